@@ -1,0 +1,136 @@
+"""What a conversion is: the data that Python, JSON, REST and TypeScript share.
+
+The JSON form is documented in `docs/json.md` and is the same everywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from .edits import Edit
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
+Status = Literal["converted", "unchanged", "refused", "invalid"]
+Severity = Literal["error", "warning", "info"]
+TrainingLoop = Literal["gradient_tape", "keras_fit", "both", "none"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the caller chooses.
+
+    Attributes:
+        select: codes or prefixes of codes (`HVD3`) of the rules to use; empty means all.
+        ignore: codes or prefixes of the rules and diagnostics to leave out.
+    """
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+    def uses(self, code: str) -> bool:
+        """Whether the rule or diagnostic with this code takes part."""
+        chosen = not self.select or code.startswith(self.select)
+        return chosen and not (self.ignore and code.startswith(self.ignore))
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change to the source, the rule that asked for it and why.
+
+    Attributes:
+        rule: the rule's code.
+        cell: index of the notebook's cell from 0, None in a script.
+        line: line in the cell or script, from 1, at which the change starts.
+        before: the changed lines as they were.
+        after: the same lines as they are now, with this change alone.
+        why: one sentence for the user.
+        edits: the edits to the text of the script, or of the joined cells.
+    """
+
+    rule: str
+    cell: int | None
+    line: int
+    before: str
+    after: str
+    why: str
+    edits: tuple[Edit, ...] = field(default=(), repr=False)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "rule": self.rule,
+            "cell": self.cell,
+            "line": self.line,
+            "before": self.before,
+            "after": self.after,
+            "why": self.why,
+        }
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """Something found that the user should know; an error refuses the file.
+
+    Attributes:
+        cell: index of the notebook's cell from 0, None in a script.
+        line: from 1. column: from 1.
+        message: what is wrong. help: what to do about it.
+    """
+
+    code: str
+    severity: Severity
+    cell: int | None
+    line: int
+    column: int
+    message: str
+    help: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "code": self.code,
+            "severity": self.severity,
+            "cell": self.cell,
+            "line": self.line,
+            "column": self.column,
+            "message": self.message,
+            "help": self.help,
+        }
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """The outcome of converting a script: `code` is the input where nothing was converted."""
+
+    code: str
+    status: Status
+    training_loop: TrainingLoop
+    changes: tuple[Change, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        return outcome_as_json(self)
+
+
+@dataclass(frozen=True)
+class NotebookConversion:
+    """The outcome of converting a notebook: `notebook` is a new one, the input is left alone."""
+
+    notebook: NotebookNode
+    status: Status
+    training_loop: TrainingLoop
+    changes: tuple[Change, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        return outcome_as_json(self)
+
+
+def outcome_as_json(outcome: Conversion | NotebookConversion) -> dict[str, Any]:
+    return {
+        "status": outcome.status,
+        "training_loop": outcome.training_loop,
+        "changes": [change.as_json() for change in outcome.changes],
+        "diagnostics": [diagnostic.as_json() for diagnostic in outcome.diagnostics],
+    }

@@ -1,0 +1,136 @@
+"""What the converter knows about TensorFlow's names: one table a question.
+
+Names are canonical: `tensorflow.…`, with Keras under `tensorflow.keras`, however
+the program spells them (`tf`, `keras`, `tf_keras`, `tensorflow.compat.v2`, …).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_ALIASES = (
+    (re.compile(r"^(tensorflow\.python\.keras|tf_keras|keras)(?=\.|$)"), "tensorflow.keras"),
+    (re.compile(r"^tensorflow\.compat\.v2(?=\.|$)"), "tensorflow"),
+    (re.compile(r"^tensorflow\.optimizers(?=\.|$)"), "tensorflow.keras.optimizers"),
+    (re.compile(r"^tensorflow\.losses(?=\.|$)"), "tensorflow.keras.losses"),
+    (re.compile(r"^tensorflow\.metrics(?=\.|$)"), "tensorflow.keras.metrics"),
+    (re.compile(r"^tensorflow\.keras\.(api|src)\.(_v2\.)?(keras\.)?"), "tensorflow.keras."),
+)
+
+
+def canonical(name: str) -> str:
+    """The one spelling by which the tables below know a qualified name."""
+    for pattern, replacement in _ALIASES:
+        name = pattern.sub(replacement, name)
+    return name
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """A Keras optimizer class: its name, default learning rate, and the rate's place among the arguments."""
+
+    name: str
+    learning_rate: float
+
+
+#: Every optimizer of Keras 2 with the rate it takes when none is given; a test compares with Keras itself.
+OPTIMIZERS = {
+    name.lower(): Optimizer(name, rate)
+    for name, rate in {
+        "Adadelta": 0.001,
+        "Adafactor": 0.001,
+        "Adagrad": 0.001,
+        "Adam": 0.001,
+        "AdamW": 0.001,
+        "Adamax": 0.001,
+        "Ftrl": 0.001,
+        "Lion": 0.001,
+        "Nadam": 0.001,
+        "RMSprop": 0.001,
+        "SGD": 0.01,
+    }.items()
+}
+
+
+def optimizer(name: str) -> Optimizer | None:
+    """The optimizer class that a canonical name means, its modules `legacy`, `adam_v2`, … included."""
+    if not name.startswith("tensorflow.keras.optimizers."):
+        return None
+    found = OPTIMIZERS.get(name.rpartition(".")[2].lower())
+    return found if found and name.endswith("." + found.name) else None
+
+
+#: Learning-rate schedules of Keras: which arguments are rates, by name and by position.
+SCHEDULES: dict[str, tuple[tuple[str, int], ...]] = {
+    "ExponentialDecay": (("initial_learning_rate", 0),),
+    "InverseTimeDecay": (("initial_learning_rate", 0),),
+    "PolynomialDecay": (("initial_learning_rate", 0), ("end_learning_rate", 2)),
+    "CosineDecay": (("initial_learning_rate", 0), ("warmup_target", 4)),
+    "CosineDecayRestarts": (("initial_learning_rate", 0),),
+    "PiecewiseConstantDecay": (("values", 1),),
+}
+
+
+def schedule(name: str) -> str | None:
+    """The Keras schedule class that a canonical name means."""
+    last = name.rpartition(".")[2]
+    return last if name.startswith("tensorflow.keras.") and last in SCHEDULES else None
+
+
+MODEL_CLASSES = frozenset(
+    f"tensorflow.keras.{name}"
+    for name in ("Model", "Sequential", "models.Model", "models.Sequential", "engine.training.Model", "training.Model")
+)
+MODEL_FUNCTIONS = frozenset(
+    f"tensorflow.keras.models.{name}"
+    for name in ("load_model", "clone_model", "model_from_json", "model_from_config", "model_from_yaml")
+)
+
+
+def makes_model(name: str) -> bool:
+    """Whether calling this canonical name gives a Keras model."""
+    return (
+        name in MODEL_CLASSES
+        or name in MODEL_FUNCTIONS
+        or (name.startswith("tensorflow.keras.applications.") and name.rpartition(".")[2][:1].isupper())
+    )
+
+
+#: Methods of `tf.data.Dataset` that give a dataset with the elements of the receiver in another form.
+DATASET_METHODS = frozenset(
+    "apply batch bucket_by_sequence_length cache concatenate enumerate filter flat_map group_by_window"
+    " ignore_errors interleave map padded_batch prefetch ragged_batch rebatch rejection_resample repeat"
+    " scan shard shuffle skip snapshot sparse_batch take take_while unbatch unique window with_options".split()
+)
+
+#: Strategies and other ways of distributing that Horovod must not be laid on top of.
+OTHER_DISTRIBUTION = (
+    "tensorflow.distribute.",
+    "tensorflow.config.experimental_connect_to_cluster",
+    "tensorflow.tpu.",
+)
+TF1 = (
+    "tensorflow.Session",
+    "tensorflow.compat.v1.Session",
+    "tensorflow.InteractiveSession",
+    "tensorflow.compat.v1.InteractiveSession",
+    "tensorflow.compat.v1.disable_eager_execution",
+    "tensorflow.compat.v1.disable_v2_behavior",
+    "tensorflow.placeholder",
+    "tensorflow.compat.v1.placeholder",
+    "tensorflow.compat.v1.train.",
+)
+ESTIMATORS = ("tensorflow.estimator.", "tensorflow.compat.v1.estimator.")
+
+#: Callbacks that write files or to the screen: rank 0 alone keeps them.
+RANK_ZERO_CALLBACKS = frozenset(
+    {"ModelCheckpoint", "TensorBoard", "CSVLogger", "ProgbarLogger", "RemoteMonitor", "BackupAndRestore"}
+)
+#: Callbacks that decide from the metrics: all ranks keep them, and must see the same, averaged, metrics.
+METRIC_CALLBACKS = frozenset({"EarlyStopping", "ReduceLROnPlateau"})
+
+
+def callback(name: str) -> str | None:
+    """The Keras callback class that a canonical name means."""
+    return name.rpartition(".")[2] if name.startswith("tensorflow.keras.callbacks.") else None

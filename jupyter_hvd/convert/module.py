@@ -1,0 +1,140 @@
+"""A parsed module: the LibCST tree, its metadata, and where each node stands in the text."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+import libcst as cst
+from libcst.metadata import (
+    CodeRange,
+    MetadataWrapper,
+    ParentNodeProvider,
+    PositionProvider,
+    Scope,
+    ScopeProvider,
+)
+
+Node = TypeVar("Node", bound=cst.CSTNode)
+Function = cst.FunctionDef | cst.Lambda
+NEWLINE = re.compile(r"\r\n?|\n")
+
+
+@dataclass(frozen=True)
+class Span:
+    """A half-open range of offsets into the source, in characters."""
+
+    start: int
+    end: int
+
+
+class Module:
+    """The source text, its tree, and the relations between them.
+
+    Raises:
+        libcst.ParserSyntaxError: the source is no Python.
+    """
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        wrapper = MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)
+        self.tree = wrapper.module
+        metadata = wrapper.resolve_many([PositionProvider, ParentNodeProvider, ScopeProvider])
+        self._positions: Mapping[cst.CSTNode, CodeRange] = metadata[PositionProvider]
+        self._parents: Mapping[cst.CSTNode, cst.CSTNode] = metadata[ParentNodeProvider]
+        self._scopes: Mapping[cst.CSTNode, Scope] = metadata[ScopeProvider]
+        self._line_starts = [0, *(match.end() for match in NEWLINE.finditer(source))]
+        newline = NEWLINE.search(source)
+        self.newline = newline.group() if newline else "\n"
+
+    # Where
+
+    def span(self, node: cst.CSTNode) -> Span:
+        """Where a node stands, an expression with all the parentheses around it."""
+        first: cst.CSTNode = node
+        last: cst.CSTNode = node
+        if isinstance(node, cst.BaseExpression) and node.lpar:
+            first, last = node.lpar[0], node.rpar[-1]
+        start, end = self._positions[first].start, self._positions[last].end
+        return Span(
+            self._line_starts[start.line - 1] + start.column,
+            self._line_starts[end.line - 1] + end.column,
+        )
+
+    def text(self, node: cst.CSTNode) -> str:
+        span = self.span(node)
+        return self.source[span.start : span.end]
+
+    def line(self, offset: int) -> int:
+        """The line of an offset, from 1."""
+        return bisect_right(self._line_starts, offset)
+
+    def column(self, offset: int) -> int:
+        """The column of an offset, from 1."""
+        return offset - self._line_starts[self.line(offset) - 1] + 1
+
+    def line_start(self, offset: int) -> int:
+        return self._line_starts[self.line(offset) - 1]
+
+    def line_end(self, offset: int) -> int:
+        """The offset of the newline that ends the line, or of the end of the text."""
+        match = NEWLINE.search(self.source, offset)
+        return match.start() if match else len(self.source)
+
+    def line_starts_within(self, span: Span) -> list[int]:
+        """The starts of all lines that begin inside the span."""
+        first = bisect_right(self._line_starts, span.start)
+        last = bisect_right(self._line_starts, span.end)
+        return self._line_starts[first:last]
+
+    def indentation(self, offset: int) -> str:
+        line = self.source[self.line_start(offset) : offset]
+        return line[: len(line) - len(line.lstrip())]
+
+    # Around
+
+    def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        return self._parents.get(node)
+
+    def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        parent = self.parent(node)
+        while parent is not None:
+            yield parent
+            parent = self.parent(parent)
+
+    def enclosing(self, node: cst.CSTNode, kind: type[Node] | tuple[type[Node], ...]) -> Node | None:
+        """The nearest proper ancestor of one of these kinds."""
+        return next((a for a in self.ancestors(node) if isinstance(a, kind)), None)
+
+    def function_of(self, node: cst.CSTNode) -> cst.FunctionDef | None:
+        """The function in whose body or parameters the node stands, not counting its decorators."""
+        child = node
+        for ancestor in self.ancestors(node):
+            if isinstance(ancestor, cst.FunctionDef) and not isinstance(child, cst.Decorator):
+                return ancestor
+            child = ancestor
+        return None
+
+    def class_of(self, function: cst.CSTNode) -> cst.ClassDef | None:
+        """The class whose body directly holds this function."""
+        for ancestor in self.ancestors(function):
+            if isinstance(ancestor, cst.FunctionDef):
+                return None
+            if isinstance(ancestor, cst.ClassDef):
+                return ancestor
+        return None
+
+    def scope(self, node: cst.CSTNode) -> Scope | None:
+        return self._scopes.get(node)
+
+    def top_level_statement(self, node: cst.CSTNode) -> cst.CSTNode:
+        """The statement of the module's own body in which the node stands."""
+        statement = node
+        for ancestor in self.ancestors(node):
+            if isinstance(ancestor, cst.Module):
+                return statement
+            statement = ancestor
+        return statement

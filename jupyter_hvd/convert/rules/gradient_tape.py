@@ -1,0 +1,273 @@
+"""HVD3: tapes average gradients; the first update is followed by a broadcast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ..edits import Edit
+from ..roles import Kind, argument
+from ..rule import Context, Finding, Fix, Problem, Rule
+from ..training_loop import VARIABLE_LISTS, EagerSite, TrainingTape, Update
+
+
+class Tape(Rule):
+    """Average the gradients of training tapes with `hvd.DistributedGradientTape`.
+
+    Only a tape whose gradients reach `apply_gradients` is wrapped. The gradients of a
+    gradient penalty, of an adversarial example or of a saliency map belong to one
+    rank's own examples: averaging them is wrong. A tape that serves both, or that is
+    asked inside its own `with`, is wrapped at the call that trains. Horovod's tape
+    knows flat lists only; other structures are flattened and put together again.
+    """
+
+    code = "HVD301"
+    name = "distributed tape"
+    message = "Gradients that change weights are averaged over all ranks, so that all weights stay equal."
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        at_call: set[cst.Call] = set()
+        for tape in context.training.training_tapes:
+            if self._can_wrap_after_block(context, tape):
+                assert tape.block is not None
+                assert tape.name is not None
+                name = tape.name.value
+                line = f"{name} = {context.hvd}.DistributedGradientTape({name})"
+                yield Fix(tape.block, (self._after_block(context, tape.block, line),))
+            else:
+                at_call.update(tape.training)
+        for call in context.training.training_gradients:
+            yield from self._gradient(context, call, call in at_call)
+
+    def _can_wrap_after_block(self, context: Context, tape: TrainingTape) -> bool:
+        if tape.block is None or tape.name is None or tape.others:
+            return False
+        block = context.module.span(tape.block)
+        function = context.module.function_of(tape.block)
+        for call in tape.training:
+            start = context.module.span(call).start
+            if context.module.function_of(call) is function and start < block.end:
+                return False
+            others = [t for t in context.training.training_tapes if t is not tape and call in t.training]
+            if any(t.others or t.block is None for t in others):
+                return False
+        return True
+
+    def _after_block(self, context: Context, block: cst.With, line: str) -> Edit:
+        indent = context.module.indentation(context.module.span(block).start)
+        last = last_line(block)
+        return context.insert(
+            context.module.line_end(context.module.span(last).end), f"{context.module.newline}{indent}{line}", -5
+        )
+
+    def _gradient(self, context: Context, call: cst.Call, wrap: bool) -> Iterator[Finding]:
+        assert isinstance(call.func, cst.Attribute)
+        edits: list[Edit] = []
+        if wrap:
+            edits += context.wrap(call.func.value, f"{context.hvd}.DistributedGradientTape(", ")")
+        sources = argument(call, "sources", 1)
+        if sources is not None and not is_flat(context, sources.value):
+            nest, text = f"{context.tf}.nest", context.module.text(sources.value)
+            edits += context.wrap(call, f"{nest}.pack_sequence_as({text}, ", ")")
+            edits += context.wrap(sources.value, f"{nest}.flatten(", ")")
+        if edits:
+            yield Fix(call, tuple(edits))
+
+
+def last_line(block: cst.CSTNode) -> cst.CSTNode:
+    """The last simple statement inside a compound statement."""
+    body = getattr(block, "body", None)
+    orelse = getattr(block, "finalbody", None) or getattr(block, "orelse", None)
+    if orelse is not None:
+        return last_line(orelse)
+    if isinstance(block, cst.Try | cst.TryStar) and block.handlers:
+        return last_line(block.handlers[-1])
+    if isinstance(block, cst.Match):
+        return last_line(block.cases[-1])
+    if isinstance(body, cst.IndentedBlock):
+        return last_line(body.body[-1])
+    return block
+
+
+def is_flat(context: Context, sources: cst.BaseExpression) -> bool:
+    """Whether the sources of a gradient are, for certain, a flat list of variables."""
+    match sources:
+        case cst.Attribute(attr=cst.Name(value=name)):
+            return name in VARIABLE_LISTS
+        case cst.BinaryOperation(left=left, operator=cst.Add(), right=right):
+            return is_flat(context, left) and is_flat(context, right)
+        case cst.List(elements=elements):
+            return all(context.roles.kinds(element.value) == {Kind.VARIABLE} for element in elements)
+        case cst.Name():
+            bindings = context.roles.bindings(sources)
+            return bool(bindings) and all(
+                not isinstance(b, cst.CSTNode) and not b.path and is_flat(context, b.value) for b in bindings
+            )
+    return False
+
+
+class Broadcast(Rule):
+    """After an optimizer's first update, take rank 0's weights and optimizer state on every rank.
+
+    Ranks start with weights of their own, so they must be made equal once, when all
+    variables exist: a model built by its first batch and the optimizer's slots
+    exist only after the first update. The seeds' rule, inside the step, broadcasts an
+    exhausted `zip`, or never, or at every step once the step is compiled. So the
+    broadcast stands after the call that runs the step, outside every
+    `tf.function`, and each optimizer remembers that it is done.
+    """
+
+    code = "HVD302"
+    name = "broadcast once"
+    message = "All ranks go on from rank 0's weights and optimizer state, once, after the first update, when all variables exist."
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        placed: dict[tuple[cst.CSTNode, str], list[str]] = {}
+        for update in context.training.updates:
+            if context.training.in_keras(update.function):
+                continue
+            sites = context.training.eager_sites(update)
+            if not sites:
+                yield Problem(
+                    update.call,
+                    "nothing in this program calls the function that applies these gradients",
+                    "call it in this file, outside every tf.function, so that the weights can be broadcast after its first call",
+                )
+            for site in sites:
+                yield from self._place(context, update, site, placed)
+        yield from self._write(context, placed)
+
+    def _place(
+        self, context: Context, update: Update, site: EagerSite, placed: dict[tuple[cst.CSTNode, str], list[str]]
+    ) -> Iterator[Finding]:
+        statement = context.statement_of(site.call)
+        if statement is None:
+            yield Problem(
+                site.call,
+                "a training step is called inside a larger expression, where no broadcast can follow its first call",
+                "call the step in a statement of its own, in an ordinary for loop",
+            )
+            return
+        loop = compiled_loop(context, update, site)
+        if loop is not None:
+            yield Problem(
+                loop,
+                "the loop over the batches is compiled, so the ranks would train apart until its end",
+                "move the loop out of the tf.function and leave one step inside",
+            )
+            return
+        optimizer = context.training.lift(update.optimizer, site.chain, site.call)
+        variables = variables_text(context, update, site)
+        if optimizer is None or variables is None:
+            what = "which optimizer" if optimizer is None else "which variables"
+            yield Problem(
+                update.call,
+                f"it cannot be seen from the calling loop {what} this step changes",
+                "pass the model and the optimizer to the step by name, or keep them at the top level",
+            )
+            return
+        texts = placed.setdefault((statement, optimizer), [])
+        if variables not in texts:
+            texts.append(variables)
+
+    def _write(self, context: Context, placed: dict[tuple[cst.CSTNode, str], list[str]]) -> Iterator[Finding]:
+        by_statement: dict[cst.CSTNode, list[str]] = {}
+        flags: dict[tuple[str, ...], str] = {}
+        step = context.indent_step
+        for (statement, optimizer), variables in placed.items():
+            # One optimizer that trains two models in two places has two broadcasts to remember.
+            twins = [key for key in flags if key[0] == optimizer]
+            flag = flags.setdefault(
+                (optimizer, *variables), f"hvd_broadcast_done_{len(twins) + 1}" if twins else "hvd_broadcast_done"
+            )
+            by_statement.setdefault(statement, []).extend(
+                [
+                    f"if not hasattr({optimizer}, '{flag}'):",
+                    *(f"{step}{context.hvd}.broadcast_variables({text}, root_rank=0)" for text in variables),
+                    f"{step}{context.hvd}.broadcast_variables({optimizer}.variables(), root_rank=0)",
+                    f"{step}{optimizer}.{flag} = True",
+                ]
+            )
+        for statement, lines in by_statement.items():
+            yield Fix(statement, after_small_statement(context, statement, lines))
+
+
+def compiled_loop(context: Context, update: Update, site: EagerSite) -> cst.CSTNode | None:
+    """A loop over data, between the update and the eager call, that is compiled as a whole.
+
+    A loop over a `range`, such as the critic's few steps of a Wasserstein GAN, is part of one step.
+    """
+    for call in (update.call, *site.chain[:-1]) if site.chain else ():
+        function = context.module.function_of(call)
+        for loop in context.module.ancestors(call):
+            if loop is function:
+                break
+            if isinstance(loop, cst.While):
+                return loop
+            if isinstance(loop, cst.For) and not (
+                isinstance(loop.iter, cst.Call)
+                and context.roles.qualified(loop.iter.func) in ("builtins.range", "tensorflow.range")
+            ):
+                return loop
+    return None
+
+
+def variables_text(context: Context, update: Update, site: EagerSite) -> str | None:
+    """The variables to broadcast, written for the place of the eager call."""
+    texts = []
+    for variables in update.variables:
+        text = _all_variables(context, variables, site)
+        if text is None:
+            return None
+        texts.append(text)
+    if not texts:
+        return None
+    return f"[{', '.join(texts)}]" if update.listed else " + ".join(texts)
+
+
+def _all_variables(context: Context, variables: cst.BaseExpression, site: EagerSite) -> str | None:
+    """`m.variables` for `m.trainable_variables`: moving averages must be equal too."""
+    lift = context.training.lift
+    match variables:
+        case cst.Attribute(value=owner, attr=cst.Name(value=name)) if name in VARIABLE_LISTS:
+            base = lift(owner, site.chain, site.call)
+            return f"{base}.variables" if base else None
+        case cst.BinaryOperation(left=left, operator=cst.Add(), right=right):
+            one, two = _all_variables(context, left, site), _all_variables(context, right, site)
+            return f"{one} + {two}" if one and two else None
+        case cst.Name():
+            bindings = context.roles.bindings(variables)
+            if len(bindings) == 1 and not isinstance(bindings[0], cst.CSTNode) and not bindings[0].path:
+                whole = _all_variables(context, bindings[0].value, site)
+                if whole and whole.endswith(".variables"):
+                    return whole
+    return lift(variables, site.chain, site.call)
+
+
+def after_small_statement(
+    context: Context, statement: cst.CSTNode, lines: list[str]
+) -> tuple[Edit, ...]:
+    """Lines that run after a small statement, wherever it stands and whatever it does."""
+    module = context.module
+    parent = module.parent(statement)
+    span = module.span(statement)
+    edits: list[Edit] = []
+    if isinstance(statement, cst.Return):
+        # The value is kept while the lines run.
+        result = context.fresh("hvd_result")
+        edits.append(Edit(span.start, span.start + len("return"), 0, f"{result} ="))
+        lines = [*lines, f"return {result}"]
+    if isinstance(parent, cst.SimpleStatementSuite):
+        owner = module.parent(parent)
+        assert owner is not None
+        indent = module.indentation(module.span(owner).start) + context.indent_step
+        first = module.span(parent.body[0]).start
+        edits.append(context.insert(first, f"{module.newline}{indent}", -30))
+        text = "".join(f"{module.newline}{indent}{line}" for line in lines)
+        return (*edits, context.insert(module.line_end(span.end), text))
+    line = parent if isinstance(parent, cst.SimpleStatementLine) else statement
+    return (*edits, context.after_statement(line, lines))
+
+
+RULES: tuple[type[Rule], ...] = (Tape, Broadcast)

@@ -1,0 +1,161 @@
+"""HVD4: `fit` starts from equal weights, shows progress once, and its callbacks agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from .. import keras
+from ..edits import Edit
+from ..roles import Kind, Value, argument, has_star, method
+from ..rule import Context, Finding, Fix, Problem, Rule
+
+FIT_POSITIONS = {"verbose": 4, "callbacks": 5}
+VERBOSE_POSITIONS = {"fit": 4, "evaluate": 3, "predict": 2}
+
+
+def callback_values(context: Context, call: cst.Call) -> frozenset[Value]:
+    """The callbacks that a `fit` may be given, one by one."""
+    arg = argument(call, "callbacks", FIT_POSITIONS["callbacks"])
+    if arg is None:
+        return frozenset()
+    each = context.roles.values(arg.value, (-1,))
+    return each | frozenset(v for v in context.roles.values(arg.value) if v.kind is Kind.CALLBACK)
+
+
+class FitCallbacks(Rule):
+    """Give every `fit` the callback that broadcasts rank 0's weights and optimizer state.
+
+    It comes first in `callbacks=`, whatever stands there: a list, a name, one
+    callback, `None`, nothing. `EarlyStopping` and `ReduceLROnPlateau` must run on all
+    ranks and decide alike, or some ranks stop and the others wait for them for ever:
+    before them the metrics are averaged.
+    """
+
+    code = "HVD401"
+    name = "broadcast and average in fit"
+    message = "All ranks go on from rank 0's weights; callbacks that decide from metrics must see the same metrics on every rank."
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        for call in context.training.fits:
+            arg = argument(call, "callbacks", FIT_POSITIONS["callbacks"])
+            if arg is None and any(a.star for a in call.args):
+                yield Problem(
+                    call,
+                    "the arguments of fit are hidden in * or **, so its callbacks cannot be completed",
+                    "pass callbacks= and verbose= by name",
+                )
+                continue
+            added = [f"{context.hvd_keras}.callbacks.BroadcastGlobalVariablesCallback(0)"]
+            if self._needs_average(context, call):
+                added.append(f"{context.hvd_keras}.callbacks.MetricAverageCallback()")
+            yield Fix(call, tuple(self._add(context, call, arg, added)))
+
+    def _needs_average(self, context: Context, call: cst.Call) -> bool:
+        for value in callback_values(context, call):
+            name = keras.callback(value.name)
+            if name in keras.METRIC_CALLBACKS or value.kind in (Kind.INSTANCE, Kind.UNKNOWN):
+                return True
+            if name == "ModelCheckpoint" and isinstance(value.node, cst.Call):
+                return argument(value.node, "save_best_only", 3) is not None
+        return False
+
+    def _add(
+        self, context: Context, call: cst.Call, arg: cst.Arg | None, added: list[str]
+    ) -> Iterator[Edit]:
+        text = ", ".join(added)
+        if arg is None:
+            yield context.add_keyword(call, f"callbacks=[{text}]", 2)
+            return
+        value = arg.value
+        values = context.roles.values(value)
+        kinds = {v.kind for v in values}
+        if isinstance(value, cst.List) and not value.lpar:
+            start = context.module.span(value).start + 1
+            yield context.insert(start, f"{text}, " if value.elements else text, -5)
+        elif kinds == {Kind.NONE}:
+            yield context.replace(value, f"[{text}]")
+        elif kinds == {Kind.CONTAINER}:
+            yield from context.wrap(value, f"[{text}] + list(", ")", -5)
+        elif kinds == {Kind.CALLBACK}:
+            if any(keras.callback(v.name) in keras.RANK_ZERO_CALLBACKS for v in values):
+                yield from context.wrap(value, f"[{text}] + ([", f"] if {context.is_rank_zero} else [])", -5)
+            else:
+                yield from context.wrap(value, f"[{text}, ", "]", -5)
+        else:
+            yield from context.wrap(value, f"[{text}] + list(", " or [])", -5)
+
+
+class RankZeroCallbacks(Rule):
+    """Keep callbacks that write files, or draw, on rank 0 alone.
+
+    `ModelCheckpoint`, `TensorBoard`, `CSVLogger` of several ranks write into one
+    another's files. None of them changes the training, so the other ranks do without.
+    """
+
+    code = "HVD402"
+    name = "callbacks that write"
+    message = "Several ranks would write the same files at the same time; one is enough."
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        done: set[cst.CSTNode] = set()
+        for call in context.training.fits:
+            arg = argument(call, "callbacks", FIT_POSITIONS["callbacks"])
+            if arg is None:
+                continue
+            for value in context.roles.values(arg.value):
+                if value.kind is Kind.CONTAINER and isinstance(value.node, cst.List) and value.node not in done:
+                    done.add(value.node)
+                    yield from self._in_list(context, value.node)
+        for call in context.roles.index.calls:
+            if method(call) == "append" and call.args and self._writes(context, call.args[0].value):
+                statement = context.statement_of(call)
+                line = context.module.parent(statement) if statement is not None else None
+                if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
+                    yield Fix(line, context.guard_lines(line, f"if {context.is_rank_zero}:"))
+
+    def _in_list(self, context: Context, elements: cst.List) -> Iterator[Finding]:
+        for element in elements.elements:
+            if isinstance(element, cst.Element) and self._writes(context, element.value):
+                yield Fix(
+                    element.value,
+                    context.wrap(element.value, "*([", f"] if {context.is_rank_zero} else [])"),
+                )
+
+    def _writes(self, context: Context, expression: cst.BaseExpression) -> bool:
+        values = context.roles.values(expression)
+        return bool(values) and all(keras.callback(v.name) in keras.RANK_ZERO_CALLBACKS for v in values)
+
+
+class Verbose(Rule):
+    """Show the progress of `fit`, `evaluate` and `predict` on rank 0 alone.
+
+    What the program asks for is kept there: `verbose=2` stays 2, `verbose=0` stays silent.
+    """
+
+    code = "HVD403"
+    name = "progress on rank 0"
+    message = "N ranks would draw N progress bars over one another."
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        for call in context.roles.index.calls:
+            name = method(call)
+            if name not in VERBOSE_POSITIONS or not isinstance(call.func, cst.Attribute):
+                continue
+            if call not in context.training.fits and not context.training.is_model(call.func.value):
+                continue
+            arg = argument(call, "verbose", VERBOSE_POSITIONS[name])
+            choice = f" if {context.is_rank_zero} else 0"
+            if arg is None:
+                if not has_star(call):
+                    yield Fix(call, (context.add_keyword(call, f"verbose=1{choice}", 3),))
+            elif not (isinstance(arg.value, cst.Integer) and arg.value.value == "0"):
+                simple = isinstance(arg.value, (cst.Name, cst.Integer, cst.Attribute, cst.SimpleString, cst.Call))
+                if simple or arg.value.lpar:
+                    yield Fix(arg.value, (context.insert(context.module.span(arg.value).end, choice, -8),))
+                else:
+                    yield Fix(arg.value, context.wrap(arg.value, "(", f"){choice}"))
+
+
+RULES: tuple[type[Rule], ...] = (FitCallbacks, RankZeroCallbacks, Verbose)

@@ -1,0 +1,215 @@
+"""HVD2: learning rates grow with the number of ranks; Keras' optimizers average gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from .. import keras
+from ..edits import Edit
+from ..roles import Kind, Value, argument, has_star
+from ..rule import Context, Finding, Fix, Problem, Rule
+
+
+class LearningRate(Rule):
+    """Multiply every learning rate by the number of ranks.
+
+    N ranks take N batches at each step, so the gradient is averaged over N times
+    the examples and the step may be N times as long. A rate is found wherever it is
+    given: as `learning_rate=`, as `lr=`, by position, or not at all, when the
+    optimizer's default is written out. Where the rate is one of Keras' schedules, the
+    schedule's rates are multiplied instead.
+    """
+
+    code = "HVD201"
+    name = "learning rate"
+    message = "N ranks average over N times the examples at each step, so the rate is N times as large."
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        scaled: set[cst.CSTNode] = set()
+        for call in context.roles.index.calls:
+            name = context.roles.qualified(call.func)
+            known = keras.optimizer(name)
+            if known is not None or name.startswith("tensorflow_addons.optimizers."):
+                yield from self._scale(context, call, known, scaled)
+
+    def _scale(
+        self, context: Context, call: cst.Call, known: keras.Optimizer | None, scaled: set[cst.CSTNode]
+    ) -> Iterator[Finding]:
+        position = 0 if known else None
+        arg = argument(call, "learning_rate", position) or argument(call, "lr")
+        if arg is None and known is None and any(
+            kind is Kind.OPTIMIZER for a in call.args for kind in context.roles.kinds(a.value)
+        ):
+            return  # a wrapper such as Lookahead: the optimizer inside has the rate
+        if arg is None and (has_star(call) or known is None):
+            yield Problem(
+                call,
+                "the learning rate of this optimizer cannot be seen here, so it is not multiplied by the number of ranks",
+                f"write learning_rate=… * {context.hvd}.size() yourself",
+                "warning",
+            )
+        elif arg is None:
+            assert known is not None
+            rate = f"learning_rate={known.learning_rate} * {context.hvd}.size()"
+            opening = context.module.source.index("(", context.module.span(call.func).end) + 1
+            yield Fix(call, (context.insert(opening, f"{rate}, " if call.args else rate),))
+        else:
+            yield from self._scale_value(context, arg.value, scaled)
+
+    def _scale_value(
+        self, context: Context, rate: cst.BaseExpression, scaled: set[cst.CSTNode]
+    ) -> Iterator[Finding]:
+        values = context.roles.values(rate)
+        elsewhere = [v for v in values if v.kind in (Kind.SCHEDULE, Kind.VARIABLE)]
+        own = [v for v in values if v.kind in (Kind.INSTANCE, Kind.FUNCTION, Kind.CLASS)]
+        if own:
+            yield Problem(
+                rate,
+                "this learning-rate schedule is the program's own, so it is not multiplied by the number of ranks",
+                f"multiply what the schedule returns by {context.hvd}.size()",
+                "warning",
+            )
+        elif elsewhere and len(elsewhere) < len(values):
+            yield Problem(
+                rate,
+                "the learning rate is a number on one path and a schedule on another, so it is not multiplied",
+                f"multiply each by {context.hvd}.size() where it is made",
+                "warning",
+            )
+        elif elsewhere:
+            for value in elsewhere:
+                if value.node not in scaled:
+                    scaled.add(value.node)  # type: ignore[arg-type]
+                    yield from self._scale_source(context, value)
+        else:
+            yield Fix(rate, context.times_size(rate))
+
+    def _scale_source(self, context: Context, value: Value) -> Iterator[Finding]:
+        """Multiply the rates of a schedule, or the initial value of a variable, where it is made."""
+        call = value.node
+        assert isinstance(call, cst.Call)
+        named = (("initial_value", 0),) if value.kind is Kind.VARIABLE else keras.SCHEDULES[keras.schedule(value.name) or ""]
+        edits: list[Edit] = []
+        for keyword, position in named:
+            arg = argument(call, keyword, position)
+            if arg is None:
+                continue
+            if keyword == "values":
+                edits += context.wrap(arg.value, "[rate * " + context.hvd + ".size() for rate in ", "]")
+            elif not (isinstance(arg.value, cst.Name) and arg.value.value == "None"):
+                edits += context.times_size(arg.value)
+        if edits:
+            yield Fix(call, tuple(edits))
+        else:
+            yield Problem(
+                call,
+                "the rates of this schedule cannot be seen here, so they are not multiplied by the number of ranks",
+                f"multiply them by {context.hvd}.size()",
+                "warning",
+            )
+
+
+class Compile(Rule):
+    """Wrap the optimizer of every `compile` in `hvd.DistributedOptimizer`.
+
+    It averages the gradients of all ranks before `fit` applies them. The seeds wrap
+    only `"adam"`; here a string, a call, a name, the default: all are wrapped, or the
+    ranks would train apart at a scaled rate. Where a name holds the optimizer it is
+    wrapped where it is made, so that every use of the name means the same object.
+    """
+
+    code = "HVD202"
+    name = "distributed optimizer"
+    message = "fit must average the gradients of all ranks before it applies them; otherwise every rank trains a model of its own."
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        wrapped: set[cst.CSTNode] = set()
+        for call in context.training.compiles:
+            if not context.training.fits:
+                return
+            arg = argument(call, "optimizer", 0)
+            if arg is None and has_star(call):
+                yield Problem(
+                    call,
+                    "the optimizer given to compile is hidden in * or ** arguments",
+                    "pass it as optimizer=…",
+                )
+            elif arg is None:
+                yield Fix(call, (context.add_keyword(call, f"optimizer={self._made(context, 'rmsprop')}"),))
+            elif isinstance(arg.value, (cst.SimpleString, cst.ConcatenatedString)):
+                yield from self._from_string(context, arg.value)
+            else:
+                yield from self._from_expression(context, arg.value, wrapped)
+        for update in context.training.updates:
+            if update.minimizes:
+                yield from self._from_expression(context, update.optimizer, wrapped)
+
+    def _made(self, context: Context, name: str) -> str:
+        known = keras.OPTIMIZERS[name]
+        rate = f"learning_rate={known.learning_rate} * {context.hvd}.size()"
+        return f"{context.hvd}.DistributedOptimizer({context.tf}.keras.optimizers.{known.name}({rate}))"
+
+    def _from_string(
+        self, context: Context, string: cst.SimpleString | cst.ConcatenatedString
+    ) -> Iterator[Finding]:
+        name = str(string.evaluated_value).lower()
+        if name in keras.OPTIMIZERS:
+            yield Fix(string, (context.replace(string, self._made(context, name)),))
+        else:
+            yield Problem(
+                string,
+                f"{string.evaluated_value!r} is no optimizer of Keras that is known here",
+                "pass an optimizer object",
+            )
+
+    def _from_expression(
+        self, context: Context, expression: cst.BaseExpression, wrapped: set[cst.CSTNode]
+    ) -> Iterator[Finding]:
+        values = context.roles.values(expression)
+        wrap = f"{context.hvd}.DistributedOptimizer("
+        scaling = [v for v in values if v.name.endswith("LossScaleOptimizer")]
+        if scaling:
+            yield Problem(
+                expression,
+                "Horovod's optimizer does not average inside a LossScaleOptimizer",
+                "train in float32, or write the loop with a GradientTape",
+            )
+            return
+        strings = [v for v in values if v.kind is Kind.CONSTANT]
+        if strings:
+            yield from self._from_string_by_name(context, expression, values)
+            return
+        made = [
+            v.node
+            for v in values
+            if v.kind is Kind.OPTIMIZER and isinstance(v.node, cst.Call) and not v.name.endswith(".get")
+        ]
+        if len(made) == len(values) and not isinstance(expression, cst.Call):
+            for node in made:
+                if node not in wrapped:
+                    wrapped.add(node)
+                    yield Fix(node, context.wrap(node, wrap, ")"))
+        elif expression not in wrapped:
+            wrapped.add(expression)
+            yield Fix(expression, context.wrap(expression, wrap, ")"))
+            if not made:
+                yield Problem(
+                    expression,
+                    "where this optimizer is made cannot be seen, so its learning rate is not multiplied by the number of ranks",
+                    f"multiply the rate by {context.hvd}.size() where it is made",
+                    "warning",
+                )
+
+    def _from_string_by_name(
+        self, context: Context, expression: cst.BaseExpression, values: frozenset[Value]
+    ) -> Iterator[Finding]:
+        yield Problem(
+            expression,
+            "the optimizer is named by a string that is chosen elsewhere, so its learning rate cannot be multiplied",
+            "make the optimizer there: tf.keras.optimizers.Adam(learning_rate=…)",
+        )
+
+
+RULES: tuple[type[Rule], ...] = (LearningRate, Compile)

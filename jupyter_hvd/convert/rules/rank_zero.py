@@ -1,0 +1,118 @@
+"""HVD6: rank 0 alone prints and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ..edits import Edit
+from ..output import prints, writes
+from ..purity import is_pure
+from ..rule import Context, Finding, Fix, Problem, Rule
+
+class Print(Rule):
+    """Print on rank 0 alone.
+
+    What is printed is still worked out on every rank where that matters: arguments
+    that train, draw the next batch or call unknown code are evaluated first, on
+    all ranks, since a step that only rank 0 takes would wait for the others for ever.
+    """
+
+    code = "HVD601"
+    name = "print on rank 0"
+    message = "Every rank runs this line; once is enough to read."
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        for call in context.roles.index.calls:
+            if prints(context.roles, call) and not is_guarded(context, call):
+                yield Fix(call, print_edits(context, call))
+
+
+def print_edits(context: Context, call: cst.Call) -> tuple[Edit, ...]:
+    module = context.module
+    line = own_line(context, call)
+    if all(is_pure(context.roles, arg.value) for arg in call.args):
+        if line is not None:
+            return context.guard_lines(line, f"if {context.is_rank_zero}:")
+        return in_expression(context, call)
+    positional = [arg for arg in call.args if arg.keyword is None and arg.star != "**"]
+    named = [arg for arg in call.args if arg not in positional]
+    if line is None or not all(is_pure(context.roles, arg.value) for arg in named):
+        silent = "lambda *args, **kwargs: None"
+        return context.wrap(call.func, "(", f" if {context.is_rank_zero} else {silent})")
+    kept = context.fresh("hvd_printed")
+    start, end = module.span(call.func).start, module.span(call).end
+    opening = module.source.index("(", module.span(call.func).end) + 1
+    rest = "".join(f", {module.text(arg)}" for arg in named).rstrip(", ")
+    function = module.text(call.func)
+    return (
+        Edit(start, opening, 0, f"{kept} = ("),
+        Edit(module.span(positional[-1].value).end, end, 0, ",)"),
+        context.after_statement(
+            line,
+            [f"if {context.is_rank_zero}:", f"{context.indent_step}{function}(*{kept}{rest})"],
+        ),
+    )
+
+
+def own_line(context: Context, call: cst.Call) -> cst.SimpleStatementLine | None:
+    """The line that holds this call as its only statement."""
+    statement = context.module.parent(call)
+    line = context.module.parent(statement) if isinstance(statement, cst.Expr) else None
+    return line if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
+
+
+def in_expression(context: Context, call: cst.Call) -> tuple[Edit, ...]:
+    """The call where it stands inside something larger, or beside others on its line."""
+    alone = isinstance(context.module.parent(call), cst.Expr)
+    opening, closing = ("", "") if alone else ("(", ")")
+    return context.wrap(call, opening, f" if {context.is_rank_zero} else None{closing}", 5)
+
+
+def is_guarded(context: Context, node: cst.CSTNode) -> bool:
+    """Whether the node already runs on rank 0 alone."""
+    return any(
+        isinstance(ancestor, (cst.If, cst.IfExp)) and ".rank()" in context.module.text(ancestor.test)
+        for ancestor in context.module.ancestors(node)
+    )
+
+
+class Write(Rule):
+    """Save checkpoints, models, arrays and plots on rank 0 alone.
+
+    Where the program keeps what saving returns, a path, every rank gets rank 0's,
+    by a broadcast. Restoring stays on all ranks.
+    """
+
+    code = "HVD602"
+    name = "write on rank 0"
+    message = "Ranks that write the same file at the same time destroy it; all weights are equal, so rank 0's will do."
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        for call in context.roles.index.calls:
+            if writes(context.roles, call) and not is_guarded(context, call):
+                yield from self._guard(context, call)
+            elif context.roles.qualified(call.func) == "tensorflow.summary.create_file_writer":
+                noop = f" if {context.is_rank_zero} else {context.tf}.summary.create_noop_writer()"
+                yield Fix(call, context.wrap(call, "(", f"{noop})"))
+
+    def _guard(self, context: Context, call: cst.Call) -> Iterator[Finding]:
+        if not all(is_pure(context.roles, arg.value) for arg in call.args):
+            yield Problem(
+                call,
+                "what is written here is worked out by calls that may have to run on every rank",
+                "put the result into a variable first, then write it",
+            )
+            return
+        line = own_line(context, call)
+        if line is not None:
+            yield Fix(call, context.guard_lines(line, f"if {context.is_rank_zero}:"))
+        elif isinstance(context.module.parent(call), cst.Expr):
+            yield Fix(call, in_expression(context, call))
+        else:
+            choice = f" if {context.is_rank_zero} else None"
+            yield Fix(call, context.wrap(call, f"{context.hvd}.broadcast_object(", f"{choice}, root_rank=0)"))
+
+
+RULES: tuple[type[Rule], ...] = (Print, Write)

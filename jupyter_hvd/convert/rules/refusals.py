@@ -1,0 +1,165 @@
+"""HVD9: programs that cannot be right under Horovod, and what to do instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+from libcst.helpers import get_full_name_for_node
+
+from .. import keras
+from ..rule import Context, Example, Finding, Problem, Rule
+from .setup import MARK
+
+
+def imports_horovod(context: Context) -> cst.CSTNode | None:
+    for node in context.roles.index.imports:
+        modules = [node.module] if isinstance(node, cst.ImportFrom) else [alias.name for alias in node.names]
+        for module in modules:
+            name = get_full_name_for_node(module) if module is not None else ""
+            if name and (name == "horovod" or name.startswith("horovod.")):
+                return node
+    return None
+
+
+def is_own_work(context: Context) -> bool:
+    """Whether this converter wrote the program."""
+    return MARK in context.module.source and imports_horovod(context) is not None
+
+
+class AlreadyHorovod(Rule):
+    """The program already uses Horovod.
+
+    What this converter has written is left as it is. A program that somebody else has
+    brought to Horovod, perhaps in part, is refused: laid twice, Horovod averages twice
+    and scales the learning rate twice.
+    """
+
+    code = "HVD901"
+    name = "already Horovod"
+    message = "The program already uses Horovod."
+    examples = (
+        Example(
+            "import tensorflow as tf\nimport horovod.tensorflow as hvd\n\nhvd.init()\nmodel = tf.keras.Sequential()\nmodel.compile('sgd')\nmodel.fit([1.0])\n",
+            None,
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        node = imports_horovod(context)
+        if node is None:
+            return
+        if is_own_work(context):
+            yield Problem(
+                node, "this program is converted already; nothing is changed", "convert the original to change it", "info"
+            )
+        else:
+            yield Problem(
+                node,
+                "this program already uses Horovod, and converting it again would average and scale twice",
+                "run it as it is with `horovodrun`, or remove Horovod from it first",
+            )
+
+
+class OtherDistribution(Rule):
+    """The program distributes with `tf.distribute`.
+
+    A strategy and Horovod both take the devices and both average gradients.
+    """
+
+    code = "HVD902"
+    name = "other distribution"
+    message = "Two ways of distributing do not go together."
+    examples = (
+        Example(
+            "import tensorflow as tf\n\nstrategy = tf.distribute.MirroredStrategy()\nwith strategy.scope():\n    model = tf.keras.Sequential()\n    model.compile('sgd')\nmodel.fit([1.0])\n",
+            None,
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        yield from uses(
+            context,
+            keras.OTHER_DISTRIBUTION,
+            "this program already distributes, with {name}",
+            "remove the strategy and its scope, so that the program trains in one process, then convert it",
+        )
+
+
+class TF1(Rule):
+    """The program uses TensorFlow 1: sessions, placeholders, graph mode.
+
+    The rules are about eager TensorFlow 2. A session runs one graph, built once, and needs
+    Horovod's hooks for sessions.
+    """
+
+    code = "HVD903"
+    name = "TensorFlow 1"
+    message = "Sessions need other rules than eager TensorFlow 2."
+    examples = (
+        Example(
+            "import tensorflow.compat.v1 as tf\n\ntf.disable_eager_execution()\noptimizer = tf.train.AdamOptimizer()\nwith tf.Session() as session:\n    session.run(optimizer.minimize(loss))\n",
+            None,
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        yield from uses(
+            context,
+            keras.TF1,
+            "{name} belongs to TensorFlow 1",
+            "bring the program to TensorFlow 2 first: tensorflow.org/guide/migrate",
+        )
+
+
+class Estimators(Rule):
+    """The program trains an Estimator, which builds its own graph and sessions."""
+
+    code = "HVD904"
+    name = "Estimator"
+    message = "Estimators run their own sessions."
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        yield from uses(
+            context,
+            keras.ESTIMATORS,
+            "{name} is an Estimator, which TensorFlow has given up and Horovod cannot reach into",
+            "write the model with Keras and train it with fit",
+        )
+
+
+def uses(context: Context, names: tuple[str, ...], message: str, advice: str) -> Iterator[Problem]:
+    """One problem for the first use of any of these names, those that end in a dot being prefixes."""
+    for node in (*context.roles.index.attributes, *(call.func for call in context.roles.index.calls)):
+        name = context.roles.qualified(node)
+        if any(name == wanted or (wanted.endswith(".") and name.startswith(wanted)) for wanted in names):
+            yield Problem(node, message.format(name=context.module.text(node)), advice)
+            return
+
+
+class HiddenFit(Rule):
+    """A `fit` of something that may or may not be a Keras model.
+
+    `fit` of a scaler is left alone, `fit` of a model must be converted. Where nothing in
+    the program tells which it is, neither is right.
+    """
+
+    code = "HVD905"
+    name = "unknown fit"
+    message = "It must be known which fit trains a Keras model."
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        for call in context.roles.index.calls:
+            name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+            if name not in ("fit_generator", "train_on_batch"):
+                continue
+            assert isinstance(call.func, cst.Attribute)
+            if context.training.is_model(call.func.value):
+                yield Problem(
+                    call,
+                    f"{name} is not covered by the rules",
+                    "use fit, which takes generators too" if name == "fit_generator" else "use fit, or a GradientTape",
+                )
+
+
+RULES: tuple[type[Rule], ...] = (AlreadyHorovod, OtherDistribution, TF1, Estimators, HiddenFit)

@@ -1,0 +1,191 @@
+"""HVD1: Horovod is imported and started, and each rank sees one GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+from libcst.helpers import get_full_name_for_node
+
+from ..edits import Edit
+from ..keras import canonical
+from ..roles import Kind
+from ..rule import Context, Example, Finding, Fix, Problem, Rule
+
+#: The comment by which a converted program is known again.
+MARK = "# Horovod, added by jupyter hvd: one process per rank, each with a GPU of its own"
+
+
+class Initialise(Rule):
+    """Import Horovod and start it where TensorFlow is imported.
+
+    `hvd.init()` must run before TensorFlow touches a GPU, so the lines follow the
+    imports at once. Each process then sees the one GPU that its local rank names,
+    and takes its memory as it needs it. Horovod's module for Keras is imported
+    where the program trains with `fit`, the one for tapes where it has a tape loop,
+    both where it has both. However many imports name TensorFlow, this happens once.
+    """
+
+    code = "HVD101"
+    name = "start Horovod"
+    message = "Each rank is a process of its own: it must join the others and take one GPU before TensorFlow takes all."
+    examples = (
+        Example(
+            "import tensorflow as tf\n\noptimizer = tf.keras.optimizers.SGD(0.1)\nw = tf.Variable(1.0)\n"
+            "with tf.GradientTape() as tape:\n    loss = w * w\n"
+            "optimizer.apply_gradients([(tape.gradient(loss, w), w)])\n",
+            "import tensorflow as tf\nimport horovod.tensorflow as hvd\n\n"
+            f"{MARK}\nhvd.init()\n"
+            "gpus = tf.config.list_physical_devices('GPU')\n"
+            "for gpu in gpus:\n    tf.config.experimental.set_memory_growth(gpu, True)\n"
+            "if gpus:\n    tf.config.set_visible_devices(gpus[hvd.local_rank()], 'GPU')\n\n"
+            "optimizer = tf.keras.optimizers.SGD(0.1 * hvd.size())\nw = tf.Variable(1.0)\n"
+            "with tf.GradientTape() as tape:\n    loss = w * w\n"
+            "tape = hvd.DistributedGradientTape(tape)\n"
+            "optimizer.apply_gradients([(tf.nest.pack_sequence_as(w, tape.gradient(loss, tf.nest.flatten(w))), w)])\n"
+            "if not hasattr(optimizer, 'hvd_broadcast_done'):\n"
+            "    hvd.broadcast_variables([w], root_rank=0)\n"
+            "    hvd.broadcast_variables(optimizer.variables(), root_rank=0)\n"
+            "    optimizer.hvd_broadcast_done = True\n",
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        first = first_import(context)
+        if first is None:
+            anchor = next(iter(context.roles.index.imports), context.module.tree)
+            yield Problem(
+                anchor,
+                "TensorFlow is not imported at the top level of the program, so there is no place to start Horovod",
+                "import tensorflow at the top, outside every function",
+            )
+            return
+        last = last_of_group(context, first)
+        end = context.module.line_end(context.module.span(last).end)
+        imports = []
+        if context.bound_tf is None or not self._bound_before(context, end):
+            imports.append(f"import tensorflow as {context.tf}")
+        if context.uses_both:
+            imports.append(f"import horovod.tensorflow as {context.hvd}")
+            imports.append(f"import horovod.tensorflow.keras as {context.hvd_keras}")
+        elif context.training.fits:
+            imports.append(f"import horovod.tensorflow.keras as {context.hvd}")
+        else:
+            imports.append(f"import horovod.tensorflow as {context.hvd}")
+        yield Fix(first, (context.insert(end, self._text(context, imports), 5),))
+
+    def _bound_before(self, context: Context, end: int) -> bool:
+        return any(
+            get_full_name_for_node(alias.name) == "tensorflow"
+            and (alias.evaluated_alias or "tensorflow") == context.tf
+            and context.module.span(node).end <= end
+            for node in context.roles.index.imports
+            if isinstance(node, cst.Import) and context.module.function_of(node) is None
+            for alias in node.names
+        )
+
+    def _text(self, context: Context, imports: list[str]) -> str:
+        hvd, tf, step = context.hvd, context.tf, context.indent_step
+        gpus, gpu = context.fresh("gpus", "hvd_gpus"), context.fresh("gpu", "hvd_gpu")
+        lines = [
+            *imports,
+            "",
+            MARK,
+            f"{hvd}.init()",
+            f"{gpus} = {tf}.config.list_physical_devices('GPU')",
+            f"for {gpu} in {gpus}:",
+            f"{step}{tf}.config.experimental.set_memory_growth({gpu}, True)",
+            f"if {gpus}:",
+            f"{step}{tf}.config.set_visible_devices({gpus}[{hvd}.local_rank()], 'GPU')",
+        ]
+        newline = context.module.newline
+        return newline + newline.join(lines)
+
+
+def first_import(context: Context) -> cst.CSTNode | None:
+    """The first top-level statement that imports TensorFlow or Keras."""
+    for node in context.roles.index.imports:
+        if context.module.function_of(node) is not None:
+            continue
+        names = (
+            [get_full_name_for_node(node.module) or ""]
+            if isinstance(node, cst.ImportFrom) and node.module and not node.relative
+            else [get_full_name_for_node(alias.name) or "" for alias in node.names]
+            if isinstance(node, cst.Import)
+            else []
+        )
+        if any(canonical(name).partition(".")[0] == "tensorflow" for name in names):
+            return context.module.top_level_statement(node)
+    return None
+
+
+def last_of_group(context: Context, first: cst.CSTNode) -> cst.CSTNode:
+    """The last of the import statements that follow one another from `first` on, in the same cell."""
+    body = list(context.module.tree.body)
+    place = body.index(first)  # type: ignore[arg-type]
+    cell = context.cell_of(context.module.span(first).start)
+    last = first
+    for statement in body[place + 1 :]:
+        if (
+            not isinstance(statement, cst.SimpleStatementLine)
+            or not all(isinstance(small, (cst.Import, cst.ImportFrom)) for small in statement.body)
+            or context.cell_of(context.module.span(statement).start) != cell
+        ):
+            break
+        last = statement
+    return last
+
+
+class DeviceEnvironment(Rule):
+    """Remove assignments to `os.environ['CUDA_VISIBLE_DEVICES']`.
+
+    With Horovod the local rank chooses the GPU. A program that hides all GPUs but
+    one leaves none for the other ranks of the machine.
+    """
+
+    code = "HVD102"
+    name = "device environment"
+    message = "The local rank chooses the GPU; CUDA_VISIBLE_DEVICES would hide the GPUs of the other ranks."
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        for assign in context.roles.index.assigns:
+            match assign.targets:
+                case [
+                    cst.AssignTarget(
+                        target=cst.Subscript(
+                            value=environ,
+                            slice=[cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() as key))],
+                        )
+                    )
+                ] if (
+                    key.evaluated_value == "CUDA_VISIBLE_DEVICES"
+                    and context.roles.qualified(environ) == "os.environ"
+                    and context.roles.kinds(assign.value) <= {Kind.CONSTANT}
+                ):
+                    if assign_value_hides_all(assign.value):
+                        continue
+                    yield Fix(assign, removal(context, assign))
+
+
+def assign_value_hides_all(value: cst.BaseExpression) -> bool:
+    """`''` and `'-1'` choose the CPU on every rank, which is as good under Horovod."""
+    return isinstance(value, cst.SimpleString) and value.evaluated_value in ("", "-1")
+
+
+def removal(context: Context, statement: cst.BaseSmallStatement) -> tuple[Edit, ...]:
+    """Edits that take a small statement out, and leave the code around it valid."""
+    module = context.module
+    line = module.parent(statement)
+    span = module.span(statement)
+    alone_on_line = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
+    block = module.parent(line) if line is not None else None
+    others = block is None or not isinstance(block, cst.IndentedBlock) or len(block.body) > 1
+    rest = module.source[span.end : module.line_end(span.end)]
+    if alone_on_line and others and not rest.strip():
+        start = module.line_start(span.start)
+        end = module.line_end(span.end)
+        return (Edit(start, min(end + len(module.newline), len(module.source)), 0, ""),)
+    return (Edit(span.start, span.end, 0, "pass"),)
+
+
+RULES: tuple[type[Rule], ...] = (Initialise, DeviceEnvironment)

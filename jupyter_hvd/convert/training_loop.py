@@ -1,0 +1,398 @@
+"""Where a module trains, and how: section 3 of the seeds, made to follow values.
+
+Every update of weights (`apply_gradients`, `minimize`, `fit`) is found, with the
+tapes whose gradients reach it and the place, outside every compiled function,
+from which a first update can be followed by a broadcast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import libcst as cst
+
+from .conversion import TrainingLoop
+from .module import Module
+from .roles import EACH, Kind, Path, Roles, Value, argument, method, parameters
+
+GRADIENT_METHODS = frozenset({"gradient"})
+TRAINING_METHODS = frozenset({"train_step", "make_train_function", "train_on_batch"})
+VARIABLE_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights"})
+
+
+@dataclass(frozen=True, eq=False)
+class Update:
+    """One `apply_gradients` or `minimize`: a single optimizer's update of some variables.
+
+    Attributes:
+        call: the call.
+        optimizer: the expression of the optimizer.
+        variables: one expression, the list of the variables; or one for each
+            variable where they are `listed`; none where they cannot be seen.
+    """
+
+    call: cst.Call
+    optimizer: cst.BaseExpression
+    variables: tuple[cst.BaseExpression, ...]
+    listed: bool
+    function: cst.FunctionDef | None
+
+    @property
+    def minimizes(self) -> bool:
+        return method(self.call) == "minimize"
+
+
+@dataclass(frozen=True, eq=False)
+class EagerSite:
+    """A call outside all compiled functions that leads to an update.
+
+    Attributes:
+        call: the outermost call; the update itself where it runs eagerly.
+        chain: the calls from the update's function outwards, `call` the last; empty for the update itself.
+    """
+
+    call: cst.Call
+    chain: tuple[cst.Call, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingTape:
+    """A tape whose gradients reach an update.
+
+    Attributes:
+        block: the `with` that records, None where the tape is made elsewhere.
+        name: the name that the `with` gives it.
+        training: the `gradient` calls that reach an update.
+        others: the calls on the same tape that do not.
+    """
+
+    block: cst.With | None
+    name: cst.Name | None
+    training: tuple[cst.Call, ...]
+    others: tuple[cst.Call, ...]
+
+
+class Training:
+    """The training of one module."""
+
+    def __init__(self, roles: Roles) -> None:
+        self.roles = roles
+        self.module: Module = roles.module
+
+    # Updates
+
+    @cached_property
+    def updates(self) -> list[Update]:
+        found = []
+        for call in self.roles.index.calls:
+            if not isinstance(call.func, cst.Attribute):
+                continue
+            name, optimizer = method(call), call.func.value
+            if name == "apply_gradients" and not self._is_own_class(optimizer):
+                arg = argument(call, "grads_and_vars", 0)
+                variables, listed = self.variables_of(arg.value) if arg else ((), False)
+            elif name == "minimize" and self.roles.may_be(optimizer, Kind.OPTIMIZER):
+                arg = argument(call, "var_list", 1)
+                variables, listed = ((arg.value,) if arg else ()), False
+            else:
+                continue
+            found.append(Update(call, optimizer, variables, listed, self.module.function_of(call)))
+        return found
+
+    def _is_own_class(self, receiver: cst.BaseExpression) -> bool:
+        return self.roles.kinds(receiver) == {Kind.INSTANCE}
+
+    def variables_of(
+        self, pairs: cst.BaseExpression, path: Path = (EACH, 1)
+    ) -> tuple[tuple[cst.BaseExpression, ...], bool]:
+        """The variables in (gradient, variable) pairs, `v` of `zip(g, v)`, and whether they are listed singly."""
+        match pairs:
+            case cst.Call(func=func, args=args) if self.roles.qualified(func) in ("builtins.list", "builtins.tuple"):
+                return self.variables_of(args[0].value, path) if args else ((), False)
+            case cst.Call(func=func, args=args) if self.roles.qualified(func) == "builtins.zip":
+                return ((args[path[1]].value,) if len(args) > path[1] else ()), False
+            case cst.List(elements=elements) | cst.Tuple(elements=elements):
+                pairs_of = [e.value for e in elements if isinstance(e.value, (cst.Tuple, cst.List))]
+                if len(pairs_of) == len(elements) and all(len(pair.elements) == 2 for pair in pairs_of):
+                    return tuple(pair.elements[1].value for pair in pairs_of), True
+            case cst.ListComp(elt=cst.Tuple(elements=[_, cst.Element(value=cst.Name() as name)])) | cst.GeneratorExp(
+                elt=cst.Tuple(elements=[_, cst.Element(value=cst.Name() as name)])
+            ):
+                for binding in self._bindings(name):
+                    if binding[1][:1] == (EACH,) and len(binding[1]) == 2:
+                        return self.variables_of(binding[0], binding[1])
+            case cst.Name():
+                bindings = self._bindings(pairs)
+                if len(bindings) == 1 and not bindings[0][1]:
+                    return self.variables_of(bindings[0][0], path)
+        return (), False
+
+    def _bindings(self, name: cst.Name) -> list[tuple[cst.BaseExpression, Path]]:
+        return [(b.value, b.path) for b in self.roles.bindings(name) if not isinstance(b, cst.CSTNode)]
+
+    # Compiled functions
+
+    @cached_property
+    def compiled(self) -> frozenset[cst.CSTNode]:
+        """Functions that TensorFlow compiles themselves: decorated with or passed to `tf.function`."""
+        found: set[cst.CSTNode] = set()
+        for function in self.roles.index.functions:
+            for decorator in function.decorators:
+                expression = decorator.decorator
+                if isinstance(expression, cst.Call):
+                    if self.roles.qualified(expression.func) == "functools.partial" and expression.args:
+                        expression = expression.args[0].value
+                    else:
+                        expression = expression.func
+                if self.roles.qualified(expression) == "tensorflow.function":
+                    found.add(function)
+        for call in self.roles.index.calls:
+            if self.roles.qualified(call.func) == "tensorflow.function" and call.args:
+                found.update(
+                    v.node for v in self.roles.values(call.args[0].value) if v.kind is Kind.FUNCTION and v.node
+                )
+        return frozenset(found)
+
+    def in_keras(self, function: cst.FunctionDef | None) -> bool:
+        """Whether Keras itself calls the function: a model's own `train_step`."""
+        if function is None or function.name.value not in TRAINING_METHODS:
+            return False
+        owner = self.module.class_of(function)
+        return owner is not None and self.roles.is_model_class(owner)
+
+    def eager_sites(self, update: Update) -> list[EagerSite]:
+        """The outermost calls in eager code that run an update; empty where nothing calls it."""
+        return list(self._eager_sites(update.call, update.function, ()))
+
+    def _eager_sites(
+        self, call: cst.Call, function: cst.FunctionDef | None, chain: tuple[cst.Call, ...]
+    ) -> Iterator[EagerSite]:
+        if function is None or not self._runs_compiled(function, frozenset()):
+            yield EagerSite(call, chain)
+            return
+        for site in self.roles.call_sites(function):
+            if site not in chain and not self._is_wrapping(site):
+                yield from self._eager_sites(site, self.module.function_of(site), (*chain, site))
+
+    def _is_wrapping(self, call: cst.Call) -> bool:
+        return self.roles.qualified(call.func) == "tensorflow.function"
+
+    def _runs_compiled(self, function: cst.FunctionDef, seen: frozenset[cst.CSTNode]) -> bool:
+        """Whether some call of the function runs inside a compiled function."""
+        if function in self.compiled:
+            return True
+        if function in seen:
+            return False
+        callers = [self.module.function_of(site) for site in self.roles.call_sites(function)]
+        return any(c is not None and self._runs_compiled(c, seen | {function}) for c in callers)
+
+    # Expressions carried from one function to another
+
+    def lift(self, expression: cst.CSTNode, chain: tuple[cst.Call, ...], target: cst.CSTNode) -> str | None:
+        """The text that means, where `target` stands, what `expression` means inside the called function.
+
+        Parameters become what the calls of the chain pass, `self` the receiver, and
+        local names the expressions that they stand for. None where that cannot be seen.
+        """
+        if not chain:
+            return self.module.text(expression)
+        match expression:
+            case cst.Name():
+                return self._lift_name(expression, chain, target)
+            case cst.Attribute(value=value, attr=attr):
+                base = self.lift(value, chain, target)
+                return f"{base}.{attr.value}" if base else None
+            case cst.Subscript(value=value):
+                base = self.lift(value, chain, target)
+                literal = not any(isinstance(n, cst.Name) for s in expression.slice for n in s.slice.children)
+                whole = self.module.text(expression)
+                return base + whole[len(self.module.text(value)) :] if base and literal else None
+            case cst.List(elements=elements) | cst.Tuple(elements=elements):
+                parts = [self.lift(element.value, chain, target) for element in elements]
+                return f"[{', '.join(p for p in parts if p)}]" if all(parts) else None
+            case cst.BinaryOperation(left=left, operator=cst.Add(), right=right):
+                one, two = self.lift(left, chain, target), self.lift(right, chain, target)
+                return f"{one} + {two}" if one and two else None
+        return None
+
+    def _lift_name(self, name: cst.Name, chain: tuple[cst.Call, ...], target: cst.CSTNode) -> str | None:
+        here, there = self.module.scope(name), self.module.scope(target)
+        if here is not None and there is not None and set(here[name.value]) == set(there[name.value]):
+            return name.value
+        call = chain[0]
+        bindings = self.roles.bindings(name)
+        if len(bindings) != 1:
+            return None
+        bound = bindings[0]
+        if not isinstance(bound, cst.Param):
+            if isinstance(bound, cst.CSTNode) or bound.path:
+                return None
+            return self.lift(bound.value, chain, target)
+        function = self.module.enclosing(bound, cst.FunctionDef)
+        if function is None:
+            return None
+        if self.module.class_of(function) is not None and parameters(function)[:1] == [bound]:
+            receiver = call.func.value if isinstance(call.func, cst.Attribute) else call.func
+            return self.lift(receiver, chain[1:], target)
+        for site, passed in self.roles.passed(function, bound):
+            if site is call:
+                return self.lift(passed, chain[1:], target)
+        return self.module.text(bound.default) if bound.default is not None else None
+
+    # Tapes
+
+    @cached_property
+    def training_gradients(self) -> frozenset[cst.Call]:
+        """The `tape.gradient(…)` calls whose result reaches an update."""
+        found: set[cst.Call] = set()
+        seen: set[tuple[cst.CSTNode, Path]] = set()
+        for update in self.updates:
+            if update.minimizes:
+                continue
+            arg = argument(update.call, "grads_and_vars", 0)
+            if arg is not None:
+                found.update(self._gradients_in(arg.value, (EACH, 0), seen))
+        return frozenset(found)
+
+    def _gradients_in(
+        self, node: cst.CSTNode, path: Path, seen: set[tuple[cst.CSTNode, Path]]
+    ) -> Iterator[cst.Call]:
+        """Gradient calls that flow into the part `path` of an expression. Does not look inside `gradient(…)` itself."""
+        if (node, path) in seen:
+            return
+        seen.add((node, path))
+        match node:
+            case cst.Call():
+                yield from self._gradients_in_call(node, path, seen)
+            case cst.Name():
+                for binding in self.roles.bindings(node):
+                    if isinstance(binding, cst.Param):
+                        function = self.module.enclosing(binding, (cst.FunctionDef, cst.Lambda))
+                        for _, passed in self.roles.passed(function, binding) if function else ():
+                            yield from self._gradients_in(passed, path, seen)
+                    elif not isinstance(binding, cst.CSTNode):
+                        yield from self._gradients_in(binding.value, binding.path + path, seen)
+                for call in self._filled_by(node):
+                    yield from self._gradients_in(call.args[-1].value, path[1:], seen)
+            case cst.Tuple(elements=elements) | cst.List(elements=elements) if path:
+                chosen = elements if path[0] == EACH else elements[path[0] : path[0] + 1]
+                for element in chosen:
+                    yield from self._gradients_in(element.value, path[1:], seen)
+            case cst.ListComp(elt=elt) | cst.GeneratorExp(elt=elt) if path:
+                yield from self._gradients_in(elt, path[1:], seen)
+            case cst.Attribute(attr=cst.Name(value=attribute)):
+                for bound in self.roles.index.attribute_bindings.get(attribute, ()):
+                    yield from self._gradients_in(bound.value, bound.path + path, seen)
+            case cst.Param() | cst.Arg():
+                return
+            case _:
+                for child in node.children:
+                    yield from self._gradients_in(child, (), seen)
+
+    def _filled_by(self, name: cst.Name) -> Iterator[cst.Call]:
+        """`name.append(x)` and the like."""
+        for call in self.roles.index.calls:
+            match call:
+                case cst.Call(
+                    func=cst.Attribute(value=cst.Name(value=receiver), attr=cst.Name(value="append" | "extend"))
+                ) if receiver == name.value and call.args:
+                    yield call
+
+    def _gradients_in_call(
+        self, call: cst.Call, path: Path, seen: set[tuple[cst.CSTNode, Path]]
+    ) -> Iterator[cst.Call]:
+        if method(call) in GRADIENT_METHODS and isinstance(call.func, cst.Attribute):
+            kinds = self.roles.kinds(call.func.value)
+            if kinds & {Kind.TAPE, Kind.UNKNOWN} or not kinds:
+                yield call
+                return
+        callees = {v.node for v in self.roles.values(call.func) if v.kind is Kind.FUNCTION and v.node is not None}
+        for callee in callees:
+            for value in self.roles.index.returns[callee]:
+                yield from self._gradients_in(value, path, seen)
+        name = self.roles.qualified(call.func)
+        if name == "builtins.zip" and len(path) > 1 and len(call.args) > path[1] >= 0:
+            yield from self._gradients_in(call.args[path[1]].value, (EACH, *path[2:]), seen)
+        elif name in ("builtins.list", "builtins.tuple") and call.args:
+            yield from self._gradients_in(call.args[0].value, path, seen)
+        elif not callees:
+            for arg in call.args:
+                yield from self._gradients_in(arg.value, (), seen)
+                if isinstance(arg.value, (cst.Name, cst.List, cst.Tuple, cst.ListComp)):
+                    yield from self._gradients_in(arg.value, (EACH,), seen)
+
+    @cached_property
+    def training_tapes(self) -> list[TrainingTape]:
+        """The tapes of `training_gradients`, each with all that is asked of it."""
+        asked: dict[Value | None, list[cst.Call]] = {}
+        for call in self.roles.index.calls:
+            if method(call) in GRADIENT_METHODS | {"jacobian", "batch_jacobian"}:
+                assert isinstance(call.func, cst.Attribute)
+                tapes = [v for v in self.roles.values(call.func.value) if v.kind is Kind.TAPE]
+                for tape in tapes or [None] if call in self.training_gradients else tapes:
+                    asked.setdefault(tape, []).append(call)
+        found = []
+        for tape, calls in asked.items():
+            training = tuple(c for c in calls if c in self.training_gradients)
+            others = tuple(c for c in calls if c not in self.training_gradients)
+            if training:
+                block, name = self._block_of(tape)
+                found.append(TrainingTape(block, name, training, others))
+        return found
+
+    def _block_of(self, tape: Value | None) -> tuple[cst.With | None, cst.Name | None]:
+        for block in self.roles.index.withs if tape is not None else ():
+            for item in block.items:
+                if item.item is tape.node and item.asname is not None and isinstance(item.asname.name, cst.Name):
+                    return block, item.asname.name
+        return None, None
+
+    # Keras loops
+
+    def is_model(self, receiver: cst.BaseExpression) -> bool | None:
+        """Whether a receiver is a Keras model; None where nothing tells."""
+        kinds = self.roles.kinds(receiver)
+        if Kind.MODEL in kinds:
+            return True
+        return None if not kinds or Kind.UNKNOWN in kinds else False
+
+    @cached_property
+    def compiles(self) -> list[cst.Call]:
+        """Calls of a model's `compile` that say which optimizer, or leave it at the default."""
+        found = []
+        for call in self.roles.index.calls:
+            if method(call) == "compile" and isinstance(call.func, cst.Attribute):
+                model = self.is_model(call.func.value)
+                keywords = {a.keyword.value for a in call.args if a.keyword}
+                if model or (model is None and keywords & {"optimizer", "loss", "metrics"}):
+                    found.append(call)
+        return found
+
+    @cached_property
+    def fits(self) -> list[cst.Call]:
+        """Calls of a model's `fit`."""
+        return [call for call in self.roles.index.calls if method(call) == "fit" and self._fits_model(call)]
+
+    def _fits_model(self, call: cst.Call) -> bool:
+        assert isinstance(call.func, cst.Attribute)
+        model = self.is_model(call.func.value)
+        if model is None:
+            keywords = {a.keyword.value for a in call.args if a.keyword}
+            compiled = {
+                self.module.text(c.func.value) for c in self.compiles if isinstance(c.func, cst.Attribute)
+            }
+            return bool(
+                keywords & {"epochs", "callbacks", "validation_data", "steps_per_epoch", "validation_split"}
+                or self.module.text(call.func.value) in compiled
+            )
+        return model
+
+    @cached_property
+    def loop(self) -> TrainingLoop:
+        """GradTape ⊔ Optimizer of the whole module."""
+        tape = any(not self.in_keras(update.function) for update in self.updates)
+        if tape and self.fits:
+            return "both"
+        return "gradient_tape" if tape else "keras_fit" if self.fits else "none"
