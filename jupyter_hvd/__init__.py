@@ -4,4 +4,24 @@ Importing this package loads neither TensorFlow nor JAX nor Horovod, and not
 LibCST before something is converted.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .convert import Conversion, NotebookConversion, Options, convert_notebook, convert_source
+
 __version__ = "0.1.0"
+__all__ = ["Conversion", "NotebookConversion", "Options", "convert_notebook", "convert_source"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        from . import convert
+
+        return getattr(convert, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -1,0 +1,19 @@
+"""TF2 → Horovod: pure functions from source to source and findings.
+
+Knows no Jupyter server, no TensorFlow, no network. Start reading at `engine.py`.
+"""
+
+from .conversion import Change, Conversion, Diagnostic, NotebookConversion, Options
+from .engine import convert_source
+from .notebook import NotPythonError, convert_notebook
+
+__all__ = [
+    "Change",
+    "Conversion",
+    "Diagnostic",
+    "NotPythonError",
+    "NotebookConversion",
+    "Options",
+    "convert_notebook",
+    "convert_source",
+]

@@ -1,0 +1,33 @@
+"""The pages of the rules, made from the rules themselves."""
+
+from __future__ import annotations
+
+from difflib import unified_diff
+from inspect import getdoc
+
+from .rule import Rule
+
+
+def rule_page(rule: Rule) -> str:
+    """One rule in Markdown: what, why, and its examples as diffs."""
+    title, _, body = (getdoc(type(rule)) or "").partition("\n")
+    parts = [f"## {rule.code}: {rule.name}", title, body.strip(), f"*{rule.message}*"]
+    for example in rule.examples:
+        if example.note:
+            parts.append(example.note)
+        if example.after is None:
+            parts.append(f"Refused:\n\n```python\n{example.before.rstrip()}\n```")
+        else:
+            lines = list(unified_diff(example.before.splitlines(), example.after.splitlines(), lineterm="", n=2))[2:]
+            parts.append("```diff\n" + "\n".join(line for line in lines if not line.startswith("@@")) + "\n```")
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def all_pages(rules: tuple[Rule, ...]) -> str:
+    """`docs/rules.md`."""
+    head = (
+        "# The rules\n\n"
+        "Made by `make docs` from the rules in `jupyter_hvd/convert/rules/`; every example is a test.\n"
+        "`jupyter hvd rule CODE` prints one of them; `# hvd: ignore[CODE]` on a line silences it there.\n"
+    )
+    return head + "\n" + "\n".join(rule_page(rule) for rule in rules)

@@ -1,0 +1,120 @@
+"""`jupyter hvd doctor`: what is installed, and whether it fits together."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report: `good`, `bad` (something will not work) or `missing` (not needed for all)."""
+
+    name: str
+    state: Literal["good", "bad", "missing"]
+    detail: str
+
+
+def examine() -> list[Finding]:
+    """Look at every tool, each in a process of its own where it must be imported."""
+    return [_python(), *_tensorflow(), _horovod(), _jax(), _package("jupyterlab", "JupyterLab")]
+
+
+def _python() -> Finding:
+    return Finding("Python", "good", f"{sys.version.split()[0]} ({sys.executable})")
+
+
+def _version(*names: str) -> str | None:
+    for name in names:
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            continue
+    return None
+
+
+def _package(name: str, title: str) -> Finding:
+    found = _version(name)
+    return Finding(title, "good", found) if found else Finding(title, "missing", f"pip install {name}")
+
+
+def _tensorflow() -> list[Finding]:
+    found = _version("tensorflow", "tensorflow-cpu", "tensorflow-gpu")
+    if found is None:
+        return [Finding("TensorFlow", "bad", "not installed: pip install 'tensorflow-cpu==2.15.1'")]
+    keras = _version("keras") or "none"
+    legacy = os.environ.get("TF_USE_LEGACY_KERAS") in ("1", "True", "true")
+    findings = [Finding("TensorFlow", "good", found)]
+    if keras.startswith("2."):
+        findings.append(Finding("Keras", "good", f"{keras}: Keras 2, which Horovod knows"))
+    elif legacy and (tf_keras := _version("tf-keras")):
+        findings.append(Finding("Keras", "good", f"tf-keras {tf_keras} by TF_USE_LEGACY_KERAS"))
+    else:
+        advice = "Horovod does not average in Keras 3: pip install tf-keras, and set TF_USE_LEGACY_KERAS=1"
+        findings.append(Finding("Keras", "bad", f"{keras}: {advice}"))
+    return findings
+
+
+def _horovod() -> Finding:
+    found = _version("horovod")
+    if found is None:
+        return Finding("Horovod", "bad", "not installed: scripts/horovod-wheel compiles it for your TensorFlow")
+    program = (
+        "import horovod.tensorflow as hvd\n"
+        "parts = [('Gloo', hvd.gloo_built()), ('MPI', hvd.mpi_built()), ('NCCL', hvd.nccl_built())]\n"
+        "print(', '.join(name for name, built in parts if built))"
+    )
+    output, error = _in_process(program)
+    if output is None:
+        return Finding("Horovod", "bad", f"{found}, but it does not load: {error}; compile it again for this TensorFlow")
+    if "Gloo" not in output:
+        return Finding("Horovod", "bad", f"{found}, built with {output}; jupyter hvd run needs Gloo")
+    return Finding("Horovod", "good", f"{found}, built with {output}")
+
+
+def _jax() -> Finding:
+    found = _version("jax")
+    if found is None:
+        return Finding("JAX", "missing", "pip install jax, for tensor functions")
+    output, error = _in_process("import jax; print(', '.join(str(d) for d in jax.devices()))")
+    if output is None:
+        return Finding("JAX", "bad", f"{found}, but it does not load: {error}")
+    return Finding("JAX", "good", f"{found}, devices: {output}")
+
+
+def _in_process(program: str) -> tuple[str | None, str]:
+    """What a program prints last, or None and the last line of its error."""
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    try:
+        done = subprocess.run(  # noqa: S603 — our own text, no shell
+            [sys.executable, "-c", program],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env=environment,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return None, "no answer within two minutes"
+    if done.returncode != 0:
+        return None, (done.stderr.strip().splitlines() or ["no message"])[-1]
+    return (done.stdout.strip().splitlines() or [""])[-1], ""
+
+
+def show(console: Console, findings: list[Finding]) -> bool:
+    """Print the report; whether all is good."""
+    from rich.text import Text
+
+    marks = {"good": ("✓", "green"), "bad": ("✗", "bold red"), "missing": ("–", "yellow")}
+    for finding in findings:
+        console.print(Text.assemble(marks[finding.state], f" {finding.name:<11} {finding.detail}"), soft_wrap=True)
+    good = all(finding.state != "bad" for finding in findings)
+    console.print("All fits together." if good else "Something does not fit; see above.")
+    return good
