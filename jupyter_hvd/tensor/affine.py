@@ -1,0 +1,86 @@
+"""Affine index expressions `a ::= i | n | k | a + a | k·a` (Fig. 3), as immutable values.
+
+Index variables and sizes are both plain names here: each stands for an integer, and only their binders tell them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+
+@dataclass(frozen=True)
+class Affine:
+    """A constant plus integer multiples of names; `terms` is sorted and has no zero coefficient."""
+
+    terms: tuple[tuple[str, int], ...]
+    constant: int
+
+    @staticmethod
+    def of(value: Affine | int | str) -> Affine:
+        """Read an integer or a name as an affine expression."""
+        if isinstance(value, Affine):
+            return value
+        if isinstance(value, str):
+            return Affine(((value, 1),), 0)
+        return Affine((), int(value))
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return frozenset(name for name, _ in self.terms)
+
+    @property
+    def is_constant(self) -> bool:
+        return not self.terms
+
+    @property
+    def name(self) -> str | None:
+        """The name that this expression consists of, where it is nothing but a name."""
+        bare = self.constant == 0 and len(self.terms) == 1 and self.terms[0][1] == 1
+        return self.terms[0][0] if bare else None
+
+    def coefficient(self, name: str) -> int:
+        return next((k for other, k in self.terms if other == name), 0)
+
+    def substitute(self, values: Mapping[str, Affine]) -> Affine:
+        """Replace names by affine expressions, all at once."""
+        if not any(name in values for name, _ in self.terms):
+            return self
+        total = Affine((), self.constant)
+        for name, k in self.terms:
+            total = total + values.get(name, Affine(((name, 1),), 0)) * k
+        return total
+
+    def evaluate(self, integers: Mapping[str, int]) -> int:
+        """The integer that this expression is where every name has a value."""
+        total = self.constant
+        for name, k in self.terms:
+            total += k * integers[name]
+        return total
+
+    def __add__(self, other: Affine | int) -> Affine:
+        other = Affine.of(other)
+        sums = dict(self.terms)
+        for name, k in other.terms:
+            sums[name] = sums.get(name, 0) + k
+        terms = tuple(sorted((name, k) for name, k in sums.items() if k))
+        return Affine(terms, self.constant + other.constant)
+
+    def __sub__(self, other: Affine | int) -> Affine:
+        return self + Affine.of(other) * -1
+
+    def __mul__(self, factor: int) -> Affine:
+        if factor == 0:
+            return Affine((), 0)
+        return Affine(tuple((name, k * factor) for name, k in self.terms), self.constant * factor)
+
+    def __str__(self) -> str:
+        text = ""
+        # Positive terms first, so that `n - 1` never prints as `-1 + n`.
+        for name, k in sorted(self.terms, key=lambda term: term[1] < 0):
+            size = name if abs(k) == 1 else f"{abs(k)}·{name}"
+            text += ("-" if k < 0 else "") + size if not text else f"{'-' if k < 0 else '+'}{size}"
+        if not text:
+            return str(self.constant)
+        return text if not self.constant else f"{text}{self.constant:+d}"

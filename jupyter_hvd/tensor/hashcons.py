@@ -1,0 +1,25 @@
+"""Hash-consing: equal terms are one object, so that equality is identity and sharing is free."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakValueDictionary
+
+
+class HashConsed(type):
+    """A metaclass whose classes build each distinct value once, keyed by its constructor's arguments.
+
+    Arguments must be hashable and are compared together with their types: `1` and `1.0` are different constants.
+    """
+
+    def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
+        super().__init__(name, bases, namespace)
+        cls._made: WeakValueDictionary[Any, Any] = WeakValueDictionary()
+
+    def __call__(cls, *arguments: Any) -> Any:
+        key = tuple((type(argument), argument) for argument in arguments)
+        found = cls._made.get(key)
+        if found is None:
+            found = super().__call__(*arguments)
+            cls._made[key] = found
+        return found

@@ -1,0 +1,247 @@
+"""Predicates `p ::= a<a | a≤a | a=a | R(a,…) | p∧p | p∨p | ∃ i:n. p` (Fig. 3) and how they are built and rewritten.
+
+`true` is the empty conjunction, `false` the empty disjunction. Build conjunctions, disjunctions and quantifiers with `conj`, `disj` and `exists`,
+which flatten, deduplicate and fold constants; then equal predicates are one object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from .affine import Affine
+from .hashcons import HashConsed
+
+NOT = "¬"
+
+
+class Predicate(metaclass=HashConsed):
+    """A predicate over index variables, sizes and relations."""
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The index variables and sizes that occur free."""
+        raise NotImplementedError
+
+    @cached_property
+    def relations(self) -> frozenset[str]:
+        """The relations that occur; a complemented one is named `¬R`."""
+        return frozenset()
+
+
+@dataclass(frozen=True, eq=False)
+class Compare(Predicate):
+    """`left op right`, with `op` one of `<`, `≤`, `=`."""
+
+    op: str
+    left: Affine
+    right: Affine
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return self.left.names | self.right.names
+
+    @cached_property
+    def difference(self) -> Affine:
+        return self.right - self.left
+
+
+@dataclass(frozen=True, eq=False)
+class Related(Predicate):
+    """`R(a,…)`: the index tuple is in the relation R, which the program receives as data."""
+
+    relation: str
+    arguments: tuple[Affine, ...]
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return frozenset().union(*(a.names for a in self.arguments))
+
+    @cached_property
+    def relations(self) -> frozenset[str]:
+        return frozenset((self.relation,))
+
+
+@dataclass(frozen=True, eq=False)
+class And(Predicate):
+    parts: tuple[Predicate, ...]
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return frozenset().union(*(p.names for p in self.parts))
+
+    @cached_property
+    def relations(self) -> frozenset[str]:
+        return frozenset().union(*(p.relations for p in self.parts))
+
+
+@dataclass(frozen=True, eq=False)
+class Or(Predicate):
+    parts: tuple[Predicate, ...]
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return frozenset().union(*(p.names for p in self.parts))
+
+    @cached_property
+    def relations(self) -> frozenset[str]:
+        return frozenset().union(*(p.relations for p in self.parts))
+
+
+@dataclass(frozen=True, eq=False)
+class Exists(Predicate):
+    """`∃ index:size. body`."""
+
+    index: str
+    size: Affine
+    body: Predicate
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return (self.body.names - {self.index}) | self.size.names
+
+    @cached_property
+    def relations(self) -> frozenset[str]:
+        return self.body.relations
+
+
+TRUE: Predicate = And(())
+FALSE: Predicate = Or(())
+
+_HOLDS: Mapping[str, Callable[[int], bool]] = {
+    "<": lambda difference: difference > 0,
+    "≤": lambda difference: difference >= 0,
+    "=": lambda difference: difference == 0,
+}
+
+
+def compare(op: str, left: Affine | int | str, right: Affine | int | str) -> Predicate:
+    """`left op right`, folded where both sides differ by a constant."""
+    left, right = Affine.of(left), Affine.of(right)
+    difference = right - left
+    if difference.is_constant:
+        return TRUE if _HOLDS[op](difference.constant) else FALSE
+    return Compare(op, left, right)
+
+
+def conj(*parts: Predicate) -> Predicate:
+    """The conjunction, flat, without repeats, `false` where some part is."""
+    flat: dict[Predicate, None] = {}
+    for part in parts:
+        flat.update(dict.fromkeys(part.parts if isinstance(part, And) else (part,)))
+    if FALSE in flat:
+        return FALSE
+    return next(iter(flat)) if len(flat) == 1 else And(tuple(flat))
+
+
+def disj(*parts: Predicate) -> Predicate:
+    """The disjunction, flat, without repeats, `true` where some part is."""
+    flat: dict[Predicate, None] = {}
+    for part in parts:
+        flat.update(dict.fromkeys(part.parts if isinstance(part, Or) else (part,)))
+    if TRUE in flat:
+        return TRUE
+    return next(iter(flat)) if len(flat) == 1 else Or(tuple(flat))
+
+
+def conjuncts(p: Predicate) -> tuple[Predicate, ...]:
+    """The parts whose conjunction `p` is."""
+    return p.parts if isinstance(p, And) else (p,)
+
+
+def in_range(a: Affine, size: Affine) -> Predicate:
+    """`0 ≤ a < size`."""
+    return conj(compare("≤", 0, a), compare("<", a, size))
+
+
+def exists(index: str, size: Affine, body: Predicate) -> Predicate:
+    """`∃ index:size. body`, with the one-point rule of §6: `∃i.[i=a ∧ q] ⇝ 0≤a<n ∧ q[i↦a]`.
+
+    Conjuncts in which the index does not occur leave the quantifier, and it distributes over `∨`.
+    """
+    if body == FALSE:
+        return FALSE
+    if isinstance(body, Or):
+        return disj(*(exists(index, size, part) for part in body.parts))
+    inside = [part for part in conjuncts(body) if index in part.names]
+    outside = [part for part in conjuncts(body) if index not in part.names]
+    if not inside:
+        return conj(compare("<", 0, size), *outside)
+    solved = next((s for part in inside if (s := solve(part, index)) is not None), None)
+    if solved is not None:
+        rest = substitute(conj(*inside), {index: solved})
+        return conj(*outside, in_range(solved, size), rest)
+    return conj(*outside, Exists(index, size, conj(*inside)))
+
+
+def exists_all(binders: Iterable[tuple[str, Affine]], body: Predicate) -> Predicate:
+    """`∃` over several binders, the last innermost."""
+    for index, size in reversed(tuple(binders)):
+        body = exists(index, size, body)
+    return body
+
+
+def solve(p: Predicate, index: str) -> Affine | None:
+    """The `a` with `p ⇔ index = a`, where `p` is an equality that has the index with coefficient ±1."""
+    if isinstance(p, Compare) and p.op == "=":
+        k = p.difference.coefficient(index)
+        if abs(k) == 1:
+            return p.difference * -k + Affine.of(index)
+    return None
+
+
+def substitute(p: Predicate, values: Mapping[str, Affine]) -> Predicate:
+    """Replace free index variables by affine expressions, without capture."""
+    if not any(name in values for name in p.names):
+        return p
+    match p:
+        case Compare(op, left, right):
+            return compare(op, left.substitute(values), right.substitute(values))
+        case Related(relation, arguments):
+            return Related(relation, tuple(a.substitute(values) for a in arguments))
+        case And(parts):
+            return conj(*(substitute(part, values) for part in parts))
+        case Or(parts):
+            return disj(*(substitute(part, values) for part in parts))
+        case Exists(index, size, body):
+            values = {name: a for name, a in values.items() if name != index and name in p.names}
+            taken = frozenset().union(*(a.names for a in values.values())) | body.names
+            free = fresh(index, taken - {index}) if any(index in a.names for a in values.values()) else index
+            body = substitute(body, {**values, index: Affine.of(free)} if free != index else values)
+            return exists(free, size.substitute(values), body)
+    raise TypeError(p)
+
+
+def negate(p: Predicate) -> Predicate | None:
+    """`¬p` in the grammar, which has no negation: comparisons turn round and a relation becomes its complement `¬R`.
+
+    None where a quantifier stands in the way; `sets.complement` can still eliminate it there.
+    """
+    match p:
+        case Compare("<", left, right):
+            return compare("≤", right, left)
+        case Compare("≤", left, right):
+            return compare("<", right, left)
+        case Compare(_, left, right):
+            return disj(compare("<", left, right), compare("<", right, left))
+        case Related(relation, arguments):
+            return Related(relation.removeprefix(NOT) if relation.startswith(NOT) else NOT + relation, arguments)
+        case And(parts) | Or(parts):
+            negated = [negate(part) for part in parts]
+            whole = [part for part in negated if part is not None]
+            if len(whole) < len(negated):
+                return None
+            return disj(*whole) if isinstance(p, And) else conj(*whole)
+    return None
+
+
+def fresh(base: str, taken: frozenset[str] | set[str]) -> str:
+    """A name like `base` that is not taken."""
+    if base not in taken:
+        return base
+    stem = base.rstrip("0123456789").rstrip("_") or base
+    k = 1
+    while f"{stem}_{k}" in taken:
+        k += 1
+    return f"{stem}_{k}"

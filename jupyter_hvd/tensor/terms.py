@@ -1,0 +1,422 @@
+"""The core language (Fig. 3): immutable, hash-consed, typed terms, and substitution on them.
+
+    e ::= x | c | e+e | e·e | f(e,…) | (e,e) | π0 e | π1 e | ⊞ i:n. e | Σ i:n. e | e[a] | [p]·e | let x = e in e
+
+A term checks its own type when it is built. Equal terms are one object. Index variables, sizes and value variables are names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from . import predicates
+from .affine import Affine
+from .functions import Function
+from .hashcons import HashConsed
+from .predicates import Predicate, conj, fresh
+from .types import REAL, Array, ParameterType, Product, Type
+
+Number = int | float | Fraction
+_NONE: frozenset[str] = frozenset()
+
+
+class Term(metaclass=HashConsed):
+    """A term of the core language."""
+
+    type: Type
+
+    @property
+    def children(self) -> tuple[Term, ...]:
+        return ()
+
+    @cached_property
+    def variables(self) -> frozenset[str]:
+        """The value variables that occur free."""
+        return _NONE.union(*(child.variables for child in self.children))
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The index variables and sizes that occur free, those in types of variables apart."""
+        return _NONE.union(*(child.names for child in self.children))
+
+    def __str__(self) -> str:
+        from .printer import show
+
+        return show(self)
+
+
+def _typed(term: Term, type_: Type) -> None:
+    object.__setattr__(term, "type", type_)
+
+
+def _scalar(what: str, *terms: Term) -> None:
+    for term in terms:
+        if term.type != REAL:
+            raise TypeError(f"{what} takes scalars, not {term.type}")
+
+
+@dataclass(frozen=True, eq=False)
+class Var(Term):
+    name: str
+    declared: Type
+
+    def __post_init__(self) -> None:
+        _typed(self, self.declared)
+
+    @cached_property
+    def variables(self) -> frozenset[str]:
+        return frozenset((self.name,))
+
+
+@dataclass(frozen=True, eq=False)
+class Const(Term):
+    """A number; or an affine expression of sizes, which a call turns into a number."""
+
+    value: Number | Affine
+
+    def __post_init__(self) -> None:
+        _typed(self, REAL)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return self.value.names if isinstance(self.value, Affine) else _NONE
+
+
+@dataclass(frozen=True, eq=False)
+class Add(Term):
+    left: Term
+    right: Term
+
+    def __post_init__(self) -> None:
+        _scalar("+", self.left, self.right)
+        _typed(self, REAL)
+
+    @property
+    def children(self) -> tuple[Term, ...]:
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True, eq=False)
+class Mul(Term):
+    left: Term
+    right: Term
+
+    def __post_init__(self) -> None:
+        _scalar("·", self.left, self.right)
+        _typed(self, REAL)
+
+    @property
+    def children(self) -> tuple[Term, ...]:
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True, eq=False)
+class Call(Term):
+    """A black-box scalar function applied to scalars."""
+
+    function: Function
+    arguments: tuple[Term, ...]
+
+    def __post_init__(self) -> None:
+        _scalar(self.function.name, *self.arguments)
+        if len(self.arguments) != self.function.arity:
+            raise TypeError(f"{self.function.name} takes {self.function.arity} arguments")
+        _typed(self, REAL)
+
+    @property
+    def children(self) -> tuple[Term, ...]:
+        return self.arguments
+
+
+@dataclass(frozen=True, eq=False)
+class Pair(Term):
+    first: Term
+    second: Term
+
+    def __post_init__(self) -> None:
+        _typed(self, Product(self.first.type, self.second.type))
+
+    @property
+    def children(self) -> tuple[Term, ...]:
+        return (self.first, self.second)
+
+
+@dataclass(frozen=True, eq=False)
+class Proj(Term):
+    """`π0 e` or `π1 e`."""
+
+    side: int
+    body: Term
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.body.type, Product):
+            raise TypeError(f"π{self.side} takes a pair, not {self.body.type}")
+        _typed(self, (self.body.type.first, self.body.type.second)[self.side])
+
+    @property
+    def children(self) -> tuple[Term, ...]:
+        return (self.body,)
+
+
+@dataclass(frozen=True, eq=False)
+class Gen(Term):
+    """`⊞ index:size. body`, an array."""
+
+    index: str
+    size: Affine
+    body: Term
+
+    def __post_init__(self) -> None:
+        _typed(self, Array(self.size, self.body.type))
+
+    @property
+    def children(self) -> tuple[Term, ...]:
+        return (self.body,)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return (self.body.names - {self.index}) | self.size.names
+
+
+@dataclass(frozen=True, eq=False)
+class Sum(Term):
+    """`Σ index:size. body`."""
+
+    index: str
+    size: Affine
+    body: Term
+
+    def __post_init__(self) -> None:
+        _scalar("Σ", self.body)
+        _typed(self, REAL)
+
+    @property
+    def children(self) -> tuple[Term, ...]:
+        return (self.body,)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return (self.body.names - {self.index}) | self.size.names
+
+
+@dataclass(frozen=True, eq=False)
+class At(Term):
+    """`body[index]`."""
+
+    body: Term
+    index: Affine
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.body.type, Array):
+            raise TypeError(f"only an array has entries, not {self.body.type}")
+        _typed(self, self.body.type.element)
+
+    @property
+    def children(self) -> tuple[Term, ...]:
+        return (self.body,)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return self.body.names | self.index.names
+
+
+@dataclass(frozen=True, eq=False)
+class Guard(Term):
+    """`[condition]·body`, Iverson's bracket; it does not evaluate the body where the condition fails."""
+
+    condition: Predicate
+    body: Term
+
+    def __post_init__(self) -> None:
+        _typed(self, self.body.type)
+
+    @property
+    def children(self) -> tuple[Term, ...]:
+        return (self.body,)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return self.body.names | self.condition.names
+
+
+@dataclass(frozen=True, eq=False)
+class Let(Term):
+    """`let name = value in body`."""
+
+    name: str
+    value: Term
+    body: Term
+
+    def __post_init__(self) -> None:
+        _typed(self, self.body.type)
+
+    @property
+    def children(self) -> tuple[Term, ...]:
+        return (self.value, self.body)
+
+    @cached_property
+    def variables(self) -> frozenset[str]:
+        return self.value.variables | (self.body.variables - {self.name})
+
+
+@dataclass(frozen=True)
+class Lambda:
+    """A whole function: its parameter, packed into one struct of named fields, and its body.
+
+    The body's free value variables are the fields of the parameter; its free index names are sizes, bound by the fields' types.
+    """
+
+    parameter_name: str
+    parameter_type: tuple[tuple[str, ParameterType], ...]
+    body: Term
+
+    def __str__(self) -> str:
+        from .printer import show_lambda
+
+        return show_lambda(self)
+
+
+Binders = tuple[tuple[str, Affine], ...]
+
+
+def guard(p: Predicate, e: Term) -> Term:
+    """`[p]·e`, or `e` itself where p is true."""
+    return e if p == predicates.TRUE else Guard(p, e)
+
+
+def gens(binders: Binders, body: Term) -> Term:
+    """`⊞` over several binders, the first outermost."""
+    for index, size in reversed(binders):
+        body = Gen(index, size, body)
+    return body
+
+
+def sums(binders: Binders, body: Term) -> Term:
+    """`Σ` over several binders, the first outermost."""
+    for index, size in reversed(binders):
+        body = Sum(index, size, body)
+    return body
+
+
+def lets(bindings: Iterable[tuple[str, Term]], body: Term) -> Term:
+    """`let` for several bindings, the first outermost."""
+    for name, value in reversed(tuple(bindings)):
+        body = Let(name, value, body)
+    return body
+
+
+def entry(e: Term, *indices: Affine) -> Term:
+    """`e[a0]…[ak]`."""
+    for a in indices:
+        e = At(e, a)
+    return e
+
+
+def strip_guards(e: Term) -> tuple[Predicate, Term]:
+    """`([p]·[q]·…e)` as `(p∧q∧…, e)`."""
+    p = predicates.TRUE
+    while isinstance(e, Guard):
+        p, e = conj(p, e.condition), e.body
+    return p, e
+
+
+def strip_sums(e: Term) -> tuple[Binders, Predicate, Term]:
+    """`Σ i… [p]·e` as its binders, predicate and body: the composite that (4.30) counts jointly."""
+    binders: list[tuple[str, Affine]] = []
+    while isinstance(e, Sum):
+        binders.append((e.index, e.size))
+        e = e.body
+    p, body = (e.condition, e.body) if isinstance(e, Guard) else (predicates.TRUE, e)
+    return tuple(binders), p, body
+
+
+def rebuild(e: Term, f: Callable[[Term], Term]) -> Term:
+    """The same constructor over `f` of the children."""
+    match e:
+        case Var() | Const():
+            return e
+        case Add(left, right):
+            return Add(f(left), f(right))
+        case Mul(left, right):
+            return Mul(f(left), f(right))
+        case Call(function, arguments):
+            return Call(function, tuple(map(f, arguments)))
+        case Pair(first, second):
+            return Pair(f(first), f(second))
+        case Proj(side, body):
+            return Proj(side, f(body))
+        case Gen(index, size, body):
+            return Gen(index, size, f(body))
+        case Sum(index, size, body):
+            return Sum(index, size, f(body))
+        case At(body, index):
+            return At(f(body), index)
+        case Guard(condition, body):
+            return Guard(condition, f(body))
+        case Let(name, value, body):
+            return Let(name, f(value), f(body))
+    raise TypeError(e)
+
+
+def substitute(
+    e: Term, variables: Mapping[str, Term] = {}, indices: Mapping[str, Affine] = {}  # noqa: B006
+) -> Term:
+    """Replace free value variables by terms and free index variables by affine expressions, without capture."""
+    if not any(x in variables for x in e.variables) and not any(i in indices for i in e.names):
+        return e
+    match e:
+        case Var(name):
+            return variables.get(name, e)
+        case Const(Affine() as value):
+            return Const(value.substitute(indices))
+        case At(body, index):
+            return At(substitute(body, variables, indices), index.substitute(indices))
+        case Guard(condition, body):
+            condition = predicates.substitute(condition, indices)
+            return Guard(condition, substitute(body, variables, indices))
+        case Gen(index, size, body) | Sum(index, size, body):
+            inner = {i: a for i, a in indices.items() if i != index and i in e.names}
+            used = [t for x, t in variables.items() if x in e.variables]
+            taken = _NONE.union(*(a.names for a in inner.values()), *(t.names for t in used))
+            bound = fresh(index, taken | (body.names - {index})) if index in taken else index
+            if bound != index:
+                inner[index] = Affine.of(bound)
+            body = substitute(body, variables, inner)
+            make = Gen if isinstance(e, Gen) else Sum
+            return make(bound, size.substitute(indices), body)
+        case Let(name, value, body):
+            value = substitute(value, variables, indices)
+            kept = {x: t for x, t in variables.items() if x != name and x in e.variables}
+            taken = _NONE.union(*(t.variables for t in kept.values()))
+            bound = fresh(name, taken | (body.variables - {name})) if name in taken else name
+            if bound != name or value.type != e.value.type:
+                kept[name] = Var(bound, value.type)
+            return Let(bound, value, substitute(body, kept, indices))
+    return rebuild(e, lambda child: substitute(child, variables, indices))
+
+
+def uniquify(e: Term, taken: Iterable[str] = ()) -> Term:
+    """Rename bound variables and indices so that none is bound twice or hides a free one ("no re-use of names", Fig. 7)."""
+    used = set(taken) | e.variables | e.names
+
+    def rename(e: Term) -> Term:
+        match e:
+            case Gen(index, size, body) | Sum(index, size, body):
+                bound = fresh(index, used)
+                used.add(bound)
+                if bound != index:
+                    body = substitute(body, indices={index: Affine.of(bound)})
+                return (Gen if isinstance(e, Gen) else Sum)(bound, size, rename(body))
+            case Let(name, value, body):
+                value = rename(value)
+                bound = fresh(name, used)
+                used.add(bound)
+                if bound != name:
+                    body = substitute(body, {name: Var(bound, value.type)})
+                return Let(bound, value, rename(body))
+        return rebuild(e, rename)
+
+    return rename(e)

@@ -1,0 +1,116 @@
+"""Types `T ::= ℝ | T×T | [n]T` (Fig. 3), and what a program receives besides reals: relations, index arrays and integers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .affine import Affine
+
+
+@dataclass(frozen=True)
+class Real:
+    def __str__(self) -> str:
+        return "ℝ"
+
+
+@dataclass(frozen=True)
+class Product:
+    first: Type
+    second: Type
+
+    def __str__(self) -> str:
+        first = f"({self.first})" if isinstance(self.first, Product) else str(self.first)
+        return f"{first}×{self.second}"
+
+
+@dataclass(frozen=True)
+class Array:
+    size: Affine
+    element: Type
+
+    def __str__(self) -> str:
+        element = f"({self.element})" if isinstance(self.element, Product) else str(self.element)
+        return f"[{self.size}]{element}"
+
+
+Type = Real | Product | Array
+REAL = Real()
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A boolean array of the given dimensions; it is data for predicates, never a value."""
+
+    dims: tuple[Affine, ...]
+
+    def __str__(self) -> str:
+        return "".join(f"[{n}]" for n in self.dims) + "𝔹"
+
+
+@dataclass(frozen=True)
+class IndexArray:
+    """An integer array, which the program reads as the functional relation `R(a,…,j) ⇔ array[a,…] = j`."""
+
+    dims: tuple[Affine, ...]
+
+    def __str__(self) -> str:
+        return "".join(f"[{n}]" for n in self.dims) + "ℤ"
+
+
+@dataclass(frozen=True)
+class TupleSet:
+    """A Python set of index tuples, all of one length: the relation `(i, …) in R`."""
+
+    arity: int
+
+    def __str__(self) -> str:
+        return f"{{ℤ^{self.arity}}}"
+
+
+@dataclass(frozen=True)
+class Integer:
+    """An integer parameter: a size, or an offset in an index; as a number it is a constant."""
+
+    def __str__(self) -> str:
+        return "ℤ"
+
+
+ParameterType = Type | Relation | IndexArray | TupleSet | Integer
+
+
+def array(dims: tuple[Affine, ...], element: Type = REAL) -> Type:
+    """`[n0]…[nk]element`."""
+    for size in reversed(dims):
+        element = Array(size, element)
+    return element
+
+
+def dimensions(type_: Type) -> tuple[Affine, ...]:
+    """The sizes that an array of scalars or pairs has, outermost first; none for a scalar."""
+    dims: list[Affine] = []
+    while isinstance(type_, Array):
+        dims.append(type_.size)
+        type_ = type_.element
+    return tuple(dims)
+
+
+def size_cost(type_: Type, sizes: Mapping[str, int]) -> int:
+    """`$(ℝ)=1, $(T0×T1)=$T0+$T1, $([n]T)=n·$T` (6.53): the number of reals that a value of the type holds."""
+    match type_:
+        case Array(size, element):
+            return max(0, size.evaluate(sizes)) * size_cost(element, sizes)
+        case Product(first, second):
+            return size_cost(first, sizes) + size_cost(second, sizes)
+    return 1
+
+
+def leaves(type_: Type) -> list[tuple[tuple[int, ...], Type]]:
+    """The pair-free components of a type in struct-of-arrays form, each with its path of projections."""
+    if isinstance(type_, Product):
+        return [
+            ((k, *path), leaf)
+            for k, part in enumerate((type_.first, type_.second))
+            for path, leaf in leaves(part)
+        ]
+    return [((), type_)]
