@@ -48,6 +48,7 @@ class Change:
         after: the same lines as they are now, with this change alone.
         why: one sentence for the user.
         edits: the edits to the text of the script, or of the joined cells.
+        origin: where the cell begins in the joined cells; 0 in a script.
     """
 
     rule: str
@@ -57,8 +58,10 @@ class Change:
     after: str
     why: str
     edits: tuple[Edit, ...] = field(default=(), repr=False)
+    origin: int = field(default=0, repr=False)
 
     def as_json(self) -> dict[str, Any]:
+        """The change, its edits counted in characters (code points) from the start of its cell."""
         return {
             "rule": self.rule,
             "cell": self.cell,
@@ -66,6 +69,15 @@ class Change:
             "before": self.before,
             "after": self.after,
             "why": self.why,
+            "edits": [
+                {
+                    "start": edit.start - self.origin,
+                    "end": edit.end - self.origin,
+                    "priority": edit.priority,
+                    "text": edit.text,
+                }
+                for edit in sorted(self.edits, key=Edit.order)
+            ],
         }
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Edit:
     """Replace `source[start:end]` by `text`; `start == end` inserts.
 
@@ -24,6 +24,10 @@ class Edit:
     priority: int = 0
     text: str = ""
 
+    def order(self) -> tuple[int, int, int]:
+        """The order in which edits are applied; those that are equal in it, as they come."""
+        return (self.start, self.end, self.priority)
+
 
 def apply_edits(source: str, edits: Iterable[Edit]) -> str:
     """The source with all edits made.
@@ -33,7 +37,7 @@ def apply_edits(source: str, edits: Iterable[Edit]) -> str:
     """
     pieces: list[str] = []
     position = 0
-    for edit in sorted(set(edits), key=lambda e: (e.start, e.end, e.priority)):
+    for edit in sorted(dict.fromkeys(edits), key=Edit.order):
         if edit.start < position:
             raise ValueError(f"overlapping edits at offset {edit.start}")
         pieces += (source[position : edit.start], edit.text)

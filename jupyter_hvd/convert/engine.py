@@ -124,6 +124,10 @@ class Places:
         part = max(i for i, start in enumerate(self.cell_starts) if start <= offset)
         return self.cells[part], line - self.module.line(self.cell_starts[part]) + 1, column
 
+    def origin(self, offset: int) -> int:
+        """Where the cell of an offset begins in the joined text."""
+        return max(start for start in self.cell_starts if start <= offset)
+
     def is_ignored(self, finding: Finding, code: str) -> bool:
         """Whether a comment `# hvd: ignore[CODE]` on the finding's first line silences it."""
         start = self._start(finding)
@@ -146,7 +150,7 @@ class Places:
         before = original[span.start : span.end]
         shifted = [Edit(e.start - span.start, e.end - span.start, e.priority, e.text) for e in fix.edits]
         cell, line, _ = self.locate(span.start)
-        return Change(rule.code, cell, line, before, apply_edits(before, shifted), fix.why or rule.message, fix.edits)
+        return Change(rule.code, cell, line, before, apply_edits(before, shifted), fix.why or rule.message, fix.edits, self.origin(span.start))
 
     def _lines_of(self, edits: Sequence[Edit]) -> Span:
         """The whole lines that some edits touch."""

@@ -12,9 +12,11 @@ import ast
 import copy
 import re
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from .conversion import NotebookConversion, Options
+from .conversion import Conversion, NotebookConversion, Options
+from .edits import Edit, apply_edits
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -40,31 +42,51 @@ def convert_notebook(notebook: NotebookNode, *, options: Options | None = None) 
     Raises:
         NotPythonError: the notebook's kernel speaks another language.
     """
-    from .engine import convert_module
-
     language = notebook_language(notebook)
     if language != "python":
         raise NotPythonError(f"this notebook is written in {language}, not in Python")
-    indices, cell_starts, original = join_cells(notebook)
-    masked = mask_cells([notebook.cells[index].source for index in indices])
-    conversion = convert_module(masked, original, cell_starts, indices, options or Options())
+    indices = [index for index, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
+    sources = [notebook.cells[index].source for index in indices]
+    converted_sources, outcome = convert_cells(sources, indices, options=options)
     converted = copy.deepcopy(notebook)
-    if conversion.status == "converted":
-        from .edits import apply_edits
-
-        edits = {edit for change in conversion.changes for edit in change.edits}
-        for part, index in enumerate(indices):
-            start = cell_starts[part]
-            end = start + len(notebook.cells[index].source)
-            own = [edit for edit in edits if start <= edit.start <= end]
-            if own:
-                shifted = [type(e)(e.start - start, e.end - start, e.priority, e.text) for e in own]
-                converted.cells[index].source = apply_edits(notebook.cells[index].source, shifted)
-                converted.cells[index].outputs = []
-                converted.cells[index].execution_count = None
+    for index, before, after in zip(indices, sources, converted_sources, strict=True):
+        if before != after:
+            converted.cells[index].source = after
+            converted.cells[index].outputs = []
+            converted.cells[index].execution_count = None
     return NotebookConversion(
-        converted, conversion.status, conversion.training_loop, conversion.changes, conversion.diagnostics
+        converted, outcome.status, outcome.training_loop, outcome.changes, outcome.diagnostics
     )
+
+
+def convert_cells(
+    sources: Sequence[str], indices: Sequence[int] | None = None, *, options: Options | None = None
+) -> tuple[list[str], Conversion]:
+    """Convert code cells as one program; magics and `!` lines are masked from the rules.
+
+    Args:
+        sources: the texts of the code cells, in the order in which they run.
+        indices: the number by which changes and diagnostics name each cell; its position if not given.
+
+    Returns:
+        the converted cells, and the conversion of all of them joined.
+    """
+    from .engine import convert_module
+
+    joined = "".join(source + "\n" for source in sources)
+    starts = tuple(accumulate((len(source) + 1 for source in sources[:-1]), initial=0))
+    names = range(len(sources)) if indices is None else indices
+    outcome = convert_module(mask_cells(sources), joined, starts, names, options or Options())
+    converted = []
+    for start, source in zip(starts, sources, strict=False):
+        edits = (
+            Edit(edit.start - start, edit.end - start, edit.priority, edit.text)
+            for change in outcome.changes
+            for edit in change.edits
+            if start <= edit.start <= start + len(source)
+        )
+        converted.append(apply_edits(source, edits))
+    return converted, outcome
 
 
 def notebook_language(notebook: NotebookNode) -> str:
@@ -73,17 +95,6 @@ def notebook_language(notebook: NotebookNode) -> str:
     kernel = metadata.get("kernelspec", {}).get("language")
     language = metadata.get("language_info", {}).get("name") or kernel or "python"
     return "python" if str(language).lower() in ("python", "ipython", "python3") else str(language)
-
-
-def join_cells(notebook: NotebookNode) -> tuple[list[int], tuple[int, ...], str]:
-    """The indices of the code cells, where each begins in the joined text, and that text."""
-    indices = [index for index, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
-    starts, position = [], 0
-    for index in indices:
-        starts.append(position)
-        position += len(notebook.cells[index].source) + 1
-    joined = "".join(notebook.cells[index].source + "\n" for index in indices)
-    return indices, tuple(starts) or (0,), joined
 
 
 def mask_cells(sources: Sequence[str]) -> str:

@@ -68,7 +68,11 @@ def run_notebook(program: Path, *, quiet: bool) -> tuple[int, str]:
     import nbformat
     from IPython.core.interactiveshell import InteractiveShell
 
-    shell: Any = InteractiveShell.instance(colors="nocolor")
+    class RankShell(InteractiveShell):  # type: ignore[misc]
+        def enable_gui(self, gui: str | None = None) -> None:
+            """No event loop: `%matplotlib inline` has nothing to start here."""
+
+    shell: Any = RankShell.instance(colors="nocolor")
     shell.showtraceback = lambda *_, **__: None
     shell.showsyntaxerror = lambda *_, **__: None
     if quiet:
