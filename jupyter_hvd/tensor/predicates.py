@@ -207,7 +207,7 @@ def substitute(p: Predicate, values: Mapping[str, Affine]) -> Predicate:
         case Exists(index, size, body):
             values = {name: a for name, a in values.items() if name != index and name in p.names}
             taken = frozenset().union(*(a.names for a in values.values())) | body.names
-            free = fresh(index, taken - {index}) if any(index in a.names for a in values.values()) else index
+            free = fresh(index, taken) if any(index in a.names for a in values.values()) else index
             body = substitute(body, {**values, index: Affine.of(free)} if free != index else values)
             return exists(free, size.substitute(values), body)
     raise TypeError(p)

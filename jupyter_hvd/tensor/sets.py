@@ -37,36 +37,38 @@ def integer_set(binders: Binders, p: Predicate) -> islpy.Set:
     """`{binders | p}` with the remaining names as parameters; relations count as true."""
     import islpy
 
-    names = _names(binders, p)
-    spelt = {name: f"v{k}" for k, name in enumerate(names)}
+    spelt = _spelling(binders, p)
     dims = [index for index, _ in binders]
-    parameters = ",".join(spelt[name] for name in names if name not in dims)
+    parameters = ",".join(text for name, text in spelt.items() if name not in dims)
     ranges = [_text(in_range(Affine.of(index), size), spelt) for index, size in binders]
     body = " and ".join([*ranges, _text(p, spelt)])
     return islpy.Set(f"[{parameters}] -> {{ [{','.join(spelt[d] for d in dims)}] : {body} }}")
 
 
-def _names(binders: Binders, p: Predicate) -> list[str]:
-    """Every name in play: the binders in order, then the parameters."""
-    dims = [index for index, _ in binders]
+def _spelling(binders: Binders, p: Predicate) -> dict[str, str]:
+    """What isl calls each name: binders by their place, parameters by their name, the same in every set."""
+    spelt = {index: f"v{k}" for k, (index, _) in enumerate(binders)}
     used = p.names.union(*(size.names for _, size in binders))
-    return [*dims, *sorted(used - set(dims))]
+    for name in sorted(used - set(spelt)):
+        plain = name.isascii() and name.isidentifier()
+        spelt[name] = f"p_{name}" if plain else "q_" + name.encode().hex()
+    return spelt
 
 
-def _text(p: Predicate, spelt: dict[str, str]) -> str:
+def _text(p: Predicate, spelt: dict[str, str], depth: int = 0) -> str:
     match p:
         case Compare(op, left, right):
             return f"{_sum(left, spelt)} {'<=' if op == '≤' else op} {_sum(right, spelt)}"
         case Related():
             return "true"
         case And(parts):
-            return " and ".join(_text(part, spelt) for part in parts) or "true"
+            return " and ".join(_text(part, spelt, depth) for part in parts) or "true"
         case Or(parts):
-            return "(" + " or ".join(f"({_text(part, spelt)})" for part in parts) + ")" if parts else "false"
+            return "(" + " or ".join(f"({_text(part, spelt, depth)})" for part in parts) + ")" if parts else "false"
         case Exists(index, size, body):
-            bound = f"e{len(spelt)}"
-            spelt = {**spelt, index: bound}
-            inside = f"0 <= {bound} < {_sum(size, spelt)} and {_text(body, spelt)}"
+            bound, upper = f"e{depth}", _sum(size, spelt)
+            inside = _text(body, {**spelt, index: bound}, depth + 1)
+            inside = f"0 <= {bound} < {upper} and {inside}"
             return f"(exists {bound} : {inside})"
     raise TypeError(p)
 
@@ -114,7 +116,7 @@ def _rewritten(p: Predicate, binders: Binders) -> Predicate:
         return FALSE
     if ranges.is_subset(whole):
         return TRUE
-    restated = _predicate(whole.coalesce().gist(ranges), _names(binders, p))
+    restated = _predicate(whole.coalesce().gist(ranges), _spelling(binders, p))
     if restated is None or (_size(restated) > _size(p) and not _quantified(p)):
         return p
     return restated
@@ -134,13 +136,13 @@ def _quantified(p: Predicate) -> bool:
     return isinstance(p, Exists)
 
 
-def _predicate(set_: Any, names: list[str]) -> Predicate | None:
+def _predicate(set_: Any, spelt: dict[str, str]) -> Predicate | None:
     """An isl set as a predicate; None where it needs remainders, which the grammar spells only as `∃`."""
     cases = []
     for basic in set_.get_basic_sets():
         if basic.dim(_dims().div):
             return None
-        cases.append(conj(*_ordered(_constraint(c, names) for c in basic.get_constraints())))
+        cases.append(conj(*_ordered(_constraint(c, spelt) for c in basic.get_constraints())))
     return disj(*_ordered(cases))
 
 
@@ -164,18 +166,18 @@ def _key(p: Predicate) -> str:
     return ""
 
 
-def _constraint(constraint: Any, names: list[str]) -> Predicate:
+def _constraint(constraint: Any, spelt: dict[str, str]) -> Predicate:
     """`a ≥ 0` or `a = 0` with the negative terms moved over, so that it reads as a person would write it."""
-    spelt = {f"v{k}": name for k, name in enumerate(names)}
+    meant = {text: name for name, text in spelt.items()}
     left, right = Affine.of(0), Affine.of(0)
     for key, value in constraint.get_coefficients_by_name().items():
         if key == 1:
             continue
         k = value.to_python()
         if k > 0:
-            right = right + Affine.of(spelt[key]) * k
+            right = right + Affine.of(meant[key]) * k
         elif k < 0:
-            left = left + Affine.of(spelt[key]) * -k
+            left = left + Affine.of(meant[key]) * -k
     constant = constraint.get_constant_val().to_python()
     if constraint.is_equality():
         if constant > 0:
@@ -193,7 +195,7 @@ def complement(p: Predicate, binders: Binders) -> Predicate | None:
     if p.relations:
         return None
     whole = integer_set(binders, TRUE).subtract(integer_set(binders, p))
-    return _predicate(whole.coalesce().gist(integer_set(binders, TRUE)), _names(binders, p))
+    return _predicate(whole.coalesce().gist(integer_set(binders, TRUE)), _spelling(binders, p))
 
 
 def sample(binders: Binders, p: Predicate, sizes: dict[str, int]) -> dict[str, int] | None:

@@ -330,6 +330,10 @@ def strip_sums(e: Term) -> tuple[Binders, Predicate, Term]:
         binders.append((e.index, e.size))
         e = e.body
     p, body = (e.condition, e.body) if isinstance(e, Guard) else (predicates.TRUE, e)
+    for k, (index, size) in enumerate(binders):
+        hidden = {later for later, _ in binders[k + 1 :]}
+        if index in hidden:  # The body means the inner one; the outer one needs another name.
+            binders[k] = (fresh(index, hidden | e.names | {i for i, _ in binders}), size)
     return tuple(binders), p, body
 
 
