@@ -97,6 +97,15 @@ def makes_model(name: str) -> bool:
     )
 
 
+def makes_dataset(name: str) -> bool:
+    """Whether calling this canonical name gives a dataset, or datasets in a tuple."""
+    return (
+        name.startswith("tensorflow.data.")
+        or name == "tensorflow_datasets.load"
+        or (name.startswith("tensorflow.keras.") and re.search(r"\.\w+_dataset_from_\w+$", name) is not None)
+    )
+
+
 #: Methods of `tf.data.Dataset` that give a dataset with the elements of the receiver in another form.
 DATASET_METHODS = frozenset(
     "apply batch bucket_by_sequence_length cache concatenate enumerate filter flat_map group_by_window"

@@ -477,8 +477,9 @@ class Roles:
             kind = Kind.TAPE
         elif name == "tensorflow.Variable":
             kind = Kind.VARIABLE
-        elif name.startswith("tensorflow.data."):
+        elif keras.makes_dataset(name):
             kind = Kind.DATASET
+            path = ()
         elif name == "tensorflow.train.Checkpoint":
             kind = Kind.CHECKPOINT
         elif name == "tensorflow.train.CheckpointManager":

@@ -13,6 +13,7 @@ import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
 from .conversion import Options, Severity
+from .datasets import Datasets
 from .edits import Edit
 from .module import Module, Span
 from .output import writes
@@ -84,9 +85,12 @@ class Context:
     roles: Roles = field(init=False)
     training: Training = field(init=False)
 
+    datasets: Datasets = field(init=False)
+
     def __post_init__(self) -> None:
         self.roles = Roles(self.module)
         self.training = Training(self.roles)
+        self.datasets = Datasets(self.training)
 
     # Names to write with
 
@@ -130,6 +134,14 @@ class Context:
                     if (whole or "").startswith("tensorflow.") and not alias.asname:
                         return "tensorflow"
         return None
+
+    @cached_property
+    def equal_steps(self) -> str:
+        return self.fresh("hvd_equal_steps")
+
+    @cached_property
+    def array_share(self) -> str:
+        return self.fresh("hvd_share")
 
     @property
     def is_rank_zero(self) -> str:

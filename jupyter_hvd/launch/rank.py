@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
 import traceback
@@ -80,6 +81,7 @@ def run_notebook(program: Path, *, quiet: bool) -> tuple[int, str]:
         shell.displayhook.write_output_prompt = lambda: None
         shell.displayhook.write_format_data = lambda *_: None
         shell.displayhook.finish_displayhook = lambda: None
+        shell.system = _system_quietly
     notebook = nbformat.read(program, as_version=4)
     for index, cell in enumerate(notebook.cells):
         if cell.cell_type != "code" or not cell.source.strip():
@@ -91,6 +93,11 @@ def run_notebook(program: Path, *, quiet: bool) -> tuple[int, str]:
         if error is not None:
             return 1, f"in cell {index}:\n{_cell_traceback(shell, error)}"
     return 0, ""
+
+
+def _system_quietly(command: str) -> None:
+    """A `!` line on a rank that is not shown: it runs, as on rank 0, and says nothing."""
+    subprocess.run(command, shell=True, stdout=subprocess.DEVNULL, check=False)  # noqa: S602 — the user's own line
 
 
 def _cell_traceback(shell: Any, error: BaseException) -> str:

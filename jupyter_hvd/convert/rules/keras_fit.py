@@ -72,8 +72,7 @@ class FitCallbacks(Rule):
         values = context.roles.values(value)
         kinds = {v.kind for v in values}
         if isinstance(value, cst.List) and not value.lpar:
-            start = context.module.span(value).start + 1
-            yield context.insert(start, f"{text}, " if value.elements else text, -5)
+            yield self._first_in(context, value, text)
         elif kinds == {Kind.NONE}:
             yield context.replace(value, f"[{text}]")
         elif kinds == {Kind.CONTAINER}:
@@ -85,6 +84,18 @@ class FitCallbacks(Rule):
                 yield from context.wrap(value, f"[{text}, ", "]", -5)
         else:
             yield from context.wrap(value, f"[{text}] + list(", " or [])", -5)
+
+
+    def _first_in(self, context: Context, elements: cst.List, text: str) -> Edit:
+        """One more element in front; on a line of its own where the others have lines of their own."""
+        start = context.module.span(elements).start + 1
+        if not elements.elements:
+            return context.insert(start, text, -5)
+        first = context.module.span(elements.elements[0]).start
+        if context.module.line(first) == context.module.line(start):
+            return context.insert(start, f"{text}, ", -5)
+        indent = context.module.indentation(first)
+        return context.insert(context.module.line_start(first), f"{indent}{text},{context.module.newline}", -5)
 
 
 class RankZeroCallbacks(Rule):

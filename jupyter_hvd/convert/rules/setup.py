@@ -11,6 +11,7 @@ from ..edits import Edit
 from ..keras import canonical
 from ..roles import Kind
 from ..rule import Context, Example, Finding, Fix, Problem, Rule
+from .data import helper_lines
 
 #: The comment by which a converted program is known again.
 MARK = "# Horovod, added by jupyter hvd: one process per rank, each with a GPU of its own"
@@ -97,6 +98,7 @@ class Initialise(Rule):
             f"{step}{tf}.config.experimental.set_memory_growth({gpu}, True)",
             f"if {gpus}:",
             f"{step}{tf}.config.set_visible_devices({gpus}[{hvd}.local_rank()], 'GPU')",
+            *helper_lines(context),
         ]
         newline = context.module.newline
         return newline + newline.join(lines)
@@ -177,15 +179,15 @@ def removal(context: Context, statement: cst.BaseSmallStatement) -> tuple[Edit, 
     module = context.module
     line = module.parent(statement)
     span = module.span(statement)
-    alone_on_line = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
     block = module.parent(line) if line is not None else None
-    others = block is None or not isinstance(block, cst.IndentedBlock) or len(block.body) > 1
-    rest = module.source[span.end : module.line_end(span.end)]
-    if alone_on_line and others and not rest.strip():
-        start = module.line_start(span.start)
-        end = module.line_end(span.end)
-        return (Edit(start, min(end + len(module.newline), len(module.source)), 0, ""),)
-    return (Edit(span.start, span.end, 0, "pass"),)
+    alone = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
+    if not alone or (isinstance(block, cst.IndentedBlock) and len(block.body) == 1):
+        return (Edit(span.start, span.end, 0, "pass"),)
+    end = module.line_end(span.end)
+    rest = module.source[span.end : end]
+    if rest.strip():  # a comment stays
+        return (Edit(span.start, end - len(rest.lstrip()), 0, ""),)
+    return (Edit(module.line_start(span.start), min(end + len(module.newline), len(module.source)), 0, ""),)
 
 
 RULES: tuple[type[Rule], ...] = (Initialise, DeviceEnvironment)

@@ -1,0 +1,295 @@
+"""The data of a training loop: where it comes from, and where each rank's share is to be taken.
+
+A `tf.data` pipeline is cut at its source, before anything shuffles: ranks shuffle each
+in their own order, so only there does every rank see the same examples in the same
+order, and taking every N-th one gives each example to exactly one rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import libcst as cst
+
+from . import keras
+from .roles import EACH, Kind, Path, argument, method
+from .training_loop import Training
+
+#: Methods that neither mix nor regroup: what comes out of them is the same on every rank.
+_ORDERLY = frozenset({"cache", "enumerate", "filter", "map", "prefetch", "skip", "take", "with_options"})
+_CUTTING = frozenset({"take", "skip"})
+_BATCHING = frozenset({"batch", "padded_batch", "ragged_batch", "sparse_batch", "bucket_by_sequence_length"})
+#: Sources that shuffle by themselves, unless told not to: the argument, and its default.
+_SHUFFLING_SOURCES = {
+    "tensorflow.data.Dataset.list_files": ("shuffle", True),
+    "tensorflow.data.experimental.make_csv_dataset": ("shuffle", True),
+    "tensorflow.keras.utils.image_dataset_from_directory": ("shuffle", True),
+    "tensorflow.keras.utils.text_dataset_from_directory": ("shuffle", True),
+    "tensorflow.keras.preprocessing.image_dataset_from_directory": ("shuffle", True),
+    "tensorflow.keras.preprocessing.text_dataset_from_directory": ("shuffle", True),
+    "tensorflow.keras.utils.timeseries_dataset_from_array": ("shuffle", False),
+    "tensorflow_datasets.load": ("shuffle_files", False),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Pipeline:
+    """A dataset from its source to its use.
+
+    Attributes:
+        source: the expression that gives the dataset first: a call of the library, or a name
+            that a tuple of datasets was unpacked into.
+        steps: the calls of dataset methods that follow, in order.
+    """
+
+    source: cst.BaseExpression
+    steps: tuple[cst.Call, ...] = ()
+
+    @property
+    def share_after(self) -> cst.BaseExpression:
+        """The expression whose elements are to be divided: the source, less what is split off it first."""
+        point: cst.BaseExpression = self.source
+        for step in self.steps:
+            if method(step) not in _ORDERLY:
+                break
+            if method(step) in _CUTTING:
+                point = step
+        return point
+
+    @property
+    def after_share(self) -> tuple[cst.Call, ...]:
+        """The steps that see one rank's share only."""
+        point = self.share_after
+        return self.steps if point is self.source else self.steps[self.steps.index(point) + 1 :]  # type: ignore[arg-type]
+
+    @property
+    def last_batching(self) -> cst.BaseExpression:
+        """The step after which an element is a training step."""
+        batching = [step for step in self.steps if method(step) in _BATCHING]
+        return batching[-1] if batching else self.share_after
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether the dataset repeats for ever, so that its ranks never run out."""
+        for step in self.steps:
+            if method(step) == "repeat":
+                count = argument(step, "count", 0)
+                if count is None or _means_endless(count.value):
+                    return True
+        return False
+
+
+def _means_endless(count: cst.BaseExpression) -> bool:
+    match count:
+        case cst.Name(value="None") | cst.UnaryOperation(operator=cst.Minus()):
+            return True
+    return False
+
+
+def whole(pipelines: list[Pipeline]) -> list[Pipeline]:
+    """Those that are not the beginning of another: what a name held before `ds = ds.batch(…)` is not used."""
+    return [
+        p
+        for p in pipelines
+        if not any(
+            p.source is q.source and len(p.steps) < len(q.steps) and p.steps == q.steps[: len(p.steps)]
+            for q in pipelines
+        )
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayFit:
+    """A `fit` of arrays: the arguments of which each rank takes its rows."""
+
+    call: cst.Call
+    arrays: tuple[cst.BaseExpression, ...]
+    batch_size: cst.BaseExpression | None
+
+
+class Datasets:
+    """The data that one module trains on."""
+
+    def __init__(self, training: Training) -> None:
+        self.training = training
+        self.roles = training.roles
+        self.module = training.module
+
+    # Where training takes its data from
+
+    @cached_property
+    def loops(self) -> dict[cst.Call, list[cst.BaseExpression]]:
+        """For each eager call of a training step, what the loops around it run over and what it draws from."""
+        found: dict[cst.Call, list[cst.BaseExpression]] = {}
+        for update in self.training.updates:
+            if self.training.in_keras(update.function):
+                continue
+            for site in self.training.eager_sites(update):
+                found.setdefault(site.call, list(self._data_around(site.call, frozenset())))
+        return found
+
+    def _data_around(self, call: cst.Call, seen: frozenset[cst.CSTNode]) -> Iterator[cst.BaseExpression]:
+        function = self.module.function_of(call)
+        outermost: cst.CSTNode = call
+        for ancestor in self.module.ancestors(call):
+            if ancestor is function:
+                break
+            if isinstance(ancestor, (cst.For, cst.While)):
+                outermost = ancestor
+                if isinstance(ancestor, cst.For) and self._gives_data(ancestor.iter):
+                    yield ancestor.iter
+        for drawn in self.roles.index.calls:
+            if self.roles.qualified(drawn.func) == "builtins.next" and drawn.args:
+                if outermost in (drawn, *self.module.ancestors(drawn)):
+                    yield drawn.args[0].value
+        if function is not None and function not in seen:
+            for site in self.roles.call_sites(function):
+                yield from self._data_around(site, seen | {function})
+
+    def _gives_data(self, iterable: cst.BaseExpression) -> bool:
+        """Whether a loop runs over data, not over numbers."""
+        if isinstance(iterable, cst.Call):
+            name = self.roles.qualified(iterable.func)
+            if name in ("builtins.range", "tensorflow.range"):
+                return False
+            if name in ("builtins.enumerate", "tqdm.tqdm", "tqdm.trange") or name.endswith(".tqdm"):
+                return bool(iterable.args) and self._gives_data(iterable.args[0].value)
+        return True
+
+    @cached_property
+    def fit_datasets(self) -> list[tuple[cst.Call, cst.BaseExpression]]:
+        """The `fit` calls of a dataset, with it."""
+        return [
+            (call, arg.value)
+            for call in self.training.fits
+            if (arg := argument(call, "x", 0)) is not None and self.roles.may_be(arg.value, Kind.DATASET)
+        ]
+
+    @cached_property
+    def fit_arrays(self) -> list[ArrayFit]:
+        """The `fit` calls of arrays: those that are passed labels."""
+        found = []
+        datasets = {call for call, _ in self.fit_datasets}
+        for call in self.training.fits:
+            x, y = argument(call, "x", 0), argument(call, "y", 1)
+            if call in datasets or x is None or (y is None and not self._is_array(x.value)):
+                continue
+            passed = [x, y, argument(call, "sample_weight", 9)]
+            size = argument(call, "batch_size", 2)
+            arrays = tuple(part for arg in passed if arg is not None for part in self._parts(arg.value))
+            batch_size = size.value if size and self.roles.kinds(size.value) != {Kind.NONE} else None
+            found.append(ArrayFit(call, arrays, batch_size))
+        return found
+
+    def _is_array(self, expression: cst.BaseExpression) -> bool:
+        values = self.roles.values(expression)
+        return bool(values) and all(v.kind is Kind.OTHER for v in values)
+
+    def _parts(self, expression: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        """The arrays of a list, tuple or dict of inputs; one array otherwise."""
+        match expression:
+            case cst.List(elements=elements) | cst.Tuple(elements=elements):
+                for element in elements:
+                    yield from self._parts(element.value)
+            case cst.Dict(elements=items):
+                for item in items:
+                    yield from self._parts(item.value)
+            case cst.Name(value="None"):
+                return
+            case _:
+                yield expression
+
+    # Pipelines
+
+    @cached_property
+    def pipelines(self) -> list[Pipeline]:
+        """All pipelines that training runs over."""
+        used = [data for iterables in self.loops.values() for data in iterables]
+        used += [dataset for _, dataset in self.fit_datasets]
+        found: list[Pipeline] = []
+        for expression in used:
+            found += whole(self.pipelines_of(expression))
+        return found
+
+    def pipelines_of(
+        self, node: cst.CSTNode, path: Path = (), seen: frozenset[cst.CSTNode] = frozenset()
+    ) -> list[Pipeline]:
+        """The pipelines that may reach an expression; none where it is no dataset that can be seen."""
+        if node in seen:
+            return []
+        seen |= {node}
+        match node:
+            case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(value=name))) if (
+                name in keras.DATASET_METHODS and self.roles.may_be(receiver, Kind.DATASET)
+            ):
+                return [
+                    Pipeline(p.source, (*p.steps, node)) for p in self.pipelines_of(receiver, (), seen)
+                ]
+            case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(value="as_numpy_iterator" | "__iter__"))):
+                return self.pipelines_of(receiver, (), seen)
+            case cst.Call():
+                return self._pipelines_of_call(node, path, seen)
+            case cst.Name():
+                found = []
+                for binding in self.roles.bindings(node):
+                    if isinstance(binding, cst.Param):
+                        function = self.module.enclosing(binding, (cst.FunctionDef, cst.Lambda))
+                        for _, passed in self.roles.passed(function, binding) if function else ():
+                            found += self.pipelines_of(passed, (), seen)
+                    elif not isinstance(binding, cst.CSTNode):
+                        if self._is_unpacked_source(binding.value) and binding.path:
+                            found.append(Pipeline(node))
+                        else:
+                            found += self.pipelines_of(binding.value, binding.path + path, seen)
+                return found
+            case cst.Tuple(elements=elements) if path and path[0] != EACH and path[0] < len(elements):
+                return self.pipelines_of(elements[path[0]].value, path[1:], seen)
+            case cst.IfExp(body=body, orelse=orelse):
+                return self.pipelines_of(body, path, seen) + self.pipelines_of(orelse, path, seen)
+            case cst.Attribute(attr=cst.Name(value=name)):
+                found = []
+                for bound in self.roles.index.attribute_bindings.get(name, ()):
+                    found += self.pipelines_of(bound.value, bound.path, seen)
+                return found
+        return []
+
+    def _is_unpacked_source(self, value: cst.BaseExpression) -> bool:
+        return any(v.kind is Kind.DATASET and v.node is value for v in self.roles.values(value))
+
+    def _pipelines_of_call(self, call: cst.Call, path: Path, seen: frozenset[cst.CSTNode]) -> list[Pipeline]:
+        name = self.roles.qualified(call.func)
+        if name in ("builtins.enumerate", "builtins.iter", "builtins.list") or name.startswith("tqdm."):
+            return self.pipelines_of(call.args[0].value, (), seen) if call.args else []
+        if any(v.kind is Kind.DATASET and v.node is call for v in self.roles.values(call)):
+            return [Pipeline(call)]
+        found = []
+        for callee in self.roles.values(call.func):
+            if callee.kind is Kind.FUNCTION and callee.node is not None:
+                for returned in self.roles.index.returns[callee.node]:
+                    found += self.pipelines_of(returned, path, seen)
+        return found
+
+    def shuffles_at_source(self, pipeline: Pipeline) -> str | None:
+        """The argument that makes the source shuffle, each rank in its own way, or None."""
+        if not isinstance(pipeline.source, cst.Call):
+            return None
+        known = _SHUFFLING_SOURCES.get(self.roles.qualified(pipeline.source.func))
+        if known is None:
+            return None
+        keyword, default = known
+        arg = argument(pipeline.source, keyword)
+        if arg is None:
+            return keyword if default else None
+        return None if isinstance(arg.value, cst.Name) and arg.value.value == "False" else keyword
+
+    # What the program must define to take shares
+
+    @property
+    def needs_equal_steps(self) -> bool:
+        return any(not pipeline.is_endless for pipeline in self.pipelines)
+
+    @property
+    def needs_array_share(self) -> bool:
+        return any(fit.arrays for fit in self.fit_arrays)

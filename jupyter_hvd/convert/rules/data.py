@@ -1,0 +1,158 @@
+"""HVD5: each rank trains on a share of the data of its own, and no rank runs out before the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ..edits import Edit
+from ..roles import argument, method
+from ..rule import Context, Finding, Fix, Problem, Rule
+
+
+def helper_lines(context: Context) -> list[str]:
+    """The functions that the rules of this file call, to be defined where Horovod is started."""
+    hvd, step = context.hvd, context.indent_step
+    lines: list[str] = []
+    if context.options.uses(Share.code) and context.datasets.needs_equal_steps:
+        tf = context.tf
+        lines += [
+            "",
+            "",
+            f"def {context.equal_steps}(dataset):",
+            f'{step}"""The dataset with as many batches on every rank: none may wait for one that has finished."""',
+            f"{step}steps = dataset.cardinality()",
+            f"{step}if steps == {tf}.data.INFINITE_CARDINALITY:",
+            f"{step}{step}return dataset",
+            f"{step}if steps == {tf}.data.UNKNOWN_CARDINALITY:",
+            f"{step}{step}steps = dataset.reduce({tf}.constant(0, {tf}.int64), lambda count, *_: count + 1)",
+            f"{step}missing = max({hvd}.allgather([int(steps)])) - int(steps)",
+            f"{step}return dataset.concatenate(dataset.take(missing)) if missing else dataset",
+        ]
+    if context.options.uses(ArrayShare.code) and context.datasets.needs_array_share:
+        lines += [
+            "",
+            "",
+            f"def {context.array_share}(rows, batch_size=32):",
+            f'{step}"""This rank\'s rows, every size-th one. Rows that would give some ranks one batch more are left out."""',
+            f"{step}count = len(rows)",
+            f"{step}if count // {hvd}.size() % batch_size == 0:",
+            f"{step}{step}count -= count % {hvd}.size()",
+            f"{step}return rows[{hvd}.rank():count:{hvd}.size()]",
+        ]
+    return lines
+
+
+class Share(Rule):
+    """Give each rank its own share of a `tf.data` pipeline.
+
+    Every N-th element is taken at the source, before the first shuffle: ranks shuffle
+    each in an order of its own, and only before that do they agree on which example is
+    which. So each example is seen by one rank, once an epoch. Where the shares give
+    some ranks one batch more than others, those others see one batch twice: a rank
+    without a batch would leave the rest waiting for its gradients for ever.
+    """
+
+    code = "HVD502"
+    name = "share of a dataset"
+    message = "Each rank takes every N-th example, before anything shuffles, so that each example is seen once an epoch."
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        edits: dict[Edit, cst.BaseExpression] = {}
+        for pipeline in context.datasets.pipelines:
+            keyword = context.datasets.shuffles_at_source(pipeline)
+            if keyword is not None:
+                yield Problem(
+                    pipeline.source,
+                    "this source shuffles by itself, in another order on every rank, so its examples cannot be divided",
+                    f"pass {keyword}=False, and shuffle afterwards",
+                )
+                continue
+            hvd = context.hvd
+            shared = context.module.span(pipeline.share_after).end
+            edits[context.insert(shared, f".shard({hvd}.size(), {hvd}.rank())", -2)] = pipeline.share_after
+            if not pipeline.is_endless:
+                batched = context.module.span(pipeline.last_batching).end
+                edits[context.insert(batched, f".apply({context.equal_steps})", -1)] = pipeline.last_batching
+        for edit, anchor in edits.items():
+            yield Fix(anchor, (edit,))
+
+
+class Take(Rule):
+    """Divide the counts of `take` and `skip`, and `steps_per_epoch`, by the number of ranks.
+
+    Only those that count what one rank sees: behind the place where the data are
+    divided. The seeds divide every `take`, also the `take(1)` that draws a picture,
+    which two ranks would turn into `take(0)`.
+    """
+
+    code = "HVD501"
+    name = "counts of steps"
+    message = "N ranks go on side by side, so each takes an N-th of the steps."
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        counts: dict[cst.BaseExpression, None] = {}
+        for pipeline in context.datasets.pipelines:
+            for step in pipeline.after_share:
+                if method(step) in ("take", "skip"):
+                    arg = argument(step, "count", 0)
+                    if arg is not None and not isinstance(arg.value, cst.UnaryOperation):
+                        counts[arg.value] = None
+        for call in context.training.fits:
+            arg = argument(call, "steps_per_epoch", 10)
+            if arg is not None and not (isinstance(arg.value, cst.Name) and arg.value.value == "None"):
+                counts[arg.value] = None
+        for count in counts:
+            text = context.module.text(count)
+            simple = isinstance(count, (cst.Name, cst.Integer, cst.Attribute, cst.Call)) or count.lpar
+            size = f" // {context.hvd}.size() or {text}"
+            if simple:
+                yield Fix(count, (context.insert(context.module.span(count).end, size, -3),))
+            else:
+                yield Fix(count, context.wrap(count, "(", f"){size}"))
+
+
+class ArrayShare(Rule):
+    """Give each rank its own rows of the arrays passed to `fit`."""
+
+    code = "HVD503"
+    name = "share of arrays"
+    message = "Each rank takes every N-th row, so that each example is seen once an epoch."
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        for fit in context.datasets.fit_arrays:
+            size = f", {context.module.text(fit.batch_size)}" if fit.batch_size is not None else ""
+            for array in fit.arrays:
+                yield Fix(array, context.wrap(array, f"{context.array_share}(", f"{size})"))
+
+
+class UnseenData(Rule):
+    """Training whose data cannot be divided, because nothing tells where they come from.
+
+    Without shares every rank takes the same steps on the same examples, at a learning
+    rate meant for N times as many.
+    """
+
+    code = "HVD504"
+    name = "data that cannot be divided"
+    message = "Ranks that all see the same data do the same work N times, at N times the rate."
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        advice = "feed the training from a tf.data.Dataset that is made in this file"
+        for call, iterables in context.datasets.loops.items():
+            if not any(context.datasets.pipelines_of(data) for data in iterables):
+                anchor = iterables[0] if iterables else call
+                yield Problem(anchor, "the data of this training loop cannot be divided among the ranks", advice)
+        seen = {call for call, _ in context.datasets.fit_datasets} | {f.call for f in context.datasets.fit_arrays}
+        for call in context.training.fits:
+            data = argument(call, "x", 0)
+            if call not in seen:
+                anchor = data.value if data is not None else call
+                yield Problem(anchor, "it cannot be seen what data this fit is given, so they cannot be divided", advice)
+        for call, dataset in context.datasets.fit_datasets:
+            if not context.datasets.pipelines_of(dataset):
+                yield Problem(call, "it cannot be seen where this dataset comes from, so it cannot be divided", advice)
+
+
+RULES: tuple[type[Rule], ...] = (Take, Share, ArrayShare, UnseenData)
