@@ -25,7 +25,8 @@ from .files import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from .convert import Conversion, NotebookConversion, Options
+    from .convert import Conversion, Diagnostic, NotebookConversion, Options
+    from .verify import Check
 
 OK, REFUSED, UNUSABLE = 0, 1, 2
 
@@ -61,28 +62,65 @@ def split_extra(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="jupyter hvd", description="Turn single-process TensorFlow 2 notebooks and scripts into Horovod programs."
+        prog="jupyter hvd",
+        description="Turn single-process TensorFlow 2 notebooks and scripts into Horovod programs.",
     )
     parser.add_argument("--version", action="version", version=f"jupyter-hvd {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     convert = commands.add_parser("convert", help="convert notebooks and scripts")
     convert.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    convert.add_argument("-o", "--output", type=Path, metavar="OUT", help="where to write, instead of NAME_hvd beside the input")
+    convert.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="OUT",
+        help="where to write, instead of NAME_hvd beside the input",
+    )
     convert.add_argument("--in-place", action="store_true", help="replace the input")
     convert.add_argument("--diff", action="store_true", help="print what changes, cell by cell")
     convert.add_argument("--check", action="store_true", help="write nothing")
-    convert.add_argument("--json", action="store_true", help="print one JSON object about all files")
+    convert.add_argument(
+        "--json", action="store_true", help="print one JSON object about all files"
+    )
     add_rule_options(convert)
     convert.set_defaults(command=run_convert)
 
-    run = commands.add_parser("run", help="convert, then run on N processes", usage="jupyter hvd run FILE -n N [options] [-- ARGS]")
+    run = commands.add_parser(
+        "run",
+        help="convert, then run on N processes",
+        usage="jupyter hvd run FILE -n N [options] [-- ARGS]",
+    )
     run.add_argument("file", type=Path, metavar="FILE")
     run.add_argument("-n", type=int, required=True, metavar="N", dest="size", help="how many ranks")
-    run.add_argument("-H", "--hosts", metavar="HOSTS", help="host:slots,…; this machine if not given")
+    run.add_argument(
+        "-H", "--hosts", metavar="HOSTS", help="host:slots,…; this machine if not given"
+    )
     run.add_argument("--timeout", type=float, metavar="S", help="end the job after S seconds")
     add_rule_options(run)
     run.set_defaults(command=run_run)
+
+    verify = commands.add_parser(
+        "verify", help="check a conversion by running it on 1 and N processes"
+    )
+    verify.add_argument("file", type=Path, metavar="FILE")
+    verify.add_argument(
+        "-n", type=int, default=2, metavar="N", dest="size", help="how many ranks (2)"
+    )
+    verify.add_argument(
+        "--steps", type=int, default=20, metavar="K", help="training steps in each run (20)"
+    )
+    verify.add_argument(
+        "--timeout", type=float, default=300, metavar="S", help="seconds for each run (300)"
+    )
+    verify.add_argument("--json", action="store_true", help="print one JSON object")
+    verify.add_argument(
+        "--events",
+        action="store_true",
+        help="print one JSON object per line as checks begin and end",
+    )
+    add_rule_options(verify)
+    verify.set_defaults(command=run_verify)
 
     rule = commands.add_parser("rule", help="list the rules, or explain one")
     rule.add_argument("code", nargs="?", metavar="CODE")
@@ -94,8 +132,16 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def add_rule_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--select", type=codes, default=(), metavar="CODES", help="use these rules only: HVD2,HVD301")
-    parser.add_argument("--ignore", type=codes, default=(), metavar="CODES", help="leave these rules out")
+    parser.add_argument(
+        "--select",
+        type=codes,
+        default=(),
+        metavar="CODES",
+        help="use these rules only: HVD2,HVD301",
+    )
+    parser.add_argument(
+        "--ignore", type=codes, default=(), metavar="CODES", help="leave these rules out"
+    )
 
 
 def codes(text: str) -> tuple[str, ...]:
@@ -158,7 +204,9 @@ def run_convert(arguments: argparse.Namespace) -> int:
     if arguments.output is not None and arguments.in_place:
         raise UnusableInputError("-o and --in-place exclude each other")
     if arguments.output is not None and len(arguments.files) > 1 and not arguments.output.is_dir():
-        raise UnusableInputError(f"{arguments.output}: to convert several files, name a folder that exists")
+        raise UnusableInputError(
+            f"{arguments.output}: to convert several files, name a folder that exists"
+        )
     options = Options(select=arguments.select, ignore=arguments.ignore)
     console, errors = make_consoles(arguments.json)
     files: list[dict[str, Any]] = []
@@ -176,7 +224,9 @@ def run_convert(arguments: argparse.Namespace) -> int:
             code = UNUSABLE
             continue
         outcome = converted.outcome
-        files.append({"path": str(path), **outcome.as_json(), "output": str(output) if output else None})
+        files.append(
+            {"path": str(path), **outcome.as_json(), "output": str(output) if output else None}
+        )
         if outcome.status == "invalid":
             code = UNUSABLE
         elif outcome.status == "refused" and code != UNUSABLE:
@@ -199,7 +249,9 @@ def output_path(path: Path, arguments: argparse.Namespace) -> Path:
         return output / path.name if output.is_dir() else output
     beside = path.with_name(f"{path.stem}_hvd{path.suffix}")
     if beside.exists() and not is_own_output(beside):
-        raise UnusableInputError(f"{beside}: is there already and not from jupyter hvd; choose another place with -o")
+        raise UnusableInputError(
+            f"{beside}: is there already and not from jupyter hvd; choose another place with -o"
+        )
     return beside
 
 
@@ -245,8 +297,12 @@ def print_diff(console: Console, converted: Converted) -> None:
     for index, (before, after) in enumerate(zip(converted.before, converted.after, strict=True)):
         if before == after:
             continue
-        where = f"{converted.path}" + (f", cell {index}" if converted.path.suffix == ".ipynb" else "")
-        lines = unified_diff(before.splitlines(), after.splitlines(), where, f"{where}, for Horovod", lineterm="")
+        where = f"{converted.path}" + (
+            f", cell {index}" if converted.path.suffix == ".ipynb" else ""
+        )
+        lines = unified_diff(
+            before.splitlines(), after.splitlines(), where, f"{where}, for Horovod", lineterm=""
+        )
         for line in lines:
             style = "bold" if line.startswith(("---", "+++")) else styles.get(line[:1], "")
             console.print(Text(line, style=style), soft_wrap=True)
@@ -257,8 +313,25 @@ def print_outcome(console: Console, converted: Converted, output: Path | None) -
     from rich.text import Text
 
     outcome, path = converted.outcome, converted.path
+    print_diagnostics(console, path, outcome.diagnostics)
+    count = len(outcome.changes)
+    summary = {
+        "converted": f"{count} change{'s' * (count != 1)}"
+        + (f", written to {output}" if output else ""),
+        "unchanged": "no TensorFlow training to distribute"
+        if not outcome.diagnostics
+        else "nothing changed",
+        "refused": "refused, nothing written",
+        "invalid": "not converted",
+    }[outcome.status]
+    console.print(Text(f"{path}: {summary}"), soft_wrap=True)
+
+
+def print_diagnostics(console: Console, path: Path, diagnostics: Sequence[Diagnostic]) -> None:
+    from rich.text import Text
+
     styles = {"error": "bold red", "warning": "bold yellow", "info": "bold blue"}
-    for diagnostic in outcome.diagnostics:
+    for diagnostic in diagnostics:
         cell = "" if diagnostic.cell is None else f"cell {diagnostic.cell}:"
         text = Text.assemble(
             (f"{path}:{cell}{diagnostic.line}:{diagnostic.column}: ", "bold"),
@@ -267,14 +340,6 @@ def print_outcome(console: Console, converted: Converted, output: Path | None) -
             (f"\n    {diagnostic.help}" if diagnostic.help else "", "dim"),
         )
         console.print(text, soft_wrap=True)
-    count = len(outcome.changes)
-    summary = {
-        "converted": f"{count} change{'s' * (count != 1)}" + (f", written to {output}" if output else ""),
-        "unchanged": "no TensorFlow training to distribute" if not outcome.diagnostics else "nothing changed",
-        "refused": "refused, nothing written",
-        "invalid": "not converted",
-    }[outcome.status]
-    console.print(Text(f"{path}: {summary}"), soft_wrap=True)
 
 
 # run
@@ -289,7 +354,7 @@ def converted_copy(path: Path, options: Options) -> Iterator[Path]:
     """
     converted = convert_file(path, options)
     if converted.outcome.status not in ("converted", "unchanged"):
-        console, errors = make_consoles(False)
+        _, errors = make_consoles(False)
         print_outcome(errors, converted, None)
         raise RefusedError(converted.outcome.status)
     with tempfile.TemporaryDirectory(prefix="jupyter-hvd-") as folder:
@@ -347,6 +412,70 @@ def tagged_printer(console: Console, errors: Console) -> Callable[[int | None, s
     return show
 
 
+# verify
+
+
+def run_verify(arguments: argparse.Namespace) -> int:
+    from .convert import NotPythonError, Options
+    from .launch.job import LaunchError
+    from .verify import verify
+
+    console, errors = make_consoles(arguments.json or arguments.events)
+    options = Options(select=arguments.select, ignore=arguments.ignore)
+    with console.status("reading the file") as status:
+
+        def listen(check: Check) -> None:
+            if arguments.events:
+                print(json.dumps(check.as_json()), flush=True)
+            elif check.status == "running":
+                status.update(f"{check.check}: {check.detail} …")
+            else:
+                print_check(console, check)
+
+        try:
+            verification = verify(
+                arguments.file,
+                arguments.size,
+                steps=arguments.steps,
+                timeout=arguments.timeout,
+                options=options,
+                listener=listen,
+            )
+        except (LaunchError, NotPythonError) as error:
+            raise UnusableInputError(str(error)) from None
+    if arguments.events:
+        print(json.dumps({"done": True, **verification.as_json()}), flush=True)
+    elif arguments.json:
+        print(json.dumps(verification.as_json(), indent=2, ensure_ascii=False))
+    elif not verification.checks:
+        print_diagnostics(errors, arguments.file, verification.conversion.diagnostics)
+        console.print(
+            f"{arguments.file}: {verification.conversion.status}, there is no conversion to verify"
+        )
+    else:
+        console.print(
+            "The conversion holds." if verification.holds else "The conversion does not hold."
+        )
+    if verification.conversion.status == "invalid":
+        return UNUSABLE
+    unchanged = verification.conversion.status == "unchanged"
+    return OK if verification.holds or unchanged else REFUSED
+
+
+def print_check(console: Console, check: Check) -> None:
+    from rich.text import Text
+
+    marks = {
+        "pass": ("✓", "green"),
+        "fail": ("✗", "bold red"),
+        "unknown": ("?", "yellow"),
+        "running": ("…", "dim"),
+    }
+    console.print(
+        Text.assemble(marks[check.status], f" {check.check:<25} {check.detail}"), soft_wrap=True
+    )
+
+
 # rule
 
 
@@ -363,7 +492,9 @@ def run_rule(arguments: argparse.Namespace) -> int:
         console.print(table)
         return OK
     if arguments.code.upper() not in BY_CODE:
-        raise UnusableInputError(f"{arguments.code}: there is no such rule; `jupyter hvd rule` lists all")
+        raise UnusableInputError(
+            f"{arguments.code}: there is no such rule; `jupyter hvd rule` lists all"
+        )
     from rich.markdown import Markdown
 
     from .convert.documentation import rule_page
@@ -375,11 +506,10 @@ def run_rule(arguments: argparse.Namespace) -> int:
 # doctor
 
 
-def run_doctor(arguments: argparse.Namespace) -> int:
+def run_doctor(_: argparse.Namespace) -> int:
     from .doctor import examine, show
 
-    console, _ = make_consoles(False)
-    return OK if show(console, examine()) else REFUSED
+    return OK if show(make_consoles(False)[0], examine()) else REFUSED
 
 
 if __name__ == "__main__":

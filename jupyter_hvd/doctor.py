@@ -42,7 +42,9 @@ def _version(*names: str) -> str | None:
 
 def _package(name: str, title: str) -> Finding:
     found = _version(name)
-    return Finding(title, "good", found) if found else Finding(title, "missing", f"pip install {name}")
+    return (
+        Finding(title, "good", found) if found else Finding(title, "missing", f"pip install {name}")
+    )
 
 
 def _tensorflow() -> list[Finding]:
@@ -65,7 +67,9 @@ def _tensorflow() -> list[Finding]:
 def _horovod() -> Finding:
     found = _version("horovod")
     if found is None:
-        return Finding("Horovod", "bad", "not installed: scripts/horovod-wheel compiles it for your TensorFlow")
+        return Finding(
+            "Horovod", "bad", "not installed: scripts/horovod-wheel compiles it for your TensorFlow"
+        )
     program = (
         "import horovod.tensorflow as hvd\n"
         "parts = [('Gloo', hvd.gloo_built()), ('MPI', hvd.mpi_built()), ('NCCL', hvd.nccl_built())]\n"
@@ -73,9 +77,15 @@ def _horovod() -> Finding:
     )
     output, error = _in_process(program)
     if output is None:
-        return Finding("Horovod", "bad", f"{found}, but it does not load: {error}; compile it again for this TensorFlow")
+        return Finding(
+            "Horovod",
+            "bad",
+            f"{found}, but it does not load: {error}; compile it again for this TensorFlow",
+        )
     if "Gloo" not in output:
-        return Finding("Horovod", "bad", f"{found}, built with {output}; jupyter hvd run needs Gloo")
+        return Finding(
+            "Horovod", "bad", f"{found}, built with {output}; jupyter hvd run needs Gloo"
+        )
     return Finding("Horovod", "good", f"{found}, built with {output}")
 
 
@@ -114,7 +124,10 @@ def show(console: Console, findings: list[Finding]) -> bool:
 
     marks = {"good": ("✓", "green"), "bad": ("✗", "bold red"), "missing": ("–", "yellow")}
     for finding in findings:
-        console.print(Text.assemble(marks[finding.state], f" {finding.name:<11} {finding.detail}"), soft_wrap=True)
+        console.print(
+            Text.assemble(marks[finding.state], f" {finding.name:<11} {finding.detail}"),
+            soft_wrap=True,
+        )
     good = all(finding.state != "bad" for finding in findings)
     console.print("All fits together." if good else "Something does not fit; see above.")
     return good

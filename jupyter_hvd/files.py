@@ -42,7 +42,9 @@ def read_script(path: Path) -> Script:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         source = data.decode(encoding)
     except (SyntaxError, UnicodeDecodeError, LookupError) as error:
-        raise UnusableInputError(f"{path}: the text cannot be decoded ({error}); save it as UTF-8") from error
+        raise UnusableInputError(
+            f"{path}: the text cannot be decoded ({error}); save it as UTF-8"
+        ) from error
     _check_size(path, len(source))
     return Script(source, encoding)
 
@@ -63,10 +65,14 @@ def read_notebook(path: Path) -> NotebookNode:
             notebook = nbformat.reads(data.decode("utf-8"), as_version=4)
             nbformat.validate(notebook)
     except UnicodeDecodeError as error:
-        raise UnusableInputError(f"{path}: the notebook is not UTF-8 ({error.reason} at byte {error.start})") from error
+        raise UnusableInputError(
+            f"{path}: the notebook is not UTF-8 ({error.reason} at byte {error.start})"
+        ) from error
     except Exception as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UnusableInputError(f"{path}: this is not a Jupyter notebook ({reason[:200]})") from error
+        raise UnusableInputError(
+            f"{path}: this is not a Jupyter notebook ({reason[:200]})"
+        ) from error
     _check_size(path, sum(len(c.source) for c in notebook.cells if c.cell_type == "code"))
     return notebook
 

@@ -18,9 +18,13 @@ from .roles import EACH, Kind, Path, argument, method
 from .training_loop import Training
 
 #: Methods that neither mix nor regroup: what comes out of them is the same on every rank.
-_ORDERLY = frozenset({"cache", "enumerate", "filter", "map", "prefetch", "skip", "take", "with_options"})
+_ORDERLY = frozenset(
+    {"cache", "enumerate", "filter", "map", "prefetch", "skip", "take", "with_options"}
+)
 _CUTTING = frozenset({"take", "skip"})
-_BATCHING = frozenset({"batch", "padded_batch", "ragged_batch", "sparse_batch", "bucket_by_sequence_length"})
+_BATCHING = frozenset(
+    {"batch", "padded_batch", "ragged_batch", "sparse_batch", "bucket_by_sequence_length"}
+)
 #: Sources that shuffle by themselves, unless told not to: the argument, and its default.
 _SHUFFLING_SOURCES = {
     "tensorflow.data.Dataset.list_files": ("shuffle", True),
@@ -62,7 +66,7 @@ class Pipeline:
     def after_share(self) -> tuple[cst.Call, ...]:
         """The steps that see one rank's share only."""
         point = self.share_after
-        return self.steps if point is self.source else self.steps[self.steps.index(point) + 1 :]  # type: ignore[arg-type]
+        return self.steps if point is self.source else self.steps[self.steps.index(point) + 1 :]
 
     @property
     def last_batching(self) -> cst.BaseExpression:
@@ -94,7 +98,9 @@ def whole(pipelines: list[Pipeline]) -> list[Pipeline]:
         p
         for p in pipelines
         if not any(
-            p.source is q.source and len(p.steps) < len(q.steps) and p.steps == q.steps[: len(p.steps)]
+            p.source is q.source
+            and len(p.steps) < len(q.steps)
+            and p.steps == q.steps[: len(p.steps)]
             for q in pipelines
         )
     ]
@@ -130,7 +136,9 @@ class Datasets:
                 found.setdefault(site.call, list(self._data_around(site.call, frozenset())))
         return found
 
-    def _data_around(self, call: cst.Call, seen: frozenset[cst.CSTNode]) -> Iterator[cst.BaseExpression]:
+    def _data_around(
+        self, call: cst.Call, seen: frozenset[cst.CSTNode]
+    ) -> Iterator[cst.BaseExpression]:
         function = self.module.function_of(call)
         outermost: cst.CSTNode = call
         for ancestor in self.module.ancestors(call):
@@ -141,9 +149,9 @@ class Datasets:
                 if isinstance(ancestor, cst.For) and self._gives_data(ancestor.iter):
                     yield ancestor.iter
         for drawn in self.roles.index.calls:
-            if self.roles.qualified(drawn.func) == "builtins.next" and drawn.args:
-                if outermost in (drawn, *self.module.ancestors(drawn)):
-                    yield drawn.args[0].value
+            is_draw = self.roles.qualified(drawn.func) == "builtins.next" and drawn.args
+            if is_draw and outermost in (drawn, *self.module.ancestors(drawn)):
+                yield drawn.args[0].value
         if function is not None and function not in seen:
             for site in self.roles.call_sites(function):
                 yield from self._data_around(site, seen | {function})
@@ -164,7 +172,8 @@ class Datasets:
         return [
             (call, arg.value)
             for call in self.training.fits
-            if (arg := argument(call, "x", 0)) is not None and self.roles.may_be(arg.value, Kind.DATASET)
+            if (arg := argument(call, "x", 0)) is not None
+            and self.roles.may_be(arg.value, Kind.DATASET)
         ]
 
     @cached_property
@@ -178,8 +187,12 @@ class Datasets:
                 continue
             passed = [x, y, argument(call, "sample_weight", 9)]
             size = argument(call, "batch_size", 2)
-            arrays = tuple(part for arg in passed if arg is not None for part in self._parts(arg.value))
-            batch_size = size.value if size and self.roles.kinds(size.value) != {Kind.NONE} else None
+            arrays = tuple(
+                part for arg in passed if arg is not None for part in self._parts(arg.value)
+            )
+            batch_size = (
+                size.value if size and self.roles.kinds(size.value) != {Kind.NONE} else None
+            )
             found.append(ArrayFit(call, arrays, batch_size))
         return found
 
@@ -225,9 +238,14 @@ class Datasets:
                 name in keras.DATASET_METHODS and self.roles.may_be(receiver, Kind.DATASET)
             ):
                 return [
-                    Pipeline(p.source, (*p.steps, node)) for p in self.pipelines_of(receiver, (), seen)
+                    Pipeline(p.source, (*p.steps, node))
+                    for p in self.pipelines_of(receiver, (), seen)
                 ]
-            case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(value="as_numpy_iterator" | "__iter__"))):
+            case cst.Call(
+                func=cst.Attribute(
+                    value=receiver, attr=cst.Name(value="as_numpy_iterator" | "__iter__")
+                )
+            ):
                 return self.pipelines_of(receiver, (), seen)
             case cst.Call():
                 return self._pipelines_of_call(node, path, seen)
@@ -235,7 +253,7 @@ class Datasets:
                 found = []
                 for binding in self.roles.bindings(node):
                     if isinstance(binding, cst.Param):
-                        function = self.module.enclosing(binding, (cst.FunctionDef, cst.Lambda))
+                        function = self.module.owner(binding)
                         for _, passed in self.roles.passed(function, binding) if function else ():
                             found += self.pipelines_of(passed, (), seen)
                     elif not isinstance(binding, cst.CSTNode):
@@ -244,7 +262,9 @@ class Datasets:
                         else:
                             found += self.pipelines_of(binding.value, binding.path + path, seen)
                 return found
-            case cst.Tuple(elements=elements) if path and path[0] != EACH and path[0] < len(elements):
+            case cst.Tuple(elements=elements) if (
+                path and path[0] != EACH and path[0] < len(elements)
+            ):
                 return self.pipelines_of(elements[path[0]].value, path[1:], seen)
             case cst.IfExp(body=body, orelse=orelse):
                 return self.pipelines_of(body, path, seen) + self.pipelines_of(orelse, path, seen)
@@ -258,9 +278,13 @@ class Datasets:
     def _is_unpacked_source(self, value: cst.BaseExpression) -> bool:
         return any(v.kind is Kind.DATASET and v.node is value for v in self.roles.values(value))
 
-    def _pipelines_of_call(self, call: cst.Call, path: Path, seen: frozenset[cst.CSTNode]) -> list[Pipeline]:
+    def _pipelines_of_call(
+        self, call: cst.Call, path: Path, seen: frozenset[cst.CSTNode]
+    ) -> list[Pipeline]:
         name = self.roles.qualified(call.func)
-        if name in ("builtins.enumerate", "builtins.iter", "builtins.list") or name.startswith("tqdm."):
+        if name in ("builtins.enumerate", "builtins.iter", "builtins.list") or name.startswith(
+            "tqdm."
+        ):
             return self.pipelines_of(call.args[0].value, (), seen) if call.args else []
         if any(v.kind is Kind.DATASET and v.node is call for v in self.roles.values(call)):
             return [Pipeline(call)]

@@ -18,8 +18,16 @@ def rule_page(rule: Rule) -> str:
         if example.after is None:
             parts.append(f"Refused:\n\n```python\n{example.before.rstrip()}\n```")
         else:
-            lines = list(unified_diff(example.before.splitlines(), example.after.splitlines(), lineterm="", n=2))[2:]
-            parts.append("```diff\n" + "\n".join(line for line in lines if not line.startswith("@@")) + "\n```")
+            lines = list(
+                unified_diff(
+                    example.before.splitlines(), example.after.splitlines(), lineterm="", n=2
+                )
+            )[2:]
+            parts.append(
+                "```diff\n"
+                + "\n".join(line for line in lines if not line.startswith("@@"))
+                + "\n```"
+            )
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

@@ -66,7 +66,8 @@ def convert_module(
         return Conversion(original, "refused", context.training.loop, (), tuple(diagnostics))
     code = apply_edits(original, [edit for _, fix in fixes for edit in fix.edits])
     changes = sorted(
-        (places.change(rule, fix, original) for rule, fix in fixes), key=lambda c: (c.cell or 0, c.line, c.rule)
+        (places.change(rule, fix, original) for rule, fix in fixes),
+        key=lambda c: (c.cell or 0, c.line, c.rule),
     )
     return Conversion(code, "converted", context.training.loop, tuple(changes), tuple(diagnostics))
 
@@ -81,7 +82,9 @@ def _left_alone(context: Context, places: Places, original: str, options: Option
         if isinstance(finding, Problem)
     )
     refused = any(d.severity == "error" for d in diagnostics) and not is_own_work(context)
-    return Conversion(original, "refused" if refused else "unchanged", context.training.loop, (), diagnostics)
+    return Conversion(
+        original, "refused" if refused else "unchanged", context.training.loop, (), diagnostics
+    )
 
 
 def _invalid(
@@ -99,10 +102,17 @@ def _invalid(
             cst.parse_module(source[start:end])
         except cst.ParserSyntaxError as own:
             assert cells is not None
-            cell, line, column, text = cells[index], own.raw_line, own.raw_column + 1, source[start:end]
+            cell, line, column, text = (
+                cells[index],
+                own.raw_line,
+                own.raw_column + 1,
+                source[start:end],
+            )
             break
     message, advice = "this is not valid Python", "mend the syntax first"
-    if re.search(r"^\s*(print\s+[^\s(=]|exec\s+[^\s(=])|except\s+\w+\s*,\s*\w+\s*:", text, re.MULTILINE):
+    if re.search(
+        r"^\s*(print\s+[^\s(=]|exec\s+[^\s(=])|except\s+\w+\s*,\s*\w+\s*:", text, re.MULTILINE
+    ):
         message, advice = "this is Python 2", "bring it to Python 3 first, for instance with 2to3"
     diagnostic = Diagnostic("HVD001", "error", cell, line, column, message, advice)
     return Conversion(original, "invalid", "none", (), (diagnostic,))
@@ -111,7 +121,9 @@ def _invalid(
 class Places:
     """Where findings stand, in the user's terms: cell, line, column."""
 
-    def __init__(self, module: Module, cell_starts: tuple[int, ...], cells: Sequence[int] | None) -> None:
+    def __init__(
+        self, module: Module, cell_starts: tuple[int, ...], cells: Sequence[int] | None
+    ) -> None:
         self.module = module
         self.cell_starts = cell_starts
         self.cells = cells
@@ -139,7 +151,9 @@ class Places:
         return codes is None or code in re.split(r"[,\s]+", codes)
 
     def _start(self, finding: Finding) -> int:
-        return 0 if isinstance(finding.anchor, cst.Module) else self.module.span(finding.anchor).start
+        return (
+            0 if isinstance(finding.anchor, cst.Module) else self.module.span(finding.anchor).start
+        )
 
     def diagnostic(self, code: str, problem: Problem) -> Diagnostic:
         cell, line, column = self.locate(self._start(problem))
@@ -148,9 +162,20 @@ class Places:
     def change(self, rule: Rule, fix: Fix, original: str) -> Change:
         span = self._lines_of(fix.edits)
         before = original[span.start : span.end]
-        shifted = [Edit(e.start - span.start, e.end - span.start, e.priority, e.text) for e in fix.edits]
+        shifted = [
+            Edit(e.start - span.start, e.end - span.start, e.priority, e.text) for e in fix.edits
+        ]
         cell, line, _ = self.locate(span.start)
-        return Change(rule.code, cell, line, before, apply_edits(before, shifted), fix.why or rule.message, fix.edits, self.origin(span.start))
+        return Change(
+            rule.code,
+            cell,
+            line,
+            before,
+            apply_edits(before, shifted),
+            fix.why or rule.message,
+            fix.edits,
+            self.origin(span.start),
+        )
 
     def _lines_of(self, edits: Sequence[Edit]) -> Span:
         """The whole lines that some edits touch."""

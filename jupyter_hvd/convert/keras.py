@@ -80,11 +80,24 @@ def schedule(name: str) -> str | None:
 
 MODEL_CLASSES = frozenset(
     f"tensorflow.keras.{name}"
-    for name in ("Model", "Sequential", "models.Model", "models.Sequential", "engine.training.Model", "training.Model")
+    for name in (
+        "Model",
+        "Sequential",
+        "models.Model",
+        "models.Sequential",
+        "engine.training.Model",
+        "training.Model",
+    )
 )
 MODEL_FUNCTIONS = frozenset(
     f"tensorflow.keras.models.{name}"
-    for name in ("load_model", "clone_model", "model_from_json", "model_from_config", "model_from_yaml")
+    for name in (
+        "load_model",
+        "clone_model",
+        "model_from_json",
+        "model_from_config",
+        "model_from_yaml",
+    )
 )
 
 
@@ -93,7 +106,10 @@ def makes_model(name: str) -> bool:
     return (
         name in MODEL_CLASSES
         or name in MODEL_FUNCTIONS
-        or (name.startswith("tensorflow.keras.applications.") and name.rpartition(".")[2][:1].isupper())
+        or (
+            name.startswith("tensorflow.keras.applications.")
+            and name.rpartition(".")[2][:1].isupper()
+        )
     )
 
 
@@ -102,15 +118,47 @@ def makes_dataset(name: str) -> bool:
     return (
         name.startswith("tensorflow.data.")
         or name == "tensorflow_datasets.load"
-        or (name.startswith("tensorflow.keras.") and re.search(r"\.\w+_dataset_from_\w+$", name) is not None)
+        or (
+            name.startswith("tensorflow.keras.")
+            and re.search(r"\.\w+_dataset_from_\w+$", name) is not None
+        )
     )
 
 
 #: Methods of `tf.data.Dataset` that give a dataset with the elements of the receiver in another form.
 DATASET_METHODS = frozenset(
-    "apply batch bucket_by_sequence_length cache concatenate enumerate filter flat_map group_by_window"
-    " ignore_errors interleave map padded_batch prefetch ragged_batch rebatch rejection_resample repeat"
-    " scan shard shuffle skip snapshot sparse_batch take take_while unbatch unique window with_options".split()
+    [
+        "apply",
+        "batch",
+        "bucket_by_sequence_length",
+        "cache",
+        "concatenate",
+        "enumerate",
+        "filter",
+        "flat_map",
+        "group_by_window",
+        "ignore_errors",
+        "interleave",
+        "map",
+        "padded_batch",
+        "prefetch",
+        "ragged_batch",
+        "rebatch",
+        "rejection_resample",
+        "repeat",
+        "scan",
+        "shard",
+        "shuffle",
+        "skip",
+        "snapshot",
+        "sparse_batch",
+        "take",
+        "take_while",
+        "unbatch",
+        "unique",
+        "window",
+        "with_options",
+    ]
 )
 
 #: Strategies and other ways of distributing that Horovod must not be laid on top of.
@@ -134,7 +182,14 @@ ESTIMATORS = ("tensorflow.estimator.", "tensorflow.compat.v1.estimator.")
 
 #: Callbacks that write files or to the screen: rank 0 alone keeps them.
 RANK_ZERO_CALLBACKS = frozenset(
-    {"ModelCheckpoint", "TensorBoard", "CSVLogger", "ProgbarLogger", "RemoteMonitor", "BackupAndRestore"}
+    {
+        "ModelCheckpoint",
+        "TensorBoard",
+        "CSVLogger",
+        "ProgbarLogger",
+        "RemoteMonitor",
+        "BackupAndRestore",
+    }
 )
 #: Callbacks that decide from the metrics: all ranks keep them, and must see the same, averaged, metrics.
 METRIC_CALLBACKS = frozenset({"EarlyStopping", "ReduceLROnPlateau"})

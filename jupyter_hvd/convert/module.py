@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import libcst as cst
 from libcst.metadata import (
@@ -42,7 +42,9 @@ class Module:
         self.source = source
         wrapper = MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)
         self.tree = wrapper.module
-        metadata = wrapper.resolve_many([PositionProvider, ParentNodeProvider, ScopeProvider])
+        metadata: Mapping[Any, Mapping[cst.CSTNode, Any]] = wrapper.resolve_many(
+            [PositionProvider, ParentNodeProvider, ScopeProvider]
+        )
         self._positions: Mapping[cst.CSTNode, CodeRange] = metadata[PositionProvider]
         self._parents: Mapping[cst.CSTNode, cst.CSTNode] = metadata[ParentNodeProvider]
         self._scopes: Mapping[cst.CSTNode, Scope] = metadata[ScopeProvider]
@@ -105,7 +107,16 @@ class Module:
             yield parent
             parent = self.parent(parent)
 
-    def enclosing(self, node: cst.CSTNode, kind: type[Node] | tuple[type[Node], ...]) -> Node | None:
+    def owner(self, param: cst.Param) -> Function | None:
+        """The function or lambda that has this parameter."""
+        for ancestor in self.ancestors(param):
+            if isinstance(ancestor, Function):
+                return ancestor
+        return None
+
+    def enclosing(
+        self, node: cst.CSTNode, kind: type[Node] | tuple[type[Node], ...]
+    ) -> Node | None:
         """The nearest proper ancestor of one of these kinds."""
         return next((a for a in self.ancestors(node) if isinstance(a, kind)), None)
 

@@ -33,7 +33,9 @@ class NotPythonError(ValueError):
     """The notebook belongs to another language."""
 
 
-def convert_notebook(notebook: NotebookNode, *, options: Options | None = None) -> NotebookConversion:
+def convert_notebook(
+    notebook: NotebookNode, *, options: Options | None = None
+) -> NotebookConversion:
     """Convert a notebook; the one given is left as it is.
 
     Cell boundaries, ids, metadata, markdown, magics and `!` lines stay. Code cells that
@@ -138,7 +140,11 @@ def _mask_lines(source: str) -> str:
     lines = source.splitlines(keepends=True)
     for _ in range(len(lines) + 1):
         tokens = make_tokens_by_line(lines)
-        found = [t for kind in (MagicAssign, SystemAssign, EscapedCommand, HelpEnd) if (t := kind.find(tokens))]
+        found = [
+            t
+            for kind in (MagicAssign, SystemAssign, EscapedCommand, HelpEnd)
+            if (t := kind.find(tokens))
+        ]
         if not found:
             break
         first = min(found, key=lambda t: (t.start_line, t.start_col))

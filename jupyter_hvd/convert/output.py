@@ -6,7 +6,13 @@ import libcst as cst
 
 from .roles import Kind, Roles, method
 
-PRINTING = ("builtins.print", "tensorflow.print", "pprint.pprint", "IPython.display.display", "matplotlib.pyplot.show")
+PRINTING = (
+    "builtins.print",
+    "tensorflow.print",
+    "pprint.pprint",
+    "IPython.display.display",
+    "matplotlib.pyplot.show",
+)
 WRITING = (
     "matplotlib.pyplot.savefig",
     "matplotlib.pyplot.imsave",
@@ -32,7 +38,6 @@ WRITING_METHODS = {
 }
 #: Methods that write whatever they are called on.
 ALWAYS_WRITING = frozenset({"savefig", "to_csv", "to_json", "to_excel", "to_pickle", "to_parquet"})
-
 
 
 def prints(roles: Roles, call: cst.Call) -> bool:

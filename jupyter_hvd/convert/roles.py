@@ -16,7 +16,7 @@ from enum import Enum, auto
 
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
-from libcst.metadata import Assignment, ClassScope, ImportAssignment
+from libcst.metadata import Assignment, ImportAssignment
 
 from . import keras
 from .module import Module
@@ -89,7 +89,9 @@ class Index(cst.CSTVisitor):
     names: set[str] = field(default_factory=set)
     bound: dict[cst.CSTNode, Binding] = field(default_factory=dict)  # by target node
     attribute_bindings: dict[str, list[Binding]] = field(default_factory=lambda: defaultdict(list))
-    returns: dict[cst.CSTNode, list[cst.BaseExpression]] = field(default_factory=lambda: defaultdict(list))
+    returns: dict[cst.CSTNode, list[cst.BaseExpression]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
     _functions: list[cst.CSTNode] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -228,6 +230,7 @@ class Roles:
 
     def _imported(self, assignment: ImportAssignment, name: str) -> Value:
         node = assignment.node
+        assert isinstance(node, (cst.Import, cst.ImportFrom))
         for alias in node.names if isinstance(node.names, Sequence) else ():
             whole = get_full_name_for_node(alias.name) or ""
             if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
@@ -239,7 +242,8 @@ class Roles:
             if local != name:
                 continue
             if isinstance(node, cst.ImportFrom):
-                package = "." * len(node.relative) + (get_full_name_for_node(node.module) if node.module else "" or "")
+                package = "." * len(node.relative)
+                package += (get_full_name_for_node(node.module) or "") if node.module else ""
                 whole = f"{package}.{whole}"
             return Value(Kind.LIBRARY, node, keras.canonical(whole))
         return UNKNOWN
@@ -287,7 +291,11 @@ class Roles:
                 yield from self.values(right, path)
             case cst.NamedExpr(value=value) | cst.Await(expression=value):
                 yield from self.values(value, path)
-            case cst.Tuple(elements=elements) | cst.List(elements=elements) | cst.Set(elements=elements):
+            case (
+                cst.Tuple(elements=elements)
+                | cst.List(elements=elements)
+                | cst.Set(elements=elements)
+            ):
                 if not path:
                     yield Value(Kind.CONTAINER, node)
                 elif path[0] != EACH and path[0] < len(elements):
@@ -306,12 +314,20 @@ class Roles:
                 yield from self._resolve_subscript(value, node, path)
             case cst.BinaryOperation(left=left, right=right):
                 values = self.values(left, path) | self.values(right, path)
-                yield from values if any(v.kind is Kind.CONTAINER for v in values) or path else (
-                    Value(Kind.OTHER, node),
+                yield from (
+                    values
+                    if any(v.kind is Kind.CONTAINER for v in values) or path
+                    else (Value(Kind.OTHER, node),)
                 )
             case cst.Lambda():
                 yield Value(Kind.FUNCTION, node)
-            case cst.SimpleString() | cst.ConcatenatedString() | cst.Integer() | cst.Float() | cst.FormattedString():
+            case (
+                cst.SimpleString()
+                | cst.ConcatenatedString()
+                | cst.Integer()
+                | cst.Float()
+                | cst.FormattedString()
+            ):
                 yield Value(Kind.CONSTANT, node)
             case _:
                 yield Value(Kind.UNKNOWN, node)
@@ -345,7 +361,7 @@ class Roles:
             yield UNKNOWN
 
     def _resolve_parameter(self, param: cst.Param, path: Path) -> Iterator[Value]:
-        function = self.module.enclosing(param, (cst.FunctionDef, cst.Lambda))
+        function = self.module.owner(param)
         if function is None:
             yield UNKNOWN
             return
@@ -361,7 +377,9 @@ class Roles:
         if not passed:
             yield UNKNOWN
 
-    def _resolve_subscript(self, value: cst.BaseExpression, node: cst.Subscript, path: Path) -> Iterator[Value]:
+    def _resolve_subscript(
+        self, value: cst.BaseExpression, node: cst.Subscript, path: Path
+    ) -> Iterator[Value]:
         index = EACH
         if len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
             literal = node.slice[0].slice.value
@@ -378,8 +396,13 @@ class Roles:
         receivers = self.values(node.value)
         for receiver in receivers:
             if receiver.kind is Kind.LIBRARY:
-                yield Value(Kind.LIBRARY, receiver.node, keras.canonical(f"{receiver.name}.{attribute}"))
-            elif receiver.kind is Kind.CHECKPOINT and (passed := self._keyword_of(receiver, attribute)) is not None:
+                yield Value(
+                    Kind.LIBRARY, receiver.node, keras.canonical(f"{receiver.name}.{attribute}")
+                )
+            elif (
+                receiver.kind is Kind.CHECKPOINT
+                and (passed := self._keyword_of(receiver, attribute)) is not None
+            ):
                 yield from self.values(passed, path)
             elif receiver.kind is Kind.MODEL and attribute == "optimizer":
                 yield from self._compiled_optimizers(receiver)
@@ -392,7 +415,8 @@ class Roles:
         bound = [
             binding
             for binding in self.index.attribute_bindings.get(attribute, ())
-            if binding.receiver is not None and self._same_receiver(binding.receiver, node.value, owners)
+            if binding.receiver is not None
+            and self._same_receiver(binding.receiver, node.value, owners)
         ]
         for binding in bound:
             yield from self.values(binding.value, binding.path + path)
@@ -461,11 +485,12 @@ class Roles:
 
     def _made_by_library(self, call: cst.Call, name: str, path: Path) -> Iterator[Value]:
         kind = Kind.OTHER
-        if keras.optimizer(name) or name.startswith("tensorflow_addons.optimizers."):
-            kind = Kind.OPTIMIZER
-        elif name.startswith("tensorflow.keras.optimizers.") and name.endswith(".get"):
-            kind = Kind.OPTIMIZER
-        elif name.endswith(".LossScaleOptimizer") and name.startswith("tensorflow.keras."):
+        if (
+            keras.optimizer(name)
+            or name.startswith("tensorflow_addons.optimizers.")
+            or (name.startswith("tensorflow.keras.optimizers.") and name.endswith(".get"))
+            or (name.endswith(".LossScaleOptimizer") and name.startswith("tensorflow.keras."))
+        ):
             kind = Kind.OPTIMIZER
         elif keras.schedule(name):
             kind = Kind.SCHEDULE
@@ -487,15 +512,21 @@ class Roles:
         elif name == "tensorflow.function" and call.args:
             yield from self.values(call.args[0].value)
             return
-        elif name in ("builtins.enumerate", "builtins.zip", "builtins.iter", "builtins.list", "tqdm.tqdm") or (
-            name.startswith("tqdm.") and name.endswith("tqdm")
-        ):
+        elif name in (
+            "builtins.enumerate",
+            "builtins.zip",
+            "builtins.iter",
+            "builtins.list",
+            "tqdm.tqdm",
+        ) or (name.startswith("tqdm.") and name.endswith("tqdm")):
             yield from self._through_iterable(call, name, path)
             return
         elif name == "builtins.next" and call.args:
             yield from self.values(call.args[0].value, (EACH, *path))
             return
-        elif not name.startswith(("tensorflow.", "builtins.", "numpy.", "sklearn.", "pandas.", "matplotlib.")):
+        elif not name.startswith(
+            ("tensorflow.", "builtins.", "numpy.", "sklearn.", "pandas.", "matplotlib.")
+        ):
             kind = Kind.UNKNOWN
         yield Value(kind, call, name)
 
@@ -570,7 +601,10 @@ class Roles:
         if isinstance(instance.node, cst.ClassDef):
             for owner in self.lineage(instance.node):
                 for member in owner.body.body:
-                    if isinstance(member, cst.FunctionDef) and member.name.value in ("call", "__call__"):
+                    if isinstance(member, cst.FunctionDef) and member.name.value in (
+                        "call",
+                        "__call__",
+                    ):
                         yield member
 
     def passed(

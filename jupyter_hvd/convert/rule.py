@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from inspect import cleandoc
 from typing import ClassVar
 
 import libcst as cst
@@ -31,6 +32,11 @@ class Example:
     before: str
     after: str | None
     note: str = ""
+
+
+def code(text: str) -> str:
+    """The program in an indented triple-quoted string."""
+    return cleandoc(text) + "\n"
 
 
 @dataclass(frozen=True)
@@ -171,9 +177,12 @@ class Context:
     def times_size(self, rate: cst.BaseExpression) -> tuple[Edit, ...]:
         """A learning rate multiplied by the number of ranks."""
         size = f" * {self.hvd}.size()"
-        if isinstance(
-            rate, (cst.Name, cst.Attribute, cst.Call, cst.Float, cst.Integer, cst.Subscript)
-        ) or rate.lpar:
+        if (
+            isinstance(
+                rate, (cst.Name, cst.Attribute, cst.Call, cst.Float, cst.Integer, cst.Subscript)
+            )
+            or rate.lpar
+        ):
             return (self.insert(self.module.span(rate).end, size),)
         return self.wrap(rate, "(", f"){size}")
 
@@ -192,7 +201,9 @@ class Context:
         between = self.module.source[comma:end]
         if "\n" in between:
             start = self.module.span(last).start
-            return self.insert(comma, f"{self.module.newline}{self.module.indentation(start)}{text},", priority)
+            return self.insert(
+                comma, f"{self.module.newline}{self.module.indentation(start)}{text},", priority
+            )
         return self.insert(comma, f" {text}", priority)
 
     def after_statement(self, statement: cst.CSTNode, lines: list[str], priority: int = 0) -> Edit:

@@ -109,16 +109,24 @@ class Training:
     ) -> tuple[tuple[cst.BaseExpression, ...], bool]:
         """The variables in (gradient, variable) pairs, `v` of `zip(g, v)`, and whether they are listed singly."""
         match pairs:
-            case cst.Call(func=func, args=args) if self.roles.qualified(func) in ("builtins.list", "builtins.tuple"):
+            case cst.Call(func=func, args=args) if self.roles.qualified(func) in (
+                "builtins.list",
+                "builtins.tuple",
+            ):
                 return self.variables_of(args[0].value, path) if args else ((), False)
             case cst.Call(func=func, args=args) if self.roles.qualified(func) == "builtins.zip":
                 return ((args[path[1]].value,) if len(args) > path[1] else ()), False
             case cst.List(elements=elements) | cst.Tuple(elements=elements):
                 pairs_of = [e.value for e in elements if isinstance(e.value, (cst.Tuple, cst.List))]
-                if len(pairs_of) == len(elements) and all(len(pair.elements) == 2 for pair in pairs_of):
+                if len(pairs_of) == len(elements) and all(
+                    len(pair.elements) == 2 for pair in pairs_of
+                ):
                     return tuple(pair.elements[1].value for pair in pairs_of), True
-            case cst.ListComp(elt=cst.Tuple(elements=[_, cst.Element(value=cst.Name() as name)])) | cst.GeneratorExp(
-                elt=cst.Tuple(elements=[_, cst.Element(value=cst.Name() as name)])
+            case (
+                cst.ListComp(elt=cst.Tuple(elements=[_, cst.Element(value=cst.Name() as name)]))
+                | cst.GeneratorExp(
+                    elt=cst.Tuple(elements=[_, cst.Element(value=cst.Name() as name)])
+                )
             ):
                 for binding in self._bindings(name):
                     if binding[1][:1] == (EACH,) and len(binding[1]) == 2:
@@ -130,7 +138,9 @@ class Training:
         return (), False
 
     def _bindings(self, name: cst.Name) -> list[tuple[cst.BaseExpression, Path]]:
-        return [(b.value, b.path) for b in self.roles.bindings(name) if not isinstance(b, cst.CSTNode)]
+        return [
+            (b.value, b.path) for b in self.roles.bindings(name) if not isinstance(b, cst.CSTNode)
+        ]
 
     # Compiled functions
 
@@ -142,7 +152,10 @@ class Training:
             for decorator in function.decorators:
                 expression = decorator.decorator
                 if isinstance(expression, cst.Call):
-                    if self.roles.qualified(expression.func) == "functools.partial" and expression.args:
+                    if (
+                        self.roles.qualified(expression.func) == "functools.partial"
+                        and expression.args
+                    ):
                         expression = expression.args[0].value
                     else:
                         expression = expression.func
@@ -151,7 +164,9 @@ class Training:
         for call in self.roles.index.calls:
             if self.roles.qualified(call.func) == "tensorflow.function" and call.args:
                 found.update(
-                    v.node for v in self.roles.values(call.args[0].value) if v.kind is Kind.FUNCTION and v.node
+                    v.node
+                    for v in self.roles.values(call.args[0].value)
+                    if v.kind is Kind.FUNCTION and v.node
                 )
         return frozenset(found)
 
@@ -190,7 +205,9 @@ class Training:
 
     # Expressions carried from one function to another
 
-    def lift(self, expression: cst.CSTNode, chain: tuple[cst.Call, ...], target: cst.CSTNode) -> str | None:
+    def lift(
+        self, expression: cst.CSTNode, chain: tuple[cst.Call, ...], target: cst.CSTNode
+    ) -> str | None:
         """The text that means, where `target` stands, what `expression` means inside the called function.
 
         Parameters become what the calls of the chain pass, `self` the receiver, and
@@ -206,7 +223,9 @@ class Training:
                 return f"{base}.{attr.value}" if base else None
             case cst.Subscript(value=value):
                 base = self.lift(value, chain, target)
-                literal = not any(isinstance(n, cst.Name) for s in expression.slice for n in s.slice.children)
+                literal = not any(
+                    isinstance(n, cst.Name) for s in expression.slice for n in s.slice.children
+                )
                 whole = self.module.text(expression)
                 return base + whole[len(self.module.text(value)) :] if base and literal else None
             case cst.List(elements=elements) | cst.Tuple(elements=elements):
@@ -217,9 +236,15 @@ class Training:
                 return f"{one} + {two}" if one and two else None
         return None
 
-    def _lift_name(self, name: cst.Name, chain: tuple[cst.Call, ...], target: cst.CSTNode) -> str | None:
+    def _lift_name(
+        self, name: cst.Name, chain: tuple[cst.Call, ...], target: cst.CSTNode
+    ) -> str | None:
         here, there = self.module.scope(name), self.module.scope(target)
-        if here is not None and there is not None and set(here[name.value]) == set(there[name.value]):
+        if (
+            here is not None
+            and there is not None
+            and set(here[name.value]) == set(there[name.value])
+        ):
             return name.value
         call = chain[0]
         bindings = self.roles.bindings(name)
@@ -269,7 +294,7 @@ class Training:
             case cst.Name():
                 for binding in self.roles.bindings(node):
                     if isinstance(binding, cst.Param):
-                        function = self.module.enclosing(binding, (cst.FunctionDef, cst.Lambda))
+                        function = self.module.owner(binding)
                         for _, passed in self.roles.passed(function, binding) if function else ():
                             yield from self._gradients_in(passed, path, seen)
                     elif not isinstance(binding, cst.CSTNode):
@@ -296,7 +321,9 @@ class Training:
         for call in self.roles.index.calls:
             match call:
                 case cst.Call(
-                    func=cst.Attribute(value=cst.Name(value=receiver), attr=cst.Name(value="append" | "extend"))
+                    func=cst.Attribute(
+                        value=cst.Name(value=receiver), attr=cst.Name(value="append" | "extend")
+                    )
                 ) if receiver == name.value and call.args:
                     yield call
 
@@ -308,7 +335,11 @@ class Training:
             if kinds & {Kind.TAPE, Kind.UNKNOWN} or not kinds:
                 yield call
                 return
-        callees = {v.node for v in self.roles.values(call.func) if v.kind is Kind.FUNCTION and v.node is not None}
+        callees = {
+            v.node
+            for v in self.roles.values(call.func)
+            if v.kind is Kind.FUNCTION and v.node is not None
+        }
         for callee in callees:
             for value in self.roles.index.returns[callee]:
                 yield from self._gradients_in(value, path, seen)
@@ -330,8 +361,12 @@ class Training:
         for call in self.roles.index.calls:
             if method(call) in GRADIENT_METHODS | {"jacobian", "batch_jacobian"}:
                 assert isinstance(call.func, cst.Attribute)
-                tapes = [v for v in self.roles.values(call.func.value) if v.kind is Kind.TAPE]
-                for tape in tapes or [None] if call in self.training_gradients else tapes:
+                tapes: list[Value | None] = [
+                    v for v in self.roles.values(call.func.value) if v.kind is Kind.TAPE
+                ]
+                if not tapes and call in self.training_gradients:
+                    tapes = [None]
+                for tape in tapes:
                     asked.setdefault(tape, []).append(call)
         found = []
         for tape, calls in asked.items():
@@ -343,9 +378,15 @@ class Training:
         return found
 
     def _block_of(self, tape: Value | None) -> tuple[cst.With | None, cst.Name | None]:
-        for block in self.roles.index.withs if tape is not None else ():
+        if tape is None:
+            return None, None
+        for block in self.roles.index.withs:
             for item in block.items:
-                if item.item is tape.node and item.asname is not None and isinstance(item.asname.name, cst.Name):
+                if (
+                    item.item is tape.node
+                    and item.asname is not None
+                    and isinstance(item.asname.name, cst.Name)
+                ):
                     return block, item.asname.name
         return None, None
 
@@ -373,7 +414,11 @@ class Training:
     @cached_property
     def fits(self) -> list[cst.Call]:
         """Calls of a model's `fit`."""
-        return [call for call in self.roles.index.calls if method(call) == "fit" and self._fits_model(call)]
+        return [
+            call
+            for call in self.roles.index.calls
+            if method(call) == "fit" and self._fits_model(call)
+        ]
 
     def _fits_model(self, call: cst.Call) -> bool:
         assert isinstance(call.func, cst.Attribute)
@@ -381,10 +426,13 @@ class Training:
         if model is None:
             keywords = {a.keyword.value for a in call.args if a.keyword}
             compiled = {
-                self.module.text(c.func.value) for c in self.compiles if isinstance(c.func, cst.Attribute)
+                self.module.text(c.func.value)
+                for c in self.compiles
+                if isinstance(c.func, cst.Attribute)
             }
             return bool(
-                keywords & {"epochs", "callbacks", "validation_data", "steps_per_epoch", "validation_split"}
+                keywords
+                & {"epochs", "callbacks", "validation_data", "steps_per_epoch", "validation_split"}
                 or self.module.text(call.func.value) in compiled
             )
         return model

@@ -19,7 +19,9 @@ from pathlib import Path
 JOB_VARIABLE = "JUPYTER_HVD_JOB"
 _TAGGED = re.compile(r"^\[(\d+)\]<(stdout|stderr)>: ?(.*)$", re.DOTALL)
 _EXITED = re.compile(r"Process (\d+) exit with status code (\d+)")
-_LAUNCHER_NOISE = re.compile(r"Terminating remaining workers|Process name:|Exit code:|Traceback|RuntimeError|  |\[?horovodrun")
+_LAUNCHER_NOISE = re.compile(
+    r"Terminating remaining workers|Process name:|Exit code:|Traceback|RuntimeError|  |\[?horovodrun"
+)
 
 #: Receives a line of output: the rank (None: the launcher), "stdout" or "stderr", the text without newline.
 Listener = Callable[[int | None, str, str], None]
@@ -54,7 +56,9 @@ def check_size(size: int, hosts: str | None) -> None:
         raise LaunchError(f"a job needs at least one rank, not {size}")
     limit = 16 * (os.cpu_count() or 1)
     if hosts is None and size > limit:
-        raise LaunchError(f"{size} ranks on this machine's {os.cpu_count()} cores: more than {limit} cannot be meant")
+        raise LaunchError(
+            f"{size} ranks on this machine's {os.cpu_count()} cores: more than {limit} cannot be meant"
+        )
 
 
 def launcher(size: int, hosts: str | None, timeout: float | None = None) -> list[str]:
@@ -104,7 +108,15 @@ def run_job(
     with tempfile.TemporaryDirectory(prefix="jupyter-hvd-") as status:
         command = [
             *launcher(size, hosts),
-            *(sys.executable, "-m", "jupyter_hvd.launch.rank", str(program), status, str(original), *args),
+            *(
+                sys.executable,
+                "-m",
+                "jupyter_hvd.launch.rank",
+                str(program),
+                status,
+                str(original),
+                *args,
+            ),
         ]
         process = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
             command,
@@ -169,7 +181,9 @@ def _result(status: Path, code: int, exits: Mapping[int, int]) -> JobResult:
         rank = silent[0]
         signal = exits[rank] - 128 if exits[rank] > 128 else None
         how = f"signal {signal}" if signal else f"exit code {exits[rank]}"
-        return JobResult(exits[rank] or 1, rank, f"the process was killed ({how}); out of memory, perhaps")
+        return JobResult(
+            exits[rank] or 1, rank, f"the process was killed ({how}); out of memory, perhaps"
+        )
     if failed:
         return JobResult(failed[0]["code"], failed[0]["rank"], failed[0]["report"])
     return JobResult(code)

@@ -71,10 +71,14 @@ class Share(Rule):
                 continue
             hvd = context.hvd
             shared = context.module.span(pipeline.share_after).end
-            edits[context.insert(shared, f".shard({hvd}.size(), {hvd}.rank())", -2)] = pipeline.share_after
+            edits[context.insert(shared, f".shard({hvd}.size(), {hvd}.rank())", -2)] = (
+                pipeline.share_after
+            )
             if not pipeline.is_endless:
                 batched = context.module.span(pipeline.last_batching).end
-                edits[context.insert(batched, f".apply({context.equal_steps})", -1)] = pipeline.last_batching
+                edits[context.insert(batched, f".apply({context.equal_steps})", -1)] = (
+                    pipeline.last_batching
+                )
         for edit, anchor in edits.items():
             yield Fix(anchor, (edit,))
 
@@ -101,11 +105,15 @@ class Take(Rule):
                         counts[arg.value] = None
         for call in context.training.fits:
             arg = argument(call, "steps_per_epoch", 10)
-            if arg is not None and not (isinstance(arg.value, cst.Name) and arg.value.value == "None"):
+            if arg is not None and not (
+                isinstance(arg.value, cst.Name) and arg.value.value == "None"
+            ):
                 counts[arg.value] = None
         for count in counts:
             text = context.module.text(count)
-            simple = isinstance(count, (cst.Name, cst.Integer, cst.Attribute, cst.Call)) or count.lpar
+            simple = (
+                isinstance(count, (cst.Name, cst.Integer, cst.Attribute, cst.Call)) or count.lpar
+            )
             size = f" // {context.hvd}.size() or {text}"
             if simple:
                 yield Fix(count, (context.insert(context.module.span(count).end, size, -3),))
@@ -143,16 +151,30 @@ class UnseenData(Rule):
         for call, iterables in context.datasets.loops.items():
             if not any(context.datasets.pipelines_of(data) for data in iterables):
                 anchor = iterables[0] if iterables else call
-                yield Problem(anchor, "the data of this training loop cannot be divided among the ranks", advice)
-        seen = {call for call, _ in context.datasets.fit_datasets} | {f.call for f in context.datasets.fit_arrays}
+                yield Problem(
+                    anchor,
+                    "the data of this training loop cannot be divided among the ranks",
+                    advice,
+                )
+        seen = {call for call, _ in context.datasets.fit_datasets} | {
+            f.call for f in context.datasets.fit_arrays
+        }
         for call in context.training.fits:
             data = argument(call, "x", 0)
             if call not in seen:
                 anchor = data.value if data is not None else call
-                yield Problem(anchor, "it cannot be seen what data this fit is given, so they cannot be divided", advice)
+                yield Problem(
+                    anchor,
+                    "it cannot be seen what data this fit is given, so they cannot be divided",
+                    advice,
+                )
         for call, dataset in context.datasets.fit_datasets:
             if not context.datasets.pipelines_of(dataset):
-                yield Problem(call, "it cannot be seen where this dataset comes from, so it cannot be divided", advice)
+                yield Problem(
+                    call,
+                    "it cannot be seen where this dataset comes from, so it cannot be divided",
+                    advice,
+                )
 
 
 RULES: tuple[type[Rule], ...] = (Take, Share, ArrayShare, UnseenData)

@@ -24,7 +24,9 @@ class Tape(Rule):
 
     code = "HVD301"
     name = "distributed tape"
-    message = "Gradients that change weights are averaged over all ranks, so that all weights stay equal."
+    message = (
+        "Gradients that change weights are averaged over all ranks, so that all weights stay equal."
+    )
 
     def find(self, context: Context) -> Iterator[Finding]:
         at_call: set[cst.Call] = set()
@@ -49,7 +51,9 @@ class Tape(Rule):
             start = context.module.span(call).start
             if context.module.function_of(call) is function and start < block.end:
                 return False
-            others = [t for t in context.training.training_tapes if t is not tape and call in t.training]
+            others = [
+                t for t in context.training.training_tapes if t is not tape and call in t.training
+            ]
             if any(t.others or t.block is None for t in others):
                 return False
         return True
@@ -58,7 +62,9 @@ class Tape(Rule):
         indent = context.module.indentation(context.module.span(block).start)
         last = last_line(block)
         return context.insert(
-            context.module.line_end(context.module.span(last).end), f"{context.module.newline}{indent}{line}", -5
+            context.module.line_end(context.module.span(last).end),
+            f"{context.module.newline}{indent}{line}",
+            -5,
         )
 
     def _gradient(self, context: Context, call: cst.Call, wrap: bool) -> Iterator[Finding]:
@@ -98,11 +104,14 @@ def is_flat(context: Context, sources: cst.BaseExpression) -> bool:
         case cst.BinaryOperation(left=left, operator=cst.Add(), right=right):
             return is_flat(context, left) and is_flat(context, right)
         case cst.List(elements=elements):
-            return all(context.roles.kinds(element.value) == {Kind.VARIABLE} for element in elements)
+            return all(
+                context.roles.kinds(element.value) == {Kind.VARIABLE} for element in elements
+            )
         case cst.Name():
             bindings = context.roles.bindings(sources)
             return bool(bindings) and all(
-                not isinstance(b, cst.CSTNode) and not b.path and is_flat(context, b.value) for b in bindings
+                not isinstance(b, cst.CSTNode) and not b.path and is_flat(context, b.value)
+                for b in bindings
             )
     return False
 
@@ -139,7 +148,11 @@ class Broadcast(Rule):
         yield from self._write(context, placed)
 
     def _place(
-        self, context: Context, update: Update, site: EagerSite, placed: dict[tuple[cst.CSTNode, str], list[str]]
+        self,
+        context: Context,
+        update: Update,
+        site: EagerSite,
+        placed: dict[tuple[cst.CSTNode, str], list[str]],
     ) -> Iterator[Finding]:
         statement = context.statement_of(site.call)
         if statement is None:
@@ -171,7 +184,9 @@ class Broadcast(Rule):
         if variables not in texts:
             texts.append(variables)
 
-    def _write(self, context: Context, placed: dict[tuple[cst.CSTNode, str], list[str]]) -> Iterator[Finding]:
+    def _write(
+        self, context: Context, placed: dict[tuple[cst.CSTNode, str], list[str]]
+    ) -> Iterator[Finding]:
         by_statement: dict[cst.CSTNode, list[str]] = {}
         flags: dict[tuple[str, ...], str] = {}
         step = context.indent_step
@@ -179,12 +194,16 @@ class Broadcast(Rule):
             # One optimizer that trains two models in two places has two broadcasts to remember.
             twins = [key for key in flags if key[0] == optimizer]
             flag = flags.setdefault(
-                (optimizer, *variables), f"hvd_broadcast_done_{len(twins) + 1}" if twins else "hvd_broadcast_done"
+                (optimizer, *variables),
+                f"hvd_broadcast_done_{len(twins) + 1}" if twins else "hvd_broadcast_done",
             )
             by_statement.setdefault(statement, []).extend(
                 [
                     f"if not hasattr({optimizer}, '{flag}'):",
-                    *(f"{step}{context.hvd}.broadcast_variables({text}, root_rank=0)" for text in variables),
+                    *(
+                        f"{step}{context.hvd}.broadcast_variables({text}, root_rank=0)"
+                        for text in variables
+                    ),
                     f"{step}{context.hvd}.broadcast_variables({optimizer}.variables(), root_rank=0)",
                     f"{step}{optimizer}.{flag} = True",
                 ]
@@ -207,7 +226,8 @@ def compiled_loop(context: Context, update: Update, site: EagerSite) -> cst.CSTN
                 return loop
             if isinstance(loop, cst.For) and not (
                 isinstance(loop.iter, cst.Call)
-                and context.roles.qualified(loop.iter.func) in ("builtins.range", "tensorflow.range")
+                and context.roles.qualified(loop.iter.func)
+                in ("builtins.range", "tensorflow.range")
             ):
                 return loop
     return None
@@ -238,7 +258,11 @@ def _all_variables(context: Context, variables: cst.BaseExpression, site: EagerS
             return f"{one} + {two}" if one and two else None
         case cst.Name():
             bindings = context.roles.bindings(variables)
-            if len(bindings) == 1 and not isinstance(bindings[0], cst.CSTNode) and not bindings[0].path:
+            if (
+                len(bindings) == 1
+                and not isinstance(bindings[0], cst.CSTNode)
+                and not bindings[0].path
+            ):
                 whole = _all_variables(context, bindings[0].value, site)
                 if whole and whole.endswith(".variables"):
                     return whole

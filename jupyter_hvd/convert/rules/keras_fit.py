@@ -79,12 +79,13 @@ class FitCallbacks(Rule):
             yield from context.wrap(value, f"[{text}] + list(", ")", -5)
         elif kinds == {Kind.CALLBACK}:
             if any(keras.callback(v.name) in keras.RANK_ZERO_CALLBACKS for v in values):
-                yield from context.wrap(value, f"[{text}] + ([", f"] if {context.is_rank_zero} else [])", -5)
+                yield from context.wrap(
+                    value, f"[{text}] + ([", f"] if {context.is_rank_zero} else [])", -5
+                )
             else:
                 yield from context.wrap(value, f"[{text}, ", "]", -5)
         else:
             yield from context.wrap(value, f"[{text}] + list(", " or [])", -5)
-
 
     def _first_in(self, context: Context, elements: cst.List, text: str) -> Edit:
         """One more element in front; on a line of its own where the others have lines of their own."""
@@ -95,7 +96,9 @@ class FitCallbacks(Rule):
         if context.module.line(first) == context.module.line(start):
             return context.insert(start, f"{text}, ", -5)
         indent = context.module.indentation(first)
-        return context.insert(context.module.line_start(first), f"{indent}{text},{context.module.newline}", -5)
+        return context.insert(
+            context.module.line_start(first), f"{indent}{text},{context.module.newline}", -5
+        )
 
 
 class RankZeroCallbacks(Rule):
@@ -116,7 +119,11 @@ class RankZeroCallbacks(Rule):
             if arg is None:
                 continue
             for value in context.roles.values(arg.value):
-                if value.kind is Kind.CONTAINER and isinstance(value.node, cst.List) and value.node not in done:
+                if (
+                    value.kind is Kind.CONTAINER
+                    and isinstance(value.node, cst.List)
+                    and value.node not in done
+                ):
                     done.add(value.node)
                     yield from self._in_list(context, value.node)
         for call in context.roles.index.calls:
@@ -136,7 +143,9 @@ class RankZeroCallbacks(Rule):
 
     def _writes(self, context: Context, expression: cst.BaseExpression) -> bool:
         values = context.roles.values(expression)
-        return bool(values) and all(keras.callback(v.name) in keras.RANK_ZERO_CALLBACKS for v in values)
+        return bool(values) and all(
+            keras.callback(v.name) in keras.RANK_ZERO_CALLBACKS for v in values
+        )
 
 
 class Verbose(Rule):
@@ -162,9 +171,13 @@ class Verbose(Rule):
                 if not has_star(call):
                     yield Fix(call, (context.add_keyword(call, f"verbose=1{choice}", 3),))
             elif not (isinstance(arg.value, cst.Integer) and arg.value.value == "0"):
-                simple = isinstance(arg.value, (cst.Name, cst.Integer, cst.Attribute, cst.SimpleString, cst.Call))
+                simple = isinstance(
+                    arg.value, (cst.Name, cst.Integer, cst.Attribute, cst.SimpleString, cst.Call)
+                )
                 if simple or arg.value.lpar:
-                    yield Fix(arg.value, (context.insert(context.module.span(arg.value).end, choice, -8),))
+                    yield Fix(
+                        arg.value, (context.insert(context.module.span(arg.value).end, choice, -8),)
+                    )
                 else:
                     yield Fix(arg.value, context.wrap(arg.value, "(", f"){choice}"))
 

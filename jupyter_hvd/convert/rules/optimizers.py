@@ -24,7 +24,9 @@ class LearningRate(Rule):
 
     code = "HVD201"
     name = "learning rate"
-    message = "N ranks average over N times the examples at each step, so the rate is N times as large."
+    message = (
+        "N ranks average over N times the examples at each step, so the rate is N times as large."
+    )
 
     def find(self, context: Context) -> Iterator[Finding]:
         scaled: set[cst.CSTNode] = set()
@@ -35,12 +37,20 @@ class LearningRate(Rule):
                 yield from self._scale(context, call, known, scaled)
 
     def _scale(
-        self, context: Context, call: cst.Call, known: keras.Optimizer | None, scaled: set[cst.CSTNode]
+        self,
+        context: Context,
+        call: cst.Call,
+        known: keras.Optimizer | None,
+        scaled: set[cst.CSTNode],
     ) -> Iterator[Finding]:
         position = 0 if known else None
         arg = argument(call, "learning_rate", position) or argument(call, "lr")
-        if arg is None and known is None and any(
-            kind is Kind.OPTIMIZER for a in call.args for kind in context.roles.kinds(a.value)
+        if (
+            arg is None
+            and known is None
+            and any(
+                kind is Kind.OPTIMIZER for a in call.args for kind in context.roles.kinds(a.value)
+            )
         ):
             return  # a wrapper such as Lookahead: the optimizer inside has the rate
         if arg is None and (has_star(call) or known is None):
@@ -90,14 +100,20 @@ class LearningRate(Rule):
         """Multiply the rates of a schedule, or the initial value of a variable, where it is made."""
         call = value.node
         assert isinstance(call, cst.Call)
-        named = (("initial_value", 0),) if value.kind is Kind.VARIABLE else keras.SCHEDULES[keras.schedule(value.name) or ""]
+        named = (
+            (("initial_value", 0),)
+            if value.kind is Kind.VARIABLE
+            else keras.SCHEDULES[keras.schedule(value.name) or ""]
+        )
         edits: list[Edit] = []
         for keyword, position in named:
             arg = argument(call, keyword, position)
             if arg is None:
                 continue
             if keyword == "values":
-                edits += context.wrap(arg.value, "[rate * " + context.hvd + ".size() for rate in ", "]")
+                edits += context.wrap(
+                    arg.value, "[rate * " + context.hvd + ".size() for rate in ", "]"
+                )
             elif not (isinstance(arg.value, cst.Name) and arg.value.value == "None"):
                 edits += context.times_size(arg.value)
         if edits:
@@ -122,7 +138,7 @@ class Compile(Rule):
 
     code = "HVD202"
     name = "distributed optimizer"
-    message = "fit must average the gradients of all ranks before it applies them; otherwise every rank trains a model of its own."
+    message = "fit must average all ranks' gradients before it applies them, or every rank trains a model of its own."
 
     def find(self, context: Context) -> Iterator[Finding]:
         wrapped: set[cst.CSTNode] = set()
@@ -137,7 +153,10 @@ class Compile(Rule):
                     "pass it as optimizer=…",
                 )
             elif arg is None:
-                yield Fix(call, (context.add_keyword(call, f"optimizer={self._made(context, 'rmsprop')}"),))
+                yield Fix(
+                    call,
+                    (context.add_keyword(call, f"optimizer={self._made(context, 'rmsprop')}"),),
+                )
             elif isinstance(arg.value, (cst.SimpleString, cst.ConcatenatedString)):
                 yield from self._from_string(context, arg.value)
             else:
@@ -179,12 +198,18 @@ class Compile(Rule):
             return
         strings = [v for v in values if v.kind is Kind.CONSTANT]
         if strings:
-            yield from self._from_string_by_name(context, expression, values)
+            yield Problem(
+                expression,
+                "the optimizer is named by a string that is chosen elsewhere, so its rate cannot be multiplied",
+                "make the optimizer there: tf.keras.optimizers.Adam(learning_rate=…)",
+            )
             return
         made = [
             v.node
             for v in values
-            if v.kind is Kind.OPTIMIZER and isinstance(v.node, cst.Call) and not v.name.endswith(".get")
+            if v.kind is Kind.OPTIMIZER
+            and isinstance(v.node, cst.Call)
+            and not v.name.endswith(".get")
         ]
         if len(made) == len(values) and not isinstance(expression, cst.Call):
             for node in made:
@@ -201,15 +226,6 @@ class Compile(Rule):
                     f"multiply the rate by {context.hvd}.size() where it is made",
                     "warning",
                 )
-
-    def _from_string_by_name(
-        self, context: Context, expression: cst.BaseExpression, values: frozenset[Value]
-    ) -> Iterator[Finding]:
-        yield Problem(
-            expression,
-            "the optimizer is named by a string that is chosen elsewhere, so its learning rate cannot be multiplied",
-            "make the optimizer there: tf.keras.optimizers.Adam(learning_rate=…)",
-        )
 
 
 RULES: tuple[type[Rule], ...] = (LearningRate, Compile)

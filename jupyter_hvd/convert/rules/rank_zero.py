@@ -11,6 +11,7 @@ from ..output import prints, writes
 from ..purity import is_pure
 from ..rule import Context, Finding, Fix, Problem, Rule
 
+
 class Print(Rule):
     """Print on rank 0 alone.
 
@@ -73,7 +74,8 @@ def in_expression(context: Context, call: cst.Call) -> tuple[Edit, ...]:
 def is_guarded(context: Context, node: cst.CSTNode) -> bool:
     """Whether the node already runs on rank 0 alone."""
     return any(
-        isinstance(ancestor, (cst.If, cst.IfExp)) and ".rank()" in context.module.text(ancestor.test)
+        isinstance(ancestor, (cst.If, cst.IfExp))
+        and ".rank()" in context.module.text(ancestor.test)
         for ancestor in context.module.ancestors(node)
     )
 
@@ -112,7 +114,10 @@ class Write(Rule):
             yield Fix(call, in_expression(context, call))
         else:
             choice = f" if {context.is_rank_zero} else None"
-            yield Fix(call, context.wrap(call, f"{context.hvd}.broadcast_object(", f"{choice}, root_rank=0)"))
+            yield Fix(
+                call,
+                context.wrap(call, f"{context.hvd}.broadcast_object(", f"{choice}, root_rank=0)"),
+            )
 
 
 RULES: tuple[type[Rule], ...] = (Print, Write)

@@ -14,7 +14,11 @@ from .setup import MARK
 
 def imports_horovod(context: Context) -> cst.CSTNode | None:
     for node in context.roles.index.imports:
-        modules = [node.module] if isinstance(node, cst.ImportFrom) else [alias.name for alias in node.names]
+        modules = (
+            [node.module]
+            if isinstance(node, cst.ImportFrom)
+            else [alias.name for alias in node.names]
+        )
         for module in modules:
             name = get_full_name_for_node(module) if module is not None else ""
             if name and (name == "horovod" or name.startswith("horovod.")):
@@ -40,7 +44,17 @@ class AlreadyHorovod(Rule):
     message = "The program already uses Horovod."
     examples = (
         Example(
-            "import tensorflow as tf\nimport horovod.tensorflow as hvd\n\nhvd.init()\nmodel = tf.keras.Sequential()\nmodel.compile('sgd')\nmodel.fit([1.0])\n",
+            code(
+                """
+                import tensorflow as tf
+                import horovod.tensorflow as hvd
+
+                hvd.init()
+                model = tf.keras.Sequential()
+                model.compile('sgd')
+                model.fit([1.0])
+                """
+            ),
             None,
         ),
     )
@@ -51,7 +65,10 @@ class AlreadyHorovod(Rule):
             return
         if is_own_work(context):
             yield Problem(
-                node, "this program is converted already; nothing is changed", "convert the original to change it", "info"
+                node,
+                "this program is converted already; nothing is changed",
+                "convert the original to change it",
+                "info",
             )
         else:
             yield Problem(
@@ -72,7 +89,17 @@ class OtherDistribution(Rule):
     message = "Two ways of distributing do not go together."
     examples = (
         Example(
-            "import tensorflow as tf\n\nstrategy = tf.distribute.MirroredStrategy()\nwith strategy.scope():\n    model = tf.keras.Sequential()\n    model.compile('sgd')\nmodel.fit([1.0])\n",
+            code(
+                """
+                import tensorflow as tf
+
+                strategy = tf.distribute.MirroredStrategy()
+                with strategy.scope():
+                    model = tf.keras.Sequential()
+                    model.compile('sgd')
+                model.fit([1.0])
+                """
+            ),
             None,
         ),
     )
@@ -98,7 +125,16 @@ class TF1(Rule):
     message = "Sessions need other rules than eager TensorFlow 2."
     examples = (
         Example(
-            "import tensorflow.compat.v1 as tf\n\ntf.disable_eager_execution()\noptimizer = tf.train.AdamOptimizer()\nwith tf.Session() as session:\n    session.run(optimizer.minimize(loss))\n",
+            code(
+                """
+                import tensorflow.compat.v1 as tf
+
+                tf.disable_eager_execution()
+                optimizer = tf.train.AdamOptimizer()
+                with tf.Session() as session:
+                    session.run(optimizer.minimize(loss))
+                """
+            ),
             None,
         ),
     )
@@ -130,9 +166,14 @@ class Estimators(Rule):
 
 def uses(context: Context, names: tuple[str, ...], message: str, advice: str) -> Iterator[Problem]:
     """One problem for the first use of any of these names, those that end in a dot being prefixes."""
-    for node in (*context.roles.index.attributes, *(call.func for call in context.roles.index.calls)):
+    for node in (
+        *context.roles.index.attributes,
+        *(call.func for call in context.roles.index.calls),
+    ):
         name = context.roles.qualified(node)
-        if any(name == wanted or (wanted.endswith(".") and name.startswith(wanted)) for wanted in names):
+        if any(
+            name == wanted or (wanted.endswith(".") and name.startswith(wanted)) for wanted in names
+        ):
             yield Problem(node, message.format(name=context.module.text(node)), advice)
             return
 
@@ -158,7 +199,9 @@ class HiddenFit(Rule):
                 yield Problem(
                     call,
                     f"{name} is not covered by the rules",
-                    "use fit, which takes generators too" if name == "fit_generator" else "use fit, or a GradientTape",
+                    "use fit, which takes generators too"
+                    if name == "fit_generator"
+                    else "use fit, or a GradientTape",
                 )
 
 

@@ -32,22 +32,45 @@ class Initialise(Rule):
     message = "Each rank is a process of its own: it must join the others and take one GPU before TensorFlow takes all."
     examples = (
         Example(
-            "import tensorflow as tf\n\noptimizer = tf.keras.optimizers.SGD(0.1)\nw = tf.Variable(1.0)\n"
-            "with tf.GradientTape() as tape:\n    loss = w * w\n"
-            "optimizer.apply_gradients([(tape.gradient(loss, w), w)])\n",
-            "import tensorflow as tf\nimport horovod.tensorflow as hvd\n\n"
-            f"{MARK}\nhvd.init()\n"
-            "gpus = tf.config.list_physical_devices('GPU')\n"
-            "for gpu in gpus:\n    tf.config.experimental.set_memory_growth(gpu, True)\n"
-            "if gpus:\n    tf.config.set_visible_devices(gpus[hvd.local_rank()], 'GPU')\n\n"
-            "optimizer = tf.keras.optimizers.SGD(0.1 * hvd.size())\nw = tf.Variable(1.0)\n"
-            "with tf.GradientTape() as tape:\n    loss = w * w\n"
-            "tape = hvd.DistributedGradientTape(tape)\n"
-            "optimizer.apply_gradients([(tf.nest.pack_sequence_as(w, tape.gradient(loss, tf.nest.flatten(w))), w)])\n"
-            "if not hasattr(optimizer, 'hvd_broadcast_done'):\n"
-            "    hvd.broadcast_variables([w], root_rank=0)\n"
-            "    hvd.broadcast_variables(optimizer.variables(), root_rank=0)\n"
-            "    optimizer.hvd_broadcast_done = True\n",
+            code(
+                """
+                import os
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile(tf.keras.optimizers.SGD(0.1), loss='mse')
+                model.fit(x, y)
+                """
+            ),
+            code(
+                f"""
+                import os
+                import tensorflow as tf
+                import horovod.tensorflow.keras as hvd
+
+                {MARK}
+                hvd.init()
+                gpus = tf.config.list_physical_devices('GPU')
+                for gpu in gpus:
+                    tf.config.experimental.set_memory_growth(gpu, True)
+                if gpus:
+                    tf.config.set_visible_devices(gpus[hvd.local_rank()], 'GPU')
+
+
+                def hvd_share(rows, batch_size=32):
+                    \"\"\"This rank's rows, every size-th one. Rows that would give some ranks one batch more are left out.\"\"\"
+                    count = len(rows)
+                    if count // hvd.size() % batch_size == 0:
+                        count -= count % hvd.size()
+                    return rows[hvd.rank():count:hvd.size()]
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile(hvd.DistributedOptimizer(tf.keras.optimizers.SGD(0.1 * hvd.size())), loss='mse')
+                model.fit(hvd_share(x), hvd_share(y), verbose=1 if hvd.rank() == 0 else 0, \
+callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)])
+                """
+            ),
+            "The whole of a small program; the rules below show their own lines only.",
         ),
     )
 
@@ -156,7 +179,11 @@ class DeviceEnvironment(Rule):
                     cst.AssignTarget(
                         target=cst.Subscript(
                             value=environ,
-                            slice=[cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() as key))],
+                            slice=[
+                                cst.SubscriptElement(
+                                    slice=cst.Index(value=cst.SimpleString() as key)
+                                )
+                            ],
                         )
                     )
                 ] if (
@@ -187,7 +214,11 @@ def removal(context: Context, statement: cst.BaseSmallStatement) -> tuple[Edit, 
     rest = module.source[span.end : end]
     if rest.strip():  # a comment stays
         return (Edit(span.start, end - len(rest.lstrip()), 0, ""),)
-    return (Edit(module.line_start(span.start), min(end + len(module.newline), len(module.source)), 0, ""),)
+    return (
+        Edit(
+            module.line_start(span.start), min(end + len(module.newline), len(module.source)), 0, ""
+        ),
+    )
 
 
 RULES: tuple[type[Rule], ...] = (Initialise, DeviceEnvironment)

@@ -1,0 +1,287 @@
+"""How many parameters a Keras model has, as far as its source alone can tell.
+
+A `Sequential` model with literal sizes and a known input shape is counted layer by
+layer; for anything else nothing is said, since a wrong number is worse than none.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
+from typing import Any
+
+from .convert.notebook import mask_cells
+
+#: A shape without its batch dimension; None is a dimension of any length.
+Shape = tuple[int | None, ...]
+FLOAT_BYTES = 4
+
+
+class UnknownSizeError(Exception):
+    """The source alone does not tell."""
+
+
+def model_sizes(sources: Sequence[str]) -> list[dict[str, Any]]:
+    """Name, parameters and bytes of each model in some cells whose size can be known."""
+    try:
+        tree = ast.parse(mask_cells(sources))
+    except (SyntaxError, ValueError):
+        return []
+    constants: dict[str, Any] = {}
+    models: dict[str, list[ast.Call]] = {}
+    for name, value in bindings(tree):
+        if name.endswith(".add"):
+            if (model := name.removesuffix(".add")) in models and isinstance(value, ast.Call):
+                models[model].append(value)
+        elif isinstance(value, ast.Call) and called(value) == "Sequential":
+            models[name] = layers_of(value)
+        else:
+            models.pop(name, None)
+            try:
+                constants[name] = literal(value, constants)
+            except UnknownSizeError:
+                constants.pop(name, None)
+    sizes = []
+    for name, layers in models.items():
+        try:
+            count = count_parameters(layers, constants)
+        except UnknownSizeError:
+            continue
+        sizes.append({"name": name, "parameters": count, "bytes": FLOAT_BYTES * count})
+    return sizes
+
+
+def bindings(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    """What the top level binds to names, and `model.add` to its argument, in order."""
+    for statement in tree.body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                yield name, value
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
+                for target, value in zip(names, values, strict=False):
+                    if isinstance(target, ast.Name):
+                        yield target.id, value
+            case ast.Expr(ast.Call(ast.Attribute(ast.Name(name), "add"), [layer])):
+                yield f"{name}.add", layer
+
+
+def called(call: ast.Call) -> str:
+    """The last part of what is called: `Dense` in `tf.keras.layers.Dense(…)`."""
+    match call.func:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+    return ""
+
+
+def layers_of(sequential: ast.Call) -> list[ast.Call]:
+    match sequential.args:
+        case [ast.List(elts=layers) | ast.Tuple(elts=layers), *_]:
+            # What is not a call cannot be counted, and a call of nothing says so.
+            return [x if isinstance(x, ast.Call) else ast.Call(x, [], []) for x in layers]
+    return []
+
+
+def literal(node: ast.expr, constants: dict[str, Any]) -> Any:
+    """The value of an expression of numbers, strings, tuples and names bound to such."""
+    match node:
+        case ast.Constant(value=value):
+            return value
+        case ast.Name(id=name) if name in constants:
+            return constants[name]
+        case ast.Tuple(elts=elements) | ast.List(elts=elements):
+            return tuple(literal(element, constants) for element in elements)
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            a, b = literal(left, constants), literal(right, constants)
+            if isinstance(a, int) and isinstance(b, int):
+                return a * b
+    raise UnknownSizeError
+
+
+class Layer:
+    """A layer's call, its arguments read by position or name."""
+
+    def __init__(self, call: ast.Call, constants: dict[str, Any]) -> None:
+        self.call = call
+        self.constants = constants
+
+    def argument(self, position: int | None, name: str, default: Any = None) -> Any:
+        for keyword in self.call.keywords:
+            if keyword.arg == name:
+                return literal(keyword.value, self.constants)
+            if keyword.arg is None:
+                raise UnknownSizeError
+        if position is not None and position < len(self.call.args):
+            return literal(self.call.args[position], self.constants)
+        return default
+
+    def number(self, position: int, name: str, default: int | None = None) -> int:
+        value = self.argument(position, name, default)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise UnknownSizeError
+        return value
+
+    def sizes(self, position: int, name: str, default: Any, rank: int) -> tuple[int, ...]:
+        """A size for each spatial dimension, written once or for each."""
+        value = self.argument(position, name, default)
+        sizes = (value,) * rank if isinstance(value, int) else value
+        if not isinstance(sizes, tuple) or len(sizes) != rank:
+            raise UnknownSizeError
+        return sizes
+
+    def bias(self) -> int:
+        return int(bool(self.argument(None, "use_bias", True)))
+
+    def input_shape(self) -> Shape | None:
+        for name in ("input_shape", "shape"):
+            shape = self.argument(0 if called(self.call) == "Input" else None, name)
+            if shape is not None:
+                return shape if isinstance(shape, tuple) else (shape,)
+        width = self.argument(None, "input_dim")
+        return None if width is None or called(self.call) == "Embedding" else (width,)
+
+
+def count_parameters(layers: Sequence[ast.Call], constants: dict[str, Any]) -> int:
+    """The trainable parameters of a chain of layers.
+
+    Raises:
+        UnknownSizeError: a layer, or the shape of its input, is not known.
+    """
+    shape: Shape | None = None
+    total = 0
+    for call in layers:
+        layer = Layer(call, constants)
+        shape = layer.input_shape() or shape
+        name = called(call)
+        if name in ("Input", "InputLayer"):
+            continue
+        if name not in LAYERS:
+            raise UnknownSizeError
+        count, shape = LAYERS[name](layer, shape)
+        total += count if layer.argument(None, "trainable", True) else 0
+    if not layers:
+        raise UnknownSizeError
+    return total
+
+
+def features(shape: Shape | None) -> int:
+    """The length of the last dimension."""
+    if not shape or shape[-1] is None:
+        raise UnknownSizeError
+    return shape[-1]
+
+
+def dense(layer: Layer, shape: Shape | None) -> tuple[int, Shape]:
+    units = layer.number(0, "units")
+    return units * (features(shape) + layer.bias()), (*(shape or ())[:-1], units)
+
+
+def convolution(rank: int) -> Callable[[Layer, Shape | None], tuple[int, Shape]]:
+    def count(layer: Layer, shape: Shape | None) -> tuple[int, Shape]:
+        filters = layer.number(0, "filters")
+        kernel = layer.sizes(1, "kernel_size", None, rank)
+        if shape is None or len(shape) != rank + 1 or layer.argument(None, "groups", 1) != 1:
+            raise UnknownSizeError
+        strides = layer.sizes(2, "strides", 1, rank)
+        padding = layer.argument(3, "padding", "valid")
+        spatial = slide(shape[:-1], kernel, strides, padding)
+        return filters * (prod(kernel) * features(shape) + layer.bias()), (*spatial, filters)
+
+    return count
+
+
+def pooling(rank: int) -> Callable[[Layer, Shape | None], tuple[int, Shape]]:
+    def count(layer: Layer, shape: Shape | None) -> tuple[int, Shape]:
+        if shape is None or len(shape) != rank + 1:
+            raise UnknownSizeError
+        pool = layer.sizes(0, "pool_size", 2, rank)
+        strides = layer.sizes(1, "strides", pool, rank)
+        padding = layer.argument(2, "padding", "valid")
+        return 0, (*slide(shape[:-1], pool, strides, padding), shape[-1])
+
+    return count
+
+
+def slide(lengths: Shape, window: Shape, strides: Shape, padding: Any) -> Shape:
+    """The lengths that remain when a window slides along each dimension."""
+    if padding not in ("valid", "same"):
+        raise UnknownSizeError
+    return tuple(
+        None
+        if n is None or w is None or s is None
+        else -(-n // s)
+        if padding == "same"
+        else (n - w) // s + 1
+        for n, w, s in zip(lengths, window, strides, strict=True)
+    )
+
+
+def recurrent(gates: int, biases: int = 1) -> Callable[[Layer, Shape | None], tuple[int, Shape]]:
+    def count(layer: Layer, shape: Shape | None) -> tuple[int, Shape]:
+        units = layer.number(0, "units")
+        bias = layer.bias() * biases
+        kept = (shape or ())[:-1] if layer.argument(None, "return_sequences", False) else ()
+        return gates * units * (features(shape) + units + bias), (*kept, units)
+
+    return count
+
+
+def embedding(layer: Layer, shape: Shape | None) -> tuple[int, Shape]:
+    width = layer.number(1, "output_dim")
+    return layer.number(0, "input_dim") * width, (*(shape or (None,)), width)
+
+
+def normalization(layer: Layer, shape: Shape | None) -> tuple[int, Shape]:
+    """Batch and layer normalization train a scale and an offset for each feature."""
+    trained = sum(bool(layer.argument(None, name, True)) for name in ("center", "scale"))
+    return trained * features(shape), shape or ()
+
+
+def flatten(_: Layer, shape: Shape | None) -> tuple[int, Shape]:
+    if shape is None or any(n is None for n in shape):
+        raise UnknownSizeError
+    return 0, (prod(n for n in shape if n is not None),)
+
+
+def reduced(_: Layer, shape: Shape | None) -> tuple[int, Shape]:
+    return 0, (features(shape),)
+
+
+def reshape(layer: Layer, _: Shape | None) -> tuple[int, Shape]:
+    shape = layer.argument(0, "target_shape")
+    if not isinstance(shape, tuple) or -1 in shape:
+        raise UnknownSizeError
+    return 0, shape
+
+
+def same(_: Layer, shape: Shape | None) -> tuple[int, Shape]:
+    if shape is None:
+        raise UnknownSizeError
+    return 0, shape
+
+
+LAYERS: dict[str, Callable[[Layer, Shape | None], tuple[int, Shape]]] = {
+    "Dense": dense,
+    "Conv1D": convolution(1),
+    "Conv2D": convolution(2),
+    "Conv3D": convolution(3),
+    "MaxPooling1D": pooling(1),
+    "MaxPooling2D": pooling(2),
+    "MaxPool2D": pooling(2),
+    "AveragePooling2D": pooling(2),
+    "GlobalAveragePooling1D": reduced,
+    "GlobalAveragePooling2D": reduced,
+    "GlobalMaxPooling1D": reduced,
+    "GlobalMaxPooling2D": reduced,
+    "LSTM": recurrent(4),
+    "GRU": recurrent(3, biases=2),
+    "SimpleRNN": recurrent(1),
+    "Embedding": embedding,
+    "BatchNormalization": normalization,
+    "LayerNormalization": normalization,
+    "Flatten": flatten,
+    "Reshape": reshape,
+    **dict.fromkeys(("Dropout", "SpatialDropout2D", "GaussianNoise"), same),
+    **dict.fromkeys(("Activation", "ReLU", "LeakyReLU", "ELU", "Softmax", "Rescaling"), same),
+    **dict.fromkeys(("RandomFlip", "RandomRotation", "RandomZoom"), same),
+}

@@ -1,0 +1,9 @@
+"""Does a conversion hold? The original and the conversion are run, and compared.
+
+Start reading at `verification.py`; `checks.py` says what is compared, `probe.py` how it is seen.
+"""
+
+from .checks import Check
+from .verification import Verification, verify
+
+__all__ = ["Check", "Verification", "verify"]

@@ -1,0 +1,230 @@
+"""What is compared, and what each comparison says. Pure functions of the records of the runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, Literal
+
+Outcome = Literal["running", "pass", "fail", "unknown"]
+
+
+@dataclass(frozen=True)
+class Record:
+    """What the probe of one rank wrote down; see `Probe.finish`."""
+
+    rank: int
+    steps: int
+    seconds: Sequence[float]
+    weights: Sequence[str]
+    optimizer_state: Sequence[str]
+    learning_rates: Sequence[float]
+    broadcasts: Sequence[int]
+    compiled_broadcasts: int
+    rows: dict[str, int]
+    endless: bool
+    written: Sequence[str]
+    here: str
+    printed: Sequence[str] = ()
+    files: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a program: how it ended, and the record of each rank, in order."""
+
+    code: int
+    report: str
+    records: tuple[Record, ...]
+
+    @property
+    def holds(self) -> bool:
+        return self.code == 0 and bool(self.records)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the table."""
+
+    check: str
+    status: Outcome
+    detail: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {"check": self.check, "status": self.status, "detail": self.detail}
+
+
+def one_rank_identical(original: Run, single: Run) -> Check:
+    """The conversion on one rank does, bit for bit, what the original does."""
+    name = "one rank identical"
+    if not original.holds:
+        return Check(name, "unknown", f"the original does not run: {_last_line(original.report)}")
+    if not single.holds:
+        return Check(
+            name, "fail", f"the conversion does not run on one rank: {_last_line(single.report)}"
+        )
+    before, after = original.records[0], single.records[0]
+    if not before.weights:
+        return Check(name, "unknown", "the original made no training step")
+    differing = sum(a != b for a, b in zip(before.weights, after.weights, strict=False))
+    if len(before.weights) != len(after.weights) or differing or before.steps != after.steps:
+        return Check(
+            name,
+            "fail",
+            f"{differing} of {len(before.weights)} variables differ after {before.steps} and {after.steps} steps",
+        )
+    return Check(
+        name, "pass", f"{len(before.weights)} variables bit for bit after {before.steps} steps"
+    )
+
+
+def nobody_stuck(job: Run, timeout: float) -> Check:
+    """All ranks came to the end."""
+    name = "no rank stuck"
+    if job.code == 124:
+        return Check(name, "fail", f"no end within {timeout:g} s: ranks wait for one another")
+    if not job.holds:
+        return Check(name, "fail", f"the job failed: {_last_line(job.report)}")
+    steps = {record.steps for record in job.records}
+    if len(steps) > 1:
+        return Check(name, "fail", f"ranks made {sorted(steps)} steps")
+    return Check(name, "pass", f"all made {steps.pop()} steps")
+
+
+def ranks_agree(job: Run) -> Check:
+    """Ranks that began with different seeds end with the same weights and optimizer state."""
+    name = "ranks agree"
+    if len(job.records) < 2 or not all(record.weights for record in job.records):
+        return Check(name, "unknown", "not every rank has trained")
+    for what in ("weights", "optimizer_state"):
+        first = getattr(job.records[0], what)
+        for record in job.records[1:]:
+            differing = sum(a != b for a, b in zip(first, getattr(record, what), strict=False))
+            if differing or len(first) != len(getattr(record, what)):
+                which = what.replace("_", " ")
+                return Check(
+                    name,
+                    "fail",
+                    f"{differing} of {len(first)} {which} differ between rank 0 and {record.rank}",
+                )
+    return Check(
+        name,
+        "pass",
+        f"{len(job.records)} ranks with different seeds, {len(job.records[0].weights)} equal variables",
+    )
+
+
+def broadcast_once(job: Run) -> Check:
+    """Every trained variable is broadcast exactly once, outside compiled functions."""
+    name = "broadcast once"
+    if not job.records:
+        return Check(name, "unknown", "no rank has a record")
+    for record in job.records:
+        if record.compiled_broadcasts:
+            return Check(
+                name,
+                "fail",
+                "a broadcast is compiled into the step: it runs never, or at every step",
+            )
+        counts = set(record.broadcasts)
+        if counts != {1}:
+            return Check(
+                name,
+                "fail",
+                f"variables are broadcast {sorted(counts)} times on rank {record.rank}",
+            )
+    return Check(name, "pass", f"{len(job.records[0].broadcasts)} variables, once each")
+
+
+def rate_scaled(single: Run, job: Run) -> Check:
+    """Every learning rate is that of one rank times the number of ranks."""
+    name = "learning rate scaled"
+    if not single.records or not job.records:
+        return Check(name, "unknown", "there is nothing to compare")
+    size = len(job.records)
+    pairs = list(zip(single.records[0].learning_rates, job.records[0].learning_rates, strict=False))
+    if not pairs:
+        return Check(name, "unknown", "no optimizer was seen")
+    wrong = [(one, many) for one, many in pairs if abs(many - size * one) > 1e-6 * abs(size * one)]
+    if wrong:
+        one, many = wrong[0]
+        return Check(name, "fail", f"{one:g} on one rank, {many:g} on {size}")
+    return Check(name, "pass", ", ".join(f"{one:g} → {many:g}" for one, many in pairs))
+
+
+def work_divided(original: Run, job: Run) -> Check:
+    """In the first epoch each example is seen by one rank, once."""
+    name = "work divided"
+    if not original.records or len(job.records) < 2:
+        return Check(name, "unknown", "there is nothing to compare")
+    if any(record.endless for record in (*original.records, *job.records)):
+        return Check(name, "unknown", "the data have no end, so an epoch cannot be counted")
+    whole = Counter(original.records[0].rows)
+    shares = [Counter(record.rows) for record in job.records]
+    if not whole:
+        return Check(
+            name, "unknown", "training data were not seen: the loop draws them in its own way"
+        )
+    seen: Counter[str] = sum(shares, Counter())
+    sizes = " + ".join(str(share.total()) for share in shares)
+    if seen == whole:
+        return Check(name, "pass", f"{whole.total()} examples = {sizes}, each seen once")
+    if not seen.keys() & whole.keys():
+        return Check(
+            name, "unknown", f"examples change as they are read; {whole.total()} become {sizes}"
+        )
+    more, less = (seen - whole).total(), (whole - seen).total()
+    if more + less < len(shares):
+        return Check(
+            name,
+            "pass",
+            f"{whole.total()} examples ≈ {sizes}: {more} twice, {less} left out, to keep steps equal",
+        )
+    return Check(
+        name,
+        "fail",
+        f"{whole.total()} examples, ranks see {sizes}: {more} too many, {less} not seen",
+    )
+
+
+def only_rank_zero_writes(job: Run, temporary: Sequence[str]) -> Check:
+    """No rank but 0 prints or writes files."""
+    name = "output from rank 0 only"
+    if not job.records:
+        return Check(name, "unknown", "no rank has a record")
+    for record in job.records[1:]:
+        if record.printed:
+            return Check(name, "fail", f"rank {record.rank} prints {record.printed[0][:60]!r}")
+        strange = [
+            path
+            for path in record.written
+            if not path.startswith((record.here, *temporary)) and "__pycache__" not in path
+        ]
+        written = [*record.files, *(Path(path).name for path in strange)]
+        if written:
+            return Check(name, "fail", f"rank {record.rank} writes {written[0]}")
+    zero = job.records[0]
+    return Check(
+        name, "pass", f"{len(zero.printed)} lines and {len(zero.files)} files, all from rank 0"
+    )
+
+
+def step_time(single: Run, job: Run) -> Check:
+    """How long a step takes on one rank and on all."""
+    name = "step time"
+    if not single.records or not job.records:
+        return Check(name, "unknown", "there is nothing to compare")
+    one, many = single.records[0].seconds[1:], job.records[0].seconds[1:]
+    if len(one) < 2 or len(many) < 2:
+        return Check(name, "unknown", "too few steps to time: try more with --steps")
+    ratio = median(many) / median(one)
+    detail = f"{median(one) * 1e3:.1f} ms on 1 rank, {median(many) * 1e3:.1f} ms on {len(job.records)} (× {ratio:.2f})"
+    return Check(name, "pass", detail)
+
+
+def _last_line(report: str) -> str:
+    lines = [line for line in report.strip().splitlines() if line.strip()]
+    return lines[-1] if lines else "no message"

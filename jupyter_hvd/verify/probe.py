@@ -1,0 +1,296 @@
+"""Watches one rank while it trains, from inside its process, and writes down what it saw.
+
+Nothing is replaced: TensorFlow, Keras and Horovod do their work, and each patched
+function calls the one that it stands for. The seeds are set before the program begins.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import hashlib
+import json
+import os
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from .steps import COUNTER
+
+#: Where the probe's orders are: a JSON object with `folder`, `beside`, `seed`, `steps`.
+ORDERS_VARIABLE = "JUPYTER_HVD_PROBE"
+#: At most so many examples are told apart.
+MAX_EXAMPLES = 200_000
+
+
+class EnoughStepsError(SystemExit):
+    """Ends the program, in order, when it has made the steps that were asked for."""
+
+
+class Probe:
+    """The record of one rank.
+
+    Attributes:
+        steps: how many training steps have begun.
+        broadcasts: for each variable, by its place among all that were broadcast, how often.
+    """
+
+    def __init__(self, folder: Path, seed: int, limit: int) -> None:
+        self.rank = int(os.environ.get("HOROVOD_RANK", "0"))
+        self.folder, self.limit = folder, limit
+        self.seed = seed + self.rank
+        self.begun: list[float] = []
+        self.trained: dict[Any, Any] = {}
+        self.optimizers: dict[int, Any] = {}
+        self.rates: dict[int, float] = {}
+        self.broadcast: Counter[Any] = Counter()
+        self.compiled_broadcasts = 0
+        self.rows: Counter[str] = Counter()
+        self.endless = False
+        self.written: set[str] = set()
+        self._iterator: Any = None
+        self._pending: list[str] = []
+        self._fit_counted = False
+
+    # Before the program
+
+    def start(self) -> None:
+        """Set the seeds and begin to watch."""
+        import numpy as np
+        import tensorflow as tf
+
+        random.seed(self.seed)
+        np.random.seed(self.seed)
+        tf.random.set_seed(self.seed)
+        setattr(builtins, COUNTER, self.step)
+        self._watch_optimizers()
+        self._watch_fit(tf)
+        self._watch_iterators()
+        self._watch_broadcasts(tf)
+        sys.addaudithook(self._watch_files)
+
+    def _watch_optimizers(self) -> None:
+        from keras.src.optimizers import optimizer
+        from keras.src.optimizers.legacy import optimizer_v2
+
+        for base in (optimizer.Optimizer, optimizer_v2.OptimizerV2):
+            original = base.apply_gradients
+
+            @functools.wraps(original)
+            def apply(
+                own: Any,
+                grads_and_vars: Iterable[Any],
+                *args: Any,
+                _original: Any = original,
+                **kw: Any,
+            ) -> Any:
+                pairs = list(grads_and_vars)
+                self._saw_update(own, [variable for _, variable in pairs])
+                return _original(own, pairs, *args, **kw)
+
+            base.apply_gradients = apply
+
+    def _saw_update(self, optimizer: Any, variables: list[Any]) -> None:
+        for variable in variables:
+            self.trained.setdefault(variable.ref(), variable)
+        if id(optimizer) not in self.optimizers:
+            import tensorflow as tf
+
+            self.optimizers[id(optimizer)] = optimizer
+            with tf.init_scope():
+                # Keras shows a schedule as its current value; the schedule itself tells the first rate.
+                rate = getattr(optimizer, "_learning_rate", None)
+                if rate is None:
+                    rate = optimizer.learning_rate
+                self.rates[id(optimizer)] = float(
+                    rate(0) if callable(rate) else optimizer.learning_rate
+                )
+
+    def _watch_fit(self, tf: Any) -> None:
+        original = tf.keras.Model.fit
+        probe = self
+
+        class Steps(tf.keras.callbacks.Callback):  # type: ignore[misc]
+            def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+                probe.step()
+
+        @functools.wraps(original)
+        def fit(own: Any, *args: Any, **kw: Any) -> Any:
+            probe._count_fit(args[0] if args else kw.get("x"), kw.get("steps_per_epoch"))
+            given = tf.nest.flatten(kw.get("callbacks") or [])
+            kw["callbacks"] = [*given, Steps()]
+            return original(own, *args, **kw)
+
+        tf.keras.Model.fit = fit
+
+    def _count_fit(self, data: Any, steps: int | None) -> None:
+        """The examples of the first fit, counted beforehand, since its loop is compiled."""
+        import numpy as np
+        import tensorflow as tf
+
+        if self._fit_counted:
+            return
+        self._fit_counted = True
+        if isinstance(data, tf.data.Dataset):
+            limit = steps or (
+                None if int(data.cardinality()) != tf.data.INFINITE_CARDINALITY else 0
+            )
+            self.endless = limit == 0 or steps is not None
+            elements = data if limit is None else data.take(limit)
+            for element in elements.as_numpy_iterator() if limit != 0 else ():
+                self.rows.update(_row_names(tf.nest.flatten(element)))
+        elif data is not None:
+            self.rows.update(_row_names([np.asarray(part) for part in tf.nest.flatten(data)]))
+
+    def _watch_iterators(self) -> None:
+        from tensorflow.python.data.ops.iterator_ops import OwnedIterator
+
+        original = OwnedIterator.__next__
+
+        @functools.wraps(original)
+        def advance(own: Any) -> Any:
+            element = original(own)
+            self._saw_element(own, element)
+            return element
+
+        OwnedIterator.__next__ = advance
+
+    def _saw_element(self, iterator: Any, element: Any) -> None:
+        """Remember an element; it counts as trained on once a step follows it, in the first epoch."""
+        if self._fit_counted or (self._iterator is not None and iterator is not self._iterator):
+            return
+        import tensorflow as tf
+
+        names = _row_names([_as_array(part) for part in tf.nest.flatten(element)])
+        if self._iterator is iterator:
+            self.rows.update(names)
+        else:
+            self._candidate, self._pending = iterator, names
+
+    def step(self) -> None:
+        """A training step begins; the program ends where enough have been made."""
+        if self._iterator is None and self._pending:
+            self._iterator = self._candidate
+            self.rows.update(self._pending)
+        if len(self.begun) >= self.limit:
+            raise EnoughStepsError(0)
+        self.begun.append(time.perf_counter())
+
+    def _watch_broadcasts(self, tf: Any) -> None:
+        try:
+            import horovod.tensorflow as hvd
+        except ImportError:
+            return
+        original = hvd.broadcast_variables
+
+        @functools.wraps(original)
+        def broadcast(variables: Any, *args: Any, **kw: Any) -> Any:
+            variables = list(variables)
+            if tf.executing_eagerly():
+                self.broadcast.update(variable.ref() for variable in variables)
+            else:
+                self.compiled_broadcasts += 1
+            return original(variables, *args, **kw)
+
+        hvd.broadcast_variables = broadcast
+
+    def _watch_files(self, event: str, arguments: Any) -> None:
+        if event == "open" and isinstance(arguments[0], str) and isinstance(arguments[1], str):
+            path, mode = arguments[0], arguments[1]
+            if set(mode) & set("wax+") and not path.startswith(("/dev/", "/proc/")):
+                self.written.add(str(Path(path).absolute()))
+
+    # After the program
+
+    def finish(self) -> None:
+        """Read the rest of the first epoch and write the record."""
+        self._drain()
+        weights = [_digest(variable.numpy()) for variable in self.trained.values()]
+        state = [
+            _digest(v.numpy()) for o in self.optimizers.values() for v in _optimizer_variables(o)
+        ]
+        record = {
+            "rank": self.rank,
+            "steps": len(self.begun),
+            "seconds": [
+                later - earlier for earlier, later in zip(self.begun, self.begun[1:], strict=False)
+            ],
+            "weights": weights,
+            "optimizer_state": state,
+            "learning_rates": list(self.rates.values()),
+            "broadcasts": [self.broadcast[ref] for ref in self.trained],
+            "compiled_broadcasts": self.compiled_broadcasts,
+            "rows": dict(self.rows),
+            "endless": self.endless,
+            "written": sorted(self.written),
+            "here": str(Path.cwd()),
+        }
+        (self.folder / f"probe-{self.rank}.json").write_text(json.dumps(record))
+
+    def _drain(self) -> None:
+        if self._iterator is None or len(self.begun) < self.limit:
+            return
+        for _ in range(100_000):
+            if sum(self.rows.values()) > MAX_EXAMPLES:
+                self.endless = True
+                return
+            try:
+                next(self._iterator)
+            except StopIteration:
+                return
+        self.endless = True
+
+
+def _as_array(part: Any) -> Any:
+    return part.numpy() if hasattr(part, "numpy") else part
+
+
+def _row_names(parts: list[Any]) -> list[str]:
+    """One name a row: of the rows at one place in all parts of a batch, or of a whole single example."""
+    import numpy as np
+
+    arrays = [np.asarray(part) for part in parts]
+    if not arrays or any(a.ndim == 0 for a in arrays) or len({len(a) for a in arrays}) != 1:
+        return [_digest(*arrays)]
+    return [_digest(*(a[i] for a in arrays)) for i in range(len(arrays[0]))]
+
+
+def _digest(*arrays: Any) -> str:
+    import numpy as np
+
+    found = hashlib.sha1(usedforsecurity=False)
+    for array in arrays:
+        array = np.ascontiguousarray(array)
+        found.update(str((array.dtype, array.shape)).encode() + array.tobytes())
+    return found.hexdigest()[:16]
+
+
+def _optimizer_variables(optimizer: Any) -> list[Any]:
+    variables = optimizer.variables
+    return list(variables() if callable(variables) else variables)
+
+
+def from_environment() -> Probe | None:
+    """The probe that this process was ordered to carry, started, or None."""
+    orders = os.environ.get(ORDERS_VARIABLE)
+    if not orders:
+        return None
+    wanted = json.loads(orders)
+    probe = Probe(Path(wanted["folder"]), wanted["seed"], wanted["steps"])
+    os.chdir(folder_beside(probe.folder, Path(wanted["beside"]), probe.rank))
+    probe.start()
+    return probe
+
+
+def folder_beside(folder: Path, beside: Path, rank: int) -> Path:
+    """A working folder for one rank, in which the user's files can be read and new ones are told from them."""
+    here = folder / f"cwd-{rank}"
+    here.mkdir()
+    for entry in sorted(beside.iterdir()) if beside.is_dir() else ():
+        if not entry.name.startswith("."):
+            (here / entry.name).symlink_to(entry)
+    return here

@@ -1,0 +1,234 @@
+"""Runs the original once and the conversion on 1 and N ranks, and checks each against the others."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..convert import Conversion, NotebookConversion, Options, convert_notebook, convert_source
+from ..files import Script, read_notebook, read_script, write_notebook, write_script
+from ..launch.job import rank_environment, run_job
+from . import checks
+from .checks import Check, Record, Run
+from .probe import ORDERS_VARIABLE
+from .steps import mark_steps
+
+#: Names of the checks, in the order of the table.
+CHECKS = (
+    "one rank identical",
+    "no rank stuck",
+    "ranks agree",
+    "broadcast once",
+    "learning rate scaled",
+    "work divided",
+    "output from rank 0 only",
+    "step time",
+)
+SEED = 1
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The outcome of all checks; `conversion` is what was verified."""
+
+    conversion: Conversion | NotebookConversion
+    checks: tuple[Check, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether the file was converted and no check fails."""
+        return self.conversion.status == "converted" and all(
+            c.status != "fail" for c in self.checks
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            **self.conversion.as_json(),
+            "checks": [check.as_json() for check in self.checks],
+            "holds": self.holds,
+        }
+
+
+def verify(
+    path: Path,
+    size: int = 2,
+    *,
+    steps: int = 20,
+    timeout: float = 300.0,
+    options: Options | None = None,
+    listener: Callable[[Check], None] | None = None,
+) -> Verification:
+    """Check a conversion by running it.
+
+    The original runs once; the conversion on one rank with the same seed, and on `size`
+    ranks with seeds of their own. Each run stops after `steps` training steps.
+
+    Args:
+        path: a notebook or script. It is only read; the programs run on copies, in folders of
+            their own that show the files beside it.
+        timeout: seconds for each run.
+        listener: hears of each check as it begins and ends.
+
+    Raises:
+        UnusableInputError: the file is none that could be converted.
+        LaunchError: the job cannot be started.
+    """
+    original, converted, conversion = _programs(path, options or Options())
+    if conversion.status != "converted":
+        return Verification(conversion, ())
+    found: list[Check] = []
+
+    def listen(check: Check) -> None:
+        if listener is not None:
+            listener(check)
+
+    def tell(check: Check) -> None:
+        found.append(check)
+        listen(check)
+
+    with tempfile.TemporaryDirectory(prefix="jupyter-hvd-verify-") as folder:
+        runner = _Runner(path, Path(folder), steps, timeout)
+        listen(Check(CHECKS[0], "running", "the original, on one process"))
+        before = runner.alone("original", original)
+        listen(Check(CHECKS[0], "running", "the conversion, on one rank"))
+        single = runner.alone("single", converted)
+        tell(checks.one_rank_identical(before, single))
+        listener(
+            Check(CHECKS[1], "running", f"the conversion, on {size} ranks with different seeds")
+        )
+        job = runner.on_ranks("ranks", converted, size)
+        tell(checks.nobody_stuck(job, timeout))
+        tell(checks.ranks_agree(job))
+        tell(checks.broadcast_once(job))
+        tell(checks.rate_scaled(before, job))
+        tell(checks.work_divided(before, job))
+        tell(checks.only_rank_zero_writes(job, (folder, tempfile.gettempdir())))
+        tell(checks.step_time(single, job))
+    return Verification(conversion, tuple(found))
+
+
+Writer = Callable[[Path], None]
+
+
+def _programs(
+    path: Path, options: Options
+) -> tuple[Writer, Writer, Conversion | NotebookConversion]:
+    """Writers of the original and the converted program, both with their steps marked."""
+    if path.suffix == ".ipynb":
+        notebook = read_notebook(path)
+        conversion = convert_notebook(notebook, options=options)
+        writers: list[Writer] = []
+        for whole in (notebook, conversion.notebook):
+            cells = [cell for cell in whole.cells if cell.cell_type == "code"]
+            if conversion.status == "converted":
+                for cell, marked in zip(
+                    cells, mark_steps([cell.source for cell in cells]), strict=True
+                ):
+                    cell.source = marked
+            writers.append(lambda output, whole=whole: write_notebook(output, whole))  # type: ignore[misc]
+        return writers[0], writers[1], conversion
+    script = read_script(path)
+    converted = convert_source(script.source, options=options)
+    texts = [
+        Script(mark_steps([source])[0], script.encoding)
+        if converted.status == "converted"
+        else script
+        for source in (script.source, converted.code)
+    ]
+    return (
+        lambda output: write_script(output, texts[0]),
+        lambda output: write_script(output, texts[1]),
+        converted,
+    )
+
+
+@dataclass(frozen=True)
+class _Runner:
+    """Runs programs under the probe, each rank in a folder of its own beside the user's files."""
+
+    path: Path
+    folder: Path
+    steps: int
+    timeout: float
+
+    def _prepare(self, name: str, write: Writer) -> tuple[Path, Path, dict[str, str]]:
+        folder = self.folder / name
+        folder.mkdir()
+        program = folder / f"program{self.path.suffix}"
+        write(program)
+        orders = {
+            "folder": str(folder),
+            "seed": SEED,
+            "steps": self.steps,
+            "beside": str(self.path.resolve().parent),
+        }
+        return folder, program, {ORDERS_VARIABLE: json.dumps(orders)}
+
+    def alone(self, name: str, write: Writer) -> Run:
+        """One process without a launcher."""
+        folder, program, environment = self._prepare(name, write)
+        command = [
+            sys.executable,
+            "-m",
+            "jupyter_hvd.launch.rank",
+            str(program),
+            str(folder),
+            str(self.path.resolve()),
+        ]
+        try:
+            done = subprocess.run(  # noqa: S603 — a list of arguments, no shell
+                command,
+                env={**rank_environment("verify"), **environment},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=self.timeout,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return Run(124, f"no end within {self.timeout:g} s", ())
+        ending = folder / "rank-0.json"
+        report = json.loads(ending.read_text())["report"] if ending.exists() else done.stderr
+        return Run(done.returncode, report, _records(folder, {0: done.stdout.splitlines()}))
+
+    def on_ranks(self, name: str, write: Writer, size: int) -> Run:
+        folder, program, environment = self._prepare(name, write)
+        printed: dict[int, list[str]] = defaultdict(list)
+
+        def hear(rank: int | None, stream: str, line: str) -> None:
+            if rank is not None and stream == "stdout" and line.strip():
+                printed[rank].append(line)
+
+        result = run_job(
+            program,
+            self.path.resolve(),
+            size,
+            timeout=self.timeout,
+            listener=hear,
+            environment=environment,
+        )
+        return Run(result.code, result.report, _records(folder, printed))
+
+
+def _records(folder: Path, printed: dict[int, list[str]]) -> tuple[Record, ...]:
+    found = []
+    for file in folder.glob("probe-*.json"):
+        record = Record(**json.loads(file.read_text()))
+        here = Path(record.here)
+        files = sorted(
+            str(path.relative_to(here))
+            for path in (here.rglob("*") if here.is_relative_to(folder) else ())
+            if path.is_file() and not path.is_symlink()
+        )
+        found.append(
+            replace(record, printed=tuple(printed.get(record.rank, ())), files=tuple(files))
+        )
+    return tuple(sorted(found, key=lambda record: record.rank))
