@@ -180,7 +180,7 @@ async def end(process: asyncio.subprocess.Process, mark: str) -> None:
 
 
 def kill_marked(mark: str) -> None:
-    import psutil  # type: ignore[import-untyped]
+    import psutil
 
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):

@@ -1,0 +1,200 @@
+/* Made from jupyter_hvd/conversion.schema.json by `jlpm types`. */
+
+/**
+ * The outcome of converting one file: an entry of `files` in `jupyter hvd convert --json`, and the answer of `POST convert`.
+ */
+export interface Conversion {
+  /**
+   * The file; null in an answer of the server, which reads no file.
+   */
+  path: string | null;
+  /**
+   * `unchanged`: there is no TensorFlow training to distribute. `refused`: an error-level diagnostic says why. `invalid`: not Python.
+   */
+  status: "converted" | "unchanged" | "refused" | "invalid";
+  training_loop: "gradient_tape" | "keras_fit" | "both" | "none";
+  /**
+   * The file that was written, null where none was.
+   */
+  output: string | null;
+  changes: Change[];
+  diagnostics: Diagnostic[];
+  /**
+   * The converted notebook, nbformat 4; from the server only.
+   */
+  notebook?: {};
+  /**
+   * The models whose size the source tells; from the server only.
+   */
+  models?: ModelSize[];
+}
+/**
+ * One change, the rule that asked for it and why. It belongs to one cell and can be taken or left by itself.
+ *
+ * This interface was referenced by `Conversion`'s JSON-Schema
+ * via the `definition` "Change".
+ */
+export interface Change {
+  /**
+   * The rule's code.
+   */
+  rule: string;
+  /**
+   * The cell's index from 0, null in a script.
+   */
+  cell: number | null;
+  /**
+   * The line in the cell, from 1, at which the change starts.
+   */
+  line: number;
+  /**
+   * The changed lines as they were.
+   */
+  before: string;
+  /**
+   * The same lines with this change alone.
+   */
+  after: string;
+  /**
+   * One sentence for the user.
+   */
+  why: string;
+  /**
+   * In the order in which they are applied.
+   */
+  edits: Edit[];
+}
+/**
+ * Replace the text from `start` to `end` by `text`. Edits of several changes are applied in a stable order by start, end and priority.
+ *
+ * This interface was referenced by `Conversion`'s JSON-Schema
+ * via the `definition` "Edit".
+ */
+export interface Edit {
+  /**
+   * In Unicode code points from the start of the cell or script.
+   */
+  start: number;
+  end: number;
+  /**
+   * Orders the insertions at one place.
+   */
+  priority: number;
+  text: string;
+}
+/**
+ * Something that the user should know; one of severity `error` refuses the file.
+ *
+ * This interface was referenced by `Conversion`'s JSON-Schema
+ * via the `definition` "Diagnostic".
+ */
+export interface Diagnostic {
+  code: string;
+  severity: "error" | "warning" | "info";
+  cell: number | null;
+  line: number;
+  column: number;
+  /**
+   * What is wrong.
+   */
+  message: string;
+  /**
+   * What to do about it.
+   */
+  help: string;
+}
+/**
+ * What is averaged at each step of training a model.
+ *
+ * This interface was referenced by `Conversion`'s JSON-Schema
+ * via the `definition` "ModelSize".
+ */
+export interface ModelSize {
+  name: string;
+  /**
+   * Trainable parameters.
+   */
+  parameters: number;
+  bytes: number;
+}
+/**
+ * A rule, as `GET rules` lists it.
+ *
+ * This interface was referenced by `Conversion`'s JSON-Schema
+ * via the `definition` "Rule".
+ */
+export interface Rule {
+  code: string;
+  name: string;
+  why: string;
+  /**
+   * The rule's page, in Markdown.
+   */
+  page: string;
+}
+/**
+ * The body of `POST convert`.
+ *
+ * This interface was referenced by `Conversion`'s JSON-Schema
+ * via the `definition` "ConvertRequest".
+ */
+export interface ConvertRequest {
+  /**
+   * nbformat JSON.
+   */
+  notebook: {};
+  options?: Options;
+}
+/**
+ * This interface was referenced by `Conversion`'s JSON-Schema
+ * via the `definition` "Options".
+ */
+export interface Options {
+  /**
+   * Codes, or prefixes of codes, of the rules to use; empty means all.
+   */
+  select?: string[];
+  /**
+   * Codes, or prefixes of codes, of the rules to leave out.
+   */
+  ignore?: string[];
+}
+/**
+ * The body of `POST verify`.
+ *
+ * This interface was referenced by `Conversion`'s JSON-Schema
+ * via the `definition` "VerifyRequest".
+ */
+export interface VerifyRequest {
+  notebook: {};
+  /**
+   * The number of ranks.
+   */
+  n: number;
+  steps?: number;
+}
+/**
+ * A line of the answer of `POST verify` (NDJSON): how far one check has come.
+ *
+ * This interface was referenced by `Conversion`'s JSON-Schema
+ * via the `definition` "VerifyCheck".
+ */
+export interface VerifyCheck {
+  check: string;
+  status: "running" | "pass" | "fail" | "unknown";
+  detail: string;
+}
+/**
+ * The last line of the answer of `POST verify`.
+ *
+ * This interface was referenced by `Conversion`'s JSON-Schema
+ * via the `definition` "VerifyEnd".
+ */
+export interface VerifyEnd {
+  done: true;
+  holds: boolean;
+  /**
+   * Why there is no verdict, where there is none.
+   */
+  message?: string;
+}

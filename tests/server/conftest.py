@@ -1,0 +1,46 @@
+"""A server with the extension, and a notebook that trains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+pytest_plugins = ["pytest_jupyter.jupyter_server"]
+
+MODEL = """\
+model = tf.keras.Sequential([
+    tf.keras.Input(shape=(3,)),
+    tf.keras.layers.Dense(8, activation="relu"),
+    tf.keras.layers.Dense(1),
+])
+opt = tf.keras.optimizers.Adam(1e-2)
+"""
+TRAIN = """\
+x = np.random.rand(64, 3).astype("f")
+data = tf.data.Dataset.from_tensor_slices((x, x[:, :1])).batch(8)
+for a, b in data:
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((model(a) - b) ** 2)
+    grads = tape.gradient(loss, model.trainable_variables)
+    opt.apply_gradients(zip(grads, model.trainable_variables))
+    print("café 🚀", float(loss))
+"""
+
+
+@pytest.fixture
+def jp_server_config() -> dict[str, Any]:
+    return {"ServerApp": {"jpserver_extensions": {"jupyter_hvd.server": True}}}
+
+
+@pytest.fixture
+def notebook() -> Any:
+    """Plain JSON, as a browser sends it."""
+    cells = [
+        new_markdown_cell("# A model"),
+        new_code_cell("import numpy as np\nimport tensorflow as tf"),
+        new_code_cell(MODEL),
+        new_code_cell(TRAIN),
+    ]
+    return new_notebook(cells=cells)

@@ -1,0 +1,152 @@
+"""The routes: what they answer, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from tornado.httpclient import HTTPClientError
+
+from jupyter_hvd import server
+
+
+async def refused(jp_fetch: Any, *args: Any, **kwargs: Any) -> tuple[int, dict[str, Any]]:
+    """The status and the JSON of a request that must fail."""
+    with pytest.raises(HTTPClientError) as error:
+        await jp_fetch(*args, **kwargs)
+    assert error.value.response is not None
+    return error.value.code, json.loads(error.value.response.body)
+
+
+async def post(jp_fetch: Any, route: str, body: Any, **kwargs: Any) -> Any:
+    text = body if isinstance(body, (str, bytes)) else json.dumps(body)
+    response = await jp_fetch("jupyter-hvd", route, method="POST", body=text, **kwargs)
+    return json.loads(response.body)
+
+
+async def test_convert_answers_as_documented(jp_fetch, notebook):
+    answer = await post(jp_fetch, "convert", {"notebook": notebook})
+    assert answer["status"] == "converted"
+    assert answer["training_loop"] == "gradient_tape"
+    assert {change["rule"] for change in answer["changes"]} >= {"HVD101", "HVD201", "HVD301"}
+    assert "hvd.init()" in answer["notebook"]["cells"][1]["source"]
+    assert answer["models"] == [{"name": "model", "parameters": 41, "bytes": 164}]
+    assert answer["path"] is None
+    assert answer["output"] is None
+
+
+async def test_options_choose_rules(jp_fetch, notebook):
+    body = {"notebook": notebook, "options": {"ignore": ["HVD6"]}}
+    answer = await post(jp_fetch, "convert", body)
+    assert all(not change["rule"].startswith("HVD6") for change in answer["changes"])
+
+
+async def test_rules_are_listed_with_their_pages(jp_fetch):
+    response = await jp_fetch("jupyter-hvd", "rules")
+    rules = {rule["code"]: rule for rule in json.loads(response.body)}
+    assert rules["HVD101"]["page"].startswith("## HVD101")
+    assert rules["HVD101"]["why"]
+
+
+@pytest.mark.parametrize(
+    ("method", "route"), [("POST", "convert"), ("GET", "rules"), ("POST", "verify")]
+)
+async def test_without_a_token_all_is_forbidden(jp_fetch, method, route):
+    body = "{}" if method == "POST" else None
+    headers = {"Authorization": "token wrong"}
+    status, _ = await refused(
+        jp_fetch, "jupyter-hvd", route, method=method, body=body, headers=headers
+    )
+    assert status == 403
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("{", "not JSON"),
+        (b"\xff\xfe", "not JSON"),
+        ("[]", "must be a JSON object"),
+        ({}, "`notebook` must be a notebook"),
+        ({"notebook": 3}, "`notebook` must be a notebook"),
+        ({"notebook": {"cells": 3}}, "not a Jupyter notebook"),
+        (
+            {"notebook": {"nbformat": 4, "nbformat_minor": 5, "cells": [3]}},
+            "not a Jupyter notebook",
+        ),
+        ({"notebook": {}, "path": "/etc/passwd"}, "unknown field `path`"),
+    ],
+)
+async def test_what_is_no_notebook_is_refused(jp_fetch, notebook, body, message):
+    text = body if isinstance(body, (str, bytes)) else json.dumps(body)
+    status, answer = await refused(jp_fetch, "jupyter-hvd", "convert", method="POST", body=text)
+    assert status == 400
+    assert message in answer["message"]
+    assert (await post(jp_fetch, "convert", {"notebook": notebook}))["status"] == "converted"
+
+
+@pytest.mark.parametrize("options", [3, {"select": "HVD1"}, {"select": [1]}, {"chosen": []}])
+async def test_wrong_options_are_refused(jp_fetch, notebook, options):
+    body = json.dumps({"notebook": notebook, "options": options})
+    status, answer = await refused(jp_fetch, "jupyter-hvd", "convert", method="POST", body=body)
+    assert status == 400
+    assert answer["message"]
+
+
+async def test_another_language_is_refused(jp_fetch, notebook):
+    notebook["metadata"]["kernelspec"] = {"name": "ir", "display_name": "R", "language": "R"}
+    body = json.dumps({"notebook": notebook})
+    status, answer = await refused(jp_fetch, "jupyter-hvd", "convert", method="POST", body=body)
+    assert status == 400
+    assert "written in R" in answer["message"]
+
+
+@pytest.mark.parametrize("route", ["convert", "verify"])
+async def test_a_body_of_20_megabytes_is_refused(jp_fetch, notebook, route):
+    status, answer = await refused(
+        jp_fetch, "jupyter-hvd", route, method="POST", body=b" " * 20_000_000
+    )
+    assert status == 413
+    assert "20 MB" in answer["message"]
+    assert (await post(jp_fetch, "convert", {"notebook": notebook}))["status"] == "converted"
+
+
+async def test_deep_nesting_is_refused_and_the_server_goes_on(jp_fetch, notebook):
+    deep = json.dumps({"notebook": {"cells": []}}).replace("[]", "[" * 100_000 + "]" * 100_000)
+    status, answer = await refused(jp_fetch, "jupyter-hvd", "convert", method="POST", body=deep)
+    assert 400 <= status < 500
+    assert answer["message"]
+    assert (await post(jp_fetch, "convert", {"notebook": notebook}))["status"] == "converted"
+
+
+async def test_a_conversion_that_takes_too_long_is_ended(notebook):
+    body = json.dumps({"notebook": notebook}).encode()
+    worker = server.Worker(limit=0.01)
+    with pytest.raises(server.WorkerError, match=r"more than 0\.01 s") as error:
+        await worker.ask("convert", body)
+    assert error.value.status == 504
+    worker.limit = 60
+    assert (await worker.ask("convert", body))[0] == 200
+    worker.stop()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"notebook": []}, {"n": 0}, {"n": "2"}, {"n": True}, {"n": 65}, {"steps": 0}, {"path": "/x"}],
+)
+async def test_wrong_verifications_are_refused(jp_fetch, notebook, change):
+    body = json.dumps({"notebook": notebook, "n": 2} | change)
+    status, answer = await refused(jp_fetch, "jupyter-hvd", "verify", method="POST", body=body)
+    assert status == 400
+    assert answer["message"]
+
+
+def test_the_server_starts_without_the_converter():
+    program = (
+        "import sys, jupyter_hvd.server\n"
+        "loaded = {'libcst', 'tensorflow', 'jax', 'horovod', 'numpy'} & set(sys.modules)\n"
+        "assert not loaded, loaded"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
