@@ -34,7 +34,7 @@ class Example:
     note: str = ""
 
 
-def code(text: str) -> str:
+def program(text: str) -> str:
     """The program in an indented triple-quoted string."""
     return cleandoc(text) + "\n"
 

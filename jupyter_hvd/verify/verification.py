@@ -100,9 +100,7 @@ def verify(
         listen(Check(CHECKS[0], "running", "the conversion, on one rank"))
         single = runner.alone("single", converted)
         tell(checks.one_rank_identical(before, single))
-        listener(
-            Check(CHECKS[1], "running", f"the conversion, on {size} ranks with different seeds")
-        )
+        listen(Check(CHECKS[1], "running", f"the conversion, on {size} ranks with different seeds"))
         job = runner.on_ranks("ranks", converted, size)
         tell(checks.nobody_stuck(job, timeout))
         tell(checks.ranks_agree(job))

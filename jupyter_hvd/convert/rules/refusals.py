@@ -8,7 +8,7 @@ import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
 from .. import keras
-from ..rule import Context, Example, Finding, Problem, Rule
+from ..rule import Context, Example, Finding, Problem, Rule, program
 from .setup import MARK
 
 
@@ -44,7 +44,7 @@ class AlreadyHorovod(Rule):
     message = "The program already uses Horovod."
     examples = (
         Example(
-            code(
+            program(
                 """
                 import tensorflow as tf
                 import horovod.tensorflow as hvd
@@ -89,7 +89,7 @@ class OtherDistribution(Rule):
     message = "Two ways of distributing do not go together."
     examples = (
         Example(
-            code(
+            program(
                 """
                 import tensorflow as tf
 
@@ -125,7 +125,7 @@ class TF1(Rule):
     message = "Sessions need other rules than eager TensorFlow 2."
     examples = (
         Example(
-            code(
+            program(
                 """
                 import tensorflow.compat.v1 as tf
 

@@ -10,7 +10,7 @@ from libcst.helpers import get_full_name_for_node
 from ..edits import Edit
 from ..keras import canonical
 from ..roles import Kind
-from ..rule import Context, Example, Finding, Fix, Problem, Rule
+from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
 from .data import helper_lines
 
 #: The comment by which a converted program is known again.
@@ -32,7 +32,7 @@ class Initialise(Rule):
     message = "Each rank is a process of its own: it must join the others and take one GPU before TensorFlow takes all."
     examples = (
         Example(
-            code(
+            program(
                 """
                 import os
                 import tensorflow as tf
@@ -42,7 +42,7 @@ class Initialise(Rule):
                 model.fit(x, y)
                 """
             ),
-            code(
+            program(
                 f"""
                 import os
                 import tensorflow as tf
