@@ -1,0 +1,144 @@
+"""Every read in range, shown before anything runs; or a counter-example."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from . import sets
+from .affine import Affine
+from .errors import Place, TensorError
+from .predicates import NOT, TRUE, And, Or, Predicate, Related, compare, conj, disj
+from .printer import show, show_predicate
+from .semantics import Environment, points
+from .terms import At, Binders, Const, Gen, Guard, Sum, Term, Var
+from .trace import Lookup, Traced
+from .types import Array, IndexArray, Relation
+
+
+@dataclass(frozen=True)
+class Read:
+    """A read at `index` along an axis of `size` entries, made for every point of the binders where `condition` holds."""
+
+    text: str
+    owner: str
+    axis: int
+    index: Affine
+    size: Affine
+    binders: Binders
+    condition: Predicate
+    place: Place | None
+
+
+def check(traced: Traced, env: Environment, data: Mapping[str, Any]) -> None:
+    """Raise TensorError at the first read that is out of range at these sizes, with the indices at which it is.
+
+    A guard over relations is taken to hold until a counter-example is found; then the data decide. `data` has the index arrays, by name.
+    """
+    for read in reads(traced):
+        outside = disj(compare("<", read.index, 0), compare("≤", read.size, read.index))
+        bad = conj(read.condition, outside)
+        point = sets.sample(read.binders, bad, env.integers)
+        if point is not None and bad.relations:
+            point = _first(read.binders, bad, env)
+        if point is not None:
+            raise _out_of_range(read, point, env)
+    for lookup in traced.lookups:
+        _check_lookup(lookup, env, data)
+
+
+def _first(binders: Binders, p: Predicate, env: Environment) -> dict[str, int] | None:
+    for _ in points(binders, p, env):
+        return {index: env.integers[index] for index, _ in binders}
+    return None
+
+
+def _out_of_range(read: Read, point: dict[str, int], env: Environment) -> TensorError:
+    integers = {**env.integers, **point}
+    index, size = read.index.evaluate(integers), read.size.evaluate(integers)
+    where = ", ".join(f"{i}={point[i]}" for i, _ in read.binders if i in read.index.names)
+    at = f" at {where}" if where else ""
+    axis = f" along axis {read.axis}" if read.axis else ""
+    return TensorError(
+        f"{read.text} reads index {index}{at}; {read.owner} has {size} entries{axis}",
+        f"guard it: `… if 0 <= {read.index} < {read.size} else 0`, or shorten the range",
+        read.place,
+    )
+
+
+def _check_lookup(lookup: Lookup, env: Environment, data: Mapping[str, Any]) -> None:
+    entries = data[lookup.relation]
+    offset, size = lookup.offset, lookup.size
+    if not offset.names & {i for i, _ in lookup.binders} and entries.size:
+        low, high = int(entries.min()), int(entries.max())
+        moved = offset.evaluate(env.integers)
+        if low + moved >= 0 and high + moved < size.evaluate(env.integers):
+            return
+    for _ in points(lookup.binders, lookup.condition, env):
+        where = tuple(a.evaluate(env.integers) for a in lookup.arguments)
+        entry = int(entries[where]) + offset.evaluate(env.integers)
+        if not 0 <= entry < size.evaluate(env.integers):
+            spelt = ", ".join(map(str, where))
+            raise TensorError(
+                f"{lookup.relation}[{spelt}] is {int(entries[where])}, which reads index {entry} "
+                f"of {size.evaluate(env.integers)} entries",
+                "index arrays count from 0; a negative entry does not count from the end",
+                lookup.place,
+            )
+
+
+def reads(traced: Traced) -> Iterator[Read]:
+    """Every read of a traced function."""
+    types = dict(traced.function.parameter_type)
+    yield from _reads(traced.function.body, (), TRUE, traced, types)
+
+
+def _reads(
+    e: Term, binders: Binders, p: Predicate, traced: Traced, types: Mapping[str, Any]
+) -> Iterator[Read]:
+    match e:
+        case Gen(index, size, body) | Sum(index, size, body):
+            yield from _reads(body, (*binders, (index, size)), p, traced, types)
+            return
+        case Guard(condition, body):
+            yield from _related(condition, binders, p, traced, types)
+            yield from _reads(body, binders, conj(p, condition), traced, types)
+            return
+        case At(body, index):
+            assert isinstance(body.type, Array)
+            place = traced.reads.get(e)
+            owner, axis = _owner(body)
+            yield Read(show(e), owner, axis, index, body.type.size, binders, p, place)
+    for child in e.children:
+        yield from _reads(child, binders, p, traced, types)
+
+
+def _owner(e: Term) -> tuple[str, int]:
+    axis = 0
+    while isinstance(e, At):
+        e, axis = e.body, axis + 1
+    return (e.name if isinstance(e, Var) else "the array"), axis
+
+
+def _related(
+    q: Predicate, binders: Binders, p: Predicate, traced: Traced, types: Mapping[str, Any]
+) -> Iterator[Read]:
+    """The reads of boolean and index arrays in a condition, each under what else the condition demands."""
+    match q:
+        case And(parts):
+            for part in parts:
+                rest = conj(p, *(other for other in parts if other is not part))
+                yield from _related(part, binders, rest, traced, types)
+        case Or(parts):
+            for part in parts:
+                yield from _related(part, binders, p, traced, types)
+        case Related(relation, arguments):
+            name = relation.removeprefix(NOT)
+            type_ = types.get(name)
+            if isinstance(type_, Relation | IndexArray):
+                place = traced.reads.get(Guard(q, Const(1)))
+                for axis, (a, size) in enumerate(zip(arguments, type_.dims, strict=False)):
+                    text = show_predicate(q)
+                    yield Read(text, name, axis, a, size, binders, p, place)
+
