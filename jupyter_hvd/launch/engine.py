@@ -1,0 +1,76 @@
+"""One living rank: `python -m jupyter_hvd.launch.engine`, started by horovodrun.
+
+It joins Horovod, then becomes an ipyparallel engine whose id is its rank. What the
+kernel asks of it, it asks by calling the functions of `on_rank.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from .job import JOB_VARIABLE
+from .lifeline import ADDRESS_VARIABLE, Held
+
+
+def main() -> None:
+    rank = int(os.environ["HOROVOD_RANK"])
+    held = Held(f"rank {rank}", os.environ[JOB_VARIABLE], os.environ[ADDRESS_VARIABLE])
+    # An interrupt is for the cell that runs, see `on_rank.py`; between cells there is nothing to stop.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    held.tell({"stage": "importing TensorFlow"})
+    import horovod.tensorflow as hvd
+
+    held.tell({"stage": "joining Horovod"})
+    hvd.init()
+    held.tell({"stage": "joined"})
+    connection = held.wait_for("connection")
+    os.environ["IPP_CONNECTION_INFO"] = json.dumps(connection)
+    run_engine(rank)
+
+
+def run_engine(rank: int) -> None:
+    import ipyparallel.engine.app
+    from ipykernel.iostream import OutStream
+
+    class PythonOutStream(OutStream):  # type: ignore[misc]
+        """Python's own output; what C++ writes goes through horovodrun, and is not lost in a crash."""
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **{**kwargs, "watchfd": False})
+
+    class RankEngine(ipyparallel.engine.app.IPEngine):  # type: ignore[misc]
+        def init_signal(self) -> None:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    sys.argv = [sys.argv[0]]
+    RankEngine.launch_instance(
+        argv=[
+            f"--ipython-dir={ipython_directory()}",
+            "--log-level=ERROR",
+            "--IPEngine.enable_nanny=False",  # the lifeline does its work with no second process
+            "--IPEngine.max_heartbeat_misses=0",  # so here
+            f"--IPEngine.id={rank}",
+            "--IPEngine.timeout=60",
+        ],
+        out_stream_factory=PythonOutStream,
+    )
+
+
+def ipython_directory() -> Path:
+    """A home for IPython's files in which no start-up script of the user's stands."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "jupyter-hvd" / "ipython"
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="jupyter-hvd-ipython-"))
+    return cache
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,217 @@
+"""Lifelines: one open connection from every process of a job to the notebook's kernel.
+
+Its end tells each side, on whatever host, that the other has gone: a process whose
+kernel has died, SIGKILL included, ends itself and its children; a kernel whose rank
+has died knows at once. A few short messages travel on it that must get through
+while the rank computes: where the controller is, how far the start is, "interrupt".
+Everything else goes through ipyparallel.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import selectors
+import signal
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+#: Where the kernel listens, for the processes of a job: `host:port`.
+ADDRESS_VARIABLE = "JUPYTER_HVD_LIFELINE"
+
+Message = Mapping[str, Any]
+
+
+def keep_alive(connection: socket.socket) -> None:
+    """Notice within about eight seconds that the other host has gone without a word."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        ("TCP_KEEPIDLE", 2),
+        ("TCP_KEEPINTVL", 1),
+        ("TCP_KEEPCNT", 5),
+        ("TCP_USER_TIMEOUT", 8000),
+    ):
+        if hasattr(socket, option):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
+def encode(message: Message) -> bytes:
+    return json.dumps(message).encode() + b"\n"
+
+
+# The kernel's side
+
+
+@dataclass
+class Member:
+    """A process that holds on: its connection, and what it has told about itself."""
+
+    connection: socket.socket
+    name: str = ""
+    told: dict[str, Any] = field(default_factory=dict)
+    unread: bytes = b""
+
+
+class Lifelines:
+    """The kernel's end of all lifelines of one job."""
+
+    def __init__(self, token: str, host: str, port: int, changed: Callable[[], None]) -> None:
+        """Listen; `changed` is called, from another thread, whenever something is heard.
+
+        Raises:
+            OSError: the address cannot be listened on.
+        """
+        self.members: dict[str, Member] = {}
+        self.gone: dict[str, Member] = {}
+        self._token, self._changed = token, changed
+        self._listener = socket.create_server((host, port))
+        self.port: int = self._listener.getsockname()[1]
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._listener, selectors.EVENT_READ, None)
+        self._closing, self._wake = socket.socketpair()
+        self._selector.register(self._closing, selectors.EVENT_READ, None)
+        # A forked child of the kernel would hold the lifelines open after the kernel's death.
+        self._owner = os.getpid()
+        os.register_at_fork(after_in_child=self._let_go)
+        self._thread = threading.Thread(target=self._listen, name="hvd-lifelines", daemon=True)
+        self._thread.start()
+
+    def send(self, name: str, message: Message) -> None:
+        member = self.members.get(name)
+        if member is not None:
+            with suppress(OSError):
+                member.connection.sendall(encode(message))
+
+    def close(self) -> None:
+        """Let go: every process of the job ends itself."""
+        with suppress(OSError):
+            self._wake.send(b"x")
+        self._thread.join(2)
+
+    def _let_go(self) -> None:
+        if os.getpid() != self._owner:
+            for member in self.members.values():
+                member.connection.close()
+            self._listener.close()
+
+    def _listen(self) -> None:
+        while True:
+            for key, _ in self._selector.select():
+                if key.fileobj is self._closing:
+                    self._close_all()
+                    return
+                if key.fileobj is self._listener:
+                    with suppress(OSError):
+                        connection, _ = self._listener.accept()
+                        keep_alive(connection)
+                        member = Member(connection)
+                        self._selector.register(connection, selectors.EVENT_READ, member)
+                else:
+                    self._read(key.data)
+
+    def _close_all(self) -> None:
+        for key in list(self._selector.get_map().values()):
+            key.fileobj.close()  # type: ignore[union-attr]
+        self._selector.close()
+        self._wake.close()
+
+    def _read(self, member: Member) -> None:
+        try:
+            data = member.connection.recv(65536)
+        except OSError:
+            data = b""
+        if not data:
+            self._drop(member)
+            return
+        *lines, member.unread = (member.unread + data).split(b"\n")
+        for line in lines:
+            if not self._hear(member, line):
+                self._drop(member)
+                return
+        self._changed()
+
+    def _hear(self, member: Member, line: bytes) -> bool:
+        try:
+            message = json.loads(line)
+        except ValueError:
+            return False
+        if not member.name:
+            if not hmac.compare_digest(str(message.pop("token", "")), self._token):
+                return False
+            member.name = str(message["name"])
+            self.members[member.name] = member
+        member.told.update(message)
+        return True
+
+    def _drop(self, member: Member) -> None:
+        self._selector.unregister(member.connection)
+        member.connection.close()
+        if self.members.get(member.name) is member:
+            self.gone[member.name] = self.members.pop(member.name)
+        self._changed()
+
+
+# The other processes' side
+
+
+class Held:
+    """This process's lifeline; it ends the process when the kernel has gone."""
+
+    def __init__(self, name: str, token: str, address: str) -> None:
+        """Connect and say who this is.
+
+        Raises:
+            OSError: nobody listens there, or not within ten seconds.
+        """
+        host, _, port = address.rpartition(":")
+        self._connection = socket.create_connection((host, int(port)), timeout=10)
+        self._connection.settimeout(None)
+        keep_alive(self._connection)
+        self._heard: dict[str, Any] = {}
+        self._news = threading.Condition()
+        self.tell({"token": token, "name": name, "pid": os.getpid(), "host": os.uname().nodename})
+        threading.Thread(target=self._listen, name="hvd-lifeline", daemon=True).start()
+
+    def tell(self, message: Message) -> None:
+        with suppress(OSError):
+            self._connection.sendall(encode(message))
+
+    def wait_for(self, key: str) -> Any:
+        """What the kernel says about `key`, as soon as it does."""
+        with self._news:
+            self._news.wait_for(lambda: key in self._heard)
+            return self._heard[key]
+
+    def _listen(self) -> None:
+        try:
+            with self._connection.makefile("rb") as lines:
+                for line in lines:
+                    message = json.loads(line)
+                    if message.get("interrupt"):
+                        # To the main thread itself: a signal to the process may wake another one.
+                        main = threading.main_thread().ident
+                        assert main is not None
+                        signal.pthread_kill(main, signal.SIGINT)
+                    with self._news:
+                        self._heard.update(message)
+                        self._news.notify_all()
+        except (OSError, ValueError):
+            pass
+        end_self()
+
+
+def end_self() -> NoReturn:
+    """End this process and its children, at once and whatever its other threads do."""
+    import psutil
+
+    with suppress(psutil.Error):
+        for child in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):
+                child.kill()
+    os._exit(1)

@@ -1,0 +1,148 @@
+"""What the kernel calls on a rank: run a cell, set and get values, say who you are."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from typing import Any
+
+from .values import Packed, pack, unpack
+
+_serials = count()
+
+#: The file of a cell's code on the ranks, `<In[3]#7>`: the notebook's number and a serial one.
+CELL_FILE = "<In[{number}]#{serial}>"
+
+
+def run_cell(source: str, number: int, marker: str, wanted: Sequence[str] = ()) -> dict[str, Any]:
+    """Run one converted cell in this rank's namespace, as a kernel would.
+
+    Args:
+        number: the cell's execution count in the notebook.
+        marker: written to stdout and stderr at the end, below Python, so that the kernel
+            knows that all that C++ wrote before has come through.
+        wanted: names whose values the notebook wants back, if the cell succeeds.
+    """
+    from IPython.core.getipython import get_ipython
+
+    shell: Any = get_ipython()
+    started = time.time()
+    with quiet_shell(shell, CELL_FILE.format(number=number, serial=next(_serials))), interruptible():
+        try:
+            result = shell.run_cell(source, store_history=False)
+            error = result.error_before_exec or result.error_in_exec
+        except KeyboardInterrupt as interrupt:
+            error = interrupt
+    sys.stdout.flush()
+    sys.stderr.flush()
+    for stream in (1, 2):
+        os.write(stream, f"{marker}\n".encode())
+    reply: dict[str, Any] = {"error": None, "time": time.time(), "seconds": time.time() - started}
+    if error is not None:
+        reply["error"] = describe(error)
+    else:
+        reply["values"] = {
+            name: pack(shell.user_ns[name]) for name in wanted if name in shell.user_ns
+        }
+    return reply
+
+
+@contextmanager
+def quiet_shell(shell: Any, file: str) -> Iterator[None]:
+    """The shell prints no tracebacks, the kernel does; the cell's code is known by its own file."""
+    replaced = {
+        "showtraceback": lambda *_, **__: None,
+        "showsyntaxerror": lambda *_, **__: None,
+        "_showtraceback": lambda *_, **__: None,
+    }
+    for name, function in replaced.items():
+        setattr(shell, name, function)
+    shell.compile.get_code_name = lambda *_: file
+    try:
+        yield
+    finally:
+        for name in replaced:
+            delattr(shell, name)
+        del shell.compile.get_code_name
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def describe(error: BaseException) -> dict[str, Any]:
+    """An exception as data: its type, text, frames from the cell on, and what it came from."""
+    text = traceback.TracebackException(type(error), error, error.__traceback__, compact=True)
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    frames = [(f.filename, f.lineno or 0, f.name, f.line or "") for f in text.stack]
+    first = next((i for i, frame in enumerate(frames) if frame[0].startswith("<In[")), len(frames))
+    description: dict[str, Any] = {
+        "type": type(error).__name__,
+        "text": safe_text(error),
+        "frames": frames[first:],
+        "because": describe(cause) if cause is not None else None,
+        "direct": error.__cause__ is not None,
+    }
+    if isinstance(error, SyntaxError):
+        description["syntax"] = (error.filename, error.lineno or 0, error.msg)
+    return description
+
+
+def safe_text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as failure:
+        return f"(its text cannot be shown: {type(failure).__name__})"
+
+
+def set_values(values: dict[str, Packed]) -> dict[str, str]:
+    """Bind names in this rank's namespace; answers with what failed, by name."""
+    from IPython.core.getipython import get_ipython
+
+    shell: Any = get_ipython()
+    failed = {}
+    for name, packed in values.items():
+        try:
+            shell.user_ns[name] = unpack(packed, shell.user_ns.get(name))
+        except Exception as error:
+            failed[name] = f"{type(error).__name__}: {error}"
+    return failed
+
+
+def get_values(names: Sequence[str]) -> dict[str, Packed | None]:
+    """The values of some names; None for a name that is not there."""
+    from IPython.core.getipython import get_ipython
+
+    shell: Any = get_ipython()
+    return {n: pack(shell.user_ns[n], limit=None) if n in shell.user_ns else None for n in names}
+
+
+def where() -> dict[str, Any]:
+    """What `%hvd status` shows of this rank."""
+    import psutil
+
+    devices = "CPU"
+    tensorflow = sys.modules.get("tensorflow")
+    if tensorflow is not None:
+        gpus = tensorflow.config.get_visible_devices("GPU")
+        devices = ", ".join(g.name.rpartition("physical_device:")[2] for g in gpus) or "CPU"
+    return {"device": devices, "memory": psutil.Process().memory_info().rss}
+
+
+def agree() -> int:
+    """A small allreduce: whether the ranks still work together."""
+    import horovod.tensorflow as hvd
+    import tensorflow as tf
+
+    return int(hvd.allreduce(tf.constant(1), op=hvd.Sum, name="jupyter_hvd.agree"))

@@ -1,0 +1,160 @@
+"""Values on their way between the notebook and the ranks.
+
+Plain data travels as it is. What holds weights (a Keras model, a layer, an
+optimizer's variables, a `tf.Variable`) is never rebuilt from a message: its weights
+are set in the object that the cells have made on the other side.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from dataclasses import dataclass
+from typing import Any, Literal
+
+#: Values up to this size come back from a cell, and are pushed, without being asked for.
+SMALL = 64 * 2**20
+PLAIN_MODULES = frozenset({"builtins", "numpy", "pandas", "datetime", "decimal", "fractions", "pathlib", "collections"})
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A value as it travels.
+
+    Attributes:
+        kind: "plain": the value, in `data`; "weights": its weights, arrays; "history": what Keras's
+            `fit` returns, as a dictionary; "none": it stays where it is, `why` says why.
+    """
+
+    kind: Literal["plain", "weights", "history", "none"]
+    data: Any = None
+    shape: Any = None
+    why: str = ""
+
+
+def pack(value: Any, limit: int | None = SMALL) -> Packed:
+    """What of a value can travel, up to `limit` bytes."""
+    keras = keras_kind(value)
+    if keras == "history":
+        return Packed("history", {"history": value.history, "epoch": value.epoch, "params": value.params})
+    if keras == "weights":
+        try:
+            return Packed("weights", [array.numpy() for array in weights_of(value)], build_shape(value))
+        except Exception as error:
+            return Packed("none", why=f"{type(error).__name__}: {error}")
+    if keras == "tensor":
+        return pack(value.numpy(), limit)
+    if not is_plain(value):
+        return Packed("none", why=f"a {type(value).__name__} cannot be copied between processes")
+    if limit is not None and size_of(value) > limit:
+        return Packed("none", why=f"larger than {limit // 2**20} MB")
+    return Packed("plain", value)
+
+
+def unpack(packed: Packed, existing: Any) -> Any:
+    """The value that a name shall have; weights are set in the object that is there.
+
+    Raises:
+        ValueError: the value did not travel, or does not fit what is there.
+    """
+    if packed.kind == "plain":
+        return packed.data
+    if packed.kind == "history":
+        return unpack_history(packed.data, existing)
+    if packed.kind == "weights":
+        set_weights(existing, packed)
+        return existing
+    raise ValueError(packed.why)
+
+
+# Plain values
+
+
+def is_plain(value: Any, depth: int = 0) -> bool:
+    """Whether a value is data alone: numbers, text, arrays, tables, and containers of these."""
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes, slice, range)):
+        return True
+    if depth > 8:
+        return False
+    if isinstance(value, dict):
+        return all(is_plain(k, depth + 1) and is_plain(v, depth + 1) for k, v in value.items())
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return type(value).__module__ == "builtins" and all(is_plain(v, depth + 1) for v in value)
+    kind = type(value)
+    top = kind.__module__.partition(".")[0]
+    if top == "numpy":
+        return getattr(value, "dtype", None) is not None and value.dtype.kind != "O" or kind.__name__ == "dtype"
+    if top in PLAIN_MODULES:
+        return picklable(value)
+    return False
+
+
+def picklable(value: Any) -> bool:
+    try:
+        pickle.dumps(value, protocol=5, buffer_callback=lambda _: False)
+    except Exception:
+        return False
+    return True
+
+
+def size_of(value: Any) -> int:
+    """About how many bytes a plain value takes."""
+    if hasattr(value, "nbytes"):
+        return int(value.nbytes)
+    if isinstance(value, dict):
+        return sum(size_of(k) + size_of(v) for k, v in value.items())
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return sum(size_of(v) for v in value)
+    return sys.getsizeof(value)
+
+
+# Keras; nothing of it is imported here: a value of its types comes from a process that has
+
+
+def keras_kind(value: Any) -> Literal["history", "weights", "tensor"] | None:
+    keras, tf = sys.modules.get("keras"), sys.modules.get("tensorflow")
+    if tf is None or isinstance(value, type):
+        return None
+    if keras is not None and isinstance(value, keras.callbacks.History):
+        return "history"
+    if isinstance(value, tf.Variable) or (keras is not None and isinstance(value, keras.layers.Layer)):
+        return "weights"
+    if isinstance(value, tf.Tensor) and hasattr(value, "numpy"):
+        return "tensor"
+    return None
+
+
+def weights_of(value: Any) -> list[Any]:
+    if hasattr(value, "weights"):
+        return list(value.weights) if getattr(value, "built", True) else []
+    return [value]
+
+
+def build_shape(model: Any) -> Any:
+    """The input shape from which a model's weights are made, None where they are there from the start."""
+    shape = getattr(model, "_build_input_shape", None)
+    if shape is None:
+        return None
+    return shape.as_list() if hasattr(shape, "as_list") else shape
+
+
+def set_weights(existing: Any, packed: Packed) -> None:
+    if not packed.data:
+        return
+    if keras_kind(existing) != "weights":
+        raise ValueError("there is no object here that these weights could be set in")
+    if not weights_of(existing) and packed.shape is not None:
+        existing.build(packed.shape)
+    own = weights_of(existing)
+    if [tuple(a.shape) for a in own] != [a.shape for a in packed.data]:
+        raise ValueError("its weights have other shapes")
+    for variable, array in zip(own, packed.data, strict=True):
+        variable.assign(array)
+
+
+def unpack_history(data: dict[str, Any], existing: Any) -> Any:
+    import keras
+
+    history = keras.callbacks.History()
+    history.history, history.epoch, history.params = data["history"], data["epoch"], data["params"]
+    return history
