@@ -128,7 +128,7 @@ class _Rewriter(cst.CSTTransformer):
         number = cst.Integer(str(len(self.places) - 1))
         return cst.Call(
             cst.Attribute(cst.Name(TRACER), cst.Name(method)),
-            [cst.Arg(number), *map(cst.Arg, arguments)],
+            [cst.Arg(number), *(cst.Arg(_bracketed(a)) for a in arguments)],
         )
 
     def on_visit(self, node: cst.CSTNode) -> bool:
@@ -391,6 +391,13 @@ class _Rewriter(cst.CSTTransformer):
 
     def leave_List(self, node: cst.List, updated: cst.List) -> cst.BaseExpression:  # noqa: N802
         return self.call(node, "array", updated)
+
+
+def _bracketed(e: cst.BaseExpression) -> cst.BaseExpression:
+    """A bare tuple, as in `return a, b`, needs brackets to be one argument."""
+    if isinstance(e, cst.Tuple) and not e.lpar:
+        return e.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+    return e
 
 
 def _code(operator: cst.CSTNode) -> str:

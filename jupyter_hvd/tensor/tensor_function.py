@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -44,7 +45,10 @@ if TYPE_CHECKING:
     from .formula import Formula
 
 
-@dataclass(frozen=True)
+Sizes = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Instance:
     """A tensor function at given types: its program, its Tensor SSA, and how its result is laid out."""
 
@@ -65,10 +69,16 @@ class Instance:
         return simplify(to_ssa(normalize(self.function.body)))
 
     @cached_property
-    def kernel(self) -> Callable[[Mapping[str, int]], Callable[..., Any]]:
+    def kernel(self) -> Callable[[Sizes], Callable[..., Any]]:
+        """The compiled function for given sizes."""
         from .jax_backend import compiled
 
         return functools.cache(lambda sizes: compiled(self, dict(sizes)))
+
+    @cached_property
+    def checked_sizes(self) -> set[Sizes]:
+        """The sizes at which every read is known to be in range, whatever the data."""
+        return set()
 
 
 class TensorFunction:
@@ -99,8 +109,9 @@ class TensorFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The result, by a compiled JAX kernel for the arguments' sizes."""
-        instance, arguments, sizes, data = self._checked(args, kwargs)
-        kernel = instance.kernel(tuple(sorted(sizes.items())))  # type: ignore[arg-type]
+        instance, arguments, sizes = self._at(args, kwargs)
+        _check_reads(instance, arguments, sizes)
+        kernel = instance.kernel(tuple(sorted(sizes.items())))
         return laid_out(kernel(*arguments.values()), instance.layout)
 
     def interpret(self, *args: Any, **kwargs: Any) -> Any:
@@ -108,36 +119,26 @@ class TensorFunction:
 
         Arrays come as NumPy arrays; an array of tuples comes as a tuple of arrays.
         """
-        instance, _, _, env = self._checked(args, kwargs)
+        instance, arguments, sizes = self._at(args, kwargs)
+        _check_reads(instance, arguments, sizes)
+        env = _environment(instance, arguments, sizes)
         body = instance.function.body
         value = struct_of_arrays(evaluate(body, env), body.type)
         return laid_out(_numpy(value), instance.layout)
 
     def cost(self, *args: Any, **kwargs: Any) -> Cost:
         """The exact operation counts of `program` at these arguments, of which only sizes and relations matter."""
-        instance, _, sizes, env = self._checked(args, kwargs)
-        counted = cost(instance.function.body, env)
+        instance, arguments, sizes = self._at(args, kwargs)
+        counted = cost(instance.function.body, _environment(instance, arguments, sizes))
         return counted + Cost(interface=interface(instance.function, sizes))
 
-    def _checked(
+    def _at(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[Instance, dict[str, Any], dict[str, int], Environment]:
-        """The instance for these arguments, with its reads shown to be in range."""
+    ) -> tuple[Instance, dict[str, Any], dict[str, int]]:
+        """The instance for these arguments, the arguments by name, and their sizes."""
         arguments = self._bind(args, kwargs)
-        instance = self._resolve(arguments)
-        self._last = instance
-        sizes = signature.sizes_of(instance.parameters, arguments)
-        env = _environment(instance, arguments, sizes)
-        if not _is_checked(instance, sizes):
-            from .bounds import check
-
-            data = {
-                x: np.asarray(arguments[x])
-                for x, t, _ in instance.parameters
-                if isinstance(t, IndexArray)
-            }
-            check(instance.checked, env, data)
-        return instance, arguments, sizes, env
+        instance = self._last = self._resolve(arguments)
+        return instance, arguments, signature.sizes_of(instance.parameters, arguments)
 
     def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         try:
@@ -420,19 +421,39 @@ def _substituted(type_: Any, values: Mapping[str, Affine]) -> Any:
     return type_
 
 
-def _is_checked(instance: Instance, sizes: Mapping[str, int]) -> bool:
-    """Whether the reads were shown in range at these sizes, where that depends on nothing else."""
-    if any(not isinstance(t, Real | Array | Product | Integer) for _, t, _ in instance.parameters):
-        return False
-    seen: set[tuple[tuple[str, int], ...]] = instance.__dict__.setdefault("checked_sizes", set())
+def _check_reads(
+    instance: Instance, arguments: Mapping[str, Any], sizes: Mapping[str, int]
+) -> None:
+    """Raise TensorError where a read is out of range; remember the sizes at which none can be.
+
+    Under `jax.jit` and the like relations have no data yet, and what only they can show is not checked.
+    """
     key = tuple(sorted(sizes.items()))
-    if key in seen:
-        return True
+    if key in instance.checked_sizes:
+        return
     from .bounds import check
 
-    check(instance.checked, Environment(integers=dict(sizes)), {})
-    seen.add(key)
-    return True
+    data = {x: arguments[x] for x, t, _ in instance.parameters if not _is_numeric(t)}
+    if any(_is_abstract(value) for value in data.values()):
+        return
+    indices = {x: np.asarray(v) for x, v in data.items() if not isinstance(v, set | frozenset)}
+    relations = {
+        x: signature.relation(t, data[x])
+        for x, t, _ in instance.parameters
+        if isinstance(t, Relation | IndexArray | TupleSet)
+    }
+    check(instance.checked, Environment({}, dict(sizes), relations), indices)
+    if not data:
+        instance.checked_sizes.add(key)
+
+
+def _is_numeric(type_: ParameterType) -> bool:
+    return isinstance(type_, Real | Array | Product | Integer)
+
+
+def _is_abstract(value: Any) -> bool:
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(value, jax.core.Tracer)
 
 
 def _environment(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from . import sets
@@ -536,7 +537,7 @@ class Tracer:
         self.at(k)
         results = [
             self._compare(op, left, right)
-            for op, left, right in zip(ops, sides, sides[1:], strict=True)
+            for op, (left, right) in zip(ops, pairwise(sides), strict=True)
         ]
         if all(isinstance(result, bool) for result in results):
             return all(results)
