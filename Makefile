@@ -33,5 +33,8 @@ format: env
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: env
+	$(BIN)/python -m jupyter_hvd.convert.documentation > docs/rules.md
+
 clean:
 	rm -rf $(VENV) dist build

@@ -39,3 +39,9 @@ def all_pages(rules: tuple[Rule, ...]) -> str:
         "`jupyter hvd rule CODE` prints one of them; `# hvd: ignore[CODE]` on a line silences it there.\n"
     )
     return head + "\n" + "\n".join(rule_page(rule) for rule in rules)
+
+
+if __name__ == "__main__":
+    from .rules import RULES
+
+    print(all_pages(RULES), end="")

@@ -45,7 +45,7 @@ OPTIMIZERS = {
         "AdamW": 0.001,
         "Adamax": 0.001,
         "Ftrl": 0.001,
-        "Lion": 0.001,
+        "Lion": 0.0001,
         "Nadam": 0.001,
         "RMSprop": 0.001,
         "SGD": 0.01,

@@ -26,7 +26,8 @@ from .training_loop import Training
 class Example:
     """Source before and after a rule; `after` is None where the program is refused.
 
-    The test of the example converts `before` with every rule and compares; `docs/rules.md` shows it.
+    `after` shows this rule's changes alone. The test of the example converts `before` and
+    compares; `docs/rules.md` shows it.
     """
 
     before: str

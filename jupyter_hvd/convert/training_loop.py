@@ -131,6 +131,11 @@ class Training:
                 for binding in self._bindings(name):
                     if binding[1][:1] == (EACH,) and len(binding[1]) == 2:
                         return self.variables_of(binding[0], binding[1])
+            case (
+                cst.ListComp(elt=cst.Tuple(elements=[_, _]))
+                | cst.GeneratorExp(elt=cst.Tuple(elements=[_, _]))
+            ):
+                return (pairs,), False
             case cst.Name():
                 bindings = self._bindings(pairs)
                 if len(bindings) == 1 and not bindings[0][1]:

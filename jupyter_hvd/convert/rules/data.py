@@ -8,7 +8,7 @@ import libcst as cst
 
 from ..edits import Edit
 from ..roles import argument, method
-from ..rule import Context, Finding, Fix, Problem, Rule
+from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
 
 
 def helper_lines(context: Context) -> list[str]:
@@ -21,7 +21,7 @@ def helper_lines(context: Context) -> list[str]:
             "",
             "",
             f"def {context.equal_steps}(dataset):",
-            f'{step}"""The dataset with as many batches on every rank: none may wait for one that has finished."""',
+            f"{step}# The dataset with as many batches on every rank: none may wait for one that has finished.",
             f"{step}steps = dataset.cardinality()",
             f"{step}if steps == {tf}.data.INFINITE_CARDINALITY:",
             f"{step}{step}return dataset",
@@ -35,7 +35,7 @@ def helper_lines(context: Context) -> list[str]:
             "",
             "",
             f"def {context.array_share}(rows, batch_size=32):",
-            f'{step}"""This rank\'s rows, every size-th one. Rows that would give some ranks one batch more are left out."""',
+            f"{step}# This rank's rows, every size-th one. Rows that would give some ranks one batch more are left out.",
             f"{step}count = len(rows)",
             f"{step}if count // {hvd}.size() % batch_size == 0:",
             f"{step}{step}count -= count % {hvd}.size()",
@@ -57,6 +57,43 @@ class Share(Rule):
     code = "HVD502"
     name = "share of a dataset"
     message = "Each rank takes every N-th example, before anything shuffles, so that each example is seen once an epoch."
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(tf.data.Dataset.from_tensor_slices((x, y)).shuffle(1000).batch(32), verbose=0)
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(tf.data.Dataset.from_tensor_slices((x, y)).shard(hvd.size(), hvd.rank()).shuffle(1000).batch(32).apply(hvd_equal_steps), verbose=0)
+                """
+            ),
+        ),
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                files = tf.data.Dataset.list_files('data/*.tfrecord')
+                model.compile('sgd', loss='mse')
+                model.fit(tf.data.TFRecordDataset(files).batch(32))
+                model.fit(files)
+                """
+            ),
+            None,
+            "`list_files` shuffles the names, on every rank in another order.",
+        ),
+    )
 
     def find(self, context: Context) -> Iterator[Finding]:
         edits: dict[Edit, cst.BaseExpression] = {}
@@ -94,6 +131,44 @@ class Take(Rule):
     code = "HVD501"
     name = "counts of steps"
     message = "N ranks go on side by side, so each takes an N-th of the steps."
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                opt = tf.keras.optimizers.Adam(1e-3)
+                dataset = tf.data.Dataset.from_tensor_slices(data).repeat().shuffle(1000).batch(32)
+                for picture, _ in dataset.take(1):
+                    draw(picture)
+
+                for x, y in dataset.take(5000):
+                    with tf.GradientTape() as tape:
+                        loss = tf.reduce_mean(tf.square(y - model(x)))
+                    grads = tape.gradient(loss, model.trainable_variables)
+                    opt.apply_gradients(zip(grads, model.trainable_variables))
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                opt = tf.keras.optimizers.Adam(1e-3)
+                dataset = tf.data.Dataset.from_tensor_slices(data).repeat().shuffle(1000).batch(32)
+                for picture, _ in dataset.take(1):
+                    draw(picture)
+
+                for x, y in dataset.take(5000 // hvd.size() or 5000):
+                    with tf.GradientTape() as tape:
+                        loss = tf.reduce_mean(tf.square(y - model(x)))
+                    grads = tape.gradient(loss, model.trainable_variables)
+                    opt.apply_gradients(zip(grads, model.trainable_variables))
+                """
+            ),
+        ),
+    )
 
     def find(self, context: Context) -> Iterator[Finding]:
         counts: dict[cst.BaseExpression, None] = {}
@@ -127,6 +202,28 @@ class ArrayShare(Rule):
     code = "HVD503"
     name = "share of arrays"
     message = "Each rank takes every N-th row, so that each example is seen once an epoch."
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(x, y, batch_size=64, verbose=0)
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(hvd_share(x, 64), hvd_share(y, 64), batch_size=64, verbose=0)
+                """
+            ),
+        ),
+    )
 
     def find(self, context: Context) -> Iterator[Finding]:
         for fit in context.datasets.fit_arrays:
@@ -145,6 +242,26 @@ class UnseenData(Rule):
     code = "HVD504"
     name = "data that cannot be divided"
     message = "Ranks that all see the same data do the same work N times, at N times the rate."
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                opt = tf.keras.optimizers.Adam(1e-3)
+
+                for epoch in range(100):
+                    with tf.GradientTape() as tape:
+                        loss = tf.reduce_mean(tf.square(y - model(x)))
+                    grads = tape.gradient(loss, model.trainable_variables)
+                    opt.apply_gradients(zip(grads, model.trainable_variables))
+                """
+            ),
+            None,
+            "Every rank would take the same step on all the data.",
+        ),
+    )
 
     def find(self, context: Context) -> Iterator[Finding]:
         advice = "feed the training from a tf.data.Dataset that is made in this file"

@@ -8,7 +8,7 @@ import libcst as cst
 
 from ..edits import Edit
 from ..roles import Kind, argument
-from ..rule import Context, Finding, Fix, Problem, Rule
+from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
 from ..training_loop import VARIABLE_LISTS, EagerSite, TrainingTape, Update
 
 
@@ -26,6 +26,48 @@ class Tape(Rule):
     name = "distributed tape"
     message = (
         "Gradients that change weights are averaged over all ranks, so that all weights stay equal."
+    )
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                opt = tf.keras.optimizers.Adam(1e-3)
+                dataset = tf.data.Dataset.from_tensor_slices(data).batch(32)
+                for x, y in dataset:
+                    with tf.GradientTape() as attack:
+                        attack.watch(x)
+                        loss = tf.reduce_mean(tf.square(y - model(x)))
+                    x += 0.1 * tf.sign(attack.gradient(loss, x))
+                    with tf.GradientTape() as tape:
+                        loss = tf.reduce_mean(tf.square(y - model(x)))
+                    grads = tape.gradient(loss, model.trainable_variables)
+                    opt.apply_gradients(zip(grads, model.trainable_variables))
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                opt = tf.keras.optimizers.Adam(1e-3)
+                dataset = tf.data.Dataset.from_tensor_slices(data).batch(32)
+                for x, y in dataset:
+                    with tf.GradientTape() as attack:
+                        attack.watch(x)
+                        loss = tf.reduce_mean(tf.square(y - model(x)))
+                    x += 0.1 * tf.sign(attack.gradient(loss, x))
+                    with tf.GradientTape() as tape:
+                        loss = tf.reduce_mean(tf.square(y - model(x)))
+                    tape = hvd.DistributedGradientTape(tape)
+                    grads = tape.gradient(loss, model.trainable_variables)
+                    opt.apply_gradients(zip(grads, model.trainable_variables))
+                """
+            ),
+            "The tape of the adversarial example is left alone.",
+        ),
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
@@ -130,6 +172,86 @@ class Broadcast(Rule):
     code = "HVD302"
     name = "broadcast once"
     message = "All ranks go on from rank 0's weights and optimizer state, once, after the first update, when all variables exist."
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                opt = tf.keras.optimizers.Adam(1e-3)
+                dataset = tf.data.Dataset.from_tensor_slices(data).batch(32)
+
+
+                @tf.function
+                def step(x, y):
+                    with tf.GradientTape() as tape:
+                        loss = tf.reduce_mean(tf.square(y - model(x)))
+                    grads = tape.gradient(loss, model.trainable_variables)
+                    opt.apply_gradients(zip(grads, model.trainable_variables))
+
+
+                for x, y in dataset:
+                    step(x, y)
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                opt = tf.keras.optimizers.Adam(1e-3)
+                dataset = tf.data.Dataset.from_tensor_slices(data).batch(32)
+
+
+                @tf.function
+                def step(x, y):
+                    with tf.GradientTape() as tape:
+                        loss = tf.reduce_mean(tf.square(y - model(x)))
+                    grads = tape.gradient(loss, model.trainable_variables)
+                    opt.apply_gradients(zip(grads, model.trainable_variables))
+
+
+                for x, y in dataset:
+                    step(x, y)
+                    if not hasattr(opt, 'hvd_broadcast_done'):
+                        hvd.broadcast_variables(model.variables, root_rank=0)
+                        hvd.broadcast_variables(opt.variables(), root_rank=0)
+                        opt.hvd_broadcast_done = True
+                """
+            ),
+            "The step is compiled, so the broadcast follows its call.",
+        ),
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                opt = tf.keras.optimizers.Adam(1e-3)
+                dataset = tf.data.Dataset.from_tensor_slices(data).batch(32)
+
+
+                def step(x, y):
+                    with tf.GradientTape() as tape:
+                        loss = tf.reduce_mean(tf.square(y - model(x)))
+                    grads = tape.gradient(loss, model.trainable_variables)
+                    opt.apply_gradients(zip(grads, model.trainable_variables))
+
+
+                @tf.function
+                def epoch():
+                    for x, y in dataset:
+                        step(x, y)
+
+
+                epoch()
+                """
+            ),
+            None,
+            "A whole epoch in one compiled call leaves no place between its steps.",
+        ),
+    )
 
     def find(self, context: Context) -> Iterator[Finding]:
         placed: dict[tuple[cst.CSTNode, str], list[str]] = {}
@@ -256,6 +378,11 @@ def _all_variables(context: Context, variables: cst.BaseExpression, site: EagerS
         case cst.BinaryOperation(left=left, operator=cst.Add(), right=right):
             one, two = _all_variables(context, left, site), _all_variables(context, right, site)
             return f"{one} + {two}" if one and two else None
+        case cst.ListComp() | cst.GeneratorExp() if not site.chain:
+            # Pairs made one by one: the same comprehension, of the variables alone.
+            assert isinstance(variables.elt, cst.Tuple)
+            variable = context.module.text(variables.elt.elements[1].value)
+            return f"[{variable} {context.module.text(variables.for_in)}]"
         case cst.Name():
             bindings = context.roles.bindings(variables)
             if (

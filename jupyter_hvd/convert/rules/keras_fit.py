@@ -9,7 +9,7 @@ import libcst as cst
 from .. import keras
 from ..edits import Edit
 from ..roles import Kind, Value, argument, has_star, method
-from ..rule import Context, Finding, Fix, Problem, Rule
+from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
 
 FIT_POSITIONS = {"verbose": 4, "callbacks": 5}
 VERBOSE_POSITIONS = {"fit": 4, "evaluate": 3, "predict": 2}
@@ -36,6 +36,28 @@ class FitCallbacks(Rule):
     code = "HVD401"
     name = "broadcast and average in fit"
     message = "All ranks go on from rank 0's weights; callbacks that decide from metrics must see the same metrics on every rank."
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                history = model.fit(x, y, callbacks=[tf.keras.callbacks.EarlyStopping()], verbose=0)
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                history = model.fit(x, y, callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0), hvd.callbacks.MetricAverageCallback(), tf.keras.callbacks.EarlyStopping()], verbose=0)
+                """
+            ),
+        ),
+    )
 
     def find(self, context: Context) -> Iterator[Finding]:
         for call in context.training.fits:
@@ -111,6 +133,28 @@ class RankZeroCallbacks(Rule):
     code = "HVD402"
     name = "callbacks that write"
     message = "Several ranks would write the same files at the same time; one is enough."
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(x, y, verbose=0, callbacks=[tf.keras.callbacks.TensorBoard('logs')])
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(x, y, verbose=0, callbacks=[*([tf.keras.callbacks.TensorBoard('logs')] if hvd.rank() == 0 else [])])
+                """
+            ),
+        ),
+    )
 
     def find(self, context: Context) -> Iterator[Finding]:
         done: set[cst.CSTNode] = set()
@@ -157,6 +201,32 @@ class Verbose(Rule):
     code = "HVD403"
     name = "progress on rank 0"
     message = "N ranks would draw N progress bars over one another."
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(x, y, verbose=2)
+                model.evaluate(x, y)
+                model.predict(x, verbose=0)
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(x, y, verbose=2 if hvd.rank() == 0 else 0)
+                model.evaluate(x, y, verbose=1 if hvd.rank() == 0 else 0)
+                model.predict(x, verbose=0)
+                """
+            ),
+        ),
+    )
 
     def find(self, context: Context) -> Iterator[Finding]:
         for call in context.roles.index.calls:

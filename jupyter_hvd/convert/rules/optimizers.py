@@ -9,7 +9,7 @@ import libcst as cst
 from .. import keras
 from ..edits import Edit
 from ..roles import Kind, Value, argument, has_star
-from ..rule import Context, Finding, Fix, Problem, Rule
+from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
 
 
 class LearningRate(Rule):
@@ -26,6 +26,56 @@ class LearningRate(Rule):
     name = "learning rate"
     message = (
         "N ranks average over N times the examples at each step, so the rate is N times as large."
+    )
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile(tf.keras.optimizers.Adam(1e-3), loss='mse')
+                model.compile(tf.keras.optimizers.SGD(lr=base / 2), loss='mse')
+                model.compile(tf.keras.optimizers.Nadam(), loss='mse')
+                model.fit(x, y)
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile(tf.keras.optimizers.Adam(1e-3 * hvd.size()), loss='mse')
+                model.compile(tf.keras.optimizers.SGD(lr=(base / 2) * hvd.size()), loss='mse')
+                model.compile(tf.keras.optimizers.Nadam(learning_rate=0.001 * hvd.size()), loss='mse')
+                model.fit(x, y)
+                """
+            ),
+            "A rate by position, under its old name, and not given at all.",
+        ),
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                schedule = tf.keras.optimizers.schedules.ExponentialDecay(0.1, 1000, 0.9)
+                model.compile(tf.keras.optimizers.SGD(schedule), loss='mse')
+                model.fit(x, y)
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                schedule = tf.keras.optimizers.schedules.ExponentialDecay(0.1 * hvd.size(), 1000, 0.9)
+                model.compile(tf.keras.optimizers.SGD(schedule), loss='mse')
+                model.fit(x, y)
+                """
+            ),
+            "A schedule is multiplied where it is made.",
+        ),
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
@@ -139,6 +189,54 @@ class Compile(Rule):
     code = "HVD202"
     name = "distributed optimizer"
     message = "fit must average all ranks' gradients before it applies them, or every rank trains a model of its own."
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile(optimizer='adam', loss='mse')
+                model.fit(x, y)
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile(optimizer=hvd.DistributedOptimizer(tf.keras.optimizers.Adam(learning_rate=0.001 * hvd.size())), loss='mse')
+                model.fit(x, y)
+                """
+            ),
+            "A string becomes the optimizer that it means.",
+        ),
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                opt = tf.keras.optimizers.Adam(1e-3)
+                model.compile(opt, loss='mse')
+                model.fit(x, y)
+                print(opt.learning_rate)
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                opt = hvd.DistributedOptimizer(tf.keras.optimizers.Adam(1e-3))
+                model.compile(opt, loss='mse')
+                model.fit(x, y)
+                print(opt.learning_rate)
+                """
+            ),
+            "A name is wrapped where its optimizer is made.",
+        ),
+    )
 
     def find(self, context: Context) -> Iterator[Finding]:
         wrapped: set[cst.CSTNode] = set()

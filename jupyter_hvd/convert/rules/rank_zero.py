@@ -9,7 +9,7 @@ import libcst as cst
 from ..edits import Edit
 from ..output import prints, writes
 from ..purity import is_pure
-from ..rule import Context, Finding, Fix, Problem, Rule
+from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
 
 
 class Print(Rule):
@@ -23,6 +23,38 @@ class Print(Rule):
     code = "HVD601"
     name = "print on rank 0"
     message = "Every rank runs this line; once is enough to read."
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                history = model.fit(x, y, verbose=0)
+                print(history.history['loss'],
+                      'at the end')  # of training
+                print(next(batches))
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                history = model.fit(x, y, verbose=0)
+                if hvd.rank() == 0:
+                    print(history.history['loss'],
+                          'at the end')  # of training
+                hvd_printed = (next(batches),)
+                if hvd.rank() == 0:
+                    print(*hvd_printed)
+                """
+            ),
+            "What has to be worked out on every rank still is.",
+        ),
+    )
 
     def find(self, context: Context) -> Iterator[Finding]:
         for call in context.roles.index.calls:
@@ -90,6 +122,35 @@ class Write(Rule):
     code = "HVD602"
     name = "write on rank 0"
     message = "Ranks that write the same file at the same time destroy it; all weights are equal, so rank 0's will do."
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                checkpoint = tf.train.Checkpoint(model=model)
+                model.compile('sgd', loss='mse')
+                model.fit(x, y, verbose=0)
+                model.save('model.keras')
+                path = checkpoint.save('ckpt')
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                checkpoint = tf.train.Checkpoint(model=model)
+                model.compile('sgd', loss='mse')
+                model.fit(x, y, verbose=0)
+                if hvd.rank() == 0:
+                    model.save('model.keras')
+                path = hvd.broadcast_object(checkpoint.save('ckpt') if hvd.rank() == 0 else None, root_rank=0)
+                """
+            ),
+        ),
+    )
 
     def find(self, context: Context) -> Iterator[Finding]:
         for call in context.roles.index.calls:

@@ -154,6 +154,19 @@ class Estimators(Rule):
     code = "HVD904"
     name = "Estimator"
     message = "Estimators run their own sessions."
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                estimator = tf.estimator.DNNClassifier([10], [feature])
+                estimator.train(inputs)
+                """
+            ),
+            None,
+        ),
+    )
 
     def find(self, context: Context) -> Iterator[Finding]:
         yield from uses(
@@ -188,6 +201,20 @@ class HiddenFit(Rule):
     code = "HVD905"
     name = "unknown fit"
     message = "It must be known which fit trains a Keras model."
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit_generator(batches())
+                """
+            ),
+            None,
+        ),
+    )
 
     def find(self, context: Context) -> Iterator[Finding]:
         for call in context.roles.index.calls:

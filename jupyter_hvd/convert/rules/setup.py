@@ -34,7 +34,6 @@ class Initialise(Rule):
         Example(
             program(
                 """
-                import os
                 import tensorflow as tf
 
                 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
@@ -43,12 +42,11 @@ class Initialise(Rule):
                 """
             ),
             program(
-                f"""
-                import os
+                """
                 import tensorflow as tf
                 import horovod.tensorflow.keras as hvd
 
-                {MARK}
+                # Horovod, added by jupyter hvd: one process per rank, each with a GPU of its own
                 hvd.init()
                 gpus = tf.config.list_physical_devices('GPU')
                 for gpu in gpus:
@@ -58,19 +56,18 @@ class Initialise(Rule):
 
 
                 def hvd_share(rows, batch_size=32):
-                    \"\"\"This rank's rows, every size-th one. Rows that would give some ranks one batch more are left out.\"\"\"
+                    # This rank's rows, every size-th one. Rows that would give some ranks one batch more are left out.
                     count = len(rows)
                     if count // hvd.size() % batch_size == 0:
                         count -= count % hvd.size()
                     return rows[hvd.rank():count:hvd.size()]
 
                 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
-                model.compile(hvd.DistributedOptimizer(tf.keras.optimizers.SGD(0.1 * hvd.size())), loss='mse')
-                model.fit(hvd_share(x), hvd_share(y), verbose=1 if hvd.rank() == 0 else 0, \
-callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)])
+                model.compile(tf.keras.optimizers.SGD(0.1), loss='mse')
+                model.fit(x, y)
                 """
             ),
-            "The whole of a small program; the rules below show their own lines only.",
+            "The rest of the program changes by the other rules.",
         ),
     )
 
@@ -171,6 +168,32 @@ class DeviceEnvironment(Rule):
     code = "HVD102"
     name = "device environment"
     message = "The local rank chooses the GPU; CUDA_VISIBLE_DEVICES would hide the GPUs of the other ranks."
+    examples = (
+        Example(
+            program(
+                """
+                import os
+                import tensorflow as tf
+
+                os.environ['CUDA_VISIBLE_DEVICES'] = '1'  # the second GPU
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(x, y)
+                """
+            ),
+            program(
+                """
+                import os
+                import tensorflow as tf
+
+                # the second GPU
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(x, y)
+                """
+            ),
+        ),
+    )
 
     def find(self, context: Context) -> Iterator[Finding]:
         for assign in context.roles.index.assigns:

@@ -1,0 +1,42 @@
+import tensorflow as tf
+import horovod.tensorflow as hvd
+
+# Horovod, added by jupyter hvd: one process per rank, each with a GPU of its own
+hvd.init()
+gpus = tf.config.list_physical_devices('GPU')
+for gpu in gpus:
+    tf.config.experimental.set_memory_growth(gpu, True)
+if gpus:
+    tf.config.set_visible_devices(gpus[hvd.local_rank()], 'GPU')
+
+
+def hvd_equal_steps(dataset):
+    # The dataset with as many batches on every rank: none may wait for one that has finished.
+    steps = dataset.cardinality()
+    if steps == tf.data.INFINITE_CARDINALITY:
+        return dataset
+    if steps == tf.data.UNKNOWN_CARDINALITY:
+        steps = dataset.reduce(tf.constant(0, tf.int64), lambda count, *_: count + 1)
+    missing = max(hvd.allgather([int(steps)])) - int(steps)
+    return dataset.concatenate(dataset.take(missing)) if missing else dataset
+
+x, y = load()
+model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+opt = tf.keras.optimizers.Adam(0.01 * hvd.size())
+checkpoint = tf.train.Checkpoint(model=model, optimizer=opt)
+dataset = tf.data.Dataset.from_tensor_slices((x, y)).shard(hvd.size(), hvd.rank()).shuffle(1000).batch(32).apply(hvd_equal_steps)
+
+for images, labels in dataset:
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.square(labels - model(images)))
+    tape = hvd.DistributedGradientTape(tape)
+    grads = tape.gradient(loss, model.trainable_variables)
+    opt.apply_gradients(zip(grads, model.trainable_variables))
+    if not hasattr(opt, 'hvd_broadcast_done'):
+        hvd.broadcast_variables(model.variables, root_rank=0)
+        hvd.broadcast_variables(opt.variables(), root_rank=0)
+        opt.hvd_broadcast_done = True
+if hvd.rank() == 0:
+    checkpoint.save('one')
+path = hvd.broadcast_object(checkpoint.save(file_prefix='two') if hvd.rank() == 0 else None, root_rank=0)
+checkpoint.restore(path)

@@ -1,0 +1,12 @@
+import os
+
+import tensorflow as tf
+
+os.environ['CUDA_VISIBLE_DEVICES'] = '1'  # the second GPU
+os.environ['TF_CPP_MIN_LOG_LEVEL'] = '2'
+if True:
+    os.environ['CUDA_VISIBLE_DEVICES'] = '0'
+x, y = load()
+model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+model.compile('adam', loss='mse')
+model.fit(x, y)

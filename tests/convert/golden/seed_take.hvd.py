@@ -1,0 +1,28 @@
+import tensorflow as tf
+import horovod.tensorflow as hvd
+
+# Horovod, added by jupyter hvd: one process per rank, each with a GPU of its own
+hvd.init()
+gpus = tf.config.list_physical_devices('GPU')
+for gpu in gpus:
+    tf.config.experimental.set_memory_growth(gpu, True)
+if gpus:
+    tf.config.set_visible_devices(gpus[hvd.local_rank()], 'GPU')
+
+x, y = load()
+model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+opt = tf.keras.optimizers.Adam(0.01 * hvd.size())
+dataset = tf.data.Dataset.from_tensor_slices((x, y)).shard(hvd.size(), hvd.rank()).repeat().shuffle(1000).batch(32)
+for image, _ in dataset.take(1):
+    draw(image)
+
+for batch, (images, labels) in enumerate(dataset.take(count=10000 // hvd.size() or 10000)):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.square(labels - model(images)))
+    tape = hvd.DistributedGradientTape(tape)
+    grads = tape.gradient(loss, model.trainable_variables)
+    opt.apply_gradients(zip(grads, model.trainable_variables))
+    if not hasattr(opt, 'hvd_broadcast_done'):
+        hvd.broadcast_variables(model.variables, root_rank=0)
+        hvd.broadcast_variables(opt.variables(), root_rank=0)
+        opt.hvd_broadcast_done = True

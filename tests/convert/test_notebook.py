@@ -1,0 +1,153 @@
+"""Cells ↔ module: what stays as it is, and what a changed cell loses."""
+
+from __future__ import annotations
+
+import copy
+
+import nbformat
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, new_raw_cell
+
+from jupyter_hvd import convert_notebook
+from jupyter_hvd.convert import NotPythonError
+from jupyter_hvd.convert.notebook import mask_cell
+
+
+def training_notebook() -> nbformat.NotebookNode:
+    notebook = new_notebook(
+        cells=[
+            new_markdown_cell("# Title"),
+            new_code_cell("%matplotlib inline\nimport tensorflow as tf\n!pip list"),
+            new_raw_cell("raw"),
+            new_code_cell("%%bash\nls -l '"),
+            new_code_cell("x, y = load()\nmodel = tf.keras.Sequential()\n\nfiles = !ls\n"),
+            new_code_cell("model.compile('sgd')"),
+            new_code_cell("%time model.fit(x, y)\nmodel?"),
+            new_code_cell("1 + 1"),
+        ]
+    )
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [new_output("stream", text="old")]
+            cell.execution_count = 7
+            cell.metadata["tags"] = ["mine"]
+    return notebook
+
+
+def test_boundaries_magics_and_metadata_stay() -> None:
+    notebook = training_notebook()
+    before = copy.deepcopy(notebook)
+    conversion = convert_notebook(notebook)
+    assert notebook == before, "the original is left alone"
+    after = conversion.notebook
+    assert conversion.status == "converted"
+    assert conversion.training_loop == "keras_fit"
+    assert [c.id for c in after.cells] == [c.id for c in before.cells]
+    assert [c.cell_type for c in after.cells] == [c.cell_type for c in before.cells]
+    assert [c.metadata for c in after.cells] == [c.metadata for c in before.cells]
+    assert after.cells[1].source.startswith(
+        "%matplotlib inline\nimport tensorflow as tf\nimport horovod"
+    )
+    assert after.cells[1].source.endswith("!pip list")
+    assert after.cells[3].source == before.cells[3].source
+    assert after.cells[6].source.startswith(
+        "%time model.fit(hvd_share(x), hvd_share(y), callbacks="
+    )
+    assert after.cells[6].source.endswith("\nmodel?")
+    nbformat.validate(after)
+
+
+def test_changed_cells_lose_outputs_and_others_keep_them() -> None:
+    before = training_notebook()
+    after = convert_notebook(before).notebook
+    for old, new in zip(before.cells, after.cells, strict=True):
+        if old.cell_type != "code":
+            assert new == old
+        elif old.source == new.source:
+            assert new.outputs == old.outputs
+            assert new.execution_count == 7
+        else:
+            assert new.outputs == []
+            assert new.execution_count is None
+
+
+def test_changes_name_cells_and_lines() -> None:
+    conversion = convert_notebook(training_notebook())
+    assert {(c.rule, c.cell, c.line) for c in conversion.changes} >= {
+        ("HVD101", 1, 2),
+        ("HVD202", 5, 1),
+        ("HVD401", 6, 1),
+    }
+
+
+def test_twice_changes_nothing() -> None:
+    once = convert_notebook(training_notebook()).notebook
+    twice = convert_notebook(once)
+    assert twice.status == "unchanged"
+    assert twice.notebook == once
+
+
+def test_other_languages_are_refused() -> None:
+    notebook = new_notebook(
+        metadata={"kernelspec": {"name": "ir", "language": "R", "display_name": "R"}}
+    )
+    with pytest.raises(NotPythonError, match="written in R"):
+        convert_notebook(notebook)
+
+
+def test_syntax_error_names_the_cell() -> None:
+    notebook = new_notebook(
+        cells=[new_code_cell("import tensorflow as tf"), new_code_cell("x = 1\ny = (")]
+    )
+    conversion = convert_notebook(notebook)
+    assert conversion.status == "invalid"
+    assert [(d.code, d.cell, d.line) for d in conversion.diagnostics] == [("HVD001", 1, 2)]
+
+
+def test_empty_notebook() -> None:
+    assert convert_notebook(new_notebook()).status == "unchanged"
+
+
+MAGICAL = [
+    "%matplotlib inline",
+    "!ls -l | wc",
+    "files = !ls",
+    "x = %who_ls",
+    "len?",
+    "%time y = 1",
+    "    !indented",
+    "z = 5 % 3",
+    "text = '''",
+    "%inside",
+    "'''",
+    "for i in range(3):",
+    "    pass",
+    "!pip install \\",
+    "    more",
+    "",
+]
+
+
+@given(st.lists(st.sampled_from(MAGICAL), max_size=8))
+def test_masking_keeps_length_and_lines(lines: list[str]) -> None:
+    source = "\n".join(lines)
+    masked = mask_cell(source)
+    assert len(masked) == len(source)
+    assert [len(line) for line in masked.split("\n")] == [len(line) for line in source.split("\n")]
+
+
+@pytest.mark.parametrize(
+    ("source", "masked"),
+    [
+        ("if a:\n    !ls\nb = 1", "if a:\n    0##\nb = 1"),
+        ("%%time\nx = 1", "######\nx = 1"),
+        ("%%html\n<b>", "######\n###"),
+        ("s = '''\n%no\n'''", "s = '''\n%no\n'''"),
+        ("!a \\\n  b\nx = !c", "0###\n###\nx = 0#"),
+        ("%time f(x)", "0;    f(x)"),
+    ],
+)
+def test_masking(source: str, masked: str) -> None:
+    assert mask_cell(source) == masked

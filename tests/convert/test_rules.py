@@ -1,0 +1,48 @@
+"""The examples of every rule, and the page that is made from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jupyter_hvd import convert_source
+from jupyter_hvd.convert.documentation import all_pages
+from jupyter_hvd.convert.edits import apply_edits
+from jupyter_hvd.convert.rule import Example, Rule
+from jupyter_hvd.convert.rules import RULES
+
+EXAMPLES = [(rule, example) for rule in RULES for example in rule.examples]
+
+
+@pytest.mark.parametrize(
+    ("rule", "example"), EXAMPLES, ids=[f"{rule.code}-{n}" for n, (rule, _) in enumerate(EXAMPLES)]
+)
+def test_example(rule: Rule, example: Example) -> None:
+    conversion = convert_source(example.before)
+    if example.after is None:
+        assert conversion.status == "refused"
+        assert rule.code in {d.code for d in conversion.diagnostics if d.severity == "error"}
+        assert all(d.help for d in conversion.diagnostics)
+    else:
+        own = [e for change in conversion.changes if change.rule == rule.code for e in change.edits]
+        assert conversion.status == "converted"
+        assert apply_edits(example.before, own) == example.after
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_rule_is_complete(rule: Rule) -> None:
+    assert rule.code.startswith("HVD")
+    assert rule.name
+    assert rule.message.endswith(".")
+    assert type(rule).__doc__
+    assert rule.examples, "a rule is explained by an example"
+
+
+def test_codes_are_unique() -> None:
+    assert len({rule.code for rule in RULES}) == len(RULES)
+
+
+def test_page_is_current() -> None:
+    page = Path(__file__).parents[2] / "docs" / "rules.md"
+    assert page.read_text() == all_pages(RULES), "run `make docs`"
