@@ -1,0 +1,212 @@
+import { JupyterFrontEnd } from '@jupyterlab/application';
+import { Dialog, Notification, showDialog, WidgetTracker } from '@jupyterlab/apputils';
+import { IDocumentManager } from '@jupyterlab/docmanager';
+import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
+import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import { IRenderMimeRegistry, MimeModel } from '@jupyterlab/rendermime';
+import { TranslationBundle } from '@jupyterlab/translation';
+import { LabIcon, refreshIcon, saveIcon, stopIcon } from '@jupyterlab/ui-components';
+import { CommandRegistry } from '@lumino/commands';
+
+import { convertIcon } from './icons';
+import { CommandIDs } from './ids';
+import { HvdApi } from './request';
+import { ConversionSession } from './session';
+import { Settings } from './settings';
+import { ConversionTab } from './tab';
+
+export interface ICommandParts {
+  app: JupyterFrontEnd;
+  api: HvdApi;
+  documents: IDocumentManager;
+  files: IFileBrowserFactory | null;
+  notebooks: INotebookTracker;
+  rendermime: IRenderMimeRegistry;
+  settings: Settings;
+  tracker: WidgetTracker<ConversionTab>;
+  trans: TranslationBundle;
+  /** Open the diff of a notebook, or show the one that is open. */
+  open: (notebook: NotebookPanel) => ConversionTab;
+}
+
+interface ICommand {
+  label: string;
+  caption?: string;
+  icon?: LabIcon;
+  isEnabled?: () => boolean;
+  isVisible?: () => boolean;
+  execute: CommandRegistry.CommandFunc<unknown>;
+}
+
+/** All commands, in one table. */
+export function addCommands(parts: ICommandParts): void {
+  const { app, notebooks, settings, tracker, trans } = parts;
+  const { commands } = app;
+
+  const current = (): ConversionSession | undefined =>
+    tracker.currentWidget?.content.session;
+  const isReady = (): boolean => current()?.state === 'ready';
+  const hasAccepted = (): boolean =>
+    isReady() && (current()?.model?.accepted.length ?? 0) > 0;
+  const hasChanges = (): boolean =>
+    isReady() && (current()?.model?.changes.length ?? 0) > 0;
+  const acceptAll = (accepted: boolean): void => {
+    const model = current()?.model;
+    model?.accept(model.changes, accepted);
+  };
+  const saved = async (path: string | undefined): Promise<void> => {
+    if (path) {
+      await parts.documents.services.contents.get(path, { content: false });
+      parts.documents.openOrReveal(path);
+      Notification.success(trans.__('Saved %1.', path), { autoClose: 4000 });
+    }
+  };
+  const targets = {
+    notebook: CommandIDs.apply,
+    copy: CommandIDs.saveCopy,
+    script: CommandIDs.exportScript
+  };
+
+  const table: Record<string, ICommand> = {
+    [CommandIDs.convert]: {
+      label: trans.__('Convert Notebook to Horovod'),
+      caption: trans.__('Show, side by side, how this notebook trains with Horovod'),
+      icon: convertIcon,
+      isEnabled: () => notebooks.currentWidget !== null,
+      execute: async args => {
+        const path = args.path as string | undefined;
+        const notebook = path ? await openNotebook(parts, path) : notebooks.currentWidget;
+        if (notebook) {
+          await notebook.context.ready;
+          app.shell.activateById(parts.open(notebook).id);
+        }
+      }
+    },
+    [CommandIDs.convertFile]: {
+      label: trans.__('Convert Notebook to Horovod'),
+      icon: convertIcon,
+      isVisible: () => selectedPath(parts) !== undefined,
+      execute: () => commands.execute(CommandIDs.convert, { path: selectedPath(parts) })
+    },
+    [CommandIDs.apply]: {
+      label: trans.__('Apply to Notebook'),
+      caption: trans.__('Write the accepted changes into the notebook, as one step to undo'),
+      isEnabled: hasAccepted,
+      execute: async () => {
+        const session = current();
+        if (session && !(await session.apply())) {
+          Notification.warning(
+            trans.__('The notebook had changed. Please look at its new conversion first.')
+          );
+        }
+      }
+    },
+    [CommandIDs.accept]: {
+      label: trans.__('Apply or Save, as Set'),
+      caption: trans.__('What the setting “target” says with the accepted changes'),
+      isEnabled: hasAccepted,
+      execute: () => commands.execute(targets[settings.target])
+    },
+    [CommandIDs.undo]: {
+      label: trans.__('Undo the Applied Changes'),
+      isEnabled: () => current()?.notice === 'applied',
+      execute: () => current()?.undo()
+    },
+    [CommandIDs.saveCopy]: {
+      label: trans.__('Save as Copy'),
+      caption: trans.__('Save the converted notebook beside this one'),
+      icon: saveIcon,
+      isEnabled: hasAccepted,
+      execute: async () => saved(await current()?.saveCopy())
+    },
+    [CommandIDs.exportScript]: {
+      label: trans.__('Export Script'),
+      caption: trans.__('Save the converted notebook as a Python script beside this one'),
+      isEnabled: hasAccepted,
+      execute: async () => saved(await current()?.exportScript())
+    },
+    [CommandIDs.verify]: {
+      label: trans.__('Verify'),
+      caption: trans.__('Run the notebook and its conversion on some ranks, and compare'),
+      isEnabled: () => hasChanges() && current()?.verification.state !== 'running',
+      execute: args => current()?.verify((args.ranks as number) ?? settings.ranks)
+    },
+    [CommandIDs.cancelVerification]: {
+      label: trans.__('Cancel Verification'),
+      icon: stopIcon,
+      isEnabled: () => current()?.verification.state === 'running',
+      execute: () => current()?.verification.cancel()
+    },
+    [CommandIDs.acceptAll]: {
+      label: trans.__('Accept All'),
+      caption: trans.__('Accept all changes'),
+      isEnabled: hasChanges,
+      execute: () => acceptAll(true)
+    },
+    [CommandIDs.leaveAll]: {
+      label: trans.__('Leave All'),
+      caption: trans.__('Leave all changes out'),
+      isEnabled: hasAccepted,
+      execute: () => acceptAll(false)
+    },
+    [CommandIDs.nextChange]: {
+      label: trans.__('Next Change'),
+      isEnabled: hasChanges,
+      execute: () => tracker.currentWidget?.content.focusChange(1)
+    },
+    [CommandIDs.previousChange]: {
+      label: trans.__('Previous Change'),
+      isEnabled: hasChanges,
+      execute: () => tracker.currentWidget?.content.focusChange(-1)
+    },
+    [CommandIDs.refresh]: {
+      label: trans.__('Convert Again'),
+      caption: trans.__('Convert the notebook again'),
+      icon: refreshIcon,
+      isEnabled: () => tracker.currentWidget !== null,
+      execute: () => current()?.convert()
+    },
+    [CommandIDs.showRule]: {
+      label: trans.__('Show the Page of a Rule'),
+      execute: args => showRule(parts, args.code as string)
+    }
+  };
+  for (const [id, command] of Object.entries(table)) {
+    commands.addCommand(id, {
+      ...command,
+      execute: args =>
+        Promise.resolve(command.execute(args)).catch(error =>
+          Notification.error(error instanceof Error ? error.message : String(error))
+        )
+    });
+  }
+}
+
+async function openNotebook(
+  parts: ICommandParts,
+  path: string
+): Promise<NotebookPanel | null> {
+  const widget = parts.documents.openOrReveal(path);
+  await widget?.context.ready;
+  return parts.notebooks.find(panel => panel === (widget as unknown)) ?? null;
+}
+
+/** The notebook that is selected in the file browser. */
+function selectedPath(parts: ICommandParts): string | undefined {
+  const items = [...(parts.files?.tracker.currentWidget?.selectedItems() ?? [])];
+  return items.length === 1 && items[0].type === 'notebook' ? items[0].path : undefined;
+}
+
+async function showRule(parts: ICommandParts, code: string): Promise<void> {
+  const { api, rendermime, trans } = parts;
+  const rule = (await api.rules()).find(candidate => candidate.code === code);
+  const text = rule?.page ?? trans.__('There is no page about %1.', code);
+  const body = rendermime.createRenderer('text/markdown');
+  await body.renderModel(new MimeModel({ data: { 'text/markdown': text } }));
+  body.addClass('jp-hvd-rule');
+  await showDialog({
+    title: rule ? `${rule.code}: ${rule.name}` : code,
+    body,
+    buttons: [Dialog.okButton({ label: trans.__('Close') })]
+  });
+}

@@ -1,0 +1,85 @@
+/** What a step of data-parallel training costs on N workers. Times in seconds, sizes in bytes. */
+export interface ICostInput {
+  bytes: number;
+  /** The time of a step on one worker, with the same batch on each. */
+  step: number;
+  network: INetwork;
+}
+
+export interface INetwork {
+  /** Bytes a second, in one direction, from a worker to the next. */
+  bandwidth: number;
+  /** Of one message. */
+  latency: number;
+}
+
+export interface IPoint {
+  workers: number;
+  speedup: number;
+  efficiency: number;
+}
+
+export const MAX_WORKERS = 64;
+
+/** Networks by name; bandwidth as the hardware states it, latency as commonly measured. */
+export const NETWORKS: readonly (INetwork & { name: string })[] = [
+  { name: '10 GbE', bandwidth: 1.25e9, latency: 50e-6 },
+  { name: '25 GbE', bandwidth: 3.125e9, latency: 30e-6 },
+  { name: '100 GbE', bandwidth: 12.5e9, latency: 10e-6 },
+  { name: 'InfiniBand HDR', bandwidth: 25e9, latency: 2e-6 },
+  { name: 'PCIe 4 ×16', bandwidth: 32e9, latency: 5e-6 },
+  { name: 'InfiniBand NDR', bandwidth: 50e9, latency: 2e-6 },
+  { name: 'NVLink 3', bandwidth: 300e9, latency: 2e-6 },
+  { name: 'NVLink 4', bandwidth: 450e9, latency: 2e-6 }
+];
+
+/**
+ * The time of a ring allreduce.
+ *
+ * Each worker sends 2(N−1) messages of bytes/N: 2(N−1)/N·bytes/bandwidth + 2(N−1)·latency.
+ */
+export function allreduceTime(workers: number, bytes: number, network: INetwork): number {
+  const messages = 2 * (workers - 1);
+  return ((messages / workers) * bytes) / network.bandwidth + messages * network.latency;
+}
+
+/** The share of a step that is not spent on averaging, which is taken not to overlap it. */
+export function efficiency(workers: number, input: ICostInput): number {
+  return input.step / (input.step + allreduceTime(workers, input.bytes, input.network));
+}
+
+/** How many times as many examples are trained on in the same time. */
+export function speedup(workers: number, input: ICostInput): number {
+  return workers * efficiency(workers, input);
+}
+
+export function curve(input: ICostInput): IPoint[] {
+  return Array.from({ length: MAX_WORKERS }, (_, i) => ({
+    workers: i + 1,
+    speedup: speedup(i + 1, input),
+    efficiency: efficiency(i + 1, input)
+  }));
+}
+
+/**
+ * The number of workers from which on one more brings less than half a worker's work;
+ * null where that is beyond the curve.
+ */
+export function stopsPaying(input: ICostInput): number | null {
+  for (let workers = 1; workers < MAX_WORKERS; workers++) {
+    if (speedup(workers + 1, input) - speedup(workers, input) < 0.5) {
+      return workers;
+    }
+  }
+  return null;
+}
+
+/** A number with a unit's prefix: 1.3 M, 25 G. */
+export function quantity(value: number, unit: string): string {
+  const power = value > 0 ? Math.floor(Math.log10(value) / 3) : 0;
+  const clamped = Math.min(Math.max(power, -3), 4);
+  const scaled = value / 1000 ** clamped;
+  const digits = scaled >= 100 || Number.isInteger(scaled) ? 0 : scaled >= 10 ? 1 : 2;
+  const prefix = ['n', 'µ', 'm', '', 'k', 'M', 'G', 'T'][clamped + 3];
+  return `${scaled.toFixed(digits)} ${prefix}${unit}`.trim();
+}

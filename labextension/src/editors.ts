@@ -1,0 +1,168 @@
+import { MergeView } from '@codemirror/merge';
+import {
+  EditorState,
+  Extension,
+  RangeSet,
+  StateEffect,
+  StateField
+} from '@codemirror/state';
+import {
+  Decoration,
+  DecorationSet,
+  EditorView,
+  gutter,
+  GutterMarker,
+  lineNumbers
+} from '@codemirror/view';
+import { jupyterTheme } from '@jupyterlab/codemirror';
+
+import { Diagnostic } from './conversion';
+
+/** What a cell's editors need to know. */
+export interface IEditorOptions {
+  language: Extension;
+  diagnostics: readonly Diagnostic[];
+  /** The names of the editors for screen readers. */
+  labels: { before: string; after: string };
+}
+
+/** A cell's text, alone or beside its new text. */
+export interface ICellEditor {
+  setAfter(text: string): void;
+  /** Bring a line of the text before into view, and light it up. */
+  reveal(line: number): void;
+  destroy(): void;
+}
+
+/** Two editors side by side. */
+export function createDiff(
+  parent: HTMLElement,
+  before: string,
+  after: string,
+  options: IEditorOptions
+): ICellEditor {
+  const view = new MergeView({
+    parent,
+    a: {
+      doc: before,
+      extensions: [
+        ...readOnly(options.language, options.labels.before),
+        ...margin(options.diagnostics)
+      ]
+    },
+    b: { doc: after, extensions: readOnly(options.language, options.labels.after) },
+    highlightChanges: true,
+    gutter: true,
+    collapseUnchanged: { margin: 3, minSize: 6 }
+  });
+  return {
+    setAfter: text => {
+      const { state } = view.b;
+      if (state.doc.toString() !== text) {
+        view.b.dispatch({ changes: { from: 0, to: state.doc.length, insert: text } });
+      }
+    },
+    reveal: line => revealLine(view.a, line),
+    destroy: () => view.destroy()
+  };
+}
+
+/** One editor, for a cell that stays as it is. */
+export function createText(
+  parent: HTMLElement,
+  text: string,
+  options: IEditorOptions
+): ICellEditor {
+  const view = new EditorView({
+    parent,
+    doc: text,
+    extensions: [
+      ...readOnly(options.language, options.labels.before),
+      ...margin(options.diagnostics)
+    ]
+  });
+  return {
+    setAfter: () => undefined,
+    reveal: line => revealLine(view, line),
+    destroy: () => view.destroy()
+  };
+}
+
+function readOnly(language: Extension, label: string): Extension[] {
+  return [
+    lineNumbers(),
+    language,
+    jupyterTheme,
+    litLine,
+    EditorState.readOnly.of(true),
+    EditorView.editable.of(false),
+    // Not editable, but still to be reached and scrolled with the keyboard.
+    EditorView.contentAttributes.of({ 'aria-label': label, tabindex: '0' })
+  ];
+}
+
+function revealLine(view: EditorView, number: number): void {
+  const line = view.state.doc.line(Math.min(number, view.state.doc.lines));
+  view.dispatch({
+    selection: { anchor: line.from },
+    effects: [lightUp.of(line.from), EditorView.scrollIntoView(line.from, { y: 'center' })]
+  });
+}
+
+const lightUp = StateEffect.define<number>();
+const lit = Decoration.line({ class: 'jp-hvd-lit' });
+
+/** The line that was revealed last. */
+const litLine = StateField.define<DecorationSet>({
+  create: () => Decoration.none,
+  update: (lines, transaction) => {
+    const effect = transaction.effects.find(e => e.is(lightUp));
+    return effect ? Decoration.set(lit.range(effect.value)) : lines;
+  },
+  provide: field => EditorView.decorations.from(field)
+});
+
+/** Marks in the margin, and tinted lines, where something was found. */
+function margin(diagnostics: readonly Diagnostic[]): Extension[] {
+  if (!diagnostics.length) {
+    return [];
+  }
+  const lines = (state: EditorState): [number, Diagnostic][] =>
+    diagnostics
+      .filter(diagnostic => diagnostic.line <= state.doc.lines)
+      .map(diagnostic => [state.doc.line(diagnostic.line).from, diagnostic]);
+  return [
+    gutter({
+      class: 'jp-hvd-margin',
+      markers: view =>
+        RangeSet.of(
+          lines(view.state).map(([from, found]) => new FoundMarker(found).range(from)),
+          true
+        )
+    }),
+    EditorView.decorations.of(view =>
+      Decoration.set(
+        lines(view.state).map(([from, { severity }]) =>
+          Decoration.line({ class: `jp-hvd-found jp-hvd-mod-${severity}` }).range(from)
+        ),
+        true
+      )
+    )
+  ];
+}
+
+class FoundMarker extends GutterMarker {
+  constructor(private _diagnostic: Diagnostic) {
+    super();
+  }
+
+  toDOM(): HTMLElement {
+    const { code, severity, message } = this._diagnostic;
+    const node = document.createElement('span');
+    node.className = `jp-hvd-mark jp-hvd-mod-${severity}`;
+    node.title = `${code}: ${message}`;
+    node.setAttribute('role', 'img');
+    node.setAttribute('aria-label', node.title);
+    return node;
+  }
+}

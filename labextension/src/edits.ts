@@ -1,0 +1,36 @@
+import { Edit } from './conversion';
+
+/**
+ * A text with edits made, which are counted in code points, as Python counts.
+ *
+ * Like `jupyter_hvd.convert.edits.apply_edits`: ordered by start, end and priority;
+ * edits that are equal in these, as they come; what is there twice is made once.
+ */
+export function applyEdits(source: string, edits: readonly Edit[]): string {
+  const points = Array.from(source);
+  const pieces: string[] = [];
+  let position = 0;
+  for (const edit of unique(edits).sort(order)) {
+    if (edit.start < position) {
+      throw new Error(`overlapping edits at offset ${edit.start}`);
+    }
+    pieces.push(...points.slice(position, edit.start), edit.text);
+    position = edit.end;
+  }
+  pieces.push(...points.slice(position));
+  return pieces.join('');
+}
+
+function order(a: Edit, b: Edit): number {
+  return a.start - b.start || a.end - b.end || a.priority - b.priority;
+}
+
+function unique(edits: readonly Edit[]): Edit[] {
+  const byText = new Map(
+    edits.map(edit => [
+      JSON.stringify([edit.start, edit.end, edit.priority, edit.text]),
+      edit
+    ])
+  );
+  return [...byText.values()];
+}

@@ -1,0 +1,17 @@
+export namespace CommandIDs {
+  export const convert = 'jupyter-hvd:convert';
+  export const convertFile = 'jupyter-hvd:convert-file';
+  export const apply = 'jupyter-hvd:apply';
+  export const accept = 'jupyter-hvd:accept';
+  export const undo = 'jupyter-hvd:undo';
+  export const saveCopy = 'jupyter-hvd:save-copy';
+  export const exportScript = 'jupyter-hvd:export-script';
+  export const verify = 'jupyter-hvd:verify';
+  export const cancelVerification = 'jupyter-hvd:cancel-verification';
+  export const acceptAll = 'jupyter-hvd:accept-all';
+  export const leaveAll = 'jupyter-hvd:leave-all';
+  export const nextChange = 'jupyter-hvd:next-change';
+  export const previousChange = 'jupyter-hvd:previous-change';
+  export const refresh = 'jupyter-hvd:refresh';
+  export const showRule = 'jupyter-hvd:show-rule';
+}

@@ -1,0 +1,131 @@
+import {
+  ILayoutRestorer,
+  JupyterFrontEnd,
+  JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+import { ICommandPalette, IThemeManager, WidgetTracker } from '@jupyterlab/apputils';
+import { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
+import { IDocumentManager } from '@jupyterlab/docmanager';
+import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
+import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+
+import { addCommands } from './commands';
+import { CommandIDs } from './ids';
+import { HvdApi } from './request';
+import { ConversionSession } from './session';
+import { Settings } from './settings';
+import { ConversionTab, createTab } from './tab';
+
+const PLUGIN_ID = 'jupyter-hvd:plugin';
+
+const plugin: JupyterFrontEndPlugin<void> = {
+  id: PLUGIN_ID,
+  description: 'Converts a notebook to Horovod, side by side.',
+  autoStart: true,
+  requires: [
+    IDocumentManager,
+    IEditorLanguageRegistry,
+    INotebookTracker,
+    IRenderMimeRegistry
+  ],
+  optional: [
+    ICommandPalette,
+    IFileBrowserFactory,
+    ILayoutRestorer,
+    ISettingRegistry,
+    IThemeManager,
+    ITranslator
+  ],
+  activate: async (
+    app: JupyterFrontEnd,
+    documents: IDocumentManager,
+    languages: IEditorLanguageRegistry,
+    notebooks: INotebookTracker,
+    rendermime: IRenderMimeRegistry,
+    palette: ICommandPalette | null,
+    files: IFileBrowserFactory | null,
+    restorer: ILayoutRestorer | null,
+    registry: ISettingRegistry | null,
+    themes: IThemeManager | null,
+    translator: ITranslator | null
+  ): Promise<void> => {
+    const trans = (translator ?? nullTranslator).load('jupyter_hvd');
+    const { commands, serviceManager, shell } = app;
+    const api = new HvdApi(serviceManager.serverSettings);
+    const tracker = new WidgetTracker<ConversionTab>({ namespace: 'jupyter-hvd' });
+    const python = await languages.getLanguage('ipython');
+    const settings = new Settings((await registry?.load(PLUGIN_ID)) ?? null);
+
+    const open = (notebook: NotebookPanel): ConversionTab => {
+      const opened = tracker.find(tab => tab.content.session.notebook === notebook);
+      if (opened) {
+        return opened;
+      }
+      const session = new ConversionSession(
+        notebook,
+        api,
+        serviceManager.contents,
+        () => settings.options
+      );
+      const tab = createTab(
+        {
+          session,
+          commands,
+          rendermime,
+          language: python?.support ?? [],
+          themes,
+          trans
+        },
+        settings,
+        tracker
+      );
+      shell.add(tab, 'main', { ref: notebook.id, mode: 'tab-after' });
+      void tracker.add(tab);
+      return tab;
+    };
+
+    addCommands({
+      app,
+      api,
+      documents,
+      files,
+      notebooks,
+      rendermime,
+      settings,
+      tracker,
+      trans,
+      open
+    });
+    const category = trans.__('Horovod');
+    for (const command of PALETTE) {
+      palette?.addItem({ command, category });
+    }
+    if (restorer) {
+      void restorer.restore(tracker, {
+        command: CommandIDs.convert,
+        args: tab => ({ path: tab.content.session.path }),
+        name: tab => tab.content.session.path,
+        when: app.serviceManager.ready
+      });
+    }
+  }
+};
+
+const PALETTE = [
+  CommandIDs.convert,
+  CommandIDs.apply,
+  CommandIDs.saveCopy,
+  CommandIDs.exportScript,
+  CommandIDs.verify,
+  CommandIDs.cancelVerification,
+  CommandIDs.acceptAll,
+  CommandIDs.leaveAll,
+  CommandIDs.nextChange,
+  CommandIDs.previousChange,
+  CommandIDs.refresh
+];
+
+export default plugin;

@@ -1,0 +1,157 @@
+import { ISignal, Signal } from '@lumino/signaling';
+
+import { Change, Conversion, Diagnostic, ModelSize } from './conversion';
+import { applyEdits } from './edits';
+
+/** A cell of the notebook, as it was when the notebook was converted. */
+export interface ICell {
+  id: string;
+  type: string;
+  source: string;
+}
+
+/** A part of the diff: one cell in full, or cells that are folded away. */
+export type Section =
+  { kind: 'cell'; index: number } | { kind: 'fold'; from: number; to: number };
+
+/** A conversion, and which of its changes the user takes. */
+export class ConversionModel {
+  constructor(
+    readonly cells: readonly ICell[],
+    readonly conversion: Conversion,
+    left: Iterable<string> = []
+  ) {
+    const keys = keysOf(conversion.changes, cells);
+    this._keys = new Map(conversion.changes.map((change, i) => [change, keys[i]]));
+    this._left = new Set([...left].filter(key => keys.includes(key)));
+  }
+
+  /** Emitted when a change is taken or left. */
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  get changes(): readonly Change[] {
+    return this.conversion.changes;
+  }
+
+  get diagnostics(): readonly Diagnostic[] {
+    return this.conversion.diagnostics;
+  }
+
+  get models(): readonly ModelSize[] {
+    return this.conversion.models ?? [];
+  }
+
+  /** The changes that are left out, by keys that outlive a new conversion. */
+  get left(): ReadonlySet<string> {
+    return this._left;
+  }
+
+  get accepted(): readonly Change[] {
+    return this.changes.filter(change => this.isAccepted(change));
+  }
+
+  isAccepted(change: Change): boolean {
+    return !this._left.has(this.keyOf(change));
+  }
+
+  keyOf(change: Change): string {
+    return this._keys.get(change) ?? '';
+  }
+
+  /** Take some changes, or leave them. */
+  accept(changes: readonly Change[], accepted: boolean): void {
+    for (const change of changes) {
+      if (accepted) {
+        this._left.delete(this.keyOf(change));
+      } else {
+        this._left.add(this.keyOf(change));
+      }
+    }
+    this._changed.emit();
+  }
+
+  changesOf(cell: number): readonly Change[] {
+    return this.changes.filter(change => change.cell === cell);
+  }
+
+  diagnosticsOf(cell: number): readonly Diagnostic[] {
+    return this.diagnostics.filter(diagnostic => diagnostic.cell === cell);
+  }
+
+  /** A cell's text with the accepted changes made. */
+  resultOf(cell: number): string {
+    const accepted = this.changesOf(cell).filter(change => this.isAccepted(change));
+    return applyEdits(
+      this.cells[cell].source,
+      accepted.flatMap(change => change.edits)
+    );
+  }
+
+  /** The new text of each cell that the accepted changes alter, by the cell's index. */
+  results(): Map<number, string> {
+    const results = new Map<number, string>();
+    for (const index of new Set(this.accepted.map(change => change.cell))) {
+      if (index !== null && this.resultOf(index) !== this.cells[index].source) {
+        results.set(index, this.resultOf(index));
+      }
+    }
+    return results;
+  }
+
+  /** Whether the other accepted changes need what starts Horovod, which is left out. */
+  get lacksStart(): boolean {
+    const starts = this.changes.filter(change => change.rule === START);
+    return starts.some(change => !this.isAccepted(change)) && this.accepted.length > 0;
+  }
+
+  /** The notebook from top to bottom; neighbours without changes or diagnostics are folded. */
+  sections(): Section[] {
+    const shown = new Set(
+      [...this.changes, ...this.diagnostics].map(finding => finding.cell)
+    );
+    const sections: Section[] = [];
+    this.cells.forEach((_, index) => {
+      const last = sections[sections.length - 1];
+      if (shown.has(index)) {
+        sections.push({ kind: 'cell', index });
+      } else if (last?.kind === 'fold') {
+        last.to = index;
+      } else {
+        sections.push({ kind: 'fold', from: index, to: index });
+      }
+    });
+    return sections;
+  }
+
+  private _keys: Map<Change, string>;
+  private _left: Set<string>;
+  private _changed = new Signal<this, void>(this);
+}
+
+/** The rule that starts Horovod. */
+const START = 'HVD101';
+
+/** A key for each change: rule, cell and changed lines, and a number where these are the same. */
+function keysOf(changes: readonly Change[], cells: readonly ICell[]): string[] {
+  const seen = new Map<string, number>();
+  return changes.map(change => {
+    const cell = change.cell === null ? '' : (cells[change.cell]?.id ?? change.cell);
+    const key = JSON.stringify([change.rule, cell, change.before]);
+    const count = seen.get(key) ?? 0;
+    seen.set(key, count + 1);
+    return `${key}${count}`;
+  });
+}
+
+/** Whether two lists of cells hold the same program. */
+export function sameProgram(a: readonly ICell[], b: readonly ICell[]): boolean {
+  return (
+    a.length === b.length &&
+    a.every(
+      (cell, i) =>
+        cell.id === b[i].id && cell.type === b[i].type && cell.source === b[i].source
+    )
+  );
+}

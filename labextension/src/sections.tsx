@@ -1,0 +1,210 @@
+import { MimeModel } from '@jupyterlab/rendermime';
+import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
+import { Widget } from '@lumino/widgets';
+import React, { useEffect, useMemo, useRef, useState } from 'react';
+
+import { useSignal, useView } from './context';
+import { Change } from './conversion';
+import { createDiff, createText, ICellEditor } from './editors';
+import { PlaceLink, RuleLink } from './findings';
+import { ICell } from './model';
+import { IPlace } from './session';
+
+/** A cell with changes or diagnostics. */
+export function CellSection({ index }: { index: number }): JSX.Element {
+  const { session, trans } = useView();
+  const model = session.model!;
+  useSignal(model.changed);
+  const changes = model.changesOf(index);
+  const accepted = changes.filter(change => model.isAccepted(change)).length;
+  const label = trans.__('Cell %1', index + 1);
+  return (
+    <section className="jp-hvd-cell" aria-label={label}>
+      <header>
+        <h3>{label}</h3>
+        {changes.length > 1 && (
+          <label className="jp-hvd-acceptCell">
+            <input
+              type="checkbox"
+              className="jp-mod-styled"
+              checked={accepted === changes.length}
+              ref={box =>
+                box && (box.indeterminate = accepted > 0 && accepted < changes.length)
+              }
+              onChange={event => model.accept(changes, event.target.checked)}
+            />
+            {trans.__('Accept all of this cell')}
+          </label>
+        )}
+      </header>
+      {changes.length > 0 && (
+        <ul className="jp-hvd-changes">
+          {changes.map(change => (
+            <ChangeRow key={model.keyOf(change)} change={change} />
+          ))}
+        </ul>
+      )}
+      <CellEditor index={index} />
+    </section>
+  );
+}
+
+function ChangeRow({ change }: { change: Change }): JSX.Element {
+  const { session, trans } = useView();
+  const model = session.model!;
+  const accepted = model.isAccepted(change);
+  return (
+    <li className={accepted ? '' : 'jp-hvd-mod-left'}>
+      <input
+        type="checkbox"
+        className="jp-hvd-accept jp-mod-styled"
+        checked={accepted}
+        aria-label={trans.__('Accept %1: %2', change.rule, change.why)}
+        title={accepted ? trans.__('Leave this change out') : trans.__('Accept this change')}
+        onChange={event => model.accept([change], event.target.checked)}
+      />
+      <RuleLink code={change.rule} />
+      <span className="jp-hvd-why">{change.why}</span>
+      <PlaceLink cell={change.cell} line={change.line} />
+    </li>
+  );
+}
+
+/** The cell's text, made when it comes near the screen. */
+function CellEditor({ index }: { index: number }): JSX.Element {
+  const { session, language, trans } = useView();
+  const model = session.model!;
+  const { id, source } = model.cells[index];
+  const after = model.resultOf(index);
+  const hasChanges = model.changesOf(index).length > 0;
+  const node = useRef<HTMLDivElement>(null);
+  const editor = useRef<ICellEditor | null>(null);
+  const wanted = useRef<number | null>(null);
+  const [near, setNear] = useState(false);
+
+  useEffect(() => onceNear(node.current!, () => setNear(true)), []);
+
+  useEffect(() => {
+    if (!near) {
+      return;
+    }
+    const create = (hasChanges ? createDiff : createText.bind(null)) as typeof createDiff;
+    editor.current = create(node.current!, source, after, {
+      language,
+      diagnostics: model.diagnosticsOf(index),
+      labels: {
+        before: trans.__('Cell %1 as it is', index + 1),
+        after: trans.__('Cell %1 with the accepted changes', index + 1)
+      }
+    });
+    return () => {
+      editor.current?.destroy();
+      editor.current = null;
+    };
+    // A new text after is set in the editor that is there.
+  }, [near, model, id]);
+
+  useEffect(() => editor.current?.setAfter(after), [after]);
+
+  useEffect(() => {
+    const reveal = (_: unknown, place: IPlace): void => {
+      if (place.cell === index) {
+        wanted.current = place.line;
+        setNear(true);
+        node.current!.scrollIntoView({ block: 'nearest' });
+        show();
+      }
+    };
+    session.revealed.connect(reveal);
+    return () => {
+      session.revealed.disconnect(reveal);
+    };
+  }, [session, index]);
+
+  const show = (): void => {
+    if (editor.current && wanted.current !== null) {
+      editor.current.reveal(wanted.current);
+      wanted.current = null;
+    }
+  };
+  useEffect(show, [near]);
+
+  const lines = Math.max(source.split('\n').length, after.split('\n').length);
+  return (
+    <div
+      ref={node}
+      className="jp-hvd-editor"
+      style={near ? undefined : { height: `${lines * LINE_HEIGHT}px` }}
+    />
+  );
+}
+
+/** Pixels; near enough to keep the scroll bar still. */
+const LINE_HEIGHT = 18;
+
+/** Call back when a node first comes near the screen. */
+function onceNear(node: Element, callback: () => void): () => void {
+  const observer = new IntersectionObserver(
+    entries => {
+      if (entries.some(entry => entry.isIntersecting)) {
+        observer.disconnect();
+        callback();
+      }
+    },
+    { rootMargin: '600px' }
+  );
+  observer.observe(node);
+  return () => observer.disconnect();
+}
+
+/** Cells without changes, folded until they are asked for. */
+export function FoldSection(props: { from: number; to: number }): JSX.Element {
+  const { session, trans } = useView();
+  const model = session.model!;
+  const [open, setOpen] = useState(false);
+  const cells = useMemo(
+    () => model.cells.slice(props.from, props.to + 1),
+    [model, props.from, props.to]
+  );
+  const heading = headingOf(cells);
+  const Caret = open ? caretDownIcon.react : caretRightIcon.react;
+  return (
+    <section className="jp-hvd-fold">
+      <button aria-expanded={open} onClick={() => setOpen(!open)}>
+        <Caret tag="span" width="16px" />
+        {trans._n('%1 unchanged cell', '%1 unchanged cells', cells.length)}
+        {heading && <span className="jp-hvd-heading">{heading}</span>}
+      </button>
+      {open &&
+        cells.map((cell, i) =>
+          cell.type === 'markdown' ? (
+            <Markdown key={cell.id} text={cell.source} />
+          ) : (
+            <div className="jp-hvd-cell" key={cell.id}>
+              <CellEditor index={props.from + i} />
+            </div>
+          )
+        )}
+    </section>
+  );
+}
+
+/** The last heading in some cells: the one under which what follows stands. */
+function headingOf(cells: readonly ICell[]): string {
+  const headings = cells
+    .filter(cell => cell.type === 'markdown')
+    .flatMap(cell => cell.source.match(/^#{1,6} .*$/gm) ?? []);
+  return headings.at(-1)?.replace(/^#+ /, '') ?? '';
+}
+
+function Markdown({ text }: { text: string }): JSX.Element {
+  const { rendermime } = useView();
+  const node = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const renderer = rendermime.createRenderer('text/markdown');
+    void renderer.renderModel(new MimeModel({ data: { 'text/markdown': text } }));
+    Widget.attach(renderer, node.current!);
+    return () => renderer.dispose();
+  }, [text]);
+  return <div ref={node} className="jp-hvd-markdown" />;
+}

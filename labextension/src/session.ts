@@ -1,0 +1,266 @@
+import type { YNotebook } from '@jupyter/ydoc';
+import { PathExt } from '@jupyterlab/coreutils';
+import { INotebookContent } from '@jupyterlab/nbformat';
+import { NotebookPanel } from '@jupyterlab/notebook';
+import { Contents } from '@jupyterlab/services';
+import { IDisposable } from '@lumino/disposable';
+import { Debouncer } from '@lumino/polling';
+import { ISignal, Signal } from '@lumino/signaling';
+
+import { ModelSize, Options } from './conversion';
+import { modelsInKernel } from './kernel';
+import { ConversionModel, ICell, sameProgram } from './model';
+import { HvdApi } from './request';
+import { toScript } from './script';
+import { VerificationModel } from './verification';
+
+export type SessionState = 'loading' | 'ready' | 'error';
+export type Notice = 'none' | 'stale' | 'refreshed' | 'applied';
+
+/** A place in the notebook to show: a cell's index and a line in it. */
+export interface IPlace {
+  cell: number;
+  line: number;
+}
+
+/** An open notebook's conversion: made anew when the notebook changes, applied or saved on demand. */
+export class ConversionSession implements IDisposable {
+  constructor(
+    readonly notebook: NotebookPanel,
+    private _api: HvdApi,
+    private _contents: Contents.IManager,
+    private _options: () => Options
+  ) {
+    notebook.content.model?.contentChanged.connect(this._onContentChanged, this);
+    notebook.disposed.connect(this.dispose, this);
+    notebook.sessionContext.statusChanged.connect(this._onKernelStatus, this);
+    void this.convert();
+  }
+
+  readonly verification = new VerificationModel();
+
+  /** Emitted when there is another conversion, or another state. */
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  /** Emitted when a place is to be shown. */
+  get revealed(): ISignal<this, IPlace> {
+    return this._revealed;
+  }
+
+  get disposed(): ISignal<this, void> {
+    return this._disposed;
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  get state(): SessionState {
+    return this._state;
+  }
+
+  get error(): string {
+    return this._error;
+  }
+
+  get notice(): Notice {
+    return this._notice;
+  }
+
+  get model(): ConversionModel | null {
+    return this._model;
+  }
+
+  /** The models that the running kernel holds. */
+  get kernelModels(): readonly ModelSize[] {
+    return this._kernelModels;
+  }
+
+  get path(): string {
+    return this.notebook.context.path;
+  }
+
+  /** Convert the text that the editor holds; which changes are left out is kept. */
+  async convert(notice: Notice = 'none'): Promise<void> {
+    const request = ++this._requests;
+    const cells = this._cells();
+    if (!this._model) {
+      this._set('loading');
+    }
+    try {
+      const conversion = await this._api.convert({
+        notebook: withoutOutputs(this._content()),
+        options: this._options()
+      });
+      if (request === this._requests && !this.isDisposed) {
+        this._model = new ConversionModel(cells, conversion, this._model?.left);
+        this._set('ready', notice);
+      }
+    } catch (error) {
+      if (request === this._requests && !this.isDisposed) {
+        this._error = error instanceof Error ? error.message : String(error);
+        this._set('error');
+      }
+    }
+  }
+
+  /**
+   * Write the accepted changes into the notebook, as one step for undo.
+   *
+   * Returns whether it was done: a notebook that has changed is converted anew instead.
+   */
+  async apply(): Promise<boolean> {
+    if (!this._model || !this._isCurrent()) {
+      await this.convert('refreshed');
+      return false;
+    }
+    const shared = this.notebook.content.model!.sharedModel;
+    const results = this._model.results();
+    // What is typed just before or after does not become part of this step.
+    const { undoManager } = shared as unknown as YNotebook;
+    undoManager.stopCapturing();
+    shared.transact(() => {
+      results.forEach((source, index) => shared.cells[index].setSource(source));
+    });
+    undoManager.stopCapturing();
+    await this.convert('applied');
+    return true;
+  }
+
+  /** Take the applied changes back. */
+  async undo(): Promise<void> {
+    this.notebook.content.model!.sharedModel.undo();
+    await this.convert();
+  }
+
+  /** Save the notebook with the accepted changes beside it; returns the copy's path. */
+  async saveCopy(): Promise<string> {
+    const content = this._content();
+    this._model?.results().forEach((source, index) => {
+      const cell = content.cells[index];
+      cell.source = source;
+      // What a cell printed before it was changed does not belong to it any more.
+      cell.outputs = [];
+      cell.execution_count = null;
+    });
+    return this._save('.ipynb', { type: 'notebook', format: 'json', content });
+  }
+
+  /** Save the notebook with the accepted changes as a script beside it; returns its path. */
+  async exportScript(): Promise<string> {
+    const cells = this._model?.cells ?? this._cells();
+    const results = this._model?.results();
+    const sources = cells.map((cell, index) => results?.get(index) ?? cell.source);
+    return this._save('.py', {
+      type: 'file',
+      format: 'text',
+      content: toScript(cells, sources)
+    });
+  }
+
+  /** Run the notebook and its conversion on some ranks, on the server, and compare. */
+  async verify(ranks: number): Promise<void> {
+    const notebook = withoutOutputs(this._content());
+    const request = { notebook, n: ranks, options: this._options() };
+    await this.verification.run(signal => this._api.verify(request, signal));
+  }
+
+  reveal(place: IPlace): void {
+    this._revealed.emit(place);
+  }
+
+  dispose(): void {
+    if (this.isDisposed) {
+      return;
+    }
+    this._isDisposed = true;
+    this.verification.cancel();
+    this._refresh.dispose();
+    this._disposed.emit();
+    Signal.clearData(this);
+  }
+
+  private _content(): INotebookContent {
+    return this.notebook.content.model!.sharedModel.toJSON();
+  }
+
+  private _cells(): ICell[] {
+    const cells = this.notebook.content.model!.sharedModel.cells;
+    return cells.map(cell => ({
+      id: cell.getId(),
+      type: cell.cell_type,
+      source: cell.getSource()
+    }));
+  }
+
+  private _isCurrent(): boolean {
+    return !!this._model && sameProgram(this._model.cells, this._cells());
+  }
+
+  private _onContentChanged(): void {
+    if (this._model && !this._isCurrent()) {
+      if (this._notice !== 'stale') {
+        this._set(this._state, 'stale');
+      }
+      void this._refresh.invoke();
+    }
+  }
+
+  private async _onKernelStatus(): Promise<void> {
+    const kernel = this.notebook.sessionContext.session?.kernel;
+    if (kernel?.status === 'idle' && !this._asking) {
+      this._asking = true;
+      this._kernelModels = await modelsInKernel(kernel).catch(() => []);
+      this._asking = false;
+      this._changed.emit();
+    }
+  }
+
+  /** Save under the notebook's name with `_hvd`, and a number where that is taken. */
+  private async _save(extension: string, file: Partial<Contents.IModel>): Promise<string> {
+    const folder = PathExt.dirname(this.path);
+    const stem = PathExt.basename(this.path, '.ipynb');
+    const taken = new Set(
+      ((await this._contents.get(folder)).content as Contents.IModel[]).map(f => f.name)
+    );
+    let name = `${stem}_hvd${extension}`;
+    for (let i = 1; taken.has(name); i++) {
+      name = `${stem}_hvd-${i}${extension}`;
+    }
+    const path = PathExt.join(folder, name);
+    await this._contents.save(path, { ...file, name, path });
+    return path;
+  }
+
+  private _set(state: SessionState, notice: Notice = 'none'): void {
+    this._state = state;
+    this._notice = notice;
+    this._changed.emit();
+  }
+
+  private _model: ConversionModel | null = null;
+  private _state: SessionState = 'loading';
+  private _notice: Notice = 'none';
+  private _error = '';
+  private _kernelModels: readonly ModelSize[] = [];
+  private _asking = false;
+  private _requests = 0;
+  private _isDisposed = false;
+  private _refresh = new Debouncer<void, void, []>(
+    () => (this._isCurrent() ? undefined : this.convert('refreshed')),
+    500
+  );
+  private _changed = new Signal<this, void>(this);
+  private _revealed = new Signal<this, IPlace>(this);
+  private _disposed = new Signal<this, void>(this);
+}
+
+/** A notebook without its outputs, which the server does not need. */
+function withoutOutputs(notebook: INotebookContent): INotebookContent {
+  const cells = notebook.cells.map(cell =>
+    cell.cell_type === 'code' ? { ...cell, outputs: [] } : cell
+  );
+  return { ...notebook, cells };
+}

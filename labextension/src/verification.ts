@@ -1,0 +1,94 @@
+import { ISignal, Signal } from '@lumino/signaling';
+
+import { VerifyCheck, VerifyEnd } from './conversion';
+
+export type VerificationState =
+  'idle' | 'running' | 'holds' | 'fails' | 'cancelled' | 'error';
+
+/** A verification as it goes on: the latest word on each check, and the verdict. */
+export class VerificationModel {
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  get state(): VerificationState {
+    return this._state;
+  }
+
+  get checks(): readonly VerifyCheck[] {
+    return [...this._checks.values()];
+  }
+
+  /** Why there is no verdict. */
+  get message(): string {
+    return this._message;
+  }
+
+  /** The time of a step on one rank in seconds, where a check measured it. */
+  get stepTime(): number | null {
+    const detail = this._checks.get('step time')?.detail ?? '';
+    const match = /^([\d.]+) ms on 1 rank/.exec(detail);
+    return match && Number(match[1]) / 1000;
+  }
+
+  /** How many checks are through. */
+  get finished(): number {
+    return this.checks.filter(check => check.status !== 'running').length;
+  }
+
+  /** Follow the events of a verification to their end; those of an earlier one are dropped. */
+  async run(
+    start: (signal: AbortSignal) => AsyncIterable<VerifyCheck | VerifyEnd>
+  ): Promise<void> {
+    this.cancel();
+    const controller = new AbortController();
+    this._controller = controller;
+    this._checks.clear();
+    this._set('running');
+    try {
+      for await (const event of start(controller.signal)) {
+        if (controller.signal.aborted) {
+          return;
+        }
+        this._take(event);
+      }
+      if (this._state === 'running') {
+        this._set('error', 'The verification ended without a verdict.');
+      }
+    } catch (error) {
+      if (!controller.signal.aborted) {
+        this._set('error', error instanceof Error ? error.message : String(error));
+      }
+    }
+  }
+
+  cancel(): void {
+    if (this._state === 'running') {
+      this._controller?.abort();
+      this._set('cancelled');
+    }
+  }
+
+  private _take(event: VerifyCheck | VerifyEnd): void {
+    if ('check' in event) {
+      this._checks.set(event.check, event);
+      this._changed.emit();
+    } else if (event.message || !this._checks.size) {
+      this._set('error', event.message ?? 'There is no conversion to verify.');
+    } else {
+      this._set(event.holds ? 'holds' : 'fails');
+    }
+  }
+
+  private _set(state: VerificationState, message = ''): void {
+    this._state = state;
+    this._message = message;
+    this._changed.emit();
+  }
+
+  private _state: VerificationState = 'idle';
+  private _message = '';
+  private _checks = new Map<string, VerifyCheck>();
+  private _controller?: AbortController;
+  private _changed = new Signal<this, void>(this);
+}

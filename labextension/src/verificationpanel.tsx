@@ -1,0 +1,97 @@
+import React, { useState } from 'react';
+
+import { useSignal, useView } from './context';
+import { MAX_WORKERS } from './cost';
+import { CommandIDs } from './ids';
+import { VerificationState } from './verification';
+
+const MARKS = { running: '…', pass: '✓', fail: '✗', unknown: '?' };
+
+/** The table of `jupyter hvd verify`, as it fills. */
+export function VerificationPanel(props: { ranks: number }): JSX.Element {
+  const { commands, session, trans } = useView();
+  const { verification } = session;
+  useSignal(verification.changed);
+  useSignal(session.model?.changed);
+  const [ranks, setRanks] = useState(props.ranks);
+  const running = verification.state === 'running';
+  const names = {
+    running: trans.__('running'),
+    pass: trans.__('passed'),
+    fail: trans.__('failed'),
+    unknown: trans.__('unknown')
+  };
+  const verdicts: Record<VerificationState, string> = {
+    idle: trans.__(
+      'Runs the notebook and its conversion for a few steps on the server, and compares them.'
+    ),
+    running: trans.__('Verifying on %1 ranks…', ranks),
+    holds: trans.__('The conversion holds.'),
+    fails: trans.__('The conversion does not hold.'),
+    cancelled: trans.__('Cancelled.'),
+    error: verification.message
+  };
+  const isPartial =
+    session.model && session.model.accepted.length < session.model.changes.length;
+  return (
+    <div className="jp-hvd-verification" aria-busy={running}>
+      <form
+        onSubmit={event => {
+          event.preventDefault();
+          void commands.execute(CommandIDs.verify, { ranks });
+        }}
+      >
+        <label>
+          {trans.__('Ranks')}
+          <input
+            className="jp-mod-styled"
+            type="number"
+            min={1}
+            max={MAX_WORKERS}
+            required
+            value={ranks || ''}
+            disabled={running}
+            onChange={event => setRanks(event.target.valueAsNumber)}
+          />
+        </label>
+        {running ? (
+          <button
+            type="button"
+            className="jp-mod-styled"
+            onClick={() => void commands.execute(CommandIDs.cancelVerification)}
+          >
+            {trans.__('Cancel')}
+          </button>
+        ) : (
+          <button type="submit" className="jp-mod-styled jp-mod-accept">
+            {trans._n('Verify on %1 rank', 'Verify on %1 ranks', ranks || 0)}
+          </button>
+        )}
+      </form>
+      {running && <progress aria-label={trans.__('Verification')} />}
+      {isPartial && (
+        <p className="jp-hvd-help">
+          {trans.__('All changes are verified together, also those that are left out.')}
+        </p>
+      )}
+      {verification.checks.length > 0 && (
+        <table>
+          <tbody>
+            {verification.checks.map(check => (
+              <tr key={check.check} className={`jp-hvd-mod-${check.status}`}>
+                <td role="img" aria-label={names[check.status]}>
+                  {MARKS[check.status]}
+                </td>
+                <th scope="row">{check.check}</th>
+                <td>{check.detail}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+      <p className={`jp-hvd-verdict jp-hvd-mod-${verification.state}`} role="status">
+        {verdicts[verification.state]}
+      </p>
+    </div>
+  );
+}

@@ -1,0 +1,231 @@
+import { ReactWidget } from '@jupyterlab/apputils';
+import React, { useMemo } from 'react';
+
+import { CostPanel } from './costpanel';
+import { CommandIDs } from './ids';
+import { IViewContext, useSignal, useView, ViewContext } from './context';
+import { DiagnosticList } from './findings';
+import { CellSection, FoldSection } from './sections';
+import { Settings } from './settings';
+import { VerificationPanel } from './verificationpanel';
+
+/** The tab's content: the notebook's diff, and what belongs beside it. */
+export class ConversionView extends ReactWidget {
+  constructor(
+    private _context: IViewContext,
+    private _settings: Settings
+  ) {
+    super();
+    this.addClass('jp-hvd-Conversion');
+  }
+
+  get session(): IViewContext['session'] {
+    return this._context.session;
+  }
+
+  protected render(): JSX.Element {
+    return (
+      <ViewContext.Provider value={this._context}>
+        <Conversion ranks={this._settings.ranks} />
+      </ViewContext.Provider>
+    );
+  }
+
+  /** Move the focus to the next change, or to the one before. */
+  focusChange(step: 1 | -1): void {
+    const changes = [...this.node.querySelectorAll<HTMLElement>('.jp-hvd-accept')];
+    const focused = changes.indexOf(document.activeElement as HTMLElement);
+    const next = focused < 0 ? (step > 0 ? 0 : -1) : focused + step;
+    const change = changes.at(next % changes.length);
+    change?.focus();
+    change?.scrollIntoView({ block: 'center' });
+  }
+
+  dispose(): void {
+    this._context.session.dispose();
+    super.dispose();
+  }
+}
+
+function Conversion({ ranks }: { ranks: number }): JSX.Element {
+  const { session, trans } = useView();
+  useSignal(session.changed);
+  const { model, state } = session;
+  if (state === 'loading') {
+    return (
+      <div className="jp-hvd-state" role="status" aria-busy="true">
+        <div className="jp-hvd-spinner" />
+        <p>{trans.__('Converting %1…', session.path)}</p>
+      </div>
+    );
+  }
+  if (state === 'error' || !model) {
+    return <Failure />;
+  }
+  return (
+    <>
+      <NoticeBar />
+      <div className="jp-hvd-columns">
+        <main className="jp-hvd-main" aria-label={trans.__('Changes to the notebook')}>
+          <Summary />
+          <Sections />
+        </main>
+        <aside className="jp-hvd-side" aria-label={trans.__('Findings and estimates')}>
+          {model.diagnostics.length > 0 && (
+            <Panel title={trans.__('Findings')} count={model.diagnostics.length}>
+              <DiagnosticList diagnostics={model.diagnostics} />
+            </Panel>
+          )}
+          {model.changes.length > 0 && (
+            <Panel title={trans.__('Verification')}>
+              <VerificationPanel ranks={ranks} />
+            </Panel>
+          )}
+          <Panel title={trans.__('Cost estimate')}>
+            <CostPanel ranks={ranks} />
+          </Panel>
+        </aside>
+      </div>
+    </>
+  );
+}
+
+function Panel(props: {
+  title: string;
+  count?: number;
+  children: React.ReactNode;
+}): JSX.Element {
+  return (
+    <details className="jp-hvd-panel" open>
+      <summary>
+        {props.title}
+        {props.count !== undefined && (
+          <span className="jp-hvd-count">{props.count}</span>
+        )}
+      </summary>
+      {props.children}
+    </details>
+  );
+}
+
+function Failure(): JSX.Element {
+  const { session, trans } = useView();
+  return (
+    <div className="jp-hvd-state" role="alert">
+      <h2>{trans.__('The notebook could not be converted')}</h2>
+      <p>{session.error}</p>
+      <button
+        className="jp-mod-styled jp-mod-accept"
+        onClick={() => void session.convert()}
+      >
+        {trans.__('Try again')}
+      </button>
+    </div>
+  );
+}
+
+/** What happened to the notebook while the diff stood open. */
+function NoticeBar(): JSX.Element {
+  const { commands, session, trans } = useView();
+  const messages = {
+    none: '',
+    stale: trans.__('The notebook has changed; converting it again…'),
+    refreshed: trans.__('The notebook had changed: this is its new conversion.'),
+    applied: trans.__('The changes are in the notebook.')
+  };
+  return (
+    <div
+      className={`jp-hvd-notice jp-hvd-mod-${session.notice}`}
+      role="status"
+      aria-live="polite"
+    >
+      {messages[session.notice]}
+      {session.notice === 'applied' && (
+        <button
+          className="jp-hvd-link"
+          onClick={() => void commands.execute(CommandIDs.undo)}
+        >
+          {trans.__('Undo')}
+        </button>
+      )}
+    </div>
+  );
+}
+
+/** One sentence about the outcome, and where nothing is to be shown, why. */
+function Summary(): JSX.Element {
+  const { session, trans } = useView();
+  const model = session.model!;
+  useSignal(model.changed);
+  const { status } = model.conversion;
+  if (status === 'converted') {
+    const accepted = model.accepted.length;
+    const cells = new Set(model.changes.map(change => change.cell)).size;
+    return (
+      <header className="jp-hvd-summary">
+        <h2>{session.path}</h2>
+        <p aria-live="polite">
+          {trans._n('%1 change', '%1 changes', model.changes.length)}{' '}
+          {trans._n('in %1 cell', 'in %1 cells', cells)}
+          {accepted < model.changes.length && ', ' + trans.__('%1 accepted', accepted)}
+        </p>
+        {model.lacksStart && (
+          <p className="jp-hvd-warning" role="alert">
+            {trans.__(
+              'HVD101, which starts Horovod, is left out: the other changes do not work without it.'
+            )}
+          </p>
+        )}
+      </header>
+    );
+  }
+  const applied = session.notice === 'applied';
+  const [title, text] = applied
+    ? [
+        trans.__('Converted'),
+        trans.__('The notebook trains with Horovod now; outputs are as they were.')
+      ]
+    : {
+        unchanged: [
+          trans.__('Nothing to convert'),
+          trans.__('There is no TensorFlow training to distribute in this notebook.')
+        ],
+        refused: [
+          trans.__('This notebook is not converted'),
+          trans.__('It could not be converted correctly; the findings say what to change.')
+        ],
+        invalid: [
+          trans.__('This notebook is not converted'),
+          trans.__('It is not valid Python; the findings say where.')
+        ]
+      }[status];
+  return (
+    <header className={`jp-hvd-summary jp-hvd-mod-${applied ? 'applied' : status}`}>
+      <h2>{title}</h2>
+      {(applied || status !== 'unchanged' || model.diagnostics.length === 0) && (
+        <p>{text}</p>
+      )}
+    </header>
+  );
+}
+
+function Sections(): JSX.Element {
+  const { session } = useView();
+  const model = session.model!;
+  const sections = useMemo(() => model.sections(), [model]);
+  return (
+    <>
+      {sections.map(section =>
+        section.kind === 'cell' ? (
+          <CellSection key={model.cells[section.index].id} index={section.index} />
+        ) : (
+          <FoldSection
+            key={`fold ${model.cells[section.from].id}`}
+            from={section.from}
+            to={section.to}
+          />
+        )
+      )}
+    </>
+  );
+}
