@@ -21,6 +21,9 @@ $(VENV)/.ready: requirements/tf215.txt pyproject.toml scripts/horovod-wheel
 	$(BIN)/pip install --quiet --no-deps --editable .
 	touch $@
 
+demo: env
+	@$(BIN)/python scripts/demo.py
+
 test: lint
 	$(BIN)/pytest -q
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import warnings
 from collections.abc import Sequence
 
 import libcst as cst
@@ -14,6 +16,9 @@ from .rule import Context, Finding, Fix, Problem, Rule
 from .rules import RULES
 from .rules.refusals import imports_horovod, is_own_work
 
+PYTHON_2 = re.compile(
+    r"^\s*(print\s+[^\s(=]|exec\s+[^\s(=]|except\s+\w+\s*,\s*\w+\s*:)", re.MULTILINE
+)
 IGNORE = re.compile(r"#\s*hvd:\s*ignore(?:\[([A-Z0-9,\s]+)\])?")
 
 
@@ -94,25 +99,36 @@ def _invalid(
     cells: Sequence[int] | None,
     error: cst.ParserSyntaxError,
 ) -> Conversion:
-    """A syntax error, blamed on the cell that cannot be parsed by itself."""
-    cell, line, column, text = None, error.raw_line, error.raw_column + 1, source
+    """A syntax error, blamed on the first cell that is no Python by itself."""
     for index, start in enumerate(cell_starts if cells is not None else ()):
         end = cell_starts[index + 1] if index + 1 < len(cell_starts) else len(source)
-        try:
-            cst.parse_module(source[start:end])
-        except cst.ParserSyntaxError as own:
+        found = syntax_error(source[start:end])
+        if found is not None:
             assert cells is not None
-            cell, line, column, text = (
-                cells[index],
-                own.raw_line,
-                own.raw_column + 1,
-                source[start:end],
-            )
-            break
-    message, advice = "this is not valid Python", "mend the syntax first"
-    if re.search(
-        r"^\s*(print\s+[^\s(=]|exec\s+[^\s(=])|except\s+\w+\s*,\s*\w+\s*:", text, re.MULTILINE
-    ):
+            return _refuse_syntax(original, cells[index], found, source[start:end])
+    found = syntax_error(source) or (error.raw_line, error.raw_column + 1, "invalid syntax")
+    return _refuse_syntax(original, None, found, source)
+
+
+def syntax_error(source: str) -> tuple[int, int, str] | None:
+    """Line, column and Python's own message, or None for valid Python; cells may await."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(source, "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    except SyntaxError as error:
+        return error.lineno or 1, error.offset or 1, error.msg
+    except ValueError as error:
+        return 1, 1, str(error)
+    return None
+
+
+def _refuse_syntax(
+    original: str, cell: int | None, found: tuple[int, int, str], text: str
+) -> Conversion:
+    line, column, reason = found
+    message, advice = f"this is not valid Python: {reason}", "mend the syntax first"
+    if PYTHON_2.search(text):
         message, advice = "this is Python 2", "bring it to Python 3 first, for instance with 2to3"
     diagnostic = Diagnostic("HVD001", "error", cell, line, column, message, advice)
     return Conversion(original, "invalid", "none", (), (diagnostic,))

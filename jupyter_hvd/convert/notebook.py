@@ -8,7 +8,6 @@ user's own text.
 
 from __future__ import annotations
 
-import ast
 import copy
 import re
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from .conversion import Conversion, NotebookConversion, Options
 from .edits import Edit, apply_edits
+from .engine import convert_module, syntax_error
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -73,8 +73,6 @@ def convert_cells(
     Returns:
         the converted cells, and the conversion of all of them joined.
     """
-    from .engine import convert_module
-
     joined = "".join(source + "\n" for source in sources)
     starts = tuple(accumulate((len(source) + 1 for source in sources[:-1]), initial=0))
     names = range(len(sources)) if indices is None else indices
@@ -112,18 +110,9 @@ def mask_cell(source: str) -> str:
         if magic.group(1) not in PYTHON_CELL_MAGICS:
             return re.sub(r"[^\n\r]+", lambda line: "#" * len(line.group()), source)
         return "#" * first_end + mask_cell(source[first_end:])
-    if _parses(source) or not re.search(r"[%!?]", source):
+    if not re.search(r"[%!?]", source):
         return source
-    return _mask_lines(source)
-
-
-def _parses(source: str) -> bool:
-    try:
-        # Cells may await at top level.
-        compile(source, "cell", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    except (SyntaxError, ValueError):
-        return False
-    return True
+    return source if syntax_error(source) is None else _mask_lines(source)
 
 
 def _mask_lines(source: str) -> str:

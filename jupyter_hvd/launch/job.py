@@ -159,7 +159,8 @@ def _require_horovod() -> None:
 def _pass_on(line: str, listener: Listener, exits: dict[int, int]) -> None:
     tagged = _TAGGED.match(line)
     if tagged is not None:
-        listener(int(tagged[1]), tagged[2], tagged[3])
+        if tagged[3] != "Terminated":  # said of the ranks that are ended because one has failed
+            listener(int(tagged[1]), tagged[2], tagged[3])
         return
     exited = _EXITED.search(line)
     if exited is not None:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 import traceback
+import types
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +63,9 @@ def _probe() -> Any:
 def run_script(program: Path, original: Path) -> None:
     """Run the converted text as the original script: as `__main__`, with its `__file__`."""
     code = compile(program.read_bytes(), str(program), "exec")
-    module = sys.modules["__main__"]
-    module.__dict__.update(__file__=str(original), __cached__=None)
+    module = types.ModuleType("__main__")
+    module.__dict__.update(__file__=str(original), __builtins__=__builtins__)
+    sys.modules["__main__"] = module
     exec(code, module.__dict__)  # noqa: S102 — the user's own program is what is to be run
 
 

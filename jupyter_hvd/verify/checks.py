@@ -23,6 +23,7 @@ class Record:
     optimizer_state: Sequence[str]
     learning_rates: Sequence[float]
     broadcasts: Sequence[int]
+    optimizer_broadcasts: Sequence[int]
     compiled_broadcasts: int
     rows: dict[str, int]
     endless: bool

@@ -223,6 +223,11 @@ class Probe:
             "optimizer_state": state,
             "learning_rates": list(self.rates.values()),
             "broadcasts": [self.broadcast[ref] for ref in self.trained],
+            "optimizer_broadcasts": [
+                self.broadcast[v.ref()]
+                for o in self.optimizers.values()
+                for v in _optimizer_variables(o)
+            ],
             "compiled_broadcasts": self.compiled_broadcasts,
             "rows": dict(self.rows),
             "endless": self.endless,
@@ -274,12 +279,31 @@ def _optimizer_variables(optimizer: Any) -> list[Any]:
     return list(variables() if callable(variables) else variables)
 
 
+def orders(folder: Path, beside: Path, *, seed: int, steps: int = sys.maxsize) -> dict[str, str]:
+    """The environment that makes each rank of a job carry a probe.
+
+    Args:
+        folder: where the ranks work and leave their records.
+        beside: the folder of the program, whose files the ranks see in theirs.
+        seed: of rank 0; every rank adds its own number.
+        steps: the program ends, in order, after so many training steps.
+    """
+    wanted = {"folder": str(folder), "beside": str(beside.resolve()), "seed": seed, "steps": steps}
+    return {ORDERS_VARIABLE: json.dumps(wanted)}
+
+
+def read_record(folder: Path, rank: int) -> dict[str, Any]:
+    """What the probe of a rank has written down."""
+    record: dict[str, Any] = json.loads((folder / f"probe-{rank}.json").read_text())
+    return record
+
+
 def from_environment() -> Probe | None:
     """The probe that this process was ordered to carry, started, or None."""
-    orders = os.environ.get(ORDERS_VARIABLE)
-    if not orders:
+    given = os.environ.get(ORDERS_VARIABLE)
+    if not given:
         return None
-    wanted = json.loads(orders)
+    wanted = json.loads(given)
     probe = Probe(Path(wanted["folder"]), wanted["seed"], wanted["steps"])
     os.chdir(folder_beside(probe.folder, Path(wanted["beside"]), probe.rank))
     probe.start()

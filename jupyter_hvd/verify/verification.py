@@ -17,7 +17,7 @@ from ..files import Script, read_notebook, read_script, write_notebook, write_sc
 from ..launch.job import rank_environment, run_job
 from . import checks
 from .checks import Check, Record, Run
-from .probe import ORDERS_VARIABLE
+from .probe import orders
 from .steps import mark_steps
 
 #: Names of the checks, in the order of the table.
@@ -36,10 +36,16 @@ SEED = 1
 
 @dataclass(frozen=True)
 class Verification:
-    """The outcome of all checks; `conversion` is what was verified."""
+    """The outcome of all checks.
+
+    Attributes:
+        conversion: what was verified.
+        runs: the runs that were compared: the original, the conversion on one rank, and on all.
+    """
 
     conversion: Conversion | NotebookConversion
     checks: tuple[Check, ...]
+    runs: tuple[Run, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -94,7 +100,7 @@ def verify(
         listen(check)
 
     with tempfile.TemporaryDirectory(prefix="jupyter-hvd-verify-") as folder:
-        runner = _Runner(path, Path(folder), steps, timeout)
+        runner = Runner(path, Path(folder), steps, timeout)
         listen(Check(CHECKS[0], "running", "the original, on one process"))
         before = runner.alone("original", original)
         listen(Check(CHECKS[0], "running", "the conversion, on one rank"))
@@ -109,7 +115,7 @@ def verify(
         tell(checks.work_divided(before, job))
         tell(checks.only_rank_zero_writes(job, (folder, tempfile.gettempdir())))
         tell(checks.step_time(single, job))
-    return Verification(conversion, tuple(found))
+    return Verification(conversion, tuple(found), (before, single, job))
 
 
 Writer = Callable[[Path], None]
@@ -148,7 +154,7 @@ def _programs(
 
 
 @dataclass(frozen=True)
-class _Runner:
+class Runner:
     """Runs programs under the probe, each rank in a folder of its own beside the user's files."""
 
     path: Path
@@ -161,13 +167,8 @@ class _Runner:
         folder.mkdir()
         program = folder / f"program{self.path.suffix}"
         write(program)
-        orders = {
-            "folder": str(folder),
-            "seed": SEED,
-            "steps": self.steps,
-            "beside": str(self.path.resolve().parent),
-        }
-        return folder, program, {ORDERS_VARIABLE: json.dumps(orders)}
+        environment = orders(folder, self.path.parent, seed=SEED, steps=self.steps)
+        return folder, program, environment
 
     def alone(self, name: str, write: Writer) -> Run:
         """One process without a launcher."""

@@ -1,0 +1,122 @@
+"""The example notebooks, run to their end on one process, one rank and two ranks with different seeds."""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from collections import Counter
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from jupyter_hvd import convert_notebook
+from jupyter_hvd.convert.notebook import mask_cell
+from jupyter_hvd.verify import Verification, verify
+
+EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.ipynb"))
+EXAMPLES = [
+    path for path in EXAMPLES if path.stem in ("gradient_tape", "tf_function", "keras_fit", "gan")
+]
+TO_THE_END = 1_000_000
+
+
+@pytest.fixture(scope="module", params=EXAMPLES, ids=lambda path: path.stem)
+def verified(request) -> tuple[str, Verification]:
+    return request.param.stem, verify(request.param, 2, steps=TO_THE_END)
+
+
+@pytest.mark.slow
+def test_one_rank_is_bit_identical(verified) -> None:
+    _, verification = verified
+    original, single, _ = verification.runs
+    assert original.code == single.code == 0
+    assert original.records[0].weights
+    assert original.records[0].weights == single.records[0].weights
+    assert original.records[0].optimizer_state == single.records[0].optimizer_state
+
+
+@pytest.mark.slow
+def test_two_ranks_agree(verified) -> None:
+    _, verification = verified
+    job = verification.runs[2]
+    zero, one = job.records
+    assert zero.weights == one.weights
+    assert zero.optimizer_state == one.optimizer_state
+    assert zero.steps == one.steps
+    assert zero.weights != verification.runs[1].records[0].weights, (
+        "two ranks do train another model"
+    )
+
+
+@pytest.mark.slow
+def test_every_variable_is_broadcast_once(verified) -> None:
+    for record in verified[1].runs[2].records:
+        assert set(record.broadcasts) == {1}
+        assert record.compiled_broadcasts == 0
+        assert record.optimizer_broadcasts
+        assert set(record.optimizer_broadcasts) == {1}
+
+
+@pytest.mark.slow
+def test_learning_rate_is_scaled(verified) -> None:
+    original, _, job = verified[1].runs
+    assert list(job.records[0].learning_rates) == [
+        2 * rate for rate in original.records[0].learning_rates
+    ]
+
+
+@pytest.mark.slow
+def test_only_rank_zero_speaks_and_writes(verified) -> None:
+    name, verification = verified
+    zero, one = verification.runs[2].records
+    assert zero.printed
+    assert not one.printed
+    assert not one.files
+    expected = {"gan": "checkpoint", "tf_function": "loss.png", "keras_fit": "best.h5"}
+    assert all(
+        any(part in file for file in zero.files) for key, part in expected.items() if key == name
+    )
+
+
+@pytest.mark.slow
+def test_all_checks_pass(verified) -> None:
+    assert {
+        check.check: check.status for check in verified[1].checks if check.status != "pass"
+    } == {}
+
+
+@pytest.mark.slow
+def test_accuracy(verified) -> None:
+    name, verification = verified
+    if name == "gan":
+        pytest.skip("a GAN has no accuracy")
+    for run in verification.runs[::2]:
+        (line,) = [
+            line for line in run.records[0].printed if "accuracy on held-back digits" in line
+        ]
+        assert float(line.split(":")[1]) >= 0.95
+
+
+def comments_and_blanks(source: str) -> Counter[str]:
+    tokens = tokenize.generate_tokens(io.StringIO(mask_cell(source)).readline)
+    found = Counter(
+        token.string
+        for token in tokens
+        if token.type == tokenize.COMMENT and token.string.strip("#")
+    )
+    found[""] = len(re.findall(r"^\s*$", source, re.MULTILINE))
+    return found
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_comments_and_blank_lines_stay(path: Path) -> None:
+    notebook = nbformat.read(path, as_version=4)
+    converted = convert_notebook(notebook).notebook
+    for before, after in zip(notebook.cells, converted.cells, strict=True):
+        if before.cell_type == "code":
+            missing = comments_and_blanks(before.source) - comments_and_blanks(after.source)
+            assert not missing
+        else:
+            assert before == after

@@ -1,0 +1,120 @@
+"""`jupyter hvd run`: output by rank, exit codes, one traceback, no process left."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import nbformat
+import psutil
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+from jupyter_hvd.launch.job import JOB_VARIABLE
+
+pytestmark = pytest.mark.slow
+
+# A program without training is run as it is: quick, and with the ranks' own numbers.
+HEAD = "import os, sys\nrank = int(os.environ['HOROVOD_RANK'])\n"
+
+
+def left_over() -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if JOB_VARIABLE in process.environ():
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+@pytest.fixture(autouse=True)
+def no_process_left():
+    before = {p.pid for p in left_over()}
+    yield
+    assert {p.pid for p in left_over()} <= before
+
+
+def program(tmp_path: Path, body: str) -> Path:
+    path = tmp_path / "job.py"
+    path.write_text(HEAD + textwrap.dedent(body))
+    return path
+
+
+def test_output_arguments_and_imports(hvd, tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("value = 'from a module beside'\n")
+    path = program(
+        tmp_path, "import beside\nprint(rank, sys.argv[1:], beside.value, __file__, __name__)\n"
+    )
+    done = hvd("run", path, "-n", 2, "--", "--epochs", "3")
+    assert done.returncode == 0, done.stderr
+    for rank in (0, 1):
+        assert (
+            f"[{rank}] {rank} ['--epochs', '3'] from a module beside {path} __main__" in done.stdout
+        )
+
+
+def test_exit_code_of_the_rank(hvd, tmp_path: Path) -> None:
+    done = hvd("run", program(tmp_path, "sys.exit(3 if rank == 1 else 0)\n"), "-n", 2)
+    assert done.returncode == 3
+    assert "rank 1 failed with exit code 3" in done.stderr
+
+
+def test_traceback_once(hvd, tmp_path: Path) -> None:
+    path = program(
+        tmp_path,
+        "def f():\n    raise ValueError('not today')\nif rank == 1:\n    f()\nimport time; time.sleep(60)\n",
+    )
+    done = hvd("run", path, "-n", 2)
+    assert done.returncode == 1
+    assert done.stderr.count("ValueError: not today") == 1
+    assert "rank 1 failed" in done.stderr
+    assert "raise ValueError('not today')" in done.stderr
+    assert "launch/rank.py" not in done.stderr
+
+
+def test_killed_rank(hvd, tmp_path: Path) -> None:
+    path = program(
+        tmp_path,
+        "import time, signal\nif rank == 1:\n    os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(60)\n",
+    )
+    done = hvd("run", path, "-n", 2)
+    assert done.returncode not in (0, 2)
+    assert "rank 1 failed" in done.stderr
+    assert "killed" in done.stderr
+
+
+def test_timeout(hvd, tmp_path: Path) -> None:
+    done = hvd("run", program(tmp_path, "import time; time.sleep(300)\n"), "-n", 2, "--timeout", 8)
+    assert done.returncode == 124
+    assert "8 s" in done.stderr
+
+
+def test_failing_cell_is_named(hvd, tmp_path: Path) -> None:
+    cells = [new_code_cell("a = 1"), new_code_cell("# more\nb = a / 0")]
+    (tmp_path / "job.ipynb").write_text(nbformat.writes(new_notebook(cells=cells)))
+    done = hvd("run", "job.ipynb", "-n", 2)
+    assert done.returncode == 1
+    assert "in cell 1:" in done.stderr
+    assert done.stderr.count("ZeroDivisionError: division by zero") == 1
+
+
+@pytest.mark.parametrize(
+    ("size", "message"), [(0, "at least one rank"), (10_000, "cannot be meant")]
+)
+def test_sizes_that_cannot_be_meant(hvd, tmp_path: Path, size: int, message: str) -> None:
+    done = hvd("run", program(tmp_path, ""), "-n", size)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+def test_refused_program_is_not_run(hvd, tmp_path: Path) -> None:
+    path = tmp_path / "job.py"
+    path.write_text(
+        "import tensorflow as tf\nprint('ran')\nmodel = tf.keras.Sequential()\nmodel.compile('sgd')\nmodel.fit(batches())\n"
+    )
+    done = hvd("run", path, "-n", 2)
+    assert done.returncode == 1
+    assert "HVD504" in done.stderr
+    assert "ran" not in done.stdout
