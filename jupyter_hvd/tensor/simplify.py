@@ -140,7 +140,8 @@ def _contraction(rhs: Contraction, builder: Builder) -> Rhs | str:
     if not summed and len(factors) == 1:
         (factor,) = factors
         source = builder.defined[factor.name]
-        if mask is TRUE and factor.indices == pointwise(binders):
+        same_shape = [size for _, size in source.gens] == [size for _, size in binders]
+        if mask is TRUE and same_shape and factor.indices == pointwise(binders):
             return factor.name
         if mask is TRUE and isinstance(source, Constant):
             return Constant(binders, source.value)

@@ -339,9 +339,9 @@ def _read(e: Term, outer: Binders, p: Predicate, env: Mapping[str, str], builder
         accesses.insert(0, e.index)
         e = e.body
     name = env[e.name] if isinstance(e, Var) and e.name in env else _input(e, builder)
-    if p == TRUE and tuple(accesses) == pointwise(outer):
-        return name
     sizes = _dims(builder.defined[name])
+    if p == TRUE and tuple(accesses) == pointwise(outer) and sizes == tuple(n for _, n in outer):
+        return name
     i = tuple((f"ι{k}", size) for k, size in enumerate(sizes))
     same = (compare("=", index, a) for (index, _), a in zip(i, accesses, strict=True))
     factor = Factor(name, pointwise(i))

@@ -149,7 +149,7 @@ class Draw:
 
     def leaf(self, type_: Type, scope: Scope) -> Term:
         """A variable or a part of one, where there is one of that type; a constant otherwise."""
-        variables = list(scope.variables)
+        variables = list(scope.variables) if self.random.randrange(4) else []
         self.random.shuffle(variables)
         for name, t in variables[:4]:
             found = self.part(Var(name, t), type_, scope)
@@ -171,15 +171,21 @@ class Draw:
             side = self.random.randrange(2)
             return self.part(Proj(side, e), type_, scope)
         if isinstance(e.type, Array):
-            fitting = [i for i, size in scope.indices if size == e.type.size]
-            # The last binder of a name hides the others, which may have had another size.
-            fitting = [i for i in fitting if dict(scope.indices)[i] == e.type.size]
+            fitting = self.in_range(e.type.size, scope)
             if fitting and self.random.randrange(3):
-                return self.part(At(e, Affine.of(self.random.choice(fitting))), type_, scope)
+                return self.part(At(e, self.random.choice(fitting)), type_, scope)
             a = self.affine(scope)
             inner = self.part(At(e, a), type_, scope)
             return None if inner is None else Guard(in_range(a, e.type.size), inner)
         return None
+
+    def in_range(self, size: Affine, scope: Scope) -> list[Affine]:
+        """Reads of so many entries that need no guard."""
+        # As a dict: the last binder of a name hides the others, which may have had another size.
+        indices = dict(scope.indices).items()
+        exact = [Affine.of(i) for i, bound in indices if bound == size]
+        shorter = [Affine.of(i) for i, bound in indices if bound + 1 == size]
+        return [*exact, *shorter, *(a + 1 for a in shorter)]
 
     def affine(self, scope: Scope) -> Affine:
         a = Affine.of(self.random.choice((-1, 0, 0, 1, 2)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from random import Random
@@ -13,7 +13,7 @@ from jupyter_hvd.tensor import adjoint, forward, normal, parser, simplify, ssa
 from jupyter_hvd.tensor.cost import cost
 from jupyter_hvd.tensor.semantics import Environment, evaluate
 from jupyter_hvd.tensor.terms import Lambda, Pair, Term, Var
-from jupyter_hvd.tensor.types import Array, Product, Type, size_cost
+from jupyter_hvd.tensor.types import REAL, Array, Product, Type, size_cost
 
 Pass = tuple[str, Callable[[Term], Term]]
 
@@ -171,10 +171,4 @@ def check(random: Random, depth: int = 4) -> None:
     RATIOS.programs += 1
 
 
-def seeds(start: int) -> Iterator[Random]:
-    """Reproducible sources of randomness."""
-    while True:
-        yield Random(start)
-        start += 1
-
-
+__all__ = ["RATIOS", "REAL", "Draw", "Ratios", "check", "cost"]

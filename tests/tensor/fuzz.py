@@ -1,0 +1,61 @@
+"""The long run of the random programs: `python tests/tensor/fuzz.py --programs 100000 --workers 2`.
+
+Each program is drawn from its own seed, so a failure names the seed that reproduces it. Prints the largest cost ratios seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from fractions import Fraction
+from pathlib import Path
+from random import Random
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import theorems
+
+
+def run(seeds: range, depth: int) -> tuple[int, Fraction, Fraction, list[str]]:
+    """Check one program a seed; the largest ratios and the failures."""
+    theorems.RATIOS = theorems.Ratios()
+    failures = []
+    for seed in seeds:
+        try:
+            theorems.check(Random(seed), depth)
+        except Exception as error:
+            failures.append(f"seed {seed}: {type(error).__name__}: {error}"[:2000])
+    seen = theorems.RATIOS
+    return seen.programs, seen.forward, seen.adjoint, failures
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--programs", type=int, default=100_000)
+    parser.add_argument("--depth", type=int, default=4)
+    parser.add_argument("--start", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=1)
+    options = parser.parse_args()
+    end, chunk = options.start + options.programs, 250
+    chunks = [range(k, min(end, k + chunk)) for k in range(options.start, end, chunk)]
+    began, programs, forward, adjoint = time.monotonic(), 0, Fraction(0), Fraction(0)
+    failed = False
+    with ProcessPoolExecutor(options.workers) as pool:
+        for done, *ratios, failures in pool.map(run, chunks, [options.depth] * len(chunks)):
+            programs += done
+            forward, adjoint = max(forward, ratios[0]), max(adjoint, ratios[1])
+            for failure in failures:
+                failed = True
+                print(failure, flush=True)
+            print(
+                f"{programs} programs in {time.monotonic() - began:.0f} s; largest "
+                f"$D/$ = {float(forward):.3f}, $IO(Dᵀ)/$IO = {float(adjoint):.3f}",
+                flush=True,
+            )
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

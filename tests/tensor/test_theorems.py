@@ -1,0 +1,168 @@
+"""What the paper proves, of random programs in exact fractions; and that the checks would catch a rule that is wrong."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+import theorems
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from random_programs import environment
+
+from jupyter_hvd.tensor import adjoint, forward, normal, predicates, simplify, ssa
+from jupyter_hvd.tensor.parser import parse, parse_lambda
+from jupyter_hvd.tensor.terms import Guard, Lambda, Let, Mul, Sum, Term, rebuild
+
+PROGRAMS = 2000
+
+
+@settings(
+    max_examples=PROGRAMS,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+@given(st.integers(0, 2**48))
+def test_random_programs_obey_the_theorems(seed):
+    theorems.check(Random(seed))
+
+
+# A check that cannot fail shows nothing: each of these breaks one rule and must be caught.
+
+
+def caught(monkeypatch, module, name, broken, programs=400):
+    monkeypatch.setattr(module, name, broken)
+    for seed in range(programs):
+        try:
+            theorems.check(Random(seed))
+        except AssertionError:
+            return True
+    return False
+
+
+def test_a_wrong_sign_in_the_product_rule_is_caught(monkeypatch):
+    def halved(left, right):
+        made = forward_times(left, right)
+        return made and Mul(parse("-1", {}), made)
+
+    forward_times = forward.times
+    assert caught(monkeypatch, forward, "times", halved)
+
+
+def test_a_forgotten_guard_on_a_constant_is_caught(monkeypatch):
+    """(5.29) as printed: `⊞i.[p]·c ⇝ C`."""
+    right = ssa._convert
+
+    def printed(e, outer, p, env, builder):
+        p = predicates.TRUE if type(e).__name__ == "Const" else p
+        return right(e, outer, p, env, builder)
+
+    assert caught(monkeypatch, ssa, "_convert", printed)
+
+
+def test_summing_without_the_inner_guard_is_caught(monkeypatch):
+    """(5.34) as printed: the contraction's mask has `p`, but not the guard of what is summed."""
+
+    def printed(e):
+        binders = []
+        while isinstance(e, Sum):
+            binders.append((e.index, e.size))
+            e = e.body
+        return tuple(binders), predicates.TRUE, e
+
+    assert caught(monkeypatch, ssa, "strip_sums", printed)
+
+
+def test_lets_in_the_printed_order_are_caught(monkeypatch):
+    """(5.10) as printed puts the outer binding before the inner one that it needs."""
+    right = normal._lift
+
+    def printed(e):
+        if isinstance(e, Let):
+            before, value = right(e.value)
+            after, body = right(e.body)
+            return [(e.name, value), *before, *after], body
+        return right(e)
+
+    monkeypatch.setattr(normal, "_lift", printed)
+    e = parse("let x = (let y = u + 1 in y·y) in x + x", {"u": theorems.REAL})
+    env = environment(Random(0), 1, 1)
+    with pytest.raises(KeyError):
+        theorems.passes_keep_value_and_cost(Lambda("arg", (), e), env, theorems.PASSES[:1])
+
+
+def test_a_cotangent_that_loses_its_predicate_is_caught(monkeypatch):
+    """Dropping the predicate of the last inner product changes the gradient."""
+    monkeypatch.setattr(ssa.Builder, "view", lambda _self, name, *_rest: name)
+    assert any_failure()
+
+
+def any_failure(programs=400):
+    for seed in range(programs):
+        try:
+            theorems.check(Random(seed))
+        except AssertionError:
+            return True
+    return False
+
+
+def test_fusing_a_product_that_is_read_twice_is_caught(monkeypatch):
+    monkeypatch.setattr(simplify, "_injective", lambda *_: True)
+    f = parse_lambda("λ(x:[n]ℝ). let y = ⊞ i:n. x[i]·x[i] in Σ j:n. Σ i:n. y[i]")
+    env = environment(Random(0), 3, 1)
+    env.values["x"] = env.values["v"]
+    e = ssa.to_term(ssa.to_ssa(normal.normalize(f.body)))
+    with pytest.raises(AssertionError, match="raised the cost"):
+        theorems.passes_keep_value_and_cost(
+            Lambda("arg", f.parameter_type, e), env, theorems.PASSES[4:]
+        )
+
+
+def test_adding_without_masks_breaks_the_bound(monkeypatch):
+    """Merging cotangents by a plain addition, as adjoints without sparsity do, costs more than the theorem allows."""
+    right = adjoint.Addition
+
+    def unmasked(gens, _p, left, _q, other):
+        return right(gens, predicates.TRUE, left, predicates.TRUE, other)
+
+    text = "λ(x:[n]ℝ). x[0]" + "".join(f" + x[{k}]" for k in range(1, 20))
+    f = parse_lambda(text)
+    program = ssa.to_ssa(normal.normalize(f.body))
+    env = environment(Random(0), 1, 1)
+    env.integers["n"] = 20
+
+    def cost_of_gradient():
+        reverse = adjoint.adjoint(program, [("x", f.parameter_type[0][1])], None)
+        return theorems.cost(ssa.to_term(simplify.live(reverse)), env).total
+
+    masked = cost_of_gradient()
+    monkeypatch.setattr(adjoint, "Addition", unmasked)
+    assert masked == 0
+    assert cost_of_gradient() > 4 * (19 + 20 + 1)
+
+
+def test_the_generator_covers_every_constructor():
+    seen: set[str] = set()
+
+    def walk(e: Term) -> Term:
+        seen.add(type(e).__name__)
+        if isinstance(e, Guard):
+            see(e.condition)
+        return rebuild(e, walk)
+
+    def see(p):
+        seen.add(type(p).__name__)
+        for part in getattr(p, "parts", (getattr(p, "body", None),)):
+            if part is not None:
+                see(part)
+
+    for seed in range(150):
+        walk(theorems.Draw(Random(seed)).program(4).body)
+    assert seen == {
+        *("Var Const Add Mul Call Pair Proj Gen Sum At Guard Let".split()),
+        *("Compare Related And Or Exists".split()),
+    }
+
+
