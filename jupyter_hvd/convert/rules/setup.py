@@ -17,6 +17,10 @@ from .data import helper_lines
 MARK = "# Horovod, added by jupyter hvd: one process per rank, each with a GPU of its own"
 
 
+#: What a converted program says where it cannot be right, instead of training without averaging.
+KERAS_3 = "Horovod does not average gradients in Keras 3: install tf-keras and set TF_USE_LEGACY_KERAS=1"
+
+
 class Initialise(Rule):
     """Import Horovod and start it where TensorFlow is imported.
 
@@ -25,6 +29,9 @@ class Initialise(Rule):
     and takes its memory as it needs it. Horovod's module for Keras is imported
     where the program trains with `fit`, the one for tapes where it has a tape loop,
     both where it has both. However many imports name TensorFlow, this happens once.
+
+    Horovod's last release does not know Keras 3, where it trains without averaging and
+    says nothing. The program stops there at once.
     """
 
     code = "HVD101"
@@ -47,6 +54,7 @@ class Initialise(Rule):
                 import horovod.tensorflow.keras as hvd
 
                 # Horovod, added by jupyter hvd: one process per rank, each with a GPU of its own
+                assert tf.keras.__version__ < '3', 'Horovod does not average gradients in Keras 3: install tf-keras and set TF_USE_LEGACY_KERAS=1'
                 hvd.init()
                 gpus = tf.config.list_physical_devices('GPU')
                 for gpu in gpus:
@@ -112,6 +120,7 @@ class Initialise(Rule):
             *imports,
             "",
             MARK,
+            f"assert {tf}.keras.__version__ < '3', {KERAS_3!r}",
             f"{hvd}.init()",
             f"{gpus} = {tf}.config.list_physical_devices('GPU')",
             f"for {gpu} in {gpus}:",
