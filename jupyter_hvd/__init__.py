@@ -25,3 +25,10 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return [*globals(), *__all__]
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Called by `%load_ext jupyter_hvd`."""
+    from .magics import load
+
+    load(shell)

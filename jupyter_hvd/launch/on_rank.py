@@ -9,31 +9,40 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
 from typing import Any
 
 from .values import Packed, pack, unpack
-
-_serials = count()
 
 #: The file of a cell's code on the ranks, `<In[3]#7>`: the notebook's number and a serial one.
 CELL_FILE = "<In[{number}]#{serial}>"
 
 
-def run_cell(source: str, number: int, marker: str, wanted: Sequence[str] = ()) -> dict[str, Any]:
+def run_cells(cells: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Run cells, each with its file, one after the other until one fails."""
+    reply: dict[str, Any] = {"error": None, "time": time.time()}
+    for source, file in cells:
+        reply = run_cell(source, file)
+        if reply["error"] is not None:
+            break
+    return reply
+
+
+def run_cell(
+    source: str, file: str, marker: str = "", wanted: Sequence[str] = ()
+) -> dict[str, Any]:
     """Run one converted cell in this rank's namespace, as a kernel would.
 
     Args:
-        number: the cell's execution count in the notebook.
+        file: what the cell's code is known by, as in `CELL_FILE`.
         marker: written to stdout and stderr at the end, below Python, so that the kernel
             knows that all that C++ wrote before has come through.
-        wanted: names whose values the notebook wants back, if the cell succeeds.
+        wanted: names whose values the notebook wants back from rank 0, if the cell succeeds.
     """
     from IPython.core.getipython import get_ipython
 
     shell: Any = get_ipython()
     started = time.time()
-    with quiet_shell(shell, CELL_FILE.format(number=number, serial=next(_serials))), interruptible():
+    with quiet_shell(shell, file), interruptible():
         try:
             result = shell.run_cell(source, store_history=False)
             error = result.error_before_exec or result.error_in_exec
@@ -41,12 +50,12 @@ def run_cell(source: str, number: int, marker: str, wanted: Sequence[str] = ()) 
             error = interrupt
     sys.stdout.flush()
     sys.stderr.flush()
-    for stream in (1, 2):
+    for stream in (1, 2) if marker else ():
         os.write(stream, f"{marker}\n".encode())
     reply: dict[str, Any] = {"error": None, "time": time.time(), "seconds": time.time() - started}
     if error is not None:
         reply["error"] = describe(error)
-    else:
+    elif os.environ.get("HOROVOD_RANK") == "0":
         reply["values"] = {
             name: pack(shell.user_ns[name]) for name in wanted if name in shell.user_ns
         }
@@ -106,9 +115,13 @@ def safe_text(error: BaseException) -> str:
         return f"(its text cannot be shown: {type(failure).__name__})"
 
 
-def set_values(values: dict[str, Packed]) -> dict[str, str]:
-    """Bind names in this rank's namespace; answers with what failed, by name."""
+def set_values(head: bytes, path: str | None, lengths: list[int]) -> dict[str, str]:
+    """Bind names in this rank's namespace, as `transfer.push` sends them; answers with what failed, by name."""
     from IPython.core.getipython import get_ipython
+
+    from .transfer import read
+
+    values: dict[str, Packed] = read(head, path, lengths)
 
     shell: Any = get_ipython()
     failed = {}

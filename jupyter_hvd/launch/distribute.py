@@ -1,0 +1,557 @@
+"""`%%distribute`: one notebook, its history and its ranks."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from ..convert.edits import Edit
+from ..convert.notebook import convert_cells, mask_cell
+from . import on_rank
+from .job import LaunchError
+from .needs import Cell, Needs, names_of, needs
+from .outputs import Screen
+from .ranks import Ranks, Run
+from .tracebacks import SentCell, blame, line_map, ranks_text, render
+from .values import Packed, keras_kind, pack, unpack, weights_of
+
+if TYPE_CHECKING:
+    from ..convert import Conversion
+
+DISTRIBUTE = re.compile(r"\s*%%distribute\b")
+#: Lines that are for the notebook alone.
+OWN_LINES = re.compile(r"^([ \t]*)%(?:(?:re)?load_ext[ \t]+jupyter_hvd|hvd\b|distribute\b).*$", re.MULTILINE)
+#: Magics after which any name may be there.
+ANY_NAME = re.compile(r"^\s*%(?:run|pylab|store)\b", re.MULTILINE)
+#: Without one of these words in it, a program trains nothing, and need not be parsed to know.
+TRAINING_WORDS = re.compile(r"apply_gradients|minimize|fit|train_on_batch|horovod")
+DEFAULT_SIZE = 2
+
+
+class DistributeError(Exception):
+    """For the user: IPython shows these lines and no frames of ours."""
+
+    def __init__(self, message: str, lines: Sequence[str] | None = None) -> None:
+        super().__init__(message)
+        self.lines = list(lines) if lines is not None else [f"\x1b[31m%%distribute\x1b[0m: {message}"]
+
+    def _render_traceback_(self) -> list[str]:
+        return self.lines
+
+
+def named_error(name: str, message: str, lines: Sequence[str]) -> DistributeError:
+    """An error that goes by the name of the one on the rank, as in a normal cell."""
+    kind: type[DistributeError] = type(name, (DistributeError,), {})
+    return kind(message, lines)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for in the magic's line."""
+
+    size: int | None = None
+    hosts: str | None = None
+    show: bool = False
+    dry_run: bool = False
+    dependencies: bool = True
+    timeout: float | None = None
+
+
+@dataclass(frozen=True)
+class Program:
+    """A cell and the cells that it needs, converted as one program.
+
+    Attributes:
+        sources: the cells as written, by number. converted: the same, converted.
+        lines: for each cell, the line of the source that each converted line comes from.
+    """
+
+    sources: Mapping[int, str]
+    converted: Mapping[int, str]
+    lines: Mapping[int, tuple[int, ...]]
+    outcome: Conversion | None
+
+    @property
+    def trains(self) -> bool:
+        return self.outcome is not None and self.outcome.training_loop != "none"
+
+
+@lru_cache(maxsize=64)
+def convert(sources: tuple[tuple[int, str], ...]) -> Program:
+    """Convert cells, each with its number, as one program."""
+    texts = [source for _, source in sources]
+    numbers = [number for number, _ in sources]
+    if not any(TRAINING_WORDS.search(text) for text in texts):
+        lines = {n: tuple(range(1, t.count("\n") + 2)) for n, t in sources}
+        return Program(dict(sources), dict(sources), lines, None)
+    converted, outcome = convert_cells(texts, numbers)
+    lines, start = {}, 0
+    edits = [edit for change in outcome.changes for edit in change.edits]
+    for number, source in sources:
+        own = [
+            Edit(e.start - start, e.end - start, e.priority, e.text)
+            for e in edits
+            if start <= e.start <= start + len(source)
+        ]
+        lines[number] = line_map(source, own)
+        start += len(source) + 1
+    return Program(dict(sources), dict(zip(numbers, converted, strict=True)), lines, outcome)
+
+
+masked = lru_cache(maxsize=2048)(mask_cell)
+
+
+def runnable(source: str) -> str:
+    """A cell as the ranks run it: its lines stay where they are, ours become empty."""
+    if DISTRIBUTE.match(source):
+        head, _, body = source.partition("\n")
+        source = "\n" * (head.count("\n") + 1) + body
+    return OWN_LINES.sub(r"\1pass", source)
+
+
+def diff(program: Program, numbers: Sequence[int]) -> list[str]:
+    """What the conversion changes in some cells."""
+    lines: list[str] = []
+    for number in numbers:
+        before, after = program.sources[number], program.converted[number]
+        lines += difflib.unified_diff(
+            before.splitlines(), after.splitlines(), f"In[{number}]", f"In[{number}], for Horovod", lineterm=""
+        )
+    return lines
+
+
+def check_syntax(source: str) -> None:
+    """Refuse a cell that is not Python, with the place.
+
+    Raises:
+        DistributeError
+    """
+    try:
+        compile(masked(source), "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None)
+        where = f"line {line}: " if line else ""
+        text = getattr(error, "msg", None) or str(error)
+        raise named_error(
+            "SyntaxError", text, [f"\x1b[31mSyntaxError\x1b[0m in this cell, {where}{text}. Nothing was run."]
+        ) from None
+
+
+class Session:
+    """The ranks of one notebook, and what they have been sent."""
+
+    def __init__(self, shell: Any) -> None:
+        self.shell = shell
+        self.ranks: Ranks | None = None
+        self.failed: set[int] = set()
+        self._ran: list[int] = []
+        self._pushed: dict[str, int] = {}
+        self._sent_text: dict[int, str] = {}
+        self._files: dict[str, SentCell] = {}
+        self._serial = count(1)
+
+    # What has been executed
+
+    def history(self, before: int) -> list[Cell]:
+        """The cells that ran without failing before a number, as they were then."""
+        raw = self.shell.history_manager.input_hist_raw
+        return [
+            Cell(
+                number,
+                masked(raw[number]),
+                bool(DISTRIBUTE.match(raw[number])),
+                bool(ANY_NAME.search(raw[number])),
+            )
+            for number in range(1, min(before, len(raw)))
+            if number not in self.failed and raw[number].strip()
+        ]
+
+    # The magic
+
+    def distribute(self, request: Request, line: str, body: str) -> None:
+        """Run a cell on the ranks, the cells that it needs first.
+
+        Raises:
+            DistributeError: for the user.
+        """
+        number = self.shell.execution_count
+        source = f"%%distribute {line}".rstrip() + "\n" + body
+        check_syntax(source)
+        screen = Screen(self.shell)
+        try:
+            if not request.dry_run:
+                self._ensure(request, screen)
+            plan = self._plan(number, source)
+            program = self._convert(plan, number, source)
+            plan = self._again_where_changed(plan, program) if request.dependencies else without_cells(plan)
+            shown = [*plan.run, number]
+            self._report(program, screen)
+            if request.show or request.dry_run:
+                screen.diff(diff(program, shown) or ["nothing to convert"])
+            if request.dry_run:
+                self.failed.add(number)  # it has not run: nothing can need it
+                self._announce(plan, screen, "would run")
+                return
+            self._announce(plan, screen, "ran")
+            self._run(request, plan, program, number, screen)
+        finally:
+            screen.finish()
+
+    def _plan(self, number: int, source: str) -> Needs:
+        current = Cell(number, masked(source), True)
+        return needs(self.history(number), current, self._ran, self._has_value)
+
+    def _has_value(self, name: str) -> bool:
+        return name in self.shell.user_ns and name not in self.shell.user_ns_hidden
+
+    def _convert(self, plan: Needs, number: int, source: str) -> Program:
+        raw = self.shell.history_manager.input_hist_raw
+        return convert((*((n, raw[n]) for n in plan.cells), (number, source)))
+
+    def _again_where_changed(self, plan: Needs, program: Program) -> Needs:
+        """Send again the cells whose conversion has changed: training has come into sight since."""
+        changed = [n for n in plan.cells if n in self._sent_text and self._sent_text[n] != program.converted[n]]
+        own = {n for n in plan.cells if DISTRIBUTE.match(program.sources[n])}
+        if not set(changed) - own:
+            return plan
+        run = tuple(n for n in plan.cells if n in plan.run or n not in own)
+        return Needs(plan.cells, run, plan.push, plan.names, plan.changed)
+
+    def _report(self, program: Program, screen: Screen) -> None:
+        """Show the diagnostics; stop at a refusal."""
+        outcome = program.outcome
+        if outcome is None:
+            return
+        lines = [
+            f"In[{d.cell}], line {d.line}: {d.code} {d.message}" + (f"\n    {d.help}" if d.help else "")
+            for d in outcome.diagnostics
+        ]
+        if outcome.status in ("refused", "invalid"):
+            head = "\x1b[31m%%distribute\x1b[0m: this cannot be converted; nothing was run."
+            raise named_error("ConversionRefused", "; ".join(lines), [head, *lines])
+        for line in lines:
+            screen.say(line)
+
+    def _announce(self, plan: Needs, screen: Screen, verb: str) -> None:
+        if plan.run:
+            screen.say(f"{verb} first: {', '.join(f'In[{n}]' for n in plan.run)}")
+
+    # Ranks
+
+    def _ensure(self, request: Request, screen: Screen) -> None:
+        """Have the ranks that are asked for, ready."""
+        size, hosts = request.size, request.hosts
+        if size is None:
+            size = slots(hosts) if hosts else self.ranks.size if self.ranks else DEFAULT_SIZE
+        if hosts is None and self.ranks is not None and request.size in (None, self.ranks.size):
+            hosts = self.ranks.hosts
+        try:
+            if self.ranks is not None and (self.ranks.size, self.ranks.hosts) != (size, hosts):
+                from .job import check_size
+
+                check_size(size, hosts)
+                screen.say(f"{self.ranks.size} ranks are stopped, their state goes with them")
+                self.stop()
+            if self.ranks is not None and (lost := self.ranks.lost()) is not None:
+                screen.say(f"rank {lost[0]} had gone: {lost[1]}. New ranks are started, with nothing on them.")
+                self.stop()
+            self._start(size, hosts)
+            ranks = self.ranks
+            assert ranks is not None
+            if not ranks.ready:
+                name = f"{size} rank{'s' * (size != 1)}"
+                screen.say(f"starting {name}")
+                ranks.wait_ready(lambda stage, s: screen.replace_last(f"starting {name}: {stage} ({s:.0f} s)"))
+                screen.replace_last(f"{name} ready after {time.monotonic() - ranks.started:.1f} s")
+        except LaunchError as error:
+            self.stop()
+            raise DistributeError(str(error)) from None
+        except KeyboardInterrupt:
+            self.stop()
+            raise named_error(
+                "KeyboardInterrupt", "interrupted", ["the start of the ranks was interrupted; none is left"]
+            ) from None
+
+    def _start(self, size: int, hosts: str | None) -> None:
+        if self.ranks is None:
+            self.ranks = Ranks(size, hosts)
+
+    def stop(self) -> None:
+        """End the ranks; nothing of them is left."""
+        if self.ranks is not None:
+            self.ranks.stop()
+        self.ranks = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self._ran.clear()
+        self._pushed.clear()
+        self._sent_text.clear()
+        self._files.clear()
+
+    def renew(self) -> None:
+        """End the ranks and start as many new ones, without waiting for them."""
+        assert self.ranks is not None
+        size, hosts = self.ranks.size, self.ranks.hosts
+        self.stop()
+        self._start(size, hosts)
+
+    def restart(self) -> None:
+        """End the ranks, start as many new ones, and wait for them.
+
+        Raises:
+            DistributeError: there are none, or they do not start.
+        """
+        if self.ranks is None:
+            raise DistributeError("there are no ranks; a cell with %%distribute starts them")
+        self.renew()
+        self._ensure(Request(), Screen(self.shell))
+
+    # Running
+
+    def _run(self, request: Request, plan: Needs, program: Program, number: int, screen: Screen) -> None:
+        assert self.ranks is not None
+        if plan.run:
+            cells = [self._file(n, program) for n in plan.run]
+            run = self.ranks.run(on_rank.run_cells, cells, timeout=request.timeout)
+            self._judge(run, screen, "a cell that this one needs failed on the ranks")
+            self._ran += plan.run
+            for n in plan.run:
+                self._sent_text[n] = program.converted[n]
+        self._push(self._values_for(plan, program), screen)
+        marker = f"\x1e{uuid.uuid4().hex}"
+        text, file = self._file(number, program)
+        run = self.ranks.run(
+            on_rank.run_cell,
+            text,
+            file,
+            marker,
+            self._wanted(plan, program),
+            show=screen.show,
+            timeout=request.timeout,
+            marker=marker,
+        )
+        self._judge(run, screen, None, request.timeout)
+        self._ran.append(number)
+        self._sent_text[number] = program.converted[number]
+        self._take_back(run.replies[0].get("values", {}), screen)
+
+    def _file(self, number: int, program: Program) -> tuple[str, str]:
+        """A cell as it is sent, and the file that it is known by."""
+        file = on_rank.CELL_FILE.format(number=number, serial=next(self._serial))
+        self._files[file] = SentCell(number, program.sources[number], program.lines[number])
+        return runnable(program.converted[number]), file
+
+    # Values
+
+    def _values_for(self, plan: Needs, program: Program) -> dict[str, Packed]:
+        """What is pushed before the cell: values that no cell makes, weights of models just made there."""
+        namespace = self.shell.user_ns
+        values = {}
+        for name in sorted(plan.push):
+            packed = pack(namespace[name])
+            if packed.kind == "none":
+                raise DistributeError(
+                    f"`{name}` is needed on the ranks, but no cell that has run makes it, and {packed.why}. "
+                    "Make it in a cell, or in this one."
+                )
+            values[name] = packed
+        made = {name for n in plan.run for name in names_of(masked(program.sources[n])).binds}
+        for name in sorted(plan.names & made):
+            if name in namespace and keras_kind(namespace[name]) == "weights" and weights_of(namespace[name]):
+                values[name] = pack(namespace[name])
+        return values
+
+    def _push(self, values: Mapping[str, Packed], screen: Screen) -> None:
+        from .transfer import digest, push
+
+        assert self.ranks is not None
+        fresh = {n: v for n, v in values.items() if self._pushed.get(n) != digest(v)}
+        if not fresh:
+            return
+        run = push(self.ranks, fresh)
+        self._judge(run, screen, "values could not be pushed")
+        failed: dict[str, str] = run.replies[0]
+        for name, why in failed.items():
+            screen.say(f"the weights of `{name}` on the ranks are not the notebook's: {why}")
+        self._pushed.update({n: digest(v) for n, v in fresh.items() if v.kind != "weights" and n not in failed})
+        plain = [n for n in fresh if fresh[n].kind != "weights"]
+        weights = [n for n in fresh if fresh[n].kind == "weights" and n not in failed]
+        if plain:
+            screen.say(f"pushed: {', '.join(plain)}")
+        if weights:
+            screen.say(f"with the notebook's weights: {', '.join(weights)}")
+
+    def _wanted(self, plan: Needs, program: Program) -> list[str]:
+        """The names whose values the notebook takes over when the cell has succeeded."""
+        namespace = self.shell.user_ns
+        trained = {
+            n for n in plan.names if program.trains and n in namespace and keras_kind(namespace[n]) == "weights"
+        }
+        return sorted(plan.changed | trained)
+
+    def _take_back(self, values: Mapping[str, Packed], screen: Screen) -> None:
+        namespace = self.shell.user_ns
+        for name, packed in values.items():
+            if packed.kind == "none" or (packed.kind == "weights" and name not in namespace):
+                continue
+            try:
+                namespace[name] = unpack(packed, namespace.get(name))
+            except Exception as error:
+                screen.say(f"`{name}` in the notebook is not that of the ranks: {error}")
+
+    # What went wrong
+
+    def _judge(self, run: Run, screen: Screen, what: str | None, timeout: float | None = None) -> None:
+        """Tell what went wrong in a run, and see to it that the ranks are usable.
+
+        Raises:
+            DistributeError: something did.
+        """
+        assert self.ranks is not None
+        errors = {r: reply for r, reply in run.replies.items() if isinstance(reply, dict) and reply.get("error")}
+        if run.usable and not run.stopped and not errors:
+            return
+        screen.finish()
+        lines: list[str] = [] if what is None else [what]
+        name, message = "DistributeError", ""
+        if run.lost is not None:
+            name, message = "RankLost", f"rank {run.lost[0]} was lost: {run.lost[1]}"
+            lines.append(f"\x1b[31m{name}\x1b[0m: {message}")
+        elif run.stopped in ("interrupt", "timeout"):
+            name = "KeyboardInterrupt" if run.stopped == "interrupt" else "TimeoutError"
+            message = "interrupted" if run.stopped == "interrupt" else f"not finished after {timeout:g} s"
+            lines.append(f"\x1b[31m{name}\x1b[0m: {message}")
+            lines += [f"  rank {r} was at {place}" for r, e in sorted(errors.items()) if (place := self._place(e["error"]))]
+        elif run.stopped == "deadlock":
+            done = sorted(set(run.replies) - set(errors))
+            name = "Deadlock"
+            message = (
+                f"{ranks_text(done)} finished the cell while another rank still waits for it in a collective operation"
+            )
+            lines.append(f"\x1b[31m{name}\x1b[0m: {message}")
+        elif errors:
+            rank = blame(errors)
+            error = errors[rank]["error"]
+            same = [r for r, e in sorted(errors.items()) if (e["error"]["type"], e["error"]["text"]) == (error["type"], error["text"])]
+            name, message = error["type"], error["text"]
+            lines += render(error, ranks_text(same), self._files)
+        if run.stuck:
+            lines.append(f"{ranks_text(run.stuck)} waited in an operation that cannot be interrupted.")
+        lines += self._recover(run)
+        raise named_error(name, message, lines)
+
+    def _place(self, error: Mapping[str, Any]) -> str:
+        inside = [f for f in error["frames"] if f[0] in self._files]
+        if not inside:
+            return ""
+        cell = self._files[inside[-1][0]]
+        return f"In[{cell.number}], line {cell.line(inside[-1][1])}"
+
+    def _recover(self, run: Run) -> list[str]:
+        """Make sure that the next cell finds usable ranks; says so where their state is gone."""
+        assert self.ranks is not None
+        if run.usable:
+            if not run.stopped:
+                return []
+            check = self.ranks.run(on_rank.agree, timeout=4.0)
+            if check.usable and not check.stopped:
+                return ["The ranks are usable: their state is as the cell left it."]
+        self.renew()
+        return [
+            "The ranks are restarted; what was on them is gone. "
+            "The next %%distribute runs the cells that it needs again."
+        ]
+
+    # %hvd
+
+    def require(self) -> Ranks:
+        """The ranks, ready.
+
+        Raises:
+            DistributeError: there are none.
+        """
+        if self.ranks is None:
+            raise DistributeError("there are no ranks; a cell with %%distribute starts them")
+        self._ensure(Request(), Screen(self.shell))
+        return self.ranks
+
+    def pull(self, names: Sequence[str]) -> None:
+        """Bring values from rank 0 into the notebook.
+
+        Raises:
+            DistributeError: a name is not there, or its value cannot travel.
+        """
+        run = self.require().run(on_rank.get_values, list(names), ranks=[0])
+        self._judge(run, Screen(self.shell), None)
+        values: dict[str, Packed | None] = run.replies[0]
+        namespace = self.shell.user_ns
+        for name in names:
+            packed = values[name]
+            if packed is None:
+                raise DistributeError(f"there is no `{name}` on rank 0")
+            try:
+                namespace[name] = unpack(packed, namespace.get(name))
+            except Exception as error:
+                raise DistributeError(f"`{name}`: {error}") from None
+
+    def push(self, names: Sequence[str]) -> None:
+        """Send values from the notebook to every rank.
+
+        Raises:
+            DistributeError: a name is not there, or its value cannot travel.
+        """
+        namespace = self.shell.user_ns
+        values = {}
+        for name in names:
+            if name not in namespace:
+                raise DistributeError(f"there is no `{name}` in the notebook")
+            values[name] = pack(namespace[name], limit=None)
+            if values[name].kind == "none":
+                raise DistributeError(f"`{name}`: {values[name].why}")
+        self.require()
+        self._push(values, Screen(self.shell))
+
+    def status(self) -> list[dict[str, Any]]:
+        """One row a rank: number, host, pid, device, memory, what it does."""
+        ranks = self.ranks
+        if ranks is None:
+            return []
+        if not ranks.ready:
+            return [{"rank": r, **ranks.told(r), "doing": ranks.told(r).get("stage", "starting")} for r in range(ranks.size)]
+        lost = ranks.lost()
+        if lost is not None:
+            return [{"rank": lost[0], **ranks.told(lost[0]), "doing": lost[1]}]
+        run = ranks.run(on_rank.where, timeout=5.0)
+        return [
+            {"rank": r, **ranks.told(r), **(run.replies.get(r) or {}), "doing": "idle" if r in run.replies else "busy"}
+            for r in range(ranks.size)
+        ]
+
+
+def without_cells(plan: Needs) -> Needs:
+    return Needs(plan.cells, (), frozenset(), plan.names, plan.changed)
+
+
+def slots(hosts: str) -> int:
+    """How many ranks `host:slots,…` has room for.
+
+    Raises:
+        DistributeError: it is not written so.
+    """
+    total = 0
+    for host in hosts.split(","):
+        name, _, number = host.rpartition(":")
+        if not name or not number.isdigit():
+            raise DistributeError(f"-H {hosts}: write the hosts as name:slots,name:slots")
+        total += int(number)
+    return total
+

@@ -1,0 +1,155 @@
+"""What the ranks print and show, shown in the notebook: rank 0's as it is, the others' folded."""
+
+from __future__ import annotations
+
+import html
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from .ranks import Message, Output, Stall, Text
+from .tracebacks import ranks_text
+
+#: Lines kept of each folded rank.
+KEPT = 1000
+#: Seconds between two updates of the folded output.
+PACE = 0.3
+
+
+class Screen:
+    """The output of one `%%distribute` cell."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self._head: Any = None
+        self._lines: list[str] = []
+        self._folded: Any = None
+        self._others: dict[int, list[str]] = {}
+        self._dirty = False
+        self._shown_at = 0.0
+        self._stalls: set[tuple[int, ...]] = set()
+
+    # Our own words
+
+    def say(self, line: str) -> None:
+        """One more line of what this cell does."""
+        self._lines.append(line)
+        self._show_head()
+
+    def replace_last(self, line: str) -> None:
+        if self._lines and self._lines[-1] == line:
+            return
+        self._lines[-1:] = [line]
+        self._show_head()
+
+    def _show_head(self) -> None:
+        text = "\n".join(self._lines)
+        markup = "<br>".join(html.escape(line) for line in self._lines)
+        self._head = self._publish(
+            {"text/plain": text, "text/html": f'<small style="opacity: 0.7">{markup}</small>'}, self._head
+        )
+
+    def diff(self, lines: Sequence[str]) -> None:
+        """A unified diff, coloured where it can be."""
+        colours = {"+": "#1a7f37", "-": "#cf222e", "@": "#0969da"}
+        rows = (
+            f'<span style="color: {colours[line[0]]}">{html.escape(line)}</span>'
+            if line[:1] in colours
+            else html.escape(line)
+            for line in lines
+        )
+        self._publish({"text/plain": "\n".join(lines), "text/html": f"<pre>{chr(10).join(rows)}</pre>"}, None)
+
+    # The ranks' words
+
+    def show(self, output: Output) -> None:
+        if isinstance(output, Stall):
+            if output.missing not in self._stalls:
+                self._stalls.add(output.missing)
+                self.say(
+                    f"{ranks_text(output.missing)} keeps the others waiting: they have been in {output.operations[:80]} "
+                    "for 5 s. The stop button, or --timeout S, ends the cell."
+                )
+        elif output.rank == 0:
+            self._show_own(output)
+        elif output.rank is not None:
+            self._fold(output.rank, text_of(output))
+        if self._dirty and time.monotonic() - self._shown_at > PACE:
+            self._show_folded()
+
+    def _show_own(self, output: Text | Message) -> None:
+        if isinstance(output, Text):
+            stream = sys.stderr if output.stream == "stderr" else sys.stdout
+            print(output.text, file=stream)
+            return
+        content = output.content
+        publisher = self._shell.display_pub
+        if output.kind == "stream":
+            (sys.stderr if content["name"] == "stderr" else sys.stdout).write(content["text"])
+        elif output.kind in ("display_data", "update_display_data", "execute_result"):
+            publisher.publish(
+                content["data"],
+                content.get("metadata") or {},
+                transient=content.get("transient") or {},
+                update=output.kind == "update_display_data",
+            )
+        elif output.kind == "clear_output":
+            publisher.clear_output(wait=bool(content.get("wait")))
+
+    def _fold(self, rank: int, text: str) -> None:
+        if not text:
+            return
+        lines = self._others.setdefault(rank, [""])
+        for piece in text.replace("\r\n", "\n").splitlines(keepends=True):
+            body = piece.rstrip("\r\n")
+            lines[-1] = lines[-1] + body if not piece.startswith("\r") else body
+            if piece.endswith("\n"):
+                lines.append("")
+            elif piece.endswith("\r"):
+                lines[-1] = ""
+        del lines[:-KEPT]
+        self._dirty = True
+
+    def _show_folded(self) -> None:
+        self._dirty, self._shown_at = False, time.monotonic()
+        plain, markup = [], []
+        for rank in sorted(self._others):
+            lines = [line for line in self._others[rank] if line]
+            if not lines:
+                continue
+            plain += [f"[{rank}] {line}" for line in lines]
+            count = f"{len(lines)} line{'s' * (len(lines) != 1)}"
+            body = html.escape("\n".join(lines))
+            markup.append(
+                f'<details><summary style="cursor: pointer; opacity: 0.7"><small>rank {rank}: {count}</small></summary>'
+                f"<pre>{body}</pre></details>"
+            )
+        if plain:
+            self._folded = self._publish(
+                {"text/plain": "\n".join(plain), "text/html": "".join(markup)}, self._folded
+            )
+
+    def finish(self) -> None:
+        """Show what has been held back."""
+        if self._dirty:
+            self._show_folded()
+
+    def _publish(self, data: dict[str, str], handle: Any) -> Any:
+        from IPython.display import DisplayHandle, publish_display_data
+
+        update = handle is not None
+        handle = handle or DisplayHandle()
+        publish_display_data(data, transient={"display_id": handle.display_id}, update=update)
+        return handle
+
+
+def text_of(output: Text | Message) -> str:
+    """What a folded rank's output says in words."""
+    if isinstance(output, Text):
+        return output.text + "\n"
+    if output.kind == "stream":
+        return str(output.content["text"])
+    if output.kind in ("display_data", "execute_result"):
+        return str(output.content["data"].get("text/plain", "")) + "\n"
+    return ""

@@ -1,0 +1,75 @@
+"""Pushing values to the ranks: small ones in the message, large arrays through shared memory on this host.
+
+A large array would pass twice through sockets for each rank, by the controller. On
+this host it is written once, to memory that the ranks read themselves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from . import on_rank
+from .ranks import Ranks, Run
+from .values import Packed
+
+#: From this size on, a value goes through shared memory.
+LARGE = 2**20
+
+
+def digest(packed: Packed) -> int:
+    """Changes when the value does."""
+    state = hashlib.blake2b(digest_size=8)
+
+    def take(buffer: pickle.PickleBuffer) -> bool:
+        state.update(buffer.raw())
+        return False
+
+    state.update(pickle.dumps((packed.kind, packed.data), protocol=5, buffer_callback=take))
+    return int.from_bytes(state.digest(), "big")
+
+
+def push(ranks: Ranks, values: Mapping[str, Packed]) -> Run:
+    """Bind values on every rank; the ranks answer with what failed, by name."""
+    buffers: list[pickle.PickleBuffer] = []
+    head = pickle.dumps(dict(values), protocol=5, buffer_callback=buffers.append)
+    size = sum(buffer.raw().nbytes for buffer in buffers)
+    if ranks.hosts is not None or size < LARGE:
+        return ranks.run(on_rank.set_values, pickle.dumps(dict(values), protocol=5), None, [])
+    folder = Path(tempfile.mkdtemp(prefix="jupyter-hvd-", dir=shared_memory(size)))
+    try:
+        lengths = []
+        with (folder / "buffers").open("wb") as file:
+            for buffer in buffers:
+                lengths.append(buffer.raw().nbytes)
+                file.write(buffer.raw())
+        return ranks.run(on_rank.set_values, head, str(folder / "buffers"), lengths)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def shared_memory(size: int) -> str | None:
+    """A folder in memory with room enough; None for the one of temporary files."""
+    memory = Path("/dev/shm")  # noqa: S108 — a folder of our own is made in it
+    try:
+        return str(memory) if shutil.disk_usage(memory).free > 2 * size else None
+    except OSError:
+        return None
+
+
+def read(head: bytes, path: str | None, lengths: list[int]) -> Any:
+    """What `push` has written."""
+    if path is None:
+        return pickle.loads(head)  # noqa: S301 — from the user's own kernel, over a signed channel
+    buffers = []
+    with Path(path).open("rb") as file:
+        for length in lengths:
+            buffer = bytearray(length)
+            file.readinto(buffer)
+            buffers.append(buffer)
+    return pickle.loads(head, buffers=buffers)  # noqa: S301 — the same

@@ -1,0 +1,142 @@
+"""The notebook's face: `%%distribute` and `%hvd`. Parse, call, show.
+
+What does the work is imported when it is used, so that `%load_ext jupyter_hvd` is instant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import shlex
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
+
+if TYPE_CHECKING:
+    from .launch.distribute import Session
+
+COMMANDS = ("status", "pull", "push", "restart", "stop")
+OPTIONS = ("-n", "-H", "--show", "--dry-run", "--no-deps", "--timeout")
+
+
+class Parser(argparse.ArgumentParser):
+    """Wrong arguments are the user's to mend, not the kernel's to end by."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{self.prog}: {message}\n{self.format_usage().strip()}")
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        raise UsageError(message or self.format_help())
+
+
+def distribute_parser() -> Parser:
+    parser = Parser(prog="%%distribute", description="Convert this cell and run it on N ranks.", allow_abbrev=False)
+    parser.add_argument("-n", type=int, metavar="N", help="how many ranks; those there are, or 2")
+    parser.add_argument("-H", "--hosts", metavar="HOSTS", help="host:slots,…; this machine if not given")
+    parser.add_argument("--show", action="store_true", help="show what the conversion changes, too")
+    parser.add_argument("--dry-run", action="store_true", help="show what would change and run; run nothing")
+    parser.add_argument("--no-deps", action="store_true", help="run this cell alone, none that it needs")
+    parser.add_argument("--timeout", type=float, metavar="S", help="stop the cell after S seconds")
+    return parser
+
+
+def hvd_parser() -> Parser:
+    parser = Parser(prog="%hvd", description="Look after the ranks.")
+    parser.add_argument("command", choices=COMMANDS)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    return parser
+
+
+@magics_class
+class HvdMagics(Magics):  # type: ignore[misc]
+    """`%%distribute` and `%hvd`."""
+
+    @cached_property
+    def session(self) -> Session:
+        from .launch.distribute import Session
+
+        session = Session(self.shell)
+        session.failed |= self.failed
+        atexit.register(session.stop)
+        return session
+
+    def __init__(self, shell: Any) -> None:
+        super().__init__(shell)
+        self.failed: set[int] = set()
+
+    def note_end(self, result: Any) -> None:
+        """Remember which cells failed: nothing can need them."""
+        if not result.success:
+            self.failed.add(result.execution_count or self.shell.execution_count)
+            if "session" in self.__dict__:
+                self.session.failed |= self.failed
+
+    @cell_magic
+    def distribute(self, line: str, cell: str) -> None:
+        """Convert this cell and run it on N ranks that live on between cells: `%%distribute --help`."""
+        from .launch.distribute import Request
+
+        arguments = distribute_parser().parse_args(shlex.split(line))
+        request = Request(
+            arguments.n,
+            arguments.hosts,
+            arguments.show,
+            arguments.dry_run,
+            not arguments.no_deps,
+            arguments.timeout,
+        )
+        self.session.distribute(request, line, cell)
+
+    @line_magic
+    def hvd(self, line: str) -> None:
+        """Look after the ranks: `%hvd status`, `pull NAME…`, `push NAME…`, `restart`, `stop`."""
+        arguments = hvd_parser().parse_args(shlex.split(line) or ["status"])
+        if arguments.command in ("pull", "push"):
+            if not arguments.names:
+                raise UsageError(f"%hvd {arguments.command}: which names?")
+            getattr(self.session, arguments.command)(arguments.names)
+        elif arguments.command == "stop":
+            self.session.stop()
+            print("no ranks")
+        elif arguments.command == "restart":
+            self.session.restart()
+        else:
+            show_status(self.session.status())
+
+
+def show_status(rows: list[dict[str, Any]]) -> None:
+    if not rows:
+        print("no ranks; a cell with %%distribute starts them")
+        return
+    table = [("rank", "host", "pid", "device", "memory", "doing")]
+    for row in rows:
+        memory = f"{row['memory'] / 2**20:.0f} MB" if "memory" in row else ""
+        table.append(
+            (*(str(row.get(key, "")) for key in ("rank", "host", "pid", "device")), memory, str(row["doing"]))
+        )
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for line in table:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def complete_hvd(shell: Any, event: Any) -> list[str]:
+    """Completions behind `%hvd`: its commands, then names of the notebook."""
+    words = event.line.split()
+    if len(words) > 2 or (len(words) == 2 and event.line.endswith(" ")):
+        return sorted(n for n in shell.user_ns if not n.startswith("_") and n not in shell.user_ns_hidden)
+    return list(COMMANDS)
+
+
+def complete_distribute(shell: Any, event: Any) -> list[str]:
+    return list(OPTIONS)
+
+
+def load(shell: Any) -> None:
+    """Register the magics, their completions, and what remembers failed cells."""
+    magics = HvdMagics(shell)
+    shell.register_magics(magics)
+    shell.events.register("post_run_cell", magics.note_end)
+    shell.set_hook("complete_command", complete_hvd, re_key=r"%?hvd\b")
+    shell.set_hook("complete_command", complete_distribute, re_key=r"%%distribute\b")

@@ -1,0 +1,127 @@
+"""Which earlier cells a cell needs: no process is started here."""
+
+from __future__ import annotations
+
+import pytest
+
+from jupyter_hvd.launch.needs import Cell, Needs, names_of, needs
+
+
+def plan(*sources: str, on_ranks: tuple[int, ...] = (), values: tuple[str, ...] = ()) -> Needs:
+    """The needs of the last of some cells, which are numbered from 1."""
+    cells = [Cell(number, source) for number, source in enumerate(sources, 1)]
+    return needs(cells[:-1], cells[-1], on_ranks, values.__contains__)
+
+
+def test_imports_functions_and_data_are_needed_and_nothing_else() -> None:
+    found = plan(
+        "import numpy as np",
+        "x = np.ones(3)",
+        "print('hello')",
+        "def f(v):\n    return v * scale",
+        "scale = 2",
+        "unused = 5",
+        "f(x)",
+    )
+    assert found.run == (1, 2, 4, 5)
+    assert found.push == frozenset()
+
+
+def test_a_function_looks_its_names_up_when_it_is_called() -> None:
+    assert plan("def f(): return a", "a = 1", "a = 2", "f()").run == (1, 3)
+
+
+def test_a_cell_that_calls_its_own_function_needs_what_that_uses_then() -> None:
+    assert plan("a = 1", "def f(): return a\nb = f()", "b").run == (1, 2)
+
+
+def test_cells_that_change_an_object_belong_to_it() -> None:
+    found = plan("m = make()", "m.add(1)", "m.summary()", "m.rate = 3", "m[0] = 1", "m")
+    assert found.run == (1, 2, 4, 5)
+
+
+def test_changes_through_a_loop_variable() -> None:
+    source = "for layer in base.layers[:-4]:\n    layer.trainable = False"
+    assert plan("base = make()", source, "base").run == (1, 2)
+
+
+def test_cells_that_train_or_draw_are_left_out() -> None:
+    found = plan(
+        "import matplotlib.pyplot as plt",
+        "model = make()",
+        "model.fit(1)",
+        "plt.plot([1])\nplt.show()",
+        "model, plt",
+    )
+    assert found.run == (1, 2)
+
+
+def test_a_cell_that_trains_and_binds_what_is_needed_is_run() -> None:
+    assert plan("model = make()", "history = model.fit(1)", "history").run == (1, 2)
+
+
+def test_seeds_and_settings_belong_to_their_module() -> None:
+    found = plan("import numpy as np", "np.random.seed(1)", "np.random.rand()", "np.ones(1)")
+    assert found.run == (1, 2)
+
+
+def test_what_is_on_the_ranks_is_not_run_again() -> None:
+    found = plan("a = 1", "b = a", "b", on_ranks=(1, 2))
+    assert found.run == ()
+    assert found.cells == (1, 2)
+
+
+def test_a_cell_executed_again_is_sent_again() -> None:
+    assert plan("a = 1", "b = 2", "a = 3", "a + b", on_ranks=(1, 2)).run == (3,)
+
+
+def test_a_cell_sent_late_sees_the_names_of_its_own_time() -> None:
+    # Cell 3 was executed when a was 1; on the ranks a is 2 by now.
+    found = plan("a = 1", "z = 0", "b = a", "a = 2", "a + b", on_ranks=(4,))
+    assert found.run == (1, 3, 4)
+
+
+def test_values_that_no_cell_can_rebuild_are_pushed() -> None:
+    found = plan("key = input()", "key, other, unknown", values=("key", "other"))
+    assert found.run == ()
+    assert found.push == {"key", "other"}
+
+
+def test_what_only_lost_ranks_computed_is_pushed_where_the_notebook_has_it() -> None:
+    cells = [Cell(1, "a = 1"), Cell(2, "losses = train(a)", distributed=True)]
+    found = needs(cells, Cell(3, "losses"), (), {"losses"}.__contains__)
+    assert (found.run, found.push) == ((), {"losses"})
+    assert needs(cells, Cell(3, "losses"), (), set().__contains__).run == (1, 2)
+
+
+def test_star_imports_may_bind_anything() -> None:
+    assert plan("from math import *", "y = 1", "sqrt(2)").run == (1,)
+
+
+def test_names_that_the_cell_changes() -> None:
+    found = plan("log = []", "def step():\n    log.append(1)", "step()\nlast = log[-1]")
+    assert found.changed >= {"log", "last"}
+
+
+@pytest.mark.parametrize(
+    ("source", "uses"),
+    [
+        ("x = 1\nx", set()),
+        ("x = x + 1", {"x"}),
+        ("x += 1", {"x"}),
+        ("[i for i in xs if i > t]", {"xs", "t"}),
+        ("for i in xs:\n    last = i\nprint(last)", {"xs"}),
+        ("if a:\n    b = 1\nb", {"a", "b"}),
+        ("with open(p) as f:\n    f.read()", {"p"}),
+        ("lambda q: q + w", {"w"}),
+        ("class A(B):\n    c = d\n    def m(self): return e", {"B", "d"}),
+        ("@deco\ndef f(a=default): pass", {"deco", "default"}),
+        ("try:\n    import a\nexcept E as e:\n    a = None", {"E"}),
+        ("(n := 3)\nn", set()),
+        ("f'{a} {b!r:{c}}'", {"a", "b", "c"}),
+        ("print('%s' % a, end=z)", {"a", "z"}),
+        ("not python at all", set()),
+    ],
+)
+def test_uses(source: str, uses: set[str]) -> None:
+    assert names_of(source).uses - {"print", "open"} == uses
