@@ -37,7 +37,7 @@ def integer_set(binders: Binders, p: Predicate) -> islpy.Set:
     """`{binders | p}` with the remaining names as parameters; relations count as true."""
     import islpy
 
-    spelt = _spelling(binders, p)
+    spelt = spelling(binders, p)
     dims = [index for index, _ in binders]
     parameters = ",".join(text for name, text in spelt.items() if name not in dims)
     ranges = [_text(in_range(Affine.of(index), size), spelt) for index, size in binders]
@@ -45,7 +45,7 @@ def integer_set(binders: Binders, p: Predicate) -> islpy.Set:
     return islpy.Set(f"[{parameters}] -> {{ [{','.join(spelt[d] for d in dims)}] : {body} }}")
 
 
-def _spelling(binders: Binders, p: Predicate) -> dict[str, str]:
+def spelling(binders: Binders, p: Predicate) -> dict[str, str]:
     """What isl calls each name: binders by their place, parameters by their name, the same in every set."""
     spelt = {index: f"v{k}" for k, (index, _) in enumerate(binders)}
     used = p.names.union(*(size.names for _, size in binders))
@@ -116,7 +116,7 @@ def _rewritten(p: Predicate, binders: Binders) -> Predicate:
         return FALSE
     if ranges.is_subset(whole):
         return TRUE
-    restated = _predicate(whole.coalesce().gist(ranges), _spelling(binders, p))
+    restated = predicate(whole.coalesce().gist(ranges), spelling(binders, p))
     if restated is None or (_size(restated) > _size(p) and not _quantified(p)):
         return p
     return restated
@@ -136,10 +136,10 @@ def _quantified(p: Predicate) -> bool:
     return isinstance(p, Exists)
 
 
-def _predicate(set_: Any, spelt: dict[str, str]) -> Predicate | None:
+def predicate(set_: Any, spelt: dict[str, str]) -> Predicate | None:
     """An isl set as a predicate; None where it needs remainders, which the grammar spells only as `∃`."""
     cases = []
-    for basic in set_.get_basic_sets():
+    for basic in set_.get_basic_sets() if hasattr(set_, "get_basic_sets") else [set_]:
         if basic.dim(_dims().div):
             return None
         cases.append(conj(*_ordered(_constraint(c, spelt) for c in basic.get_constraints())))
@@ -190,12 +190,26 @@ def _constraint(constraint: Any, spelt: dict[str, str]) -> Predicate:
     return compare("≤", left + -constant, right)
 
 
+def simplify_under(p: Predicate, context: Predicate) -> Predicate:
+    """An affine predicate over sizes alone, without what the context and `size ≥ 1` imply."""
+    positive = conj(context, *(compare("≤", 1, name) for name in sorted(p.names | context.names)))
+    both = conj(p, positive)
+    whole = integer_set((), both)
+    if whole.is_empty():
+        return FALSE
+    ranges = integer_set((), positive)
+    if ranges.is_subset(whole):
+        return TRUE
+    restated = predicate(whole.coalesce().gist(ranges), spelling((), both))
+    return p if restated is None else restated
+
+
 def complement(p: Predicate, binders: Binders) -> Predicate | None:
     """`¬p` over the ranges of the binders for an affine `p`, quantified or not; None where it has relations or needs remainders."""
     if p.relations:
         return None
     whole = integer_set(binders, TRUE).subtract(integer_set(binders, p))
-    return _predicate(whole.coalesce().gist(integer_set(binders, TRUE)), _spelling(binders, p))
+    return predicate(whole.coalesce().gist(integer_set(binders, TRUE)), spelling(binders, p))
 
 
 def sample(binders: Binders, p: Predicate, sizes: dict[str, int]) -> dict[str, int] | None:
