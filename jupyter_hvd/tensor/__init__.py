@@ -1,14 +1,15 @@
-"""The tensor language of "Differentiating A Tensor Language": functions with derivatives that cost what the paper proves.
+"""The tensor language of "Differentiating A Tensor Language": functions with derivatives that
+cost what the paper proves.
 
-    from jupyter_hvd.tensor import tensor
+from jupyter_hvd.tensor import tensor
 
-    @tensor
-    def energy(A, x):
-        n = len(x)
-        y = [sum(A[i, j] * x[j] for j in range(n)) for i in range(n)]
-        return sum(x[i] * y[i] for i in range(n))
+@tensor
+def energy(A, x):
+    n = len(x)
+    y = [sum(A[i, j] * x[j] for j in range(n)) for i in range(n)]
+    return sum(x[i] * y[i] for i in range(n))
 
-    energy.grad("x")(A, x)
+energy.grad("x")(A, x)
 """
 
 from .errors import TensorError

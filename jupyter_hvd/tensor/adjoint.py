@@ -1,9 +1,10 @@
 """The adjoint (reverse) derivative `Dᵀ⟦e|σ⟧` (Figs. 15 and 16, 6.20–6.49) on Tensor SSA.
 
-The paper rewrites `⟨dY | D⟦e|σ⟧⟩` until every differential stands alone on the right. Here that state is a table: for each variable X whose
-differential is still due, the inner products `⟨e|D⟦X⟧⟩_[p]` that are left of it, as pairs `(e, p)`. The statements are taken from the last to the
-first, so that (6.31) reverses each and (6.32), dropping what has no inner product, is an empty entry. The result is purely functional: no
-scatter-add, no tape.
+The paper rewrites `⟨dY | D⟦e|σ⟧⟩` until every differential stands alone on the right. Here that
+state is a table: for each variable X whose differential is still due, the inner products
+`⟨e|D⟦X⟧⟩_[p]` that are left of it, as pairs `(e, p)`. The statements are taken from the last to
+the first, so that (6.31) reverses each and (6.32), dropping what has no inner product, is an
+empty entry. The result is purely functional: no scatter-add, no tape.
 """
 
 from __future__ import annotations
@@ -46,12 +47,16 @@ def adjoint(
 ) -> Program:
     """`Dᵀ⟦program|σ⟧` with σ differentiating the parameters in `wrt`.
 
-    `seed` names and types the new parameter that holds the cotangent of the output; None takes 1 for it, which makes the
-    result the gradient of a scalar program. The output is one cotangent a parameter, nested pairs in order; with `keep`, a pair of the program's
-    own output and those. Its `$IO` is at most 4 times the program's where black boxes have one argument or two (Theorem 6.55).
+    `seed` names and types the new parameter that holds the cotangent of the output; None takes 1
+    for it, which makes the result the gradient of a scalar program. The output is one cotangent
+    a parameter, nested pairs in order; with `keep`, a pair of the program's own output and
+    those. Its `$IO` is at most 4 times the program's where black boxes have one argument or two
+    (Theorem 6.55).
     """
     wrt = tuple(wrt)
-    reverse = _Reverse(Builder(list(program.statements), {s.name: s.rhs for s in program.statements}))
+    reverse = _Reverse(
+        Builder(list(program.statements), {s.name: s.rhs for s in program.statements})
+    )
     reverse.builder.found = {s.rhs: s.name for s in program.statements}
     reverse.builder.prefix = "T"
     reverse.active = _active(program, {name for name, _ in wrt})
@@ -64,7 +69,9 @@ def adjoint(
 
 
 def _active(program: Program, wrt: set[str]) -> set[str]:
-    """The variables that depend on a differentiated parameter: σ, carried through the program (6.33, 6.34)."""
+    """The variables that depend on a differentiated parameter: σ, carried through the program
+    (6.33, 6.34).
+    """
     active: set[str] = set()
     for s in program.statements:
         if isinstance(s.rhs, Input):
@@ -128,7 +135,8 @@ class _Reverse:
     def _map(self, rhs: Map, dy: str, p: Predicate) -> None:
         """`let dX'=[p0∧p1]Dᵀf(X,dY) in ⟨dX'|D⟦X⟧⟩_[p0∧p1]` (6.47), for each argument.
 
-        The paper prints the rule for one argument, where `Dᵀf(X,dY) = f′(X)·dY`; of several, each gets a black box of its own.
+        The paper prints the rule for one argument, where `Dᵀf(X,dY) = f′(X)·dY`; of several,
+        each gets a black box of its own.
         """
         p = sets.simplify(conj(rhs.mask, p), rhs.gens)
         variables = tuple(Var(x, REAL) for x in rhs.arguments)
@@ -171,11 +179,13 @@ class _Reverse:
         return self.builder.add(product, "6.47", of)
 
     def _contraction(self, rhs: Contraction, dy: str, p: Predicate) -> None:
-        """`⟨dY|D⟦⊞g Σ_{i0,i1,s}[p]X0[i0]X1[i1]⟧⟩_[p'] ⇝ let dX0'=⊞i0 Σ_{g,i1,s}[p∧p']dY[g]X1[i1] in …
-        ⟨dX0'|D⟦X0⟧⟩_[∃g,i1,s. p∧p'] + …` (6.48); with one factor, (6.49).
+        """Reverse a product (6.48); with one factor, (6.49).
+
+            ⟨dY|D⟦⊞g Σ_{i0,i1,s}[p]X0[i0]X1[i1]⟧⟩_[p'] ⇝
+                let dX0'=⊞i0 Σ_{g,i1,s}[p∧p']dY[g]X1[i1] in … ⟨dX0'|D⟦X0⟧⟩_[∃g,i1,s. p∧p'] + …
 
         An affine read `X0[a0]` is `X0[i0]` with `i0=a0` in the mask.
-        """  # noqa: D205
+        """
         p = conj(rhs.mask, p)
         summed = (*rhs.gens, *rhs.sums)
         for k, factor in enumerate(rhs.factors):
@@ -198,7 +208,9 @@ class _Reverse:
             self._owe(factor.name, name, canonical)
 
     def result(self, parameter: str, type_: Type) -> Output:
-        """The cotangent of a parameter: its components regrouped (6.27, 6.28), each zero outside its predicate."""
+        """The cotangent of a parameter: its components regrouped (6.27, 6.28), each zero outside
+        its predicate.
+        """
         parts: dict[tuple[int, ...], str] = {}
         for path, x in inputs(parameter, type_, self.builder).items():
             binders = self.builder.defined[x].gens
@@ -210,10 +222,7 @@ class _Reverse:
         return _tree(parts, ())
 
 
-
 def _tree(parts: dict[tuple[int, ...], str], path: tuple[int, ...]) -> Output:
     if path in parts:
         return parts[path]
     return _tree(parts, (*path, 0)), _tree(parts, (*path, 1))
-
-

@@ -1,6 +1,7 @@
 """Affine index expressions `a ::= i | n | k | a + a | k·a` (Fig. 3), as immutable values.
 
-Index variables and sizes are both plain names here: each stands for an integer, and only their binders tell them apart.
+Index variables and sizes are both plain names here: each stands for an integer, and only their
+binders tell them apart.
 """
 
 from __future__ import annotations

@@ -19,7 +19,9 @@ from .types import Array, IndexArray, Relation
 
 @dataclass(frozen=True)
 class Read:
-    """A read at `index` along an axis of `size` entries, made for every point of the binders where `condition` holds."""
+    """A read at `index` along an axis of `size` entries, made for every point of the binders
+    where `condition` holds.
+    """
 
     text: str
     owner: str
@@ -32,9 +34,11 @@ class Read:
 
 
 def check(traced: Traced, env: Environment, data: Mapping[str, Any]) -> None:
-    """Raise TensorError at the first read that is out of range at these sizes, with the indices at which it is.
+    """Raise TensorError at the first read that is out of range at these sizes, with the indices
+    at which it is.
 
-    A guard over relations is taken to hold until a counter-example is found; then the data decide. `data` has the index arrays, by name.
+    A guard over relations is taken to hold until a counter-example is found; then the data
+    decide. `data` has the index arrays, by name.
     """
     for read in reads(traced):
         outside = disj(compare("<", read.index, 0), compare("≤", read.size, read.index))
@@ -124,7 +128,9 @@ def _owner(e: Term) -> tuple[str, int]:
 def _related(
     q: Predicate, binders: Binders, p: Predicate, traced: Traced, types: Mapping[str, Any]
 ) -> Iterator[Read]:
-    """The reads of boolean and index arrays in a condition, each under what else the condition demands."""
+    """The reads of boolean and index arrays in a condition, each under what else the condition
+    demands.
+    """
     match q:
         case And(parts):
             for part in parts:
@@ -141,4 +147,3 @@ def _related(
                 for axis, (a, size) in enumerate(zip(arguments, type_.dims, strict=False)):
                     text = show_predicate(q)
                     yield Read(text, name, axis, a, size, binders, p, place)
-

@@ -1,4 +1,6 @@
-"""The cost model (Figs. 6 and 17): additions, multiplications and black-box calls; index arithmetic, reads and writes are free."""
+"""The cost model (Figs. 6 and 17): additions, multiplications and black-box calls; index
+arithmetic, reads and writes are free.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ from .types import Array, Product, Real, size_cost
 
 @dataclass(frozen=True)
 class Cost:
-    """How many operations of each kind; `io` also counts the reals that go in and come out (Theorem 6.55)."""
+    """How many operations of each kind; `io` also counts the reals that go in and come out
+    (Theorem 6.55).
+    """
 
     additions: int = 0
     multiplications: int = 0

@@ -19,7 +19,8 @@ class Place:
 class TensorError(Exception):
     """A program or an argument that the tensor language does not have.
 
-    `message` says what is wrong, `help` what to write instead, `place` where in the source, if anywhere.
+    `message` says what is wrong, `help` what to write instead, `place` where in the source, if
+    anywhere.
     """
 
     def __init__(self, message: str, help: str = "", place: Place | None = None) -> None:  # noqa: A002

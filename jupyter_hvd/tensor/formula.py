@@ -1,8 +1,10 @@
 """`cost_formula`: the cost of a program as an exact formula in its sizes.
 
-By Fig. 6 the cost is a sum of counts `#{i… : p}` of integer points. A count over affine conditions is summed symbolically, one index at a time, by
-Faulhaber's formulas, split into the cases where one bound or the other is the tighter: what comes out is a polynomial on each region of the sizes. A
-count that is no such polynomial, because data decide it or because it takes remainders, stays as it is, `#{…}`, and is counted when evaluated.
+By Fig. 6 the cost is a sum of counts `#{i… : p}` of integer points. A count over affine
+conditions is summed symbolically, one index at a time, by Faulhaber's formulas, split into the
+cases where one bound or the other is the tighter: what comes out is a polynomial on each region
+of the sizes. A count that is no such polynomial, because data decide it or because it takes
+remainders, stays as it is, `#{…}`, and is counted when evaluated.
 """
 
 from __future__ import annotations
@@ -96,9 +98,7 @@ class Polynomial:
         return total
 
     def __str__(self) -> str:
-        ordered = sorted(
-            self.terms, key=lambda t: (-sum(power for _, power in t[0]), t[0])
-        )
+        ordered = sorted(self.terms, key=lambda t: (-sum(power for _, power in t[0]), t[0]))
         text = ""
         for monomial, k in ordered:
             factors = [name if power == 1 else f"{name}**{power}" for name, power in monomial]
@@ -125,7 +125,11 @@ class Count:
     def __str__(self) -> str:
         ranges = ", ".join(f"{index}:{size}" for index, size in self.binders)
         condition = "" if self.condition == TRUE else f" | {show_predicate(self.condition)}"
-        return f"{self.times}*#{{{ranges}{condition}}}" if self.times != 1 else f"#{{{ranges}{condition}}}"
+        return (
+            f"{self.times}*#{{{ranges}{condition}}}"
+            if self.times != 1
+            else f"#{{{ranges}{condition}}}"
+        )
 
 
 Piece = tuple[Predicate, Polynomial]
@@ -133,9 +137,11 @@ Piece = tuple[Predicate, Polynomial]
 
 @dataclass(frozen=True)
 class Formula:
-    """An exact cost: on the first region that holds, its polynomial; plus the counts that are none.
+    """An exact cost: on the first region that holds, its polynomial; plus the counts that are
+    none.
 
-    The regions cover every choice of sizes that are at least 1. `str` gives Python syntax where no count is left.
+    The regions cover every choice of sizes that are at least 1. `str` gives Python syntax where
+    no count is left.
     """
 
     pieces: tuple[Piece, ...]
@@ -157,7 +163,9 @@ class Formula:
         return f"({text}) + {counts}" if len(cases) > 1 else f"{text} + {counts}"
 
     def evaluate(self, env: Environment | None = None, **sizes: int) -> int:
-        """The cost at given sizes, each at least 1; counts over relations need those in an environment."""
+        """The cost at given sizes, each at least 1; counts over relations need those in an
+        environment.
+        """
         env = env or Environment(integers=dict(sizes))
         integers = {**env.integers, **sizes}
         polynomial = next(q for p, q in self.pieces if _holds(p, integers))
@@ -181,7 +189,9 @@ def _python(p: Predicate) -> str:
 
 
 def cost_formula(function: Lambda) -> Formula:
-    """The total cost of a program (4.22–4.34) as a formula in its sizes, exact wherever every size is at least 1."""
+    """The total cost of a program (4.22–4.34) as a formula in its sizes, exact wherever every
+    size is at least 1.
+    """
     counted: dict[tuple[Binders, Predicate], int] = {}
     _collect(uniquify(function.body), (), TRUE, counted)
     total: list[Piece] = [(TRUE, Polynomial.of(0))]
@@ -200,7 +210,9 @@ def cost_formula(function: Lambda) -> Formula:
 def _collect(
     e: Term, binders: Binders, p: Predicate, counted: dict[tuple[Binders, Predicate], int]
 ) -> None:
-    """The counts that a term's cost consists of: `{(binders, p): times}`, at the points where it is evaluated."""
+    """The counts that a term's cost consists of: `{(binders, p): times}`, at the points where it
+    is evaluated.
+    """
 
     def count(q: Predicate, times: int = 1, inner: Binders = ()) -> None:
         key = _canonical((*binders, *inner), q)
@@ -232,7 +244,9 @@ def _collect(
 
 
 def _canonical(binders: Binders, p: Predicate) -> tuple[Binders, Predicate]:
-    """Simplified, and with the binders' names by place, so that equal counts are counted together."""
+    """Simplified, and with the binders' names by place, so that equal counts are counted
+    together.
+    """
     taken = p.names - {index for index, _ in binders}
     names = [fresh(f"i{k}", taken) for k in range(len(binders))]
     meaning = {index: Affine.of(name) for (index, _), name in zip(binders, names, strict=True)}
@@ -242,7 +256,9 @@ def _canonical(binders: Binders, p: Predicate) -> tuple[Binders, Predicate]:
 
 @lru_cache(maxsize=1024)
 def symbolic(binders: Binders, p: Predicate) -> list[Piece] | None:
-    """`#{binders | p}` as polynomials on disjoint regions of the sizes; None where it is not piecewise polynomial."""
+    """`#{binders | p}` as polynomials on disjoint regions of the sizes; None where it is not
+    piecewise polynomial.
+    """
     if p.relations:
         return None
     names = sorted(p.names.union(*(n.names for _, n in binders)) - {i for i, _ in binders})
@@ -274,7 +290,9 @@ def _with_rest(piece: Piece, positive: Predicate) -> list[Piece]:
 
 
 def _count(indices: tuple[str, ...], p: Predicate, weight: Polynomial) -> list[Piece] | None:
-    """`Σ weight` over the points of a conjunction `p`, the last index first, as pieces whose regions may overlap and then add up."""
+    """`Σ weight` over the points of a conjunction `p`, the last index first, as pieces whose
+    regions may overlap and then add up.
+    """
     if sets.impossible((), p):
         return []
     if not indices:
@@ -301,8 +319,16 @@ def _count(indices: tuple[str, ...], p: Predicate, weight: Polynomial) -> list[P
         for b in range(len(upper)):
             # The case where this lower bound is the first of the greatest and this upper bound the first of the least.
             tight = [
-                *(compare("<" if j < a else "≤", other, lower[a]) for j, other in enumerate(lower) if j != a),
-                *(compare("<" if j < b else "≤", upper[b], other) for j, other in enumerate(upper) if j != b),
+                *(
+                    compare("<" if j < a else "≤", other, lower[a])
+                    for j, other in enumerate(lower)
+                    if j != a
+                ),
+                *(
+                    compare("<" if j < b else "≤", upper[b], other)
+                    for j, other in enumerate(upper)
+                    if j != b
+                ),
                 compare("≤", lower[a], upper[b]),
             ]
             inner = _count(
@@ -325,7 +351,9 @@ def _summed(weight: Polynomial, index: str, low: Affine, high: Affine) -> Polyno
 
 
 def _faulhaber(power: int, n: Polynomial) -> Polynomial:
-    """`Σ_{k=0}^{n-1} k^power` as a polynomial in n, which holds for every integer n as a difference."""
+    """`Σ_{k=0}^{n-1} k^power` as a polynomial in n, which holds for every integer n as a
+    difference.
+    """
     total = Polynomial()
     for j in range(power + 1):
         k = Fraction(comb(power + 1, j) * _bernoulli(j), power + 1)
@@ -354,11 +382,11 @@ def _sum_pieces(left: Iterable[Piece], right: Iterable[Piece]) -> list[Piece]:
 
 
 def _ordered(pieces: list[Piece]) -> tuple[Piece, ...]:
-    """The piece of large sizes first: the one with the fewest equalities, then the highest degree."""
+    """The piece of large sizes first: the one with the fewest equalities, then the highest
+    degree.
+    """
 
     def degree(polynomial: Polynomial) -> int:
         return max((sum(power for _, power in m) for m, _ in polynomial.terms), default=0)
 
     return tuple(sorted(pieces, key=lambda piece: -degree(piece[1])))
-
-

@@ -28,10 +28,12 @@ from .types import Array, Product, Type
 
 
 def differential(e: Term, sigma: Mapping[str, Term], *, fused: bool = True) -> Term | None:
-    """`D⟦e|σ⟧` (6.1–6.16), where σ maps each differentiated variable to its differential; None where it is zero.
+    """`D⟦e|σ⟧` (6.1–6.16), where σ maps each differentiated variable to its differential; None
+    where it is zero.
 
-    On Tensor SSA it costs at most 4 times what `e` does (Theorem 6.1). `fused` charges `Df` of several arguments as the
-    one black box that (6.6) takes it for; without it, `Df` is spelt out by its partial derivatives.
+    On Tensor SSA it costs at most 4 times what `e` does (Theorem 6.1). `fused` charges `Df` of
+    several arguments as the one black box that (6.6) takes it for; without it, `Df` is spelt out
+    by its partial derivatives.
     """
     taken = frozenset().union(*(d.names | d.variables for d in sigma.values()))
     return _D(uniquify(e, taken), dict(sigma), fused)
@@ -94,13 +96,17 @@ def _D(e: Term, sigma: dict[str, Term], fused: bool) -> Term | None:  # noqa: N8
 
 
 def _sum(e: Sum, sigma: dict[str, Term], fused: bool) -> Term | None:
-    """`D⟦Σ[p]e⟧ ⇝ Σ[p]D⟦e⟧` (6.10), and a product's two halves as two sums: `[∃p]Σ[p]de0·e1 + [∃p]Σ[p]e0·de1`.
+    """`D⟦Σ[p]e⟧ ⇝ Σ[p]D⟦e⟧` (6.10), and a product's two halves as two sums: `[∃p]Σ[p]de0·e1 +
+    [∃p]Σ[p]e0·de1`.
 
     Both cost the same, `4·#p - #∃p` on SSA, and each half is a contraction again.
     """
     binders, p, body = strip_sums(e)
     halves = (
-        [times(_D(body.left, sigma, fused), body.right), times(body.left, _D(body.right, sigma, fused))]
+        [
+            times(_D(body.left, sigma, fused), body.right),
+            times(body.left, _D(body.right, sigma, fused)),
+        ]
         if isinstance(body, Mul)
         else [_D(body, sigma, fused)]
     )

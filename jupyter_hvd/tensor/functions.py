@@ -1,7 +1,8 @@
 """The black boxes `f(e,…)`: scalar functions that the language calls but does not look into.
 
-Each knows how to compute itself, and its partial derivatives as terms over its arguments. A derivative that is no black box of this table becomes one,
-with that term as its `body` (`tanh′`, `∂0pow`): the paper's cost model charges one call for `Df` (6.6), and so do we.
+Each knows how to compute itself, and its partial derivatives as terms over its arguments. A
+derivative that is no black box of this table becomes one, with that term as its `body` (`tanh′`,
+`∂0pow`): the paper's cost model charges one call for `Df` (6.6), and so do we.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ PARAMETERS = ("x", "y", "z", "w")
 class Function:
     """A black box of `arity` scalars; equal functions are one object.
 
-    `compute` works on floats and, where the function is rational, on fractions. `body`, where there is one, is the function as a term over
-    the variables x, y, z, … `partials` gives the derivative by each argument, or None where it is zero.
+    `compute` works on floats and, where the function is rational, on fractions. `body`, where
+    there is one, is the function as a term over the variables x, y, z, … `partials` gives the
+    derivative by each argument, or None where it is zero.
     """
 
     name: str
@@ -42,7 +44,7 @@ def _recip(x: Any) -> Any:
 
 
 def _sign(x: Any) -> int:
-    return (x > 0) - (x < 0)
+    return int(x > 0) - int(x < 0)
 
 
 def _call(name: str, *arguments: Term) -> Term:
@@ -75,7 +77,7 @@ def defined(name: str, arity: int, body: Term) -> Function:
     def partials(arguments: tuple[Term, ...]) -> tuple[Term | None, ...]:
         from .terms import Call
 
-        return tuple(d and Call(d, arguments) for d in derivatives())
+        return tuple(None if d is None else Call(d, arguments) for d in derivatives())
 
     return _register(Function(name, arity, compute, partials, body))
 
@@ -96,10 +98,12 @@ def _derivative_of(name: str, arity: int, body: Term, k: int) -> Function | None
 
 
 def total(f: Function, active: tuple[int, ...]) -> Function:
-    """`Df(X; dX)` as one black box (6.6): the arguments of f, then a differential for each active one."""
+    """`Df(X; dX)` as one black box (6.6): the arguments of f, then a differential for each
+    active one.
+    """
     from .forward import differential
-    from .types import REAL
     from .terms import Call, Var
+    from .types import REAL
 
     names = parameter_names(f.arity + len(active))
     body = Call(f, tuple(Var(x, REAL) for x in names[: f.arity]))
@@ -111,7 +115,9 @@ def total(f: Function, active: tuple[int, ...]) -> Function:
 
 
 def cotangent(f: Function, k: int) -> Function:
-    """`Dᵀf(X, dY)` for argument k, as one black box (6.47): the arguments of f, then the cotangent of its value."""
+    """`Dᵀf(X, dY)` for argument k, as one black box (6.47): the arguments of f, then the
+    cotangent of its value.
+    """
     from .terms import Mul, Var
     from .types import REAL
 
@@ -124,7 +130,9 @@ def cotangent(f: Function, k: int) -> Function:
 def _unary(
     name: str, compute: Callable[[Any], Any], derivative: Callable[[Term], Term | None]
 ) -> None:
-    """Enter a black box whose derivative costs at most two operations, which the bound of 4 has room for."""
+    """Enter a black box whose derivative costs at most two operations, which the bound of 4 has
+    room for.
+    """
     _register(Function(name, 1, compute, lambda arguments: (derivative(arguments[0]),)))
 
 
@@ -149,7 +157,7 @@ def _opaque(
     def partials(arguments: tuple[Term, ...]) -> tuple[Term | None, ...]:
         from .terms import Call
 
-        return tuple(d and Call(d, arguments) for d in derivatives())
+        return tuple(None if d is None else Call(d, arguments) for d in derivatives())
 
     _register(Function(name, arity, compute, partials))
 
@@ -166,7 +174,9 @@ def named(name: str) -> Function:
 
 
 def _derive_by_name(name: str) -> None:
-    """Make the derived black box that a printed program names before anything here has needed it."""
+    """Make the derived black box that a printed program names before anything here has needed
+    it.
+    """
     if name.endswith("′"):
         named(name[:-1]).partials(_variables(1))
     elif name.startswith("∂"):
@@ -230,9 +240,7 @@ _opaque("erf", 1, math.erf, _formula(f"{2 / math.sqrt(math.pi)!r}·exp(-1·x·x)
 _opaque("expm1", 1, math.expm1, _formula("exp(x)"))
 _opaque("log1p", 1, math.log1p, _formula("recip(1 + x)"))
 _opaque("pow", 2, _power, _formula("y·pow(x, y + -1)"), _formula("pow(x, y)·log(x)"))
-_opaque(
-    "atan2", 2, math.atan2, _formula("y·recip(x·x + y·y)"), _formula("-1·x·recip(x·x + y·y)")
-)
+_opaque("atan2", 2, math.atan2, _formula("y·recip(x·x + y·y)"), _formula("-1·x·recip(x·x + y·y)"))
 _opaque("greater", 2, lambda x, y: int(x > y) + Fraction(int(x == y), 2), _zero, _zero)
 _opaque("maximum", 2, max, _formula("greater(x, y)"), _formula("greater(y, x)"))
 _opaque("minimum", 2, min, _formula("greater(y, x)"), _formula("greater(x, y)"))

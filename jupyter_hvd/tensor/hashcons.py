@@ -7,9 +7,11 @@ from weakref import WeakValueDictionary
 
 
 class HashConsed(type):
-    """A metaclass whose classes build each distinct value once, keyed by its constructor's arguments.
+    """A metaclass whose classes build each distinct value once, keyed by its constructor's
+    arguments.
 
-    Arguments must be hashable and are compared together with their types: `1` and `1.0` are different constants.
+    Arguments must be hashable and are compared together with their types: `1` and `1.0` are
+    different constants.
     """
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:

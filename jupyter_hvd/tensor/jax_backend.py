@@ -1,8 +1,10 @@
-"""Tensor SSA as JAX: one array operation or a few for each statement, jitted at the sizes of a call.
+"""Tensor SSA as JAX: one array operation or a few for each statement, jitted at the sizes of a
+call.
 
-This lowering is simple and right. Where a contraction's reads are bare indices without a mask it is an `einsum`; anywhere else it forms the whole index
-space of the statement, gathers, masks and sums. So time and memory follow the index space, not yet the support of the predicate: the cost model's bound
-holds for operation counts (`f.cost`), not for these kernels' seconds.
+This lowering is simple and right. Where a contraction's reads are bare indices without a mask it
+is an `einsum`; anywhere else it forms the whole index space of the statement, gathers, masks and
+sums. So time and memory follow the index space, not yet the support of the predicate: the cost
+model's bound holds for operation counts (`f.cost`), not for these kernels' seconds.
 """
 
 from __future__ import annotations
@@ -25,13 +27,12 @@ from .types import IndexArray, Integer, Product, Relation, TupleSet
 if TYPE_CHECKING:
     from .tensor_function import Instance
 
+_SAME = (
+    *("sin", "cos", "tan", "exp", "log", "sinh", "cosh", "tanh", "abs", "sign", "floor"),
+    *("sqrt", "expm1", "log1p", "maximum", "minimum"),
+)
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    **{
-        name: getattr(jnp, name)
-        for name in (
-            "sin cos tan exp log sinh cosh tanh abs sign floor sqrt expm1 log1p maximum minimum"
-        ).split()
-    },
+    **{name: getattr(jnp, name) for name in _SAME},
     "atan": jnp.arctan,
     "asin": jnp.arcsin,
     "acos": jnp.arccos,
@@ -46,11 +47,12 @@ Grid = Mapping[str, Any]
 
 
 def compiled(instance: Instance, sizes: dict[str, int]) -> Callable[..., Any]:
-    """A jitted function of the instance's parameters, at the given sizes; it returns nested pairs of arrays."""
+    """A jitted function of the instance's parameters, at the given sizes; it returns nested
+    pairs of arrays.
+    """
     program = instance.ssa
     kinds = [(x, t) for x, t, _ in instance.parameters]
 
-    @jax.jit
     def kernel(*arrays: Any) -> Any:
         lowering = _Lowering(sizes, {}, {}, _float_type(kinds, arrays))
         for (x, type_), value in zip(kinds, arrays, strict=True):
@@ -62,8 +64,10 @@ def compiled(instance: Instance, sizes: dict[str, int]) -> Callable[..., Any]:
             lowering.arrays[statement.name] = lowering.rhs(statement.rhs)
         return lowering.output(program.output)
 
+    jitted = jax.jit(kernel)
+
     def call(*arguments: Any) -> Any:
-        return kernel(*(_array(t, v) for (_, t), v in zip(kinds, arguments, strict=True)))
+        return jitted(*(_array(t, v) for (_, t), v in zip(kinds, arguments, strict=True)))
 
     return call
 
@@ -75,10 +79,10 @@ def _array(type_: Any, value: Any) -> Any:
         return np.array(sorted(value), dtype=np.int64).reshape(len(value), type_.arity)
     if isinstance(value, tuple):
         return tuple(_array(None, part) for part in value)
-    if isinstance(value, list) or getattr(value, "dtype", None) == object:
+    if isinstance(value, list):
         value = np.array(value)
-        return value.astype(float) if value.dtype == object else value
-    return value
+    exact = getattr(getattr(value, "dtype", None), "kind", "") == "O"  # fractions
+    return value.astype(float) if exact else value
 
 
 def _pairs(type_: Any, value: Any) -> Any:
@@ -260,9 +264,7 @@ class _Lowering:
     def related(self, name: str, arguments: list[Any]) -> Any:
         type_, data = self.data[name]
         if isinstance(type_, TupleSet):
-            equal = [
-                np.asarray(a)[..., None] == data[:, k] for k, a in enumerate(arguments)
-            ]
+            equal = [np.asarray(a)[..., None] == data[:, k] for k, a in enumerate(arguments)]
             together = equal[0]
             for other in equal[1:]:
                 together = together & other

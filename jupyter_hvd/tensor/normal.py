@@ -74,8 +74,8 @@ Tree = Term | tuple["Tree", "Tree"]
 def eliminate_pairs(e: Term) -> Term:
     """Turn arrays of pairs into pairs of arrays and take pairs apart (5.11–5.20).
 
-    Takes let-lifted terms whose inputs are in struct-of-arrays form. Pairs remain only as projections of inputs and in the output, which
-    comes out in struct-of-arrays form too.
+    Takes let-lifted terms whose inputs are in struct-of-arrays form. Pairs remain only as
+    projections of inputs and in the output, which comes out in struct-of-arrays form too.
     """
     env: dict[str, Tree] = {}
     bindings: Bindings = []
@@ -111,8 +111,8 @@ def _split(e: Term, env: dict[str, Tree]) -> Tree:
             return tree[side]
         case Gen(index, size, body):  # (5.12), (5.13)
             return _leafwise(lambda leaf: Gen(index, size, leaf), _split(body, env))
-        case At(body, index):  # (5.14), (5.15)
-            return _leafwise(lambda leaf: At(leaf, index), _split(body, env))
+        case At(body, a):  # (5.14), (5.15)
+            return _leafwise(lambda leaf: At(leaf, a), _split(body, env))
         case Guard(condition, body):  # (5.16), (5.17)
             return _leafwise(lambda leaf: Guard(condition, leaf), _split(body, env))
     return rebuild(e, lambda child: _leaf(_split(child, env)))
@@ -159,5 +159,3 @@ def push_out_gens(e: Term) -> Term:
 def normalize(e: Term) -> Term:
     """The three passes in order: a block of lets over pair-free, flat terms."""
     return push_out_gens(eliminate_pairs(lift_lets(e)))
-
-

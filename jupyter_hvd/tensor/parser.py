@@ -45,7 +45,9 @@ _TOKEN = re.compile(
 
 
 def parse(text: str, types: Mapping[str, Type]) -> Term:
-    """The term that `text` prints, given the types of its free variables. Raises ValueError where it is none."""
+    """The term that `text` prints, given the types of its free variables. Raises ValueError
+    where it is none.
+    """
     parser = _Parser(text, dict(types))
     return parser.finished(parser.expression())
 
@@ -104,9 +106,7 @@ class _Parser:
             fields.append((name, self.parameter_type()))
             self.accept(",")
         self.take(".")
-        self.types |= {
-            name: t for name, t in fields if isinstance(t, Real | Product | Array)
-        }
+        self.types |= {name: t for name, t in fields if isinstance(t, Real | Product | Array)}
         return Lambda("arg", tuple(fields), self.expression())
 
     def parameter_type(self) -> ParameterType:

@@ -1,7 +1,9 @@
-"""Predicates `p ::= a<a | a≤a | a=a | R(a,…) | p∧p | p∨p | ∃ i:n. p` (Fig. 3) and how they are built and rewritten.
+"""Predicates `p ::= a<a | a≤a | a=a | R(a,…) | p∧p | p∨p | ∃ i:n. p` (Fig. 3) and how they are
+built and rewritten.
 
-`true` is the empty conjunction, `false` the empty disjunction. Build conjunctions, disjunctions and quantifiers with `conj`, `disj` and `exists`,
-which flatten, deduplicate and fold constants; then equal predicates are one object.
+`true` is the empty conjunction, `false` the empty disjunction. Build conjunctions, disjunctions
+and quantifiers with `conj`, `disj` and `exists`, which flatten, deduplicate and fold constants;
+then equal predicates are one object.
 """
 
 from __future__ import annotations
@@ -183,7 +185,9 @@ def exists_all(binders: Iterable[tuple[str, Affine]], body: Predicate) -> Predic
 
 
 def solve(p: Predicate, index: str) -> Affine | None:
-    """The `a` with `p ⇔ index = a`, where `p` is an equality that has the index with coefficient ±1."""
+    """The `a` with `p ⇔ index = a`, where `p` is an equality that has the index with coefficient
+    ±1.
+    """
     if isinstance(p, Compare) and p.op == "=":
         k = p.difference.coefficient(index)
         if abs(k) == 1:
@@ -214,7 +218,8 @@ def substitute(p: Predicate, values: Mapping[str, Affine]) -> Predicate:
 
 
 def negate(p: Predicate) -> Predicate | None:
-    """`¬p` in the grammar, which has no negation: comparisons turn round and a relation becomes its complement `¬R`.
+    """`¬p` in the grammar, which has no negation: comparisons turn round and a relation becomes
+    its complement `¬R`.
 
     None where a quantifier stands in the way; `sets.complement` can still eliminate it there.
     """
@@ -226,7 +231,10 @@ def negate(p: Predicate) -> Predicate | None:
         case Compare(_, left, right):
             return disj(compare("<", left, right), compare("<", right, left))
         case Related(relation, arguments):
-            return Related(relation.removeprefix(NOT) if relation.startswith(NOT) else NOT + relation, arguments)
+            return Related(
+                relation.removeprefix(NOT) if relation.startswith(NOT) else NOT + relation,
+                arguments,
+            )
         case And(parts) | Or(parts):
             negated = [negate(part) for part in parts]
             whole = [part for part in negated if part is not None]

@@ -1,6 +1,7 @@
 """Programs as the paper writes them, in Unicode, which `parser` reads back, and in LaTeX.
 
-Binders reach as far right as they can and stand in brackets where more follows; `[p]·a·b` guards the whole product.
+Binders reach as far right as they can and stand in brackets where more follows; `[p]·a·b` guards
+the whole product.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""The meaning of a term (Figs. 4 and 5), read straight from the rules, over floats or exact fractions.
+"""The meaning of a term (Figs. 4 and 5), read straight from the rules, over floats or exact
+fractions.
 
-Scalars are Python numbers, arrays are lists, pairs are 2-tuples. Every function takes an `Environment`.
+Scalars are Python numbers, arrays are lists, pairs are 2-tuples. Every function takes an
+`Environment`.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ Holds = Callable[[tuple[int, ...]], bool]
 
 @dataclass
 class Environment:
-    """σ: the values of variables, the integers that index variables and sizes stand for, and the relations."""
+    """σ: the values of variables, the integers that index variables and sizes stand for, and the
+    relations.
+    """
 
     values: dict[str, Any] = field(default_factory=dict)
     integers: dict[str, int] = field(default_factory=dict)
@@ -44,7 +48,9 @@ class Environment:
 
 
 def evaluate(e: Term, env: Environment) -> Any:
-    """`⟦e|σ⟧` (4.1–4.14). Raises IndexError where an entry that is not guarded away lies out of range."""
+    """`⟦e|σ⟧` (4.1–4.14). Raises IndexError where an entry that is not guarded away lies out of
+    range.
+    """
     match e:
         case Var(name):
             return env.values[name]
@@ -126,8 +132,9 @@ def loop(index: str, size: Affine, env: Environment) -> Iterator[int]:
 def points(binders: Binders, p: Predicate, env: Environment) -> Iterator[None]:
     """Let the binders run over exactly the points where `p` holds, in no particular order.
 
-    Equalities are solved instead of searched and every conjunct is tested as soon as its indices are known: that is all
-    that sets this apart from trying every point, and it makes a sum over a sparse predicate cost what its support does.
+    Equalities are solved instead of searched and every conjunct is tested as soon as its indices
+    are known: that is all that sets this apart from trying every point, and it makes a sum over
+    a sparse predicate cost what its support does.
     """
     integers = env.integers
     before = [(index, integers.get(index)) for index, _ in binders]
@@ -150,7 +157,9 @@ Step = tuple[str, Affine, Affine | None, tuple[Predicate, ...]]
 
 @lru_cache(maxsize=4096)
 def _plan(binders: Binders, p: Predicate) -> tuple[Step, ...]:
-    """The order in which to bind: an index that an equality determines first, the outermost otherwise."""
+    """The order in which to bind: an index that an equality determines first, the outermost
+    otherwise.
+    """
     unbound = dict(binders)
     waiting = list(conjuncts(p))
     steps: list[Step] = [("", Affine.of(0), None, _take(waiting, unbound))]

@@ -1,6 +1,7 @@
 """Integer sets by isl: emptiness, implication, projection and simplification of predicates.
 
-Relations are data, which isl cannot see: a set made from a predicate with relations is the superset where they all hold.
+Relations are data, which isl cannot see: a set made from a predicate with relations is the
+superset where they all hold.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from .predicates import (
     Related,
     compare,
     conj,
-    conjuncts,
     disj,
     exists,
     in_range,
@@ -46,7 +46,9 @@ def integer_set(binders: Binders, p: Predicate) -> islpy.Set:
 
 
 def spelling(binders: Binders, p: Predicate) -> dict[str, str]:
-    """What isl calls each name: binders by their place, parameters by their name, the same in every set."""
+    """What isl calls each name: binders by their place, parameters by their name, the same in
+    every set.
+    """
     spelt = {index: f"v{k}" for k, (index, _) in enumerate(binders)}
     used = p.names.union(*(size.names for _, size in binders))
     for name in sorted(used - set(spelt)):
@@ -64,7 +66,11 @@ def _text(p: Predicate, spelt: dict[str, str], depth: int = 0) -> str:
         case And(parts):
             return " and ".join(_text(part, spelt, depth) for part in parts) or "true"
         case Or(parts):
-            return "(" + " or ".join(f"({_text(part, spelt, depth)})" for part in parts) + ")" if parts else "false"
+            return (
+                "(" + " or ".join(f"({_text(part, spelt, depth)})" for part in parts) + ")"
+                if parts
+                else "false"
+            )
         case Exists(index, size, body):
             bound, upper = f"e{depth}", _sum(size, spelt)
             inside = _text(body, {**spelt, index: bound}, depth + 1)
@@ -85,9 +91,11 @@ def impossible(binders: Binders, p: Predicate) -> bool:
 
 @lru_cache(maxsize=16384)
 def simplify(p: Predicate, binders: Binders) -> Predicate:
-    """`p` without what the binders' ranges imply, or the rest of `p` does; `false` where it contradicts them (§6).
+    """`p` without what the binders' ranges imply, or the rest of `p` does; `false` where it
+    contradicts them (§6).
 
-    Quantifiers over affine conditions are projected out where that needs no remainders. The result agrees with `p` on the ranges.
+    Quantifiers over affine conditions are projected out where that needs no remainders. The
+    result agrees with `p` on the ranges.
     """
     if p in (TRUE, FALSE):
         return p
@@ -137,7 +145,9 @@ def _quantified(p: Predicate) -> bool:
 
 
 def predicate(set_: Any, spelt: dict[str, str]) -> Predicate | None:
-    """An isl set as a predicate; None where it needs remainders, which the grammar spells only as `∃`."""
+    """An isl set as a predicate; None where it needs remainders, which the grammar spells only
+    as `∃`.
+    """
     cases = []
     for basic in set_.get_basic_sets() if hasattr(set_, "get_basic_sets") else [set_]:
         if basic.dim(_dims().div):
@@ -167,7 +177,9 @@ def _key(p: Predicate) -> str:
 
 
 def _constraint(constraint: Any, spelt: dict[str, str]) -> Predicate:
-    """`a ≥ 0` or `a = 0` with the negative terms moved over, so that it reads as a person would write it."""
+    """`a ≥ 0` or `a = 0` with the negative terms moved over, so that it reads as a person would
+    write it.
+    """
     meant = {text: name for name, text in spelt.items()}
     left, right = Affine.of(0), Affine.of(0)
     for key, value in constraint.get_coefficients_by_name().items():
@@ -205,7 +217,9 @@ def simplify_under(p: Predicate, context: Predicate) -> Predicate:
 
 
 def complement(p: Predicate, binders: Binders) -> Predicate | None:
-    """`¬p` over the ranges of the binders for an affine `p`, quantified or not; None where it has relations or needs remainders."""
+    """`¬p` over the ranges of the binders for an affine `p`, quantified or not; None where it
+    has relations or needs remainders.
+    """
     if p.relations:
         return None
     whole = integer_set(binders, TRUE).subtract(integer_set(binders, p))
@@ -213,7 +227,9 @@ def complement(p: Predicate, binders: Binders) -> Predicate | None:
 
 
 def sample(binders: Binders, p: Predicate, sizes: dict[str, int]) -> dict[str, int] | None:
-    """One point of `{binders | p}` at the given sizes, the smallest in order; None where there is none."""
+    """One point of `{binders | p}` at the given sizes, the smallest in order; None where there
+    is none.
+    """
     fixed = {name: Affine.of(value) for name, value in sizes.items()}
     from .predicates import substitute
 
@@ -222,7 +238,5 @@ def sample(binders: Binders, p: Predicate, sizes: dict[str, int]) -> dict[str, i
     if set_.is_empty():
         return None
     point = set_.lexmin().sample_point()
-    values = [
-        point.get_coordinate_val(_dims().set, k).to_python() for k in range(len(binders))
-    ]
+    values = [point.get_coordinate_val(_dims().set, k).to_python() for k in range(len(binders))]
     return {index: int(value) for (index, _), value in zip(binders, values, strict=True)}

@@ -1,7 +1,10 @@
-"""What a tensor function's parameters are: from annotations as jaxtyping writes them, or from the arguments of a call."""
+"""What a tensor function's parameters are: from annotations as jaxtyping writes them, or from
+the arguments of a call.
+"""
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from collections.abc import Mapping, Sequence
@@ -32,7 +35,8 @@ Parameter = tuple[str, ParameterType, Layout]
 
 
 def declared(name: str, annotation: Any) -> ParameterType | None:
-    """The type that an annotation gives: `Float[Array, "n m"]`, `Bool[…]`, `Int[…]`, `float`, `int`; None where it says nothing.
+    """The type that an annotation gives: `Float[Array, "n m"]`, `Bool[…]`, `Int[…]`, `float`,
+    `int`; None where it says nothing.
 
     jaxtyping itself need not be installed: its annotations are also read as strings.
     """
@@ -55,6 +59,10 @@ def declared(name: str, annotation: Any) -> ParameterType | None:
 
 def _jaxtyping(annotation: Any) -> tuple[str, str | None]:
     if isinstance(annotation, str):
+        if (
+            annotation[:1] in "'\""
+        ):  # quoted, and quoted again by `from __future__ import annotations`
+            annotation = ast.literal_eval(annotation)
         found = re.fullmatch(r"""(?:\w+\.)*(\w+)\[.*,\s*(["'])(.*)\2\s*\]""", annotation.strip())
         return (found[1], found[3]) if found else ("", None)
     dims = getattr(annotation, "dim_str", None)
@@ -75,10 +83,14 @@ def _dimension(name: str, text: str) -> Affine:
 
 
 def observed(name: str, value: Any) -> tuple[ParameterType, Layout]:
-    """The type of an argument, its sizes named after it: `A_0`, `A_1`. Raises TensorError for what is no tensor."""
+    """The type of an argument, its sizes named after it: `A_0`, `A_1`. Raises TensorError for
+    what is no tensor.
+    """
     if isinstance(value, tuple):
         if len(value) < 2:
-            raise TensorError(f"`{name}` is a tuple of {len(value)}", "a tuple has two parts or more")
+            raise TensorError(
+                f"`{name}` is a tuple of {len(value)}", "a tuple has two parts or more"
+            )
         parts = [observed(f"{name}_{k}", part) for k, part in enumerate(value)]
         if any(not isinstance(t, Real | Array | Product) for t, _ in parts):
             raise TensorError(
@@ -111,7 +123,9 @@ def _kind_and_shape(name: str, value: Any) -> tuple[str, tuple[int, ...]]:
     """The kind of number (b, i, u, f or O for exact ones) and the shape of an argument."""
     if not hasattr(value, "dtype"):
         if value is None or isinstance(value, str | bytes | dict):
-            raise TensorError(f"`{name}` is {value!r}, which is no tensor", "pass numbers or arrays")
+            raise TensorError(
+                f"`{name}` is {value!r}, which is no tensor", "pass numbers or arrays"
+            )
         try:
             value = np.asarray(value)
         except ValueError as error:
@@ -129,7 +143,9 @@ def _kind_and_shape(name: str, value: Any) -> tuple[str, tuple[int, ...]]:
 
 
 def adapt(name: str, declared_: ParameterType, value: Any) -> ParameterType:
-    """The declared type, where the argument has that kind and rank; TensorError where it has not."""
+    """The declared type, where the argument has that kind and rank; TensorError where it has
+    not.
+    """
     found, _ = observed(name, value)
     if isinstance(declared_, Integer):
         if not isinstance(found, Integer):
@@ -147,7 +163,9 @@ def adapt(name: str, declared_: ParameterType, value: Any) -> ParameterType:
 
 
 def matches(name: str, type_: ParameterType, value: Any) -> None:
-    """Raise TensorError unless an argument has the kind, rank and number of parts that the type says."""
+    """Raise TensorError unless an argument has the kind, rank and number of parts that the type
+    says.
+    """
     if isinstance(type_, Product):
         if not isinstance(value, tuple) or len(value) < 2:
             raise TensorError(f"`{name}` is a tuple of type {type_}, not {type(value).__name__}")
@@ -177,7 +195,9 @@ def _shown(type_: ParameterType) -> str:
 
 
 def sizes_of(parameters: Sequence[Parameter], arguments: Mapping[str, Any]) -> dict[str, int]:
-    """The sizes that the arguments give to the names in the parameters' types. Raises TensorError where they disagree."""
+    """The sizes that the arguments give to the names in the parameters' types. Raises
+    TensorError where they disagree.
+    """
     found: dict[str, tuple[int, str]] = {}
     pending: list[tuple[str, int, Affine, int]] = []
     for name, type_, _ in parameters:
@@ -185,7 +205,7 @@ def sizes_of(parameters: Sequence[Parameter], arguments: Mapping[str, Any]) -> d
             found[name] = int(arguments[name]), f"`{name}`"
         else:
             pending += [(name, *axis) for axis in _axes(type_, arguments[name])]
-    for name, axis, size, entries in pending:
+    for name, _, size, entries in pending:
         if size.name is not None:
             found.setdefault(size.name, (entries, f"`{name}`"))
     sizes = {name: value for name, (value, _) in found.items()}
@@ -205,7 +225,9 @@ def sizes_of(parameters: Sequence[Parameter], arguments: Mapping[str, Any]) -> d
 
 
 def _axes(type_: ParameterType, value: Any) -> list[tuple[int, Affine, int]]:
-    """`(axis, declared size, number of entries)` of an argument's axes, those of a tuple's parts one after the other."""
+    """`(axis, declared size, number of entries)` of an argument's axes, those of a tuple's parts
+    one after the other.
+    """
     if isinstance(type_, Product):
         rest = value[1:] if len(value) > 2 else value[1]
         return _axes(type_.first, value[0]) + _axes(type_.second, rest)

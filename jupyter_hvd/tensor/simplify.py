@@ -1,7 +1,7 @@
 """Simplification (§6): what makes the bound real in running code.
 
-Equalities in a mask eliminate indices, reads of reads compose, constants fold, zeros and dead code vanish, equal terms merge. None of it changes
-the meaning, none raises the cost.
+Equalities in a mask eliminate indices, reads of reads compose, constants fold, zeros and dead
+code vanish, equal terms merge. None of it changes the meaning, none raises the cost.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ from .terms import Binders
 
 
 def simplify(program: Program) -> Program:
-    """Simplify each statement in turn, fuse products into the sums that consume them, and drop what is dead."""
+    """Simplify each statement in turn, fuse products into the sums that consume them, and drop
+    what is dead.
+    """
     return _renumber(_sweep(_fuse(_sweep(program))))
 
 
@@ -125,9 +127,11 @@ def _sharpened(
 
 def _contraction(rhs: Contraction, builder: Builder) -> Rhs | str:
     binders, summed, mask, factors = rhs.gens, rhs.sums, rhs.mask, rhs.factors
-    factors, summed, mask = _compose(factors, summed, mask, binders, builder)
+    factors, mask = _compose(factors, mask, builder)
     for factor in factors:
-        at = dict(zip((g for g, _ in builder.defined[factor.name].gens), factor.indices, strict=True))
+        at = dict(
+            zip((g for g, _ in builder.defined[factor.name].gens), factor.indices, strict=True)
+        )
         known = support(builder.defined[factor.name])
         if all(isinstance(q, predicates.Compare | predicates.Related) for q in conjuncts(known)):
             mask = conj(mask, predicates.substitute(known, at))
@@ -151,7 +155,9 @@ def _contraction(rhs: Contraction, builder: Builder) -> Rhs | str:
 def _solve(
     summed: Binders, mask: Predicate, factors: tuple[Factor, ...]
 ) -> tuple[Binders, Predicate, tuple[Factor, ...]]:
-    """`Σi. [i=a ∧ q]·e ⇝ [0≤a<n ∧ q[i↦a]]·e[i↦a]` for every sum that an equality of the mask determines."""
+    """`Σi. [i=a ∧ q]·e ⇝ [0≤a<n ∧ q[i↦a]]·e[i↦a]` for every sum that an equality of the mask
+    determines.
+    """
     while True:
         found = next(
             (
@@ -168,19 +174,15 @@ def _solve(
         at = {index: a}
         summed = tuple(binder for binder in summed if binder[0] != index)
         mask = conj(in_range(a, size), predicates.substitute(mask, at))
-        factors = tuple(
-            Factor(f.name, tuple(b.substitute(at) for b in f.indices)) for f in factors
-        )
+        factors = tuple(Factor(f.name, tuple(b.substitute(at) for b in f.indices)) for f in factors)
 
 
 def _compose(
-    factors: tuple[Factor, ...],
-    summed: Binders,
-    mask: Predicate,
-    binders: Binders,
-    builder: Builder,
-) -> tuple[tuple[Factor, ...], Binders, Predicate]:
-    """Read through reads: where X is `⊞g. [q]·Z[b]`, `X[a]` is `[q[g↦a]]·Z[b[g↦a]]`; an entry of a constant array is the constant."""
+    factors: tuple[Factor, ...], mask: Predicate, builder: Builder
+) -> tuple[tuple[Factor, ...], Predicate]:
+    """Read through reads: where X is `⊞g. [q]·Z[b]`, `X[a]` is `[q[g↦a]]·Z[b[g↦a]]`; an entry of
+    a constant array is the constant.
+    """
     result = []
     for factor in factors:
         source = builder.defined[factor.name]
@@ -189,13 +191,13 @@ def _compose(
             (inner,) = source.factors
             mask = conj(mask, predicates.substitute(source.mask, at))
             indices = tuple(b.substitute(at) for b in inner.indices)
-            factor = Factor(inner.name, indices)  # noqa: PLW2901
+            factor = Factor(inner.name, indices)
         elif isinstance(source, Constant) and source.gens:
             ranges = [in_range(a, n) for a, (_, n) in zip(factor.indices, source.gens, strict=True)]
             mask = conj(mask, *ranges)
-            factor = Factor(builder.add(Constant((), source.value)), ())  # noqa: PLW2901
+            factor = Factor(builder.add(Constant((), source.value)), ())
         result.append(factor)
-    return tuple(result), summed, mask
+    return tuple(result), mask
 
 
 def _fold(factors: tuple[Factor, ...], builder: Builder) -> tuple[Factor, ...]:
@@ -219,9 +221,11 @@ def _value(builder: Builder, factor: Factor) -> int | float | Fraction | Affine:
 
 
 def _fuse(program: Program) -> Program:
-    """Sum a product where it is consumed: `Σs. X[a]` with `X = ⊞h Σt. [q]·X0·X1` becomes one contraction.
+    """Sum a product where it is consumed: `Σs. X[a]` with `X = ⊞h Σt. [q]·X0·X1` becomes one
+    contraction.
 
-    That keeps the cost where nothing else reads X and no two terms of the sum read the same entry: then every term of the two sums is one of the one.
+    That keeps the cost where nothing else reads X and no two terms of the sum read the same
+    entry: then every term of the two sums is one of the one.
     """
     readers = Counter(x for s in program.statements for x in operands(s.rhs))
     readers.update(flat(program.output))
@@ -241,7 +245,9 @@ def _fuse(program: Program) -> Program:
 
 
 def _injective(factor: Factor, rhs: Contraction) -> bool:
-    """Whether different generators and sums read different entries: each of them is itself a place of the read."""
+    """Whether different generators and sums read different entries: each of them is itself a
+    place of the read.
+    """
     places = {a.name for a in factor.indices}
     return all(index in places for index, _ in (*rhs.gens, *rhs.sums))
 
@@ -257,5 +263,3 @@ def _substituted(rhs: Contraction, factor: Factor, source: Contraction) -> Contr
     result = canonical(Contraction(rhs.gens, (*rhs.sums, *inner), mask, factors))
     assert isinstance(result, Contraction)
     return result
-
-

@@ -1,4 +1,5 @@
-"""Tensor SSA (Fig. 10): a list of statements over whole tensors, and the pass that reaches it (Figs. 11 and 12).
+"""Tensor SSA (Fig. 10): a list of statements over whole tensors, and the pass that reaches it
+(Figs. 11 and 12).
 
     S ::= let X = E in S | (X, …, X)
     E ::= π…π x                                   an input projection
@@ -8,8 +9,9 @@
         | ⊞g Σs. [p]·X0[a0]·X1[a1]                a contraction
         | ⊞g Σs. [p]·X0[a0]                       a unary contraction
 
-The pass writes contractions as the paper does, with a distinct index variable in each place of `a0` and `a1` and all structure in `p`.
-Simplification solves the equalities of `p`, and then places hold affine expressions.
+The pass writes contractions as the paper does, with a distinct index variable in each place of
+`a0` and `a1` and all structure in `p`. Simplification solves the equalities of `p`, and then
+places hold affine expressions.
 """
 
 from __future__ import annotations
@@ -111,7 +113,9 @@ Output = str | tuple["Output", "Output"]
 
 @dataclass(frozen=True)
 class Statement:
-    """`let name = rhs`; `rule` says which rule of the paper it came from, `of` which variable's differential or cotangent it is."""
+    """`let name = rhs`; `rule` says which rule of the paper it came from, `of` which variable's
+    differential or cotangent it is.
+    """
 
     name: str
     rhs: Rhs
@@ -174,7 +178,8 @@ def pointwise(gens_: Binders) -> tuple[Affine, ...]:
 
 
 def canonical(rhs: Rhs) -> Rhs:
-    """Index variables named g0, g1, … and s0, s1, … in order of occurrence; addends and factors in order.
+    """Index variables named g0, g1, … and s0, s1, … in order of occurrence; addends and factors
+    in order.
 
     So equal right-hand sides are equal values.
     """
@@ -246,11 +251,13 @@ class Builder:
 
 
 def to_ssa(e: Term) -> Program:
-    """Convert a block of lets over flat terms (what `normalize` returns) to Tensor SSA (5.25–5.34).
+    """Convert a block of lets over flat terms (what `normalize` returns) to Tensor SSA
+    (5.25–5.34).
 
-    Three of the printed rules do not hold as they stand and are mended here; `docs/tensor-language.md` has the counter-examples:
-    a constant keeps its guard (5.29), nested sums and their guard become one contraction whose mask includes that guard (5.34), and
-    guards on factors join the mask (5.32).
+    Three of the printed rules do not hold as they stand and are mended here;
+    `docs/tensor-language.md` has the counter-examples: a constant keeps its guard (5.29), nested
+    sums and their guard become one contraction whose mask includes that guard (5.34), and guards
+    on factors join the mask (5.32).
     """
     builder = Builder()
     env: dict[str, str] = {}
@@ -353,7 +360,8 @@ def _dims(rhs: Rhs) -> tuple[Affine, ...]:
 
 
 def _input(e: Term, builder: Builder) -> str:
-    type_, path = e.type, []
+    type_ = e.type
+    path: list[int] = []
     while isinstance(e, Proj):
         path.insert(0, e.side)
         e = e.body
@@ -429,5 +437,3 @@ def support(rhs: Rhs) -> Predicate:
         case Contraction():
             return exists_all(rhs.sums, rhs.mask)
     return TRUE
-
-

@@ -1,4 +1,6 @@
-"""`@tensor`: a Python function as a program of the tensor language, and everything that follows from it."""
+"""`@tensor`: a Python function as a program of the tensor language, and everything that follows
+from it.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ Sizes = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """A tensor function at given types: its program, its Tensor SSA, and how its result is laid out."""
+    """A tensor function at given types: its program, its Tensor SSA, and how its result is laid
+    out.
+    """
 
     parameters: tuple[Parameter, ...]
     traced: Traced
@@ -84,7 +88,8 @@ class Instance:
 class TensorFunction:
     """A function of the tensor language, called like the Python function that it was.
 
-    Programs and costs are known as soon as types are: at once where every parameter is annotated, from the first call otherwise.
+    Programs and costs are known as soon as types are: at once where every parameter is
+    annotated, from the first call otherwise.
     """
 
     def __init__(
@@ -115,7 +120,8 @@ class TensorFunction:
         return laid_out(kernel(*arguments.values()), instance.layout)
 
     def interpret(self, *args: Any, **kwargs: Any) -> Any:
-        """The result by the reference evaluator: slow, straight from the semantics, exact on fractions.
+        """The result by the reference evaluator: slow, straight from the semantics, exact on
+        fractions.
 
         Arrays come as NumPy arrays; an array of tuples comes as a tuple of arrays.
         """
@@ -127,7 +133,9 @@ class TensorFunction:
         return laid_out(_numpy(value), instance.layout)
 
     def cost(self, *args: Any, **kwargs: Any) -> Cost:
-        """The exact operation counts of `program` at these arguments, of which only sizes and relations matter."""
+        """The exact operation counts of `program` at these arguments, of which only sizes and
+        relations matter.
+        """
         instance, arguments, sizes = self._at(args, kwargs)
         counted = cost(instance.function.body, _environment(instance, arguments, sizes))
         return counted + Cost(interface=interface(instance.function, sizes))
@@ -190,7 +198,9 @@ class TensorFunction:
     # Derivatives
 
     def grad(self, *names: str) -> TensorFunction:
-        """The gradient with respect to one parameter, or the tuple of gradients for several; the parameters stay."""
+        """The gradient with respect to one parameter, or the tuple of gradients for several; the
+        parameters stay.
+        """
         wrt = self._differentiable(names)
 
         def derive(base: Instance) -> Derived:
@@ -212,7 +222,9 @@ class TensorFunction:
         return self._derived(f"value_and_grad_{self.__name__}", derive)
 
     def vjp(self, *names: str) -> TensorFunction:
-        """The adjoint derivative: the parameters, then the cotangent `dy` of the result; gives those of the named parameters."""
+        """The adjoint derivative: the parameters, then the cotangent `dy` of the result; gives
+        those of the named parameters.
+        """
         wrt = self._differentiable(names)
 
         def derive(base: Instance) -> Derived:
@@ -224,7 +236,9 @@ class TensorFunction:
         return self._derived(f"vjp_{self.__name__}", derive, ("dy",))
 
     def jvp(self, *names: str) -> TensorFunction:
-        """The forward derivative: the parameters, then the differentials `dx` of the named ones; gives that of the result."""
+        """The forward derivative: the parameters, then the differentials `dx` of the named ones;
+        gives that of the result.
+        """
         wrt = self._differentiable(names)
 
         def derive(base: Instance) -> Derived:
@@ -245,7 +259,8 @@ class TensorFunction:
         return self._derived(f"jvp_{self.__name__}", derive, tuple(f"d{x}" for x in wrt))
 
     def hessian(self, name: str) -> TensorFunction:
-        """The second derivative, materialised: for x with dimensions d, an array of dimensions d + d.
+        """The second derivative, materialised: for x with dimensions d, an array of dimensions d
+        + d.
 
         `D(∇f)` applied to every one-hot array; simplification leaves no one-hot behind.
         """
@@ -274,11 +289,11 @@ class TensorFunction:
         parameters = list(self.__signature__.parameters.values())
         taken = {p.name for p in parameters}
         for wanted in extra:
-            made = fresh(wanted, taken)
-            taken.add(made)
+            unused = fresh(wanted, taken)
+            taken.add(unused)
             kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
             parameters = [p.replace(default=inspect.Parameter.empty) for p in parameters]
-            parameters.append(inspect.Parameter(made, kind))
+            parameters.append(inspect.Parameter(unused, kind))
 
         @functools.cache
         def instance(base: Instance) -> Instance:
@@ -300,7 +315,7 @@ class TensorFunction:
             return made
 
         def program(types: Mapping[str, Parameter]) -> Instance:
-            return instance(self.at(types))
+            return instance(self.at({x: types[x] for x in self.__signature__.parameters}))
 
         made = TensorFunction(name, inspect.Signature(parameters), resolve)
         made.at = program  # type: ignore[method-assign]
@@ -344,25 +359,26 @@ class Derived:
 
 
 def tensor(function: Callable[..., Any]) -> TensorFunction:
-    """Make a Python function a tensor function. Syntax that the language does not have raises TensorError at once."""
+    """Make a Python function a tensor function. Syntax that the language does not have raises
+    TensorError at once.
+    """
     from .rewrite import rewrite
 
     parameters = inspect.signature(function)
     rewritten = rewrite(function)
-    annotated = {
-        x: signature.declared(x, p.annotation) for x, p in parameters.parameters.items()
-    }
+    annotated = {x: signature.declared(x, p.annotation) for x, p in parameters.parameters.items()}
 
     @functools.cache
     def at(types: tuple[Parameter, ...]) -> Instance:
         sizes = frozenset[str]().union(*(_size_names(t) for _, t, _ in types))
         traced = trace(function.__name__, rewritten, types, sizes)
-        renamed = _renamed(types, traced.size_names, sizes)
-        if renamed != types:
-            types = renamed
-            sizes = frozenset[str]().union(*(_size_names(t) for _, t, _ in types))
-            traced = trace(function.__name__, rewritten, types, sizes)
         return Instance(types, traced, traced)
+
+    @functools.cache
+    def named(types: tuple[Parameter, ...]) -> Instance:
+        instance = at(types)
+        sizes = frozenset[str]().union(*(_size_names(t) for _, t, _ in types))
+        return at(_renamed(types, instance.traced.size_names, sizes))
 
     def resolve(arguments: Mapping[str, Any] | None) -> Instance:
         types: list[Parameter] = []
@@ -378,7 +394,7 @@ def tensor(function: Callable[..., Any]) -> TensorFunction:
                 types.append((x, *signature.observed(x, arguments[x])))
             else:
                 types.append((x, signature.adapt(x, type_, arguments[x]), None))
-        return at(tuple(types))
+        return named(tuple(types))
 
     made = TensorFunction(function.__name__, parameters, resolve, function)
     made.at = lambda types: at(tuple(types.values()))  # type: ignore[method-assign]
@@ -426,7 +442,8 @@ def _check_reads(
 ) -> None:
     """Raise TensorError where a read is out of range; remember the sizes at which none can be.
 
-    Under `jax.jit` and the like relations have no data yet, and what only they can show is not checked.
+    Under `jax.jit` and the like relations have no data yet, and what only they can show is not
+    checked.
     """
     key = tuple(sorted(sizes.items()))
     if key in instance.checked_sizes:
@@ -562,4 +579,3 @@ def _numpy(value: Any) -> Any:
     array = np.array(value, dtype=object)
     exact = any(not isinstance(x, int | float) for x in array.flat)
     return array if exact else array.astype(float)
-

@@ -2,7 +2,8 @@
 
     e ::= x | c | e+e | e·e | f(e,…) | (e,e) | π0 e | π1 e | ⊞ i:n. e | Σ i:n. e | e[a] | [p]·e | let x = e in e
 
-A term checks its own type when it is built. Equal terms are one object. Index variables, sizes and value variables are names.
+A term checks its own type when it is built. Equal terms are one object. Index variables, sizes
+and value variables are names.
 """
 
 from __future__ import annotations
@@ -225,7 +226,9 @@ class At(Term):
 
 @dataclass(frozen=True, eq=False)
 class Guard(Term):
-    """`[condition]·body`, Iverson's bracket; it does not evaluate the body where the condition fails."""
+    """`[condition]·body`, Iverson's bracket; it does not evaluate the body where the condition
+    fails.
+    """
 
     condition: Predicate
     body: Term
@@ -266,7 +269,8 @@ class Let(Term):
 class Lambda:
     """A whole function: its parameter, packed into one struct of named fields, and its body.
 
-    The body's free value variables are the fields of the parameter; its free index names are sizes, bound by the fields' types.
+    The body's free value variables are the fields of the parameter; its free index names are
+    sizes, bound by the fields' types.
     """
 
     parameter_name: str
@@ -366,9 +370,13 @@ def rebuild(e: Term, f: Callable[[Term], Term]) -> Term:
 
 
 def substitute(
-    e: Term, variables: Mapping[str, Term] = {}, indices: Mapping[str, Affine] = {}  # noqa: B006
+    e: Term,
+    variables: Mapping[str, Term] = {},
+    indices: Mapping[str, Affine] = {},
 ) -> Term:
-    """Replace free value variables by terms and free index variables by affine expressions, without capture."""
+    """Replace free value variables by terms and free index variables by affine expressions,
+    without capture.
+    """
     if not any(x in variables for x in e.variables) and not any(i in indices for i in e.names):
         return e
     match e:
@@ -403,7 +411,9 @@ def substitute(
 
 
 def uniquify(e: Term, taken: Iterable[str] = ()) -> Term:
-    """Rename bound variables and indices so that none is bound twice or hides a free one ("no re-use of names", Fig. 7)."""
+    """Rename bound variables and indices so that none is bound twice or hides a free one ("no
+    re-use of names", Fig. 7).
+    """
     used = set(taken) | e.variables | e.names
 
     def rename(e: Term) -> Term:

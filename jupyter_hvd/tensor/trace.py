@@ -1,8 +1,10 @@
-"""Tracing: a rewritten function is called once with stand-ins for its arguments, and builds the program instead of computing.
+"""Tracing: a rewritten function is called once with stand-ins for its arguments, and builds the
+program instead of computing.
 
-As in TensorFlow Federated, the arguments are packed into one struct of named fields, the function is called with a `Value` for each, whose operators
-build terms, and what comes back is packed into a `Lambda`, which stands for the whole function. A `Value` is backed by a term: a parameter is a
-reference (`Var`), an entry of a tuple a selection (`Proj`).
+As in TensorFlow Federated, the arguments are packed into one struct of named fields, the
+function is called with a `Value` for each, whose operators build terms, and what comes back is
+packed into a `Lambda`, which stands for the whole function. A `Value` is backed by a term: a
+parameter is a reference (`Var`), an entry of a tuple a selection (`Proj`).
 """
 
 from __future__ import annotations
@@ -60,7 +62,9 @@ Layout = tuple["Layout", ...] | None
 
 @dataclass(frozen=True)
 class Traced:
-    """A traced function: the program, how its result is laid out, and where in the source its reads are."""
+    """A traced function: the program, how its result is laid out, and where in the source its
+    reads are.
+    """
 
     function: Lambda
     layout: Layout
@@ -71,7 +75,9 @@ class Traced:
 
 @dataclass(frozen=True)
 class Lookup:
-    """A read of an array through an index array, `x[src[e] + offset]`, whose range only the data can show."""
+    """A read of an array through an index array, `x[src[e] + offset]`, whose range only the data
+    can show.
+    """
 
     relation: str
     arguments: tuple[Affine, ...]
@@ -111,7 +117,8 @@ class Value:
         raise self.tracer.error("this iterates over an array", "loop over its indices with `range`")
 
     def __getattr__(self, name: str) -> Any:
-        raise self.tracer.error(
+        # No place: attributes are not rewritten, so the tracer's last place may be another line's.
+        raise TensorError(
             f"an array has no `.{name}` here", "use `len(x)`, `x.shape`, entries and comprehensions"
         )
 
@@ -130,7 +137,9 @@ class Index:
         self.affine = affine
 
     def __index__(self) -> int:
-        raise self.tracer.error("a size is not known while tracing", "use it in `range` or an index")
+        raise self.tracer.error(
+            "a size is not known while tracing", "use it in `range` or an index"
+        )
 
     __int__ = __index__
     __float__ = __index__
@@ -171,7 +180,11 @@ class Data:
     """A stand-in for a relation or an index array, or what is left of one after some indices."""
 
     def __init__(
-        self, tracer: Tracer, name: str, type_: Relation | IndexArray | TupleSet, arguments: tuple[Affine, ...] = ()
+        self,
+        tracer: Tracer,
+        name: str,
+        type_: Relation | IndexArray | TupleSet,
+        arguments: tuple[Affine, ...] = (),
     ) -> None:
         self.tracer = tracer
         self.name = name
@@ -271,7 +284,7 @@ class Tracer:
                 for part, _ in reversed(parts[:-1]):
                     term = Pair(part, term)
                 return term, tuple(layout for _, layout in parts)
-        if hasattr(value, "item") and getattr(value, "shape", None) == ():
+        if _is_numpy_scalar(value):
             return self.pack(value.item())
         if hasattr(value, "shape"):
             raise self.error(
@@ -310,7 +323,7 @@ class Tracer:
                     f"{what} takes an affine index, not an entry of an index array",
                     "read an array with it, `x[src[e]]`, or compare it, `src[e] == j`",
                 )
-        if hasattr(value, "item") and isinstance(value.item(), int):
+        if _is_numpy_scalar(value) and isinstance(value.item(), int):
             return Affine.of(value.item())
         raise self.error(
             f"{what} takes an affine expression of indices and sizes, not {_kind(value)}",
@@ -323,7 +336,7 @@ class Tracer:
                 return value.predicate
             case bool():
                 return TRUE if value else FALSE
-        if hasattr(value, "item") and isinstance(value.item(), bool):
+        if _is_numpy_scalar(value) and isinstance(value.item(), bool):
             return TRUE if value.item() else FALSE
         raise self.error(
             f"a condition is about indices and relations, not {_kind(value)}",
@@ -397,8 +410,12 @@ class Tracer:
             length = Affine(terms, rounded.constant // k)
         return start, length, k
 
-    def _binder(self, name: str, bounds: tuple[Any, ...], ragged: bool) -> tuple[str, Affine, Affine, Predicate]:
-        """A fresh index, its size, what the Python variable means, and the guard that a size which depends on outer indices takes."""
+    def _binder(
+        self, name: str, bounds: tuple[Any, ...], ragged: bool
+    ) -> tuple[str, Affine, Affine, Predicate]:
+        """A fresh index, its size, what the Python variable means, and the guard that a size
+        which depends on outer indices takes.
+        """
         start, length, step = self._range(bounds)
         index = self.name(name)
         meaning = start + Affine.of(index) * step
@@ -443,7 +460,9 @@ class Tracer:
             term = self.scalar(body(), "a sum")
         return Value(self, _guarded(p, lets(scope.bindings, term)))
 
-    def any(self, k: int, name: str, bounds: tuple[Any, ...], body: Callable[[Any], Any]) -> Condition:
+    def any(
+        self, k: int, name: str, bounds: tuple[Any, ...], body: Callable[[Any], Any]
+    ) -> Condition:
         self.at(k)
         index, size, meaning, within = self._binder(name, bounds, ragged=True)
         with self.scope((index, size), within):
@@ -454,7 +473,9 @@ class Tracer:
         self.at(k)
         return Condition(self, conj(self.condition(condition), self.condition(body())))
 
-    def all(self, k: int, name: str, bounds: tuple[Any, ...], body: Callable[[Any], Any]) -> Condition:
+    def all(
+        self, k: int, name: str, bounds: tuple[Any, ...], body: Callable[[Any], Any]
+    ) -> Condition:
         """`∀` is `¬∃¬`."""
         none = self.any(k, name, bounds, lambda i: self.negated(k, body(i)))
         return self.negated(k, none)
@@ -552,6 +573,12 @@ class Tracer:
             assert isinstance(entry, IndexEntry)
             p = entry.equals(self.affine(other, "a comparison with an index array's entry"))
             return Condition(self, p if op == "==" else self._negation(p))
+        for side in (left, right):
+            if isinstance(side, Value | float):
+                raise self.error(
+                    f"a comparison of data, {_kind(side)}",
+                    "compare indices; for data use `np.maximum`, `np.minimum`, or a boolean array",
+                )
         a, b = (self.affine(side, "a comparison") for side in (left, right))
         match op:
             case "<" | ">":
@@ -568,9 +595,7 @@ class Tracer:
 
     def _contains(self, left: Any, right: Any) -> Condition:
         if not isinstance(right, Data) or not isinstance(right.type, TupleSet):
-            raise self.error(
-                "`in` tests a relation", "pass a set of index tuples: `(i, j) in R`"
-            )
+            raise self.error("`in` tests a relation", "pass a set of index tuples: `(i, j) in R`")
         places = left if isinstance(left, tuple) else (left,)
         if len(places) != right.type.arity:
             raise self.error(f"`{right.name}` holds tuples of {right.type.arity} integers")
@@ -594,12 +619,17 @@ class Tracer:
         plain = int | float | Fraction
         if isinstance(left, plain) and isinstance(right, plain):
             return _PYTHON[op](left, right) if op in _PYTHON else self._unknown(op)
-        if isinstance(left, Index | IndexEntry | int) and isinstance(right, Index | IndexEntry | int):
+        if isinstance(left, Index | IndexEntry | int) and isinstance(
+            right, Index | IndexEntry | int
+        ):
             return self._index_arithmetic(op, left, right)
         if op == "&" or op == "|":
             return self.both(k, left, right) if op == "&" else self.either(k, left, right)
         if op == "@":
-            raise self.error("`@` multiplies whole arrays", "write the sum: `sum(A[i, j]*x[j] for j in range(n))`")
+            raise self.error(
+                "`@` multiplies whole arrays",
+                "write the sum: `sum(A[i, j]*x[j] for j in range(n))`",
+            )
         if op == "*":
             return self._product(left, right)
         a, b = self.scalar(left, f"`{op}`"), self.scalar(right, f"`{op}`")
@@ -662,7 +692,9 @@ class Tracer:
                 offset = self.affine(right, "an index")
                 moved = left.offset + offset if op == "+" else left.offset - offset
                 return IndexEntry(self, left.relation, left.arguments, moved)
-            raise self.error("an index array's entry takes only + and - here", "compute it before the call")
+            raise self.error(
+                "an index array's entry takes only + and - here", "compute it before the call"
+            )
         a, b = self.affine(left, "an index"), self.affine(right, "an index")
         match op:
             case "+":
@@ -714,7 +746,9 @@ class Tracer:
         return array
 
     def _entry(self, array: Any, place: Any) -> Any:
-        if isinstance(array, tuple) or (isinstance(array, Value) and isinstance(array.type, Product)):
+        if isinstance(array, tuple) or (
+            isinstance(array, Value) and isinstance(array.type, Product)
+        ):
             return self._selection(array, place)
         if isinstance(array, Data):
             return self._data_entry(array, place)
@@ -722,7 +756,8 @@ class Tracer:
             array = Value(self, *self.pack(array))
         if not isinstance(array.type, Array):
             raise self.error(
-                "this reads an entry of a scalar", "it has fewer dimensions than it has indices here"
+                "this reads an entry of a scalar",
+                "it has fewer dimensions than it has indices here",
             )
         size = array.type.size
         if isinstance(place, IndexEntry):
@@ -739,11 +774,21 @@ class Tracer:
         """`x[src[e]]` is `Σ j:n. [src(e, j)]·x[j]`, which has one term: no addition."""
         here = conj(*self.conditions)
         self.lookups.append(
-            Lookup(place.relation, place.arguments, place.offset, size, tuple(self.binders), here, self.place)
+            Lookup(
+                place.relation,
+                place.arguments,
+                place.offset,
+                size,
+                tuple(self.binders),
+                here,
+                self.place,
+            )
         )
         index = self.name("j")
         at = Affine.of(index)
-        return Value(self, self._sum_of(index, size, place.equals(at), At(array.term, at)), array.layout)
+        return Value(
+            self, self._sum_of(index, size, place.equals(at), At(array.term, at)), array.layout
+        )
 
     def _sum_of(self, index: str, size: Affine, p: Predicate, e: Term) -> Term:
         match e.type:
@@ -752,7 +797,8 @@ class Tracer:
                 return Gen(i, inner, self._sum_of(index, size, p, At(e, Affine.of(i))))
             case Product():
                 return Pair(
-                    self._sum_of(index, size, p, Proj(0, e)), self._sum_of(index, size, p, Proj(1, e))
+                    self._sum_of(index, size, p, Proj(0, e)),
+                    self._sum_of(index, size, p, Proj(1, e)),
                 )
         return Sum(index, size, Guard(p, e))
 
@@ -781,7 +827,7 @@ class Tracer:
 
     def call(self, k: int, function: Any, *arguments: Any, **named_arguments: Any) -> Any:
         self.at(k)
-        if hasattr(function, "__tensor_inline__"):
+        if not isinstance(function, Value) and hasattr(function, "__tensor_inline__"):
             return function.__tensor_inline__(self, arguments, named_arguments)
         if named_arguments:
             raise self.error("keyword arguments go only to tensor functions")
@@ -861,7 +907,8 @@ class Tracer:
         """Trace another function's body in place, its lets in the scope of the call."""
         if name in self.stack:
             raise self.error(
-                f"`{name}` calls itself", "recursion has no size: write a comprehension over `range`"
+                f"`{name}` calls itself",
+                "recursion has no size: write a comprehension over `range`",
             )
         outer, place = self.places, self.place
         self.stack.append(name)
@@ -885,7 +932,8 @@ class Tracer:
             elif isinstance(argument, Data):
                 if argument.name != x:
                     raise self.error(
-                        f"`{x}` is `{argument.name}` here", f"name the parameter `{x}` in both functions"
+                        f"`{x}` is `{argument.name}` here",
+                        f"name the parameter `{x}` in both functions",
                     )
             else:
                 values[x] = self._bind(x, Value(self, self.pack(argument)[0])).term
@@ -902,6 +950,10 @@ def _guarded(p: Predicate, e: Term) -> Term:
     if isinstance(e, Guard):
         return Guard(conj(p, e.condition), e.body)
     return guard(p, e)
+
+
+def _is_numpy_scalar(value: Any) -> bool:
+    return type(value).__module__ == "numpy" and getattr(value, "shape", None) == ()
 
 
 def _negative(e: Term) -> Term:
@@ -939,7 +991,9 @@ def _data_help(data: Data) -> str:
         case Relation():
             return f"it is a relation: use it as a condition, `{data.name}[i, j]`; or pass floats"
         case IndexArray():
-            return f"it holds integers, so it is an index array: `x[{data.name}[e]]`; or pass floats"
+            return (
+                f"it holds integers, so it is an index array: `x[{data.name}[e]]`; or pass floats"
+            )
     return f"it is a relation: `(i, j) in {data.name}`"
 
 
@@ -998,7 +1052,9 @@ def trace(
     parameters: Sequence[tuple[str, ParameterType, Layout]],
     sizes: frozenset[str],
 ) -> Traced:
-    """Call the function with stand-ins for its parameters, and pack what comes back into a Lambda."""
+    """Call the function with stand-ins for its parameters, and pack what comes back into a
+    Lambda.
+    """
     tracer = Tracer()
     tracer.used |= sizes | {x for x, _, _ in parameters}
     arguments = {x: stand_in(tracer, x, t, layout) for x, t, layout in parameters}
@@ -1007,8 +1063,11 @@ def trace(
     try:
         value = rewritten.build(tracer)(**arguments)
         term, layout = tracer.pack(value)
+    except TensorError as error:
+        error.place = error.place or rewritten.place_of(error)
+        raise
     except (TypeError, ValueError, AttributeError, NameError, IndexError) as error:
-        raise tracer.error(str(error)) from error
+        raise TensorError(str(error), place=rewritten.place_of(error)) from error
     body = lets(tracer.scopes[0].bindings, term)
     function = Lambda("arg", tuple((x, t) for x, t, _ in parameters), body)
     return Traced(function, layout, tracer.reads, tracer.size_names, tuple(tracer.lookups))

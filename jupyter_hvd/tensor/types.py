@@ -1,4 +1,6 @@
-"""Types `T ::= ℝ | T×T | [n]T` (Fig. 3), and what a program receives besides reals: relations, index arrays and integers."""
+"""Types `T ::= ℝ | T×T | [n]T` (Fig. 3), and what a program receives besides reals: relations,
+index arrays and integers.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ class Relation:
 
 @dataclass(frozen=True)
 class IndexArray:
-    """An integer array, which the program reads as the functional relation `R(a,…,j) ⇔ array[a,…] = j`."""
+    """An integer array, which the program reads as the functional relation `R(a,…,j) ⇔
+    array[a,…] = j`.
+    """
 
     dims: tuple[Affine, ...]
 
@@ -96,7 +100,9 @@ def dimensions(type_: Type) -> tuple[Affine, ...]:
 
 
 def size_cost(type_: Type, sizes: Mapping[str, int]) -> int:
-    """`$(ℝ)=1, $(T0×T1)=$T0+$T1, $([n]T)=n·$T` (6.53): the number of reals that a value of the type holds."""
+    """`$(ℝ)=1, $(T0×T1)=$T0+$T1, $([n]T)=n·$T` (6.53): the number of reals that a value of the
+    type holds.
+    """
     match type_:
         case Array(size, element):
             return max(0, size.evaluate(sizes)) * size_cost(element, sizes)
@@ -106,7 +112,9 @@ def size_cost(type_: Type, sizes: Mapping[str, int]) -> int:
 
 
 def leaves(type_: Type) -> list[tuple[tuple[int, ...], Type]]:
-    """The pair-free components of a type in struct-of-arrays form, each with its path of projections."""
+    """The pair-free components of a type in struct-of-arrays form, each with its path of
+    projections.
+    """
     if isinstance(type_, Product):
         return [
             ((k, *path), leaf)

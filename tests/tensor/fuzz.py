@@ -1,6 +1,8 @@
-"""The long run of the random programs: `python tests/tensor/fuzz.py --programs 100000 --workers 2`.
+"""The long run of the random programs: `python tests/tensor/fuzz.py --programs 100000 --workers
+2`.
 
-Each program is drawn from its own seed, so a failure names the seed that reproduces it. Prints the largest cost ratios seen.
+Each program is drawn from its own seed, so a failure names the seed that reproduces it. Prints
+the largest cost ratios seen.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The paper's programs and those that the authors' prototype differentiated, each with a direct JAX version and arguments."""
+"""The paper's programs and those that the authors' prototype differentiated, each with a direct
+JAX version and arguments.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from jupyter_hvd.tensor import TensorFunction, tensor
 
 @dataclass(frozen=True)
 class Case:
-    """A tensor function, arguments for it, what to differentiate it by, and the same written directly in JAX."""
+    """A tensor function, arguments for it, what to differentiate it by, and the same written
+    directly in JAX.
+    """
 
     function: TensorFunction
     direct: Callable[..., Any]
@@ -183,10 +187,7 @@ def direct_image_gradient(u, f):
 def blur(u, f):
     h, w = u.shape
     return sum(
-        (
-            (u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1] + 4 * u[i, j]) / 8 - f[i, j]
-        )
-        ** 2
+        ((u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1] + 4 * u[i, j]) / 8 - f[i, j]) ** 2
         for i in range(1, h - 1)
         for j in range(1, w - 1)
     )
@@ -253,7 +254,9 @@ def edge_energy(p, q, a, di: int, dj: int, M):
 
 @tensor
 def as_rigid_as_possible(P, a, target, M, C):
-    """2-D image warping: positions P and angles a are unknown, M masks the image and C the constrained pixels."""
+    """2-D image warping: positions P and angles a are unknown, M masks the image and C the
+    constrained pixels.
+    """
     p, q = P
     s, t = target
     h, w = a.shape
@@ -296,9 +299,7 @@ def gravity(x, m):
         [sum((x[i, k] - x[j, k]) ** 2 for k in range(d)) if i < j else 0 for j in range(n)]
         for i in range(n)
     ]
-    return sum(
-        -m[i] * m[j] / math.sqrt(square[i][j]) for i in range(n) for j in range(n) if i < j
-    )
+    return sum(-m[i] * m[j] / math.sqrt(square[i][j]) for i in range(n) for j in range(n) if i < j)
 
 
 def direct_gravity(x, m):
@@ -359,8 +360,7 @@ def tables(x, y):
     n = len(x)
     polar = [(np.hypot(x[i], y[i]), np.arctan2(y[i], x[i])) for i in range(n)]
     turned = [
-        (polar[i][0], polar[i][1] * 2) if i < n - 1 else (polar[i][0] ** 3, 0.25)
-        for i in range(n)
+        (polar[i][0], polar[i][1] * 2) if i < n - 1 else (polar[i][0] ** 3, 0.25) for i in range(n)
     ]
     r = [turned[i][0] for i in range(n)]
     return sum(max(r[i], 1.2) * np.tanh(turned[i][1]) + x[i] ** y[i] for i in range(n))
@@ -381,7 +381,13 @@ _FIXED = np.random.default_rng(4).uniform(size=(5, 4)) < 0.2
 _SCALARS = tuple(float(s) for s in _array(5))
 
 CASES = (
-    Case(convolution_loss, direct_convolution_loss, (_array(7), _array(3), _array(5)), ("x", "c"), "x"),
+    Case(
+        convolution_loss,
+        direct_convolution_loss,
+        (_array(7), _array(3), _array(5)),
+        ("x", "c"),
+        "x",
+    ),
     Case(batched_loss, direct_batched_loss, (_array(2, 7), _array(3), _array(2, 5)), ("c",), "c"),
     Case(traces, direct_traces, (_array(4),), ("x",), "x"),
     Case(diagonal_dot, direct_diagonal_dot, (_array(4),), ("x",), "x"),
@@ -405,7 +411,11 @@ CASES = (
     ),
     Case(gravity, direct_gravity, (_array(5, 2), _array(5)), ("x", "m"), "x"),
     Case(
-        factorisation, direct_factorisation, (_array(3, 2), _array(2, 4), _array(3, 4)), ("W", "H"), "W"
+        factorisation,
+        direct_factorisation,
+        (_array(3, 2), _array(2, 4), _array(3, 4)),
+        ("W", "H"),
+        "W",
     ),
     Case(catenary, direct_catenary, (_array(5), _array(5, seed=1), 0.25), ("x", "y"), "y"),
     Case(

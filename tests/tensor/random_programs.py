@@ -1,7 +1,8 @@
 """Random well-typed programs, over every constructor of the language, with exact inputs.
 
-A program is drawn type by type: `ℝ`, arrays and pairs each have constructors that make them, leaves where the depth runs out. Reads are in range by
-construction or guarded by their range, so every program means something at every size.
+A program is drawn type by type: `ℝ`, arrays and pairs each have constructors that make them,
+leaves where the depth runs out. Reads are in range by construction or guarded by their range, so
+every program means something at every size.
 """
 
 from __future__ import annotations
@@ -108,9 +109,7 @@ class Draw:
                 inner = replace(scope, indices=(*scope.indices, (index, size)))
                 return Gen(index, size, self.term(element, inner, depth - 1))
             case Product(first, second):
-                return Pair(
-                    self.term(first, scope, depth - 1), self.term(second, scope, depth - 1)
-                )
+                return Pair(self.term(first, scope, depth - 1), self.term(second, scope, depth - 1))
         match self.random.randrange(8):
             case 0 | 1:
                 return Add(self.addend(scope, depth - 1), self.addend(scope, depth - 1))

@@ -1,4 +1,6 @@
-"""Every program of the paper and the prototype: value, forward, adjoint, gradient and Hessian against Python and JAX."""
+"""Every program of the paper and the prototype: value, forward, adjoint, gradient and Hessian
+against Python and JAX.
+"""
 
 import jax
 import numpy as np

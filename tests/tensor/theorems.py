@@ -1,4 +1,6 @@
-"""What the paper proves of every program, as checks of one program at one input, in exact fractions."""
+"""What the paper proves of every program, as checks of one program at one input, in exact
+fractions.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +95,9 @@ def soa_type(type_: Type) -> Type:
 def passes_keep_value_and_cost(
     function: Lambda, env: Environment, passes: tuple[Pass, ...] = PASSES
 ) -> Term:
-    """Each normal-form pass preserves evaluation and does not raise the cost (§5). Returns the last form."""
+    """Each normal-form pass preserves evaluation and does not raise the cost (§5). Returns the
+    last form.
+    """
     e = function.body
     expected = struct_of_arrays(evaluate(e, env), e.type)
     spent = cost(e, env).total
@@ -120,7 +124,9 @@ def inner(u: object, v: object) -> object:
 
 
 def derivatives_are_cheap_and_adjoint(e: Term, env: Environment, random: Random) -> None:
-    """Of a term in Tensor SSA: `⟨dy|D dx⟩ = ⟨Dᵀ dy|dx⟩`, `$D ≤ 4·$` (Theorem 6.1), `$IO(Dᵀ) ≤ 4·$IO` (6.55)."""
+    """Of a term in Tensor SSA: `⟨dy|D dx⟩ = ⟨Dᵀ dy|dx⟩`, `$D ≤ 4·$` (Theorem 6.1), `$IO(Dᵀ) ≤
+    4·$IO` (6.55).
+    """
     sizes = env.integers
     tangents = {f"d{x}": value(random, t, sizes) for x, t in INPUTS}
     dy = value(random, e.type, sizes)

@@ -1,0 +1,224 @@
+"""What the language does not have is refused at its source line, with what to write instead."""
+
+import linecache
+
+import numpy as np
+import pytest
+
+from jupyter_hvd.tensor import TensorError, tensor
+
+X = np.array([1.0, 2.0, 3.0])
+A = np.arange(6.0).reshape(2, 3)
+SRC = np.array([0, 2, 1])
+
+# source (with the marked part in «»), arguments, what the message says, what the help says
+REFUSED = [
+    ("«while x[0] > 0:»\n        x = x\n    return x", (X,), "while", "range"),
+    ("«for i in range(3):»\n        y = i\n    return x", (X,), "for", "sum("),
+    ("«if len(x) > 3:»\n        return x\n    return x", (X,), "if", "a if p else b"),
+    ("«x[0]» = 1\n    return x", (X,), "mutation", "y = ["),
+    ("y = 0\n    «y += x[0]»\n    return y", (X,), "mutation", "y = x + "),
+    ("y = x\n    «y.append(3)»\n    return y", (X,), "nowhere", "name"),
+    ("return sum(v for v in «x»)", (X,), "not over a range", "range(len(x))"),
+    ("return [v for v in «x»]", (X,), "not over a range", "range(len(x))"),
+    ("return [x[i] for i in range(len(x)) if «i > 1»]", (X,), "size", "else 0"),
+    ("return [x[i] «for j in range(2)» for i in range(2)]", (X,), "flat", "nest"),
+    ("return x[«i*i»]", (X,), "not defined", ""),
+    ("return sum(«x[i * i]» for i in range(2))", (X,), "", ""),
+    ("return sum(«x[x[i]]» for i in range(2))", (X,), "affine", "index array"),
+    ("return «f(x)»", (X,), "calls itself", "range"),
+    ("return [[x[j] for j in range(i)] for i in range(3)]", (X,), "outer index", "else 0"),
+    ("return sum(x[i] * «i» for i in range(3))", (X,), "not a number", "array of the numbers"),
+    ("return «x + x»", (X,), "scalars", "for i in range"),
+    ("return «x @ x»", (X,), "whole arrays", "sum("),
+    ("return «x[0:2]»", (X,), "slice", "for i in range"),
+    ("return x[0] if «x[0] > 0» else 0", (X,), "comparison of data", "np.maximum"),
+    ("return «np.linalg.det(x)»", (X,), "tensor language", "comprehensions"),
+    ("return «undefined(x)»", (X,), "undefined", ""),
+    ("return «x[0][1]»", (X,), "scalar", "dimensions"),
+    ("return (lambda v: v)(x[0])", (X,), "lambda", "@tensor"),
+    ("return {0: x[0]}", (X,), "dict", "tuple"),
+    ("return x[0] if «x[0]» else 0", (X,), "condition", ""),
+    ("return «float('nan')» * x[0]", (X,), "", ""),
+    ("return (x[0], x[1])[«len(x)»]", (X,), "constant", ""),
+    ("return sum(«x[i + 1]» for i in range(len(x)))", (X,), "reads index 3 at i=2", "guard"),
+    (
+        "return sum(«x[i - j]» for i in range(3) for j in range(3))",
+        (X,),
+        "x[i-j] reads index -1",
+        "",
+    ),
+    (
+        "n = len(x)\n    return [x[i // 2] for i in range(n)]",
+        (X,),
+        "not affine",
+        "constant multiples",
+    ),
+    ("return x.mean()", (X,), "no `.mean`", "comprehensions"),
+    ("return [x[i] for i in range(0.5)]", (X,), "affine", ""),
+    (
+        "return x[0] if all(any(i == j for j in range(2)) for i in range(2)) else 'a'",
+        (X,),
+        "str",
+        "",
+    ),
+]
+
+
+def define(body: str, name: str = "<cell>"):
+    """Define `f(x)` as a notebook does: through `exec`, its source in `linecache`."""
+    source = f"def f(x):\n    {body}\n"
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    namespace = {"np": np}
+    exec(compile(source, name, "exec"), namespace)
+    return namespace["f"]
+
+
+def refused(body: str, *arguments) -> TensorError:
+    f = define(body)
+
+    def use():
+        made = tensor(f)
+        f.__globals__["f"] = made
+        made.interpret(*arguments)
+
+    with pytest.raises(TensorError) as error:
+        use()
+    return error.value
+
+
+@pytest.mark.parametrize(("body", "arguments", "message", "help_"), REFUSED)
+def test_unsupported_programs_are_refused_where_they_stand(body, arguments, message, help_):
+    plain = body.replace("«", "").replace("»", "")
+    error = refused(plain, *arguments)
+    assert message in error.message
+    assert help_ in error.help
+    assert error.place is not None
+    shown = str(error)
+    assert f"<cell>:{error.place.line}:" in shown
+    assert "^" in shown
+    marked = [
+        (number, line)
+        for number, line in enumerate(f"def f(x):\n    {body}\n".splitlines(), 1)
+        if "«" in line
+    ]
+    if marked and message:
+        number, line = marked[0]
+        assert error.place.line == number
+        place = error.place
+        part = line[line.index("«") + 1 : line.index("»")]
+        assert place.text[place.column : place.end_column] in (part, *_around(line))
+
+
+def _around(line: str) -> tuple[str, ...]:
+    """A marked part's whole statement or expression may be underlined instead."""
+    plain = line.replace("«", "").replace("»", "")
+    return tuple(plain[a:b] for a in range(len(plain)) for b in range(a, len(plain) + 1))
+
+
+def energy():
+    @tensor
+    def energy(A, x):
+        n = len(x)
+        return sum(A[i, j] * x[i] * x[j] for i in range(n) for j in range(n))
+
+    return energy
+
+
+ARGUMENTS = [
+    ((np.ones((2, 2)), 3.0), "has no length"),
+    ((np.ones(3), np.ones(3)), "fewer dimensions"),
+    ((np.ones((2, 3)), np.ones(3)), "A has 2 entries"),
+    ((np.ones((3, 3)), "abc"), "no tensor"),
+    ((np.ones((3, 3)), None), "no tensor"),
+    ((np.ones((3, 3)), np.ones(3) * 1j), "real numbers"),
+    ((np.ones((3, 3)), np.array(["a", "b"])), "real numbers"),
+    ((np.ones((3, 3)), [[1.0], [2.0, 3.0]]), "different lengths"),
+    ((np.ones((3, 3)),), "missing"),
+    ((np.ones((3, 3)), np.ones(3), 1.0), "too many"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), ARGUMENTS)
+def test_arguments_that_do_not_fit(arguments, message):
+    with pytest.raises(TensorError, match=message):
+        energy().interpret(*arguments)
+    with pytest.raises(TensorError, match=message):
+        energy()(*arguments)
+
+
+def test_declared_shapes_are_checked():
+    @tensor
+    def apply(A: 'Float[Array, "n m"]', x: 'Float[Array, "m"]', k: int):  # noqa: F722, F821
+        return sum(A[i, j] * x[j] for i in range(A.shape[0]) for j in range(len(x))) / k
+
+    assert apply.interpret(A, X, 2) == (A @ X).sum() / 2
+    with pytest.raises(TensorError, match=r"`x` has 2 entries along axis 0, but `A` says m = 3"):
+        apply.interpret(A, X[:2], 2)
+    with pytest.raises(TensorError, match="declared"):
+        apply.interpret(A[0], X, 2)
+    with pytest.raises(TensorError, match="declared an integer"):
+        apply.interpret(A, X, float("nan"))
+    with pytest.raises(TensorError, match="declared"):
+        apply.interpret(A > 1, X, 2)
+
+
+def test_derivatives_by_what_has_none():
+    f = energy()
+    with pytest.raises(TensorError, match="has no parameter `z`"):
+        f.grad("z")
+    with pytest.raises(TensorError, match="by what"):
+        f.grad()
+
+    @tensor
+    def rows(A):
+        return [sum(A[i, j] for j in range(A.shape[1])) for i in range(A.shape[0])]
+
+    with pytest.raises(TensorError, match="only a scalar has a gradient"):
+        rows.grad("A").interpret(A)
+
+    @tensor
+    def picked(x, src):
+        return sum(x[src[e]] for e in range(len(src)))
+
+    with pytest.raises(TensorError, match="no real parameter"):
+        picked.grad("src").interpret(X, SRC)
+    with pytest.raises(TensorError, match=r"src\[1\] is 7, which reads index 7 of 3 entries"):
+        picked.interpret(X, np.array([0, 7]))
+    with pytest.raises(TensorError, match="negative entry"):
+        picked(X, np.array([0, -1]))
+
+
+def test_reads_that_only_data_guard():
+    @tensor
+    def masked(x, M):
+        return sum(x[i + 1] if M[i] else 0 for i in range(len(M)))
+
+    assert masked.interpret(X, np.array([True, True, False])) == 5
+    with pytest.raises(TensorError, match=r"x\[i\+1\] reads index 3 at i=2; x has 3 entries"):
+        masked.interpret(X, np.array([True, True, True]))
+
+
+def test_zero_size_arrays():
+    empty = np.zeros(0)
+    f = energy()
+    none = np.zeros((0, 0))
+    assert f.interpret(none, empty) == 0
+    assert f(none, empty) == 0
+    assert f.cost(none, empty).total == 0
+    assert f.grad("x").interpret(none, empty).shape == (0,)
+    assert f.grad("x")(none, empty).shape == (0,)
+
+
+def test_no_source():
+    namespace: dict = {}
+    exec("def f(x):\n    return x", namespace)
+    with pytest.raises(TensorError, match="cannot be found"):
+        tensor(namespace["f"])
+    with pytest.raises(TensorError, match="lambda"):
+        tensor(lambda x: x)
+
+
+def test_a_program_without_types_says_so():
+    with pytest.raises(TensorError, match="not known yet"):
+        _ = energy().program

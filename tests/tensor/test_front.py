@@ -1,0 +1,168 @@
+"""Python as the tensor language reads it."""
+
+import subprocess
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from jupyter_hvd.tensor import tensor
+
+X = np.array([1.0, 2.0, 3.0])
+A = np.arange(9.0).reshape(3, 3)
+
+
+@tensor
+def scale(v, k):
+    twice = v * 2
+    return twice * k
+
+
+@tensor
+def square_sum(x):
+    return sum(x[i] ** 2 for i in range(len(x)))
+
+
+SYNTAX = {
+    "bracket": lambda: _f("return sum((i < 2) * x[i] for i in range(len(x)))"),
+    "chain": lambda: _f("return sum(x[i] if 0 < i <= 2 and not i == 1 else 1 for i in range(3))"),
+    "any": lambda: _f("return sum(x[i] if any(2*j == i for j in range(3)) else 0 for i in range(3))"),
+    "all": lambda: _f("return sum(x[i] if all(j <= i for j in range(3)) else 0 for i in range(3))"),
+    "filter": lambda: _f("return sum(x[i] for i in range(len(x)) if i != 1)"),
+    "triangle": lambda: _f("return sum(x[i] * x[j] for i in range(3) for j in range(i + 1, 3))"),
+    "step": lambda: _f("return sum(x[i] for i in range(0, 3, 2))"),
+    "list": lambda: _f("y = [x[0], 2 * x[1], x[2]]\n    return sum(y[i] * x[i] for i in range(3))"),
+    "last": lambda: _f("return x[-1] - x[-2]"),
+    "tuple": lambda: _f("a, b = x[0], (x[1], x[2])\n    c, d = b\n    return a - c * d"),
+    "powers": lambda: _f("return x[0] ** 3 + x[1] ** 4 + x[2] ** 0.5 + x[1] ** -1 + 2 ** x[0]"),
+    "calls": lambda: _f("return scale(x[0], scale(x[1], x[2]))"),
+    "loop of calls": lambda: _f("return sum(scale(x[i], x[0]) for i in range(len(x)))"),
+    "math": lambda: _f("return math.exp(-x[0]) / (1 + np.tanh(x[1])) + max(x[0], x[1], 2.5) + abs(-x[2])"),
+    "sizes": lambda: _f("n = len(x)\n    return sum(x[i] for i in range(n)) / n + n * x[0] + (n - 1) / 2"),
+    "rows": lambda: _f("y = [[x[i] * x[j] for j in range(3)] for i in range(3)]\n    return sum(y[1][k] for k in range(3))"),
+    "gradient": lambda: _f("g = square_sum_grad(x)\n    return sum(g[i] * x[i] for i in range(len(x)))"),
+}  # fmt: skip
+
+
+def _f(body):
+    import linecache
+    import math
+
+    source = f"def f(x):\n    {body}\n"
+    name = f"<{hash(body)}>"
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    scope = {"np": np, "math": math, "scale": scale, "square_sum": square_sum}
+    scope["square_sum_grad"] = square_sum.grad("x")
+    exec(compile(source, name, "exec"), scope)
+    return tensor(scope["f"])
+
+
+@pytest.mark.parametrize("name", SYNTAX)
+def test_syntax_means_what_python_means(name):
+    f = SYNTAX[name]()
+    if name == "gradient":
+        expected = 2 * (X**2).sum()
+    else:
+        f.python.__globals__["scale"] = scale.python
+        expected = f.python(X)
+        f.python.__globals__["scale"] = scale
+    assert f.interpret(X) == pytest.approx(expected, rel=1e-12)
+    assert float(f(X)) == pytest.approx(expected, rel=1e-12)
+
+
+def test_relations_of_every_kind():
+    @tensor
+    def pairs(x, R, src, S):
+        n = len(x)
+        by_mask = sum(x[i] * x[j] for i in range(n) for j in range(n) if R[i, j])
+        by_index = sum(x[src[e]] * x[src[e + 1]] for e in range(len(src) - 1))
+        by_tuple = sum(x[i] - x[j] for i in range(n) for j in range(n) if (i, j) in S)
+        return by_mask + 2 * by_index + by_tuple + sum(x[i] for i in range(n) if src[0] == i)
+
+    R = A > 4
+    src, S = np.array([2, 0, 1]), {(0, 1), (2, 1)}
+    expected = pairs.python(X, R, src, S)
+    assert pairs.interpret(X, R, src, S) == expected
+    assert float(pairs(X, R, src, S)) == expected
+
+
+def test_exact_fractions():
+    x = [Fraction(1, 3), Fraction(1, 7), Fraction(2)]
+    assert square_sum.interpret(x) == Fraction(1, 9) + Fraction(1, 49) + 4
+    assert list(square_sum.grad("x").interpret(x)) == [2 * v for v in x]
+
+
+def test_derivatives_compose():
+    hvp = square_sum.grad("x").jvp("x")
+    np.testing.assert_allclose(hvp.interpret(X, X), 2 * X)
+    third = square_sum.hessian("x").jvp("x")
+    np.testing.assert_allclose(third.interpret(X, X), np.zeros((3, 3)))
+    twice = square_sum.vjp("x").vjp("x")
+    assert list(twice.__signature__.parameters) == ["x", "dy", "dy_1"]
+    np.testing.assert_allclose(twice.interpret(X, 1.0, X), 2 * X)
+
+
+def test_hessian_of_a_quadratic_form_costs_one_addition_an_entry():
+    @tensor
+    def form(A: 'Float[Array, "n n"]', x: 'Float[Array, "n"]'):  # noqa: F722, F821
+        n = len(x)
+        return sum(A[i, j] * x[i] * x[j] for i in range(n) for j in range(n))
+
+    np.testing.assert_allclose(form.hessian("x").interpret(A, X), A + A.T)
+    assert str(form.hessian("x").cost_formula()) == "n**2"
+
+
+def test_the_paper_probe_of_a_convolution():
+    """`D` of a convolution at a one-hot input is `[0≤i-2<m]·c[i-2]` (§2.1): no operation is
+    left.
+    """
+
+    @tensor
+    def convolve(x, c):
+        n, m = len(x), len(c)
+        return [sum(x[i - j] * c[j] if i - j >= 0 else 0 for j in range(m)) for i in range(n)]
+
+    forward = convolve.jvp("x")
+
+    @tensor
+    def probe(x, c):
+        hot = [1 if k == 2 else 0 for k in range(len(x))]
+        return forward(x, c, hot)
+
+    x, c = np.arange(6.0), np.array([5.0, 7.0])
+    np.testing.assert_allclose(probe.interpret(x, c), [0, 0, 5, 7, 0, 0])
+    assert probe.ssa.statements[-1].rhs.sums == ()
+    assert "c" in str(probe.ssa)
+    from jupyter_hvd.tensor.cost import cost
+    from jupyter_hvd.tensor.semantics import Environment
+    from jupyter_hvd.tensor.ssa import to_term
+
+    sizes = {"x_0": 6, "c_0": 2}
+    assert cost(to_term(probe.ssa), Environment(integers=sizes)).total == 0
+
+
+def test_types_are_known_before_any_call_where_they_are_declared():
+    @tensor
+    def norm(x: 'Float[Array, "n"]'):  # noqa: F821
+        return sum(x[i] * x[i] for i in range(len(x)))
+
+    assert str(norm.program) == "λ(x:[n]ℝ).\nΣ i:n. x[i]·x[i]"
+    assert str(norm.cost_formula()) == "2*n - 1"
+    assert "let X1 = Σ s0:n. X0[s0]·X0[s0] in" in str(norm.ssa)
+
+
+def test_jax_transforms_compose_from_outside():
+    import jax
+
+    np.testing.assert_allclose(jax.jit(square_sum.jax)(X), 14)
+    np.testing.assert_allclose(jax.grad(square_sum.jax)(X), 2 * X)
+    np.testing.assert_allclose(jax.vmap(square_sum.grad("x").jax)(A), 2 * A)
+
+
+def test_importing_needs_neither_jax_nor_the_parsers():
+    code = (
+        "import sys, jupyter_hvd.tensor\n"
+        "assert not {'jax', 'libcst', 'islpy', 'tensorflow'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
