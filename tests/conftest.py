@@ -28,3 +28,13 @@ def hvd(tmp_path: Path) -> Command:
         )
 
     return run
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """Print the table of the programs: what holds, what is refused and why."""
+    reports = [r for outcome in ("passed", "failed") for r in terminalreporter.getreports(outcome)]
+    rows = [value for r in reports for key, value in r.user_properties if key == "hvd-row"]
+    if rows:
+        terminalreporter.section("conversions, verified on two ranks")
+        for row in sorted(rows):
+            terminalreporter.write_line(row)

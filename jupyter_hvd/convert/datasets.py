@@ -133,7 +133,9 @@ class Datasets:
             if self.training.in_keras(update.function):
                 continue
             for site in self.training.eager_sites(update):
-                found.setdefault(site.call, list(self._data_around(site.call, frozenset())))
+                if site.call not in found:
+                    calls = dict.fromkeys((site.call, update.call, *site.chain))
+                    found[site.call] = [d for c in calls for d in self._data_around(c, frozenset())]
         return found
 
     def _data_around(
@@ -144,6 +146,8 @@ class Datasets:
         for ancestor in self.module.ancestors(call):
             if ancestor is function:
                 break
+            if isinstance(ancestor, cst.BaseComp):
+                yield ancestor.for_in.iter
             if isinstance(ancestor, (cst.For, cst.While)):
                 outermost = ancestor
                 if isinstance(ancestor, cst.For) and self._gives_data(ancestor.iter):

@@ -127,38 +127,10 @@ def makes_dataset(name: str) -> bool:
 
 #: Methods of `tf.data.Dataset` that give a dataset with the elements of the receiver in another form.
 DATASET_METHODS = frozenset(
-    [
-        "apply",
-        "batch",
-        "bucket_by_sequence_length",
-        "cache",
-        "concatenate",
-        "enumerate",
-        "filter",
-        "flat_map",
-        "group_by_window",
-        "ignore_errors",
-        "interleave",
-        "map",
-        "padded_batch",
-        "prefetch",
-        "ragged_batch",
-        "rebatch",
-        "rejection_resample",
-        "repeat",
-        "scan",
-        "shard",
-        "shuffle",
-        "skip",
-        "snapshot",
-        "sparse_batch",
-        "take",
-        "take_while",
-        "unbatch",
-        "unique",
-        "window",
-        "with_options",
-    ]
+    "apply batch bucket_by_sequence_length cache concatenate enumerate filter flat_map "
+    " group_by_window ignore_errors interleave map padded_batch prefetch ragged_batch rebatch "
+    " rejection_resample repeat scan shard shuffle skip snapshot sparse_batch take take_while "
+    " unbatch unique window with_options".split()
 )
 
 #: Strategies and other ways of distributing that Horovod must not be laid on top of.

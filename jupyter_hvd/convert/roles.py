@@ -86,6 +86,7 @@ class Index(cst.CSTVisitor):
     imports: list[cst.Import | cst.ImportFrom] = field(default_factory=list)
     assigns: list[cst.Assign] = field(default_factory=list)
     attributes: list[cst.Attribute] = field(default_factory=list)
+    leaves: list[cst.Break | cst.Continue | cst.Return] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
     bound: dict[cst.CSTNode, Binding] = field(default_factory=dict)  # by target node
     attribute_bindings: dict[str, list[Binding]] = field(default_factory=lambda: defaultdict(list))
@@ -145,7 +146,14 @@ class Index(cst.CSTVisitor):
     def visit_Lambda(self, node: cst.Lambda) -> None:
         self.returns[node].append(node.body)
 
+    def visit_Break(self, node: cst.Break) -> None:
+        self.leaves.append(node)
+
+    def visit_Continue(self, node: cst.Continue) -> None:
+        self.leaves.append(node)
+
     def visit_Return(self, node: cst.Return) -> None:
+        self.leaves.append(node)
         if node.value is not None and self._functions:
             self.returns[self._functions[-1]].append(node.value)
 

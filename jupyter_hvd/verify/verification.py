@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -101,10 +102,11 @@ def verify(
 
     with tempfile.TemporaryDirectory(prefix="jupyter-hvd-verify-") as folder:
         runner = Runner(path, Path(folder), steps, timeout)
-        listen(Check(CHECKS[0], "running", "the original, on one process"))
-        before = runner.alone("original", original)
-        listen(Check(CHECKS[0], "running", "the conversion, on one rank"))
-        single = runner.alone("single", converted)
+        listen(Check(CHECKS[0], "running", "the original, and the conversion on one rank"))
+        with ThreadPoolExecutor(2) as pool:
+            first = pool.submit(runner.alone, "original", original)
+            second = pool.submit(runner.alone, "single", converted)
+            before, single = first.result(), second.result()
         tell(checks.one_rank_identical(before, single))
         listen(Check(CHECKS[1], "running", f"the conversion, on {size} ranks with different seeds"))
         job = runner.on_ranks("ranks", converted, size)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ..edits import Edit
+from ..purity import is_uniform
 from ..roles import Kind, argument
 from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
 from ..training_loop import VARIABLE_LISTS, EagerSite, TrainingTape, Update
@@ -421,4 +422,105 @@ def after_small_statement(
     return (*edits, context.after_statement(line, lines))
 
 
-RULES: tuple[type[Rule], ...] = (Tape, Broadcast)
+class Decision(Rule):
+    """Let all ranks follow rank 0 where the training goes on or ends by what one rank has seen.
+
+    `if loss < 0.1: break` ends the loop on the ranks whose own loss is small; the others
+    wait for their gradients for ever. So the question is answered by rank 0 for all.
+    Questions that all ranks answer alike, of counters and constants, are left alone.
+    """
+
+    code = "HVD303"
+    name = "common decisions"
+    message = "Each rank has a loss of its own; ranks that decide by it part, and wait for one another for ever."
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                opt = tf.keras.optimizers.Adam(1e-3)
+                dataset = tf.data.Dataset.from_tensor_slices(data).batch(32)
+
+                for x, y in dataset:
+                    with tf.GradientTape() as tape:
+                        loss = tf.reduce_mean(tf.square(y - model(x)))
+                    grads = tape.gradient(loss, model.trainable_variables)
+                    opt.apply_gradients(zip(grads, model.trainable_variables))
+                    if loss < 0.1:
+                        break
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                opt = tf.keras.optimizers.Adam(1e-3)
+                dataset = tf.data.Dataset.from_tensor_slices(data).batch(32)
+
+                for x, y in dataset:
+                    with tf.GradientTape() as tape:
+                        loss = tf.reduce_mean(tf.square(y - model(x)))
+                    grads = tape.gradient(loss, model.trainable_variables)
+                    opt.apply_gradients(zip(grads, model.trainable_variables))
+                    if hvd.broadcast_object(bool(loss < 0.1), root_rank=0):
+                        break
+                """
+            ),
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        tests: dict[cst.BaseExpression, bool] = {}
+        for update in context.training.updates:
+            for site in context.training.eager_sites(update):
+                for test in deciding_tests(context, site.call):
+                    tests.setdefault(test, False)
+                if site.chain:
+                    # Inside a compiled function nothing can be asked of rank 0.
+                    for call in (update.call, *site.chain[:-1]):
+                        tests.update((test, True) for test in deciding_tests(context, call))
+        for test, compiled in tests.items():
+            if is_uniform(context.roles, test):
+                continue
+            if compiled:
+                yield Problem(
+                    test,
+                    "whether weights are updated is decided by each rank for itself, inside a compiled function",
+                    "average what decides with hvd.allreduce, or decide outside the tf.function",
+                )
+            else:
+                yield Fix(
+                    test,
+                    context.wrap(test, f"{context.hvd}.broadcast_object(bool(", "), root_rank=0)"),
+                )
+
+
+def deciding_tests(context: Context, call: cst.Call) -> Iterator[cst.BaseExpression]:
+    """The tests that decide, in the call's own function, whether the call runs, and runs again."""
+    function = context.module.function_of(call)
+    loops: list[cst.CSTNode] = []
+    child: cst.CSTNode = call
+    for ancestor in context.module.ancestors(call):
+        if ancestor is function:
+            break
+        if isinstance(ancestor, cst.If) and child is not ancestor.test:
+            yield ancestor.test
+        elif isinstance(ancestor, (cst.While, cst.For)):
+            loops.append(ancestor)
+            if isinstance(ancestor, cst.While):
+                yield ancestor.test
+        child = ancestor
+    for leave in context.roles.index.leaves:
+        inside = list(context.module.ancestors(leave))
+        if context.module.function_of(leave) is function and any(loop in inside for loop in loops):
+            for ancestor in inside:
+                if ancestor in loops:
+                    break
+                if isinstance(ancestor, cst.If):
+                    yield ancestor.test
+
+
+RULES: tuple[type[Rule], ...] = (Tape, Broadcast, Decision)

@@ -18,7 +18,9 @@ MARK = "# Horovod, added by jupyter hvd: one process per rank, each with a GPU o
 
 
 #: What a converted program says where it cannot be right, instead of training without averaging.
-KERAS_3 = "Horovod does not average gradients in Keras 3: install tf-keras and set TF_USE_LEGACY_KERAS=1"
+KERAS_3 = (
+    "Horovod does not average gradients in Keras 3: install tf-keras and set TF_USE_LEGACY_KERAS=1"
+)
 
 
 class Initialise(Rule):
@@ -54,7 +56,7 @@ class Initialise(Rule):
                 import horovod.tensorflow.keras as hvd
 
                 # Horovod, added by jupyter hvd: one process per rank, each with a GPU of its own
-                assert tf.keras.__version__ < '3', 'Horovod does not average gradients in Keras 3: install tf-keras and set TF_USE_LEGACY_KERAS=1'
+                assert getattr(tf.keras, '__version__', '2') < '3', 'Horovod does not average gradients in Keras 3: install tf-keras and set TF_USE_LEGACY_KERAS=1'
                 hvd.init()
                 gpus = tf.config.list_physical_devices('GPU')
                 for gpu in gpus:
@@ -120,7 +122,7 @@ class Initialise(Rule):
             *imports,
             "",
             MARK,
-            f"assert {tf}.keras.__version__ < '3', {KERAS_3!r}",
+            f"assert getattr({tf}.keras, '__version__', '2') < '3', {KERAS_3!r}",
             f"{hvd}.init()",
             f"{gpus} = {tf}.config.list_physical_devices('GPU')",
             f"for {gpu} in {gpus}:",

@@ -2,7 +2,7 @@ import tensorflow as tf
 import horovod.tensorflow as hvd
 
 # Horovod, added by jupyter hvd: one process per rank, each with a GPU of its own
-assert tf.keras.__version__ < '3', 'Horovod does not average gradients in Keras 3: install tf-keras and set TF_USE_LEGACY_KERAS=1'
+assert getattr(tf.keras, '__version__', '2') < '3', 'Horovod does not average gradients in Keras 3: install tf-keras and set TF_USE_LEGACY_KERAS=1'
 hvd.init()
 gpus = tf.config.list_physical_devices('GPU')
 for gpu in gpus:

@@ -1,0 +1,14 @@
+# holds
+"""compile('adam') and fit of arrays, the history kept"""
+
+import numpy as np
+import tensorflow as tf
+
+rng = np.random.RandomState(0)
+x = rng.normal(size=(200, 8)).astype("float32")
+y = (x @ rng.normal(size=(8, 1)) > 0).astype("float32")
+
+model = tf.keras.Sequential([tf.keras.layers.Dense(16, activation="relu"), tf.keras.layers.Dense(1)])
+model.compile(optimizer="adam", loss=tf.keras.losses.BinaryCrossentropy(from_logits=True), metrics=["accuracy"])
+history = model.fit(x, y, epochs=2, batch_size=16)
+print(history.history["loss"])

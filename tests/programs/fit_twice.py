@@ -1,0 +1,16 @@
+# holds
+"""two models in one file, one trained after the other"""
+
+import numpy as np
+import tensorflow as tf
+
+rng = np.random.RandomState(0)
+x = rng.normal(size=(200, 8)).astype("float32")
+y = (x @ rng.normal(size=(8, 1)) > 0).astype("float32")
+
+model = tf.keras.Sequential([tf.keras.layers.Dense(16, activation="relu"), tf.keras.layers.Dense(1)])
+model.compile(optimizer="adam", loss=tf.keras.losses.BinaryCrossentropy(from_logits=True), metrics=["accuracy"])
+model.fit(x, y, epochs=1, batch_size=16)
+other = tf.keras.models.Sequential([tf.keras.layers.Dense(1)])
+other.compile("sgd", "mse")
+other.fit(x, model.predict(x, verbose=0), epochs=1, batch_size=16)

@@ -1,0 +1,13 @@
+# holds
+"""201 examples and batches of 4: an odd example that would give one rank a batch more"""
+
+import numpy as np
+import tensorflow as tf
+
+rng = np.random.RandomState(0)
+x = rng.normal(size=(201, 8)).astype("float32")
+y = (x @ rng.normal(size=(8, 1)) > 0).astype("float32")
+
+model = tf.keras.Sequential([tf.keras.layers.Dense(16, activation="relu"), tf.keras.layers.Dense(1)])
+model.compile(optimizer="adam", loss=tf.keras.losses.BinaryCrossentropy(from_logits=True), metrics=["accuracy"])
+model.fit(x, y, epochs=2, batch_size=4)

@@ -1,0 +1,32 @@
+# holds
+"""take and skip divide one dataset into training and test data"""
+
+import numpy as np
+import tensorflow as tf
+
+rng = np.random.RandomState(0)
+x = rng.normal(size=(200, 8)).astype("float32")
+y = (x @ rng.normal(size=(8, 1)) > 0).astype("float32")
+
+model = tf.keras.Sequential([tf.keras.layers.Dense(16, activation="relu"), tf.keras.layers.Dense(1)])
+loss_fn = tf.keras.losses.BinaryCrossentropy(from_logits=True)
+opt = tf.keras.optimizers.Adam(0.01)
+whole = tf.data.Dataset.from_tensor_slices((x, y))
+test = whole.take(40).batch(40)
+ds = whole.skip(40).shuffle(160).batch(16)
+
+
+@tf.function
+def step(bx, by):
+    with tf.GradientTape() as tape:
+        loss = loss_fn(by, model(bx, training=True))
+    grads = tape.gradient(loss, model.trainable_variables)
+    opt.apply_gradients(zip(grads, model.trainable_variables))
+    return loss
+
+for epoch in range(2):
+    for bx, by in ds:
+        loss = step(bx, by)
+    print(epoch, float(loss))
+for bx, by in test:
+    print("test", float(loss_fn(by, model(bx))))

@@ -1,0 +1,108 @@
+"""The programs of `tests/programs/`: each is converted and verified by running it, or refused by name.
+
+The first line of a program says which: `# holds`, or `# refused HVD902`. The table is
+printed at the end of the run and stands in `docs/coverage.md` (`UPDATE_COVERAGE=1` writes it).
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from pathlib import Path
+
+import pytest
+
+from jupyter_hvd import convert_source
+from jupyter_hvd.convert import Options
+from jupyter_hvd.verify import verify
+
+PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
+STEPS = 8
+ROWS: dict[str, str] = {}
+HEAD = (
+    "# What is covered\n\n"
+    "Every program of `tests/programs/` is converted and run: the original on one process, the conversion on one\n"
+    "rank and on two ranks with different seeds. Made by `UPDATE_COVERAGE=1 pytest tests/test_programs.py`.\n\n"
+    "| program | what it shows | outcome | changed by |\n|---|---|---|---|\n"
+)
+
+
+def expected(path: Path) -> list[str]:
+    return path.read_text().splitlines()[0].removeprefix("# ").split()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def table():
+    yield
+    if os.environ.get("UPDATE_COVERAGE") and len(ROWS) == len(PROGRAMS):
+        page = Path(__file__).parents[1] / "docs" / "coverage.md"
+        page.write_text(HEAD + "".join(ROWS[name] + "\n" for name in sorted(ROWS)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_program(path: Path, record_property) -> None:
+    verification = verify(path, 2, steps=STEPS)
+    outcome, *codes = expected(path)
+    conversion = verification.conversion
+    if outcome == "refused":
+        errors = [d for d in conversion.diagnostics if d.severity == "error"]
+        assert conversion.status == "refused"
+        assert {d.code for d in errors} == set(codes)
+        assert all(d.help for d in errors)
+        result = f"refused: {errors[0].message}"
+    else:
+        assert conversion.status == "converted", conversion.diagnostics
+        assert not [check for check in verification.checks if check.status == "fail"], (
+            verification.checks
+        )
+        passed = [check.check for check in verification.checks if check.status == "pass"]
+        unknown = [
+            f"{check.check}: {check.detail}"
+            for check in verification.checks
+            if check.status == "unknown"
+        ]
+        result = f"holds, {len(passed)} of {len(verification.checks)} checks" + "".join(
+            f"; {u}" for u in unknown
+        )
+    rules = " ".join(sorted({change.rule for change in conversion.changes})) or " ".join(codes)
+    says = ast.get_docstring(ast.parse(path.read_text()))
+    ROWS[path.stem] = f"| `{path.stem}` | {says} | {result} | {rules} |"
+    record_property("hvd-row", f"{path.stem:<28} {result}")
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_program_is_mentioned(path: Path) -> None:
+    page = Path(__file__).parents[1] / "docs" / "coverage.md"
+    assert f"`{path.stem}`" in page.read_text()
+
+
+#: For each rule a program that needs it; without the rule, `verify` must find it out.
+MUTANTS = {
+    "HVD101": ("tape_tf_function", {"no rank stuck"}),
+    "HVD201": ("tape_tf_function", {"learning rate scaled"}),
+    "HVD202": ("fit_sgd_call", {"ranks agree"}),
+    "HVD301": ("tape_tf_function", {"ranks agree"}),
+    "HVD302": ("tape_tf_function", {"ranks agree", "broadcast once"}),
+    "HVD303": ("tape_break_on_loss", {"no rank stuck"}),
+    "HVD401": ("fit_sgd_call", {"ranks agree", "broadcast once"}),
+    "HVD402": ("fit_callbacks_that_write", {"output from rank 0 only"}),
+    "HVD403": ("fit_adam_string", {"output from rank 0 only"}),
+    "HVD502": ("tape_tf_function", {"work divided"}),
+    "HVD503": ("fit_sgd_call", {"work divided"}),
+    "HVD601": ("tape_top_level", {"output from rank 0 only"}),
+    "HVD602": ("fit_saves", {"output from rank 0 only"}),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("code", MUTANTS)
+def test_mutant_is_found_out(code: str) -> None:
+    name, caught_by = MUTANTS[code]
+    path = Path(__file__).parent / "programs" / f"{name}.py"
+    steps = 60 if code in ("HVD303", "HVD402", "HVD601", "HVD602") else STEPS
+    verification = verify(path, 2, steps=steps, timeout=45, options=Options(ignore=(code,)))
+    assert code not in {change.rule for change in verification.conversion.changes}
+    assert code in {change.rule for change in convert_source(path.read_text()).changes}
+    failed = {check.check for check in verification.checks if check.status == "fail"}
+    assert caught_by <= failed, verification.checks
