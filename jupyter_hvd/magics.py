@@ -32,12 +32,22 @@ class Parser(argparse.ArgumentParser):
 
 
 def distribute_parser() -> Parser:
-    parser = Parser(prog="%%distribute", description="Convert this cell and run it on N ranks.", allow_abbrev=False)
+    parser = Parser(
+        prog="%%distribute",
+        description="Convert this cell and run it on N ranks.",
+        allow_abbrev=False,
+    )
     parser.add_argument("-n", type=int, metavar="N", help="how many ranks; those there are, or 2")
-    parser.add_argument("-H", "--hosts", metavar="HOSTS", help="host:slots,…; this machine if not given")
+    parser.add_argument(
+        "-H", "--hosts", metavar="HOSTS", help="host:slots,…; this machine if not given"
+    )
     parser.add_argument("--show", action="store_true", help="show what the conversion changes, too")
-    parser.add_argument("--dry-run", action="store_true", help="show what would change and run; run nothing")
-    parser.add_argument("--no-deps", action="store_true", help="run this cell alone, none that it needs")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="show what would change and run; run nothing"
+    )
+    parser.add_argument(
+        "--no-deps", action="store_true", help="run this cell alone, none that it needs"
+    )
     parser.add_argument("--timeout", type=float, metavar="S", help="stop the cell after S seconds")
     return parser
 
@@ -73,7 +83,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
             if "session" in self.__dict__:
                 self.session.failed |= self.failed
 
-    @cell_magic
+    @cell_magic  # type: ignore[untyped-decorator]
     def distribute(self, line: str, cell: str) -> None:
         """Convert this cell and run it on N ranks that live on between cells: `%%distribute --help`."""
         from .launch.distribute import Request
@@ -89,7 +99,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
         )
         self.session.distribute(request, line, cell)
 
-    @line_magic
+    @line_magic  # type: ignore[untyped-decorator]
     def hvd(self, line: str) -> None:
         """Look after the ranks: `%hvd status`, `pull NAME…`, `push NAME…`, `restart`, `stop`."""
         arguments = hvd_parser().parse_args(shlex.split(line) or ["status"])
@@ -110,26 +120,34 @@ def show_status(rows: list[dict[str, Any]]) -> None:
     if not rows:
         print("no ranks; a cell with %%distribute starts them")
         return
-    table = [("rank", "host", "pid", "device", "memory", "doing")]
+    table: list[tuple[str, ...]] = [("rank", "host", "pid", "device", "memory", "doing")]
     for row in rows:
         memory = f"{row['memory'] / 2**20:.0f} MB" if "memory" in row else ""
         table.append(
-            (*(str(row.get(key, "")) for key in ("rank", "host", "pid", "device")), memory, str(row["doing"]))
+            (
+                *(str(row.get(key, "")) for key in ("rank", "host", "pid", "device")),
+                memory,
+                str(row["doing"]),
+            )
         )
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for line in table:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+        print(
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        )
 
 
 def complete_hvd(shell: Any, event: Any) -> list[str]:
     """Completions behind `%hvd`: its commands, then names of the notebook."""
     words = event.line.split()
     if len(words) > 2 or (len(words) == 2 and event.line.endswith(" ")):
-        return sorted(n for n in shell.user_ns if not n.startswith("_") and n not in shell.user_ns_hidden)
+        return sorted(
+            n for n in shell.user_ns if not n.startswith("_") and n not in shell.user_ns_hidden
+        )
     return list(COMMANDS)
 
 
-def complete_distribute(shell: Any, event: Any) -> list[str]:
+def complete_distribute(_shell: Any, _event: Any) -> list[str]:
     return list(OPTIONS)
 
 

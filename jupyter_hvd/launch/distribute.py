@@ -28,11 +28,15 @@ if TYPE_CHECKING:
 
 DISTRIBUTE = re.compile(r"\s*%%distribute\b")
 #: Lines that are for the notebook alone.
-OWN_LINES = re.compile(r"^([ \t]*)%(?:(?:re)?load_ext[ \t]+jupyter_hvd|hvd\b|distribute\b).*$", re.MULTILINE)
+OWN_LINES = re.compile(
+    r"^([ \t]*)%(?:(?:re)?load_ext[ \t]+jupyter_hvd|hvd\b|distribute\b).*$", re.MULTILINE
+)
 #: Magics after which any name may be there.
 ANY_NAME = re.compile(r"^\s*%(?:run|pylab|store)\b", re.MULTILINE)
 #: Without one of these words in it, a program trains nothing, and need not be parsed to know.
-TRAINING_WORDS = re.compile(r"apply_gradients|minimize|fit|train_on_batch|horovod")
+TRAINING_WORDS = re.compile(r"apply_gradients|minimize|fit|train_on_batch")
+#: The refusal of programs that use Horovod already; living ranks are a place to run these.
+OWN_HOROVOD = "HVD901"
 DEFAULT_SIZE = 2
 
 
@@ -41,7 +45,9 @@ class DistributeError(Exception):
 
     def __init__(self, message: str, lines: Sequence[str] | None = None) -> None:
         super().__init__(message)
-        self.lines = list(lines) if lines is not None else [f"\x1b[31m%%distribute\x1b[0m: {message}"]
+        self.lines = (
+            list(lines) if lines is not None else [f"\x1b[31m%%distribute\x1b[0m: {message}"]
+        )
 
     def _render_traceback_(self) -> list[str]:
         return self.lines
@@ -123,7 +129,11 @@ def diff(program: Program, numbers: Sequence[int]) -> list[str]:
     for number in numbers:
         before, after = program.sources[number], program.converted[number]
         lines += difflib.unified_diff(
-            before.splitlines(), after.splitlines(), f"In[{number}]", f"In[{number}], for Horovod", lineterm=""
+            before.splitlines(),
+            after.splitlines(),
+            f"In[{number}]",
+            f"In[{number}], for Horovod",
+            lineterm="",
         )
     return lines
 
@@ -135,13 +145,17 @@ def check_syntax(source: str) -> None:
         DistributeError
     """
     try:
-        compile(masked(source), "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        compile(
+            masked(source), "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        )
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
         where = f"line {line}: " if line else ""
         text = getattr(error, "msg", None) or str(error)
         raise named_error(
-            "SyntaxError", text, [f"\x1b[31mSyntaxError\x1b[0m in this cell, {where}{text}. Nothing was run."]
+            "SyntaxError",
+            text,
+            [f"\x1b[31mSyntaxError\x1b[0m in this cell, {where}{text}. Nothing was run."],
         ) from None
 
 
@@ -191,7 +205,11 @@ class Session:
                 self._ensure(request, screen)
             plan = self._plan(number, source)
             program = self._convert(plan, number, source)
-            plan = self._again_where_changed(plan, program) if request.dependencies else without_cells(plan)
+            plan = (
+                self._again_where_changed(plan, program)
+                if request.dependencies
+                else without_cells(plan)
+            )
             shown = [*plan.run, number]
             self._report(program, screen)
             if request.show or request.dry_run:
@@ -218,7 +236,11 @@ class Session:
 
     def _again_where_changed(self, plan: Needs, program: Program) -> Needs:
         """Send again the cells whose conversion has changed: training has come into sight since."""
-        changed = [n for n in plan.cells if n in self._sent_text and self._sent_text[n] != program.converted[n]]
+        changed = [
+            n
+            for n in plan.cells
+            if n in self._sent_text and self._sent_text[n] != program.converted[n]
+        ]
         own = {n for n in plan.cells if DISTRIBUTE.match(program.sources[n])}
         if not set(changed) - own:
             return plan
@@ -231,9 +253,14 @@ class Session:
         if outcome is None:
             return
         lines = [
-            f"In[{d.cell}], line {d.line}: {d.code} {d.message}" + (f"\n    {d.help}" if d.help else "")
+            f"In[{d.cell}], line {d.line}: {d.code} {d.message}"
+            + (f"\n    {d.help}" if d.help else "")
             for d in outcome.diagnostics
         ]
+        errors = {d.code for d in outcome.diagnostics if d.severity == "error"}
+        if errors == {OWN_HOROVOD}:
+            screen.say("this uses Horovod by itself, and runs as it is written")
+            return
         if outcome.status in ("refused", "invalid"):
             head = "\x1b[31m%%distribute\x1b[0m: this cannot be converted; nothing was run."
             raise named_error("ConversionRefused", "; ".join(lines), [head, *lines])
@@ -261,7 +288,9 @@ class Session:
                 screen.say(f"{self.ranks.size} ranks are stopped, their state goes with them")
                 self.stop()
             if self.ranks is not None and (lost := self.ranks.lost()) is not None:
-                screen.say(f"rank {lost[0]} had gone: {lost[1]}. New ranks are started, with nothing on them.")
+                screen.say(
+                    f"rank {lost[0]} had gone: {lost[1]}. New ranks are started, with nothing on them."
+                )
                 self.stop()
             self._start(size, hosts)
             ranks = self.ranks
@@ -269,7 +298,9 @@ class Session:
             if not ranks.ready:
                 name = f"{size} rank{'s' * (size != 1)}"
                 screen.say(f"starting {name}")
-                ranks.wait_ready(lambda stage, s: screen.replace_last(f"starting {name}: {stage} ({s:.0f} s)"))
+                ranks.wait_ready(
+                    lambda stage, s: screen.replace_last(f"starting {name}: {stage} ({s:.0f} s)")
+                )
                 screen.replace_last(f"{name} ready after {time.monotonic() - ranks.started:.1f} s")
         except LaunchError as error:
             self.stop()
@@ -277,7 +308,9 @@ class Session:
         except KeyboardInterrupt:
             self.stop()
             raise named_error(
-                "KeyboardInterrupt", "interrupted", ["the start of the ranks was interrupted; none is left"]
+                "KeyboardInterrupt",
+                "interrupted",
+                ["the start of the ranks was interrupted; none is left"],
             ) from None
 
     def _start(self, size: int, hosts: str | None) -> None:
@@ -317,7 +350,9 @@ class Session:
 
     # Running
 
-    def _run(self, request: Request, plan: Needs, program: Program, number: int, screen: Screen) -> None:
+    def _run(
+        self, request: Request, plan: Needs, program: Program, number: int, screen: Screen
+    ) -> None:
         assert self.ranks is not None
         if plan.run:
             cells = [self._file(n, program) for n in plan.run]
@@ -366,7 +401,11 @@ class Session:
             values[name] = packed
         made = {name for n in plan.run for name in names_of(masked(program.sources[n])).binds}
         for name in sorted(plan.names & made):
-            if name in namespace and keras_kind(namespace[name]) == "weights" and weights_of(namespace[name]):
+            if (
+                name in namespace
+                and keras_kind(namespace[name]) == "weights"
+                and weights_of(namespace[name])
+            ):
                 values[name] = pack(namespace[name])
         return values
 
@@ -382,7 +421,9 @@ class Session:
         failed: dict[str, str] = run.replies[0]
         for name, why in failed.items():
             screen.say(f"the weights of `{name}` on the ranks are not the notebook's: {why}")
-        self._pushed.update({n: digest(v) for n, v in fresh.items() if v.kind != "weights" and n not in failed})
+        self._pushed.update(
+            {n: digest(v) for n, v in fresh.items() if v.kind != "weights" and n not in failed}
+        )
         plain = [n for n in fresh if fresh[n].kind != "weights"]
         weights = [n for n in fresh if fresh[n].kind == "weights" and n not in failed]
         if plain:
@@ -394,7 +435,9 @@ class Session:
         """The names whose values the notebook takes over when the cell has succeeded."""
         namespace = self.shell.user_ns
         trained = {
-            n for n in plan.names if program.trains and n in namespace and keras_kind(namespace[n]) == "weights"
+            n
+            for n in plan.names
+            if program.trains and n in namespace and keras_kind(namespace[n]) == "weights"
         }
         return sorted(plan.changed | trained)
 
@@ -410,14 +453,20 @@ class Session:
 
     # What went wrong
 
-    def _judge(self, run: Run, screen: Screen, what: str | None, timeout: float | None = None) -> None:
+    def _judge(
+        self, run: Run, screen: Screen, what: str | None, timeout: float | None = None
+    ) -> None:
         """Tell what went wrong in a run, and see to it that the ranks are usable.
 
         Raises:
             DistributeError: something did.
         """
         assert self.ranks is not None
-        errors = {r: reply for r, reply in run.replies.items() if isinstance(reply, dict) and reply.get("error")}
+        errors = {
+            r: reply
+            for r, reply in run.replies.items()
+            if isinstance(reply, dict) and reply.get("error")
+        }
         if run.usable and not run.stopped and not errors:
             return
         screen.finish()
@@ -428,24 +477,34 @@ class Session:
             lines.append(f"\x1b[31m{name}\x1b[0m: {message}")
         elif run.stopped in ("interrupt", "timeout"):
             name = "KeyboardInterrupt" if run.stopped == "interrupt" else "TimeoutError"
-            message = "interrupted" if run.stopped == "interrupt" else f"not finished after {timeout:g} s"
+            message = (
+                "interrupted" if run.stopped == "interrupt" else f"not finished after {timeout:g} s"
+            )
             lines.append(f"\x1b[31m{name}\x1b[0m: {message}")
-            lines += [f"  rank {r} was at {place}" for r, e in sorted(errors.items()) if (place := self._place(e["error"]))]
+            lines += [
+                f"  rank {r} was at {place}"
+                for r, e in sorted(errors.items())
+                if (place := self._place(e["error"]))
+            ]
         elif run.stopped == "deadlock":
             done = sorted(set(run.replies) - set(errors))
             name = "Deadlock"
-            message = (
-                f"{ranks_text(done)} finished the cell while another rank still waits for it in a collective operation"
-            )
+            message = f"{ranks_text(done)} finished the cell while another rank still waits for it in a collective operation"
             lines.append(f"\x1b[31m{name}\x1b[0m: {message}")
         elif errors:
             rank = blame(errors)
             error = errors[rank]["error"]
-            same = [r for r, e in sorted(errors.items()) if (e["error"]["type"], e["error"]["text"]) == (error["type"], error["text"])]
+            same = [
+                r
+                for r, e in sorted(errors.items())
+                if (e["error"]["type"], e["error"]["text"]) == (error["type"], error["text"])
+            ]
             name, message = error["type"], error["text"]
             lines += render(error, ranks_text(same), self._files)
         if run.stuck:
-            lines.append(f"{ranks_text(run.stuck)} waited in an operation that cannot be interrupted.")
+            lines.append(
+                f"{ranks_text(run.stuck)} waited in an operation that cannot be interrupted."
+            )
         lines += self._recover(run)
         raise named_error(name, message, lines)
 
@@ -526,13 +585,21 @@ class Session:
         if ranks is None:
             return []
         if not ranks.ready:
-            return [{"rank": r, **ranks.told(r), "doing": ranks.told(r).get("stage", "starting")} for r in range(ranks.size)]
+            return [
+                {"rank": r, **ranks.told(r), "doing": ranks.told(r).get("stage", "starting")}
+                for r in range(ranks.size)
+            ]
         lost = ranks.lost()
         if lost is not None:
             return [{"rank": lost[0], **ranks.told(lost[0]), "doing": lost[1]}]
         run = ranks.run(on_rank.where, timeout=5.0)
         return [
-            {"rank": r, **ranks.told(r), **(run.replies.get(r) or {}), "doing": "idle" if r in run.replies else "busy"}
+            {
+                "rank": r,
+                **ranks.told(r),
+                **(run.replies.get(r) or {}),
+                "doing": "idle" if r in run.replies else "busy",
+            }
             for r in range(ranks.size)
         ]
 
@@ -554,4 +621,3 @@ def slots(hosts: str) -> int:
             raise DistributeError(f"-H {hosts}: write the hosts as name:slots,name:slots")
         total += int(number)
     return total
-

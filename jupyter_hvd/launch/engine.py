@@ -38,11 +38,11 @@ def run_engine(rank: int) -> None:
     import ipyparallel.engine.app
     from ipykernel.iostream import OutStream
 
-    class PythonOutStream(OutStream):  # type: ignore[misc]
+    class PythonOutStream(OutStream):
         """Python's own output; what C++ writes goes through horovodrun, and is not lost in a crash."""
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(*args, **{**kwargs, "watchfd": False})
+            super().__init__(*args, **{**kwargs, "watchfd": False})  # type: ignore[no-untyped-call]
 
     class RankEngine(ipyparallel.engine.app.IPEngine):  # type: ignore[misc]
         def init_signal(self) -> None:
@@ -64,7 +64,9 @@ def run_engine(rank: int) -> None:
 
 def ipython_directory() -> Path:
     """A home for IPython's files in which no start-up script of the user's stands."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "jupyter-hvd" / "ipython"
+    cache = (
+        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "jupyter-hvd" / "ipython"
+    )
     try:
         cache.mkdir(parents=True, exist_ok=True)
     except OSError:

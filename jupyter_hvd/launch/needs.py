@@ -22,16 +22,54 @@ BUILTINS = frozenset(dir(builtins)) | {
 #: Methods that leave what they are called on as it is, as far as another process cares: they look,
 #: write, draw, or train (what training leaves behind travels as weights, not by running it again).
 LOOKING = frozenset(
-    "fit evaluate predict train_on_batch test_on_batch predict_on_batch apply_gradients minimize gradient "
-    "summary save save_weights export write plot show head tail info describe hist imshow savefig to_csv numpy "
-    "print get_config count items keys values close flush map batch shuffle take".split()
+    [
+        "fit",
+        "evaluate",
+        "predict",
+        "train_on_batch",
+        "test_on_batch",
+        "predict_on_batch",
+        "apply_gradients",
+        "minimize",
+        "gradient",
+        "summary",
+        "save",
+        "save_weights",
+        "export",
+        "write",
+        "plot",
+        "show",
+        "head",
+        "tail",
+        "info",
+        "describe",
+        "hist",
+        "imshow",
+        "savefig",
+        "to_csv",
+        "numpy",
+        "print",
+        "get_config",
+        "count",
+        "items",
+        "keys",
+        "values",
+        "close",
+        "flush",
+        "map",
+        "batch",
+        "shuffle",
+        "take",
+    ]
 )
 #: Calls of a module's functions that change how the module works from then on.
 SETTING = re.compile(
     r"^(set_|seed$|enable_|disable_|register|use$|filterwarnings$|simplefilter$|basicConfig$|run_functions_eagerly$|update$|environ$|append$|insert$|manual_seed$|clear_session$)"
 )
 #: Functions that change their first argument in place.
-IN_PLACE = frozenset({"shuffle", "fill_diagonal", "put", "copyto", "setattr", "heappush", "heapify"})
+IN_PLACE = frozenset(
+    {"shuffle", "fill_diagonal", "put", "copyto", "setattr", "heappush", "heapify"}
+)
 ASKING = frozenset({"input", "getpass"})
 
 
@@ -128,7 +166,10 @@ class _Analysis:
         return None
 
     def rebuildable(self, name: str, index: int) -> bool:
-        """Whether running the cell again is the way to the value; what the user typed in, or what only the ranks computed, is not."""
+        """Whether running the cell again is the way to the value.
+
+        It is not for what the user typed in, nor for what ranks that have gone computed.
+        """
         cell = self.cells[index]
         if self.names[index].asks or (cell.distributed and cell.number not in self.sent):
             return not self.has_value(name)
@@ -158,7 +199,9 @@ class _Analysis:
     def needed(self, index: int, *, calls: bool = False) -> frozenset[int]:
         if index in self._needed:
             return self._needed[index]
-        self._needed[index] = frozenset()  # a cell can only need earlier ones: no cycles, but be safe
+        self._needed[index] = (
+            frozenset()
+        )  # a cell can only need earlier ones: no cycles, but be safe
         found: set[int] = set()
         for name, binder in self.reach(index, calls=calls).items():
             if binder is None:
@@ -199,7 +242,9 @@ class _Analysis:
         bound: dict[str, int] = {}
         for number in on_ranks:
             if number in self.place:
-                bound.update(dict.fromkeys(self.names[self.place[number]].binds, self.place[number]))
+                bound.update(
+                    dict.fromkeys(self.names[self.place[number]].binds, self.place[number])
+                )
         more: set[int] = set()
         last = len(self.cells) - 1
         for index in [*sorted(run), last]:
@@ -314,12 +359,12 @@ class _Scan:
             case ast.Match(subject=subject, cases=cases):
                 self.expression(subject)
                 for case in cases:
-                    for part in ast.walk(case.pattern):
-                        if isinstance(part, ast.expr):
-                            self.expression(part)
-                        name = getattr(part, "name", None) or getattr(part, "rest", None)
-                        if name:
-                            self.bind(name)
+                    for piece in ast.walk(case.pattern):
+                        if isinstance(piece, ast.expr):
+                            self.expression(piece)
+                        captured = getattr(piece, "name", None) or getattr(piece, "rest", None)
+                        if captured:
+                            self.bind(captured)
                     if case.guard is not None:
                         self.expression(case.guard)
                     self.block(case.body)
@@ -344,7 +389,9 @@ class _Scan:
                         self.target(target)
             case ast.Expr(value=value):
                 self.expression(value)
-                self.changes |= {self.source_of(n) for n in changed_by(value, self.is_module)} - self.own()
+                self.changes |= {
+                    self.source_of(n) for n in changed_by(value, self.is_module)
+                } - self.own()
             case _:
                 for child in ast.iter_child_nodes(node):
                     if isinstance(child, ast.expr):
@@ -424,7 +471,32 @@ class _Scan:
                         self.expression(child.value)
 
 
-COMMON_MODULES = frozenset("np numpy tf tensorflow plt pd pandas sns os sys keras random warnings logging K sklearn scipy tqdm time math json re".split())
+COMMON_MODULES = frozenset(
+    [
+        "np",
+        "numpy",
+        "tf",
+        "tensorflow",
+        "plt",
+        "pd",
+        "pandas",
+        "sns",
+        "os",
+        "sys",
+        "keras",
+        "random",
+        "warnings",
+        "logging",
+        "K",
+        "sklearn",
+        "scipy",
+        "tqdm",
+        "time",
+        "math",
+        "json",
+        "re",
+    ]
+)
 
 
 def root(node: ast.AST) -> str | None:
@@ -486,7 +558,16 @@ def immediate_in_class(node: ast.ClassDef) -> set[str]:
     return found - own
 
 
-Scoped = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+Scoped = (
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.Lambda,
+    ast.ClassDef,
+    ast.ListComp,
+    ast.SetComp,
+    ast.DictComp,
+    ast.GeneratorExp,
+)
 
 
 def free_names(node: ast.AST) -> tuple[set[str], set[str]]:

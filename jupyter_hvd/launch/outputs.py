@@ -47,7 +47,8 @@ class Screen:
         text = "\n".join(self._lines)
         markup = "<br>".join(html.escape(line) for line in self._lines)
         self._head = self._publish(
-            {"text/plain": text, "text/html": f'<small style="opacity: 0.7">{markup}</small>'}, self._head
+            {"text/plain": text, "text/html": f'<small style="opacity: 0.7">{markup}</small>'},
+            self._head,
         )
 
     def diff(self, lines: Sequence[str]) -> None:
@@ -59,7 +60,9 @@ class Screen:
             else html.escape(line)
             for line in lines
         )
-        self._publish({"text/plain": "\n".join(lines), "text/html": f"<pre>{chr(10).join(rows)}</pre>"}, None)
+        self._publish(
+            {"text/plain": "\n".join(lines), "text/html": f"<pre>{chr(10).join(rows)}</pre>"}, None
+        )
 
     # The ranks' words
 

@@ -114,7 +114,11 @@ class Ranks:
             LaunchError: they cannot be started, and why.
         """
         check_size(size, hosts)
-        for module, name in (("tensorflow", "TensorFlow"), ("horovod", "Horovod"), ("ipyparallel", "ipyparallel")):
+        for module, name in (
+            ("tensorflow", "TensorFlow"),
+            ("horovod", "Horovod"),
+            ("ipyparallel", "ipyparallel"),
+        ):
             if find_spec(module) is None:
                 raise LaunchError(f"{name} is not installed here: see `jupyter hvd doctor`")
         self.size, self.hosts = size, hosts
@@ -145,7 +149,9 @@ class Ranks:
     def _launch(self) -> None:
         address = own_address(self.hosts)
         ports = choose_ports(address, os.environ.get(PORTS_VARIABLE))
-        self._lifelines = Lifelines(self.job, address, ports[0] if ports else 0, lambda: self._events.put(None))
+        self._lifelines = Lifelines(
+            self.job, address, ports[0] if ports else 0, lambda: self._events.put(None)
+        )
         environment = {
             **rank_environment(self.job),
             ADDRESS_VARIABLE: f"{address}:{self._lifelines.port}",
@@ -158,7 +164,14 @@ class Ranks:
         command = launcher(self.size, self.hosts)
         module = command.index("-m") + 1
         self._start(
-            [*held, "launcher", *command[module:], sys.executable, "-m", "jupyter_hvd.launch.engine"],
+            [
+                *held,
+                "launcher",
+                *command[module:],
+                sys.executable,
+                "-m",
+                "jupyter_hvd.launch.engine",
+            ],
             environment,
             self._read_launcher,
         )
@@ -251,7 +264,9 @@ class Ranks:
             time.sleep(0.3)  # its last words
             raise LaunchError(f"the ranks did not start\n{self._tail()}")
         if time.monotonic() - self.started > START_TIMEOUT:
-            raise LaunchError(f"the ranks did not start within {START_TIMEOUT:g} s: {self._stage()}\n{self._tail()}")
+            raise LaunchError(
+                f"the ranks did not start within {START_TIMEOUT:g} s: {self._stage()}\n{self._tail()}"
+            )
         security = self._folder / "security"
         connection = read_json(security / "ipcontroller-engine.json")
         if connection is None:
@@ -271,12 +286,14 @@ class Ranks:
     def _stage(self) -> str:
         assert self._lifelines is not None
         stages = [
-            m.told.get("stage", "starting") for n, m in self._lifelines.members.items() if n.startswith("rank")
+            m.told.get("stage", "starting")
+            for n, m in self._lifelines.members.items()
+            if n.startswith("rank")
         ]
         if len(stages) < self.size:
             return "horovodrun places them"
         order = ("starting", "importing TensorFlow", "joining Horovod", "joined")
-        return min(stages, key=order.index)
+        return order[min(map(order.index, stages))]
 
     def _tail(self) -> str:
         lines = [line for line in self._log if line.strip()]
@@ -307,7 +324,9 @@ class Ranks:
     def told(self, rank: int) -> Mapping[str, Any]:
         """What a rank has said of itself: pid and host."""
         assert self._lifelines is not None
-        member = self._lifelines.members.get(f"rank {rank}") or self._lifelines.gone.get(f"rank {rank}")
+        member = self._lifelines.members.get(f"rank {rank}") or self._lifelines.gone.get(
+            f"rank {rank}"
+        )
         return member.told if member else {}
 
     def lost(self) -> tuple[int, str] | None:
@@ -320,7 +339,9 @@ class Ranks:
                 return rank, self._how(rank)
         for rank, code in list(self._exits.items()):
             return rank, describe_exit(code)
-        if self._stopped or (self._processes and any(p.poll() is not None for p in self._processes)):
+        if self._stopped or (
+            self._processes and any(p.poll() is not None for p in self._processes)
+        ):
             return 0, "the job was ended from outside"
         return None
 
@@ -383,7 +404,9 @@ class Ranks:
                 self.interrupt()
         if lost is None and not waiting.open:
             self._let_finish(waiting, futures)
-        return Run(waiting.replies, stopped, tuple(sorted(waiting.open)) if lost is None else (), lost)
+        return Run(
+            waiting.replies, stopped, tuple(sorted(waiting.open)) if lost is None else (), lost
+        )
 
     def _call(self, rank: int, function: Any, args: list[Any]) -> Any:
         def prepare(future: Any) -> None:
@@ -473,8 +496,19 @@ class Waiting:
             reply = future.result()
         except Exception as error:
             reply = error
-        if isinstance(reply, Exception):  # ipyparallel answers with exceptions, and raises none of them
-            reply = {"error": {"type": type(reply).__name__, "text": str(reply), "frames": [], "because": None, "direct": False}, "time": time.time()}
+        if isinstance(
+            reply, Exception
+        ):  # ipyparallel answers with exceptions, and raises none of them
+            reply = {
+                "error": {
+                    "type": type(reply).__name__,
+                    "text": str(reply),
+                    "frames": [],
+                    "because": None,
+                    "direct": False,
+                },
+                "time": time.time(),
+            }
         self.replies[rank] = reply
         if isinstance(reply, dict) and reply.get("error") and self._first_error is None:
             self._first_error = now
@@ -524,7 +558,7 @@ def own_address(hosts: str | None) -> str:
         try:
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
                 probe.connect((name, 9))
-                address: str = probe.getsockname()[0]
+                address = str(probe.getsockname()[0])
         except OSError as error:
             raise LaunchError(f"host {name}: {error.strerror or error}") from None
         if not address.startswith("127."):
@@ -542,7 +576,9 @@ def choose_ports(address: str, allowed: str | None) -> list[int]:
         return []
     match = re.fullmatch(r"(\d+)-(\d+)", allowed.strip())
     if match is None:
-        raise LaunchError(f"{PORTS_VARIABLE}={allowed}: write it as first-last, such as 10101-10150")
+        raise LaunchError(
+            f"{PORTS_VARIABLE}={allowed}: write it as first-last, such as 10101-10150"
+        )
     free: list[int] = []
     taken = 0
     for port in range(int(match[1]), int(match[2]) + 1):
@@ -559,5 +595,3 @@ def choose_ports(address: str, allowed: str | None) -> list[int]:
         f"{PORTS_VARIABLE}={allowed}: {len(free)} of these ports are free and {taken} taken, "
         f"but {PORTS_NEEDED} are needed; allow more"
     )
-
-

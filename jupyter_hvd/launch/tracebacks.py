@@ -59,7 +59,9 @@ def in_user_lines(text: str, cells: Mapping[str, SentCell]) -> str:
 
     def replace(match: re.Match[str]) -> str:
         cell = cells.get(match[1])
-        return match[0] if cell is None else f"Cell In[{cell.number}], line {cell.line(int(match[2]))}"
+        return (
+            match[0] if cell is None else f"Cell In[{cell.number}], line {cell.line(int(match[2]))}"
+        )
 
     return _IN_CELL.sub(replace, text)
 
@@ -83,7 +85,9 @@ def render(error: Mapping[str, Any], where: str, cells: Mapping[str, SentCell]) 
         lines += ["", link, ""]
     kind, text = error["type"], in_user_lines(error["text"], cells)
     head = f"{RED}{kind}{PLAIN}"
-    lines.append(f"{head}{' ' * max(1, 42 - len(kind))}Traceback (most recent call last) on {where}")
+    lines.append(
+        f"{head}{' ' * max(1, 42 - len(kind))}Traceback (most recent call last) on {where}"
+    )
     for file, line, name, code in error["frames"]:
         lines += render_frame(file, line, name, code, cells)
     if "syntax" in error and error["syntax"][0] in cells:

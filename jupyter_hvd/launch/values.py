@@ -14,7 +14,9 @@ from typing import Any, Literal
 
 #: Values up to this size come back from a cell, and are pushed, without being asked for.
 SMALL = 64 * 2**20
-PLAIN_MODULES = frozenset({"builtins", "numpy", "pandas", "datetime", "decimal", "fractions", "pathlib", "collections"})
+PLAIN_MODULES = frozenset(
+    {"builtins", "numpy", "pandas", "datetime", "decimal", "fractions", "pathlib", "collections"}
+)
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,14 @@ def pack(value: Any, limit: int | None = SMALL) -> Packed:
     """What of a value can travel, up to `limit` bytes."""
     keras = keras_kind(value)
     if keras == "history":
-        return Packed("history", {"history": value.history, "epoch": value.epoch, "params": value.params})
+        return Packed(
+            "history", {"history": value.history, "epoch": value.epoch, "params": value.params}
+        )
     if keras == "weights":
         try:
-            return Packed("weights", [array.numpy() for array in weights_of(value)], build_shape(value))
+            return Packed(
+                "weights", [array.numpy() for array in weights_of(value)], build_shape(value)
+            )
         except Exception as error:
             return Packed("none", why=f"{type(error).__name__}: {error}")
     if keras == "tensor":
@@ -60,7 +66,7 @@ def unpack(packed: Packed, existing: Any) -> Any:
     if packed.kind == "plain":
         return packed.data
     if packed.kind == "history":
-        return unpack_history(packed.data, existing)
+        return unpack_history(packed.data)
     if packed.kind == "weights":
         set_weights(existing, packed)
         return existing
@@ -83,7 +89,9 @@ def is_plain(value: Any, depth: int = 0) -> bool:
     kind = type(value)
     top = kind.__module__.partition(".")[0]
     if top == "numpy":
-        return getattr(value, "dtype", None) is not None and value.dtype.kind != "O" or kind.__name__ == "dtype"
+        return (
+            getattr(value, "dtype", None) is not None and value.dtype.kind != "O"
+        ) or kind.__name__ == "dtype"
     if top in PLAIN_MODULES:
         return picklable(value)
     return False
@@ -117,7 +125,9 @@ def keras_kind(value: Any) -> Literal["history", "weights", "tensor"] | None:
         return None
     if keras is not None and isinstance(value, keras.callbacks.History):
         return "history"
-    if isinstance(value, tf.Variable) or (keras is not None and isinstance(value, keras.layers.Layer)):
+    if isinstance(value, tf.Variable) or (
+        keras is not None and isinstance(value, keras.layers.Layer)
+    ):
         return "weights"
     if isinstance(value, tf.Tensor) and hasattr(value, "numpy"):
         return "tensor"
@@ -152,7 +162,7 @@ def set_weights(existing: Any, packed: Packed) -> None:
         variable.assign(array)
 
 
-def unpack_history(data: dict[str, Any], existing: Any) -> Any:
+def unpack_history(data: dict[str, Any]) -> Any:
     import keras
 
     history = keras.callbacks.History()

@@ -1,0 +1,233 @@
+"""Real notebooks for the tests: a kernel, cells run in it one by one, and the processes that it leaves."""
+
+from __future__ import annotations
+
+import os
+import queue
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from jupyter_client.manager import KernelManager
+
+#: Names a test's kernel in the environment of everything that comes from it.
+OWNER_VARIABLE = "JUPYTER_HVD_TEST_KERNEL"
+#: Long enough for a crowded machine; a test that needs it hangs.
+PATIENCE = 150
+
+
+@dataclass
+class Result:
+    """What a cell has shown."""
+
+    outputs: list[dict[str, Any]] = field(default_factory=list)
+    error: dict[str, Any] | None = None
+    seconds: float = 0.0
+
+    @property
+    def stdout(self) -> str:
+        return "".join(
+            o["text"] for o in self.outputs if o.get("type") == "stream" and o["name"] == "stdout"
+        )
+
+    @property
+    def shown(self) -> str:
+        """All displays as text; an updated one as it is now."""
+        last: dict[str, str] = {}
+        for index, output in enumerate(self.outputs):
+            if "data" in output:
+                key = output.get("transient", {}).get("display_id", str(index))
+                last[key] = output["data"].get("text/plain", "")
+        return "\n".join(last.values())
+
+    @property
+    def traceback(self) -> str:
+        return "" if self.error is None else "\n".join(self.error["traceback"])
+
+    @property
+    def text(self) -> str:
+        return "\n".join((self.stdout, self.shown, self.traceback))
+
+
+class Notebook:
+    """A kernel with `jupyter_hvd` loaded."""
+
+    def __init__(self, folder: Path, python: str = sys.executable, **environment: str) -> None:
+        self.owner = uuid.uuid4().hex
+        env = {**os.environ, **environment, OWNER_VARIABLE: self.owner}
+        env.pop("PYTEST_CURRENT_TEST", None)
+        self.manager = KernelManager(kernel_name="python3")
+        assert self.manager.kernel_spec is not None
+        self.manager.kernel_spec.argv[0] = python
+        self.manager.start_kernel(
+            env=env, cwd=str(folder), extra_arguments=["--IPKernelApp.extensions=jupyter_hvd"]
+        )
+        self._connect()
+
+    def _connect(self) -> None:
+        self.client = self.manager.client()
+        self.client.start_channels()
+        self.client.wait_for_ready(timeout=PATIENCE)
+
+    def begin(self, source: str) -> str:
+        """Start a cell without waiting for it."""
+        message: str = self.client.execute(source, allow_stdin=False)
+        return message
+
+    def finish(
+        self,
+        message: str,
+        until: Callable[[Result], bool] = lambda _: False,
+        timeout: float = PATIENCE,
+    ) -> Result:
+        """Take in what a cell shows, until it has ended or has shown enough."""
+        result = Result()
+        started = time.monotonic()
+        while time.monotonic() - started < timeout:
+            try:
+                reply = self.client.get_iopub_msg(timeout=1)
+            except queue.Empty:
+                continue
+            if reply["parent_header"].get("msg_id") != message:
+                continue
+            kind, content = reply["msg_type"], reply["content"]
+            if kind == "error":
+                result.error = content
+                result.seconds = time.monotonic() - started
+            elif kind in ("stream", "display_data", "update_display_data", "execute_result"):
+                result.outputs.append({"type": kind, **content})
+            elif kind == "status" and content["execution_state"] == "idle":
+                with suppress(queue.Empty):
+                    self.client.get_shell_msg(timeout=5)
+                result.seconds = result.seconds or time.monotonic() - started
+                return result
+            if until(result):
+                result.seconds = time.monotonic() - started
+                return result
+        raise AssertionError(f"the cell hangs; until now:\n{result.text}")
+
+    def run(self, source: str, timeout: float = PATIENCE) -> Result:
+        return self.finish(self.begin(source), timeout=timeout)
+
+    def good(self, source: str) -> Result:
+        """Run a cell that must not fail."""
+        result = self.run(source)
+        assert result.error is None, result.text
+        return result
+
+    def interrupt(self) -> None:
+        self.manager.interrupt_kernel()
+
+    def restart(self) -> None:
+        self.client.stop_channels()
+        self.manager.restart_kernel(now=False)
+        self._connect()
+
+    def kill(self) -> None:
+        """SIGKILL for the kernel, then a new one in its place."""
+        psutil.Process(self.pid).kill()
+
+    def revive(self) -> None:
+        self.client.stop_channels()
+        self.manager.restart_kernel(now=True)
+        self._connect()
+
+    @property
+    def pid(self) -> int:
+        pid: int = self.manager.provisioner.pid  # type: ignore[union-attr, assignment]
+        return pid
+
+    def processes(self) -> list[psutil.Process]:
+        """Every process that comes from this kernel's `%%distribute`."""
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error, OSError):
+                environment = process.environ()
+                if (
+                    environment.get(OWNER_VARIABLE) == self.owner
+                    and "JUPYTER_HVD_JOB" in environment
+                ):
+                    found.append(process)
+        return found
+
+    def rank_pids(self) -> list[int]:
+        """The process ids of the ranks, as `%hvd status` shows them."""
+        rows = self.good("%hvd status").stdout.splitlines()[1:]
+        return [int(row.split()[2]) for row in rows]
+
+    def close(self) -> None:
+        self.client.stop_channels()
+        self.manager.shutdown_kernel(now=False)
+
+
+def left(processes: list[psutil.Process], seconds: float = 10) -> list[psutil.Process]:
+    """Which of some processes are still there after at most so many seconds."""
+    alive = psutil.wait_procs(processes, timeout=seconds)[1]
+    return [p for p in alive if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+
+
+@pytest.fixture(scope="session")
+def open_notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Notebook]]:
+    """Opens notebooks; in the end none of them has left a process."""
+    opened: list[Notebook] = []
+
+    def open_one(**options: Any) -> Notebook:
+        notebook = Notebook(tmp_path_factory.mktemp("notebook"), **options)
+        opened.append(notebook)
+        return notebook
+
+    yield open_one
+    for notebook in opened:
+        notebook.close()
+        assert left(notebook.processes()) == []
+
+
+@pytest.fixture(scope="session")
+def notebook(open_notebook: Callable[..., Notebook]) -> Notebook:
+    """A notebook that many tests share, with its ranks."""
+    return open_notebook()
+
+
+@pytest.fixture(scope="session")
+def after() -> Callable[..., list[psutil.Process]]:
+    return left
+
+
+# The fault table
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One row: what happened, after how many seconds the user was told, what was left running."""
+
+    name: str
+    seconds: float
+    left: int
+
+
+FAULTS: list[Fault] = []
+
+
+@pytest.fixture
+def fault_told() -> Callable[[str, float, int], None]:
+    def tell(name: str, seconds: float, remaining: int) -> None:
+        FAULTS.append(Fault(name, seconds, remaining))
+        assert remaining == 0
+
+    return tell
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    if FAULTS:
+        terminalreporter.section("faults of living ranks")
+        terminalreporter.write_line("| fault | seconds until told | processes left |")
+        terminalreporter.write_line("|---|---|---|")
+        for fault in FAULTS:
+            terminalreporter.write_line(f"| {fault.name} | {fault.seconds:.1f} | {fault.left} |")

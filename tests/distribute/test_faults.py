@@ -1,0 +1,332 @@
+"""The fault table, one test a row, with real kernels and real ranks.
+
+In each: the user is told the truth, nothing hangs, no process is left, the
+notebook's own state is untouched, and the next `%%distribute` works.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+pytestmark = pytest.mark.slow
+
+HOROVOD = "import horovod.tensorflow as hvd, tensorflow as tf, time, os, sys\n"
+SUM = f"%%distribute\n{HOROVOD}print('sum', int(hvd.allreduce(tf.constant(1), op=hvd.Sum)))"
+WAIT = "hvd.allreduce(tf.constant(1), name='later')\n"
+
+
+@pytest.fixture
+def ready(notebook: Any) -> Any:
+    """The shared notebook, its ranks usable, with a variable of its own."""
+    notebook.good("own = [1, 2, 3]; place = id(own)")
+    assert "sum 2" in notebook.good(SUM).stdout
+    return notebook
+
+
+def check_afterwards(notebook: Any) -> None:
+    assert (
+        "untouched"
+        in notebook.good(
+            "print('untouched' if own == [1, 2, 3] and id(own) == place else own)"
+        ).stdout
+    )
+    assert "sum 2" in notebook.good(SUM).stdout
+
+
+def gone(notebook: Any, before: list[psutil.Process], after: Any) -> int:
+    """How many of the processes of the ranks before a fault are left after it."""
+    assert before
+    return len(after(before))
+
+
+def test_exception_while_others_wait(ready: Any, after: Any, fault_told: Any) -> None:
+    before = ready.processes()
+    result = ready.run(f"%%distribute\n{HOROVOD}if hvd.rank() == 1:\n    1 / 0\n{WAIT}")
+    assert result.error["ename"] == "ZeroDivisionError"
+    assert (
+        result.traceback.count("ZeroDivisionError") == 2
+    )  # the head and the last line of one traceback
+    assert "on rank 1" in result.traceback
+    assert "line 4" in result.traceback
+    assert "1 / 0" in result.traceback
+    assert "restarted" in result.traceback
+    fault_told(
+        "exception on one rank, the other in an allreduce",
+        result.seconds,
+        gone(ready, before, after),
+    )
+    check_afterwards(ready)
+
+
+def test_exception_on_all_ranks(ready: Any, fault_told: Any) -> None:
+    pids = ready.rank_pids()
+    result = ready.run("%%distribute\nkept = 5\nundefined_name")
+    assert result.error["ename"] == "NameError"
+    assert "on ranks 0 and 1" in result.traceback
+    assert "line 3" in result.traceback
+    fault_told("the same exception on all ranks (they live on)", result.seconds, 0)
+    assert ready.rank_pids() == pids
+    check_afterwards(ready)
+
+
+def test_rank_killed_while_busy(ready: Any, after: Any, fault_told: Any) -> None:
+    before, pids = ready.processes(), ready.rank_pids()
+    message = ready.begin(f"%%distribute\n{HOROVOD}time.sleep(600)")
+    time.sleep(1)
+    psutil.Process(pids[1]).kill()
+    result = ready.finish(message)
+    assert result.error["ename"] == "RankLost"
+    assert "rank 1" in result.error["evalue"]
+    assert "signal 9" in result.error["evalue"]
+    fault_told("SIGKILL of a rank", result.seconds, gone(ready, before, after))
+    check_afterwards(ready)
+
+
+def test_rank_killed_while_idle(ready: Any, after: Any, fault_told: Any) -> None:
+    before, pids = ready.processes(), ready.rank_pids()
+    psutil.Process(pids[0]).kill()
+    started = time.monotonic()
+    status = ready.good("%hvd status")
+    assert "signal 9" in status.stdout
+    seconds = time.monotonic() - started
+    result = ready.good(SUM)
+    assert "rank 0 had gone" in result.shown
+    assert "sum 2" in result.stdout
+    fault_told("SIGKILL of a rank between cells", seconds, gone(ready, before, after))
+    check_afterwards(ready)
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [("sys.exit(3)", "SystemExit"), ("os._exit(3)", "RankLost")],
+    ids=["sys.exit", "os._exit"],
+)
+def test_exit(ready: Any, after: Any, fault_told: Any, call: str, name: str) -> None:
+    before = ready.processes()
+    result = ready.run(f"%%distribute\n{HOROVOD}if hvd.rank() == 1:\n    {call}\n{WAIT}")
+    assert result.error["ename"] == name
+    assert "rank 1" in result.traceback
+    assert "3" in result.error["evalue"]
+    fault_told(f"`{call}` on one rank", result.seconds, gone(ready, before, after))
+    check_afterwards(ready)
+
+
+def test_rank_that_stalls(ready: Any, after: Any, fault_told: Any) -> None:
+    before = ready.processes()
+    message = ready.begin(
+        f"%%distribute\n{HOROVOD}if hvd.rank() == 1:\n    time.sleep(600)\n{WAIT}"
+    )
+    result = ready.finish(message, until=lambda r: "keeps the others waiting" in r.shown)
+    assert "rank 1 keeps the others waiting" in result.shown
+    told = result.seconds
+    ready.interrupt()
+    result = ready.finish(message)
+    assert result.error["ename"] == "KeyboardInterrupt"
+    assert "rank 1 was at In[" in result.traceback
+    assert "line 4" in result.traceback
+    assert "rank 0 waited in an operation that cannot be interrupted" in result.traceback
+    fault_told("a rank that stalls", told, gone(ready, before, after))
+    check_afterwards(ready)
+
+
+def test_rank_that_never_comes(ready: Any, after: Any, fault_told: Any) -> None:
+    before = ready.processes()
+    result = ready.run(f"%%distribute\n{HOROVOD}if hvd.rank() == 0:\n    {WAIT}")
+    assert result.error["ename"] == "Deadlock"
+    assert "rank 1 finished the cell while another rank still waits for it" in result.traceback
+    fault_told(
+        "a rank that ends the cell while others wait for it",
+        result.seconds,
+        gone(ready, before, after),
+    )
+    check_afterwards(ready)
+
+
+def test_timeout(ready: Any, fault_told: Any) -> None:
+    pids = ready.rank_pids()
+    result = ready.run(f"%%distribute --timeout 1\n{HOROVOD}time.sleep(600)")
+    assert result.error["ename"] == "TimeoutError"
+    assert "usable" in result.traceback
+    fault_told("`--timeout 1` passes", result.seconds, 0)
+    assert ready.rank_pids() == pids
+    check_afterwards(ready)
+
+
+def test_interrupt_leaves_usable_ranks(ready: Any, fault_told: Any) -> None:
+    pids = ready.rank_pids()
+    ready.good("%%distribute\nstate = 7")
+    message = ready.begin("%%distribute\nprint('begun', flush=True)\nwhile True:\n    pass")
+    ready.finish(message, until=lambda r: "begun" in r.stdout)
+    started = time.monotonic()
+    ready.interrupt()
+    result = ready.finish(message)
+    seconds = time.monotonic() - started
+    assert result.error["ename"] == "KeyboardInterrupt"
+    assert "usable" in result.traceback
+    fault_told("the stop button", seconds, 0)
+    assert ready.rank_pids() == pids
+    assert "7" in ready.good("%%distribute\nprint(state)").stdout
+    check_afterwards(ready)
+
+
+def test_out_of_memory(ready: Any, after: Any, fault_told: Any) -> None:
+    before = ready.processes()
+    limit = (
+        "import resource, psutil, numpy as np\n"
+        "if hvd.rank() == 1:\n"
+        "    used = psutil.Process().memory_info().vms\n"
+        "    resource.setrlimit(resource.RLIMIT_AS, (used + 2**28, used + 2**28))\n"
+        "    huge = np.ones(2**32)\n"
+    )
+    result = ready.run(f"%%distribute\n{HOROVOD}{limit}{WAIT}")
+    assert "MemoryError" in result.error["ename"]
+    assert "on rank 1" in result.traceback
+    assert "line 7" in result.traceback
+    fault_told("out of memory on one rank", result.seconds, gone(ready, before, after))
+    check_afterwards(ready)
+
+
+def test_kernel_restarted(ready: Any, after: Any, fault_told: Any) -> None:
+    before = ready.processes()
+    started = time.monotonic()
+    ready.restart()
+    remaining = gone(ready, before, after)
+    assert "no ranks" in ready.good("%hvd status").stdout
+    fault_told("the kernel is restarted", time.monotonic() - started, remaining)
+    ready.good("own = [1, 2, 3]; place = id(own)")
+    check_afterwards(ready)
+
+
+def test_kernel_killed(ready: Any, after: Any, fault_told: Any) -> None:
+    before = ready.processes()
+    message = ready.begin(f"%%distribute\n{HOROVOD}if hvd.rank() == 0:\n    {WAIT}time.sleep(600)")
+    assert message
+    time.sleep(1)
+    started = time.monotonic()
+    ready.kill()
+    remaining = gone(ready, before, after)
+    fault_told("SIGKILL of the kernel, a cell running", time.monotonic() - started, remaining)
+    ready.revive()
+    ready.good("own = [1, 2, 3]; place = id(own)")
+    check_afterwards(ready)
+
+
+def test_two_notebooks(ready: Any, open_notebook: Callable[..., Any], fault_told: Any) -> None:
+    """The second notebook also may listen on few ports only, some of them taken."""
+    import socket
+
+    first = 23400
+    taken = [socket.create_server(("127.0.0.1", port)) for port in (first, first + 3)]
+    try:
+        second = open_notebook(JUPYTER_HVD_PORTS=f"{first}-{first + 60}")
+        started = time.monotonic()
+        second.good("%%distribute -n 2\nmine = 'second'")
+        seconds = time.monotonic() - started
+    finally:
+        for server in taken:
+            server.close()
+    ready.good("%%distribute\nmine = 'first'")
+    assert "second" in second.good("%%distribute\nprint(mine)").stdout
+    assert "first" in ready.good("%%distribute\nprint(mine)").stdout
+    assert not set(second.rank_pids()) & set(ready.rank_pids())
+    before = second.processes()
+    second.good("%hvd stop")
+    from_second = [p for p in before if p.is_running()]
+    fault_told(
+        "two notebooks at once, two of the allowed ports taken (works)", seconds, len(from_second)
+    )
+    assert "first" in ready.good("%%distribute\nprint(mine)").stdout
+    check_afterwards(ready)
+    second.good("import os; os.environ['JUPYTER_HVD_PORTS'] = '23400-23402'")
+    result = second.run("%%distribute\n1")
+    assert "ports are free" in result.traceback
+    assert "allow more" in result.traceback
+    fault_told("too few ports free", result.seconds, len(second.processes()))
+
+
+@pytest.mark.parametrize("missing", ["tensorflow", "horovod"])
+def test_something_missing(
+    tmp_path: Path, open_notebook: Callable[..., Any], fault_told: Any, missing: str
+) -> None:
+    second = open_notebook(python=environment_without(missing, tmp_path))
+    result = second.run("%%distribute\n1")
+    assert "is not installed here" in result.traceback
+    assert "doctor" in result.traceback
+    assert "File" not in result.traceback
+    fault_told(f"{missing} is not installed", result.seconds, len(second.processes()))
+    second.close()
+
+
+def environment_without(missing: str, folder: Path) -> str:
+    """A virtual environment with everything that this one has but one package; its Python."""
+    import subprocess
+    import sysconfig
+
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "env"], check=True)
+    site = next((folder / "env").glob("lib/python*/site-packages"))
+    for entry in Path(sysconfig.get_paths()["purelib"]).iterdir():
+        if not entry.name.lower().startswith(missing):
+            (site / entry.name).symlink_to(entry)
+    return str(folder / "env" / "bin" / "python")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("-n 0", "at least one rank"),
+        ("-n 1000", "cannot be meant"),
+        ("-n two", "invalid int value"),
+        ("-H nowhere", "name:slots"),
+        ("--what", "unrecognized arguments"),
+    ],
+)
+def test_wrong_arguments(ready: Any, fault_told: Any, options: str, words: str) -> None:
+    pids = ready.rank_pids()
+    result = ready.run(f"%%distribute {options}\n1")
+    assert words in result.text + "".join(o.get("text", "") for o in result.outputs)
+    assert "File" not in result.traceback
+    fault_told(f"`{options}`", result.seconds, 0)
+    assert ready.rank_pids() == pids
+    check_afterwards(ready)
+
+
+def test_cell_that_is_no_training(ready: Any, fault_told: Any) -> None:
+    result = ready.good("%%distribute\nprint('plain', 6 * 7)\n'value'")
+    assert "plain 42" in result.stdout
+    assert "'value'" in result.shown
+    assert "[1] plain 42" in result.shown
+    fault_told("a cell that is no training (runs)", result.seconds, 0)
+    check_afterwards(ready)
+
+
+def test_refused_conversion(ready: Any, fault_told: Any) -> None:
+    ready.good("import tensorflow as tf")
+    result = ready.run(
+        "%%distribute\n"
+        "x = tf.Variable(1.0)\n"
+        "def loss(): return x * x\n"
+        "opt = tf.keras.optimizers.SGD(0.1)\n"
+        "strategy = tf.distribute.MirroredStrategy()\n"
+        "opt.minimize(loss, [x])\n"
+    )
+    assert result.error is not None
+    assert "HVD" in result.traceback
+    assert "line 5" in result.traceback
+    assert "nothing was run" in result.traceback
+    fault_told("a conversion that is refused", result.seconds, 0)
+    check_afterwards(ready)
+
+
+def test_syntax_error(ready: Any, fault_told: Any) -> None:
+    result = ready.run("%%distribute\nx = 1\nx = = 2\n")
+    assert result.error["ename"] == "SyntaxError"
+    assert "line 3" in result.traceback
+    fault_told("a syntax error", result.seconds, 0)
+    check_afterwards(ready)
