@@ -1,4 +1,4 @@
-"""The server's part: `POST convert`, `GET rules`, `POST verify`, under `/jupyter-hvd/`.
+"""The server's part: `POST convert`, `POST script`, `GET rules`, `POST verify`, under `/jupyter-hvd/`.
 
 Conversion runs in a process of its own, see `worker.py`; verification is the
 command `jupyter hvd verify`, its events passed on as they come. Nothing here
@@ -28,7 +28,15 @@ from jupyter_server.utils import url_path_join
 from tornado import web
 from tornado.iostream import StreamClosedError
 
-from .worker import OK, RequestError, check_keys, parse, read_frame, write_frame
+from .worker import (
+    OK,
+    RequestError,
+    check_keys,
+    parse,
+    read_frame,
+    read_options,
+    write_frame,
+)
 
 #: A notebook's code is far smaller; outputs need not be sent.
 MAX_BODY = 16 * 1024 * 1024
@@ -39,6 +47,7 @@ MAX_STEPS = 1000
 #: Names a verification in the environment of its processes, so that all of them can be ended.
 VERIFY_VARIABLE = "JUPYTER_HVD_VERIFY"
 GRACE = 10.0
+VERIFY_COMMAND = [sys.executable, "-m", "jupyter_hvd", "verify"]
 
 
 class WorkerError(Exception):
@@ -115,9 +124,7 @@ class Verifier:
         self.limit = limit
         self.busy = False
 
-    async def events(
-        self, notebook: Any, size: int, steps: int | None
-    ) -> AsyncGenerator[bytes, None]:
+    async def events(self, notebook: Any, arguments: list[str]) -> AsyncGenerator[bytes, None]:
         """The command's events, a line each; leaving the iterator ends all its processes."""
         self.busy = True
         mark = uuid.uuid4().hex
@@ -127,7 +134,9 @@ class Verifier:
                 file.write_text(json.dumps(notebook), encoding="utf-8")
                 with (Path(folder) / "errors").open("w+b") as errors:
                     process = await asyncio.create_subprocess_exec(
-                        *command(file, size, steps),
+                        *VERIFY_COMMAND,
+                        str(file),
+                        *arguments,
                         cwd=folder,
                         env={**os.environ, VERIFY_VARIABLE: mark},
                         stdin=subprocess.DEVNULL,
@@ -155,12 +164,6 @@ class Verifier:
                 yield line
         except TimeoutError:
             yield failure(f"the verification took more than {self.limit:g} s and was ended")
-
-
-def command(file: Path, size: int, steps: int | None) -> list[str]:
-    chosen = [] if steps is None else ["--steps", str(steps)]
-    python = [sys.executable, "-m", "jupyter_hvd"]
-    return [*python, "verify", str(file), "-n", str(size), *chosen, "--events"]
 
 
 def failure(text: str) -> bytes:
@@ -226,6 +229,13 @@ class ConvertHandler(Handler):
         await self.answer("convert", self.body())
 
 
+class ScriptHandler(Handler):
+    @web.authenticated
+    @authorized
+    async def post(self) -> None:
+        await self.answer("script", self.body())
+
+
 class RulesHandler(Handler):
     @web.authenticated
     @authorized
@@ -241,23 +251,19 @@ class VerifyHandler(Handler):
     async def post(self) -> None:
         try:
             request = await asyncio.to_thread(parse, self.body())
-            check_keys(request, {"notebook", "n", "steps"})
-            if not isinstance(request.get("notebook"), dict):
-                raise RequestError("`notebook` must be a notebook in nbformat's JSON")
-            size = whole_number(request, "n", MAX_RANKS)
-            steps = whole_number(request, "steps", MAX_STEPS) if "steps" in request else None
+            arguments = verify_arguments(request)
         except RequestError as error:
             raise web.HTTPError(400, str(error)) from None
         if self.verifier.busy:
             raise web.HTTPError(409, "another verification is running; wait for it or cancel it")
         self.set_header("Content-Type", "application/x-ndjson")
         self.set_header("X-Accel-Buffering", "no")
-        self.running = asyncio.ensure_future(self.stream(request["notebook"], size, steps))
+        self.running = asyncio.ensure_future(self.stream(request["notebook"], arguments))
         with suppress(asyncio.CancelledError, StreamClosedError):
             await self.running
 
-    async def stream(self, notebook: Any, size: int, steps: int | None) -> None:
-        async with aclosing(self.verifier.events(notebook, size, steps)) as events:
+    async def stream(self, notebook: Any, arguments: list[str]) -> None:
+        async with aclosing(self.verifier.events(notebook, arguments)) as events:
             await self.flush()
             async for event in events:
                 self.write(event)
@@ -269,6 +275,23 @@ class VerifyHandler(Handler):
             running.cancel()
 
 
+def verify_arguments(request: Mapping[str, Any]) -> list[str]:
+    """What follows the file on the command line.
+
+    Raises:
+        RequestError: the request has another form than documented.
+    """
+    check_keys(request, {"notebook", "n", "steps", "options"})
+    if not isinstance(request.get("notebook"), dict):
+        raise RequestError("`notebook` must be a notebook in nbformat's JSON")
+    arguments = ["-n", str(whole_number(request, "n", MAX_RANKS)), "--events"]
+    if "steps" in request:
+        arguments += ["--steps", str(whole_number(request, "steps", MAX_STEPS))]
+    for name, codes in read_options(request).items():
+        arguments.append(f"--{name}={','.join(codes)}")
+    return arguments
+
+
 def whole_number(request: Mapping[str, Any], name: str, most: int) -> int:
     value = request.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
@@ -276,7 +299,12 @@ def whole_number(request: Mapping[str, Any], name: str, most: int) -> int:
     return value
 
 
-ROUTES = {"convert": ConvertHandler, "rules": RulesHandler, "verify": VerifyHandler}
+ROUTES = {
+    "convert": ConvertHandler,
+    "rules": RulesHandler,
+    "script": ScriptHandler,
+    "verify": VerifyHandler,
+}
 
 
 def _jupyter_server_extension_points() -> list[dict[str, str]]:

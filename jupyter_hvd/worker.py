@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
+from collections.abc import Mapping
 from typing import IO, Any
 
+#: A rule's code or the beginning of one.
+CODE = re.compile(r"[A-Z]{1,3}[0-9]{0,3}")
 OK, BAD_REQUEST, UNPROCESSABLE = 200, 400, 422
 
 
@@ -35,7 +39,7 @@ def write_frame(stream: IO[bytes], kind: str, body: bytes) -> None:
 def answer(kind: str, body: bytes) -> tuple[int, Any]:
     """The HTTP status and JSON that answer a request."""
     try:
-        return OK, rules() if kind == "rules" else convert(parse(body))
+        return OK, rules() if kind == "rules" else ROUTES[kind](parse(body))
     except RequestError as error:
         return BAD_REQUEST, {"message": str(error)}
     except RecursionError:
@@ -75,11 +79,7 @@ def convert(request: dict[str, Any]) -> dict[str, Any]:
 
     check_keys(request, {"notebook", "options"})
     notebook = read_notebook(request.get("notebook"))
-    chosen = request.get("options", {})
-    if not isinstance(chosen, dict):
-        raise RequestError("`options` must be an object")
-    check_keys(chosen, {"select", "ignore"})
-    options = Options(**{name: codes(name, value) for name, value in chosen.items()})
+    options = Options(**read_options(request))
     try:
         outcome = convert_notebook(notebook, options=options)
     except NotPythonError as error:
@@ -94,15 +94,40 @@ def convert(request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def check_keys(given: dict[str, Any], known: set[str]) -> None:
+def script(request: dict[str, Any]) -> dict[str, str]:
+    """The answer to `POST script`.
+
+    Raises:
+        RequestError: as for `convert`.
+    """
+    from .export import to_script
+
+    check_keys(request, {"notebook"})
+    return {"script": to_script(read_notebook(request.get("notebook")))}
+
+
+ROUTES = {"convert": convert, "script": script}
+
+
+def check_keys(given: Mapping[str, Any], known: set[str]) -> None:
     if unknown := sorted(given.keys() - known):
         raise RequestError(f"unknown field `{unknown[0]}`; there are {', '.join(sorted(known))}")
 
 
-def codes(name: str, value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(code, str) for code in value):
-        raise RequestError(f"`{name}` must be a list of codes")
-    return tuple(value)
+def read_options(request: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """The codes to select and to ignore.
+
+    Raises:
+        RequestError: the options have another form than documented.
+    """
+    options = request.get("options", {})
+    if not isinstance(options, dict):
+        raise RequestError("`options` must be an object")
+    check_keys(options, {"select", "ignore"})
+    for name, codes in options.items():
+        if not isinstance(codes, list) or not all(CODE.fullmatch(str(code)) for code in codes):
+            raise RequestError(f"`{name}` must be a list of codes such as HVD2 or HVD301")
+    return {name: tuple(codes) for name, codes in options.items()}
 
 
 def read_notebook(value: Any) -> Any:

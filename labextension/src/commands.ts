@@ -5,13 +5,13 @@ import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
 import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import { IRenderMimeRegistry, MimeModel } from '@jupyterlab/rendermime';
 import { TranslationBundle } from '@jupyterlab/translation';
-import { LabIcon, refreshIcon, saveIcon, stopIcon } from '@jupyterlab/ui-components';
+import { LabIcon } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 
 import { convertIcon } from './icons';
 import { CommandIDs } from './ids';
 import { HvdApi } from './request';
-import { ConversionSession } from './session';
+import { ConversionSession, StaleError } from './session';
 import { Settings } from './settings';
 import { ConversionTab } from './tab';
 
@@ -56,7 +56,6 @@ export function addCommands(parts: ICommandParts): void {
   };
   const saved = async (path: string | undefined): Promise<void> => {
     if (path) {
-      await parts.documents.services.contents.get(path, { content: false });
       parts.documents.openOrReveal(path);
       Notification.success(trans.__('Saved %1.', path), { autoClose: 4000 });
     }
@@ -92,14 +91,7 @@ export function addCommands(parts: ICommandParts): void {
       label: trans.__('Apply to Notebook'),
       caption: trans.__('Write the accepted changes into the notebook, as one step to undo'),
       isEnabled: hasAccepted,
-      execute: async () => {
-        const session = current();
-        if (session && !(await session.apply())) {
-          Notification.warning(
-            trans.__('The notebook had changed. Please look at its new conversion first.')
-          );
-        }
-      }
+      execute: () => current()?.apply()
     },
     [CommandIDs.accept]: {
       label: trans.__('Apply or Save, as Set'),
@@ -115,7 +107,6 @@ export function addCommands(parts: ICommandParts): void {
     [CommandIDs.saveCopy]: {
       label: trans.__('Save as Copy'),
       caption: trans.__('Save the converted notebook beside this one'),
-      icon: saveIcon,
       isEnabled: hasAccepted,
       execute: async () => saved(await current()?.saveCopy())
     },
@@ -133,7 +124,6 @@ export function addCommands(parts: ICommandParts): void {
     },
     [CommandIDs.cancelVerification]: {
       label: trans.__('Cancel Verification'),
-      icon: stopIcon,
       isEnabled: () => current()?.verification.state === 'running',
       execute: () => current()?.verification.cancel()
     },
@@ -162,7 +152,6 @@ export function addCommands(parts: ICommandParts): void {
     [CommandIDs.refresh]: {
       label: trans.__('Convert Again'),
       caption: trans.__('Convert the notebook again'),
-      icon: refreshIcon,
       isEnabled: () => tracker.currentWidget !== null,
       execute: () => current()?.convert()
     },
@@ -175,10 +164,20 @@ export function addCommands(parts: ICommandParts): void {
     commands.addCommand(id, {
       ...command,
       execute: args =>
-        Promise.resolve(command.execute(args)).catch(error =>
-          Notification.error(error instanceof Error ? error.message : String(error))
-        )
+        Promise.resolve()
+          .then(() => command.execute(args))
+          .catch(error => explain(error, trans))
     });
+  }
+}
+
+function explain(error: unknown, trans: TranslationBundle): void {
+  if (error instanceof StaleError) {
+    Notification.warning(
+      trans.__('The notebook had changed. Please look at its new conversion first.')
+    );
+  } else {
+    Notification.error(error instanceof Error ? error.message : String(error));
   }
 }
 

@@ -11,8 +11,8 @@ export interface Conversion {
   /**
    * `unchanged`: there is no TensorFlow training to distribute. `refused`: an error-level diagnostic says why. `invalid`: not Python.
    */
-  status: "converted" | "unchanged" | "refused" | "invalid";
-  training_loop: "gradient_tape" | "keras_fit" | "both" | "none";
+  status: 'converted' | 'unchanged' | 'refused' | 'invalid';
+  training_loop: 'gradient_tape' | 'keras_fit' | 'both' | 'none';
   /**
    * The file that was written, null where none was.
    */
@@ -90,7 +90,7 @@ export interface Edit {
  */
 export interface Diagnostic {
   code: string;
-  severity: "error" | "warning" | "info";
+  severity: 'error' | 'warning' | 'info';
   cell: number | null;
   line: number;
   column: number;
@@ -160,13 +160,41 @@ export interface Options {
   ignore?: string[];
 }
 /**
+ * The body of `POST script`.
+ *
+ * This interface was referenced by `Conversion`'s JSON-Schema
+ * via the `definition` "ScriptRequest".
+ */
+export interface ScriptRequest {
+  /**
+   * nbformat JSON.
+   */
+  notebook: {};
+}
+/**
+ * The answer of `POST script`.
+ *
+ * This interface was referenced by `Conversion`'s JSON-Schema
+ * via the `definition` "Script".
+ */
+export interface Script {
+  /**
+   * Python, with magics and text as comments.
+   */
+  script: string;
+}
+/**
  * The body of `POST verify`.
  *
  * This interface was referenced by `Conversion`'s JSON-Schema
  * via the `definition` "VerifyRequest".
  */
 export interface VerifyRequest {
+  /**
+   * nbformat JSON.
+   */
   notebook: {};
+  options?: Options;
   /**
    * The number of ranks.
    */
@@ -181,7 +209,7 @@ export interface VerifyRequest {
  */
 export interface VerifyCheck {
   check: string;
-  status: "running" | "pass" | "fail" | "unknown";
+  status: 'running' | 'pass' | 'fail' | 'unknown';
   detail: string;
 }
 /**

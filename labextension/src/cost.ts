@@ -79,7 +79,6 @@ export function quantity(value: number, unit: string): string {
   const power = value > 0 ? Math.floor(Math.log10(value) / 3) : 0;
   const clamped = Math.min(Math.max(power, -3), 4);
   const scaled = value / 1000 ** clamped;
-  const digits = scaled >= 100 || Number.isInteger(scaled) ? 0 : scaled >= 10 ? 1 : 2;
   const prefix = ['n', 'µ', 'm', '', 'k', 'M', 'G', 'T'][clamped + 3];
-  return `${scaled.toFixed(digits)} ${prefix}${unit}`.trim();
+  return `${Number(scaled.toPrecision(3))} ${prefix}${unit}`.trim();
 }

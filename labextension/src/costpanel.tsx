@@ -1,4 +1,5 @@
 import { IRenderMime, MimeModel } from '@jupyterlab/rendermime';
+import { HTMLSelect } from '@jupyterlab/ui-components';
 import { Widget } from '@lumino/widgets';
 import React, { useEffect, useRef, useState } from 'react';
 
@@ -52,8 +53,7 @@ export function CostPanel(props: { ranks: number }): JSX.Element {
     <div className="jp-hvd-cost">
       {offers.length > 1 && (
         <Field label={trans.__('Model')}>
-          <select
-            className="jp-mod-styled"
+          <HTMLSelect
             value={offer && keyOf(offer)}
             onChange={event => {
               setChosen(event.target.value);
@@ -67,7 +67,7 @@ export function CostPanel(props: { ranks: number }): JSX.Element {
                   : trans.__('%1 (source)', o.name)}
               </option>
             ))}
-          </select>
+          </HTMLSelect>
         </Field>
       )}
       <Field
@@ -107,8 +107,7 @@ export function CostPanel(props: { ranks: number }): JSX.Element {
         />
       </Field>
       <Field label={trans.__('Network')}>
-        <select
-          className="jp-mod-styled"
+        <HTMLSelect
           value={NETWORKS.findIndex(preset => preset === network)}
           onChange={event => setNetwork(NETWORKS[Number(event.target.value)])}
         >
@@ -120,7 +119,7 @@ export function CostPanel(props: { ranks: number }): JSX.Element {
           <option value={-1} hidden>
             {trans.__('Custom')}
           </option>
-        </select>
+        </HTMLSelect>
       </Field>
       <Field
         label={trans.__('Bandwidth')}

@@ -44,13 +44,13 @@ export function createDiff(
   const view = new MergeView({
     parent,
     a: {
-      doc: before,
+      doc: closed(before),
       extensions: [
         ...readOnly(options.language, options.labels.before),
         ...margin(options.diagnostics)
       ]
     },
-    b: { doc: after, extensions: readOnly(options.language, options.labels.after) },
+    b: { doc: closed(after), extensions: readOnly(options.language, options.labels.after) },
     highlightChanges: true,
     gutter: true,
     collapseUnchanged: { margin: 3, minSize: 6 }
@@ -58,8 +58,9 @@ export function createDiff(
   return {
     setAfter: text => {
       const { state } = view.b;
-      if (state.doc.toString() !== text) {
-        view.b.dispatch({ changes: { from: 0, to: state.doc.length, insert: text } });
+      const insert = closed(text);
+      if (state.doc.toString() !== insert) {
+        view.b.dispatch({ changes: { from: 0, to: state.doc.length, insert } });
       }
     },
     reveal: line => revealLine(view.a, line),
@@ -75,7 +76,7 @@ export function createText(
 ): ICellEditor {
   const view = new EditorView({
     parent,
-    doc: text,
+    doc: closed(text),
     extensions: [
       ...readOnly(options.language, options.labels.before),
       ...margin(options.diagnostics)
@@ -88,12 +89,33 @@ export function createText(
   };
 }
 
+/**
+ * A text whose last line ends like all others.
+ *
+ * What is added after the last line then counts as added, not as a change of that line.
+ */
+function closed(text: string): string {
+  return `${text}\n`;
+}
+
+/** The end of the last line does not show as one more, empty line. */
+const hiddenEnd = StateField.define<DecorationSet>({
+  create: ({ doc }) => hideEnd(doc.length),
+  update: (hidden, { docChanged, newDoc }) => (docChanged ? hideEnd(newDoc.length) : hidden),
+  provide: field => EditorView.decorations.from(field)
+});
+
+function hideEnd(length: number): DecorationSet {
+  return Decoration.set(Decoration.replace({}).range(length - 1, length));
+}
+
 function readOnly(language: Extension, label: string): Extension[] {
   return [
     lineNumbers(),
     language,
     jupyterTheme,
     litLine,
+    hiddenEnd,
     EditorState.readOnly.of(true),
     EditorView.editable.of(false),
     // Not editable, but still to be reached and scrolled with the keyboard.
@@ -102,7 +124,7 @@ function readOnly(language: Extension, label: string): Extension[] {
 }
 
 function revealLine(view: EditorView, number: number): void {
-  const line = view.state.doc.line(Math.min(number, view.state.doc.lines));
+  const line = view.state.doc.line(Math.min(number, view.state.doc.lines - 1));
   view.dispatch({
     selection: { anchor: line.from },
     effects: [lightUp.of(line.from), EditorView.scrollIntoView(line.from, { y: 'center' })]
@@ -129,7 +151,7 @@ function margin(diagnostics: readonly Diagnostic[]): Extension[] {
   }
   const lines = (state: EditorState): [number, Diagnostic][] =>
     diagnostics
-      .filter(diagnostic => diagnostic.line <= state.doc.lines)
+      .filter(diagnostic => diagnostic.line < state.doc.lines)
       .map(diagnostic => [state.doc.line(diagnostic.line).from, diagnostic]);
   return [
     gutter({

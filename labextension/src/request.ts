@@ -5,6 +5,8 @@ import {
   Conversion,
   ConvertRequest,
   Rule,
+  Script,
+  ScriptRequest,
   VerifyCheck,
   VerifyEnd,
   VerifyRequest
@@ -16,6 +18,12 @@ export class HvdApi {
 
   async convert(request: ConvertRequest): Promise<Conversion> {
     return (await this._request('convert', request)).json();
+  }
+
+  /** A notebook as a script that plain Python runs. */
+  async script(request: ScriptRequest): Promise<string> {
+    const answer: Script = await (await this._request('script', request)).json();
+    return answer.script;
   }
 
   /** The rules; they are asked for once. */

@@ -88,15 +88,17 @@ function CellEditor({ index }: { index: number }): JSX.Element {
     if (!near) {
       return;
     }
-    const create = (hasChanges ? createDiff : createText.bind(null)) as typeof createDiff;
-    editor.current = create(node.current!, source, after, {
+    const options = {
       language,
       diagnostics: model.diagnosticsOf(index),
       labels: {
         before: trans.__('Cell %1 as it is', index + 1),
         after: trans.__('Cell %1 with the accepted changes', index + 1)
       }
-    });
+    };
+    editor.current = hasChanges
+      ? createDiff(node.current!, source, after, options)
+      : createText(node.current!, source, options);
     return () => {
       editor.current?.destroy();
       editor.current = null;

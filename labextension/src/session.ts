@@ -11,7 +11,6 @@ import { ModelSize, Options } from './conversion';
 import { modelsInKernel } from './kernel';
 import { ConversionModel, ICell, sameProgram } from './model';
 import { HvdApi } from './request';
-import { toScript } from './script';
 import { VerificationModel } from './verification';
 
 export type SessionState = 'loading' | 'ready' | 'error';
@@ -22,6 +21,9 @@ export interface IPlace {
   cell: number;
   line: number;
 }
+
+/** The notebook is not the one that the user has looked at. */
+export class StaleError extends Error {}
 
 /** An open notebook's conversion: made anew when the notebook changes, applied or saved on demand. */
 export class ConversionSession implements IDisposable {
@@ -106,27 +108,18 @@ export class ConversionSession implements IDisposable {
     }
   }
 
-  /**
-   * Write the accepted changes into the notebook, as one step for undo.
-   *
-   * Returns whether it was done: a notebook that has changed is converted anew instead.
-   */
-  async apply(): Promise<boolean> {
-    if (!this._model || !this._isCurrent()) {
-      await this.convert('refreshed');
-      return false;
-    }
+  /** Write the accepted changes into the notebook, as one step for undo. */
+  async apply(): Promise<void> {
+    const model = await this._current();
     const shared = this.notebook.content.model!.sharedModel;
-    const results = this._model.results();
     // What is typed just before or after does not become part of this step.
     const { undoManager } = shared as unknown as YNotebook;
     undoManager.stopCapturing();
     shared.transact(() => {
-      results.forEach((source, index) => shared.cells[index].setSource(source));
+      model.results().forEach((source, index) => shared.cells[index].setSource(source));
     });
     undoManager.stopCapturing();
     await this.convert('applied');
-    return true;
   }
 
   /** Take the applied changes back. */
@@ -137,27 +130,15 @@ export class ConversionSession implements IDisposable {
 
   /** Save the notebook with the accepted changes beside it; returns the copy's path. */
   async saveCopy(): Promise<string> {
-    const content = this._content();
-    this._model?.results().forEach((source, index) => {
-      const cell = content.cells[index];
-      cell.source = source;
-      // What a cell printed before it was changed does not belong to it any more.
-      cell.outputs = [];
-      cell.execution_count = null;
-    });
+    const content = await this._converted();
     return this._save('.ipynb', { type: 'notebook', format: 'json', content });
   }
 
   /** Save the notebook with the accepted changes as a script beside it; returns its path. */
   async exportScript(): Promise<string> {
-    const cells = this._model?.cells ?? this._cells();
-    const results = this._model?.results();
-    const sources = cells.map((cell, index) => results?.get(index) ?? cell.source);
-    return this._save('.py', {
-      type: 'file',
-      format: 'text',
-      content: toScript(cells, sources)
-    });
+    const notebook = withoutOutputs(await this._converted());
+    const content = await this._api.script({ notebook });
+    return this._save('.py', { type: 'file', format: 'text', content });
   }
 
   /** Run the notebook and its conversion on some ranks, on the server, and compare. */
@@ -184,6 +165,33 @@ export class ConversionSession implements IDisposable {
 
   private _content(): INotebookContent {
     return this.notebook.content.model!.sharedModel.toJSON();
+  }
+
+  /** The notebook with the accepted changes. */
+  private async _converted(): Promise<INotebookContent> {
+    const model = await this._current();
+    const content = this._content();
+    model.results().forEach((source, index) => {
+      const cell = content.cells[index];
+      cell.source = source;
+      // What a cell printed before it was changed does not belong to it any more.
+      cell.outputs = [];
+      cell.execution_count = null;
+    });
+    return content;
+  }
+
+  /**
+   * The model, which is made of the notebook as it is now.
+   *
+   * A notebook that has changed is converted first, for the user to look at.
+   */
+  private async _current(): Promise<ConversionModel> {
+    if (!this._model || !this._isCurrent()) {
+      await this.convert('refreshed');
+      throw new StaleError();
+    }
+    return this._model;
   }
 
   private _cells(): ICell[] {

@@ -35,6 +35,7 @@ export function createTab(
   const { commands, session, trans } = context;
   const content = new ConversionView(context, settings);
   const tab = new MainAreaWidget({ content });
+  tab.addClass('jp-hvd-tab');
   tab.id = `jupyter-hvd:${session.path}`;
   tab.title.icon = convertIcon;
   tab.title.label = trans.__('%1 → Horovod', PathExt.basename(session.path));

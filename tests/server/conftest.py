@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from jupyter_hvd import server
 
 pytest_plugins = ["pytest_jupyter.jupyter_server"]
 
@@ -18,7 +21,7 @@ model = tf.keras.Sequential([
 opt = tf.keras.optimizers.Adam(1e-2)
 """
 TRAIN = """\
-x = np.random.rand(64, 3).astype("f")
+x = np.linspace(0, 1, 192, dtype="f").reshape(64, 3)
 data = tf.data.Dataset.from_tensor_slices((x, x[:, :1])).batch(8)
 for a, b in data:
     with tf.GradientTape() as tape:
@@ -27,6 +30,19 @@ for a, b in data:
     opt.apply_gradients(zip(grads, model.trainable_variables))
     print("café 🚀", float(loss))
 """
+
+
+@pytest.fixture(scope="session")
+def worker() -> Iterator[server.Worker]:
+    worker = server.Worker()
+    yield worker
+    worker.stop()
+
+
+@pytest.fixture(autouse=True)
+def one_worker(worker: server.Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The servers of all tests share one worker, which saves its start."""
+    monkeypatch.setattr(server, "Worker", lambda: worker)
 
 
 @pytest.fixture

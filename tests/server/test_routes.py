@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from typing import Any
 
+import psutil
 import pytest
 from tornado.httpclient import HTTPClientError
 
@@ -121,26 +125,100 @@ async def test_deep_nesting_is_refused_and_the_server_goes_on(jp_fetch, notebook
     assert (await post(jp_fetch, "convert", {"notebook": notebook}))["status"] == "converted"
 
 
-async def test_a_conversion_that_takes_too_long_is_ended(notebook):
+async def test_a_conversion_that_takes_too_long_is_ended(notebook, worker, monkeypatch):
     body = json.dumps({"notebook": notebook}).encode()
-    worker = server.Worker(limit=0.01)
+    worker.stop()
+    monkeypatch.setattr(worker, "limit", 0.01)
     with pytest.raises(server.WorkerError, match=r"more than 0\.01 s") as error:
         await worker.ask("convert", body)
     assert error.value.status == 504
-    worker.limit = 60
+    monkeypatch.setattr(worker, "limit", 60)
     assert (await worker.ask("convert", body))[0] == 200
-    worker.stop()
 
 
 @pytest.mark.parametrize(
     "change",
-    [{"notebook": []}, {"n": 0}, {"n": "2"}, {"n": True}, {"n": 65}, {"steps": 0}, {"path": "/x"}],
+    [
+        {"notebook": []},
+        {"n": 0},
+        {"n": "2"},
+        {"n": True},
+        {"n": 65},
+        {"steps": 0},
+        {"options": {"select": ["--in-place"]}},
+        {"path": "/x"},
+    ],
 )
 async def test_wrong_verifications_are_refused(jp_fetch, notebook, change):
     body = json.dumps({"notebook": notebook, "n": 2} | change)
     status, answer = await refused(jp_fetch, "jupyter-hvd", "verify", method="POST", body=body)
     assert status == 400
     assert answer["message"]
+
+
+async def lines_of(jp_fetch, request, patience=300):
+    """The events of a verification, with the time at which each came."""
+    events, start = [], time.monotonic()
+    rest = b""
+
+    def take(chunk: bytes) -> None:
+        nonlocal rest
+        *lines, rest = (rest + chunk).split(b"\n")
+        events.extend((time.monotonic() - start, json.loads(line)) for line in lines)
+
+    body = json.dumps(request)
+    await jp_fetch(
+        *("jupyter-hvd", "verify"),
+        method="POST",
+        body=body,
+        streaming_callback=take,
+        request_timeout=patience,
+    )
+    return events
+
+
+@pytest.mark.slow
+async def test_verification_streams_its_checks(jp_fetch, notebook):
+    events = await lines_of(jp_fetch, {"notebook": notebook, "n": 2, "steps": 4})
+    first, last = events[0], events[-1]
+    assert first[1]["status"] == "running"
+    assert last[0] - first[0] > 1, "the events come as they happen, not all at the end"
+    checks = {event["check"]: event["status"] for _, event in events if "check" in event}
+    assert checks["ranks agree"] == "pass"
+    assert last[1]["done"] is True
+    assert last[1]["holds"] is True
+
+
+@pytest.mark.slow
+async def test_a_verification_ends_with_its_client(jp_fetch, notebook):
+    """All its processes go, and the next one can start."""
+    notebook["cells"][1]["source"] += "\nimport time\ntime.sleep(600)"
+    body = {"notebook": notebook, "n": 2}
+    request = asyncio.ensure_future(lines_of(jp_fetch, body, patience=8))
+    while not verifications():
+        await asyncio.sleep(0.1)
+    status, answer = await refused(
+        *(jp_fetch, "jupyter-hvd", "verify"), method="POST", body=json.dumps(body)
+    )
+    assert status == 409
+    assert "another verification" in answer["message"]
+    with pytest.raises(HTTPClientError, match="Timeout"):
+        await request
+    async with asyncio.timeout(30):
+        while verifications():
+            await asyncio.sleep(0.1)
+    notebook["cells"][1]["source"] = "import this_is_not_installed"
+    await lines_of(jp_fetch, body)
+
+
+def verifications() -> list[int]:
+    """The processes of this user's verifications."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            if server.VERIFY_VARIABLE in process.environ():
+                found.append(process.pid)
+    return found
 
 
 def test_the_server_starts_without_the_converter():

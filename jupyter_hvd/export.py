@@ -1,0 +1,42 @@
+"""A notebook as a script that plain Python runs, in the percent format that editors know."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .convert.notebook import mask_cell
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
+
+def to_script(notebook: NotebookNode) -> str:
+    """All cells in order; text becomes comments, and so do magics, which Python does not know."""
+    parts = []
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            parts.append(f"# %%\n{without_magics(cell.source)}")
+        else:
+            parts.append(f"# %% [{cell.cell_type}]\n{commented(cell.source)}")
+    return "\n".join(part.rstrip() + "\n" for part in parts)
+
+
+def without_magics(source: str) -> str:
+    """A cell's Python; `pass` stands for a magic, which may be all that a block holds."""
+    lines = []
+    for line, masked in zip(source.split("\n"), mask_cell(source).split("\n"), strict=True):
+        indent = line[: len(line) - len(line.lstrip())]
+        if line == masked:
+            lines.append(line)
+        elif masked.lstrip().startswith("0;"):
+            # `%time statement`: the statement is the program's own.
+            lines.append(indent + masked.lstrip().removeprefix("0;").lstrip())
+        elif set(masked.strip()) == {"#"}:
+            lines.append(commented(line))
+        else:
+            lines.append(f"{indent}pass  # {line.lstrip()}")
+    return "\n".join(lines)
+
+
+def commented(text: str) -> str:
+    return "\n".join(f"# {line}".rstrip() for line in text.split("\n"))

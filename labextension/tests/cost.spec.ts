@@ -1,0 +1,91 @@
+import { chart } from '../src/chart';
+import {
+  allreduceTime,
+  curve,
+  efficiency,
+  MAX_WORKERS,
+  NETWORKS,
+  quantity,
+  speedup,
+  stopsPaying
+} from '../src/cost';
+
+const network = { bandwidth: 1e9, latency: 1e-3 };
+
+describe('the cost of averaging', () => {
+  it('is nothing on one worker', () => {
+    expect(allreduceTime(1, 1e9, network)).toBe(0);
+    expect(speedup(1, { bytes: 1e9, step: 0.1, network })).toBe(1);
+  });
+
+  it('is that of a ring', () => {
+    // 2·3/4 of a second for the bytes, six messages.
+    expect(allreduceTime(4, 1e9, network)).toBeCloseTo(1.5 + 6e-3);
+  });
+
+  it('makes efficiency the share of a step that is not averaging', () => {
+    const input = { bytes: 1e9, step: 1.506, network };
+    expect(efficiency(4, input)).toBeCloseTo(0.5);
+    expect(speedup(4, input)).toBeCloseTo(2);
+  });
+
+  it('is drawn from 1 to 64', () => {
+    const points = curve({ bytes: 1e6, step: 0.1, network });
+    expect(points[0]).toEqual({ workers: 1, speedup: 1, efficiency: 1 });
+    expect(points.at(-1)?.workers).toBe(MAX_WORKERS);
+  });
+
+  it('falls with every faster network, for much data', () => {
+    const times = NETWORKS.map(preset => allreduceTime(8, 1e9, preset));
+    expect(times).toEqual([...times].sort((a, b) => b - a));
+  });
+});
+
+describe('where scaling stops paying', () => {
+  it('is at one worker where averaging takes longer than the step', () => {
+    expect(stopsPaying({ bytes: 1e9, step: 0.01, network })).toBe(1);
+  });
+
+  it('is nowhere where averaging is free', () => {
+    const free = { bandwidth: 1e15, latency: 0 };
+    expect(stopsPaying({ bytes: 1, step: 1, network: free })).toBeNull();
+  });
+
+  it('is where the next worker brings less than a half', () => {
+    const input = { bytes: 1e6, step: 0.05, network };
+    const limit = stopsPaying(input)!;
+    expect(speedup(limit, input) - speedup(limit - 1, input)).toBeGreaterThanOrEqual(0.5);
+    expect(speedup(limit + 1, input) - speedup(limit, input)).toBeLessThan(0.5);
+  });
+});
+
+describe('quantity', () => {
+  it.each([
+    [1.25e9, 'B/s', '1.25 GB/s'],
+    [50e-6, 's', '50 µs'],
+    [2775848, 'B', '2.78 MB'],
+    [450e9, 'B/s', '450 GB/s'],
+    [12.34, 's', '12.3 s'],
+    [0, 'B', '0 B']
+  ])('writes %d %s as %s', (value, unit, text) => {
+    expect(quantity(value, unit)).toBe(text);
+  });
+});
+
+describe('chart', () => {
+  it('draws both curves over the same workers, and the limit where there is one', () => {
+    const style = {
+      text: '#000',
+      grid: '#ccc',
+      line: '#00f',
+      accent: '#f80',
+      font: 'sans-serif',
+      labels: { workers: 'workers', speedup: 'speed-up', efficiency: 'efficiency' }
+    };
+    const input = { bytes: 1e6, step: 0.05, network };
+    const layers = (limit: number | null): number =>
+      (chart(input, 4, limit, 200, style) as { vconcat: { layer: object[] }[] }).vconcat[0]
+        .layer.length;
+    expect(layers(8)).toBe(layers(null) + 1);
+  });
+});

@@ -1,0 +1,156 @@
+import { Conversion } from '../src/conversion';
+import { applyEdits } from '../src/edits';
+import { ConversionModel, ICell, sameProgram } from '../src/model';
+import fixture from './conversion.json';
+
+const conversion = fixture.conversion as Conversion;
+const cells: ICell[] = fixture.notebook.cells.map(cell => ({
+  id: cell.id,
+  type: cell.cell_type,
+  source: cell.source
+}));
+const converted = fixture.conversion.notebook.cells.map(cell => cell.source);
+
+function changed(sources: Record<number, string>): ICell[] {
+  return cells.map((cell, i) => ({ ...cell, source: sources[i] ?? cell.source }));
+}
+
+describe('applyEdits', () => {
+  const insert = (at: number, text: string, priority = 0) => ({
+    start: at,
+    end: at,
+    priority,
+    text
+  });
+
+  it('counts code points, as Python does', () => {
+    expect(applyEdits('🍎🍐x', [{ start: 1, end: 2, priority: 0, text: '🍌' }])).toBe(
+      '🍎🍌x'
+    );
+  });
+
+  it('orders insertions at one place by priority, then as they come', () => {
+    const edits = [insert(1, 'c', 1), insert(1, 'a', -1), insert(1, 'b'), insert(1, 'B')];
+    expect(applyEdits('<>', edits)).toBe('<abBc>');
+  });
+
+  it('makes an edit once that two changes share', () => {
+    expect(applyEdits('', [insert(0, 'a'), insert(0, 'a')])).toBe('a');
+  });
+
+  it('refuses edits that overlap', () => {
+    const edit = { start: 0, end: 2, priority: 0, text: '' };
+    expect(() => applyEdits('abc', [edit, { ...edit, start: 1, end: 3 }])).toThrow(
+      'overlapping'
+    );
+  });
+});
+
+describe('ConversionModel', () => {
+  it('makes of all changes what Python made', () => {
+    const model = new ConversionModel(cells, conversion);
+    expect(cells.map((_, i) => model.resultOf(i))).toEqual(converted);
+  });
+
+  it('makes every subset of one cell without losing a change that is accepted', () => {
+    for (const change of conversion.changes) {
+      const model = new ConversionModel(cells, conversion);
+      model.accept([change], false);
+      expect(model.accepted).toHaveLength(conversion.changes.length - 1);
+      model.accept(model.changes, false);
+      model.accept([change], true);
+      expect(model.resultOf(change.cell!)).toContain(change.after);
+    }
+  });
+
+  it('leaves all', () => {
+    const model = new ConversionModel(cells, conversion);
+    model.accept(model.changes, false);
+    expect(model.results().size).toBe(0);
+    expect(model.resultOf(5)).toBe(cells[5].source);
+  });
+
+  it('tells that something was taken or left', () => {
+    const model = new ConversionModel(cells, conversion);
+    const listener = jest.fn();
+    model.changed.connect(listener);
+    model.accept(model.changesOf(5), false);
+    expect(listener).toHaveBeenCalledTimes(1);
+  });
+
+  it('names only the cells that change', () => {
+    const model = new ConversionModel(cells, conversion);
+    const different = cells.flatMap((cell, i) => (cell.source !== converted[i] ? [i] : []));
+    expect([...model.results().keys()].sort()).toEqual(different);
+  });
+
+  it('knows when Horovod is used but not started', () => {
+    const model = new ConversionModel(cells, conversion);
+    expect(model.lacksStart).toBe(false);
+    const start = model.changes.filter(change => change.rule === 'HVD101');
+    model.accept(start, false);
+    expect(model.lacksStart).toBe(true);
+    model.accept(model.changes, false);
+    expect(model.lacksStart).toBe(false);
+  });
+
+  it('folds neighbours without changes', () => {
+    const quiet = {
+      ...conversion,
+      changes: conversion.changes.filter(change => change.cell === 2)
+    };
+    expect(new ConversionModel(cells, quiet).sections()).toEqual([
+      { kind: 'fold', from: 0, to: 1 },
+      { kind: 'cell', index: 2 },
+      { kind: 'fold', from: 3, to: 5 }
+    ]);
+  });
+
+  it('shows cells in which something was found', () => {
+    const found = {
+      ...conversion,
+      changes: [],
+      diagnostics: [
+        {
+          code: 'HVD902',
+          severity: 'error' as const,
+          cell: 1,
+          line: 1,
+          column: 1,
+          message: '',
+          help: ''
+        }
+      ]
+    };
+    const sections = new ConversionModel(cells, found).sections();
+    expect(sections).toContainEqual({ kind: 'cell', index: 1 });
+  });
+
+  it('keeps what is left out when the notebook is converted again', () => {
+    const model = new ConversionModel(cells, conversion);
+    const prints = model.changes.filter(change => change.rule === 'HVD601');
+    model.accept([prints[1]], false);
+    const again = new ConversionModel(
+      changed({ 0: '# Other' }),
+      structuredClone(conversion),
+      model.left
+    );
+    const left = again.changes.filter(change => !again.isAccepted(change));
+    expect(left.map(change => [change.rule, change.line])).toEqual([
+      ['HVD601', prints[1].line]
+    ]);
+  });
+
+  it('forgets what was left out of a change that is gone', () => {
+    const model = new ConversionModel(cells, { ...conversion, changes: [] }, ['gone']);
+    expect(model.left.size).toBe(0);
+  });
+});
+
+describe('sameProgram', () => {
+  it('sees every change of a text, and no other', () => {
+    expect(sameProgram(cells, changed({}))).toBe(true);
+    expect(sameProgram(cells, changed({ 2: '' }))).toBe(false);
+    expect(sameProgram(cells, cells.slice(1))).toBe(false);
+  });
+});

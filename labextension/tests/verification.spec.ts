@@ -1,0 +1,76 @@
+import { VerifyCheck, VerifyEnd } from '../src/conversion';
+import { VerificationModel } from '../src/verification';
+
+type Event = VerifyCheck | VerifyEnd;
+
+async function* stream(events: Event[]): AsyncGenerator<Event> {
+  yield* events;
+}
+
+const check = (name: string, status: VerifyCheck['status'], detail = ''): VerifyCheck => ({
+  check: name,
+  status,
+  detail
+});
+
+describe('VerificationModel', () => {
+  it('keeps the latest word on each check, in their order', async () => {
+    const model = new VerificationModel();
+    await model.run(() =>
+      stream([
+        check('a', 'running'),
+        check('a', 'pass'),
+        check('b', 'running'),
+        check('b', 'unknown'),
+        { done: true, holds: true }
+      ])
+    );
+    expect(model.checks.map(c => [c.check, c.status])).toEqual([
+      ['a', 'pass'],
+      ['b', 'unknown']
+    ]);
+    expect(model.state).toBe('holds');
+  });
+
+  it('says that a conversion does not hold', async () => {
+    const model = new VerificationModel();
+    await model.run(() => stream([check('a', 'fail'), { done: true, holds: false }]));
+    expect(model.state).toBe('fails');
+  });
+
+  it('says why there is no verdict', async () => {
+    const model = new VerificationModel();
+    await model.run(() => stream([{ done: true, holds: false, message: 'no Horovod' }]));
+    expect([model.state, model.message]).toEqual(['error', 'no Horovod']);
+    await model.run(() => stream([check('a', 'pass')]));
+    expect(model.state).toBe('error');
+    await model.run(() => {
+      throw new Error('no server');
+    });
+    expect([model.state, model.message]).toEqual(['error', 'no server']);
+  });
+
+  it('stops listening, and tells the server, when it is cancelled', async () => {
+    const model = new VerificationModel();
+    let aborted = false;
+    await model.run(async function* (signal) {
+      signal.addEventListener('abort', () => (aborted = true));
+      yield check('a', 'running');
+      model.cancel();
+      yield check('b', 'running');
+    });
+    expect(aborted).toBe(true);
+    expect(model.state).toBe('cancelled');
+    expect(model.checks).toHaveLength(1);
+  });
+
+  it('finds the time of a step', async () => {
+    const model = new VerificationModel();
+    await model.run(() =>
+      stream([check('step time', 'pass', '4.1 ms on 1 rank, 20.1 ms on 2 (× 4.96)')])
+    );
+    expect(model.stepTime).toBeCloseTo(0.0041);
+    await model.run(() => stream([check('step time', 'unknown', 'too few steps to time')]));
+    expect(model.stepTime).toBeNull();
+  });
+});

@@ -1,0 +1,23 @@
+"""A JupyterLab of its own for the browser tests: empty folder, fixed token, no news."""
+
+import json
+import tempfile
+from pathlib import Path
+
+c = get_config()  # type: ignore[name-defined]  # noqa: F821
+
+folder = Path(tempfile.mkdtemp(prefix="jupyter-hvd-ui-"))
+notebooks = folder / "notebooks"
+notebooks.mkdir()
+settings = folder / "settings" / "@jupyterlab" / "apputils-extension"
+settings.mkdir(parents=True)
+(settings / "notification.jupyterlab-settings").write_text(json.dumps({"fetchNews": "false"}))
+
+c.ServerApp.root_dir = str(notebooks)
+c.ServerApp.open_browser = False
+c.ServerApp.port_retries = 0
+c.ServerApp.allow_root = True
+c.IdentityProvider.token = "ui-tests"
+c.LabApp.user_settings_dir = str(folder / "settings")
+c.LabApp.workspaces_dir = str(folder / "workspaces")
+c.LabApp.expose_app_in_browser = True

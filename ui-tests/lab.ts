@@ -1,0 +1,142 @@
+import { APIRequestContext, expect, Locator, Page } from '@playwright/test';
+
+/** What the tests use of the JupyterLab application that the page exposes. */
+interface ILab {
+  restored: Promise<void>;
+  commands: { execute(id: string, args?: object): Promise<unknown> };
+  shell: { currentWidget: INotebook; widgets(area: string): Iterable<INotebook> };
+}
+
+interface INotebook {
+  context: { path: string };
+  revealed: Promise<void>;
+  sessionContext: {
+    ready: Promise<void>;
+    session: { kernel: { info: Promise<unknown>; status: string } };
+  };
+  content: {
+    activeCellIndex: number;
+    model: {
+      sharedModel: { cells: { getSource(): string; setSource(text: string): void }[] };
+    };
+  };
+}
+
+declare global {
+  interface Window {
+    jupyterapp: ILab;
+  }
+}
+
+/** A notebook as JSON: a string is a code cell, one that starts with `#` is markdown. */
+export function notebook(...sources: string[]): object {
+  const cells = sources.map((source, i) =>
+    source.startsWith('#')
+      ? { cell_type: 'markdown', id: `c${i}`, metadata: {}, source }
+      : {
+          cell_type: 'code',
+          id: `c${i}`,
+          metadata: {},
+          source,
+          outputs: [],
+          execution_count: null
+        }
+  );
+  const kernelspec = { name: 'python3', display_name: 'Python 3', language: 'python' };
+  return { nbformat: 4, nbformat_minor: 5, metadata: { kernelspec }, cells };
+}
+
+/** JupyterLab with one notebook open in it. */
+export class Lab {
+  constructor(
+    readonly page: Page,
+    readonly name: string
+  ) {}
+
+  static async open(
+    page: Page,
+    request: APIRequestContext,
+    name: string,
+    content: object
+  ): Promise<Lab> {
+    const saved = await request.put(`/api/contents/${name}`, {
+      data: { type: 'notebook', format: 'json', content }
+    });
+    expect(saved.ok()).toBe(true);
+    await page.goto(`/lab/tree/${name}?reset&token=ui-tests`);
+    await page.evaluate(async path => {
+      const until = async <T>(find: () => T | undefined): Promise<T> => {
+        for (;;) {
+          const found = find();
+          if (found) {
+            return found;
+          }
+          await new Promise(resolve => setTimeout(resolve, 50));
+        }
+      };
+      const app = await until(() => window.jupyterapp);
+      await app.restored;
+      const panel = await until(() =>
+        [...app.shell.widgets('main')].find(widget => widget.context?.path === path)
+      );
+      await panel.revealed;
+      await panel.sessionContext.ready;
+      const kernel = await until(() => panel.sessionContext.session?.kernel);
+      await kernel.info;
+    }, name);
+    return new Lab(page, name);
+  }
+
+  get diff(): Locator {
+    return this.page.locator('.jp-hvd-Conversion');
+  }
+
+  execute(command: string, args: object = {}): Promise<unknown> {
+    return this.page.evaluate(
+      async ([id, given]) => void (await window.jupyterapp.commands.execute(id, given)),
+      [command, args] as const
+    );
+  }
+
+  /** Open the diff of the notebook, and wait until it shows. */
+  async convert(): Promise<void> {
+    await this.execute('jupyter-hvd:convert');
+    await this.diff.locator('.jp-hvd-columns').waitFor();
+  }
+
+  /** The texts of the notebook's cells. */
+  sources(): Promise<string[]> {
+    return this.inNotebook(panel =>
+      panel.content.model.sharedModel.cells.map(cell => cell.getSource())
+    );
+  }
+
+  setSource(index: number, text: string): Promise<void> {
+    return this.inNotebook(
+      (panel, [i, source]) => panel.content.model.sharedModel.cells[i].setSource(source),
+      [index, text] as const
+    );
+  }
+
+  /** Run a cell by command, and wait for its end. */
+  async run(index: number): Promise<void> {
+    await this.execute('docmanager:open', { path: this.name });
+    await this.inNotebook((panel, i) => {
+      panel.content.activeCellIndex = i;
+    }, index);
+    await this.execute('notebook:run-cell');
+  }
+
+  inNotebook<T, A>(work: (panel: INotebook, argument: A) => T, argument?: A): Promise<T> {
+    return this.page.evaluate(
+      ([path, source, given]) => {
+        const panel = [...window.jupyterapp.shell.widgets('main')].find(
+          widget => widget.context?.path === path
+        );
+        // The function travels as text.
+        return new Function(`return (${source})`)()(panel, given);
+      },
+      [this.name, work.toString(), argument] as const
+    );
+  }
+}
