@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,23 +33,43 @@ class Read:
     place: Place | None
 
 
-def check(traced: Traced, env: Environment, data: Mapping[str, Any]) -> None:
-    """Raise TensorError at the first read that is out of range at these sizes, with the indices
-    at which it is.
+def undecided(traced: Traced, sizes: Mapping[str, int]) -> tuple[Read, ...]:
+    """The reads that only data can show in range, at these sizes; every other one is in range.
 
-    A guard over relations is taken to hold until a counter-example is found; then the data
-    decide. `data` has the index arrays, by name.
+    Raises TensorError at the first read that is not, with the indices at which it is not.
     """
+    pending = []
     for read in reads(traced):
-        outside = disj(compare("<", read.index, 0), compare("≤", read.size, read.index))
-        bad = conj(read.condition, outside)
-        point = sets.sample(read.binders, bad, env.integers)
-        if point is not None and bad.relations:
-            point = _first(read.binders, bad, env)
+        bad = _outside(read)
+        point = sets.sample(read.binders, bad, dict(sizes))
+        if point is not None and not bad.relations:
+            raise _out_of_range(read, point, sizes)
         if point is not None:
-            raise _out_of_range(read, point, env)
-    for lookup in traced.lookups:
+            pending.append(read)
+    return tuple(pending)
+
+
+def check(
+    pending: Iterable[Read],
+    lookups: Iterable[Lookup],
+    env: Environment,
+    data: Mapping[str, Any],
+) -> None:
+    """Raise TensorError where relations do not guard a read after all, or an index array leads out of range.
+
+    `data` has the index arrays, by name.
+    """
+    for read in pending:
+        point = _first(read.binders, _outside(read), env)
+        if point is not None:
+            raise _out_of_range(read, point, env.integers)
+    for lookup in lookups:
         _check_lookup(lookup, env, data)
+
+
+def _outside(read: Read) -> Predicate:
+    below, above = compare("<", read.index, 0), compare("≤", read.size, read.index)
+    return conj(read.condition, disj(below, above))
 
 
 def _first(binders: Binders, p: Predicate, env: Environment) -> dict[str, int] | None:
@@ -58,8 +78,8 @@ def _first(binders: Binders, p: Predicate, env: Environment) -> dict[str, int] |
     return None
 
 
-def _out_of_range(read: Read, point: dict[str, int], env: Environment) -> TensorError:
-    integers = {**env.integers, **point}
+def _out_of_range(read: Read, point: Mapping[str, int], sizes: Mapping[str, int]) -> TensorError:
+    integers = {**sizes, **point}
     index, size = read.index.evaluate(integers), read.size.evaluate(integers)
     where = ", ".join(f"{i}={point[i]}" for i, _ in read.binders if i in read.index.names)
     at = f" at {where}" if where else ""

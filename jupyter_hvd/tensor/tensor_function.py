@@ -44,6 +44,7 @@ from .types import (
 )
 
 if TYPE_CHECKING:
+    from .bounds import Read
     from .formula import Formula
 
 
@@ -80,9 +81,11 @@ class Instance:
         return functools.cache(lambda sizes: compiled(self, dict(sizes)))
 
     @cached_property
-    def checked_sizes(self) -> set[Sizes]:
-        """The sizes at which every read is known to be in range, whatever the data."""
-        return set()
+    def undecided(self) -> Callable[[Sizes], tuple[Read, ...]]:
+        """The reads that only data can show in range, for given sizes."""
+        from .bounds import undecided
+
+        return functools.cache(lambda sizes: undecided(self.checked, dict(sizes)))
 
 
 class TensorFunction:
@@ -440,28 +443,25 @@ def _substituted(type_: Any, values: Mapping[str, Affine]) -> Any:
 def _check_reads(
     instance: Instance, arguments: Mapping[str, Any], sizes: Mapping[str, int]
 ) -> None:
-    """Raise TensorError where a read is out of range; remember the sizes at which none can be.
+    """Raise TensorError where a read is out of range.
 
     Under `jax.jit` and the like relations have no data yet, and what only they can show is not
     checked.
     """
-    key = tuple(sorted(sizes.items()))
-    if key in instance.checked_sizes:
+    pending = instance.undecided(tuple(sorted(sizes.items())))
+    lookups = instance.checked.lookups
+    data = {x: arguments[x] for x, t, _ in instance.parameters if not _is_numeric(t)}
+    if not (pending or lookups) or any(_is_abstract(value) for value in data.values()):
         return
     from .bounds import check
 
-    data = {x: arguments[x] for x, t, _ in instance.parameters if not _is_numeric(t)}
-    if any(_is_abstract(value) for value in data.values()):
-        return
     indices = {x: np.asarray(v) for x, v in data.items() if not isinstance(v, set | frozenset)}
     relations = {
         x: signature.relation(t, data[x])
         for x, t, _ in instance.parameters
         if isinstance(t, Relation | IndexArray | TupleSet)
     }
-    check(instance.checked, Environment({}, dict(sizes), relations), indices)
-    if not data:
-        instance.checked_sizes.add(key)
+    check(pending, lookups, Environment({}, dict(sizes), relations), indices)
 
 
 def _is_numeric(type_: ParameterType) -> bool:
