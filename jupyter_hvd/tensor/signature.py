@@ -16,7 +16,6 @@ import numpy as np
 from .affine import Affine
 from .errors import TensorError
 from .semantics import Holds
-from .trace import Layout
 from .types import (
     REAL,
     Array,
@@ -30,6 +29,7 @@ from .types import (
     Type,
     array,
 )
+from .values import Layout
 
 Parameter = tuple[str, ParameterType, Layout]
 

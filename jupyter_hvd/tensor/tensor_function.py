@@ -27,7 +27,7 @@ from .signature import Parameter
 from .simplify import simplify
 from .ssa import Program, to_ssa, to_term
 from .terms import Binders, Const, Gen, Guard, Lambda, Term, Var, gens, substitute
-from .trace import Layout, Traced, trace
+from .trace import Traced, trace
 from .types import (
     REAL,
     Array,
@@ -42,6 +42,7 @@ from .types import (
     dimensions,
     leaves,
 )
+from .values import Layout
 
 if TYPE_CHECKING:
     from .bounds import Read

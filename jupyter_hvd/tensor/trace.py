@@ -50,14 +50,11 @@ from .types import (
     Product,
     Relation,
     TupleSet,
-    Type,
 )
+from .values import Condition, Data, Index, IndexEntry, Layout, Value, data_help, describe, kind
 
 if TYPE_CHECKING:
     from .rewrite import Rewritten
-
-# How a value is laid out for its user: None for what is no tuple, a tuple of layouts for a tuple, in or out of arrays.
-Layout = tuple["Layout", ...] | None
 
 
 @dataclass(frozen=True)
@@ -86,120 +83,6 @@ class Lookup:
     binders: Binders
     condition: Predicate
     place: Place | None
-
-
-class Value:
-    """A stand-in for a scalar, an array or a tuple, backed by a term."""
-
-    __array_ufunc__ = None
-
-    def __init__(self, tracer: Tracer, term: Term, layout: Layout = None) -> None:
-        self.tracer = tracer
-        self.term = term
-        self.layout = layout
-
-    @property
-    def type(self) -> Type:
-        return self.term.type
-
-    @property
-    def shape(self) -> tuple[Index, ...]:
-        sizes = []
-        type_ = self.type
-        while isinstance(type_, Array):
-            sizes.append(Index(self.tracer, type_.size))
-            type_ = type_.element
-        return tuple(sizes)
-
-    def __iter__(self) -> Iterator[Any]:
-        if self.layout is not None and isinstance(self.type, Product):
-            return iter(self.tracer.parts(self))
-        raise self.tracer.error("this iterates over an array", "loop over its indices with `range`")
-
-    def __getattr__(self, name: str) -> Any:
-        # No place: attributes are not rewritten, so the tracer's last place may be another line's.
-        raise TensorError(
-            f"an array has no `.{name}` here", "use `len(x)`, `x.shape`, entries and comprehensions"
-        )
-
-    def __bool__(self) -> bool:
-        raise self.tracer.error("a condition on data", "use `np.maximum`, or pass a boolean array")
-
-    def __float__(self) -> float:
-        raise self.tracer.error("this needs a number now", "call a function of `math` or NumPy")
-
-
-class Index:
-    """A stand-in for an integer: an index, a size, or an affine expression of them."""
-
-    def __init__(self, tracer: Tracer, affine: Affine) -> None:
-        self.tracer = tracer
-        self.affine = affine
-
-    def __index__(self) -> int:
-        raise self.tracer.error(
-            "a size is not known while tracing", "use it in `range` or an index"
-        )
-
-    __int__ = __index__
-    __float__ = __index__
-
-    def __bool__(self) -> bool:
-        raise self.tracer.error("an integer is no condition", "compare it: `i == 0`")
-
-
-class IndexEntry:
-    """A stand-in for an entry of an index array, `src[e]`, plus an offset."""
-
-    def __init__(
-        self, tracer: Tracer, relation: str, arguments: tuple[Affine, ...], offset: Affine
-    ) -> None:
-        self.tracer = tracer
-        self.relation = relation
-        self.arguments = arguments
-        self.offset = offset
-
-    def equals(self, a: Affine) -> Predicate:
-        return Related(self.relation, (*self.arguments, a - self.offset))
-
-
-class Condition:
-    """A stand-in for a truth value over indices and relations."""
-
-    def __init__(self, tracer: Tracer, predicate: Predicate) -> None:
-        self.tracer = tracer
-        self.predicate = predicate
-
-    def __bool__(self) -> bool:
-        raise self.tracer.error(
-            "this condition is not known while tracing", "write `a if p else b`, `p and q`, `not p`"
-        )
-
-
-class Data:
-    """A stand-in for a relation or an index array, or what is left of one after some indices."""
-
-    def __init__(
-        self,
-        tracer: Tracer,
-        name: str,
-        type_: Relation | IndexArray | TupleSet,
-        arguments: tuple[Affine, ...] = (),
-    ) -> None:
-        self.tracer = tracer
-        self.name = name
-        self.type = type_
-        self.arguments = arguments
-
-    @property
-    def dims(self) -> tuple[Affine, ...]:
-        if isinstance(self.type, TupleSet):
-            raise self.tracer.error("a set of tuples has no shape", "test `(i, j) in R`")
-        return self.type.dims[len(self.arguments) :]
-
-    @property
-    def shape(self) -> tuple[Index, ...]:
-        return tuple(Index(self.tracer, n) for n in self.dims)
 
 
 @dataclass
@@ -269,7 +152,7 @@ class Tracer:
                     "an index array's entry is not a number", "pass the numbers as floats"
                 )
             case Data():
-                raise self.error(f"`{value.name}` is not an array of numbers", _data_help(value))
+                raise self.error(f"`{value.name}` is not an array of numbers", data_help(value))
             case bool():
                 return Const(int(value)), None
             case int() | float() | Fraction():
@@ -305,7 +188,7 @@ class Tracer:
         term, _ = self.pack(value)
         if term.type != REAL:
             raise self.error(
-                f"{what} takes scalars, not {_describe(term.type)}",
+                f"{what} takes scalars, not {describe(term.type)}",
                 "write it entry by entry: `[… for i in range(n)]`",
             )
         return term
@@ -326,7 +209,7 @@ class Tracer:
         if _is_numpy_scalar(value) and isinstance(value.item(), int):
             return Affine.of(value.item())
         raise self.error(
-            f"{what} takes an affine expression of indices and sizes, not {_kind(value)}",
+            f"{what} takes an affine expression of indices and sizes, not {kind(value)}",
             "use i, n, constants, +, - and multiples: `x[2*i + 1]`; for data, an index array",
         )
 
@@ -339,7 +222,7 @@ class Tracer:
         if _is_numpy_scalar(value) and isinstance(value.item(), bool):
             return TRUE if value.item() else FALSE
         raise self.error(
-            f"a condition is about indices and relations, not {_kind(value)}",
+            f"a condition is about indices and relations, not {kind(value)}",
             "compare indices, read a boolean array, or use `np.maximum` and the like for data",
         )
 
@@ -377,7 +260,7 @@ class Tracer:
             whole = self._bind("_".join(names), value)
             value = tuple(self.parts(whole))
         if not isinstance(value, tuple):
-            raise self.error(f"{_kind(value)} does not unpack", "read its entries by index")
+            raise self.error(f"{kind(value)} does not unpack", "read its entries by index")
         if len(value) != len(names):
             raise self.error(f"{len(value)} parts do not fit {len(names)} names")
         return tuple(self._bind(name, part) for name, part in zip(names, value, strict=True))
@@ -509,7 +392,7 @@ class Tracer:
             return Value(self, _guarded(q, b), other)
         if a.type != b.type:
             raise self.error(
-                f"one branch is {_describe(a.type)}, the other {_describe(b.type)}",
+                f"one branch is {describe(a.type)}, the other {describe(b.type)}",
                 "give both the same shape",
             )
         if a.type == REAL:
@@ -576,7 +459,7 @@ class Tracer:
         for side in (left, right):
             if isinstance(side, Value | float):
                 raise self.error(
-                    f"a comparison of data, {_kind(side)}",
+                    f"a comparison of data, {kind(side)}",
                     "compare indices; for data use `np.maximum`, `np.minimum`, or a boolean array",
                 )
         a, b = (self.affine(side, "a comparison") for side in (left, right))
@@ -869,13 +752,13 @@ class Tracer:
             return Index(self, value.dims[0])
         if isinstance(value, Value) and isinstance(value.type, Array):
             return Index(self, value.type.size)
-        raise self.error(f"{_kind(value)} has no length", "only arrays have")
+        raise self.error(f"{kind(value)} has no length", "only arrays have")
 
     def total(self, value: Any) -> Value:
         term, _ = self.pack(value)
         if not isinstance(term.type, Array) or term.type.element != REAL:
             raise self.error(
-                f"`sum` takes an array of scalars, not {_describe(term.type)}",
+                f"`sum` takes an array of scalars, not {describe(term.type)}",
                 "sum over indices: `sum(A[i, j] for i in range(n) for j in range(m))`",
             )
         index = self.name("i")
@@ -960,41 +843,6 @@ def _negative(e: Term) -> Term:
     if isinstance(e, Const) and not isinstance(e.value, Affine):
         return Const(-e.value)
     return Mul(Const(-1), e)
-
-
-def _describe(type_: Type) -> str:
-    match type_:
-        case Array():
-            return f"an array of type {type_}"
-        case Product():
-            return "a tuple"
-    return "a scalar"
-
-
-def _kind(value: Any) -> str:
-    match value:
-        case Value():
-            return _describe(value.type)
-        case Condition():
-            return "a condition"
-        case Index():
-            return "an index"
-        case IndexEntry():
-            return "an entry of an index array"
-        case Data():
-            return f"`{value.name}`"
-    return f"{value!r}"
-
-
-def _data_help(data: Data) -> str:
-    match data.type:
-        case Relation():
-            return f"it is a relation: use it as a condition, `{data.name}[i, j]`; or pass floats"
-        case IndexArray():
-            return (
-                f"it holds integers, so it is an index array: `x[{data.name}[e]]`; or pass floats"
-            )
-    return f"it is a relation: `(i, j) in {data.name}`"
 
 
 _PYTHON: dict[str, Callable[[Any, Any], Any]] = {

@@ -15,7 +15,7 @@ from random_programs import environment
 from jupyter_hvd.tensor import adjoint, forward, normal, predicates, simplify, ssa
 from jupyter_hvd.tensor.affine import Affine
 from jupyter_hvd.tensor.parser import parse, parse_lambda
-from jupyter_hvd.tensor.terms import Guard, Lambda, Let, Mul, Sum, Term, rebuild
+from jupyter_hvd.tensor.terms import Guard, Lambda, Let, Mul, Sum, Term, Var, lets, rebuild
 from jupyter_hvd.tensor.types import Array
 
 PROGRAMS = 2000
@@ -195,3 +195,29 @@ def test_the_generator_covers_every_constructor():
         ),
         *(["Compare", "Related", "And", "Or", "Exists"]),
     }
+
+
+def chain_ratio(arity, length=40):
+    """`$IO(Dᵀ)/$IO` of y ↦ f(y, …, y), `length` times over."""
+    from jupyter_hvd.tensor.functions import defined, parameter_names
+    from jupyter_hvd.tensor.terms import Call
+
+    names = parameter_names(arity)
+    body = parse("·".join(names), dict.fromkeys(names, theorems.REAL))
+    f = defined(f"chained{arity}", arity, body)
+    bindings, e = [], Var("u", theorems.REAL)
+    for k in range(length):
+        bindings.append((f"y{k}", Call(f, (e,) * arity)))
+        e = Var(f"y{k}", theorems.REAL)
+    program = ssa.to_ssa(lets(bindings, e))
+    reverse = adjoint.adjoint(program, [("u", theorems.REAL)], ("dy", theorems.REAL))
+    env = environment(Random(0), 1, 1)
+    spent = theorems.cost(ssa.to_term(program), env).total + 2
+    return (theorems.cost(ssa.to_term(reverse), env).total + 3) / spent
+
+
+def test_black_boxes_of_three_arguments_break_the_bound():
+    """Theorem 6.55 needs black boxes of at most two arguments: of k, each call costs 2k in reverse."""
+    assert chain_ratio(1) <= 4
+    assert chain_ratio(2) <= 4
+    assert 4 < chain_ratio(3) <= 6
