@@ -132,20 +132,47 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def add_rule_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--select",
-        type=codes,
-        default=(),
-        metavar="CODES",
-        help="use these rules only: HVD2,HVD301",
+    """What `Options` holds; None where nothing is said, so that a project's settings show through."""
+    add = parser.add_argument
+    add("--select", type=codes, metavar="CODES", help="use these rules only: HVD2,HVD301")
+    add("--ignore", type=codes, metavar="CODES", help="leave these rules out")
+    add(
+        "--target",
+        choices=("keras2", "tf_keras"),
+        help="the Keras to run on; the one installed if not given",
     )
-    parser.add_argument(
-        "--ignore", type=codes, default=(), metavar="CODES", help="leave these rules out"
+    add("--compression", choices=("none", "fp16"), help="send gradients in half precision")
+    add("--warmup-epochs", type=int, metavar="E", help="let fit reach the full rate after E epochs")
+    add(
+        "--backward-passes-per-step",
+        type=int,
+        metavar="K",
+        help="let fit average after every K batches",
     )
 
 
 def codes(text: str) -> tuple[str, ...]:
     return tuple(code.strip() for code in text.split(",") if code.strip())
+
+
+def options_for(arguments: argparse.Namespace, path: Path) -> Options:
+    """What was asked on the command line, else in the nearest `pyproject.toml`, else what is installed."""
+    from .settings import installed_target, settings_near
+
+    names = (
+        "select",
+        "ignore",
+        "target",
+        "compression",
+        "warmup_epochs",
+        "backward_passes_per_step",
+    )
+    asked = {
+        name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None
+    }
+    from .convert import Options
+
+    return Options(**{"target": installed_target(), **settings_near(path), **asked})
 
 
 # convert
@@ -199,7 +226,6 @@ def convert_file(path: Path, options: Options) -> Converted:
 
 
 def run_convert(arguments: argparse.Namespace) -> int:
-    from .convert import Options
 
     if arguments.output is not None and arguments.in_place:
         raise UnusableInputError("-o and --in-place exclude each other")
@@ -207,7 +233,7 @@ def run_convert(arguments: argparse.Namespace) -> int:
         raise UnusableInputError(
             f"{arguments.output}: to convert several files, name a folder that exists"
         )
-    options = Options(select=arguments.select, ignore=arguments.ignore)
+    options = options_for(arguments, arguments.files[0])
     console, errors = make_consoles(arguments.json)
     files: list[dict[str, Any]] = []
     code = OK
@@ -368,11 +394,10 @@ class RefusedError(Exception):
 
 
 def run_run(arguments: argparse.Namespace) -> int:
-    from .convert import Options
     from .launch.job import LaunchError, run_job
 
     console, errors = make_consoles(False)
-    options = Options(select=arguments.select, ignore=arguments.ignore)
+    options = options_for(arguments, arguments.file)
     try:
         with converted_copy(arguments.file, options) as program:
             result = run_job(
@@ -416,12 +441,12 @@ def tagged_printer(console: Console, errors: Console) -> Callable[[int | None, s
 
 
 def run_verify(arguments: argparse.Namespace) -> int:
-    from .convert import NotPythonError, Options
+    from .convert import NotPythonError
     from .launch.job import LaunchError
     from .verify import verify
 
     console, errors = make_consoles(arguments.json or arguments.events)
-    options = Options(select=arguments.select, ignore=arguments.ignore)
+    options = options_for(arguments, arguments.file)
     with console.status("reading the file") as status:
 
         def listen(check: Check) -> None:

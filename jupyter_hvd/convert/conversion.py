@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 Status = Literal["converted", "unchanged", "refused", "invalid"]
 Severity = Literal["error", "warning", "info"]
+Target = Literal["keras2", "tf_keras"]
 TrainingLoop = Literal["gradient_tape", "keras_fit", "both", "none"]
 
 
@@ -25,10 +26,19 @@ class Options:
     Attributes:
         select: codes or prefixes of codes (`HVD3`) of the rules to use; empty means all.
         ignore: codes or prefixes of the rules and diagnostics to leave out.
+        target: which Keras the program will run on: `keras2`, that of TensorFlow up to 2.15, or
+            `tf_keras`, the same as a package of its own beside newer TensorFlow.
+        compression: `fp16` halves what gradients cost on the network.
+        warmup_epochs: `fit` reaches the multiplied learning rate after so many epochs.
+        backward_passes_per_step: `fit` averages the gradients of so many batches at once.
     """
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    target: Target = "keras2"
+    compression: Literal["none", "fp16"] = "none"
+    warmup_epochs: int = 0
+    backward_passes_per_step: int = 1
 
     def uses(self, code: str) -> bool:
         """Whether the rule or diagnostic with this code takes part."""

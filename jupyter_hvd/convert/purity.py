@@ -73,6 +73,8 @@ def _is_pure_call(roles: Roles, call: cst.Call) -> bool:
 _UNIFORM_BUILTINS = frozenset(
     "abs bool divmod float int len list max min pow range round str sum tuple".split()
 )
+#: What a program is told when it starts is the same on every rank.
+_UNIFORM_CALLS = frozenset({"os.environ.get", "os.getenv", "os.cpu_count"})
 
 
 def is_uniform(
@@ -92,6 +94,8 @@ def is_uniform(
             )
         case cst.Call(func=func, args=args):
             name = roles.qualified(func).removeprefix("builtins.")
+            if name in _UNIFORM_CALLS or method(expression) in ("parse_args", "parse_known_args"):
+                return True
             return name in _UNIFORM_BUILTINS and all(is_uniform(roles, a.value, seen) for a in args)
         case cst.Attribute(value=value):
             return bool(roles.qualified(expression)) or is_uniform(roles, value, seen)

@@ -529,6 +529,11 @@ class Roles:
         ) or (name.startswith("tqdm.") and name.endswith("tqdm")):
             yield from self._through_iterable(call, name, path)
             return
+        elif name in ("importlib.import_module", "builtins.__import__") and call.args:
+            module = call.args[0].value
+            if isinstance(module, cst.SimpleString):
+                yield Value(Kind.LIBRARY, call, keras.canonical(str(module.evaluated_value)))
+                return
         elif name == "builtins.next" and call.args:
             yield from self.values(call.args[0].value, (EACH, *path))
             return

@@ -158,6 +158,15 @@ class Context:
         """The cell, counted from 0 among the joined ones, in which an offset stands."""
         return bisect_right(self.cell_starts, offset) - 1
 
+    @property
+    def compression(self) -> str:
+        """The argument of Horovod's wrappers that compresses gradients, or ''."""
+        return (
+            f", compression={self.hvd}.Compression.fp16"
+            if self.options.compression == "fp16"
+            else ""
+        )
+
     # Edits that many rules make
 
     def insert(self, offset: int, text: str, priority: int = 0) -> Edit:

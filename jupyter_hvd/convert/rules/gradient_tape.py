@@ -78,7 +78,9 @@ class Tape(Rule):
                 assert tape.block is not None
                 assert tape.name is not None
                 name = tape.name.value
-                line = f"{name} = {context.hvd}.DistributedGradientTape({name})"
+                line = (
+                    f"{name} = {context.hvd}.DistributedGradientTape({name}{context.compression})"
+                )
                 yield Fix(tape.block, (self._after_block(context, tape.block, line),))
             else:
                 at_call.update(tape.training)
@@ -114,7 +116,11 @@ class Tape(Rule):
         assert isinstance(call.func, cst.Attribute)
         edits: list[Edit] = []
         if wrap:
-            edits += context.wrap(call.func.value, f"{context.hvd}.DistributedGradientTape(", ")")
+            edits += context.wrap(
+                call.func.value,
+                f"{context.hvd}.DistributedGradientTape(",
+                f"{context.compression})",
+            )
         sources = argument(call, "sources", 1)
         if sources is not None and not is_flat(context, sources.value):
             nest, text = f"{context.tf}.nest", context.module.text(sources.value)

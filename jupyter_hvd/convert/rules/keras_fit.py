@@ -72,6 +72,13 @@ class FitCallbacks(Rule):
             added = [f"{context.hvd_keras}.callbacks.BroadcastGlobalVariablesCallback(0)"]
             if self._needs_average(context, call):
                 added.append(f"{context.hvd_keras}.callbacks.MetricAverageCallback()")
+            warmup = context.options.warmup_epochs
+            if warmup:
+                assert isinstance(call.func, cst.Attribute)
+                rate = f"float({context.module.text(call.func.value)}.optimizer.learning_rate)"
+                added.append(
+                    f"{context.hvd_keras}.callbacks.LearningRateWarmupCallback({rate}, warmup_epochs={warmup})"
+                )
             yield Fix(call, tuple(self._add(context, call, arg, added)))
 
     def _needs_average(self, context: Context, call: cst.Call) -> bool:

@@ -266,7 +266,13 @@ class Compile(Rule):
     def _made(self, context: Context, name: str) -> str:
         known = keras.OPTIMIZERS[name]
         rate = f"learning_rate={known.learning_rate} * {context.hvd}.size()"
-        return f"{context.hvd}.DistributedOptimizer({context.tf}.keras.optimizers.{known.name}({rate}))"
+        made = f"{context.tf}.keras.optimizers.{known.name}({rate})"
+        return f"{context.hvd}.DistributedOptimizer({made}{self._options(context)})"
+
+    def _options(self, context: Context) -> str:
+        """What the caller chose for `hvd.DistributedOptimizer`, as further arguments."""
+        passes = context.options.backward_passes_per_step
+        return context.compression + (f", backward_passes_per_step={passes}" if passes > 1 else "")
 
     def _from_string(
         self, context: Context, string: cst.SimpleString | cst.ConcatenatedString
@@ -313,10 +319,10 @@ class Compile(Rule):
             for node in made:
                 if node not in wrapped:
                     wrapped.add(node)
-                    yield Fix(node, context.wrap(node, wrap, ")"))
+                    yield Fix(node, context.wrap(node, wrap, f"{self._options(context)})"))
         elif expression not in wrapped:
             wrapped.add(expression)
-            yield Fix(expression, context.wrap(expression, wrap, ")"))
+            yield Fix(expression, context.wrap(expression, wrap, f"{self._options(context)})"))
             if not made:
                 yield Problem(
                     expression,

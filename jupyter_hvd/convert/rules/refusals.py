@@ -8,8 +8,9 @@ import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
 from .. import keras
+from ..roles import Kind, method
 from ..rule import Context, Example, Finding, Problem, Rule, program
-from .setup import MARK
+from .setup import MARK, first_import
 
 
 def imports_horovod(context: Context) -> cst.CSTNode | None:
@@ -218,11 +219,10 @@ class HiddenFit(Rule):
 
     def find(self, context: Context) -> Iterator[Finding]:
         for call in context.roles.index.calls:
-            name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-            if name not in ("fit_generator", "train_on_batch"):
+            if not isinstance(call.func, cst.Attribute):
                 continue
-            assert isinstance(call.func, cst.Attribute)
-            if context.training.is_model(call.func.value):
+            name, receiver = method(call), call.func.value
+            if name in ("fit_generator", "train_on_batch") and context.training.is_model(receiver):
                 yield Problem(
                     call,
                     f"{name} is not covered by the rules",
@@ -230,6 +230,79 @@ class HiddenFit(Rule):
                     if name == "fit_generator"
                     else "use fit, or a GradientTape",
                 )
+            elif (
+                name == "fit"
+                and call not in context.training.fits
+                and self._is_open(context, receiver)
+            ):
+                yield Problem(
+                    call,
+                    "nothing in this program tells whether this fit trains a Keras model",
+                    "make the model in this file; if it is none, add  # hvd: ignore[HVD905]",
+                )
+
+    def _is_open(self, context: Context, receiver: cst.BaseExpression) -> bool:
+        """Whether a receiver may be a model for all that this module says; what a library made has a name."""
+        if first_import(context) is None or context.training.is_model(receiver) is not None:
+            return False
+        return all(not value.name for value in context.roles.values(receiver))
 
 
-RULES: tuple[type[Rule], ...] = (AlreadyHorovod, OtherDistribution, TF1, Estimators, HiddenFit)
+class HiddenTraining(Rule):
+    """A model or an optimizer is handed to a function of another module, which may train it.
+
+    The rules see one file (restriction 3.1.1 of the seeds). What another module does
+    with the model, it does on every rank by itself.
+    """
+
+    code = "HVD906"
+    name = "training elsewhere"
+    message = "What another module does with a model is not converted."
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+                from training import train
+
+                optimizer = tf.keras.optimizers.Adam()
+                train(tf.keras.Sequential([tf.keras.layers.Dense(1)]), optimizer)
+                """
+            ),
+            None,
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        for call in context.roles.index.calls:
+            name = context.roles.qualified(call.func)
+            if not name or name.startswith(KNOWN_LIBRARIES):
+                continue
+            if any(context.roles.may_be(arg.value, Kind.OPTIMIZER) for arg in call.args):
+                yield Problem(
+                    call,
+                    f"an optimizer is handed to {context.module.text(call.func)}, of another module, which cannot be seen from here",
+                    "bring the training into this file, or convert that module's step by hand",
+                )
+
+
+#: Libraries that are known not to train what they are handed.
+KNOWN_LIBRARIES = (
+    "tensorflow.",
+    "builtins.",
+    "numpy.",
+    "matplotlib.",
+    "sklearn.",
+    "pandas.",
+    "horovod.",
+)
+
+
+RULES: tuple[type[Rule], ...] = (
+    AlreadyHorovod,
+    OtherDistribution,
+    TF1,
+    Estimators,
+    HiddenFit,
+    HiddenTraining,
+)

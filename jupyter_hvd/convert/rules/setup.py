@@ -96,6 +96,9 @@ class Initialise(Rule):
         imports = []
         if context.bound_tf is None or not self._bound_before(context, end):
             imports.append(f"import tensorflow as {context.tf}")
+        if context.options.target == "tf_keras":
+            # Horovod's callbacks take their Keras from this name.
+            imports += ["import sys", "import tf_keras", "sys.modules['keras'] = tf_keras"]
         if context.uses_both:
             imports.append(f"import horovod.tensorflow as {context.hvd}")
             imports.append(f"import horovod.tensorflow.keras as {context.hvd_keras}")
