@@ -311,7 +311,7 @@ class TensorFunction:
             return made
 
         def resolve(arguments: Mapping[str, Any] | None) -> Instance:
-            base = self._resolve(arguments)
+            base = self.instance if arguments is None else self._resolve(arguments)
             made = instance(base)
             if arguments is not None:
                 for x, type_, _ in made.parameters[len(base.parameters) :]:

@@ -149,7 +149,8 @@ class Tracer:
                 return self._size_as_number(value), None
             case IndexEntry():
                 raise self.error(
-                    "an index array's entry is not a number", "pass the numbers as floats"
+                    "an index array's entry is not a number",
+                    "an array of integers is an index array; to compute with it, pass floats",
                 )
             case Data():
                 raise self.error(f"`{value.name}` is not an array of numbers", data_help(value))
@@ -576,7 +577,8 @@ class Tracer:
                 moved = left.offset + offset if op == "+" else left.offset - offset
                 return IndexEntry(self, left.relation, left.arguments, moved)
             raise self.error(
-                "an index array's entry takes only + and - here", "compute it before the call"
+                "an index array's entry takes only + and - here",
+                "an array of integers is an index array; to compute with it, pass floats",
             )
         a, b = self.affine(left, "an index"), self.affine(right, "an index")
         match op:

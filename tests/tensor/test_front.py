@@ -166,3 +166,23 @@ def test_importing_needs_neither_jax_nor_the_parsers():
         "assert not {'jax', 'libcst', 'islpy', 'tensorflow'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_functions_of_notebook_cells():
+    from IPython.core.interactiveshell import InteractiveShell
+
+    shell = InteractiveShell()
+    cell = (
+        "from jupyter_hvd.tensor import tensor\n"
+        "@tensor\n"
+        "def total(x):\n"
+        "    return sum(x[i] for i in range(len(x)))\n"
+        "value = total.interpret([1.0, 2.0])\n"
+        "@tensor\n"
+        "def wrong(x):\n"
+        "    return sum(v for v in x)\n"
+    )
+    result = shell.run_cell(cell, silent=True)
+    assert shell.user_ns["value"] == 3
+    assert "range(len(x))" in result.error_in_exec.help
+    assert result.error_in_exec.place.text == "    return sum(v for v in x)"
