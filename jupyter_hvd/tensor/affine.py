@@ -48,10 +48,16 @@ class Affine:
         """Replace names by affine expressions, all at once."""
         if not any(name in values for name, _ in self.terms):
             return self
-        total = Affine((), self.constant)
+        constant, sums = self.constant, dict[str, int]()
         for name, k in self.terms:
-            total = total + values.get(name, Affine(((name, 1),), 0)) * k
-        return total
+            value = values.get(name)
+            if value is None:
+                sums[name] = sums.get(name, 0) + k
+                continue
+            constant += value.constant * k
+            for other, j in value.terms:
+                sums[other] = sums.get(other, 0) + j * k
+        return _affine(sums, constant)
 
     def evaluate(self, integers: Mapping[str, int]) -> int:
         """The integer that this expression is where every name has a value."""
@@ -65,11 +71,14 @@ class Affine:
         sums = dict(self.terms)
         for name, k in other.terms:
             sums[name] = sums.get(name, 0) + k
-        terms = tuple(sorted((name, k) for name, k in sums.items() if k))
-        return Affine(terms, self.constant + other.constant)
+        return _affine(sums, self.constant + other.constant)
 
     def __sub__(self, other: Affine | int) -> Affine:
-        return self + Affine.of(other) * -1
+        other = Affine.of(other)
+        sums = dict(self.terms)
+        for name, k in other.terms:
+            sums[name] = sums.get(name, 0) - k
+        return _affine(sums, self.constant - other.constant)
 
     def __mul__(self, factor: int) -> Affine:
         if factor == 0:
@@ -85,3 +94,7 @@ class Affine:
         if not text:
             return str(self.constant)
         return text if not self.constant else f"{text}{self.constant:+d}"
+
+
+def _affine(sums: Mapping[str, int], constant: int) -> Affine:
+    return Affine(tuple(sorted(term for term in sums.items() if term[1])), constant)

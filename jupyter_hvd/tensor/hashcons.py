@@ -19,7 +19,7 @@ class HashConsed(type):
         cls._made: WeakValueDictionary[Any, Any] = WeakValueDictionary()
 
     def __call__(cls, *arguments: Any) -> Any:
-        key = tuple((type(argument), argument) for argument in arguments)
+        key = arguments, tuple(map(type, arguments))
         found = cls._made.get(key)
         if found is None:
             found = super().__call__(*arguments)
