@@ -21,7 +21,8 @@ from .training_loop import Training
 _ORDERLY = frozenset(
     {"cache", "enumerate", "filter", "map", "prefetch", "skip", "take", "with_options"}
 )
-_CUTTING = frozenset({"take", "skip"})
+#: Of these, the ones behind which shares are cut: before them, they would not be equal.
+_CUTTING = frozenset({"filter", "skip", "take"})
 _BATCHING = frozenset(
     {"batch", "padded_batch", "ragged_batch", "sparse_batch", "bucket_by_sequence_length"}
 )

@@ -137,7 +137,7 @@ def _mask_lines(source: str) -> str:
         if not found:
             break
         first = min(found, key=lambda t: (t.start_line, t.start_col))
-        last_line = find_end_of_continued_line(lines, first.start_line)
+        last_line = min(find_end_of_continued_line(lines, first.start_line), len(lines) - 1)
         for number in range(first.start_line, last_line + 1):
             column = first.start_col if number == first.start_line else 0
             body = lines[number].rstrip("\r\n")

@@ -67,17 +67,14 @@ class Probe:
         np.random.seed(self.seed)
         tf.random.set_seed(self.seed)
         setattr(builtins, COUNTER, self.step)
-        self._watch_optimizers()
+        self._watch_optimizers(tf)
         self._watch_fit(tf)
         self._watch_iterators()
         self._watch_broadcasts(tf)
         sys.addaudithook(self._watch_files)
 
-    def _watch_optimizers(self) -> None:
-        from keras.src.optimizers import optimizer
-        from keras.src.optimizers.legacy import optimizer_v2
-
-        for base in (optimizer.Optimizer, optimizer_v2.OptimizerV2):
+    def _watch_optimizers(self, tf: Any) -> None:
+        for base in (tf.keras.optimizers.Optimizer, tf.keras.optimizers.legacy.Optimizer):
             original = base.apply_gradients
 
             @functools.wraps(original)
@@ -237,7 +234,7 @@ class Probe:
         (self.folder / f"probe-{self.rank}.json").write_text(json.dumps(record))
 
     def _drain(self) -> None:
-        if self._iterator is None or len(self.begun) < self.limit:
+        if self._iterator is None:
             return
         for _ in range(100_000):
             if sum(self.rows.values()) > MAX_EXAMPLES:

@@ -21,14 +21,14 @@ def helper_lines(context: Context) -> list[str]:
             "",
             "",
             f"def {context.equal_steps}(dataset):",
-            f"{step}# The dataset with as many batches on every rank: none may wait for one that has finished.",
+            f"{step}# As many batches on every rank: none may wait for one that has finished.",
             f"{step}steps = dataset.cardinality()",
-            f"{step}if steps == {tf}.data.INFINITE_CARDINALITY:",
+            f"{step}if {hvd}.size() == 1 or steps == {tf}.data.INFINITE_CARDINALITY:",
             f"{step}{step}return dataset",
             f"{step}if steps == {tf}.data.UNKNOWN_CARDINALITY:",
             f"{step}{step}steps = dataset.reduce({tf}.constant(0, {tf}.int64), lambda count, *_: count + 1)",
-            f"{step}missing = max({hvd}.allgather([int(steps)])) - int(steps)",
-            f"{step}return dataset.concatenate(dataset.take(missing)) if missing else dataset",
+            f"{step}least = int(min({hvd}.allgather([int(steps)])))",
+            f"{step}return dataset if least == steps else dataset.take(least)",
         ]
     if context.options.uses(ArrayShare.code) and context.datasets.needs_array_share:
         lines += [
@@ -50,8 +50,8 @@ class Share(Rule):
     Every N-th element is taken at the source, before the first shuffle: ranks shuffle
     each in an order of its own, and only before that do they agree on which example is
     which. So each example is seen by one rank, once an epoch. Where the shares give
-    some ranks one batch more than others, those others see one batch twice: a rank
-    without a batch would leave the rest waiting for its gradients for ever.
+    some ranks one batch more than others, that batch, of a single example, is left out:
+    the rest would leave it waiting for their gradients for ever.
     """
 
     code = "HVD502"

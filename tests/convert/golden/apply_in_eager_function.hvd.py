@@ -12,14 +12,14 @@ if gpus:
 
 
 def hvd_equal_steps(dataset):
-    # The dataset with as many batches on every rank: none may wait for one that has finished.
+    # As many batches on every rank: none may wait for one that has finished.
     steps = dataset.cardinality()
-    if steps == tf.data.INFINITE_CARDINALITY:
+    if hvd.size() == 1 or steps == tf.data.INFINITE_CARDINALITY:
         return dataset
     if steps == tf.data.UNKNOWN_CARDINALITY:
         steps = dataset.reduce(tf.constant(0, tf.int64), lambda count, *_: count + 1)
-    missing = max(hvd.allgather([int(steps)])) - int(steps)
-    return dataset.concatenate(dataset.take(missing)) if missing else dataset
+    least = int(min(hvd.allgather([int(steps)])))
+    return dataset if least == steps else dataset.take(least)
 
 x, y = load()
 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
