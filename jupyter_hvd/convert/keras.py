@@ -125,6 +125,13 @@ def makes_dataset(name: str) -> bool:
     )
 
 
+def wraps_argument(name: str) -> bool:
+    """Whether calling this canonical name gives its first argument, in another dress."""
+    return name == "tensorflow.function" or (
+        name.startswith("horovod.") and name.endswith(".DistributedOptimizer")
+    )
+
+
 #: Methods of `tf.data.Dataset` that give a dataset with the elements of the receiver in another form.
 DATASET_METHODS = frozenset(
     "apply batch bucket_by_sequence_length cache concatenate enumerate filter flat_map "

@@ -517,10 +517,7 @@ class Roles:
             kind = Kind.CHECKPOINT
         elif name == "tensorflow.train.CheckpointManager":
             kind = Kind.CHECKPOINT_MANAGER
-        elif name.startswith("horovod.") and name.endswith(".DistributedOptimizer") and call.args:
-            yield from self.values(call.args[0].value)
-            return
-        elif name == "tensorflow.function" and call.args:
+        elif keras.wraps_argument(name) and call.args:
             yield from self.values(call.args[0].value)
             return
         elif name in (

@@ -18,9 +18,9 @@ class Tape(Rule):
 
     Only a tape whose gradients reach `apply_gradients` is wrapped. The gradients of a
     gradient penalty, of an adversarial example or of a saliency map belong to one
-    rank's own examples: averaging them is wrong. A tape that serves both, or that is
-    asked inside its own `with`, is wrapped at the call that trains. Horovod's tape
-    knows flat lists only; other structures are flattened and put together again.
+    rank's own examples: averaging them is wrong. A tape that serves both is wrapped at the
+    call that trains; of one that is asked inside its own `with` the gradients are averaged.
+    Horovod's tape knows flat lists only; other structures are flattened and put together again.
     """
 
     code = "HVD301"
@@ -72,7 +72,7 @@ class Tape(Rule):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        at_call: set[cst.Call] = set()
+        at_call: dict[cst.Call, TrainingTape] = {}
         for tape in context.training.training_tapes:
             if self._can_wrap_after_block(context, tape):
                 assert tape.block is not None
@@ -83,9 +83,18 @@ class Tape(Rule):
                 )
                 yield Fix(tape.block, (self._after_block(context, tape.block, line),))
             else:
-                at_call.update(tape.training)
+                at_call.update((call, tape) for call in tape.training)
         for call in context.training.training_gradients:
-            yield from self._gradient(context, call, call in at_call)
+            tape_of = at_call.get(call)
+            if tape_of and any(a is tape_of.block for a in context.module.ancestors(call)):
+                yield self._average(context, call)
+            else:
+                yield from self._gradient(context, call, tape_of is not None)
+
+    def _average(self, context: Context, call: cst.Call) -> Fix:
+        """A tape that still records cannot be wrapped; what it gives can be averaged."""
+        average = f"lambda gradient: gradient if gradient is None else {context.hvd}.allreduce(gradient{context.compression})"
+        return Fix(call, context.wrap(call, f"{context.tf}.nest.map_structure({average}, ", ")"))
 
     def _can_wrap_after_block(self, context: Context, tape: TrainingTape) -> bool:
         if tape.block is None or tape.name is None or tape.others:
