@@ -4,11 +4,14 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# jlpm and jupyter-builder, which build the JupyterLab extension, are the environment's; Node is the system's.
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+export CHROMIUM ?= /usr/bin/chromium
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # The compiled parts of TensorFlow and Horovod speak at length at start; their errors still come through.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: env demo test lint format docs clean
+.PHONY: env demo test lint lint-ts test-ts test-ui labextension format docs clean
 
 env: $(VENV)/.ready
 
@@ -24,17 +27,42 @@ $(VENV)/.ready: requirements/tf215.txt pyproject.toml scripts/horovod-wheel
 demo: env
 	@$(BIN)/python scripts/demo.py
 
-test: lint
+test: lint test-ts
 	$(BIN)/pytest -q
+	$(MAKE) test-ui
 
-lint: env
+lint: env lint-ts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+node_modules/.yarn-state.yml: package.json yarn.lock | $(VENV)/.ready
+	@node --version >/dev/null || { echo "the JupyterLab extension needs Node 20 to be built"; exit 1; }
+	jlpm install --immutable
+	touch $@
+
+# Built in place; the environment's JupyterLab takes it from here, so that a rebuilt one is there at once.
+labextension: node_modules/.yarn-state.yml
+	jlpm build:prod
+	rm -rf $(VENV)/share/jupyter/labextensions/jupyter-hvd
+	ln -s $(CURDIR)/jupyter_hvd/labextension $(VENV)/share/jupyter/labextensions/jupyter-hvd
+	mkdir -p $(VENV)/etc/jupyter/jupyter_server_config.d
+	cp jupyter-config/server-config/jupyter_hvd.json $(VENV)/etc/jupyter/jupyter_server_config.d
+
+lint-ts: node_modules/.yarn-state.yml
+	jlpm lint
+
+test-ts: node_modules/.yarn-state.yml
+	jlpm test
+
+test-ui: labextension
+	@test -x $(CHROMIUM) || { echo "the browser tests need Chromium: apt-get install chromium, or CHROMIUM=/path/to/it"; exit 1; }
+	jlpm test:ui
+
 format: env
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	jlpm format
 
 docs: env
 	$(BIN)/python -m jupyter_hvd.convert.documentation > docs/rules.md

@@ -145,9 +145,10 @@ class Verifier:
                         start_new_session=True,
                     )
                     try:
+                        event = b""
                         async for event in self._read(process):
                             yield event
-                        if await process.wait() not in (0, 1):
+                        if b'"done"' not in event:
                             errors.seek(0)
                             yield failure(errors.read().decode(errors="replace"))
                     finally:

@@ -17,9 +17,15 @@ interface INotebook {
   content: {
     activeCellIndex: number;
     model: {
-      sharedModel: { cells: { getSource(): string; setSource(text: string): void }[] };
+      sharedModel: { cells: ICell[] };
     };
   };
+}
+
+interface ICell {
+  getSource(): string;
+  setSource(text: string): void;
+  toJSON(): { outputs?: { output_type: string; text?: string }[] };
 }
 
 declare global {
@@ -88,7 +94,14 @@ export class Lab {
   }
 
   get diff(): Locator {
-    return this.page.locator('.jp-hvd-Conversion');
+    return this.page.locator('.jp-hvd-Conversion:visible');
+  }
+
+  /** A cell of the diff, scrolled to. */
+  async cell(number: number): Promise<Locator> {
+    const cell = this.diff.getByRole('region', { name: `Cell ${number}`, exact: true });
+    await cell.scrollIntoViewIfNeeded();
+    return cell;
   }
 
   execute(command: string, args: object = {}): Promise<unknown> {
@@ -100,7 +113,7 @@ export class Lab {
 
   /** Open the diff of the notebook, and wait until it shows. */
   async convert(): Promise<void> {
-    await this.execute('jupyter-hvd:convert');
+    await this.execute('jupyter-hvd:convert', { path: this.name });
     await this.diff.locator('.jp-hvd-columns').waitFor();
   }
 
@@ -125,6 +138,17 @@ export class Lab {
       panel.content.activeCellIndex = i;
     }, index);
     await this.execute('notebook:run-cell');
+  }
+
+  /** What a cell says went wrong. */
+  errorsOf(index: number): Promise<unknown[]> {
+    return this.inNotebook(
+      (panel, i) =>
+        (panel.content.model.sharedModel.cells[i].toJSON().outputs ?? []).filter(
+          output => output.output_type === 'error'
+        ),
+      index
+    );
   }
 
   inNotebook<T, A>(work: (panel: INotebook, argument: A) => T, argument?: A): Promise<T> {

@@ -33,6 +33,7 @@ export default defineConfig({
   webServer: {
     command: `jupyter lab --config ui-tests/jupyter_server_config.py --ServerApp.port=${port}`,
     cwd: '..',
+    stderr: 'ignore',
     url: `http://127.0.0.1:${port}/api/status?token=ui-tests`,
     timeout: 60_000,
     gracefulShutdown: { signal: 'SIGTERM', timeout: 5000 }

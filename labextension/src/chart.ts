@@ -23,7 +23,10 @@ export function chart(
   style: IChartStyle
 ): JSONObject {
   const points = curve(input).map(point => ({ ...point }));
-  const panel = (field: 'speedup' | 'efficiency', ideal: [number, number]): JSONObject => ({
+  const panel = (
+    field: 'speedup' | 'efficiency',
+    ideal: [number, number]
+  ): JSONObject => ({
     width,
     height: 110,
     layer: [

@@ -89,7 +89,9 @@ export function addCommands(parts: ICommandParts): void {
     },
     [CommandIDs.apply]: {
       label: trans.__('Apply to Notebook'),
-      caption: trans.__('Write the accepted changes into the notebook, as one step to undo'),
+      caption: trans.__(
+        'Write the accepted changes into the notebook, as one step to undo'
+      ),
       isEnabled: hasAccepted,
       execute: () => current()?.apply()
     },

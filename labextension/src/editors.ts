@@ -50,7 +50,10 @@ export function createDiff(
         ...margin(options.diagnostics)
       ]
     },
-    b: { doc: closed(after), extensions: readOnly(options.language, options.labels.after) },
+    b: {
+      doc: closed(after),
+      extensions: readOnly(options.language, options.labels.after)
+    },
     highlightChanges: true,
     gutter: true,
     collapseUnchanged: { margin: 3, minSize: 6 }
@@ -101,7 +104,8 @@ function closed(text: string): string {
 /** The end of the last line does not show as one more, empty line. */
 const hiddenEnd = StateField.define<DecorationSet>({
   create: ({ doc }) => hideEnd(doc.length),
-  update: (hidden, { docChanged, newDoc }) => (docChanged ? hideEnd(newDoc.length) : hidden),
+  update: (hidden, { docChanged, newDoc }) =>
+    docChanged ? hideEnd(newDoc.length) : hidden,
   provide: field => EditorView.decorations.from(field)
 });
 
@@ -127,7 +131,10 @@ function revealLine(view: EditorView, number: number): void {
   const line = view.state.doc.line(Math.min(number, view.state.doc.lines - 1));
   view.dispatch({
     selection: { anchor: line.from },
-    effects: [lightUp.of(line.from), EditorView.scrollIntoView(line.from, { y: 'center' })]
+    effects: [
+      lightUp.of(line.from),
+      EditorView.scrollIntoView(line.from, { y: 'center' })
+    ]
   });
 }
 

@@ -54,7 +54,8 @@ export function DiagnosticList(props: {
             aria-label={names[found.severity]}
           />
           <div>
-            <RuleLink code={found.code} /> <PlaceLink cell={found.cell} line={found.line} />
+            <RuleLink code={found.code} />{' '}
+            <PlaceLink cell={found.cell} line={found.line} />
             <p>{found.message}</p>
             {found.help && <p className="jp-hvd-help">{found.help}</p>}
           </div>

@@ -60,7 +60,9 @@ function ChangeRow({ change }: { change: Change }): JSX.Element {
         className="jp-hvd-accept jp-mod-styled"
         checked={accepted}
         aria-label={trans.__('Accept %1: %2', change.rule, change.why)}
-        title={accepted ? trans.__('Leave this change out') : trans.__('Accept this change')}
+        title={
+          accepted ? trans.__('Leave this change out') : trans.__('Accept this change')
+        }
         onChange={event => model.accept([change], event.target.checked)}
       />
       <RuleLink code={change.rule} />
@@ -70,24 +72,32 @@ function ChangeRow({ change }: { change: Change }): JSX.Element {
   );
 }
 
-/** The cell's text, made when it comes near the screen. */
+/**
+ * The cell's text.
+ *
+ * The editors are there only while the cell is near the screen: each costs time whenever
+ * anything scrolls, and a notebook may have hundreds of cells.
+ */
 function CellEditor({ index }: { index: number }): JSX.Element {
   const { session, language, trans } = useView();
   const model = session.model!;
-  const { id, source } = model.cells[index];
+  const { source } = model.cells[index];
   const after = model.resultOf(index);
   const hasChanges = model.changesOf(index).length > 0;
   const node = useRef<HTMLDivElement>(null);
   const editor = useRef<ICellEditor | null>(null);
   const wanted = useRef<number | null>(null);
+  const lines = Math.max(source.split('\n').length, after.split('\n').length);
+  const height = useRef(lines * LINE_HEIGHT);
   const [near, setNear] = useState(false);
 
-  useEffect(() => onceNear(node.current!, () => setNear(true)), []);
+  useEffect(() => whenNear(node.current!, setNear), []);
 
   useEffect(() => {
     if (!near) {
       return;
     }
+    const parent = node.current!;
     const options = {
       language,
       diagnostics: model.diagnosticsOf(index),
@@ -97,22 +107,30 @@ function CellEditor({ index }: { index: number }): JSX.Element {
       }
     };
     editor.current = hasChanges
-      ? createDiff(node.current!, source, after, options)
-      : createText(node.current!, source, options);
+      ? createDiff(parent, source, after, options)
+      : createText(parent, source, options);
+    show();
     return () => {
+      height.current = parent.offsetHeight || height.current;
       editor.current?.destroy();
       editor.current = null;
     };
     // A new text after is set in the editor that is there.
-  }, [near, model, id]);
+  }, [near, model]);
 
   useEffect(() => editor.current?.setAfter(after), [after]);
+
+  const show = (): void => {
+    if (editor.current && wanted.current !== null) {
+      editor.current.reveal(wanted.current);
+      wanted.current = null;
+    }
+  };
 
   useEffect(() => {
     const reveal = (_: unknown, place: IPlace): void => {
       if (place.cell === index) {
         wanted.current = place.line;
-        setNear(true);
         node.current!.scrollIntoView({ block: 'nearest' });
         show();
       }
@@ -123,40 +141,53 @@ function CellEditor({ index }: { index: number }): JSX.Element {
     };
   }, [session, index]);
 
-  const show = (): void => {
-    if (editor.current && wanted.current !== null) {
-      editor.current.reveal(wanted.current);
-      wanted.current = null;
-    }
-  };
-  useEffect(show, [near]);
-
-  const lines = Math.max(source.split('\n').length, after.split('\n').length);
   return (
     <div
       ref={node}
       className="jp-hvd-editor"
-      style={near ? undefined : { height: `${lines * LINE_HEIGHT}px` }}
+      style={near ? undefined : { height: `${height.current}px` }}
     />
   );
 }
 
 /** Pixels; near enough to keep the scroll bar still. */
-const LINE_HEIGHT = 18;
+const LINE_HEIGHT = 17;
 
-/** Call back when a node first comes near the screen. */
-function onceNear(node: Element, callback: () => void): () => void {
+/** Tell whether a node is near the screen, whenever that changes. */
+function whenNear(node: Element, tell: (near: boolean) => void): () => void {
   const observer = new IntersectionObserver(
     entries => {
-      if (entries.some(entry => entry.isIntersecting)) {
-        observer.disconnect();
-        callback();
-      }
+      const near = entries[entries.length - 1].isIntersecting;
+      nextFrame(node, () => tell(near));
     },
     { rootMargin: '600px' }
   );
   observer.observe(node);
-  return () => observer.disconnect();
+  return () => {
+    observer.disconnect();
+    waiting.delete(node);
+  };
+}
+
+/** What is to be done to nodes, one a frame, so that scrolling stays smooth. */
+const waiting = new Map<Element, () => void>();
+
+function nextFrame(node: Element, work: () => void): void {
+  waiting.set(node, work);
+  if (waiting.size === 1) {
+    requestAnimationFrame(workOnNext);
+  }
+}
+
+function workOnNext(): void {
+  for (const [node, work] of waiting) {
+    waiting.delete(node);
+    work();
+    break;
+  }
+  if (waiting.size) {
+    requestAnimationFrame(workOnNext);
+  }
 }
 
 /** Cells without changes, folded until they are asked for. */

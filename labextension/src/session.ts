@@ -227,7 +227,10 @@ export class ConversionSession implements IDisposable {
   }
 
   /** Save under the notebook's name with `_hvd`, and a number where that is taken. */
-  private async _save(extension: string, file: Partial<Contents.IModel>): Promise<string> {
+  private async _save(
+    extension: string,
+    file: Partial<Contents.IModel>
+  ): Promise<string> {
     const folder = PathExt.dirname(this.path);
     const stem = PathExt.basename(this.path, '.ipynb');
     const taken = new Set(

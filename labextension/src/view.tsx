@@ -66,10 +66,10 @@ function Conversion({ ranks }: { ranks: number }): JSX.Element {
     <>
       <NoticeBar />
       <div className="jp-hvd-columns">
-        <main className="jp-hvd-main" aria-label={trans.__('Changes to the notebook')}>
+        <section className="jp-hvd-main" aria-label={trans.__('Changes to the notebook')}>
           <Summary />
           <Sections />
-        </main>
+        </section>
         <aside className="jp-hvd-side" aria-label={trans.__('Findings and estimates')}>
           {model.diagnostics.length > 0 && (
             <Panel title={trans.__('Findings')} count={model.diagnostics.length}>
@@ -99,9 +99,7 @@ function Panel(props: {
     <details className="jp-hvd-panel" open>
       <summary>
         {props.title}
-        {props.count !== undefined && (
-          <span className="jp-hvd-count">{props.count}</span>
-        )}
+        {props.count !== undefined && <span className="jp-hvd-count">{props.count}</span>}
       </summary>
       {props.children}
     </details>
@@ -192,7 +190,9 @@ function Summary(): JSX.Element {
         ],
         refused: [
           trans.__('This notebook is not converted'),
-          trans.__('It could not be converted correctly; the findings say what to change.')
+          trans.__(
+            'It could not be converted correctly; the findings say what to change.'
+          )
         ],
         invalid: [
           trans.__('This notebook is not converted'),

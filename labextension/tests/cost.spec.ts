@@ -84,8 +84,8 @@ describe('chart', () => {
     };
     const input = { bytes: 1e6, step: 0.05, network };
     const layers = (limit: number | null): number =>
-      (chart(input, 4, limit, 200, style) as { vconcat: { layer: object[] }[] }).vconcat[0]
-        .layer.length;
+      (chart(input, 4, limit, 200, style) as { vconcat: { layer: object[] }[] })
+        .vconcat[0].layer.length;
     expect(layers(8)).toBe(layers(null) + 1);
   });
 });

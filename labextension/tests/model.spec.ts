@@ -80,7 +80,9 @@ describe('ConversionModel', () => {
 
   it('names only the cells that change', () => {
     const model = new ConversionModel(cells, conversion);
-    const different = cells.flatMap((cell, i) => (cell.source !== converted[i] ? [i] : []));
+    const different = cells.flatMap((cell, i) =>
+      cell.source !== converted[i] ? [i] : []
+    );
     expect([...model.results().keys()].sort()).toEqual(different);
   });
 

@@ -7,7 +7,11 @@ async function* stream(events: Event[]): AsyncGenerator<Event> {
   yield* events;
 }
 
-const check = (name: string, status: VerifyCheck['status'], detail = ''): VerifyCheck => ({
+const check = (
+  name: string,
+  status: VerifyCheck['status'],
+  detail = ''
+): VerifyCheck => ({
   check: name,
   status,
   detail
@@ -70,7 +74,9 @@ describe('VerificationModel', () => {
       stream([check('step time', 'pass', '4.1 ms on 1 rank, 20.1 ms on 2 (× 4.96)')])
     );
     expect(model.stepTime).toBeCloseTo(0.0041);
-    await model.run(() => stream([check('step time', 'unknown', 'too few steps to time')]));
+    await model.run(() =>
+      stream([check('step time', 'unknown', 'too few steps to time')])
+    );
     expect(model.stepTime).toBeNull();
   });
 });

@@ -1,0 +1,300 @@
+import { expect, Page, test } from '@playwright/test';
+
+import { Lab, notebook } from './lab';
+import { CLASSIFIER, DISTRIBUTED, IMPORTS, LOOP, MODEL } from './notebooks';
+
+/** Where screenshots go: for people to look at, not to compare. */
+const picture = (page: Page, name: string): Promise<Buffer> =>
+  page.screenshot({ path: `build/screenshots/${name}.png` });
+
+/** For what starts TensorFlow, several times over. */
+const patient = { timeout: 120_000 };
+
+test('menu, diff, leave a change, apply, run, undo', async ({ page, request }) => {
+  const lab = await Lab.open(page, request, 'apply.ipynb', CLASSIFIER);
+  const before = await lab.sources();
+  await page.getByRole('menuitem', { name: 'Edit' }).click();
+  await page.getByRole('menuitem', { name: 'Convert Notebook to Horovod' }).click();
+  await expect(lab.diff.getByText('hvd.init()')).toBeVisible();
+  await picture(page, 'diff');
+
+  const loop = await lab.cell(9);
+  const print = loop.getByRole('checkbox', { name: /^Accept HVD601/ });
+  await print.uncheck();
+  await expect(loop.getByText('hvd.rank()')).toHaveCount(0);
+  await expect(lab.diff.getByText(/\d accepted/)).toBeVisible();
+
+  await page.getByRole('button', { name: 'Apply to Notebook' }).click();
+  await expect(lab.diff.getByText('The changes are in the notebook.')).toBeVisible();
+  const after = await lab.sources();
+  expect(after[1]).toContain('hvd.init()');
+  expect(after[5]).toContain('hvd.size()');
+  expect(after[8]).toContain('    print(f"epoch');
+  expect(after[8]).not.toContain('hvd.rank()');
+  await picture(page, 'applied');
+
+  await lab.run(1);
+  expect(await lab.errorsOf(1)).toEqual([]);
+  await lab.execute('notebook:undo-cell-action');
+  expect(await lab.sources()).toEqual(before);
+});
+
+test('the unsaved text is converted; an edited notebook is converted anew', async ({
+  page,
+  request
+}) => {
+  const lab = await Lab.open(page, request, 'stale.ipynb', CLASSIFIER);
+  await lab.setSource(8, LOOP.replace('loss {', 'unsaved {'));
+  await lab.convert();
+  const loop = await lab.cell(9);
+  await expect(loop.getByText('unsaved').first()).toBeVisible();
+  await loop.getByRole('checkbox', { name: /^Accept HVD601/ }).uncheck();
+
+  await lab.setSource(5, MODEL.replace('1e-3', '5e-4'));
+  await expect(lab.diff.getByText('this is its new conversion')).toBeVisible();
+  await expect((await lab.cell(6)).getByText('5e-4 * hvd.size()')).toBeVisible();
+  await expect(
+    loop.getByRole('checkbox', { name: /^Accept HVD601/ }),
+    'what was left out stays left out'
+  ).not.toBeChecked();
+
+  await lab.inNotebook(panel =>
+    panel.content.model.sharedModel.cells[5].setSource('x = 1')
+  );
+  await lab.execute('jupyter-hvd:apply');
+  expect((await lab.sources())[5], 'nothing is applied that was not looked at').toBe(
+    'x = 1'
+  );
+});
+
+test('save as copy, export script', async ({ page, request }) => {
+  const lab = await Lab.open(page, request, 'save.ipynb', CLASSIFIER);
+  const before = await lab.sources();
+  await lab.convert();
+  await page.getByRole('button', { name: 'Save as Copy' }).click();
+  await expect(page.getByRole('tab', { name: /save_hvd\.ipynb/ }).first()).toBeVisible();
+  const copy = await (await request.get('/api/contents/save_hvd.ipynb')).json();
+  expect(copy.content.cells[1].source).toContain('hvd.init()');
+  expect(copy.content.cells[0].source).toBe(before[0]);
+
+  await lab.convert();
+  await page.getByRole('button', { name: 'Export Script' }).click();
+  await expect(page.getByRole('tab', { name: /save_hvd\.py/ }).first()).toBeVisible();
+  const script = await (await request.get('/api/contents/save_hvd.py')).json();
+  expect(script.content).toContain('# %%\nimport numpy as np\n');
+  expect(await lab.sources()).toEqual(before);
+
+  await lab.convert();
+  await page.getByRole('button', { name: 'Save as Copy' }).click();
+  await expect(
+    page.getByRole('tab', { name: /save_hvd-1\.ipynb/ }).first(),
+    'a file that is there is not written over'
+  ).toBeVisible();
+});
+
+test('a notebook that cannot be converted says why, and where', async ({
+  page,
+  request
+}) => {
+  const lab = await Lab.open(page, request, 'refused.ipynb', DISTRIBUTED);
+  await lab.convert();
+  await expect(lab.diff.getByText('This notebook is not converted')).toBeVisible();
+  await expect(lab.diff.locator('.jp-hvd-margin .jp-hvd-mod-error')).toBeVisible();
+  await expect(page.getByRole('button', { name: 'Apply to Notebook' })).toBeDisabled();
+  await lab.diff.getByRole('button', { name: 'cell 3, line 1' }).click();
+  await expect(lab.diff.locator('.jp-hvd-lit')).toContainText('MirroredStrategy');
+  await picture(page, 'refused');
+
+  await lab.diff.getByRole('button', { name: 'HVD902' }).click();
+  const page902 = page.getByRole('dialog');
+  await expect(page902).toContainText('HVD902: other distribution');
+  await expect(page902).toContainText('tf.distribute');
+  await picture(page, 'rule');
+  await page902.getByRole('button', { name: 'Close' }).click();
+});
+
+test('nothing to convert, broken syntax, no server part', async ({ page, request }) => {
+  const lab = await Lab.open(
+    page,
+    request,
+    'states.ipynb',
+    notebook('x = 1', 'print(x)')
+  );
+  await lab.convert();
+  await expect(lab.diff.getByText('Nothing to convert')).toBeVisible();
+  await lab.setSource(0, 'x = = 1');
+  await expect(lab.diff.getByText('It is not valid Python')).toBeVisible();
+
+  await page.route('**/jupyter-hvd/convert*', route =>
+    route.fulfill({ status: 500, json: { message: 'the converter broke down' } })
+  );
+  await lab.setSource(0, 'x = 1');
+  await expect(lab.diff.getByRole('alert')).toContainText('the converter broke down');
+  await page.unroute('**/jupyter-hvd/convert*');
+  await lab.diff.getByRole('button', { name: 'Try again' }).click();
+  await expect(lab.diff.getByText('Nothing to convert')).toBeVisible();
+});
+
+test('verify live, and cancel', async ({ page, request }) => {
+  test.slow();
+  const lab = await Lab.open(page, request, 'verify.ipynb', CLASSIFIER);
+  await lab.convert();
+  const panel = lab.diff.locator('.jp-hvd-verification');
+  await panel.getByRole('button', { name: 'Verify on 2 ranks' }).click();
+  await expect(panel.getByRole('row', { name: /one rank identical/ })).toBeVisible(
+    patient
+  );
+  await panel.getByRole('button', { name: 'Cancel' }).click();
+  await expect(panel.getByText('Cancelled.')).toBeVisible();
+
+  // The server ends the processes of the first before it starts a second.
+  const verify = panel.getByRole('button', { name: 'Verify on 2 ranks' });
+  await expect(async () => {
+    await verify.click();
+    await expect(panel.getByText('Verifying on 2 ranks')).toBeVisible({ timeout: 1000 });
+    await expect(panel.getByText('another verification')).toBeHidden();
+  }).toPass(patient);
+  await expect(panel.getByRole('row', { name: /passed one rank identical/ })).toBeVisible(
+    patient
+  );
+  await picture(page, 'verifying');
+  await expect(panel.getByText('The conversion holds.')).toBeVisible(patient);
+  await expect(
+    lab.diff.getByText('measured on one rank by the verification')
+  ).toBeVisible();
+  await expect(lab.diff.locator('.jp-hvd-chart svg, .jp-hvd-chart canvas')).toBeVisible();
+  await picture(page, 'verified');
+});
+
+test('cost: parameters from source and kernel, entered step time, sliders', async ({
+  page,
+  request
+}) => {
+  const lab = await Lab.open(page, request, 'cost.ipynb', CLASSIFIER);
+  await lab.convert();
+  const cost = lab.diff.locator('.jp-hvd-cost');
+  await expect(cost.getByText('counted from the source of model')).toBeVisible();
+  await expect(cost.getByLabel('Parameters')).toHaveValue('693962');
+
+  await cost.getByLabel('Step time, ms').fill('5');
+  await expect(cost.locator('.jp-hvd-chart svg, .jp-hvd-chart canvas')).toBeVisible();
+  await cost.getByRole('slider', { name: 'Workers' }).fill('16');
+  await expect(cost.getByText('Speed-up on 16')).toBeVisible();
+  await expect(cost.locator('.jp-hvd-hint')).toContainText('Scaling stops paying at');
+  await cost.getByLabel('Network').selectOption('NVLink 4');
+  await expect(cost.locator('.jp-hvd-hint')).toContainText('up to 64 workers');
+  await cost.getByLabel('Parameters').fill('60000000');
+  await expect(cost.getByText('240 MB')).toBeVisible();
+
+  await lab.run(1);
+  await lab.run(5);
+  await lab.convert();
+  await cost.getByLabel('Parameters').fill('');
+  await expect(cost.getByText('read from model in the running kernel')).toBeVisible();
+  await expect(cost.getByLabel('Parameters')).toHaveValue('693962');
+});
+
+test('dark theme', async ({ page, request }) => {
+  const lab = await Lab.open(page, request, 'dark.ipynb', CLASSIFIER);
+  await lab.convert();
+  await lab.diff.getByLabel('Step time, ms').fill('20');
+  await lab.execute('apputils:change-theme', { theme: 'JupyterLab Dark' });
+  await expect(page.locator('body')).toHaveAttribute('data-jp-theme-light', 'false');
+  await expect(lab.diff.getByText('hvd.init()')).toBeVisible();
+  const colour = await lab.diff
+    .locator('.cm-editor')
+    .first()
+    .evaluate(node => getComputedStyle(node).backgroundColor);
+  expect(Math.max(...colour.match(/\d+/g)!.slice(0, 3).map(Number))).toBeLessThan(80);
+  await picture(page, 'dark');
+  await lab.execute('apputils:change-theme', { theme: 'JupyterLab Light' });
+  await expect(page.locator('body')).toHaveAttribute('data-jp-theme-light', 'true');
+});
+
+test('by palette, toolbar, file browser and keyboard', async ({ page, request }) => {
+  const lab = await Lab.open(page, request, 'keys.ipynb', CLASSIFIER);
+  await page.getByRole('button', { name: /Show, side by side/ }).click();
+  await expect(lab.diff.locator('.jp-hvd-columns')).toBeVisible();
+  await lab.diff.getByText('Handwritten digits').click();
+  await expect(lab.diff.locator('.jp-RenderedMarkdown h1')).toHaveText(
+    /Handwritten digits/
+  );
+
+  await page.keyboard.press('Alt+ArrowDown');
+  const first = lab.diff.locator('.jp-hvd-accept').first();
+  await expect(first).toBeFocused();
+  await page.keyboard.press('Space');
+  await expect(first).not.toBeChecked();
+  await expect(lab.diff.getByRole('alert')).toContainText('HVD101');
+  await page.keyboard.press('Alt+ArrowDown');
+  await expect(lab.diff.locator('.jp-hvd-accept').nth(1)).toBeFocused();
+  await page.keyboard.press('Alt+ArrowUp');
+  await page.keyboard.press('Space');
+  await page.keyboard.press('Control+Enter');
+  await expect(lab.diff.getByText('The changes are in the notebook.')).toBeVisible();
+  await lab.diff.getByRole('button', { name: 'Undo' }).click();
+  await expect(lab.diff.getByText('hvd.init()')).toBeVisible();
+
+  await page
+    .getByRole('tab', { name: /Horovod/ })
+    .locator('.lm-TabBar-tabCloseIcon')
+    .click();
+  await expect(lab.diff).toHaveCount(0);
+  await page
+    .locator('.jp-DirListing-item', { hasText: 'keys.ipynb' })
+    .click({ button: 'right' });
+  await page.getByRole('menuitem', { name: 'Convert Notebook to Horovod' }).click();
+  await expect(lab.diff.getByText('hvd.init()')).toBeVisible();
+
+  await lab.execute('apputils:activate-command-palette');
+  await page.locator('.lm-CommandPalette-input:visible').fill('Convert Notebook to');
+  await expect(
+    page.locator('.lm-CommandPalette-item', { hasText: 'Convert Notebook to Horovod' })
+  ).toBeVisible();
+});
+
+test('300 cells', async ({ page, request }) => {
+  const middle = Array.from({ length: 297 }, (_, i) =>
+    i % 3
+      ? `print("step ${i}", np.sum(np.arange(${i})))\nvalue_${i} = ${i}`
+      : `## Part ${i}`
+  );
+  const content = notebook(IMPORTS, ...middle, MODEL, 'model.compile("adam", "mse")');
+  const training = `model.fit(np.zeros((64, 28, 28, 1)), np.zeros((64, 10)))`;
+  (content as { cells: { source: string }[] }).cells[299].source += `\n${training}`;
+  const lab = await Lab.open(page, request, 'long.ipynb', content);
+  await lab.convert(); // The worker is warm from here on, as it is for a user's second look.
+  await page
+    .getByRole('tab', { name: /Horovod/ })
+    .locator('.lm-TabBar-tabCloseIcon')
+    .click();
+  const opened = await page.evaluate(async () => {
+    const start = performance.now();
+    await window.jupyterapp.commands.execute('jupyter-hvd:convert');
+    while (!document.querySelector('.jp-hvd-Conversion .cm-merge-b')) {
+      await new Promise(requestAnimationFrame);
+    }
+    return performance.now() - start;
+  });
+  const frames = await page.evaluate(async () => {
+    const main = document.querySelector('.jp-hvd-main')!;
+    const times: number[] = [];
+    let last = performance.now();
+    while (main.scrollTop + main.clientHeight < main.scrollHeight - 2) {
+      main.scrollTop += 120;
+      await new Promise(requestAnimationFrame);
+      const now = performance.now();
+      times.push(now - last);
+      last = now;
+    }
+    return times.sort((a, b) => a - b);
+  });
+  const [median, most] = [0.5, 0.99].map(
+    q => frames[Math.floor(q * (frames.length - 1))]
+  );
+  console.log(
+    `300 cells: diff after ${opened.toFixed(0)} ms; ${frames.length} frames while scrolling, ` +
+      `median ${median.toFixed(0)} ms, 99 % within ${most.toFixed(0)} ms`
+  );
+  await expect(lab.diff.getByText('model.fit').first()).toBeVisible();
+});
