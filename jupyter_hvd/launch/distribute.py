@@ -19,7 +19,7 @@ from . import on_rank
 from .job import LaunchError
 from .needs import Cell, Needs, names_of, needs
 from .outputs import Screen
-from .ranks import Ranks, Run
+from .ranks import Ranks, Run, Stall
 from .tracebacks import SentCell, blame, line_map, ranks_text, render
 from .values import Packed, keras_kind, pack, unpack, weights_of
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..convert import Conversion
 
 DISTRIBUTE = re.compile(r"\s*%%distribute\b")
+DISTRIBUTE_LINE = re.compile(r"\A\s*%%distribute\b.*")
 #: Lines that are for the notebook alone.
 OWN_LINES = re.compile(
     r"^([ \t]*)%(?:(?:re)?load_ext[ \t]+jupyter_hvd|hvd\b|distribute\b).*$", re.MULTILINE
@@ -116,10 +117,8 @@ masked = lru_cache(maxsize=2048)(mask_cell)
 
 
 def runnable(source: str) -> str:
-    """A cell as the ranks run it: its lines stay where they are, ours become empty."""
-    if DISTRIBUTE.match(source):
-        head, _, body = source.partition("\n")
-        source = "\n" * (head.count("\n") + 1) + body
+    """A cell as the ranks run it: its lines stay where they are, ours do nothing."""
+    source = DISTRIBUTE_LINE.sub("#", source)  # not an empty line: IPython drops those at the top
     return OWN_LINES.sub(r"\1pass", source)
 
 
@@ -199,7 +198,7 @@ class Session:
         number = self.shell.execution_count
         source = f"%%distribute {line}".rstrip() + "\n" + body
         check_syntax(source)
-        screen = Screen(self.shell)
+        screen = Screen(self.shell, self._stall_text)
         try:
             if not request.dry_run:
                 self._ensure(request, screen)
@@ -489,7 +488,8 @@ class Session:
         elif run.stopped == "deadlock":
             done = sorted(set(run.replies) - set(errors))
             name = "Deadlock"
-            message = f"{ranks_text(done)} finished the cell while another rank still waits for it in a collective operation"
+            waiting = ranks_text(run.stuck or sorted(errors))
+            message = f"{ranks_text(done)} finished the cell while {waiting} still waits in a collective operation"
             lines.append(f"\x1b[31m{name}\x1b[0m: {message}")
         elif errors:
             rank = blame(errors)
@@ -507,6 +507,25 @@ class Session:
             )
         lines += self._recover(run)
         raise named_error(name, message, lines)
+
+    def _stall_text(self, stall: Stall) -> str:
+        parts = []
+        for rank, place in stall.places.items():
+            cell = self._files.get(place.cell[0]) if place.cell else None
+            where = "outside the cell"
+            if cell is not None and place.cell is not None:
+                where = f"at In[{cell.number}], line {cell.line(place.cell[1])}"
+            library = (
+                " (in Horovod)"
+                if place.in_horovod
+                else " (in TensorFlow)"
+                if place.in_tensorflow
+                else ""
+            )
+            parts.append(
+                f"rank {rank} {'waits' if rank in stall.waiting else 'computes'} {where}{library}"
+            )
+        return f"no progress for some seconds: {'; '.join(parts)}. The stop button, or --timeout S, ends the cell."
 
     def _place(self, error: Mapping[str, Any]) -> str:
         inside = [f for f in error["frames"] if f[0] in self._files]
@@ -589,10 +608,11 @@ class Session:
                 {"rank": r, **ranks.told(r), "doing": ranks.told(r).get("stage", "starting")}
                 for r in range(ranks.size)
             ]
+        run = ranks.run(on_rank.where, timeout=5.0) if ranks.lost() is None else None
         lost = ranks.lost()
-        if lost is not None:
-            return [{"rank": lost[0], **ranks.told(lost[0]), "doing": lost[1]}]
-        run = ranks.run(on_rank.where, timeout=5.0)
+        if run is None or lost is not None:
+            rank, how = lost or (0, "")
+            return [{"rank": rank, **ranks.told(rank), "doing": f"lost: {how}"}]
         return [
             {
                 "rank": r,

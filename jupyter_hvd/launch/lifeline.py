@@ -3,7 +3,7 @@
 Its end tells each side, on whatever host, that the other has gone: a process whose
 kernel has died, SIGKILL included, ends itself and its children; a kernel whose rank
 has died knows at once. A few short messages travel on it that must get through
-while the rank computes: where the controller is, how far the start is, "interrupt".
+while the rank computes: where the controller is, how far the start is, "interrupt", "where are you".
 Everything else goes through ipyparallel.
 """
 
@@ -15,7 +15,9 @@ import os
 import selectors
 import signal
 import socket
+import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -198,12 +200,31 @@ class Held:
                         main = threading.main_thread().ident
                         assert main is not None
                         signal.pthread_kill(main, signal.SIGINT)
+                    if message.get("where"):
+                        self.tell({"place": main_thread_place()})
                     with self._news:
                         self._heard.update(message)
                         self._news.notify_all()
         except (OSError, ValueError):
             pass
         end_self()
+
+
+def main_thread_place() -> dict[str, Any]:
+    """Where the main thread is, in the user's cell and at all, and how much this process has computed."""
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    # TensorFlow makes its Python functions for operations out of strings: who calls them is asked for.
+    while frame is not None and frame.f_code.co_filename == "<string>":
+        frame = frame.f_back
+    innermost = frame
+    while frame is not None and not frame.f_code.co_filename.startswith("<In["):
+        frame = frame.f_back
+    return {
+        "cell": None if frame is None else [frame.f_code.co_filename, frame.f_lineno],
+        "inside": "" if innermost is None else innermost.f_code.co_filename,
+        "cpu": time.process_time(),
+        "time": time.monotonic(),
+    }
 
 
 def end_self() -> NoReturn:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import html
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .ranks import Message, Output, Stall, Text
-from .tracebacks import ranks_text
 
 #: Lines kept of each folded rank.
 KEPT = 1000
@@ -20,15 +19,15 @@ PACE = 0.3
 class Screen:
     """The output of one `%%distribute` cell."""
 
-    def __init__(self, shell: Any) -> None:
+    def __init__(self, shell: Any, stall_text: Callable[[Stall], str] = str) -> None:
         self._shell = shell
+        self._stall_text = stall_text
         self._head: Any = None
         self._lines: list[str] = []
         self._folded: Any = None
         self._others: dict[int, list[str]] = {}
         self._dirty = False
         self._shown_at = 0.0
-        self._stalls: set[tuple[int, ...]] = set()
 
     # Our own words
 
@@ -68,12 +67,7 @@ class Screen:
 
     def show(self, output: Output) -> None:
         if isinstance(output, Stall):
-            if output.missing not in self._stalls:
-                self._stalls.add(output.missing)
-                self.say(
-                    f"{ranks_text(output.missing)} keeps the others waiting: they have been in {output.operations[:80]} "
-                    "for 5 s. The stop button, or --timeout S, ends the cell."
-                )
+            self.say(self._stall_text(output))
         elif output.rank == 0:
             self._show_own(output)
         elif output.rank is not None:

@@ -42,13 +42,13 @@ START_TIMEOUT = 120.0
 GRACE = 1.5
 #: How long a rank may take to heed an interrupt before it is held to be stuck in an operation.
 PATIENCE = 3.0
-#: After how many seconds Horovod names the ranks that keep others waiting.
-STALL_SECONDS = 5
+#: After how many seconds in one place, without computing, a rank is said to wait.
+STALL_SECONDS = 5.0
+#: How much of the time a rank may compute that is said to wait: Horovod's own threads always do a little.
+IDLE_SHARE = 0.25
 
 _TAGGED = re.compile(r"^\[(\d+)\]<(stdout|stderr)>: ?(.*)$", re.DOTALL)
 _EXITED = re.compile(r"Process (\d+) exit with status code (\d+)")
-_MISSING = re.compile(r"^(\d+): \[(.*)\]$")
-_NOISE = re.compile(r"stall_inspector\.cc|^Missing ranks:|^(This may indicate|Stalled ranks)")
 
 Reason = Literal["interrupt", "timeout", "error", "deadlock"]
 
@@ -72,11 +72,27 @@ class Message:
 
 
 @dataclass(frozen=True)
-class Stall:
-    """Horovod says that these ranks keep others waiting."""
+class Place:
+    """Where a rank is: file and line of the user's cell, and the file of the innermost Python frame."""
 
-    missing: tuple[int, ...]
-    operations: str
+    cell: tuple[str, int] | None
+    inside: str
+
+    @property
+    def in_horovod(self) -> bool:
+        return "/horovod/" in self.inside
+
+    @property
+    def in_tensorflow(self) -> bool:
+        return "/tensorflow/" in self.inside
+
+
+@dataclass(frozen=True)
+class Stall:
+    """Some ranks wait in one place and compute nothing; where all are that have not finished."""
+
+    waiting: tuple[int, ...]
+    places: Mapping[int, Place]
 
 
 Output = Text | Message | Stall
@@ -155,9 +171,6 @@ class Ranks:
         environment = {
             **rank_environment(self.job),
             ADDRESS_VARIABLE: f"{address}:{self._lifelines.port}",
-            "HOROVOD_STALL_CHECK_TIME_SECONDS": os.environ.get(
-                "HOROVOD_STALL_CHECK_TIME_SECONDS", str(STALL_SECONDS)
-            ),
         }
         held = [sys.executable, "-m", "jupyter_hvd.launch.held"]
         # horovodrun first: it takes longer, and the controller starts in its shadow.
@@ -391,6 +404,7 @@ class Ranks:
                 if not waiting.open or (lost := self.lost()) is not None:
                     break
                 if stopped is None:
+                    self._watch(waiting, now - started)
                     stopped = waiting.reason_to_stop(now, now - started, timeout)
                     if stopped is not None:
                         self.interrupt()
@@ -440,6 +454,19 @@ class Ranks:
             except queue.Empty:
                 return
 
+    def _watch(self, waiting: Waiting, elapsed: float) -> None:
+        """Ask those that still run where they are, once a second, when a cell is not a short one."""
+        assert self._lifelines is not None
+        if elapsed < 1 or time.monotonic() - waiting.asked_at < 1:
+            return
+        waiting.asked_at = time.monotonic()
+        for rank in list(waiting.open):
+            place = self.told(rank).get("place")
+            if place is not None:
+                waiting.see(rank, place)
+            self._lifelines.send(f"rank {rank}", {"where": True})
+        waiting.tell_stall()
+
     def _let_finish(self, waiting: Waiting, futures: Mapping[int, Any]) -> None:
         """What was printed last may still be on its way when the answers are there."""
         deadline = time.monotonic() + 0.5
@@ -474,19 +501,20 @@ class Waiting:
         self._marker = marker
         self._markers_due = 2 * len(ranks) if marker else 0
         self._first_error: float | None = None
-        self._missing: tuple[int, ...] = ()
+        self._told_stall = False
+        self._seen: dict[int, tuple[Place, float, float]] = {}
+        self._idle_since: dict[int, float] = {}
+        self.asked_at = 0.0
 
     def hear(self, event: Output | None) -> None:
-        if isinstance(event, Text):
-            if self._marker is not None and event.text.endswith(self._marker):
-                self._markers_due -= 1
-                rest = event.text.removesuffix(self._marker)
-                event = Text(event.rank, event.stream, rest) if rest else None
-            elif (missing := _MISSING.match(event.text)) is not None:
-                self._missing = (int(missing[1]),)
-                event = Stall(self._missing, missing[2])
-            elif _NOISE.search(event.text):
-                event = None
+        if (
+            isinstance(event, Text)
+            and self._marker is not None
+            and event.text.endswith(self._marker)
+        ):
+            self._markers_due -= 1
+            rest = event.text.removesuffix(self._marker)
+            event = Text(event.rank, event.stream, rest) if rest else None
         if event is not None:
             self._show(event)
 
@@ -521,9 +549,53 @@ class Waiting:
             return "timeout"
         if self._first_error is not None and now - self._first_error > GRACE:
             return "error"
-        if self._missing and not set(self._missing) & self.open:
+        if self.replies and self.open and self._is_deadlock():
             return "deadlock"
         return None
+
+    # Ranks that wait
+
+    def see(self, rank: int, told: Mapping[str, Any]) -> None:
+        """Take in where a rank says that it is, and how much it has computed."""
+        place = Place(tuple(told["cell"]) if told["cell"] else None, told["inside"])
+        cpu, now = float(told["cpu"]), float(told["time"])
+        if rank in self._seen:
+            before, cpu_before, then = self._seen[rank]
+            if now == then:
+                return
+            if place != before or cpu - cpu_before > IDLE_SHARE * (now - then):
+                self._idle_since.pop(rank, None)
+            else:
+                self._idle_since.setdefault(rank, then)
+        self._seen[rank] = (place, cpu, now)
+
+    def idle(self, rank: int) -> float:
+        """For how many seconds a rank has computed nothing, in one place; by its own clock."""
+        if rank not in self._idle_since:
+            return 0.0
+        return self._seen[rank][2] - self._idle_since[rank]
+
+    def tell_stall(self) -> None:
+        """Tell once where the ranks are, when some of them have waited for long."""
+        waiting = tuple(r for r in sorted(self.open) if self.idle(r) >= STALL_SECONDS - 1)
+        if waiting and not self._told_stall:
+            self._told_stall = True
+            places = {rank: self._seen[rank][0] for rank in sorted(self.open) if rank in self._seen}
+            self._show(Stall(waiting, places))
+
+    def _is_deadlock(self) -> bool:
+        """Whether all that still run wait in an operation that those who have finished take no part in."""
+
+        def waits(rank: int) -> bool:
+            if rank not in self._seen:
+                return False
+            place, patience = self._seen[rank][0], STALL_SECONDS - 1
+            # What runs in TensorFlow need not be a collective operation: it is given longer.
+            return (place.in_horovod and self.idle(rank) >= patience) or (
+                place.in_tensorflow and self.idle(rank) >= 2 * patience
+            )
+
+        return all(waits(rank) for rank in self.open)
 
 
 # Small pieces

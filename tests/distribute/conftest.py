@@ -20,7 +20,7 @@ from jupyter_client.manager import KernelManager
 #: Names a test's kernel in the environment of everything that comes from it.
 OWNER_VARIABLE = "JUPYTER_HVD_TEST_KERNEL"
 #: Long enough for a crowded machine; a test that needs it hangs.
-PATIENCE = 150
+PATIENCE = 60
 
 
 @dataclass
