@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # The compiled parts of TensorFlow and Horovod speak at length at start; their errors still come through.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: env demo test lint lint-ts test-ts test-ui labextension format docs clean
+.PHONY: env env-tf218 demo test lint lint-ts test-ts test-ui fuzz-tensor labextension format docs clean
 
 env: $(VENV)/.ready
 
@@ -24,10 +24,21 @@ $(VENV)/.ready: requirements/tf215.txt pyproject.toml scripts/horovod-wheel
 	$(BIN)/pip install --quiet --no-deps --editable .
 	touch $@
 
+# The second TensorFlow: newer, with Keras 2 as a package of its own, and the newest JAX.
+env-tf218: $(VENV)-tf218/.ready
+
+$(VENV)-tf218/.ready: requirements/tf218.txt pyproject.toml scripts/horovod-wheel
+	$(PYTHON) -m venv $(VENV)-tf218
+	$(VENV)-tf218/bin/pip install --quiet --requirement requirements/tf218.txt
+	$(VENV)-tf218/bin/pip install --quiet --no-deps tf-keras==2.18.0
+	scripts/horovod-wheel $(VENV)-tf218/bin/python
+	$(VENV)-tf218/bin/pip install --quiet --no-deps --editable .
+	touch $@
+
 demo: env
 	@$(BIN)/python scripts/demo.py
 
-test: lint test-ts
+test: lint test-ts env-tf218
 	$(BIN)/pytest -q
 	$(MAKE) test-ui
 
@@ -64,8 +75,12 @@ format: env
 	$(BIN)/ruff format .
 	jlpm format
 
+# Random tensor programs against the theorems, for an hour or two.
+fuzz-tensor: env
+	$(BIN)/python tests/tensor/fuzz.py --programs 100000 --workers 2
+
 docs: env
 	$(BIN)/python -m jupyter_hvd.convert.documentation > docs/rules.md
 
 clean:
-	rm -rf $(VENV) dist build
+	rm -rf $(VENV) $(VENV)-tf218 dist build

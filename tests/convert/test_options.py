@@ -34,7 +34,7 @@ def test_compression() -> None:
 
 def test_warmup_and_backward_passes() -> None:
     code = convert_source(FIT, options=Options(warmup_epochs=3, backward_passes_per_step=2)).code
-    assert "LearningRateWarmupCallback(float(model.optimizer.learning_rate), warmup_epochs=3)" in code
+    assert "LearningRateWarmupCallback(float(model.optimizer.learning_rate), warmup_epochs=3, " in code
     assert "backward_passes_per_step=2)" in code
 
 

@@ -76,8 +76,10 @@ class FitCallbacks(Rule):
             if warmup:
                 assert isinstance(call.func, cst.Attribute)
                 rate = f"float({context.module.text(call.func.value)}.optimizer.learning_rate)"
+                # Newer optimizers keep momentum as a number, which Horovod's correction cannot set.
+                arguments = f"{rate}, warmup_epochs={warmup}, momentum_correction=False"
                 added.append(
-                    f"{context.hvd_keras}.callbacks.LearningRateWarmupCallback({rate}, warmup_epochs={warmup})"
+                    f"{context.hvd_keras}.callbacks.LearningRateWarmupCallback({arguments})"
                 )
             yield Fix(call, tuple(self._add(context, call, arg, added)))
 

@@ -96,6 +96,9 @@ class Initialise(Rule):
         imports = []
         if context.bound_tf is None or not self._bound_before(context, end):
             imports.append(f"import tensorflow as {context.tf}")
+        if self._imports_keras_itself(context):
+            # Which may be Keras 3 even where TensorFlow's own is not.
+            imports.append(f"import keras as {context.fresh('their_keras')}")
         if context.options.target == "tf_keras":
             # Horovod's callbacks take their Keras from this name.
             imports += ["import sys", "import tf_keras", "sys.modules['keras'] = tf_keras"]
@@ -118,6 +121,19 @@ class Initialise(Rule):
             for alias in node.names
         )
 
+    def _imports_keras_itself(self, context: Context) -> bool:
+        return any(
+            (get_full_name_for_node(name) or "").partition(".")[0] == "keras"
+            for node in context.roles.index.imports
+            for name in (
+                [alias.name for alias in node.names]
+                if isinstance(node, cst.Import)
+                else [node.module]
+                if node.module is not None and not node.relative
+                else []
+            )
+        )
+
     def _text(self, context: Context, imports: list[str]) -> str:
         hvd, tf, step = context.hvd, context.tf, context.indent_step
         gpus, gpu = context.fresh("gpus", "hvd_gpus"), context.fresh("gpu", "hvd_gpu")
@@ -126,6 +142,11 @@ class Initialise(Rule):
             "",
             MARK,
             f"assert getattr({tf}.keras, '__version__', '2') < '3', {KERAS_3!r}",
+            *(
+                [f"assert {context.fresh('their_keras')}.__version__ < '3', {KERAS_3!r}"]
+                if self._imports_keras_itself(context)
+                else []
+            ),
             f"{hvd}.init()",
             f"{gpus} = {tf}.config.list_physical_devices('GPU')",
             f"for {gpu} in {gpus}:",
