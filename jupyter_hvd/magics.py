@@ -78,8 +78,8 @@ class HvdMagics(Magics):  # type: ignore[misc]
 
     def note_end(self, result: Any) -> None:
         """Remember which cells failed: nothing can need them."""
-        if not result.success:
-            self.failed.add(result.execution_count or self.shell.execution_count)
+        if not result.success and result.execution_count is not None:
+            self.failed.add(result.execution_count)
             if "session" in self.__dict__:
                 self.session.failed |= self.failed
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..convert.edits import Edit
 from ..convert.notebook import convert_cells, mask_cell
 from . import on_rank
-from .job import LaunchError
+from .job import LaunchError, check_size
 from .needs import Cell, Needs, names_of, needs
 from .outputs import Screen
 from .ranks import Ranks, Run, Stall
@@ -90,6 +90,21 @@ class Program:
     def trains(self) -> bool:
         return self.outcome is not None and self.outcome.training_loop != "none"
 
+    @property
+    def diagnostics(self) -> list[str]:
+        """What the conversion has to say, with the place in the user's cells."""
+        return [
+            f"In[{d.cell}], line {d.line}: {d.code} {d.message}"
+            + (f"\n    {d.help}" if d.help else "")
+            for d in (self.outcome.diagnostics if self.outcome else ())
+        ]
+
+    @property
+    def uses_horovod(self) -> bool:
+        """Whether it is written for Horovod already, and nothing else is wrong with it."""
+        found = self.outcome.diagnostics if self.outcome else ()
+        return {d.code for d in found if d.severity == "error"} == {OWN_HOROVOD}
+
 
 @lru_cache(maxsize=64)
 def convert(sources: tuple[tuple[int, str], ...]) -> Program:
@@ -135,6 +150,20 @@ def diff(program: Program, numbers: Sequence[int]) -> list[str]:
             lineterm="",
         )
     return lines
+
+
+def refuse(program: Program) -> None:
+    """Stop at what cannot be converted.
+
+    Raises:
+        DistributeError: with the diagnostics.
+    """
+    if program.outcome is None or program.uses_horovod:
+        return
+    if program.outcome.status in ("refused", "invalid"):
+        head = "\x1b[31m%%distribute\x1b[0m: this cannot be converted; nothing was run."
+        lines = program.diagnostics
+        raise named_error("ConversionRefused", "; ".join(lines), [head, *lines])
 
 
 def check_syntax(source: str) -> None:
@@ -187,6 +216,12 @@ class Session:
             if number not in self.failed and raw[number].strip()
         ]
 
+    def _number(self, body: str) -> int:
+        """The number of the cell that runs; IPython has it in its history, unless it was run silently."""
+        raw = self.shell.history_manager.input_hist_raw
+        last = len(raw) - 1
+        return last if raw[last].rstrip().endswith(body.rstrip()) else last + 1
+
     # The magic
 
     def distribute(self, request: Request, line: str, body: str) -> None:
@@ -195,15 +230,15 @@ class Session:
         Raises:
             DistributeError: for the user.
         """
-        number = self.shell.execution_count
+        number = self._number(body)
         source = f"%%distribute {line}".rstrip() + "\n" + body
         check_syntax(source)
         screen = Screen(self.shell, self._stall_text)
         try:
+            plan, program = self._prepare(number, source)  # a refusal starts nothing
             if not request.dry_run:
                 self._ensure(request, screen)
-            plan = self._plan(number, source)
-            program = self._convert(plan, number, source)
+                plan, program = self._prepare(number, source)  # new ranks need more cells
             plan = (
                 self._again_where_changed(plan, program)
                 if request.dependencies
@@ -221,6 +256,12 @@ class Session:
             self._run(request, plan, program, number, screen)
         finally:
             screen.finish()
+
+    def _prepare(self, number: int, source: str) -> tuple[Needs, Program]:
+        plan = self._plan(number, source)
+        program = self._convert(plan, number, source)
+        refuse(program)
+        return plan, program
 
     def _plan(self, number: int, source: str) -> Needs:
         current = Cell(number, masked(source), True)
@@ -247,23 +288,11 @@ class Session:
         return Needs(plan.cells, run, plan.push, plan.names, plan.changed)
 
     def _report(self, program: Program, screen: Screen) -> None:
-        """Show the diagnostics; stop at a refusal."""
-        outcome = program.outcome
-        if outcome is None:
-            return
-        lines = [
-            f"In[{d.cell}], line {d.line}: {d.code} {d.message}"
-            + (f"\n    {d.help}" if d.help else "")
-            for d in outcome.diagnostics
-        ]
-        errors = {d.code for d in outcome.diagnostics if d.severity == "error"}
-        if errors == {OWN_HOROVOD}:
+        """Show what the conversion has to say."""
+        if program.uses_horovod:
             screen.say("this uses Horovod by itself, and runs as it is written")
             return
-        if outcome.status in ("refused", "invalid"):
-            head = "\x1b[31m%%distribute\x1b[0m: this cannot be converted; nothing was run."
-            raise named_error("ConversionRefused", "; ".join(lines), [head, *lines])
-        for line in lines:
+        for line in program.diagnostics:
             screen.say(line)
 
     def _announce(self, plan: Needs, screen: Screen, verb: str) -> None:
@@ -280,10 +309,11 @@ class Session:
         if hosts is None and self.ranks is not None and request.size in (None, self.ranks.size):
             hosts = self.ranks.hosts
         try:
+            check_size(size, hosts)
+        except LaunchError as error:
+            raise DistributeError(str(error)) from None
+        try:
             if self.ranks is not None and (self.ranks.size, self.ranks.hosts) != (size, hosts):
-                from .job import check_size
-
-                check_size(size, hosts)
                 screen.say(f"{self.ranks.size} ranks are stopped, their state goes with them")
                 self.stop()
             if self.ranks is not None and (lost := self.ranks.lost()) is not None:

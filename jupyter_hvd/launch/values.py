@@ -135,9 +135,13 @@ def keras_kind(value: Any) -> Literal["history", "weights", "tensor"] | None:
 
 
 def weights_of(value: Any) -> list[Any]:
-    if hasattr(value, "weights"):
-        return list(value.weights) if getattr(value, "built", True) else []
-    return [value]
+    """The variables of a model, a layer or a variable itself; none where they are not made yet."""
+    if not hasattr(type(value), "weights"):
+        return [value]
+    try:
+        return list(value.weights)
+    except ValueError:  # Keras's way to say that the model has not seen an input
+        return []
 
 
 def build_shape(model: Any) -> Any:

@@ -218,7 +218,9 @@ def test_kernel_killed(ready: Any, after: Any, fault_told: Any) -> None:
     check_afterwards(ready)
 
 
-def test_two_notebooks(ready: Any, open_notebook: Callable[..., Any], fault_told: Any) -> None:
+def test_two_notebooks(
+    ready: Any, open_notebook: Callable[..., Any], after: Any, fault_told: Any
+) -> None:
     """The second notebook also may listen on few ports only, some of them taken."""
     import socket
 
@@ -238,7 +240,7 @@ def test_two_notebooks(ready: Any, open_notebook: Callable[..., Any], fault_told
     assert not set(second.rank_pids()) & set(ready.rank_pids())
     before = second.processes()
     second.good("%hvd stop")
-    from_second = [p for p in before if p.is_running()]
+    from_second = after(before)
     fault_told(
         "two notebooks at once, two of the allowed ports taken (works)", seconds, len(from_second)
     )
@@ -261,7 +263,6 @@ def test_something_missing(
     assert "doctor" in result.traceback
     assert "File" not in result.traceback
     fault_told(f"{missing} is not installed", result.seconds, len(second.processes()))
-    second.close()
 
 
 def environment_without(missing: str, folder: Path) -> str:

@@ -1,0 +1,158 @@
+"""Two hosts, as two network namespaces with an sshd each, made and removed here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+pytestmark = pytest.mark.slow
+
+BRIDGE, NETWORK = "hvdbr0", "10.213.77"
+HOSTS = {"hvdhost1": f"{NETWORK}.11", "hvdhost2": f"{NETWORK}.12"}
+TRAIN = """%%distribute
+import horovod.tensorflow as hvd
+print('sum', int(hvd.allreduce(tf.constant(1), op=hvd.Sum)), 'on', os.environ['HOROVOD_CROSS_SIZE'], 'hosts')
+"""
+
+
+def sh(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise OSError(f"{' '.join(command)}: {done.stderr.strip()}")
+
+
+def remove_network() -> None:
+    for name in HOSTS:
+        with suppress(OSError):
+            sh("ip", "netns", "del", name)
+    with suppress(OSError):
+        sh("ip", "link", "del", BRIDGE)
+
+
+def make_network() -> None:
+    sh("ip", "link", "add", BRIDGE, "type", "bridge")
+    sh("ip", "addr", "add", f"{NETWORK}.1/24", "dev", BRIDGE)
+    sh("ip", "link", "set", BRIDGE, "up")
+    for name, address in HOSTS.items():
+        sh("ip", "netns", "add", name)
+        sh("ip", "link", "add", f"{name}v", "type", "veth", "peer", "name", "eth0", "netns", name)
+        sh("ip", "link", "set", f"{name}v", "master", BRIDGE)
+        sh("ip", "link", "set", f"{name}v", "up")
+        for command in (
+            ("link", "set", "lo", "up"),
+            ("addr", "add", f"{address}/24", "dev", "eth0"),
+            ("link", "set", "eth0", "up"),
+            ("route", "add", "default", "via", f"{NETWORK}.1"),
+        ):
+            sh("ip", "-n", name, *command)
+
+
+def make_sshd(folder: Path) -> list[subprocess.Popen[bytes]]:
+    """An sshd on each host, and an `ssh` in `folder/bin` that knows the key."""
+    for key in ("host", "user"):
+        sh("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / key))
+    (folder / "authorized").write_text((folder / "user.pub").read_text())
+    Path("/run/sshd").mkdir(exist_ok=True)
+    servers = []
+    for name in HOSTS:
+        config = folder / f"{name}.conf"
+        config.write_text(
+            f"HostKey {folder / 'host'}\nAuthorizedKeysFile {folder / 'authorized'}\nPidFile none\n"
+            "StrictModes no\nUsePAM no\nPermitRootLogin yes\nPasswordAuthentication no\nMaxStartups 50\n"
+        )
+        command = [
+            "ip",
+            "netns",
+            "exec",
+            name,
+            shutil.which("sshd") or "sshd",
+            "-D",
+            "-e",
+            "-f",
+            str(config),
+        ]
+        servers.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
+    (folder / "bin").mkdir()
+    ssh = folder / "bin" / "ssh"
+    ssh.write_text(
+        f"#!/bin/sh\nexec {shutil.which('ssh')} -F none -i {folder / 'user'} -o UserKnownHostsFile=/dev/null "
+        '-o LogLevel=ERROR -o StrictHostKeyChecking=no "$@"\n'
+    )
+    ssh.chmod(0o755)
+    time.sleep(0.5)
+    return servers
+
+
+@pytest.fixture
+def two_hosts(tmp_path: Path) -> Iterator[Path]:
+    """Yields a folder whose `bin/ssh` reaches both."""
+    for program in ("ip", "sshd", "ssh", "ssh-keygen"):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed (apt-get install openssh-server iproute2)")
+    servers: list[subprocess.Popen[bytes]] = []
+    remove_network()
+    try:
+        try:
+            make_network()
+            servers += make_sshd(tmp_path)
+        except OSError as error:
+            pytest.skip(f"network namespaces may not be made here: {error}")
+        yield tmp_path
+    finally:
+        for server in servers:
+            with suppress(psutil.Error):
+                for child in psutil.Process(server.pid).children(recursive=True):
+                    with suppress(psutil.Error):
+                        child.kill()
+            server.kill()
+            server.wait()
+        remove_network()
+
+
+def test_training_across_two_hosts_and_the_loss_of_one(
+    two_hosts: Path, open_notebook: Callable[..., Any], after: Any, fault_told: Any
+) -> None:
+    notebook = open_notebook(PATH=f"{two_hosts / 'bin'}:{os.environ['PATH']}")
+    hosts = ",".join(f"{address}:1" for address in HOSTS.values())
+    notebook.good(
+        "import os\nimport numpy as np\nimport tensorflow as tf\n"
+        "x = np.linspace(0, 1, 512, dtype='float32')[:, None]\ny = 3 * x + 1\n"
+    )
+    notebook.good(
+        "model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(1,))])\n"
+        "model.compile(optimizer=tf.keras.optimizers.Adam(0.05), loss='mse')"
+    )
+    started = time.monotonic()
+    result = notebook.good(
+        f"%%distribute -H {hosts}\nhistory = model.fit(x, y, batch_size=32, epochs=8, verbose=0)"
+    )
+    print(f"first cell on two hosts: {time.monotonic() - started:.1f} s")
+    assert "ran first: In[1], In[2]" in result.shown
+    notebook.good(
+        "assert history.history['loss'][-1] < 0.2 * history.history['loss'][0], history.history"
+    )
+    assert "sum 2 on 2 hosts" in notebook.good(TRAIN).stdout
+    before = notebook.processes()
+
+    message = notebook.begin(
+        "%%distribute\nimport time\nprint('begun', flush=True)\ntime.sleep(600)"
+    )
+    notebook.finish(message, until=lambda r: "begun" in r.stdout)
+    sh("ip", "link", "set", "hvdhost2v", "down")  # the cable is pulled
+    result = notebook.finish(message)
+    assert result.error is not None
+    assert result.error["ename"] == "RankLost"
+    assert "rank 1" in result.error["evalue"]
+    sh("ip", "link", "set", "hvdhost2v", "up")
+    fault_told("a host is lost, its cable pulled", result.seconds, len(after(before, 15)))
+    assert "sum 2 on 2 hosts" in notebook.good(TRAIN).stdout
+    notebook.good("%hvd stop")
