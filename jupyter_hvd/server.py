@@ -138,7 +138,8 @@ class Verifier:
                         str(file),
                         *arguments,
                         cwd=folder,
-                        env={**os.environ, VERIFY_VARIABLE: mark},
+                        # No terminal, whatever the server's own environment says.
+                        env={**os.environ, "FORCE_COLOR": "", VERIFY_VARIABLE: mark},
                         stdin=subprocess.DEVNULL,
                         stdout=subprocess.PIPE,
                         stderr=errors,

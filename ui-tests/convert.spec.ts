@@ -7,6 +7,14 @@ import { CLASSIFIER, DISTRIBUTED, IMPORTS, LOOP, MODEL } from './notebooks';
 const picture = (page: Page, name: string): Promise<Buffer> =>
   page.screenshot({ path: `build/screenshots/${name}.png` });
 
+/** A kernel that goes on after its test costs the next ones time. */
+test.afterEach(async ({ page, request }) => {
+  await page.close();
+  for (const { id } of await (await request.get('/api/sessions')).json()) {
+    await request.delete(`/api/sessions/${id}`);
+  }
+});
+
 /** For what starts TensorFlow, several times over. */
 const patient = { timeout: 120_000 };
 

@@ -178,7 +178,8 @@ async def lines_of(jp_fetch, request, patience=300):
 
 
 @pytest.mark.slow
-async def test_verification_streams_its_checks(jp_fetch, notebook):
+async def test_verification_streams_its_checks(jp_fetch, notebook, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
     events = await lines_of(jp_fetch, {"notebook": notebook, "n": 2, "steps": 4})
     first, last = events[0], events[-1]
     assert first[1]["status"] == "running"
