@@ -171,6 +171,7 @@ test('verify live, and cancel', async ({ page, request }) => {
     lab.diff.getByText('measured on one rank by the verification')
   ).toBeVisible();
   await expect(lab.diff.locator('.jp-hvd-chart svg, .jp-hvd-chart canvas')).toBeVisible();
+  await lab.diff.locator('.jp-hvd-hint').scrollIntoViewIfNeeded();
   await picture(page, 'verified');
 });
 

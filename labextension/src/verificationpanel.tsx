@@ -54,8 +54,10 @@ export function VerificationPanel(props: { ranks: number }): JSX.Element {
             onChange={event => setRanks(event.target.valueAsNumber)}
           />
         </label>
+        {/* Two elements: one that becomes a submit button while it is clicked would submit. */}
         {running ? (
           <button
+            key="cancel"
             type="button"
             className="jp-mod-styled"
             onClick={() => void commands.execute(CommandIDs.cancelVerification)}
@@ -63,7 +65,7 @@ export function VerificationPanel(props: { ranks: number }): JSX.Element {
             {trans.__('Cancel')}
           </button>
         ) : (
-          <button type="submit" className="jp-mod-styled jp-mod-accept">
+          <button key="verify" type="submit" className="jp-mod-styled jp-mod-accept">
             {trans._n('Verify on %1 rank', 'Verify on %1 ranks', ranks || 0)}
           </button>
         )}
