@@ -228,7 +228,7 @@ class Datasets:
         used += [dataset for _, dataset in self.fit_datasets]
         found: list[Pipeline] = []
         for expression in used:
-            found += whole(self.pipelines_of(expression))
+            found += self.pipelines_of(expression)
         return found
 
     def pipelines_of(
@@ -266,7 +266,7 @@ class Datasets:
                             found.append(Pipeline(node))
                         else:
                             found += self.pipelines_of(binding.value, binding.path + path, seen)
-                return found
+                return whole(found)
             case cst.Tuple(elements=elements) if (
                 path and path[0] != EACH and path[0] < len(elements)
             ):
