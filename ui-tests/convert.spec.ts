@@ -189,9 +189,9 @@ test('cost: parameters from source and kernel, entered step time, sliders', asyn
   await expect(cost.locator('.jp-hvd-chart svg, .jp-hvd-chart canvas')).toBeVisible();
   await cost.getByRole('slider', { name: 'Workers' }).fill('16');
   await expect(cost.getByText('Speed-up on 16')).toBeVisible();
-  await expect(cost.locator('.jp-hvd-hint')).toContainText('Scaling stops paying at');
+  await expect(cost.locator('.jp-hvd-hint')).toContainText('Scaling stops paying beyond');
   await cost.getByLabel('Network').selectOption('NVLink 4');
-  await expect(cost.locator('.jp-hvd-hint')).toContainText('up to 64 workers');
+  await expect(cost.locator('.jp-hvd-hint')).toContainText('Up to 64 workers');
   await cost.getByLabel('Parameters').fill('60000000');
   await expect(cost.getByText('240 MB')).toBeVisible();
 

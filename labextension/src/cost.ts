@@ -62,13 +62,13 @@ export function curve(input: ICostInput): IPoint[] {
 }
 
 /**
- * The number of workers from which on one more brings less than half a worker's work;
- * null where that is beyond the curve.
+ * The largest number of workers that spend at least half of each step on training, not on
+ * averaging; null where that is beyond the curve.
  */
 export function stopsPaying(input: ICostInput): number | null {
-  for (let workers = 1; workers < MAX_WORKERS; workers++) {
-    if (speedup(workers + 1, input) - speedup(workers, input) < 0.5) {
-      return workers;
+  for (let workers = 1; workers <= MAX_WORKERS; workers++) {
+    if (efficiency(workers, input) < 0.5) {
+      return workers - 1;
     }
   }
   return null;

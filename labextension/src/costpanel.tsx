@@ -176,9 +176,12 @@ function Estimate(props: { input: ICostInput; workers: number }): JSX.Element {
         <>
           <p className="jp-hvd-hint" role="status">
             {limit === null
-              ? trans.__('Scaling pays up to %1 workers and beyond.', MAX_WORKERS)
+              ? trans.__(
+                  'Up to %1 workers, less than half of each step is averaging.',
+                  MAX_WORKERS
+                )
               : trans.__(
-                  'Scaling stops paying at %1: one more worker brings less than half of one.',
+                  'Scaling stops paying beyond %1: averaging would take more than half of each step.',
                   limit
                 )}
           </p>

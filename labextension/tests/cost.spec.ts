@@ -51,11 +51,11 @@ describe('where scaling stops paying', () => {
     expect(stopsPaying({ bytes: 1, step: 1, network: free })).toBeNull();
   });
 
-  it('is where the next worker brings less than a half', () => {
+  it('is where averaging begins to take more than half of a step', () => {
     const input = { bytes: 1e6, step: 0.05, network };
     const limit = stopsPaying(input)!;
-    expect(speedup(limit, input) - speedup(limit - 1, input)).toBeGreaterThanOrEqual(0.5);
-    expect(speedup(limit + 1, input) - speedup(limit, input)).toBeLessThan(0.5);
+    expect(efficiency(limit, input)).toBeGreaterThanOrEqual(0.5);
+    expect(efficiency(limit + 1, input)).toBeLessThan(0.5);
   });
 });
 
