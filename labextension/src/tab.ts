@@ -50,7 +50,7 @@ export function createTab(
   );
   const update = (): void => {
     if (tracker.currentWidget === tab) {
-      commands.notifyCommandChanged();
+      Object.values(CommandIDs).forEach(id => commands.notifyCommandChanged(id));
     }
   };
   session.changed.connect(() => {
