@@ -229,7 +229,8 @@ def main() -> None:
         f"cold start: {ours:.2f} s, horovodrun to the same point {theirs:.2f} s: {ours / theirs:.2f} times (aim: 1.2)"
     )
     print(
-        f"push of {MEGABYTES} MB to {PUSH_RANKS} ranks: {pushed:.3f} s, a socket each {copied:.3f} s: {pushed / copied:.2f} times (aim: 2)"
+        f"push of {MEGABYTES} MB to {PUSH_RANKS} ranks: {pushed:.3f} s, "
+        f"a socket each {copied:.3f} s: {pushed / copied:.2f} times (aim: 2)"
     )
 
 

@@ -13,6 +13,7 @@ from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from ..convert.conversion import Options
 from ..convert.edits import Edit
 from ..convert.notebook import convert_cells, mask_cell
 from . import on_rank
@@ -38,6 +39,8 @@ ANY_NAME = re.compile(r"^\s*%(?:run|pylab|store)\b", re.MULTILINE)
 TRAINING_WORDS = re.compile(r"apply_gradients|minimize|fit|train_on_batch")
 #: The refusal of programs that use Horovod already; living ranks are a place to run these.
 OWN_HOROVOD = "HVD901"
+#: The refusal of programs that define a training step and never call it; here the next cell may.
+NOT_CALLED = "HVD302"
 DEFAULT_SIZE = 2
 
 
@@ -79,12 +82,14 @@ class Program:
     Attributes:
         sources: the cells as written, by number. converted: the same, converted.
         lines: for each cell, the line of the source that each converted line comes from.
+        partial: whether a training step is defined, but not called here: some later cell will.
     """
 
     sources: Mapping[int, str]
     converted: Mapping[int, str]
     lines: Mapping[int, tuple[int, ...]]
     outcome: Conversion | None
+    partial: bool = False
 
     @property
     def trains(self) -> bool:
@@ -115,6 +120,9 @@ def convert(sources: tuple[tuple[int, str], ...]) -> Program:
         lines = {n: tuple(range(1, t.count("\n") + 2)) for n, t in sources}
         return Program(dict(sources), dict(sources), lines, None)
     converted, outcome = convert_cells(texts, numbers)
+    partial = {d.code for d in outcome.diagnostics if d.severity == "error"} == {NOT_CALLED}
+    if partial:
+        converted, outcome = convert_cells(texts, numbers, options=Options(ignore=(NOT_CALLED,)))
     lines, start = {}, 0
     edits = [edit for change in outcome.changes for edit in change.edits]
     for number, source in sources:
@@ -125,7 +133,9 @@ def convert(sources: tuple[tuple[int, str], ...]) -> Program:
         ]
         lines[number] = line_map(source, own)
         start += len(source) + 1
-    return Program(dict(sources), dict(zip(numbers, converted, strict=True)), lines, outcome)
+    return Program(
+        dict(sources), dict(zip(numbers, converted, strict=True)), lines, outcome, partial
+    )
 
 
 masked = lru_cache(maxsize=2048)(mask_cell)
@@ -282,7 +292,7 @@ class Session:
             if n in self._sent_text and self._sent_text[n] != program.converted[n]
         ]
         own = {n for n in plan.cells if DISTRIBUTE.match(program.sources[n])}
-        if not set(changed) - own:
+        if program.partial or not set(changed) - own:
             return plan
         run = tuple(n for n in plan.cells if n in plan.run or n not in own)
         return Needs(plan.cells, run, plan.push, plan.names, plan.changed)
