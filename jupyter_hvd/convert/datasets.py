@@ -93,20 +93,6 @@ def _means_endless(count: cst.BaseExpression) -> bool:
     return False
 
 
-def whole(pipelines: list[Pipeline]) -> list[Pipeline]:
-    """Those that are not the beginning of another: what a name held before `ds = ds.batch(…)` is not used."""
-    return [
-        p
-        for p in pipelines
-        if not any(
-            p.source is q.source
-            and len(p.steps) < len(q.steps)
-            and p.steps == q.steps[: len(p.steps)]
-            for q in pipelines
-        )
-    ]
-
-
 @dataclass(frozen=True, eq=False)
 class ArrayFit:
     """A `fit` of arrays: the arguments of which each rank takes its rows."""
@@ -256,7 +242,7 @@ class Datasets:
                 return self._pipelines_of_call(node, path, seen)
             case cst.Name():
                 found = []
-                for binding in self.roles.bindings(node):
+                for binding in self.roles.reaching(node):
                     if isinstance(binding, cst.Param):
                         function = self.module.owner(binding)
                         for _, passed in self.roles.passed(function, binding) if function else ():
@@ -266,7 +252,7 @@ class Datasets:
                             found.append(Pipeline(node))
                         else:
                             found += self.pipelines_of(binding.value, binding.path + path, seen)
-                return whole(found)
+                return found
             case cst.Tuple(elements=elements) if (
                 path and path[0] != EACH and path[0] < len(elements)
             ):

@@ -113,6 +113,11 @@ def makes_model(name: str) -> bool:
     )
 
 
+def is_known(name: str) -> bool:
+    """Whether some rule speaks of this canonical name."""
+    return bool(optimizer(name) or schedule(name) or makes_model(name) or callback(name))
+
+
 def makes_dataset(name: str) -> bool:
     """Whether calling this canonical name gives a dataset, or datasets in a tuple."""
     return (
@@ -176,4 +181,5 @@ METRIC_CALLBACKS = frozenset({"EarlyStopping", "ReduceLROnPlateau"})
 
 def callback(name: str) -> str | None:
     """The Keras callback class that a canonical name means."""
-    return name.rpartition(".")[2] if name.startswith("tensorflow.keras.callbacks.") else None
+    last = name.rpartition(".")[2]
+    return last if name.startswith("tensorflow.keras.callbacks.") and last[:1].isupper() else None

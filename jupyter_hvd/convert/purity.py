@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from .roles import EACH, Binding, Kind, Roles, method
+from .roles import EACH, Binding, Identity, Kind, Roles, method
 
 _PURE_BUILTINS = frozenset(
     "abs all any bool callable chr complex dict dir divmod enumerate float format frozenset "
@@ -77,16 +77,16 @@ _UNIFORM_BUILTINS = frozenset(
 _UNIFORM_CALLS = frozenset({"os.environ.get", "os.getenv", "os.cpu_count"})
 
 
-def is_uniform(
-    roles: Roles, expression: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()
-) -> bool:
+def is_uniform(roles: Roles, expression: cst.CSTNode, seen: set[Identity] | None = None) -> bool:
     """Whether an expression gives the same on every rank: counters, constants and what is made of them.
 
     Losses, metrics, clocks and random numbers are each rank's own.
     """
-    if expression in seen:
-        return True
-    seen |= {expression}
+    seen = set() if seen is None else seen
+    identity = roles.identity(expression)
+    if identity in seen:
+        return True  # nothing more than what is being asked already
+    seen.add(identity)
     match expression:
         case cst.Name():
             return all(
@@ -102,9 +102,7 @@ def is_uniform(
     return all(is_uniform(roles, child, seen) for child in expression.children)
 
 
-def _is_uniform_binding(
-    roles: Roles, binding: Binding | cst.CSTNode, seen: frozenset[cst.CSTNode]
-) -> bool:
+def _is_uniform_binding(roles: Roles, binding: Binding | cst.CSTNode, seen: set[Identity]) -> bool:
     if isinstance(binding, cst.Param):
         function = roles.module.owner(binding)
         passed = roles.passed(function, binding) if function is not None else []

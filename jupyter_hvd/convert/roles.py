@@ -16,7 +16,7 @@ from enum import Enum, auto
 
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
-from libcst.metadata import Assignment, ImportAssignment
+from libcst.metadata import Assignment, BaseAssignment, ImportAssignment
 
 from . import keras
 from .module import Module
@@ -66,6 +66,10 @@ EACH = -1
 Path = tuple[int, ...]
 
 
+#: A node, or the assignments of the variable that a name stands for.
+Identity = cst.CSTNode | frozenset[BaseAssignment]
+
+
 @dataclass(frozen=True)
 class Binding:
     """A name or attribute is bound to the part `path` of `value`."""
@@ -73,6 +77,7 @@ class Binding:
     value: cst.BaseExpression
     path: Path = ()
     receiver: cst.BaseExpression | None = None
+    target: cst.Name | None = None
 
 
 @dataclass
@@ -101,7 +106,7 @@ class Index(cst.CSTVisitor):
     def bind(self, target: cst.CSTNode, value: cst.BaseExpression, path: Path = ()) -> None:
         match target:
             case cst.Name():
-                self.bound[target] = Binding(value, path)
+                self.bound[target] = Binding(value, path, None, target)
             case cst.Attribute(value=receiver, attr=cst.Name(value=name)):
                 self.attribute_bindings[name].append(Binding(value, path, receiver))
             case cst.Tuple(elements=elements) | cst.List(elements=elements):
@@ -212,8 +217,9 @@ class Roles:
         self.module = module
         self.index = Index()
         module.tree.visit(self.index)
-        self._known: dict[tuple[cst.CSTNode, Path], frozenset[Value]] = {}
-        self._open: dict[tuple[cst.CSTNode, Path], int] = {}  # being resolved, and how deep
+        self._identities: dict[cst.Name, Identity] = {}
+        self._known: dict[tuple[Identity, Path], frozenset[Value]] = {}
+        self._open: dict[tuple[Identity, Path], int] = {}  # being resolved, and how deep
         self._cut = 0  # the least depth of an open question that an answer had to do without
         self._call_sites: dict[cst.CSTNode, list[cst.Call]] | None = None
 
@@ -230,6 +236,44 @@ class Roles:
                 node = assignment.node
                 found.append(self.index.bound.get(node, node))
         return found
+
+    def reaching(self, name: cst.Name) -> list[Binding | cst.CSTNode]:
+        """Of the bindings of a name, those that it may hold where it stands, by the order of the text.
+
+        `ds = ds.batch(8)` speaks of the `ds` before it. A binding ends those before it where
+        it is sure to run first: where its block is also around the name.
+        """
+        bound = [b for b in self.bindings(name) if isinstance(b, Binding) and b.target is not None]
+        others = [b for b in self.bindings(name) if b not in bound]
+        before = [b for b in bound if self._is_before(b, name)]
+        if not before:
+            return [*others, *bound]
+        start = {id(b): self.module.span(b.target).start for b in before if b.target is not None}
+        sure = [start[id(b)] for b in before if self._is_sure(b, name)]
+        if not sure:
+            return [*others, *before]
+        return [b for b in before if start[id(b)] >= max(sure)]
+
+    def _is_before(self, binding: Binding, name: cst.Name) -> bool:
+        assert binding.target is not None
+        if self.module.function_of(name) is not self.module.function_of(binding.target):
+            return True
+        statement = self.module.enclosing(binding.target, cst.BaseStatement)
+        around = statement is not None and any(a is statement for a in self.module.ancestors(name))
+        inside_block = isinstance(statement, cst.BaseCompoundStatement)
+        return (not around or inside_block) and (
+            self.module.span(binding.target).start < self.module.span(name).start
+        )
+
+    def _is_sure(self, binding: Binding, name: cst.Name) -> bool:
+        assert binding.target is not None
+        block = self.module.enclosing(binding.target, (cst.IndentedBlock, cst.Module))
+        elsewhere = self.module.function_of(name) is not self.module.function_of(binding.target)
+        return (
+            isinstance(block, cst.Module)
+            if elsewhere
+            else any(a is block for a in self.module.ancestors(name))
+        )
 
     def qualified(self, expression: cst.CSTNode) -> str:
         """The canonical name of a library's module, class or function that the expression means, or ''."""
@@ -258,9 +302,23 @@ class Roles:
 
     # Values
 
+    def identity(self, node: cst.CSTNode) -> Identity:
+        """What two expressions share that are the same variable: its assignments; else the node itself.
+
+        Without it a name that is bound fifty times in terms of itself, as layers are
+        stacked, would be followed along every order of its bindings.
+        """
+        if not isinstance(node, cst.Name):
+            return node
+        if node not in self._identities:
+            scope = self.module.scope(node)
+            assignments = frozenset(scope[node.value]) if scope is not None else frozenset()
+            self._identities[node] = assignments or node
+        return self._identities[node]
+
     def values(self, expression: cst.CSTNode, path: Path = ()) -> frozenset[Value]:
         """What the part `path` of an expression may hold; empty where it depends on itself alone."""
-        key = (expression, path)
+        key = (self.identity(expression), path)
         if key in self._known:
             return self._known[key]
         depth = len(self._open)
@@ -366,7 +424,21 @@ class Roles:
                 case _:
                     yield UNKNOWN
         if not assignments:
-            yield UNKNOWN
+            yield from self._star_imported(name.value)
+
+    def _star_imported(self, name: str) -> Iterator[Value]:
+        """What a name that nothing binds may have come from: `from tensorflow.keras.optimizers import *`."""
+        for node in self.index.imports:
+            if (
+                isinstance(node, cst.ImportFrom)
+                and isinstance(node.names, cst.ImportStar)
+                and node.module
+            ):
+                whole = keras.canonical(f"{get_full_name_for_node(node.module)}.{name}")
+                if keras.is_known(whole):
+                    yield Value(Kind.LIBRARY, node, whole)
+                    return
+        yield UNKNOWN
 
     def _resolve_parameter(self, param: cst.Param, path: Path) -> Iterator[Value]:
         function = self.module.owner(param)
@@ -440,7 +512,10 @@ class Roles:
                     yield from self.values(value, path)
             else:
                 yield Value(Kind.FUNCTION, member)
-        if not bound and not members and all(r.kind is not Kind.LIBRARY for r in receivers):
+        told = {Kind.LIBRARY, Kind.CHECKPOINT} | (
+            {Kind.MODEL} if attribute == "optimizer" else set()
+        )
+        if not bound and not members and not any(r.kind in told for r in receivers):
             yield Value(Kind.UNKNOWN, node)
 
     def _same_receiver(

@@ -1,0 +1,71 @@
+"""σ: what expressions may hold, through scopes, aliases, calls, returns and attributes."""
+
+from __future__ import annotations
+
+import libcst as cst
+import pytest
+
+from jupyter_hvd import convert_source
+from jupyter_hvd.convert.module import Module
+from jupyter_hvd.convert.roles import Kind, Roles
+
+HEAD = "import tensorflow as tf\nfrom tensorflow import keras as k\n"
+
+
+def kinds_of_last(source: str) -> set[Kind]:
+    """The kinds of the expression on the last line."""
+    module = Module(HEAD + source)
+    line = module.tree.body[-1]
+    assert isinstance(line, cst.SimpleStatementLine)
+    assert isinstance(line.body[0], cst.Expr)
+    return set(Roles(module).kinds(line.body[0].value))
+
+
+@pytest.mark.parametrize(
+    ("source", "kinds"),
+    [
+        ("tf.keras.optimizers.Adam()", {Kind.OPTIMIZER}),
+        ("k.optimizers.legacy.SGD(0.1)", {Kind.OPTIMIZER}),
+        ("Adam = tf.keras.optimizers.Adam\nopt = Adam(1)\nopt", {Kind.OPTIMIZER}),
+        ("o = tf.optimizers\no.Nadam()", {Kind.OPTIMIZER}),
+        ("from keras.optimizers import Adam as A\nA()", {Kind.OPTIMIZER}),
+        ("from tensorflow.keras.optimizers import *\nAdam()", {Kind.OPTIMIZER}),
+        ("def make(rate):\n    return k.optimizers.Adam(rate)\nmake(1)", {Kind.OPTIMIZER}),
+        ("opts = [k.optimizers.Adam(), k.Sequential()]\nopts[0]", {Kind.OPTIMIZER}),
+        ("pair = {'m': k.Sequential()}\npair['m']", {Kind.MODEL}),
+        ("m, o = k.Sequential(), k.optimizers.Adam()\nm", {Kind.MODEL}),
+        ("class M(k.Model): pass\nclass N(M): pass\nN()", {Kind.MODEL}),
+        ("class T:\n    def __init__(self, m): self.m = m\nT(k.Sequential()).m", {Kind.MODEL}),
+        ("class T: pass\nT()", {Kind.INSTANCE}),
+        ("m = k.Sequential() if c else None\nm", {Kind.MODEL, Kind.NONE}),
+        ("m = k.Sequential()\nm.compile('adam')\nm.optimizer", {Kind.OPTIMIZER}),
+        ("d = tf.data.Dataset.range(3)\nd = d.map(f).batch(2)\nd", {Kind.DATASET}),
+        ("with tf.GradientTape() as t: pass\nt", {Kind.TAPE}),
+        ("from sklearn.svm import SVC\nSVC()", {Kind.OTHER}),
+        ("tf = 3\ntf.keras.Sequential()", {Kind.MODEL}),
+    ],
+)
+def test_kinds(source: str, kinds: set[Kind]) -> None:
+    assert kinds_of_last(source) == kinds
+
+
+def test_shadowed_names_are_told_apart() -> None:
+    source = HEAD + "def f():\n    tf = other\n    return tf.keras.Sequential()\nf().fit(x, y)\n"
+    assert convert_source(source).status != "converted"
+
+
+def test_a_dataset_is_what_it_was_bound_to_last() -> None:
+    source = HEAD + (
+        "ds = tf.data.Dataset.from_tensor_slices((x, y))\nds = ds.shuffle(9)\nds = ds.batch(3)\n"
+        "m = k.Sequential()\nm.compile('sgd')\nm.fit(ds)\n"
+    )
+    code = convert_source(source).code
+    assert code.count(".shard(") == code.count(".apply(") == 1
+    assert "ds.batch(3).apply(hvd_equal_steps)" in code
+
+
+def test_stacked_rebinding_ends() -> None:
+    """A name bound sixty times in terms of itself was once followed along every order of its bindings."""
+    layers = "".join("    x = x if deep else g(x) + x\n" for _ in range(60))
+    source = f"{HEAD}def f(x):\n{layers}    return x\nm = f(k.Input(3))\nm.fit(1, 2, epochs=3)\n"
+    assert convert_source(source).status in ("converted", "unchanged", "refused")
