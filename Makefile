@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # The compiled parts of TensorFlow and Horovod speak at length at start; their errors still come through.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: env env-tf218 demo test lint lint-ts test-ts test-ui fuzz-tensor labextension format docs clean
+.PHONY: env env-tf218 demo test test-programs test-rest lint lint-ts test-ts test-ui fuzz-tensor corpus labextension format docs clean
 
 env: $(VENV)/.ready
 
@@ -39,8 +39,16 @@ demo: env
 	@$(BIN)/python scripts/demo.py
 
 test: lint test-ts env-tf218
-	$(BIN)/pytest -q
+	$(MAKE) --jobs=2 --output-sync test-programs test-rest
+	$(BIN)/pytest -q tests/distribute
 	$(MAKE) test-ui
+
+# Two halves that run side by side; the faults of living ranks and the browser then have the machine to themselves.
+test-programs: env
+	$(BIN)/pytest -q tests/test_programs.py
+
+test-rest: env env-tf218
+	$(BIN)/pytest -q --ignore=tests/test_programs.py --ignore=tests/distribute
 
 lint: env lint-ts
 	$(BIN)/ruff check .
@@ -78,6 +86,10 @@ format: env
 # Random tensor programs against the theorems, for an hour or two.
 fuzz-tensor: env
 	$(BIN)/python tests/tensor/fuzz.py --programs 100000 --workers 2
+
+# Thousands of files of other people's TensorFlow code, downloaded, converted and thrown away.
+corpus: env
+	$(BIN)/python tests/corpus.py
 
 docs: env
 	$(BIN)/python -m jupyter_hvd.convert.documentation > docs/rules.md
