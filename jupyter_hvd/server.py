@@ -289,8 +289,9 @@ def verify_arguments(request: Mapping[str, Any]) -> list[str]:
     arguments = ["-n", str(whole_number(request, "n", MAX_RANKS)), "--events"]
     if "steps" in request:
         arguments += ["--steps", str(whole_number(request, "steps", MAX_STEPS))]
-    for name, codes in read_options(request).items():
-        arguments.append(f"--{name}={','.join(codes)}")
+    for name, value in read_options(request).items():
+        text = value if isinstance(value, str) else ",".join(value)
+        arguments.append(f"--{name}={text}")
     return arguments
 
 

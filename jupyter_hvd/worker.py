@@ -15,6 +15,7 @@ from typing import IO, Any
 
 #: A rule's code or the beginning of one.
 CODE = re.compile(r"[A-Z]{1,3}[0-9]{0,3}")
+TARGETS = ("keras2", "tf_keras")
 OK, BAD_REQUEST, UNPROCESSABLE = 200, 400, 422
 
 
@@ -114,8 +115,8 @@ def check_keys(given: Mapping[str, Any], known: set[str]) -> None:
         raise RequestError(f"unknown field `{unknown[0]}`; there are {', '.join(sorted(known))}")
 
 
-def read_options(request: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """The codes to select and to ignore.
+def read_options(request: Mapping[str, Any]) -> dict[str, Any]:
+    """What `Options` and, joined by commas, the command line take.
 
     Raises:
         RequestError: the options have another form than documented.
@@ -123,11 +124,18 @@ def read_options(request: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     options = request.get("options", {})
     if not isinstance(options, dict):
         raise RequestError("`options` must be an object")
-    check_keys(options, {"select", "ignore"})
-    for name, codes in options.items():
-        if not isinstance(codes, list) or not all(CODE.fullmatch(str(code)) for code in codes):
+    check_keys(options, {"select", "ignore", "target"})
+    read: dict[str, Any] = {}
+    for name, value in options.items():
+        if name == "target":
+            if value not in TARGETS:
+                raise RequestError(f"`target` must be one of {', '.join(TARGETS)}")
+            read[name] = value
+        elif isinstance(value, list) and all(CODE.fullmatch(str(code)) for code in value):
+            read[name] = tuple(value)
+        else:
             raise RequestError(f"`{name}` must be a list of codes such as HVD2 or HVD301")
-    return {name: tuple(codes) for name, codes in options.items()}
+    return read
 
 
 def read_notebook(value: Any) -> Any:

@@ -60,7 +60,7 @@ export function addCommands(parts: ICommandParts): void {
       Notification.success(trans.__('Saved %1.', path), { autoClose: 4000 });
     }
   };
-  const targets = {
+  const actions = {
     notebook: CommandIDs.apply,
     copy: CommandIDs.saveCopy,
     script: CommandIDs.exportScript
@@ -97,9 +97,9 @@ export function addCommands(parts: ICommandParts): void {
     },
     [CommandIDs.accept]: {
       label: trans.__('Apply or Save, as Set'),
-      caption: trans.__('What the setting “target” says with the accepted changes'),
+      caption: trans.__('What the setting “action” says with the accepted changes'),
       isEnabled: hasAccepted,
-      execute: () => commands.execute(targets[settings.target])
+      execute: () => commands.execute(actions[settings.action])
     },
     [CommandIDs.undo]: {
       label: trans.__('Undo the Applied Changes'),

@@ -155,6 +155,10 @@ export interface Options {
    */
   select?: string[];
   /**
+   * The Keras that the program will run on: that of TensorFlow up to 2.15, or the package tf-keras.
+   */
+  target?: 'keras2' | 'tf_keras';
+  /**
    * Codes, or prefixes of codes, of the rules to leave out.
    */
   ignore?: string[];

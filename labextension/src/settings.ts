@@ -3,7 +3,7 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { Options } from './conversion';
 
 /** What the accept key does with the accepted changes. */
-export type Target = 'notebook' | 'copy' | 'script';
+export type Action = 'notebook' | 'copy' | 'script';
 
 /** The user's settings, by their documented defaults where there are none. */
 export class Settings {
@@ -13,12 +13,17 @@ export class Settings {
     return (this._settings?.composite.ranks as number | undefined) ?? 2;
   }
 
-  get target(): Target {
-    return (this._settings?.composite.target as Target | undefined) ?? 'notebook';
+  get action(): Action {
+    return (this._settings?.composite.action as Action | undefined) ?? 'notebook';
   }
 
   get options(): Options {
-    return { select: this._codes('select'), ignore: this._codes('ignore') };
+    const target = this._settings?.composite.target as Options['target'];
+    return {
+      select: this._codes('select'),
+      ignore: this._codes('ignore'),
+      target: target ?? 'keras2'
+    };
   }
 
   private _codes(name: 'select' | 'ignore'): string[] {

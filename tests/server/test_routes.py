@@ -43,7 +43,7 @@ async def test_convert_answers_as_documented(jp_fetch, notebook):
 
 
 async def test_options_choose_rules(jp_fetch, notebook):
-    body = {"notebook": notebook, "options": {"ignore": ["HVD6"]}}
+    body = {"notebook": notebook, "options": {"ignore": ["HVD6"], "target": "tf_keras"}}
     answer = await post(jp_fetch, "convert", body)
     assert all(not change["rule"].startswith("HVD6") for change in answer["changes"])
 
@@ -91,7 +91,9 @@ async def test_what_is_no_notebook_is_refused(jp_fetch, notebook, body, message)
     assert (await post(jp_fetch, "convert", {"notebook": notebook}))["status"] == "converted"
 
 
-@pytest.mark.parametrize("options", [3, {"select": "HVD1"}, {"select": [1]}, {"chosen": []}])
+@pytest.mark.parametrize(
+    "options", [3, {"select": "HVD1"}, {"select": [1]}, {"chosen": []}, {"target": "k3"}]
+)
 async def test_wrong_options_are_refused(jp_fetch, notebook, options):
     body = json.dumps({"notebook": notebook, "options": options})
     status, answer = await refused(jp_fetch, "jupyter-hvd", "convert", method="POST", body=body)
