@@ -44,6 +44,11 @@ def helper_lines(context: Context) -> list[str]:
     return lines
 
 
+EQUAL_STEPS = (
+    "No rank may have a batch more than the others: it would wait for their gradients for ever."
+)
+
+
 class Share(Rule):
     """Give each rank its own share of a `tf.data` pipeline.
 
@@ -96,7 +101,7 @@ class Share(Rule):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        edits: dict[Edit, cst.BaseExpression] = {}
+        edits: dict[Edit, tuple[cst.BaseExpression, str]] = {}
         for pipeline in context.datasets.pipelines:
             keyword = context.datasets.shuffles_at_source(pipeline)
             if keyword is not None:
@@ -108,16 +113,14 @@ class Share(Rule):
                 continue
             hvd = context.hvd
             shared = context.module.span(pipeline.share_after).end
-            edits[context.insert(shared, f".shard({hvd}.size(), {hvd}.rank())", -2)] = (
-                pipeline.share_after
-            )
+            share = context.insert(shared, f".shard({hvd}.size(), {hvd}.rank())", -2)
+            edits[share] = (pipeline.share_after, self.message)
             if not pipeline.is_endless:
                 batched = context.module.span(pipeline.last_batching).end
-                edits[context.insert(batched, f".apply({context.equal_steps})", -1)] = (
-                    pipeline.last_batching
-                )
-        for edit, anchor in edits.items():
-            yield Fix(anchor, (edit,))
+                equal = context.insert(batched, f".apply({context.equal_steps})", -1)
+                edits[equal] = (pipeline.last_batching, EQUAL_STEPS)
+        for edit, (anchor, why) in edits.items():
+            yield Fix(anchor, (edit,), why)
 
 
 class Take(Rule):
