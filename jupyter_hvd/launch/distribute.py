@@ -529,7 +529,9 @@ class Session:
             done = sorted(set(run.replies) - set(errors))
             name = "Deadlock"
             waiting = ranks_text(run.stuck or sorted(errors))
-            message = f"{ranks_text(done)} finished the cell while {waiting} still waits in a collective operation"
+            message = "the ranks have finished the cell, but their answer was lost"
+            if done:
+                message = f"{ranks_text(done)} finished the cell while {waiting} still waits in a collective operation"
             lines.append(f"\x1b[31m{name}\x1b[0m: {message}")
         elif errors:
             rank = blame(errors)

@@ -551,7 +551,20 @@ class Waiting:
             return "error"
         if self.replies and self.open and self._is_deadlock():
             return "deadlock"
+        if self.open and all(self._waits_for_work(rank) for rank in self.open):
+            return "deadlock"
         return None
+
+    def _waits_for_work(self, rank: int) -> bool:
+        """Whether a rank has long been back in its event loop, so that its answer must have been lost."""
+        if rank not in self._seen:
+            return False
+        place = self._seen[rank][0]
+        return (
+            place.cell is None
+            and "selector" in place.inside
+            and self.idle(rank) >= 2 * STALL_SECONDS
+        )
 
     # Ranks that wait
 
