@@ -15,13 +15,14 @@ export TF_CPP_MIN_LOG_LEVEL ?= 2
 
 env: $(VENV)/.ready
 
-# TensorFlow and what Horovod's build needs come first, then Horovod, compiled for exactly that TensorFlow.
+# TensorFlow and what Horovod's build needs come first, then Horovod, compiled for exactly that TensorFlow. The
+# package is linked without its build hooks: `make labextension` builds that part, and it alone needs Node.
 $(VENV)/.ready: requirements/tf215.txt pyproject.toml scripts/horovod-wheel
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "TensorFlow 2.15 needs Python 3.11; say which one with  make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --requirement requirements/tf215.txt
 	scripts/horovod-wheel $(BIN)/python
-	$(BIN)/pip install --quiet --no-deps --editable .
+	HATCH_BUILD_NO_HOOKS=true $(BIN)/pip install --quiet --no-deps --editable .
 	touch $@
 
 # The second TensorFlow: newer, with Keras 2 as a package of its own, and the newest JAX.
@@ -32,7 +33,7 @@ $(VENV)-tf218/.ready: requirements/tf218.txt pyproject.toml scripts/horovod-whee
 	$(VENV)-tf218/bin/pip install --quiet --requirement requirements/tf218.txt
 	$(VENV)-tf218/bin/pip install --quiet --no-deps tf-keras==2.18.0
 	scripts/horovod-wheel $(VENV)-tf218/bin/python
-	$(VENV)-tf218/bin/pip install --quiet --no-deps --editable .
+	HATCH_BUILD_NO_HOOKS=true $(VENV)-tf218/bin/pip install --quiet --no-deps --editable .
 	touch $@
 
 demo: env

@@ -7,7 +7,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -447,11 +447,14 @@ def run_verify(arguments: argparse.Namespace) -> int:
 
     console, errors = make_consoles(arguments.json or arguments.events)
     options = options_for(arguments, arguments.file)
-    with console.status("reading the file") as status:
+    quiet = arguments.json or arguments.events  # a live display would take the stream from them
+    with nullcontext() if quiet else console.status("reading the file") as status:
 
         def listen(check: Check) -> None:
             if arguments.events:
                 print(json.dumps(check.as_json()), flush=True)
+            elif status is None:
+                return
             elif check.status == "running":
                 status.update(f"{check.check}: {check.detail} …")
             else:
