@@ -43,7 +43,7 @@ def test_legacy_keras(name: str) -> None:
     assert "The conversion holds." in done.stdout
 
 
-def test_warmup(tmp_path: Path) -> None:
+def test_warmup() -> None:
     done = hvd("run", PROGRAMS / "fit_sgd_call.py", "-n", 2, "--warmup-epochs", 1, **LEGACY)
     assert done.returncode == 0, done.stderr
 
