@@ -28,13 +28,21 @@ model.fit(x, y)  # hvd: ignore[HVD403]
 
 def test_compression() -> None:
     options = Options(compression="fp16")
-    assert "DistributedGradientTape(tape, compression=hvd.Compression.fp16)" in convert_source(TAPE, options=options).code
-    assert "0.01 * hvd.size()), compression=hvd.Compression.fp16)" in convert_source(FIT, options=options).code
+    assert (
+        "DistributedGradientTape(tape, compression=hvd.Compression.fp16)"
+        in convert_source(TAPE, options=options).code
+    )
+    assert (
+        "0.01 * hvd.size()), compression=hvd.Compression.fp16)"
+        in convert_source(FIT, options=options).code
+    )
 
 
 def test_warmup_and_backward_passes() -> None:
     code = convert_source(FIT, options=Options(warmup_epochs=3, backward_passes_per_step=2)).code
-    assert "LearningRateWarmupCallback(float(model.optimizer.learning_rate), warmup_epochs=3, " in code
+    assert (
+        "LearningRateWarmupCallback(float(model.optimizer.learning_rate), warmup_epochs=3, " in code
+    )
     assert "backward_passes_per_step=2)" in code
 
 
@@ -51,13 +59,19 @@ def test_ignore_comment() -> None:
 
 
 def test_settings_of_a_project(hvd, tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").write_text('[tool.jupyter-hvd]\nignore = ["HVD4"]\nwarmup-epochs = 2\n')
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.jupyter-hvd]\nignore = ["HVD4"]\nwarmup-epochs = 2\n'
+    )
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "train.py").write_text(FIT)
     done = hvd("convert", "deep/train.py", "--check", "--json")
-    assert not [c for c in json.loads(done.stdout)["files"][0]["changes"] if c["rule"].startswith("HVD4")]
+    assert not [
+        c for c in json.loads(done.stdout)["files"][0]["changes"] if c["rule"].startswith("HVD4")
+    ]
     done = hvd("convert", "deep/train.py", "--check", "--json", "--ignore", "HVD503")
-    (after,) = [c["after"] for c in json.loads(done.stdout)["files"][0]["changes"] if c["rule"] == "HVD401"]
+    (after,) = [
+        c["after"] for c in json.loads(done.stdout)["files"][0]["changes"] if c["rule"] == "HVD401"
+    ]
     assert "warmup_epochs=2" in after
 
 
