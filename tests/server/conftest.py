@@ -10,8 +10,6 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from jupyter_hvd import server
 
-pytest_plugins = ["pytest_jupyter.jupyter_server"]
-
 MODEL = """\
 model = tf.keras.Sequential([
     tf.keras.Input(shape=(3,)),
