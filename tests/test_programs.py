@@ -88,6 +88,7 @@ MUTANTS = {
     "HVD401": ("fit_sgd_call", {"ranks agree", "broadcast once"}),
     "HVD402": ("fit_callbacks_that_write", {"output from rank 0 only"}),
     "HVD403": ("fit_adam_string", {"output from rank 0 only"}),
+    "HVD501": ("tape_take", {"work divided"}),
     "HVD502": ("tape_tf_function", {"work divided"}),
     "HVD503": ("fit_sgd_call", {"work divided"}),
     "HVD601": ("tape_top_level", {"output from rank 0 only"}),
@@ -100,7 +101,7 @@ MUTANTS = {
 def test_mutant_is_found_out(code: str) -> None:
     name, caught_by = MUTANTS[code]
     path = Path(__file__).parent / "programs" / f"{name}.py"
-    steps = 60 if code in ("HVD303", "HVD402", "HVD601", "HVD602") else STEPS
+    steps = 60 if code in ("HVD303", "HVD402", "HVD501", "HVD601", "HVD602") else STEPS
     verification = verify(path, 2, steps=steps, timeout=45, options=Options(ignore=(code,)))
     assert code not in {change.rule for change in verification.conversion.changes}
     assert code in {change.rule for change in convert_source(path.read_text()).changes}
