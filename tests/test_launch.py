@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import uuid
 from pathlib import Path
 
 import nbformat
@@ -18,11 +19,15 @@ pytestmark = pytest.mark.slow
 HEAD = "import os, sys\nrank = int(os.environ['HOROVOD_RANK'])\n"
 
 
-def left_over() -> list[psutil.Process]:
+#: Tells this module's processes from those of other jobs on the machine.
+MARK = "JUPYTER_HVD_TEST"
+
+
+def left_over(mark: str) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         try:
-            if JOB_VARIABLE in process.environ():
+            if process.environ().get(MARK) == mark and JOB_VARIABLE in process.environ():
                 found.append(process)
         except psutil.Error:
             continue
@@ -30,10 +35,11 @@ def left_over() -> list[psutil.Process]:
 
 
 @pytest.fixture(autouse=True)
-def no_process_left():
-    before = {p.pid for p in left_over()}
+def no_process_left(monkeypatch: pytest.MonkeyPatch):
+    mark = uuid.uuid4().hex
+    monkeypatch.setenv(MARK, mark)
     yield
-    assert {p.pid for p in left_over()} <= before
+    assert not left_over(mark)
 
 
 def program(tmp_path: Path, body: str) -> Path:
