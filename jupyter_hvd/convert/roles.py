@@ -61,6 +61,9 @@ class Value:
 
 UNKNOWN = Value(Kind.UNKNOWN)
 
+#: How many expressions may be looked at for one question before cut answers are kept.
+MAX_STEPS = 5_000
+
 #: A step of a path into a value: an index of a tuple, or EACH element of an iterable.
 EACH = -1
 Path = tuple[int, ...]
@@ -220,6 +223,7 @@ class Roles:
         self._identities: dict[cst.Name, Identity] = {}
         self._known: dict[tuple[Identity, Path], frozenset[Value]] = {}
         self._open: dict[tuple[Identity, Path], int] = {}  # being resolved, and how deep
+        self._steps = 0  # taken for the outermost question
         self._cut = 0  # the least depth of an open question that an answer had to do without
         self._call_sites: dict[cst.CSTNode, list[cst.Call]] | None = None
 
@@ -326,11 +330,14 @@ class Roles:
             # An answer that was cut short here is only complete at the depth where the cycle began.
             self._cut = min(self._cut, self._open.get(key, 0))
             return frozenset()
+        self._steps = self._steps + 1 if self._open else 0
         outer_cut, self._cut = self._cut, depth
         self._open[key] = depth
         found = frozenset(self._resolve(expression, path))
         del self._open[key]
-        if self._cut >= depth:
+        # Functions that call one another in rings are asked again and again; past any
+        # sensible effort an answer that was cut short has to do.
+        if self._cut >= depth or self._steps > MAX_STEPS:
             self._known[key] = found
         self._cut = min(outer_cut, self._cut)
         return found
@@ -699,6 +706,8 @@ class Roles:
         self, function: cst.FunctionDef | cst.Lambda, param: cst.Param
     ) -> list[tuple[cst.Call, cst.BaseExpression]]:
         """The calls of a function that pass this parameter, and what they pass."""
+        if param not in parameters(function):
+            return []  # `*args` and `**kwargs`
         position: int | None = parameters(function).index(param)
         owner = self.module.class_of(function) if isinstance(function, cst.FunctionDef) else None
         sites = list(self.call_sites(function))

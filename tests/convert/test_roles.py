@@ -69,3 +69,12 @@ def test_stacked_rebinding_ends() -> None:
     layers = "".join("    x = x if deep else g(x) + x\n" for _ in range(60))
     source = f"{HEAD}def f(x):\n{layers}    return x\nm = f(k.Input(3))\nm.fit(1, 2, epochs=3)\n"
     assert convert_source(source).status in ("converted", "unchanged", "refused")
+
+
+def test_rings_of_functions_end() -> None:
+    """Functions that pass their parameters round in rings were once asked without end."""
+    ring = "".join(
+        f"def f{n}(a, b, *rest, **more):\n    return f{(n + 1) % 8}(b, a) or f{(n + 3) % 8}(a, more)\n"
+        for n in range(8)
+    )
+    assert convert_source(f"{HEAD}{ring}m = f0(k.Sequential(), 1)\nm.fit(1, 2, epochs=3)\n").status
