@@ -70,7 +70,9 @@ def mutated(draw: st.DrawFn) -> str:
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 @given(mutated())
 def test_mutated_sources(source: str) -> None:
     conversion = convert_source(source)
