@@ -18,7 +18,7 @@ from .datasets import Datasets
 from .edits import Edit
 from .module import Module, Span
 from .output import writes
-from .roles import Roles, has_star
+from .roles import Roles
 from .training_loop import Training
 
 
@@ -262,6 +262,3 @@ class Context:
             ):
                 return None
         return None
-
-    def is_opaque(self, call: cst.Call) -> bool:
-        return has_star(call)
