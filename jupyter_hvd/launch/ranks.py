@@ -430,8 +430,10 @@ class Ranks:
             future.add_done_callback(lambda _: self._events.put(None))
 
         client = self._client
+        # By the stream, not by its socket: ZeroMQ tells once that an answer has come, and a send on
+        # the bare socket would swallow that word, so that the stream never read this answer nor a later one.
         return client.send_apply_request(
-            client._mux_socket,
+            client._mux_stream,
             function,
             args,
             ident=client._engines[rank].encode(),
