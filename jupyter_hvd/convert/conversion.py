@@ -31,6 +31,8 @@ class Options:
         compression: `fp16` halves what gradients cost on the network.
         warmup_epochs: `fit` reaches the multiplied learning rate after so many epochs.
         backward_passes_per_step: `fit` averages the gradients of so many batches at once.
+        open_ended: the program goes on elsewhere, as a notebook's next cell: a training step that
+            nothing calls yet is no fault.
     """
 
     select: tuple[str, ...] = ()
@@ -39,6 +41,7 @@ class Options:
     compression: Literal["none", "fp16"] = "none"
     warmup_epochs: int = 0
     backward_passes_per_step: int = 1
+    open_ended: bool = False
 
     def uses(self, code: str) -> bool:
         """Whether the rule or diagnostic with this code takes part."""

@@ -11,11 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..convert.conversion import Options
 from ..convert.edits import Edit
 from ..convert.notebook import convert_cells, mask_cell
+from ..files import UnusableInputError
+from ..settings import installed_target, settings_near
 from . import on_rank
 from .job import LaunchError, check_size
 from .needs import Cell, Needs, names_of, needs
@@ -39,8 +42,8 @@ ANY_NAME = re.compile(r"^\s*%(?:run|pylab|store)\b", re.MULTILINE)
 TRAINING_WORDS = re.compile(r"apply_gradients|minimize|fit|train_on_batch")
 #: The refusal of programs that use Horovod already; living ranks are a place to run these.
 OWN_HOROVOD = "HVD901"
-#: The refusal of programs that define a training step and never call it; here the next cell may.
-NOT_CALLED = "HVD302"
+#: What is said, as information, of a training step that nothing calls yet.
+NOT_CALLED = ("HVD302", "info")
 DEFAULT_SIZE = 2
 
 
@@ -82,18 +85,22 @@ class Program:
     Attributes:
         sources: the cells as written, by number. converted: the same, converted.
         lines: for each cell, the line of the source that each converted line comes from.
-        partial: whether a training step is defined, but not called here: some later cell will.
     """
 
     sources: Mapping[int, str]
     converted: Mapping[int, str]
     lines: Mapping[int, tuple[int, ...]]
     outcome: Conversion | None
-    partial: bool = False
 
     @property
     def trains(self) -> bool:
         return self.outcome is not None and self.outcome.training_loop != "none"
+
+    @property
+    def partial(self) -> bool:
+        """Whether a training step is defined, but not called here: some later cell will."""
+        found = self.outcome.diagnostics if self.outcome else ()
+        return any((d.code, d.severity) == NOT_CALLED for d in found)
 
     @property
     def diagnostics(self) -> list[str]:
@@ -112,17 +119,14 @@ class Program:
 
 
 @lru_cache(maxsize=64)
-def convert(sources: tuple[tuple[int, str], ...]) -> Program:
+def convert(sources: tuple[tuple[int, str], ...], options: Options) -> Program:
     """Convert cells, each with its number, as one program."""
     texts = [source for _, source in sources]
     numbers = [number for number, _ in sources]
     if not any(TRAINING_WORDS.search(text) for text in texts):
         lines = {n: tuple(range(1, t.count("\n") + 2)) for n, t in sources}
         return Program(dict(sources), dict(sources), lines, None)
-    converted, outcome = convert_cells(texts, numbers)
-    partial = {d.code for d in outcome.diagnostics if d.severity == "error"} == {NOT_CALLED}
-    if partial:
-        converted, outcome = convert_cells(texts, numbers, options=Options(ignore=(NOT_CALLED,)))
+    converted, outcome = convert_cells(texts, numbers, options=options)
     lines, start = {}, 0
     edits = [edit for change in outcome.changes for edit in change.edits]
     for number, source in sources:
@@ -133,9 +137,7 @@ def convert(sources: tuple[tuple[int, str], ...]) -> Program:
         ]
         lines[number] = line_map(source, own)
         start += len(source) + 1
-    return Program(
-        dict(sources), dict(zip(numbers, converted, strict=True)), lines, outcome, partial
-    )
+    return Program(dict(sources), dict(zip(numbers, converted, strict=True)), lines, outcome)
 
 
 masked = lru_cache(maxsize=2048)(mask_cell)
@@ -174,6 +176,19 @@ def refuse(program: Program) -> None:
         head = "\x1b[31m%%distribute\x1b[0m: this cannot be converted; nothing was run."
         lines = program.diagnostics
         raise named_error("ConversionRefused", "; ".join(lines), [head, *lines])
+
+
+def options_here() -> Options:
+    """The options of the folder that the notebook works in; a notebook always goes on.
+
+    Raises:
+        DistributeError: the settings there are unusable.
+    """
+    try:
+        settings = settings_near(Path.cwd())
+    except UnusableInputError as error:
+        raise DistributeError(str(error)) from None
+    return Options(**{"target": installed_target(), **settings, "open_ended": True})
 
 
 def check_syntax(source: str) -> None:
@@ -282,7 +297,7 @@ class Session:
 
     def _convert(self, plan: Needs, number: int, source: str) -> Program:
         raw = self.shell.history_manager.input_hist_raw
-        return convert((*((n, raw[n]) for n in plan.cells), (number, source)))
+        return convert((*((n, raw[n]) for n in plan.cells), (number, source)), options_here())
 
     def _again_where_changed(self, plan: Needs, program: Program) -> Needs:
         """Send again the cells whose conversion has changed: training has come into sight since."""

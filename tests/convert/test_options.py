@@ -51,6 +51,36 @@ def test_target_tf_keras() -> None:
     assert code.index("sys.modules['keras'] = tf_keras") < code.index("import horovod")
 
 
+STEP = """import tensorflow as tf
+
+model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+opt = tf.keras.optimizers.Adam(0.1)
+batches = tf.data.Dataset.from_tensor_slices(data).batch(8)
+@tf.function
+def step(x, y):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.square(y - model(x)))
+    opt.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+"""
+COMPILED_EPOCH = """
+@tf.function
+def epoch():
+    for x, y in batches:
+        step(x, y)
+epoch()
+"""
+
+
+def test_open_ended() -> None:
+    """A step that nothing calls yet is no fault where more code follows; what would train apart still is."""
+    assert convert_source(STEP).status == "refused"
+    open_ended = Options(open_ended=True)
+    begun = convert_source(STEP, options=open_ended)
+    assert [(d.code, d.severity) for d in begun.diagnostics] == [("HVD302", "info")]
+    assert "DistributedGradientTape" in begun.code
+    assert convert_source(STEP + COMPILED_EPOCH, options=open_ended).status == "refused"
+
+
 def test_ignore_comment() -> None:
     assert "verbose" not in convert_source(FIT).code
     assert "verbose" in convert_source(FIT.replace("HVD403", "HVD503")).code

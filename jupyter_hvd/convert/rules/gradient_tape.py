@@ -280,6 +280,7 @@ class Broadcast(Rule):
                     update.call,
                     "nothing in this program calls the function that applies these gradients",
                     "call it in this file, outside every tf.function, so that the weights can be broadcast after its first call",
+                    "info" if context.options.open_ended else "error",
                 )
             for site in sites:
                 yield from self._place(context, update, site, placed)
