@@ -9,7 +9,8 @@ model's bound holds for operation counts (`f.cost`), not for these kernels' seco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -19,8 +20,20 @@ from jax.scipy import special
 
 from .affine import Affine
 from .functions import Function, parameter_names
+from .kernels.counting import Data
 from .predicates import NOT, TRUE, And, Compare, Exists, Or, Predicate, Related
-from .ssa import Addition, Constant, Contraction, Factor, Input, Map, Output, Rhs
+from .ssa import (
+    Addition,
+    Constant,
+    Contraction,
+    Factor,
+    Input,
+    Map,
+    Output,
+    Rhs,
+    Statement,
+    operands,
+)
 from .terms import Add, Binders, Call, Const, Mul, Term, Var
 from .types import IndexArray, Integer, Product, Relation, TupleSet
 
@@ -46,30 +59,103 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 Grid = Mapping[str, Any]
 
 
+@dataclass
+class Step:
+    """One statement, ready to run by itself: `run(*operands)` gives its value, `keep` stores that
+    for the statements after it.
+    """
+
+    statement: Statement
+    run: Callable[..., Any]
+    operands: tuple[Any, ...]
+    keep: Callable[[Any], None]
+
+
+class Kernel:
+    """An instance at given sizes: as one function of its parameters, and statement by statement."""
+
+    def __init__(self, instance: Instance, sizes: dict[str, int]) -> None:
+        self.instance = instance
+        self.sizes = sizes
+        self.kinds = [(x, t) for x, t, _ in instance.parameters]
+
+    def arrays(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments as JAX takes them."""
+        return tuple(_array(t, v) for (_, t), v in zip(self.kinds, arguments, strict=True))
+
+    def relations(self, arguments: tuple[Any, ...]) -> dict[str, Data]:
+        """The data of relations and index arrays, on the host."""
+        return {
+            x: Data(t, np.asarray(value))
+            for (x, t), value in zip(self.kinds, self.arrays(arguments), strict=True)
+            if isinstance(t, Relation | IndexArray | TupleSet)
+        }
+
+    def _lowering(self, arrays: tuple[Any, ...], dtype: Any) -> _Lowering:
+        lowering = _Lowering(self.sizes, {}, {}, dtype)
+        for (x, type_), value in zip(self.kinds, arrays, strict=True):
+            if isinstance(type_, Relation | IndexArray | TupleSet):
+                lowering.data[x] = (type_, value)
+            elif not isinstance(type_, Integer) and value is not None:
+                lowering.arguments[x] = _pairs(type_, value)
+        return lowering
+
+    def run(self, *arrays: Any) -> Any:
+        """The whole program; nested pairs of arrays."""
+        lowering = self._lowering(arrays, _float_type(self.kinds, arrays))
+        for statement in self.instance.ssa.statements:
+            lowering.arrays[statement.name] = lowering.rhs(statement.rhs)
+        return lowering.output(self.instance.ssa.output)
+
+    def steps(self, arguments: tuple[Any, ...]) -> Iterator[Step]:
+        """The statements one by one; each needs the values kept of those before it."""
+        arrays = self.arrays(arguments)
+        dtype = _float_type(self.kinds, arrays)
+        values: dict[str, Any] = {}
+        for statement in self.instance.ssa.statements:
+            rhs = statement.rhs
+            needed = tuple(dict.fromkeys(operands(rhs)))
+
+            def run(arrays: Any, *given: Any, rhs: Rhs = rhs, names: Any = needed) -> Any:
+                lowering = self._lowering(arrays, dtype)
+                lowering.arrays.update(zip(names, given, strict=True))
+                return lowering.rhs(rhs)
+
+            used = tuple(
+                value if _uses(rhs, x) else None
+                for (x, _), value in zip(self.kinds, arrays, strict=True)
+            )
+
+            def keep(value: Any, name: str = statement.name) -> None:
+                values[name] = value
+
+            yield Step(statement, run, (used, *(values[x] for x in needed)), keep)
+
+
 def compiled(instance: Instance, sizes: dict[str, int]) -> Callable[..., Any]:
     """A jitted function of the instance's parameters, at the given sizes; it returns nested
     pairs of arrays.
     """
-    program = instance.ssa
-    kinds = [(x, t) for x, t, _ in instance.parameters]
-
-    def kernel(*arrays: Any) -> Any:
-        lowering = _Lowering(sizes, {}, {}, _float_type(kinds, arrays))
-        for (x, type_), value in zip(kinds, arrays, strict=True):
-            if isinstance(type_, Relation | IndexArray | TupleSet):
-                lowering.data[x] = (type_, value)
-            elif not isinstance(type_, Integer):
-                lowering.arguments[x] = _pairs(type_, value)
-        for statement in program.statements:
-            lowering.arrays[statement.name] = lowering.rhs(statement.rhs)
-        return lowering.output(program.output)
-
-    jitted = jax.jit(kernel)
+    kernel = Kernel(instance, sizes)
+    jitted = jax.jit(kernel.run)
 
     def call(*arguments: Any) -> Any:
-        return jitted(*(_array(t, v) for (_, t), v in zip(kinds, arguments, strict=True)))
+        return jitted(*kernel.arrays(arguments))
 
     return call
+
+
+def _uses(rhs: Rhs, parameter: str) -> bool:
+    match rhs:
+        case Input():
+            return rhs.parameter == parameter
+        case Addition(_, p0, _, p1, _):
+            named = p0.relations | p1.relations
+        case Map() | Contraction():
+            named = rhs.mask.relations
+        case _:
+            return False
+    return parameter in {relation.removeprefix(NOT) for relation in named}
 
 
 def _array(type_: Any, value: Any) -> Any:

@@ -47,6 +47,7 @@ from .values import Layout
 if TYPE_CHECKING:
     from .bounds import Read
     from .formula import Formula
+    from .profile import Profile
 
 
 Sizes = tuple[tuple[str, int], ...]
@@ -143,6 +144,23 @@ class TensorFunction:
         instance, arguments, sizes = self._at(args, kwargs)
         counted = cost(instance.function.body, _environment(instance, arguments, sizes))
         return counted + Cost(interface=interface(instance.function, sizes))
+
+    def profile(
+        self,
+        *args: Any,
+        repeats: int = 5,
+        progress: Callable[[int, int], None] | None = None,
+        cancelled: Callable[[], bool] | None = None,
+        **kwargs: Any,
+    ) -> Profile:
+        """Where operations, bytes and time of a call with these arguments go, statement by
+        statement. Raises `ProfileCancelledError` once `cancelled()` is true.
+        """
+        from .profile import profile
+
+        instance, arguments, sizes = self._at(args, kwargs)
+        _check_reads(instance, arguments, sizes)
+        return profile(instance, sizes, arguments, repeats, progress, cancelled)
 
     def _at(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
