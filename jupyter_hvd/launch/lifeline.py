@@ -30,14 +30,14 @@ Message = Mapping[str, Any]
 
 
 def keep_alive(connection: socket.socket) -> None:
-    """Notice within about eight seconds that the other host has gone without a word."""
+    """Notice within six seconds that the other host has gone without a word."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (
         ("TCP_KEEPIDLE", 2),
         ("TCP_KEEPINTVL", 1),
-        ("TCP_KEEPCNT", 5),
-        ("TCP_USER_TIMEOUT", 8000),
+        ("TCP_KEEPCNT", 4),
+        ("TCP_USER_TIMEOUT", 6000),
     ):
         if hasattr(socket, option):
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)

@@ -16,26 +16,40 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-BRIDGE, NETWORK = "hvdbr0", "10.213.77"
-HOSTS = {"hvdhost1": f"{NETWORK}.11", "hvdhost2": f"{NETWORK}.12"}
+#: Of this process alone: others on the machine may run this test at the same time.
+BRIDGE, NETWORK = f"hvd{os.getpid():x}", f"10.213.{os.getpid() % 250 + 1}"
+HOSTS = {f"{BRIDGE}a": f"{NETWORK}.11", f"{BRIDGE}b": f"{NETWORK}.12"}
+OWN_FILES = Path("/etc/netns")  # what stands here under a namespace's name, it sees in /etc
 TRAIN = """%%distribute
 import horovod.tensorflow as hvd
 print('sum', int(hvd.allreduce(tf.constant(1), op=hvd.Sum)), 'on', os.environ['HOROVOD_CROSS_SIZE'], 'hosts')
 """
 
 
-def sh(*command: str) -> None:
+def sh(*command: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise OSError(f"{' '.join(command)}: {done.stderr.strip()}")
+    return done.stdout
 
 
 def remove_network() -> None:
     for name in HOSTS:
         with suppress(OSError):
-            sh("ip", "netns", "del", name)
+            for pid in sh("ip", "netns", "pids", name).split():
+                with suppress(psutil.Error):
+                    psutil.Process(int(pid)).kill()
+        for command in (("link", "del", cable(name)), ("netns", "del", name)):
+            with suppress(OSError):
+                sh("ip", *command)
+        shutil.rmtree(OWN_FILES / name, ignore_errors=True)
     with suppress(OSError):
         sh("ip", "link", "del", BRIDGE)
+
+
+def cable(host: str) -> str:
+    """This machine's end of the cable to a host."""
+    return f"{host}v"
 
 
 def make_network() -> None:
@@ -43,10 +57,13 @@ def make_network() -> None:
     sh("ip", "addr", "add", f"{NETWORK}.1/24", "dev", BRIDGE)
     sh("ip", "link", "set", BRIDGE, "up")
     for name, address in HOSTS.items():
+        # As on real hosts, a host's own name stands for its address: Gloo asks for it.
+        (OWN_FILES / name).mkdir(parents=True)
+        (OWN_FILES / name / "hosts").write_text(f"127.0.0.1 localhost\n{address} {name}\n")
         sh("ip", "netns", "add", name)
-        sh("ip", "link", "add", f"{name}v", "type", "veth", "peer", "name", "eth0", "netns", name)
-        sh("ip", "link", "set", f"{name}v", "master", BRIDGE)
-        sh("ip", "link", "set", f"{name}v", "up")
+        sh("ip", "link", "add", cable(name), "type", "veth", "peer", "name", "eth0", "netns", name)
+        sh("ip", "link", "set", cable(name), "master", BRIDGE)
+        sh("ip", "link", "set", cable(name), "up")
         for command in (
             ("link", "set", "lo", "up"),
             ("addr", "add", f"{address}/24", "dev", "eth0"),
@@ -69,17 +86,8 @@ def make_sshd(folder: Path) -> list[subprocess.Popen[bytes]]:
             f"HostKey {folder / 'host'}\nAuthorizedKeysFile {folder / 'authorized'}\nPidFile none\n"
             "StrictModes no\nUsePAM no\nPermitRootLogin yes\nPasswordAuthentication no\nMaxStartups 50\n"
         )
-        command = [
-            "ip",
-            "netns",
-            "exec",
-            name,
-            shutil.which("sshd") or "sshd",
-            "-D",
-            "-e",
-            "-f",
-            str(config),
-        ]
+        start = f"hostname {name} && exec {shutil.which('sshd')} -D -e -f {config}"
+        command = ["ip", "netns", "exec", name, "unshare", "--uts", "sh", "-c", start]
         servers.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
     (folder / "bin").mkdir()
     ssh = folder / "bin" / "ssh"
@@ -95,11 +103,10 @@ def make_sshd(folder: Path) -> list[subprocess.Popen[bytes]]:
 @pytest.fixture
 def two_hosts(tmp_path: Path) -> Iterator[Path]:
     """Yields a folder whose `bin/ssh` reaches both."""
-    for program in ("ip", "sshd", "ssh", "ssh-keygen"):
+    for program in ("ip", "unshare", "sshd", "ssh", "ssh-keygen"):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed (apt-get install openssh-server iproute2)")
     servers: list[subprocess.Popen[bytes]] = []
-    remove_network()
     try:
         try:
             make_network()
@@ -108,14 +115,9 @@ def two_hosts(tmp_path: Path) -> Iterator[Path]:
             pytest.skip(f"network namespaces may not be made here: {error}")
         yield tmp_path
     finally:
-        for server in servers:
-            with suppress(psutil.Error):
-                for child in psutil.Process(server.pid).children(recursive=True):
-                    with suppress(psutil.Error):
-                        child.kill()
-            server.kill()
-            server.wait()
         remove_network()
+        for server in servers:
+            server.wait()
 
 
 def test_training_across_two_hosts_and_the_loss_of_one(
@@ -147,12 +149,14 @@ def test_training_across_two_hosts_and_the_loss_of_one(
         "%%distribute\nimport time\nprint('begun', flush=True)\ntime.sleep(600)"
     )
     notebook.finish(message, until=lambda r: "begun" in r.stdout)
-    sh("ip", "link", "set", "hvdhost2v", "down")  # the cable is pulled
+    second = list(HOSTS)[1]
+    sh("ip", "link", "set", cable(second), "down")  # the cable is pulled
     result = notebook.finish(message)
     assert result.error is not None
     assert result.error["ename"] == "RankLost"
     assert "rank 1" in result.error["evalue"]
-    sh("ip", "link", "set", "hvdhost2v", "up")
+    assert second in result.error["evalue"]
+    sh("ip", "link", "set", cable(second), "up")
     fault_told("a host is lost, its cable pulled", result.seconds, len(after(before, 15)))
     assert "sum 2 on 2 hosts" in notebook.good(TRAIN).stdout
     notebook.good("%hvd stop")
