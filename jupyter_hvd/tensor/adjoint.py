@@ -10,12 +10,13 @@ empty entry. The result is purely functional: no scatter-add, no tape.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from . import sets
 from .affine import Affine
 from .functions import cotangent
 from .predicates import TRUE, Predicate, compare, conj, disj, exists_all, substitute
+from .provenance import NOWHERE, Origin
 from .ssa import (
     Addition,
     Builder,
@@ -54,9 +55,8 @@ def adjoint(
     (Theorem 6.55).
     """
     wrt = tuple(wrt)
-    reverse = _Reverse(
-        Builder(list(program.statements), {s.name: s.rhs for s in program.statements})
-    )
+    kept = [replace(s, origin=replace(s.origin, of="", source=s.name)) for s in program.statements]
+    reverse = _Reverse(Builder(kept, {s.name: s.rhs for s in program.statements}))
     reverse.builder.found = {s.rhs: s.name for s in program.statements}
     reverse.builder.prefix = "T"
     reverse.active = _active(program, {name for name, _ in wrt})
@@ -105,6 +105,7 @@ class _Reverse:
 
     def step(self, statement: Statement) -> None:
         """Reverse one binding (6.31): from its cotangent, the inner products with its operands."""
+        self.builder.origin = Origin(source=statement.name, place=statement.origin.place)
         dy, p = self._merge(statement)
         match statement.rhs:
             case Input(parameter, _, path, _):  # (6.33)
@@ -211,6 +212,7 @@ class _Reverse:
         """The cotangent of a parameter: its components regrouped (6.27, 6.28), each zero outside
         its predicate.
         """
+        self.builder.origin = NOWHERE
         parts: dict[tuple[int, ...], str] = {}
         for path, x in inputs(parameter, type_, self.builder).items():
             binders = self.builder.defined[x].gens

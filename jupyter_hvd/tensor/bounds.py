@@ -131,7 +131,7 @@ def _reads(
             return
         case At(body, index):
             assert isinstance(body.type, Array)
-            place = traced.reads.get(e)
+            place = traced.places.get(e)
             owner, axis = _owner(body)
             yield Read(show(e), owner, axis, index, body.type.size, binders, p, place)
     for child in e.children:
@@ -163,7 +163,7 @@ def _related(
             name = relation.removeprefix(NOT)
             type_ = types.get(name)
             if isinstance(type_, Relation | IndexArray):
-                place = traced.reads.get(Guard(q, Const(1)))
+                place = traced.places.get(Guard(q, Const(1)))
                 for axis, (a, size) in enumerate(zip(arguments, type_.dims, strict=False)):
                     text = show_predicate(q)
                     yield Read(text, name, axis, a, size, binders, p, place)

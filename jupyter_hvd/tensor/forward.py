@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .predicates import exists_all, fresh
+from .provenance import NOWHERE, Origin, noted, origin_of
 from .terms import (
     Add,
     At,
@@ -87,12 +88,30 @@ def _D(e: Term, sigma: dict[str, Term], fused: bool) -> Term | None:  # noqa: N8
             if dx is None:
                 d = _D(body, {x: t for x, t in sigma.items() if x != name}, fused)
                 return d and Let(name, value, d)
+            origin = origin_of(value) or NOWHERE
+            noted(dx, Origin(_rule(value), name, name, origin.place))
             taken = body.variables | value.variables | {name}
             taken |= frozenset().union(*(t.variables for t in sigma.values()))
             dname = fresh(f"d{name}", taken)
             d = _D(body, {**sigma, name: Var(dname, dx.type)}, fused)
             return d and Let(name, value, Let(dname, dx, d))
     raise TypeError(e)
+
+
+def _rule(e: Term) -> str:
+    """The rule that differentiates the operation which a statement's value consists of."""
+    match e:
+        case Gen(_, _, body) | Guard(_, body):
+            return _rule(body)
+        case Add():
+            return "6.4"
+        case Mul():
+            return "6.5"
+        case Call():
+            return "6.6"
+        case Sum():
+            return "6.10"
+    return "6.11"
 
 
 def _sum(e: Sum, sigma: dict[str, Term], fused: bool) -> Term | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from .affine import Affine
 from .predicates import conj
+from .provenance import came_from
 from .terms import (
     At,
     Gen,
@@ -45,14 +46,17 @@ def _lift(e: Term) -> tuple[Bindings, Term]:
             at_index: dict[str, Term] = {}
             lifted: Bindings = []
             for name, value in bindings:
-                array = Gen(index, size, substitute(value, at_index))
+                array = came_from(Gen(index, size, substitute(value, at_index)), value)
                 lifted.append((name, array))
                 at_index[name] = At(Var(name, array.type), Affine.of(index))
             make = Gen if isinstance(e, Gen) else Sum
-            return lifted, make(index, size, substitute(body, at_index))
+            return lifted, came_from(make(index, size, substitute(body, at_index)), e)
         case Guard(condition, body):  # (5.9)
             bindings, body = _lift(body)
-            return [(x, Guard(condition, value)) for x, value in bindings], Guard(condition, body)
+            guarded: Bindings = [
+                (x, came_from(Guard(condition, value), value)) for x, value in bindings
+            ]
+            return guarded, came_from(Guard(condition, body), e)
         case Let(name, value, body):  # (5.10)
             before, value = _lift(value)
             after, body = _lift(body)
@@ -110,11 +114,11 @@ def _split(e: Term, env: dict[str, Tree]) -> Tree:
             assert isinstance(tree, tuple)
             return tree[side]
         case Gen(index, size, body):  # (5.12), (5.13)
-            return _leafwise(lambda leaf: Gen(index, size, leaf), _split(body, env))
+            return _leafwise(lambda leaf: came_from(Gen(index, size, leaf), e), _split(body, env))
         case At(body, a):  # (5.14), (5.15)
-            return _leafwise(lambda leaf: At(leaf, a), _split(body, env))
+            return _leafwise(lambda leaf: came_from(At(leaf, a), e), _split(body, env))
         case Guard(condition, body):  # (5.16), (5.17)
-            return _leafwise(lambda leaf: Guard(condition, leaf), _split(body, env))
+            return _leafwise(lambda leaf: came_from(Guard(condition, leaf), e), _split(body, env))
     return rebuild(e, lambda child: _leaf(_split(child, env)))
 
 
@@ -140,6 +144,10 @@ def _pairs(tree: Tree) -> Term:
 def push_out_gens(e: Term) -> Term:
     """Cancel generators against entries and move guards inside them (5.21–5.24)."""
     e = rebuild(e, push_out_gens)
+    return came_from(_pushed_out(e), e)
+
+
+def _pushed_out(e: Term) -> Term:
     match e:
         case At(Gen(index, _, body), a):  # (5.21)
             return push_out_gens(substitute(body, indices={index: a}))

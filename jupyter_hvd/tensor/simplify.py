@@ -45,10 +45,9 @@ def _sweep(program: Program) -> Program:
     builder = Builder()
     names: dict[str, str] = {}
     for statement in program.statements:
+        builder.origin = statement.origin
         rhs = simplified(rename(statement.rhs, names), builder)
-        names[statement.name] = (
-            rhs if isinstance(rhs, str) else builder.add(rhs, statement.rule, statement.of)
-        )
+        names[statement.name] = rhs if isinstance(rhs, str) else builder.add(rhs)
     return live(builder.program(_renamed(program.output, names)))
 
 
@@ -72,7 +71,8 @@ def live(program: Program) -> Program:
 def _renumber(program: Program) -> Program:
     builder, names = Builder(), dict[str, str]()
     for s in program.statements:
-        names[s.name] = builder.add(rename(s.rhs, names), s.rule, names.get(s.of, s.of))
+        builder.origin = s.origin
+        names[s.name] = builder.add(rename(s.rhs, names))
     return builder.program(_renamed(program.output, names))
 
 
@@ -230,6 +230,7 @@ def _fuse(program: Program) -> Program:
     readers = Counter(x for s in program.statements for x in operands(s.rhs))
     readers.update(flat(program.output))
     defined = {s.name: s.rhs for s in program.statements}
+    origins = {s.name: s.origin for s in program.statements}
     fused: list[Statement] = []
     for statement in program.statements:
         rhs = statement.rhs
@@ -238,9 +239,11 @@ def _fuse(program: Program) -> Program:
             source = defined[factor.name]
             once = readers[factor.name] == 1 and _injective(factor, rhs)
             if isinstance(source, Contraction) and once:
+                if not rhs.sums:  # A read: the operations are those of what it reads.
+                    origins[statement.name] = origins[factor.name]
                 rhs = _substituted(rhs, factor, source)
                 defined[statement.name] = rhs
-        fused.append(replace(statement, rhs=rhs))
+        fused.append(Statement(statement.name, rhs, origins[statement.name]))
     return Program(tuple(fused), program.output)
 
 

@@ -23,6 +23,7 @@ from .affine import Affine
 from .functions import Function
 from .predicates import TRUE, Predicate, compare, conj, disj, exists_all
 from .predicates import substitute as substitute_predicate
+from .provenance import NOWHERE, Origin, noted, origin_of
 from .terms import (
     Add,
     At,
@@ -113,14 +114,11 @@ Output = str | tuple["Output", "Output"]
 
 @dataclass(frozen=True)
 class Statement:
-    """`let name = rhs`; `rule` says which rule of the paper it came from, `of` which variable's
-    differential or cotangent it is.
-    """
+    """`let name = rhs`, and where it came from."""
 
     name: str
     rhs: Rhs
-    rule: str = ""
-    of: str = ""
+    origin: Origin = NOWHERE
 
 
 @dataclass(frozen=True)
@@ -222,12 +220,15 @@ def _numbered(letter: str, binders: Binders) -> tuple[Binders, dict[str, Affine]
 
 @dataclass
 class Builder:
-    """Collects statements; equal right-hand sides share one variable."""
+    """Collects statements; equal right-hand sides share one variable, whose origin is that of the
+    first.
+    """
 
     statements: list[Statement] = field(default_factory=list)
     defined: dict[str, Rhs] = field(default_factory=dict)
     found: dict[Rhs, str] = field(default_factory=dict)
     prefix: str = "X"
+    origin: Origin = NOWHERE  # of the statements to come, as far as they do not say
 
     def add(self, rhs: Rhs, rule: str = "", of: str = "") -> str:
         """The variable for a right-hand side, new where no equal one is there."""
@@ -237,7 +238,8 @@ class Builder:
             name = f"{self.prefix}{len(self.statements)}"
             self.found[rhs] = name
             self.defined[name] = rhs
-            self.statements.append(Statement(name, rhs, rule, of))
+            origin = replace(self.origin, rule=self.origin.rule or rule, of=of or self.origin.of)
+            self.statements.append(Statement(name, rhs, origin))
         return name
 
     def view(self, name: str, gens_: Binders, mask: Predicate, rule: str = "", of: str = "") -> str:
@@ -277,6 +279,16 @@ def _convert(
     e: Term, outer: Binders, p: Predicate, env: Mapping[str, str], builder: Builder
 ) -> str:
     """The variable for `⊞outer. [p]·e`."""
+    around = builder.origin
+    builder.origin = origin_of(e) or around
+    name = _converted(e, outer, p, env, builder)
+    builder.origin = around
+    return name
+
+
+def _converted(
+    e: Term, outer: Binders, p: Predicate, env: Mapping[str, str], builder: Builder
+) -> str:
     if dims := dimensions(e.type):
         if isinstance(e, Gen):  # (5.27)
             return _convert(e.body, (*outer, (e.index, e.size)), p, env, builder)
@@ -393,6 +405,7 @@ def to_term(program: Program) -> Term:
         if isinstance(statement.rhs, Input):
             variables[statement.name] = value
         else:
+            noted(value, replace(statement.origin, of="", source=statement.name))
             bindings.append((statement.name, value))
             variables[statement.name] = Var(statement.name, value.type)
     return lets(bindings, _output_term(program.output, variables))

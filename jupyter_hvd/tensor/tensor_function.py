@@ -22,6 +22,7 @@ from .errors import TensorError
 from .forward import derivative
 from .normal import normalize
 from .predicates import compare, fresh
+from .provenance import Origin, carrying
 from .semantics import Environment, evaluate
 from .signature import Parameter
 from .simplify import simplify
@@ -73,7 +74,9 @@ class Instance:
 
     @cached_property
     def ssa(self) -> Program:
-        return simplify(to_ssa(normalize(self.function.body)))
+        places = {term: Origin(place=place) for term, place in self.traced.places.items()}
+        with carrying(places):
+            return simplify(to_ssa(normalize(self.function.body)))
 
     @cached_property
     def kernel(self) -> Callable[[Sizes], Callable[..., Any]]:
@@ -275,8 +278,9 @@ class TensorFunction:
             for x, (dx, type_, _) in zip(wrt, extra, strict=True):
                 assert isinstance(type_, Real | Array | Product)
                 sigma[x] = Var(dx, type_)
-            moved = derivative(to_term(base.ssa), sigma)
-            return Derived(to_ssa(normalize(moved)), tuple(extra), base.layout)
+            with carrying({}):
+                moved = derivative(to_term(base.ssa), sigma)
+                return Derived(to_ssa(normalize(moved)), tuple(extra), base.layout)
 
         return self._derived(f"jvp_{self.__name__}", derive, tuple(f"d{x}" for x in wrt))
 
@@ -294,9 +298,10 @@ class TensorFunction:
                 raise TensorError(f"`{name}` is a tuple", "take the Hessian by one array at a time")
             taken = {*base.function.body.variables, *(x for x, _, _ in base.parameters)}
             outer = tuple((f"h{k}", size) for k, size in enumerate(dimensions(type_)))
-            moved = derivative(to_term(base.ssa), {name: Var(fresh("hot", taken), type_)})
-            columns = substitute(moved, {fresh("hot", taken): _one_hot(outer)})
-            program = to_ssa(normalize(gens(outer, columns)))
+            with carrying({}):
+                moved = derivative(to_term(base.ssa), {name: Var(fresh("hot", taken), type_)})
+                columns = substitute(moved, {fresh("hot", taken): _one_hot(outer)})
+                program = to_ssa(normalize(gens(outer, columns)))
             return Derived(program, (), None)
 
         return gradient._derived(f"hessian_{self.__name__}", derive)

@@ -18,6 +18,7 @@ from .affine import Affine
 from .functions import Function
 from .hashcons import HashConsed
 from .predicates import Predicate, conj, fresh
+from .provenance import came_from
 from .types import REAL, Array, ParameterType, Product, Type
 
 Number = int | float | Fraction
@@ -343,6 +344,10 @@ def strip_sums(e: Term) -> tuple[Binders, Predicate, Term]:
 
 def rebuild(e: Term, f: Callable[[Term], Term]) -> Term:
     """The same constructor over `f` of the children."""
+    return came_from(_rebuilt(e, f), e)
+
+
+def _rebuilt(e: Term, f: Callable[[Term], Term]) -> Term:
     match e:
         case Var() | Const():
             return e
@@ -379,6 +384,10 @@ def substitute(
     """
     if not any(x in variables for x in e.variables) and not any(i in indices for i in e.names):
         return e
+    return came_from(_substituted(e, variables, indices), e)
+
+
+def _substituted(e: Term, variables: Mapping[str, Term], indices: Mapping[str, Affine]) -> Term:
     match e:
         case Var(name):
             return variables.get(name, e)
@@ -423,7 +432,8 @@ def uniquify(e: Term, taken: Iterable[str] = ()) -> Term:
                 used.add(bound)
                 if bound != index:
                     body = substitute(body, indices={index: Affine.of(bound)})
-                return (Gen if isinstance(e, Gen) else Sum)(bound, size, rename(body))
+                make = Gen if isinstance(e, Gen) else Sum
+                return came_from(make(bound, size, rename(body)), e)
             case Let(name, value, body):
                 value = rename(value)
                 bound = fresh(name, used)

@@ -31,6 +31,7 @@ from .terms import (
     Gen,
     Guard,
     Lambda,
+    Let,
     Mul,
     Pair,
     Proj,
@@ -60,12 +61,12 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Traced:
     """A traced function: the program, how its result is laid out, and where in the source its
-    reads are.
+    terms are.
     """
 
     function: Lambda
     layout: Layout
-    reads: dict[Term, Place] = field(compare=False)
+    places: dict[Term, Place] = field(compare=False)
     size_names: dict[str, str] = field(compare=False)
     lookups: tuple[Lookup, ...] = ()
 
@@ -100,7 +101,7 @@ class Tracer:
         self.scopes: list[Scope] = [Scope()]
         self.binders: list[tuple[str, Affine]] = []
         self.conditions: list[Predicate] = []
-        self.reads: dict[Term, Place] = {}
+        self.places_of: dict[Term, Place] = {}
         self.size_names: dict[str, str] = {}
         self.lookups: list[Lookup] = []
         self.stack: list[str] = []
@@ -112,6 +113,11 @@ class Tracer:
 
     def at(self, k: int) -> None:
         self.place = self.places[k]
+
+    def note(self, term: Term) -> None:
+        """A term's place is where it is written first."""
+        if self.place is not None and not isinstance(term, Var | Const):
+            self.places_of.setdefault(term, self.place)
 
     @contextmanager
     def scope(
@@ -326,6 +332,7 @@ class Tracer:
         index, size, meaning, _ = self._binder(name, bounds, ragged=False)
         with self.scope((index, size)) as scope:
             term, layout = self.pack(body(Index(self, meaning)))
+        self.at(k)
         return Value(self, Gen(index, size, lets(scope.bindings, term)), layout)
 
     def sum(self, k: int, name: str, bounds: tuple[Any, ...], body: Callable[[Any], Any]) -> Value:
@@ -650,10 +657,7 @@ class Tracer:
         a = self.affine(place, "an index")
         if a.is_constant and a.constant < 0 and isinstance(place, int):
             a = size + a.constant  # Python's x[-1]
-        term = At(array.term, a)
-        if self.place is not None:
-            self.reads.setdefault(term, self.place)
-        return Value(self, term, array.layout)
+        return Value(self, At(array.term, a), array.layout)
 
     def _gathered(self, array: Value, place: IndexEntry, size: Affine) -> Value:
         """`x[src[e]]` is `Σ j:n. [src(e, j)]·x[j]`, which has one term: no addition."""
@@ -703,8 +707,7 @@ class Tracer:
             return Data(self, data.name, data.type, arguments)
         if isinstance(data.type, Relation):
             related = Related(data.name, arguments)
-            if self.place is not None:
-                self.reads.setdefault(_probe(related), self.place)
+            self.note(_probe(related))
             return Condition(self, related)
         return IndexEntry(self, data.name, arguments, Affine.of(0))
 
@@ -822,11 +825,15 @@ class Tracer:
                     )
             else:
                 values[x] = self._bind(x, Value(self, self.pack(argument)[0])).term
-        return Value(self, substitute(body, values, sizes), traced.layout)
+        applied = statement = substitute(body, values, sizes)
+        while isinstance(statement, Let):
+            self.note(statement.value)
+            statement = statement.body
+        return Value(self, applied, traced.layout)
 
 
 def _probe(related: Related) -> Term:
-    """A term that stands for a relation's place in the table of reads."""
+    """A term that stands for a relation's place in the table of places."""
     return Guard(related, Const(1))
 
 
@@ -920,4 +927,4 @@ def trace(
         raise TensorError(str(error), place=rewritten.place_of(error)) from error
     body = lets(tracer.scopes[0].bindings, term)
     function = Lambda("arg", tuple((x, t) for x, t, _ in parameters), body)
-    return Traced(function, layout, tracer.reads, tracer.size_names, tuple(tracer.lookups))
+    return Traced(function, layout, tracer.places_of, tracer.size_names, tuple(tracer.lookups))

@@ -27,6 +27,7 @@ class Value:
         self.tracer = tracer
         self.term = term
         self.layout = layout
+        tracer.note(term)
 
     @property
     def type(self) -> Type:

@@ -1,0 +1,74 @@
+"""Where a statement came from: the line of the user's source, and in a derivative the statement and
+the rule of the paper.
+
+Terms are hash-consed, so that a term cannot carry its place: equal terms of two functions are one
+object. The places stand beside the terms, in a table that the passes carry along: whatever rewrites
+a term says that the new one came from the old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from .errors import Place
+
+if TYPE_CHECKING:
+    from .terms import Term
+
+T = TypeVar("T", bound="Term")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """`rule` is the paper's rule that made a statement and `place` the source that it belongs to.
+
+    In a derivative, `source` is the statement of the differentiated program that the rule was
+    applied to, and `of` the variable whose differential or cotangent came out.
+    """
+
+    rule: str = ""
+    of: str = ""
+    source: str = ""
+    place: Place | None = None
+
+
+NOWHERE = Origin()
+Origins = dict["Term", Origin]
+
+_carried: ContextVar[Origins | None] = ContextVar("origins", default=None)
+
+
+@contextmanager
+def carrying(origins: Origins) -> Iterator[Origins]:
+    """Let the passes that run inside enter into the table what they make."""
+    token = _carried.set(origins)
+    try:
+        yield origins
+    finally:
+        _carried.reset(token)
+
+
+def came_from(new: T, old: Term) -> T:
+    """`new`, which is `old` rewritten."""
+    origins = _carried.get()
+    if origins is not None and new is not old and (origin := origins.get(old)) is not None:
+        origins.setdefault(new, origin)
+    return new
+
+
+def noted(term: T, origin: Origin) -> T:
+    """`term`, which has that origin."""
+    origins = _carried.get()
+    if origins is not None:
+        origins.setdefault(term, origin)
+    return term
+
+
+def origin_of(term: Term) -> Origin | None:
+    """Where a term came from, as far as the table knows."""
+    origins = _carried.get()
+    return None if origins is None else origins.get(term)
