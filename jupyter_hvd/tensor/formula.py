@@ -133,6 +133,7 @@ class Count:
 
 
 Piece = tuple[Predicate, Polynomial]
+Counted = dict[tuple[Binders, Predicate], int]  # how many times each count of points
 
 
 @dataclass(frozen=True)
@@ -192,8 +193,32 @@ def cost_formula(function: Lambda) -> Formula:
     """The total cost of a program (4.22–4.34) as a formula in its sizes, exact wherever every
     size is at least 1.
     """
-    counted: dict[tuple[Binders, Predicate], int] = {}
-    _collect(uniquify(function.body), (), TRUE, counted)
+    together: Counted = {}
+    for counted in _collected(function.body).values():
+        for key, times in counted.items():
+            together[key] = together.get(key, 0) + times
+    return _formula(together)
+
+
+def cost_formulas(e: Term) -> dict[str, Formula]:
+    """The cost of a term by kind of operation, as `Cost` has it: additions, multiplications,
+    calls.
+    """
+    return {kind: _formula(counted) for kind, counted in _collected(e).items()}
+
+
+def count_formula(binders: Binders, p: Predicate) -> Formula:
+    """`#{binders | p}` as a formula in the sizes."""
+    return _formula({_canonical(binders, p): 1})
+
+
+def _collected(e: Term) -> dict[str, Counted]:
+    counted: dict[str, Counted] = {"additions": {}, "multiplications": {}, "calls": {}}
+    _collect(uniquify(e), (), TRUE, counted)
+    return counted
+
+
+def _formula(counted: Counted) -> Formula:
     total: list[Piece] = [(TRUE, Polynomial.of(0))]
     counts = []
     for (binders, p), times in counted.items():
@@ -207,26 +232,24 @@ def cost_formula(function: Lambda) -> Formula:
     return Formula(_ordered(total), tuple(counts))
 
 
-def _collect(
-    e: Term, binders: Binders, p: Predicate, counted: dict[tuple[Binders, Predicate], int]
-) -> None:
-    """The counts that a term's cost consists of: `{(binders, p): times}`, at the points where it
-    is evaluated.
+def _collect(e: Term, binders: Binders, p: Predicate, counted: Mapping[str, Counted]) -> None:
+    """The counts that a term's cost consists of, by kind: `{(binders, p): times}`, at the points
+    where it is evaluated.
     """
 
-    def count(q: Predicate, times: int = 1, inner: Binders = ()) -> None:
+    def count(kind: str, q: Predicate, times: int = 1, inner: Binders = ()) -> None:
         key = _canonical((*binders, *inner), q)
-        counted[key] = counted.get(key, 0) + times
+        counted[kind][key] = counted[kind].get(key, 0) + times
 
     match e:
         case Var() | Const():
             return
         case Add(left, right):
-            count(conj(p, strip_guards(left)[0], strip_guards(right)[0]))
+            count("additions", conj(p, strip_guards(left)[0], strip_guards(right)[0]))
         case Mul():
-            count(p)
+            count("multiplications", p)
         case Call():
-            count(p)
+            count("calls", p)
         case Gen(index, size, body):
             _collect(body, (*binders, (index, size)), p, counted)
             return
@@ -235,8 +258,8 @@ def _collect(
             return
         case Sum():
             inner, q, body = strip_sums(e)
-            count(conj(p, q), 1, inner)
-            count(conj(p, exists_all(inner, q)), -1)
+            count("additions", conj(p, q), 1, inner)
+            count("additions", conj(p, exists_all(inner, q)), -1)
             _collect(body, (*binders, *inner), conj(p, q), counted)
             return
     for child in e.children:
