@@ -1,16 +1,17 @@
 """Converts TensorFlow code that others wrote, thousands of files, and looks for what must never happen.
 
-    python tests/corpus.py [--packages NAME …] [--limit N]
+    python tests/corpus.py [--packages NAME …] [--limit N] [--folder FOLDER] [--write docs/corpus.md]
 
-Packages are downloaded from the registry into a folder that goes afterwards. No file may
-crash the converter, come out as invalid Python, change when it is converted again, or
-change at all where it is not converted.
+Packages are downloaded from the registry into a temporary folder (or FOLDER, which is kept). No
+file may crash the converter, take it more than a minute, come out as invalid Python, change when
+it is converted again, or change at all where it is not converted.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import signal
 import subprocess
 import sys
 import tarfile
@@ -19,10 +20,14 @@ import time
 import traceback
 import zipfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
+
+from rich.console import Console
+from rich.progress import track
 
 from jupyter_hvd import convert_source
 from jupyter_hvd.files import UnusableInputError, read_script
@@ -47,100 +52,163 @@ PACKAGES = (
     "keras-tuner",
     "dm-sonnet",
 )
+# Converting a file twice takes a second at the very most; a file above this is a fault.
+SECONDS_PER_FILE = 60
 
 
 @dataclass(frozen=True)
 class Outcome:
     """What became of one file; `fault` is empty where all is well."""
 
+    package: str
     path: str
     status: str
+    seconds: float
     codes: tuple[str, ...] = ()
     fault: str = ""
 
 
-def outcome(path: Path) -> Outcome:
+class TooSlow(Exception):
+    """The converter has spent `SECONDS_PER_FILE` on one file."""
+
+
+def _too_slow(_signal: int, _frame: object) -> None:
+    raise TooSlow
+
+
+def outcome(folder: Path, path: Path) -> Outcome:
+    started = time.perf_counter()
+    signal.signal(signal.SIGALRM, _too_slow)
+    signal.alarm(SECONDS_PER_FILE)
+    try:
+        status, codes, fault = _convert_twice(path)
+    except TooSlow:
+        status, codes, fault = "too slow", (), f"not done after {SECONDS_PER_FILE} s"
+    except Exception:
+        status, codes, fault = "crashed", (), traceback.format_exc().strip().splitlines()[-1]
+    finally:
+        signal.alarm(0)
+    relative = path.relative_to(folder)
+    seconds = time.perf_counter() - started
+    return Outcome(relative.parts[0], str(relative), status, seconds, codes, fault)
+
+
+def _convert_twice(path: Path) -> tuple[str, tuple[str, ...], str]:
     try:
         source = read_script(path).source
     except UnusableInputError:
-        return Outcome(str(path), "unreadable")
+        return "invalid", (), ""
+    conversion = convert_source(source)
+    errors = tuple(sorted({d.code for d in conversion.diagnostics if d.severity == "error"}))
+    if conversion.status != "converted":
+        fault = "" if conversion.code == source else "changed without being converted"
+        return conversion.status, errors, fault
     try:
-        conversion = convert_source(source)
-        errors = tuple(sorted({d.code for d in conversion.diagnostics if d.severity == "error"}))
-        if conversion.status != "converted":
-            fault = "" if conversion.code == source else "changed without being converted"
-            return Outcome(str(path), conversion.status, errors, fault)
         ast.parse(conversion.code)
-        again = convert_source(conversion.code)
-        fault = "" if again.code == conversion.code else "changes when converted again"
-        return Outcome(str(path), "converted", (), fault)
     except SyntaxError as error:
-        return Outcome(str(path), "converted", (), f"invalid output: {error}")
-    except Exception:
-        return Outcome(str(path), "crashed", (), traceback.format_exc().strip().splitlines()[-1])
+        return "converted", (), f"invalid output: {error}"
+    again = convert_source(conversion.code)
+    return (
+        "converted",
+        (),
+        "" if again.code == conversion.code else "changes when converted again",
+    )
 
 
 def download(package: str, folder: Path) -> None:
     """A package's files, without what it depends on."""
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "-q",
-        "--no-deps",
-        "--no-binary=:none:",
-        "-d",
-        str(folder),
-        package,
-    ]
-    subprocess.run(command, check=False, stderr=subprocess.DEVNULL)
-    for archive in [*folder.glob("*.whl"), *folder.glob("*.zip")]:
+    if folder.exists():
+        return
+    partial = folder.with_suffix(".partial")
+    command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps"]
+    # A wheel where there is one: a source archive has pip build its metadata, which some cannot.
+    subprocess.run(
+        [*command, "--only-binary=:all:", "-d", str(partial), package],
+        check=False,
+        stderr=subprocess.DEVNULL,
+    )
+    if not partial.exists() or not any(partial.iterdir()):
+        subprocess.run([*command, "--no-build-isolation", "-d", str(partial), package], check=False)
+    for archive in [*partial.glob("*.whl"), *partial.glob("*.zip")]:
         with zipfile.ZipFile(archive) as file:
-            file.extractall(folder / archive.stem)
+            file.extractall(partial)
         archive.unlink()
-    for archive in folder.glob("*.tar.gz"):
+    for archive in partial.glob("*.tar.gz"):
         with tarfile.open(archive) as file:
-            file.extractall(folder / archive.stem, filter="data")
+            file.extractall(partial, filter="data")
         archive.unlink()
+    partial.mkdir(exist_ok=True)
+    partial.rename(folder)
 
 
-def run(paths: Iterable[Path]) -> list[Outcome]:
-    with ProcessPoolExecutor() as pool:
-        return list(pool.map(outcome, sorted(paths), chunksize=8))
+def _speaks_tensorflow(path: Path) -> bool:
+    text = path.read_text(errors="replace")
+    return "tensorflow" in text or "keras" in text
 
 
-def table(outcomes: list[Outcome]) -> str:
-    statuses = Counter(o.status for o in outcomes)
-    codes = Counter(code for o in outcomes for code in o.codes)
-    faults = [o for o in outcomes if o.fault]
-    lines = [f"files        {len(outcomes)}"]
-    lines += [f"{status:<12} {count}" for status, count in statuses.most_common()]
-    lines += [f"  {code:<10} {count}" for code, count in sorted(codes.items())]
-    lines += [f"faults       {len(faults)}", *(f"  {o.path}: {o.fault}" for o in faults)]
-    return "\n".join(lines)
+def outcomes(folder: Path, paths: list[Path]) -> Iterator[Outcome]:
+    """In the order of the paths; a process is replaced after some files, as its memory grows."""
+    with ProcessPoolExecutor(max_tasks_per_child=100, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(outcome, [folder] * len(paths), paths, chunksize=4)
+
+
+def table(done: list[Outcome]) -> str:
+    """Markdown: a row for each package, then what was refused and why, then the faults."""
+    columns = ("converted", "refused", "unchanged", "invalid")
+    packages = [*dict.fromkeys(o.package for o in done)]
+    lines = [
+        "| package | files | converted | refused | unchanged | not Python | faults |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for package in [*packages, "all"]:
+        of = [o for o in done if package in (o.package, "all")]
+        counts = Counter(o.status for o in of)
+        cells = [len(of), *(counts[c] for c in columns), sum(bool(o.fault) for o in of)]
+        lines.append(f"| {package} | {' | '.join(map(str, cells))} |")
+    codes = Counter(code for o in done for code in o.codes)
+    lines += ["", "| refused with | files |", "|---|---:|"]
+    lines += [f"| {code} | {count} |" for code, count in sorted(codes.items())]
+    faults = [o for o in done if o.fault]
+    lines += ["", f"Faults: {len(faults)}.", *(f"- `{o.path}`: {o.fault}" for o in faults)]
+    return "\n".join(lines) + "\n"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--packages", nargs="+", default=PACKAGES)
-    parser.add_argument("--limit", type=int)
+    parser.add_argument("--limit", type=int, help="only so many files")
+    parser.add_argument("--folder", type=Path, help="where the packages lie, and stay")
+    parser.add_argument("--write", type=Path, help="a Markdown file for the table")
     arguments = parser.parse_args()
+    console = Console(stderr=True)
     with tempfile.TemporaryDirectory(prefix="jupyter-hvd-corpus-") as name:
-        folder = Path(name)
-        for package in arguments.packages:
-            download(package, folder)
-        paths = [
-            p
-            for p in folder.rglob("*.py")
-            if "tensorflow" in p.read_text(errors="replace")
-            or "keras" in p.read_text(errors="replace")
-        ]
-        started = time.perf_counter()
-        outcomes = run(paths[: arguments.limit])
-        print(table(outcomes))
-        print(f"seconds      {time.perf_counter() - started:.0f}")
-    return int(any(o.fault for o in outcomes))
+        folder = arguments.folder or Path(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        for package in track(arguments.packages, "Downloading", console=console):
+            download(package, folder / package)
+        paths = sorted(
+            path
+            for package in arguments.packages
+            for path in (folder / package).rglob("*.py")
+            if _speaks_tensorflow(path)
+        )[: arguments.limit]
+        done = list(track(outcomes(folder, paths), "Converting", len(paths), console=console))
+    if arguments.write:
+        arguments.write.write_text(_page(done))
+    print(table(done))
+    for slow in sorted(done, key=lambda o: -o.seconds)[:5]:
+        print(f"slow: {slow.path}, {slow.seconds:.1f} s")
+    return int(any(o.fault for o in done))
+
+
+def _page(done: list[Outcome]) -> str:
+    return (
+        "# Other people's code\n\n"
+        "Every file of these packages that names TensorFlow or Keras, converted, and converted again "
+        "(`make corpus` writes this page). A fault would be a crash, more than "
+        f"{SECONDS_PER_FILE} s for one file, invalid Python, a second conversion that changes the "
+        "first, or a change to a file that is not converted.\n\n" + table(done)
+    )
 
 
 if __name__ == "__main__":

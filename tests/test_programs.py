@@ -82,6 +82,10 @@ MUTANTS = {
     "HVD101": ("tape_tf_function", {"no rank stuck"}),
     "HVD201": ("tape_tf_function", {"learning rate scaled"}),
     "HVD202": ("fit_sgd_call", {"ranks agree"}),
+    "HVD203": ("fit_schedule", {"learning rate scaled"}),
+    "HVD204": ("fit_own_schedule", {"one rank identical"}),  # Horovod cannot copy the optimizer
+    "HVD205": ("fit_rate_scheduler", {"learning rate scaled"}),
+    "HVD206": ("fit_rate_set", {"learning rate scaled"}),
     "HVD301": ("tape_tf_function", {"ranks agree"}),
     "HVD302": ("tape_tf_function", {"ranks agree", "broadcast once"}),
     "HVD303": ("tape_break_on_loss", {"no rank stuck"}),

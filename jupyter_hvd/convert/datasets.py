@@ -158,6 +158,53 @@ class Datasets:
         return True
 
     @cached_property
+    def counted_loops(self) -> list[cst.For]:
+        """The loops over a `range` that draw one batch a turn with `next`: their turns are steps.
+
+        Of the loops around a draw, the innermost that runs every update of the outermost: within
+        the steps of a GAN, the turns of its critic stay as many as they are.
+        """
+        sites = [s.call for u in self.training.updates for s in self.training.eager_sites(u)]
+        found: dict[cst.For, None] = {}
+        for drawn in self.roles.index.calls:
+            if self.roles.qualified(drawn.func) != "builtins.next" or not drawn.args:
+                continue
+            made = self._iterators(drawn.args[0].value)
+            around = [
+                loop
+                for loop in self._ranges_around(drawn, frozenset())
+                if not any(loop in self.module.ancestors(node) for node in made)
+            ]
+            if not around or not self.pipelines_of(drawn.args[0].value):
+                continue
+            loops_of = [list(self._ranges_around(site, frozenset())) for site in sites]
+            turns = [loops for loops in loops_of if around[-1] in loops]
+            steps = [loop for loop in around if turns and all(loop in loops for loops in turns)]
+            found.update(dict.fromkeys(steps[:1]))
+        return list(found)
+
+    def _ranges_around(self, node: cst.CSTNode, seen: frozenset[cst.CSTNode]) -> Iterator[cst.For]:
+        """The loops over a `range` around a node, the innermost first, up to one over data, through calls."""
+        function = self.module.function_of(node)
+        for ancestor in self.module.ancestors(node):
+            if ancestor is function:
+                break
+            if isinstance(ancestor, cst.For):
+                if self._gives_data(ancestor.iter):
+                    return
+                yield ancestor
+        sites = self.roles.call_sites(function) if function is not None else []
+        if function is not None and len(sites) == 1 and function not in seen:
+            yield from self._ranges_around(sites[0], seen | {function})
+
+    def _iterators(self, iterator: cst.BaseExpression) -> list[cst.CSTNode]:
+        """Where an iterator is made: the expression itself, or what its name is bound to."""
+        if not isinstance(iterator, cst.Name):
+            return [iterator]
+        bound = self.roles.bindings(iterator)
+        return [b if isinstance(b, cst.CSTNode) else b.value for b in bound]
+
+    @cached_property
     def fit_datasets(self) -> list[tuple[cst.Call, cst.BaseExpression]]:
         """The `fit` calls of a dataset, with it."""
         return [
@@ -298,6 +345,35 @@ class Datasets:
         if arg is None:
             return keyword if default else None
         return None if isinstance(arg.value, cst.Name) and arg.value.value == "False" else keyword
+
+    def counts_a_share(self, count: cst.BaseExpression) -> bool:
+        """Whether a number is counted from a dataset of which each rank has but its share.
+
+        `len(train)` is a rank's own number of steps where `train` is behind the place at
+        which the ranks part.
+        """
+        for node in self.roles.behind(count):
+            counted: cst.BaseExpression | None = None
+            match node:
+                case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name("cardinality"))) if (
+                    not node.args
+                ):
+                    counted = receiver
+                case cst.Call(args=[cst.Arg(value=given)]) if self.roles.qualified(node.func) in (
+                    "builtins.len",
+                    "tensorflow.data.experimental.cardinality",
+                ):
+                    counted = given
+            if counted is not None and any(map(self._is_share, self.pipelines_of(counted))):
+                return True
+        return False
+
+    def _is_share(self, counted: Pipeline) -> bool:
+        return any(
+            training.source is counted.source
+            and training.share_after in (counted.source, *counted.steps)
+            for training in self.pipelines
+        )
 
     # What the program must define to take shares
 

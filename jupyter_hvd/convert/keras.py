@@ -70,6 +70,17 @@ SCHEDULES: dict[str, tuple[tuple[str, int], ...]] = {
     "CosineDecayRestarts": (("initial_learning_rate", 0),),
     "PiecewiseConstantDecay": (("values", 1),),
 }
+#: Of these schedules, the arguments that count steps.
+SCHEDULE_STEPS: dict[str, tuple[tuple[str, int], ...]] = {
+    "ExponentialDecay": (("decay_steps", 1),),
+    "InverseTimeDecay": (("decay_steps", 1),),
+    "PolynomialDecay": (("decay_steps", 1),),
+    "CosineDecay": (("decay_steps", 1), ("warmup_steps", 5)),
+    "CosineDecayRestarts": (("first_decay_steps", 1),),
+    "PiecewiseConstantDecay": (("boundaries", 0),),
+}
+#: Rates of schedules that are not 0 where they are not given.
+SCHEDULE_DEFAULTS = {"PolynomialDecay": ("end_learning_rate", 0.0001)}
 
 
 def schedule(name: str) -> str | None:

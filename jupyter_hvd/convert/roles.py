@@ -64,6 +64,9 @@ UNKNOWN = Value(Kind.UNKNOWN)
 #: How many expressions may be looked at for one question before cut answers are kept.
 MAX_STEPS = 5_000
 
+#: How deep into a value a question may go: `x = x[0]` in a loop would otherwise ask ever deeper.
+MAX_PATH = 8
+
 #: A step of a path into a value: an index of a tuple, or EACH element of an iterable.
 EACH = -1
 Path = tuple[int, ...]
@@ -322,6 +325,8 @@ class Roles:
 
     def values(self, expression: cst.CSTNode, path: Path = ()) -> frozenset[Value]:
         """What the part `path` of an expression may hold; empty where it depends on itself alone."""
+        if len(path) > MAX_PATH:
+            return frozenset({UNKNOWN})
         key = (self.identity(expression), path)
         if key in self._known:
             return self._known[key]
@@ -341,6 +346,27 @@ class Roles:
             self._known[key] = found
         self._cut = min(outer_cut, self._cut)
         return found
+
+    def behind(self, expression: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """Every node that the value of an expression may be computed from, the expression first.
+
+        Names and parameters are followed to what they are bound to and passed.
+        """
+        pending, seen = [expression], set[cst.CSTNode]()
+        while pending and len(seen) < MAX_STEPS:
+            node = pending.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            yield node
+            pending.extend(node.children)
+            for binding in self.reaching(node) if isinstance(node, cst.Name) else ():
+                if isinstance(binding, Binding):
+                    pending.append(binding.value)
+                elif isinstance(binding, cst.Param):
+                    function = self.module.owner(binding)
+                    passed = self.passed(function, binding) if function is not None else ()
+                    pending.extend(value for _, value in passed)
 
     def kinds(self, expression: cst.CSTNode) -> frozenset[Kind]:
         return frozenset(value.kind for value in self.values(expression))

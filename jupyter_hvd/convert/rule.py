@@ -150,6 +150,14 @@ class Context:
     def array_share(self) -> str:
         return self.fresh("hvd_share")
 
+    @cached_property
+    def own_schedule(self) -> str:
+        return self.fresh("hvd_schedule")
+
+    @cached_property
+    def scaled_rate(self) -> str:
+        return self.fresh("hvd_scaled")
+
     @property
     def is_rank_zero(self) -> str:
         return f"{self.hvd}.rank() == 0"
@@ -195,6 +203,16 @@ class Context:
         ):
             return (self.insert(self.module.span(rate).end, size),)
         return self.wrap(rate, "(", f"){size}")
+
+    def over_size(self, count: cst.BaseExpression) -> tuple[Edit, ...]:
+        """A count of steps divided by the number of ranks; at least one step remains."""
+        size = f" // {self.hvd}.size()"
+        if isinstance(count, (cst.Name, cst.Integer, cst.Attribute)):
+            end = self.module.span(count).end
+            return (self.insert(end, f"{size} or {self.module.text(count)}", -3),)
+        if isinstance(count, cst.Call) or count.lpar:
+            return self.wrap(count, "max(1, ", f"{size})")
+        return self.wrap(count, "max(1, (", f"){size})")
 
     def add_keyword(self, call: cst.Call, text: str, priority: int = 0) -> Edit:
         """`name=value` as one more argument at the end of a call."""

@@ -15,7 +15,7 @@ import libcst as cst
 
 from .conversion import TrainingLoop
 from .module import Module
-from .roles import EACH, Kind, Path, Roles, Value, argument, method, parameters
+from .roles import EACH, MAX_PATH, Kind, Path, Roles, Value, argument, method, parameters
 
 GRADIENT_METHODS = frozenset({"gradient"})
 TRAINING_METHODS = frozenset({"train_step", "make_train_function", "train_on_batch"})
@@ -290,7 +290,7 @@ class Training:
         self, node: cst.CSTNode, path: Path, seen: set[tuple[cst.CSTNode, Path]]
     ) -> Iterator[cst.Call]:
         """Gradient calls that flow into the part `path` of an expression. Does not look inside `gradient(…)` itself."""
-        if (node, path) in seen:
+        if (node, path) in seen or len(path) > MAX_PATH:
             return
         seen.add((node, path))
         match node:

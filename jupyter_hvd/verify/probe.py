@@ -21,8 +21,10 @@ from typing import Any
 
 from .steps import COUNTER
 
-#: Where the probe's orders are: a JSON object with `folder`, `beside`, `seed`, `steps`.
+#: Where the probe's orders are: a JSON object with `folder`, `beside`, `seed`, `steps`, `stride`.
 ORDERS_VARIABLE = "JUPYTER_HVD_PROBE"
+#: The steps at which schedules are asked for their rates.
+SAMPLED_STEPS = (0, 1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 #: At most so many examples are told apart.
 MAX_EXAMPLES = 200_000
 
@@ -39,14 +41,15 @@ class Probe:
         broadcasts: for each variable, by its place among all that were broadcast, how often.
     """
 
-    def __init__(self, folder: Path, seed: int, limit: int) -> None:
+    def __init__(self, folder: Path, seed: int, limit: int, stride: int = 1) -> None:
         self.rank = int(os.environ.get("HOROVOD_RANK", "0"))
-        self.folder, self.limit = folder, limit
+        self.folder, self.limit, self.stride = folder, limit, stride
         self.seed = seed + self.rank
         self.begun: list[float] = []
         self.trained: dict[Any, Any] = {}
         self.optimizers: dict[int, Any] = {}
-        self.rates: dict[int, float] = {}
+        self.rates: dict[int, list[float]] = {}  # each that an optimizer was set to, in order
+        self.schedules: dict[int, Any] = {}
         self.broadcast: Counter[Any] = Counter()
         self.compiled_broadcasts = 0
         self.rows: Counter[str] = Counter()
@@ -54,7 +57,7 @@ class Probe:
         self.written: set[str] = set()
         self._iterator: Any = None
         self._pending: list[str] = []
-        self._fit_counted = False
+        self.fits = 0
 
     # Before the program
 
@@ -98,14 +101,29 @@ class Probe:
             import tensorflow as tf
 
             self.optimizers[id(optimizer)] = optimizer
-            with tf.init_scope():
-                # Keras shows a schedule as its current value; the schedule itself tells the first rate.
-                rate = getattr(optimizer, "_learning_rate", None)
-                if rate is None:
-                    rate = optimizer.learning_rate
-                self.rates[id(optimizer)] = float(
-                    rate(0) if callable(rate) else optimizer.learning_rate
-                )
+            # Keras shows a schedule as its current value; only this attribute has the schedule itself.
+            rate = getattr(optimizer, "_learning_rate", None)
+            if rate is None:
+                rate = optimizer.learning_rate
+            if isinstance(rate, tf.keras.optimizers.schedules.LearningRateSchedule):
+                self.schedules[id(optimizer)] = rate
+            else:
+                self.rates[id(optimizer)] = []
+                with tf.init_scope():
+                    self._read_rates()
+
+    def _read_rates(self) -> None:
+        """Note every rate that is another than before."""
+        for key, seen in self.rates.items():
+            rate = self.optimizers[key].learning_rate
+            now = float(rate() if callable(rate) else rate)
+            if not seen or now != seen[-1]:
+                seen.append(now)
+
+    def _sample(self, schedule: Any) -> list[list[float]]:
+        """The rates around each sampled step: a count divided by N may be a step early or late."""
+        around = ((step + by for by in (0, -1, 1)) for step in SAMPLED_STEPS)
+        return [[float(schedule(max(step, 0) * self.stride)) for step in near] for near in around]
 
     def _watch_fit(self, tf: Any) -> None:
         original = tf.keras.Model.fit
@@ -129,9 +147,9 @@ class Probe:
         import numpy as np
         import tensorflow as tf
 
-        if self._fit_counted:
+        self.fits += 1
+        if self.fits > 1:
             return
-        self._fit_counted = True
         if isinstance(data, tf.data.Dataset):
             limit = steps or (
                 None if int(data.cardinality()) != tf.data.INFINITE_CARDINALITY else 0
@@ -158,7 +176,7 @@ class Probe:
 
     def _saw_element(self, iterator: Any, element: Any) -> None:
         """Remember an element; it counts as trained on once a step follows it, in the first epoch."""
-        if self._fit_counted or (self._iterator is not None and iterator is not self._iterator):
+        if self.fits or (self._iterator is not None and iterator is not self._iterator):
             return
         import tensorflow as tf
 
@@ -173,6 +191,7 @@ class Probe:
         if self._iterator is None and self._pending:
             self._iterator = self._candidate
             self.rows.update(self._pending)
+        self._read_rates()
         if len(self.begun) >= self.limit:
             raise EnoughStepsError(0)
         self.begun.append(time.perf_counter())
@@ -219,12 +238,14 @@ class Probe:
             "weights": weights,
             "optimizer_state": state,
             "learning_rates": list(self.rates.values()),
+            "schedules": [self._sample(schedule) for schedule in self.schedules.values()],
             "broadcasts": [self.broadcast[ref] for ref in self.trained],
             "optimizer_broadcasts": [
                 self.broadcast[v.ref()]
                 for o in self.optimizers.values()
                 for v in _optimizer_variables(o)
             ],
+            "fits": self.fits,
             "compiled_broadcasts": self.compiled_broadcasts,
             "rows": dict(self.rows),
             "endless": self.endless,
@@ -276,7 +297,9 @@ def _optimizer_variables(optimizer: Any) -> list[Any]:
     return list(variables() if callable(variables) else variables)
 
 
-def orders(folder: Path, beside: Path, *, seed: int, steps: int = sys.maxsize) -> dict[str, str]:
+def orders(
+    folder: Path, beside: Path, *, seed: int, steps: int = sys.maxsize, stride: int = 1
+) -> dict[str, str]:
     """The environment that makes each rank of a job carry a probe.
 
     Args:
@@ -284,8 +307,15 @@ def orders(folder: Path, beside: Path, *, seed: int, steps: int = sys.maxsize) -
         beside: the folder of the program, whose files the ranks see in theirs.
         seed: of rank 0; every rank adds its own number.
         steps: the program ends, in order, after so many training steps.
+        stride: how many steps of this program one step of what it is compared with makes up for.
     """
-    wanted = {"folder": str(folder), "beside": str(beside.resolve()), "seed": seed, "steps": steps}
+    wanted = {
+        "folder": str(folder),
+        "beside": str(beside.resolve()),
+        "seed": seed,
+        "steps": steps,
+        "stride": stride,
+    }
     return {ORDERS_VARIABLE: json.dumps(wanted)}
 
 
@@ -301,7 +331,7 @@ def from_environment() -> Probe | None:
     if not given:
         return None
     wanted = json.loads(given)
-    probe = Probe(Path(wanted["folder"]), wanted["seed"], wanted["steps"])
+    probe = Probe(Path(wanted["folder"]), wanted["seed"], wanted["steps"], wanted["stride"])
     os.chdir(folder_beside(probe.folder, Path(wanted["beside"]), probe.rank))
     probe.start()
     return probe

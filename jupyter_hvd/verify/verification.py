@@ -101,7 +101,7 @@ def verify(
         listen(check)
 
     with tempfile.TemporaryDirectory(prefix="jupyter-hvd-verify-") as folder:
-        runner = Runner(path, Path(folder), steps, timeout)
+        runner = Runner(path, Path(folder), size, steps, timeout)
         listen(Check(CHECKS[0], "running", "the original, and the conversion on one rank"))
         with ThreadPoolExecutor(2) as pool:
             first = pool.submit(runner.alone, "original", original)
@@ -109,7 +109,7 @@ def verify(
             before, single = first.result(), second.result()
         tell(checks.one_rank_identical(before, single))
         listen(Check(CHECKS[1], "running", f"the conversion, on {size} ranks with different seeds"))
-        job = runner.on_ranks("ranks", converted, size)
+        job = runner.on_ranks("ranks", converted)
         tell(checks.nobody_stuck(job, timeout))
         tell(checks.ranks_agree(job))
         tell(checks.broadcast_once(job))
@@ -161,20 +161,23 @@ class Runner:
 
     path: Path
     folder: Path
+    size: int
     steps: int
     timeout: float
 
-    def _prepare(self, name: str, write: Writer) -> tuple[Path, Path, dict[str, str]]:
+    def _prepare(self, name: str, write: Writer, ranks: int) -> tuple[Path, Path, dict[str, str]]:
         folder = self.folder / name
         folder.mkdir()
         program = folder / f"program{self.path.suffix}"
         write(program)
-        environment = orders(folder, self.path.parent, seed=SEED, steps=self.steps)
+        environment = orders(
+            folder, self.path.parent, seed=SEED, steps=self.steps, stride=self.size // ranks
+        )
         return folder, program, environment
 
     def alone(self, name: str, write: Writer) -> Run:
         """One process without a launcher."""
-        folder, program, environment = self._prepare(name, write)
+        folder, program, environment = self._prepare(name, write, 1)
         command = [
             sys.executable,
             "-m",
@@ -200,8 +203,8 @@ class Runner:
         report = json.loads(ending.read_text())["report"] if ending.exists() else done.stderr
         return Run(done.returncode, report, _records(folder, {0: done.stdout.splitlines()}))
 
-    def on_ranks(self, name: str, write: Writer, size: int) -> Run:
-        folder, program, environment = self._prepare(name, write)
+    def on_ranks(self, name: str, write: Writer) -> Run:
+        folder, program, environment = self._prepare(name, write, self.size)
         printed: dict[int, list[str]] = defaultdict(list)
 
         def hear(rank: int | None, stream: str, line: str) -> None:
@@ -211,7 +214,7 @@ class Runner:
         result = run_job(
             program,
             self.path.resolve(),
-            size,
+            self.size,
             timeout=self.timeout,
             listener=hear,
             environment=environment,

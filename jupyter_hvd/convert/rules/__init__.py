@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from ..rule import Rule
-from . import data, gradient_tape, keras_fit, optimizers, rank_zero, refusals, setup
+from . import data, gradient_tape, keras_fit, optimizers, rank_zero, refusals, schedules, setup
 
 RULES: tuple[Rule, ...] = tuple(
     rule()
-    for family in (setup, optimizers, gradient_tape, keras_fit, data, rank_zero, refusals)
+    for family in (
+        setup,
+        optimizers,
+        schedules,
+        gradient_tape,
+        keras_fit,
+        data,
+        rank_zero,
+        refusals,
+    )
     for rule in family.RULES
 )
 BY_CODE = {rule.code: rule for rule in RULES}

@@ -126,8 +126,8 @@ class Share(Rule):
 class Take(Rule):
     """Divide the counts of `take` and `skip`, and `steps_per_epoch`, by the number of ranks.
 
-    Only those that count what one rank sees: behind the place where the data are
-    divided. The seeds divide every `take`, also the `take(1)` that draws a picture,
+    Likewise the turns of a loop over a `range` that draws a batch with `next`, and only
+    counts of what one rank sees: behind the place where the data are divided. The seeds divide every `take`, also the `take(1)` that draws a picture,
     which two ranks would turn into `take(0)`.
     """
 
@@ -188,15 +188,48 @@ class Take(Rule):
             ):
                 counts[arg.value] = None
         for count in counts:
-            text = context.module.text(count)
-            simple = (
-                isinstance(count, (cst.Name, cst.Integer, cst.Attribute, cst.Call)) or count.lpar
-            )
-            size = f" // {context.hvd}.size() or {text}"
-            if simple:
-                yield Fix(count, (context.insert(context.module.span(count).end, size, -3),))
-            else:
-                yield Fix(count, context.wrap(count, "(", f"){size}"))
+            if not context.datasets.counts_a_share(count):
+                yield Fix(count, context.over_size(count))
+        for loop in context.datasets.counted_loops:
+            yield from self._in_range(context, loop)
+
+    def _in_range(self, context: Context, loop: cst.For) -> Iterator[Finding]:
+        """The turns of a loop that draws its batches with `next`."""
+        assert isinstance(loop.iter, cst.Call)
+        match [arg.value for arg in loop.iter.args]:
+            case [stop] if not context.datasets.counts_a_share(stop):
+                yield Fix(stop, context.over_size(stop))
+            case [
+                cst.Integer(value=start),
+                cst.BinaryOperation(
+                    left=cst.Name() | cst.Attribute() | cst.Call() as steps,
+                    operator=cst.Add(),
+                    right=cst.Integer(value=more),
+                ) as stop,
+            ] if start == more and not context.datasets.counts_a_share(stop):
+                yield Fix(stop, context.wrap(steps, "max(1, ", f" // {context.hvd}.size())"))
+            case [cst.Integer(value=start), stop] if not context.datasets.counts_a_share(stop):
+                before, after = f"{start} + max(1, (", f" - {start}) // {context.hvd}.size())"
+                simple = isinstance(stop, (cst.Name, cst.Integer, cst.Attribute, cst.Call))
+                plain = simple or (
+                    isinstance(stop, cst.BinaryOperation)
+                    and isinstance(stop.operator, (cst.Add, cst.Subtract, cst.Multiply))
+                )
+                yield Fix(
+                    stop,
+                    context.wrap(stop, before, after)
+                    if plain
+                    else context.wrap(stop, f"{before}(", f"){after}"),
+                )
+            case [_] | [cst.Integer(), _]:
+                return
+            case _:
+                yield Problem(
+                    loop.iter,
+                    "the turns of this loop are steps, and N ranks should take an N-th of them, but its range has a start or step that cannot be divided here",
+                    "count the steps with range(steps)",
+                    "warning",
+                )
 
 
 class ArrayShare(Rule):

@@ -10,6 +10,7 @@ from .. import keras
 from ..edits import Edit
 from ..roles import Kind, Value, argument, has_star
 from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
+from .schedules import is_own_schedule
 
 
 class LearningRate(Rule):
@@ -124,10 +125,12 @@ class LearningRate(Rule):
         values = context.roles.values(rate)
         elsewhere = [v for v in values if v.kind in (Kind.SCHEDULE, Kind.VARIABLE)]
         own = [v for v in values if v.kind in (Kind.INSTANCE, Kind.FUNCTION, Kind.CLASS)]
+        if own and all(is_own_schedule(context, v) for v in values):
+            return  # HVD204 scales it
         if own:
             yield Problem(
                 rate,
-                "this learning-rate schedule is the program's own, so it is not multiplied by the number of ranks",
+                "this learning rate is an object of the program's own, so it is not multiplied by the number of ranks",
                 f"multiply what the schedule returns by {context.hvd}.size()",
                 "warning",
             )
@@ -156,6 +159,11 @@ class LearningRate(Rule):
             else keras.SCHEDULES[keras.schedule(value.name) or ""]
         )
         edits: list[Edit] = []
+        default = keras.SCHEDULE_DEFAULTS.get(keras.schedule(value.name) or "")
+        if default and argument(call, default[0], dict(named)[default[0]]) is None:
+            size = f"{default[1]} * {context.hvd}.size()"
+            if not has_star(call):
+                edits.append(context.add_keyword(call, f"{default[0]}={size}"))
         for keyword, position in named:
             arg = argument(call, keyword, position)
             if arg is None:

@@ -1,0 +1,348 @@
+"""HVD2, continued: rates that change while the program trains, by steps, by epochs or by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from .. import keras
+from ..roles import Kind, Value, argument
+from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
+
+RATES = ("learning_rate", "lr")
+
+
+def is_own_schedule(context: Context, value: Value) -> bool:
+    """Whether a value is of a class of the program's own that inherits Keras' schedules."""
+    return isinstance(value.node, cst.ClassDef) and any(
+        name.endswith(".LearningRateSchedule") for name in context.roles.library_bases(value.node)
+    )
+
+
+def schedule_calls(context: Context) -> list[cst.Call]:
+    """The calls that make one of Keras' schedules."""
+    return [
+        call
+        for call in context.roles.index.calls
+        if keras.schedule(context.roles.qualified(call.func))
+    ]
+
+
+def scheduler_functions(context: Context) -> list[cst.BaseExpression]:
+    """What `LearningRateScheduler` callbacks are given."""
+    given = (
+        argument(call, "schedule", 0)
+        for call in context.roles.index.calls
+        if keras.callback(context.roles.qualified(call.func)) == "LearningRateScheduler"
+    )
+    return [arg.value for arg in given if arg is not None]
+
+
+def wrapped_schedules(context: Context) -> list[cst.BaseExpression]:
+    """The optimizers' rates that are schedules of the program's own."""
+    found = []
+    for call in context.roles.index.calls:
+        if keras.optimizer(context.roles.qualified(call.func)):
+            rate = argument(call, "learning_rate", 0) or argument(call, "lr")
+            values = context.roles.values(rate.value) if rate is not None else frozenset()
+            if rate is not None and values and all(is_own_schedule(context, v) for v in values):
+                found.append(rate.value)
+    return found
+
+
+def helper_lines(context: Context) -> list[str]:
+    """The definitions that the rules of this file use, to stand where Horovod is started."""
+    hvd, tf, step = context.hvd, context.tf, context.indent_step
+    lines: list[str] = []
+    if context.options.uses(OwnSchedule.code) and wrapped_schedules(context):
+        lines += [
+            "",
+            "",
+            f"@{tf}.keras.utils.register_keras_serializable()",
+            f"class {context.own_schedule}({tf}.keras.optimizers.schedules.LearningRateSchedule):",
+            f"{step}# The program's own schedule, made for one process: N ranks take N of its steps at once, N times as long.",
+            f"{step}# Horovod copies an optimizer by its configuration, where a number stands for the schedule.",
+            f"{step}known = []",
+            "",
+            f"{step}def __init__(self, schedule):",
+            f"{step}{step}if not isinstance(schedule, int):",
+            f"{step}{step}{step}self.known.append(schedule)",
+            f"{step}{step}{step}schedule = len(self.known) - 1",
+            f"{step}{step}self.number = schedule",
+            "",
+            f"{step}def __call__(self, step):",
+            f"{step}{step}return self.known[self.number](step * {hvd}.size()) * {hvd}.size()",
+            "",
+            f"{step}def get_config(self):",
+            f"{step}{step}return {{'schedule': self.number}}",
+        ]
+    if context.options.uses(SchedulerCallback.code) and scheduler_functions(context):
+        lines += [
+            "",
+            "",
+            f"def {context.scaled_rate}(schedule):",
+            f"{step}# Keras asks for the rate of each epoch: the program answers for one process, N ranks take N times that.",
+            f"{step}def scaled(epoch, lr):",
+            f"{step}{step}try:",
+            f"{step}{step}{step}rate = schedule(epoch, lr / {hvd}.size())",
+            f"{step}{step}except TypeError:  # as Keras itself tells the two kinds apart",
+            f"{step}{step}{step}rate = schedule(epoch)",
+            f"{step}{step}return rate * {hvd}.size()",
+            f"{step}return scaled",
+        ]
+    return lines
+
+
+class ScheduleSteps(Rule):
+    """Divide the steps that a learning-rate schedule counts by the number of ranks.
+
+    `decay_steps`, `warmup_steps`, `boundaries` count updates of one process. N ranks
+    need an N-th of the updates for an epoch, so an undivided schedule would decay N
+    times too late. A count that is taken from a dataset of which each rank has its
+    share already, as `len(dataset)`, is left as it is.
+    """
+
+    code = "HVD203"
+    name = "steps of schedules"
+    message = "An epoch has an N-th of the steps, so the schedule must run through N times as fast."
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                schedules = tf.keras.optimizers.schedules
+                first = schedules.ExponentialDecay(0.1, decay_steps=1000, decay_rate=0.9)
+                second = schedules.PiecewiseConstantDecay([100, 200], [0.1, 0.01, 0.001])
+                model.compile(tf.keras.optimizers.SGD(first), loss='mse')
+                model.fit(x, y)
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                schedules = tf.keras.optimizers.schedules
+                first = schedules.ExponentialDecay(0.1, decay_steps=1000 // hvd.size() or 1000, decay_rate=0.9)
+                second = schedules.PiecewiseConstantDecay([step // hvd.size() for step in [100, 200]], [0.1, 0.01, 0.001])
+                model.compile(tf.keras.optimizers.SGD(first), loss='mse')
+                model.fit(x, y)
+                """
+            ),
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        for call in schedule_calls(context):
+            name = keras.schedule(context.roles.qualified(call.func)) or ""
+            for keyword, position in keras.SCHEDULE_STEPS[name]:
+                arg = argument(call, keyword, position)
+                if arg is None or context.datasets.counts_a_share(arg.value):
+                    continue
+                if keyword == "boundaries":
+                    each = f"[step // {context.hvd}.size() for step in "
+                    yield Fix(arg.value, context.wrap(arg.value, each, "]"))
+                else:
+                    yield Fix(arg.value, context.over_size(arg.value))
+
+
+class OwnSchedule(Rule):
+    """Put a schedule that the program defines itself into one that counts and scales for N ranks.
+
+    Its class may do anything with the step, so it is asked for the step that one
+    process would have reached, and its answer is multiplied.
+    """
+
+    code = "HVD204"
+    name = "schedules of the program's own"
+    message = "The schedule is written for one process: it is asked for step N × step, and its rate is multiplied by N."
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                class Noam(tf.keras.optimizers.schedules.LearningRateSchedule):
+                    def __call__(self, step):
+                        step = tf.cast(step, tf.float32)
+                        return tf.minimum(tf.math.rsqrt(step), step * 4000 ** -1.5)
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile(tf.keras.optimizers.Adam(Noam()), loss='mse')
+                model.fit(x, y)
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                class Noam(tf.keras.optimizers.schedules.LearningRateSchedule):
+                    def __call__(self, step):
+                        step = tf.cast(step, tf.float32)
+                        return tf.minimum(tf.math.rsqrt(step), step * 4000 ** -1.5)
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile(tf.keras.optimizers.Adam(hvd_schedule(Noam())), loss='mse')
+                model.fit(x, y)
+                """
+            ),
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        for rate in wrapped_schedules(context):
+            yield Fix(rate, context.wrap(rate, f"{context.own_schedule}(", ")"))
+
+
+class SchedulerCallback(Rule):
+    """Scale what the function of a `LearningRateScheduler` answers.
+
+    Keras sets the optimizer's rate to it at every epoch, so without this the scaled
+    rate lasts until the first epoch begins. The function is shown one process's rate,
+    and what it makes of it is multiplied, so `lr * 0.9` and `1e-3 * 0.9 ** epoch` both come out right.
+    """
+
+    code = "HVD205"
+    name = "scheduled rates"
+    message = (
+        "The callback sets the rate at every epoch, so what it sets must be N times as large, too."
+    )
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                slower = tf.keras.callbacks.LearningRateScheduler(lambda epoch: 0.01 / (1 + epoch))
+                model.fit(x, y, verbose=0, callbacks=[slower])
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                slower = tf.keras.callbacks.LearningRateScheduler(hvd_scaled(lambda epoch: 0.01 / (1 + epoch)))
+                model.fit(x, y, verbose=0, callbacks=[slower])
+                """
+            ),
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        for function in scheduler_functions(context):
+            yield Fix(function, context.wrap(function, f"{context.scaled_rate}(", ")"))
+
+
+class SetRate(Rule):
+    """Multiply a rate that the program sets while it trains.
+
+    `optimizer.learning_rate = 1e-4`, `.assign(…)` and `K.set_value(…)` set what the
+    optimizer was given, and must be scaled like it. A rate computed from the present one,
+    `optimizer.learning_rate * 0.5`, is in proportion already.
+    """
+
+    code = "HVD206"
+    name = "rates set by hand"
+    message = "This replaces the scaled rate, so it must be scaled as well."
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(x, y, verbose=0)
+                model.optimizer.learning_rate = 1e-4
+                model.fit(x, y, verbose=0)
+                model.optimizer.learning_rate.assign(0.5 * model.optimizer.learning_rate)
+                model.fit(x, y, verbose=0)
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(x, y, verbose=0)
+                model.optimizer.learning_rate = 1e-4 * hvd.size()
+                model.fit(x, y, verbose=0)
+                model.optimizer.learning_rate.assign(0.5 * model.optimizer.learning_rate)
+                model.fit(x, y, verbose=0)
+                """
+            ),
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        for rate in self._set_rates(context):
+            behind = list(context.roles.behind(rate))
+            if any(map(self._reads_rate, behind)):
+                if any(self._decides(context, node) for node in behind):
+                    yield Problem(
+                        rate,
+                        "a function of the program makes this rate from the present one, so it cannot be seen whether it is scaled",
+                        f"where it returns a rate that does not depend on the present one, multiply that by {context.hvd}.size()",
+                        "warning",
+                    )
+            elif not any(v.kind in (Kind.SCHEDULE, Kind.NONE) for v in context.roles.values(rate)):
+                yield Fix(rate, context.times_size(rate))
+
+    def _set_rates(self, context: Context) -> Iterator[cst.BaseExpression]:
+        """Every value that is set as an optimizer's rate after the optimizer was made."""
+        for name in RATES:
+            for binding in context.roles.index.attribute_bindings.get(name, ()):
+                changed = isinstance(context.module.parent(binding.value), cst.AugAssign)
+                whole = binding.receiver is not None and not binding.path and not changed
+                if whole and self._is_optimizer(context, binding.receiver):
+                    yield binding.value
+        for call in context.roles.index.calls:
+            match call:
+                case cst.Call(
+                    func=cst.Attribute(value=rate, attr=cst.Name("assign")), args=[value, *_]
+                ) if self._is_rate(context, rate):
+                    yield value.value
+                case cst.Call(args=[rate, value]) if context.roles.qualified(
+                    call.func
+                ) == "tensorflow.keras.backend.set_value" and self._is_rate(context, rate.value):
+                    yield value.value
+
+    def _is_rate(self, context: Context, node: cst.BaseExpression) -> bool:
+        return (
+            isinstance(node, cst.Attribute)
+            and node.attr.value in RATES
+            and self._is_optimizer(context, node.value)
+        )
+
+    def _is_optimizer(self, context: Context, receiver: cst.BaseExpression | None) -> bool:
+        """An optimizer for what the roles say, or by the name under which Keras keeps it on a model."""
+        named = isinstance(receiver, cst.Attribute) and receiver.attr.value == "optimizer"
+        return named or (receiver is not None and context.roles.may_be(receiver, Kind.OPTIMIZER))
+
+    @staticmethod
+    def _reads_rate(node: cst.CSTNode) -> bool:
+        return isinstance(node, cst.Attribute) and node.attr.value in RATES
+
+    def _decides(self, context: Context, node: cst.CSTNode) -> bool:
+        """Whether a node calls something of the program's own, which may answer with a rate of its own."""
+        return (
+            isinstance(node, cst.Call)
+            and any(
+                v.kind in (Kind.FUNCTION, Kind.UNKNOWN) for v in context.roles.values(node.func)
+            )
+            and not (
+                isinstance(node.func, cst.Attribute)
+                and node.func.attr.value in ("numpy", "item", "read_value")
+            )
+        )
+
+
+RULES: tuple[type[Rule], ...] = (ScheduleSteps, OwnSchedule, SchedulerCallback, SetRate)
