@@ -8,9 +8,16 @@ from __future__ import annotations
 import argparse
 import atexit
 import shlex
+from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from IPython.core.completer import (
+    CompletionContext,
+    SimpleCompletion,
+    SimpleMatcherResult,
+    context_matcher,
+)
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 
@@ -137,18 +144,31 @@ def show_status(rows: list[dict[str, Any]]) -> None:
         )
 
 
-def complete_hvd(shell: Any, event: Any) -> list[str]:
-    """Completions behind `%hvd`: its commands, then names of the notebook."""
-    words = event.line.split()
-    if len(words) > 2 or (len(words) == 2 and event.line.endswith(" ")):
-        return sorted(
-            n for n in shell.user_ns if not n.startswith("_") and n not in shell.user_ns_hidden
-        )
-    return list(COMMANDS)
+def offered(line: str, names: Iterable[str]) -> list[str]:
+    """What may stand at the end of a line behind our magics: commands, options, names of the notebook."""
+    magic, *words = [*line.split(), *([""] if line[-1:].isspace() else [])] or [""]
+    if magic == "%%distribute" and words:
+        return list(OPTIONS)
+    if magic in ("%hvd", "hvd") and len(words) == 1:
+        return list(COMMANDS)
+    if magic in ("%hvd", "hvd") and words and words[0] in ("pull", "push"):
+        return sorted(names)
+    return []
 
 
-def complete_distribute(_shell: Any, _event: Any) -> list[str]:
-    return list(OPTIONS)
+def make_completer(shell: Any) -> Any:
+    """A matcher for the Tab key that has our lines to itself: Python's own words are wrong there."""
+
+    @context_matcher()  # type: ignore[untyped-decorator]
+    def jupyter_hvd(context: CompletionContext) -> SimpleMatcherResult:
+        names = (n for n in shell.user_ns if n[0] != "_" and n not in shell.user_ns_hidden)
+        fitting = [
+            w for w in offered(context.text_until_cursor, names) if w.startswith(context.token)
+        ]
+        completions = [SimpleCompletion(word) for word in fitting]
+        return SimpleMatcherResult(completions=completions, suppress=bool(fitting), ordered=True)
+
+    return jupyter_hvd
 
 
 def load(shell: Any) -> None:
@@ -156,5 +176,4 @@ def load(shell: Any) -> None:
     magics = HvdMagics(shell)
     shell.register_magics(magics)
     shell.events.register("post_run_cell", magics.note_end)
-    shell.set_hook("complete_command", complete_hvd, re_key=r"%?hvd\b")
-    shell.set_hook("complete_command", complete_distribute, re_key=r"%%distribute\b")
+    shell.Completer.custom_matchers.append(make_completer(shell))

@@ -2,68 +2,38 @@
 
 from __future__ import annotations
 
-import ast
-import difflib
-import re
 import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import count
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..convert.conversion import Options
-from ..convert.edits import Edit
-from ..convert.notebook import convert_cells, mask_cell
-from ..files import UnusableInputError
-from ..settings import installed_target, settings_near
 from . import on_rank
+from .errors import DistributeError, named_error
 from .job import LaunchError, check_size
 from .needs import Cell, Needs, names_of, needs
 from .outputs import Screen
-from .ranks import Ranks, Run, Stall
-from .tracebacks import SentCell, blame, line_map, ranks_text, render
-from .values import Packed, keras_kind, pack, unpack, weights_of
-
-if TYPE_CHECKING:
-    from ..convert import Conversion
-
-DISTRIBUTE = re.compile(r"\s*%%distribute\b")
-DISTRIBUTE_LINE = re.compile(r"\A\s*%%distribute\b.*")
-#: Lines that are for the notebook alone.
-OWN_LINES = re.compile(
-    r"^([ \t]*)%(?:(?:re)?load_ext[ \t]+jupyter_hvd|hvd\b|distribute\b).*$", re.MULTILINE
+from .program import (
+    ANY_NAME,
+    DISTRIBUTE,
+    Program,
+    check_syntax,
+    convert,
+    diff,
+    masked,
+    options_here,
+    refuse,
+    runnable,
 )
-#: Magics after which any name may be there.
-ANY_NAME = re.compile(r"^\s*%(?:run|pylab|store)\b", re.MULTILINE)
-#: Without one of these words in it, a program trains nothing, and need not be parsed to know.
-TRAINING_WORDS = re.compile(r"apply_gradients|minimize|fit|train_on_batch")
-#: The refusal of programs that use Horovod already; living ranks are a place to run these.
-OWN_HOROVOD = "HVD901"
-#: What is said, as information, of a training step that nothing calls yet.
-NOT_CALLED = ("HVD302", "info")
+from .ranks import Ranks
+from .reports import failure_of, stall_text
+from .tracebacks import SentCell
+from .transfer import digest, push
+from .values import Packed, keras_kind, pack, unpack, weights_of
+from .waiting import Run, Stall
+
 DEFAULT_SIZE = 2
-
-
-class DistributeError(Exception):
-    """For the user: IPython shows these lines and no frames of ours."""
-
-    def __init__(self, message: str, lines: Sequence[str] | None = None) -> None:
-        super().__init__(message)
-        self.lines = (
-            list(lines) if lines is not None else [f"\x1b[31m%%distribute\x1b[0m: {message}"]
-        )
-
-    def _render_traceback_(self) -> list[str]:
-        return self.lines
-
-
-def named_error(name: str, message: str, lines: Sequence[str]) -> DistributeError:
-    """An error that goes by the name of the one on the rank, as in a normal cell."""
-    kind: type[DistributeError] = type(name, (DistributeError,), {})
-    return kind(message, lines)
 
 
 @dataclass(frozen=True)
@@ -76,140 +46,6 @@ class Request:
     dry_run: bool = False
     dependencies: bool = True
     timeout: float | None = None
-
-
-@dataclass(frozen=True)
-class Program:
-    """A cell and the cells that it needs, converted as one program.
-
-    Attributes:
-        sources: the cells as written, by number. converted: the same, converted.
-        lines: for each cell, the line of the source that each converted line comes from.
-    """
-
-    sources: Mapping[int, str]
-    converted: Mapping[int, str]
-    lines: Mapping[int, tuple[int, ...]]
-    outcome: Conversion | None
-
-    @property
-    def trains(self) -> bool:
-        return self.outcome is not None and self.outcome.training_loop != "none"
-
-    @property
-    def partial(self) -> bool:
-        """Whether a training step is defined, but not called here: some later cell will."""
-        found = self.outcome.diagnostics if self.outcome else ()
-        return any((d.code, d.severity) == NOT_CALLED for d in found)
-
-    @property
-    def diagnostics(self) -> list[str]:
-        """What the conversion has to say, with the place in the user's cells."""
-        return [
-            f"In[{d.cell}], line {d.line}: {d.code} {d.message}"
-            + (f"\n    {d.help}" if d.help else "")
-            for d in (self.outcome.diagnostics if self.outcome else ())
-        ]
-
-    @property
-    def uses_horovod(self) -> bool:
-        """Whether it is written for Horovod already, and nothing else is wrong with it."""
-        found = self.outcome.diagnostics if self.outcome else ()
-        return {d.code for d in found if d.severity == "error"} == {OWN_HOROVOD}
-
-
-@lru_cache(maxsize=64)
-def convert(sources: tuple[tuple[int, str], ...], options: Options) -> Program:
-    """Convert cells, each with its number, as one program."""
-    texts = [source for _, source in sources]
-    numbers = [number for number, _ in sources]
-    if not any(TRAINING_WORDS.search(text) for text in texts):
-        lines = {n: tuple(range(1, t.count("\n") + 2)) for n, t in sources}
-        return Program(dict(sources), dict(sources), lines, None)
-    converted, outcome = convert_cells(texts, numbers, options=options)
-    lines, start = {}, 0
-    edits = [edit for change in outcome.changes for edit in change.edits]
-    for number, source in sources:
-        own = [
-            Edit(e.start - start, e.end - start, e.priority, e.text)
-            for e in edits
-            if start <= e.start <= start + len(source)
-        ]
-        lines[number] = line_map(source, own)
-        start += len(source) + 1
-    return Program(dict(sources), dict(zip(numbers, converted, strict=True)), lines, outcome)
-
-
-masked = lru_cache(maxsize=2048)(mask_cell)
-
-
-def runnable(source: str) -> str:
-    """A cell as the ranks run it: its lines stay where they are, ours do nothing."""
-    source = DISTRIBUTE_LINE.sub("#", source)  # not an empty line: IPython drops those at the top
-    return OWN_LINES.sub(r"\1pass", source)
-
-
-def diff(program: Program, numbers: Sequence[int]) -> list[str]:
-    """What the conversion changes in some cells."""
-    lines: list[str] = []
-    for number in numbers:
-        before, after = program.sources[number], program.converted[number]
-        lines += difflib.unified_diff(
-            before.splitlines(),
-            after.splitlines(),
-            f"In[{number}]",
-            f"In[{number}], for Horovod",
-            lineterm="",
-        )
-    return lines
-
-
-def refuse(program: Program) -> None:
-    """Stop at what cannot be converted.
-
-    Raises:
-        DistributeError: with the diagnostics.
-    """
-    if program.outcome is None or program.uses_horovod:
-        return
-    if program.outcome.status in ("refused", "invalid"):
-        head = "\x1b[31m%%distribute\x1b[0m: this cannot be converted; nothing was run."
-        lines = program.diagnostics
-        raise named_error("ConversionRefused", "; ".join(lines), [head, *lines])
-
-
-def options_here() -> Options:
-    """The options of the folder that the notebook works in; a notebook always goes on.
-
-    Raises:
-        DistributeError: the settings there are unusable.
-    """
-    try:
-        settings = settings_near(Path.cwd())
-    except UnusableInputError as error:
-        raise DistributeError(str(error)) from None
-    return Options(**{"target": installed_target(), **settings, "open_ended": True})
-
-
-def check_syntax(source: str) -> None:
-    """Refuse a cell that is not Python, with the place.
-
-    Raises:
-        DistributeError
-    """
-    try:
-        compile(
-            masked(source), "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-        )
-    except (SyntaxError, ValueError) as error:
-        line = getattr(error, "lineno", None)
-        where = f"line {line}: " if line else ""
-        text = getattr(error, "msg", None) or str(error)
-        raise named_error(
-            "SyntaxError",
-            text,
-            [f"\x1b[31mSyntaxError\x1b[0m in this cell, {where}{text}. Nothing was run."],
-        ) from None
 
 
 class Session:
@@ -464,8 +300,6 @@ class Session:
         return values
 
     def _push(self, values: Mapping[str, Packed], screen: Screen) -> None:
-        from .transfer import digest, push
-
         assert self.ranks is not None
         fresh = {n: v for n, v in values.items() if self._pushed.get(n) != digest(v)}
         if not fresh:
@@ -508,88 +342,22 @@ class Session:
     # What went wrong
 
     def _judge(
-        self, run: Run, screen: Screen, what: str | None, timeout: float | None = None
+        self, run: Run, screen: Screen, what: str | None = None, timeout: float | None = None
     ) -> None:
         """Tell what went wrong in a run, and see to it that the ranks are usable.
 
         Raises:
             DistributeError: something did.
         """
-        assert self.ranks is not None
-        errors = {
-            r: reply
-            for r, reply in run.replies.items()
-            if isinstance(reply, dict) and reply.get("error")
-        }
-        if run.usable and not run.stopped and not errors:
+        failure = failure_of(run, self._files, timeout)
+        if failure is None:
             return
         screen.finish()
-        lines: list[str] = [] if what is None else [what]
-        name, message = "DistributeError", ""
-        if run.lost is not None:
-            name, message = "RankLost", f"rank {run.lost[0]} was lost: {run.lost[1]}"
-            lines.append(f"\x1b[31m{name}\x1b[0m: {message}")
-        elif run.stopped in ("interrupt", "timeout"):
-            name = "KeyboardInterrupt" if run.stopped == "interrupt" else "TimeoutError"
-            message = (
-                "interrupted" if run.stopped == "interrupt" else f"not finished after {timeout:g} s"
-            )
-            lines.append(f"\x1b[31m{name}\x1b[0m: {message}")
-            lines += [
-                f"  rank {r} was at {place}"
-                for r, e in sorted(errors.items())
-                if (place := self._place(e["error"]))
-            ]
-        elif run.stopped == "deadlock":
-            done = sorted(set(run.replies) - set(errors))
-            name = "Deadlock"
-            waiting = ranks_text(run.stuck or sorted(errors))
-            message = "the ranks have finished the cell, but their answer was lost"
-            if done:
-                message = f"{ranks_text(done)} finished the cell while {waiting} still waits in a collective operation"
-            lines.append(f"\x1b[31m{name}\x1b[0m: {message}")
-        elif errors:
-            rank = blame(errors)
-            error = errors[rank]["error"]
-            same = [
-                r
-                for r, e in sorted(errors.items())
-                if (e["error"]["type"], e["error"]["text"]) == (error["type"], error["text"])
-            ]
-            name, message = error["type"], error["text"]
-            lines += render(error, ranks_text(same), self._files)
-        if run.stuck:
-            lines.append(
-                f"{ranks_text(run.stuck)} waited in an operation that cannot be interrupted."
-            )
-        lines += self._recover(run)
-        raise named_error(name, message, lines)
+        lines = [*([what] if what else []), *failure.lines, *self._recover(run)]
+        raise named_error(failure.name, failure.message, lines)
 
     def _stall_text(self, stall: Stall) -> str:
-        parts = []
-        for rank, place in stall.places.items():
-            cell = self._files.get(place.cell[0]) if place.cell else None
-            where = "outside the cell"
-            if cell is not None and place.cell is not None:
-                where = f"at In[{cell.number}], line {cell.line(place.cell[1])}"
-            library = (
-                " (in Horovod)"
-                if place.in_horovod
-                else " (in TensorFlow)"
-                if place.in_tensorflow
-                else ""
-            )
-            parts.append(
-                f"rank {rank} {'waits' if rank in stall.waiting else 'computes'} {where}{library}"
-            )
-        return f"no progress for some seconds: {'; '.join(parts)}. The stop button, or --timeout S, ends the cell."
-
-    def _place(self, error: Mapping[str, Any]) -> str:
-        inside = [f for f in error["frames"] if f[0] in self._files]
-        if not inside:
-            return ""
-        cell = self._files[inside[-1][0]]
-        return f"In[{cell.number}], line {cell.line(inside[-1][1])}"
+        return stall_text(stall, self._files)
 
     def _recover(self, run: Run) -> list[str]:
         """Make sure that the next cell finds usable ranks; says so where their state is gone."""

@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from . import on_rank
 from .job import JOB_VARIABLE
 from .lifeline import ADDRESS_VARIABLE, Held
 
@@ -21,6 +22,7 @@ from .lifeline import ADDRESS_VARIABLE, Held
 def main() -> None:
     rank = int(os.environ["HOROVOD_RANK"])
     held = Held(f"rank {rank}", os.environ[JOB_VARIABLE], os.environ[ADDRESS_VARIABLE])
+    on_rank.tell = held.tell
     # An interrupt is for the cell that runs, see `on_rank.py`; between cells there is nothing to stop.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     held.tell({"stage": "importing TensorFlow"})

@@ -17,8 +17,9 @@ from pathlib import Path
 
 #: Names a job in the environment of its processes, so that each of them can be found again.
 JOB_VARIABLE = "JUPYTER_HVD_JOB"
-_TAGGED = re.compile(r"^\[(\d+)\]<(stdout|stderr)>: ?(.*)$", re.DOTALL)
-_EXITED = re.compile(r"Process (\d+) exit with status code (\d+)")
+#: A line of a rank's output, as horovodrun tags it, and its word of a rank's exit code.
+TAGGED = re.compile(r"^\[(\d+)\]<(stdout|stderr)>: ?(.*)$", re.DOTALL)
+EXITED = re.compile(r"Process (\d+) exit with status code (\d+)")
 _LAUNCHER_NOISE = re.compile(
     r"Terminating remaining workers|Process name:|Exit code:|Traceback|RuntimeError|  |\[?horovodrun"
 )
@@ -157,12 +158,12 @@ def _require_horovod() -> None:
 
 
 def _pass_on(line: str, listener: Listener, exits: dict[int, int]) -> None:
-    tagged = _TAGGED.match(line)
+    tagged = TAGGED.match(line)
     if tagged is not None:
         if tagged[3] != "Terminated":  # said of the ranks that are ended because one has failed
             listener(int(tagged[1]), tagged[2], tagged[3])
         return
-    exited = _EXITED.search(line)
+    exited = EXITED.search(line)
     if exited is not None:
         exits.setdefault(int(exited[1]), int(exited[2]))
     elif line.strip() and not _LAUNCHER_NOISE.match(line):

@@ -200,8 +200,8 @@ class Held:
                         main = threading.main_thread().ident
                         assert main is not None
                         signal.pthread_kill(main, signal.SIGINT)
-                    if message.get("where"):
-                        self.tell({"place": main_thread_place()})
+                    if "where" in message:
+                        self.tell({"place": {"call": message["where"], **main_thread_place()}})
                     with self._news:
                         self._heard.update(message)
                         self._news.notify_all()

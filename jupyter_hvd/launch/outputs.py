@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .ranks import Message, Output, Stall, Text
+from .waiting import Message, Output, Stall, Text
 
 #: Lines kept of each folded rank.
 KEPT = 1000

@@ -12,9 +12,7 @@ from __future__ import annotations
 import json
 import os
 import queue
-import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -24,100 +22,26 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from .job import LaunchError, check_size, end_processes, launcher, rank_environment
+from . import on_rank
+from .addresses import PORTS_VARIABLE, choose_ports, own_address
+from .job import (
+    EXITED,
+    TAGGED,
+    LaunchError,
+    check_size,
+    end_processes,
+    launcher,
+    rank_environment,
+)
 from .lifeline import ADDRESS_VARIABLE, Lifelines
-
-#: Ports to listen on, `first-last`, for machines behind a firewall; any free ones where not set.
-PORTS_VARIABLE = "JUPYTER_HVD_PORTS"
-#: The controller's sockets and the kernel's own.
-PORTS_NEEDED = 24
+from .waiting import PATIENCE, Message, Reason, Run, Show, Text, Waiting
 
 START_TIMEOUT = 120.0
-#: How long the other ranks may go on when one has failed.
-GRACE = 1.5
-#: How long a rank may take to heed an interrupt before it is held to be stuck in an operation.
-PATIENCE = 3.0
-#: After how many seconds in one place, without computing, a rank is said to wait.
-STALL_SECONDS = 5.0
-#: How much of the time a rank may compute that is said to wait: Horovod's own threads always do a little.
-IDLE_SHARE = 0.25
-
-_TAGGED = re.compile(r"^\[(\d+)\]<(stdout|stderr)>: ?(.*)$", re.DOTALL)
-_EXITED = re.compile(r"Process (\d+) exit with status code (\d+)")
-
-Reason = Literal["interrupt", "timeout", "error", "deadlock"]
-
-
-@dataclass(frozen=True)
-class Text:
-    """Something that a rank wrote below Python, or None for horovodrun's own words."""
-
-    rank: int | None
-    stream: str
-    text: str
-
-
-@dataclass(frozen=True)
-class Message:
-    """An IOPub message from a rank: a stream, a display, …"""
-
-    rank: int
-    kind: str
-    content: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a rank is: file and line of the user's cell, and the file of the innermost Python frame."""
-
-    cell: tuple[str, int] | None
-    inside: str
-
-    @property
-    def in_horovod(self) -> bool:
-        return "/horovod/" in self.inside
-
-    @property
-    def in_tensorflow(self) -> bool:
-        return "/tensorflow/" in self.inside
-
-
-@dataclass(frozen=True)
-class Stall:
-    """Some ranks wait in one place and compute nothing; where all are that have not finished."""
-
-    waiting: tuple[int, ...]
-    places: Mapping[int, Place]
-
-
-Output = Text | Message | Stall
-Show = Callable[[Output], None]
-
-
-@dataclass(frozen=True)
-class Run:
-    """How a call on all ranks ended.
-
-    Attributes:
-        replies: what each rank answered, by rank.
-        stopped: why ranks were interrupted, if they were.
-        stuck: ranks that did not heed the interrupt.
-        lost: the rank that has gone, and how, where one has.
-    """
-
-    replies: Mapping[int, Any]
-    stopped: Reason | None = None
-    stuck: tuple[int, ...] = ()
-    lost: tuple[int, str] | None = None
-
-    @property
-    def usable(self) -> bool:
-        return self.lost is None and not self.stuck
 
 
 class Ranks:
@@ -141,7 +65,7 @@ class Ranks:
         self.job = uuid.uuid4().hex
         self.ready = False
         self.started = time.monotonic()
-        self.busy_with: str | None = None
+        self._calls = count(1)
         self._events: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._log: deque[str] = deque(maxlen=60)
         self._exits: dict[int, int] = {}
@@ -232,10 +156,10 @@ class Ranks:
         threading.Thread(target=listen, name="hvd-output", daemon=True).start()
 
     def _read_launcher(self, line: str) -> None:
-        exited = _EXITED.search(line)
+        exited = EXITED.search(line)
         if exited is not None:
             self._exits.setdefault(int(exited[1]), int(exited[2]))
-        tagged = _TAGGED.match(line)
+        tagged = TAGGED.match(line)
         self._log.append(line if tagged is None else f"[{tagged[1]}] {tagged[3]}")
         if tagged is not None:
             self._events.put(Text(int(tagged[1]), tagged[2], tagged[3]))
@@ -324,10 +248,10 @@ class Ranks:
             self._lifelines.close()
         for process in self._processes:
             with suppress(subprocess.TimeoutExpired):
-                process.wait(2)
+                process.wait(1)
             if process.poll() is None:
                 process.kill()
-        end_processes(self.job, 1.0)
+        end_processes(self.job, 0.5)  # they have had their time to heed the lifeline
         for process in self._processes:
             process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -392,10 +316,14 @@ class Ranks:
 
         self._forget_events()
         ranks = range(self.size) if ranks is None else ranks
-        prepared, prepared_args = PrePickled(function), [PrePickled(arg) for arg in args]
-        futures = {rank: self._call(rank, prepared, prepared_args) for rank in ranks}
-        waiting = Waiting(set(ranks), show, marker)
-        started, stopped_at, stopped = time.monotonic(), 0.0, None
+        call = next(self._calls)
+        request = [PrePickled(part) for part in (on_rank.answer, call, function, *args)]
+        size = sum(memoryview(buffer).nbytes for part in request for buffer in part.buffers)
+        started = time.monotonic()
+        futures = {rank: self._call(rank, request) for rank in ranks}
+        waiting = Waiting(call, set(ranks), show, marker, size, started)
+        stopped: Reason | None = None
+        stopped_at = asked_at = started
         lost = None
         while True:
             try:
@@ -404,25 +332,28 @@ class Ranks:
                 if not waiting.open or (lost := self.lost()) is not None:
                     break
                 if stopped is None:
-                    self._watch(waiting, now - started)
-                    stopped = waiting.reason_to_stop(now, now - started, timeout)
+                    if now - asked_at > 1:  # a short cell is not asked at all
+                        self._watch(waiting, now)
+                        asked_at = now
+                    stopped = waiting.reason_to_stop(now, timeout)
                     if stopped is not None:
                         self.interrupt()
                         stopped_at = now
-                elif now - stopped_at > PATIENCE:
+                elif now - stopped_at > PATIENCE[stopped]:
                     break
             except KeyboardInterrupt:
                 if stopped is not None:
                     break
                 stopped, stopped_at = "interrupt", time.monotonic()
                 self.interrupt()
-        if lost is None and not waiting.open:
+        if lost is not None:
+            return Run(waiting.replies, stopped, (), lost)
+        if not waiting.open:
             self._let_finish(waiting, futures)
-        return Run(
-            waiting.replies, stopped, tuple(sorted(waiting.open)) if lost is None else (), lost
-        )
+        stuck = waiting.unanswered() if stopped == "unanswered" else waiting.open
+        return Run(waiting.replies, stopped, tuple(sorted(stuck)))
 
-    def _call(self, rank: int, function: Any, args: list[Any]) -> Any:
+    def _call(self, rank: int, request: list[Any]) -> Any:
         def prepare(future: Any) -> None:
             future.iopub_callbacks.append(
                 lambda m: self._events.put(Message(rank, m["header"]["msg_type"], m["content"]))
@@ -434,8 +365,8 @@ class Ranks:
         # the bare socket would swallow that word, so that the stream never read this answer nor a later one.
         return client.send_apply_request(
             client._mux_stream,
-            function,
-            args,
+            request[0],
+            request[1:],
             ident=client._engines[rank].encode(),
             message_future_hook=prepare,
         )
@@ -456,18 +387,17 @@ class Ranks:
             except queue.Empty:
                 return
 
-    def _watch(self, waiting: Waiting, elapsed: float) -> None:
-        """Ask those that still run where they are, once a second, when a cell is not a short one."""
+    def _watch(self, waiting: Waiting, now: float) -> None:
+        """Take in where those are that still run, and ask them again."""
         assert self._lifelines is not None
-        if elapsed < 1 or time.monotonic() - waiting.asked_at < 1:
-            return
-        waiting.asked_at = time.monotonic()
         for rank in list(waiting.open):
-            place = self.told(rank).get("place")
-            if place is not None:
-                waiting.see(rank, place)
-            self._lifelines.send(f"rank {rank}", {"where": True})
-        waiting.tell_stall()
+            told = self.told(rank)
+            if "place" in told:
+                waiting.see(rank, told["place"], now)
+            if told.get("answered", (0, 0))[0] == waiting.call:
+                waiting.expect(rank, told["answered"][1])
+            self._lifelines.send(f"rank {rank}", {"where": waiting.call})
+        waiting.tell_stall(now)
 
     def _let_finish(self, waiting: Waiting, futures: Mapping[int, Any]) -> None:
         """What was printed last may still be on its way when the answers are there."""
@@ -493,129 +423,6 @@ class Ranks:
             self._lifelines.send(f"rank {rank}", {"interrupt": True})
 
 
-class Waiting:
-    """What has been heard of a call so far."""
-
-    def __init__(self, ranks: set[int], show: Show, marker: str | None) -> None:
-        self.open = set(ranks)
-        self.replies: dict[int, Any] = {}
-        self._show = show
-        self._marker = marker
-        self._markers_due = 2 * len(ranks) if marker else 0
-        self._first_error: float | None = None
-        self._told_stall = False
-        self._seen: dict[int, tuple[Place, float, float]] = {}
-        self._idle_since: dict[int, float] = {}
-        self.asked_at = 0.0
-
-    def hear(self, event: Output | None) -> None:
-        if (
-            isinstance(event, Text)
-            and self._marker is not None
-            and event.text.endswith(self._marker)
-        ):
-            self._markers_due -= 1
-            rest = event.text.removesuffix(self._marker)
-            event = Text(event.rank, event.stream, rest) if rest else None
-        if event is not None:
-            self._show(event)
-
-    def answer(self, rank: int, future: Any, now: float) -> None:
-        self.open.discard(rank)
-        try:
-            reply = future.result()
-        except Exception as error:
-            reply = error
-        if isinstance(
-            reply, Exception
-        ):  # ipyparallel answers with exceptions, and raises none of them
-            reply = {
-                "error": {
-                    "type": type(reply).__name__,
-                    "text": str(reply),
-                    "frames": [],
-                    "because": None,
-                    "direct": False,
-                },
-                "time": time.time(),
-            }
-        self.replies[rank] = reply
-        if isinstance(reply, dict) and reply.get("error") and self._first_error is None:
-            self._first_error = now
-
-    def all_marked(self) -> bool:
-        return self._markers_due <= 0
-
-    def reason_to_stop(self, now: float, elapsed: float, timeout: float | None) -> Reason | None:
-        if timeout is not None and elapsed > timeout:
-            return "timeout"
-        if self._first_error is not None and now - self._first_error > GRACE:
-            return "error"
-        if self.replies and self.open and self._is_deadlock():
-            return "deadlock"
-        if self.open and all(self._waits_for_work(rank) for rank in self.open):
-            return "deadlock"
-        return None
-
-    def _waits_for_work(self, rank: int) -> bool:
-        """Whether a rank has long been back in its event loop, so that its answer must have been lost."""
-        if rank not in self._seen:
-            return False
-        place = self._seen[rank][0]
-        return (
-            place.cell is None
-            and "selector" in place.inside
-            and self.idle(rank) >= 2 * STALL_SECONDS
-        )
-
-    # Ranks that wait
-
-    def see(self, rank: int, told: Mapping[str, Any]) -> None:
-        """Take in where a rank says that it is, and how much it has computed."""
-        place = Place(tuple(told["cell"]) if told["cell"] else None, told["inside"])
-        cpu, now = float(told["cpu"]), float(told["time"])
-        if rank in self._seen:
-            before, cpu_before, then = self._seen[rank]
-            if now == then:
-                return
-            if place != before or cpu - cpu_before > IDLE_SHARE * (now - then):
-                self._idle_since.pop(rank, None)
-            else:
-                self._idle_since.setdefault(rank, then)
-        self._seen[rank] = (place, cpu, now)
-
-    def idle(self, rank: int) -> float:
-        """For how many seconds a rank has computed nothing, in one place; by its own clock."""
-        if rank not in self._idle_since:
-            return 0.0
-        return self._seen[rank][2] - self._idle_since[rank]
-
-    def tell_stall(self) -> None:
-        """Tell once where the ranks are, when some of them have waited for long."""
-        waiting = tuple(r for r in sorted(self.open) if self.idle(r) >= STALL_SECONDS - 1)
-        if waiting and not self._told_stall:
-            self._told_stall = True
-            places = {rank: self._seen[rank][0] for rank in sorted(self.open) if rank in self._seen}
-            self._show(Stall(waiting, places))
-
-    def _is_deadlock(self) -> bool:
-        """Whether all that still run wait in an operation that those who have finished take no part in."""
-
-        def waits(rank: int) -> bool:
-            if rank not in self._seen:
-                return False
-            place, patience = self._seen[rank][0], STALL_SECONDS - 1
-            # What runs in TensorFlow need not be a collective operation: it is given longer.
-            return (place.in_horovod and self.idle(rank) >= patience) or (
-                place.in_tensorflow and self.idle(rank) >= 2 * patience
-            )
-
-        return all(waits(rank) for rank in self.open)
-
-
-# Small pieces
-
-
 def describe_exit(code: int) -> str:
     """What an exit code tells the user."""
     if code == 137:
@@ -636,49 +443,3 @@ def read_json(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return content
-
-
-def own_address(hosts: str | None) -> str:
-    """This machine's address as the hosts of the ranks see it."""
-    for host in (hosts or "localhost").split(","):
-        name = host.rpartition(":")[0] or host
-        try:
-            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-                probe.connect((name, 9))
-                address = str(probe.getsockname()[0])
-        except OSError as error:
-            raise LaunchError(f"host {name}: {error.strerror or error}") from None
-        if not address.startswith("127."):
-            return address
-    return "127.0.0.1"
-
-
-def choose_ports(address: str, allowed: str | None) -> list[int]:
-    """Free ports out of those that the user allows; none where any will do.
-
-    Raises:
-        LaunchError: too few of them are free.
-    """
-    if not allowed:
-        return []
-    match = re.fullmatch(r"(\d+)-(\d+)", allowed.strip())
-    if match is None:
-        raise LaunchError(
-            f"{PORTS_VARIABLE}={allowed}: write it as first-last, such as 10101-10150"
-        )
-    free: list[int] = []
-    taken = 0
-    for port in range(int(match[1]), int(match[2]) + 1):
-        with socket.socket() as probe:
-            try:
-                probe.bind((address, port))
-            except OSError:
-                taken += 1
-                continue
-        free.append(port)
-        if len(free) == PORTS_NEEDED:
-            return free
-    raise LaunchError(
-        f"{PORTS_VARIABLE}={allowed}: {len(free)} of these ports are free and {taken} taken, "
-        f"but {PORTS_NEEDED} are needed; allow more"
-    )

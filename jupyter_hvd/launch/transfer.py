@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from . import on_rank
-from .ranks import Ranks, Run
+from .ranks import Ranks
 from .values import Packed
+from .waiting import Run
 
 #: From this size on, a value goes through shared memory.
 LARGE = 2**20

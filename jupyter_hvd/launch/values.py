@@ -106,7 +106,9 @@ def picklable(value: Any) -> bool:
 
 
 def size_of(value: Any) -> int:
-    """About how many bytes a plain value takes."""
+    """About how many bytes a plain value takes, packed or not."""
+    if isinstance(value, Packed):
+        return size_of(value.data)
     if hasattr(value, "nbytes"):
         return int(value.nbytes)
     if isinstance(value, dict):

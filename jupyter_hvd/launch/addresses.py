@@ -1,0 +1,61 @@
+"""Where the kernel listens for its ranks: which address of this machine, which ports."""
+
+from __future__ import annotations
+
+import re
+import socket
+
+from .job import LaunchError
+
+#: Ports to listen on, `first-last`, for machines behind a firewall; any free ones where not set.
+PORTS_VARIABLE = "JUPYTER_HVD_PORTS"
+#: The controller's sockets and the kernel's own.
+PORTS_NEEDED = 24
+
+
+def own_address(hosts: str | None) -> str:
+    """This machine's address as the hosts of the ranks see it."""
+    for host in (hosts or "localhost").split(","):
+        name = host.rpartition(":")[0] or host
+        try:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+                probe.connect((name, 9))
+                address = str(probe.getsockname()[0])
+        except OSError as error:
+            raise LaunchError(f"host {name}: {error.strerror or error}") from None
+        if not address.startswith("127."):
+            return address
+    return "127.0.0.1"
+
+
+def choose_ports(address: str, allowed: str | None) -> list[int]:
+    """Free ports out of those that the user allows; none where any will do.
+
+    Raises:
+        LaunchError: too few of them are free.
+    """
+    if not allowed:
+        return []
+    match = re.fullmatch(r"(\d+)-(\d+)", allowed.strip())
+    if match is None:
+        raise LaunchError(
+            f"{PORTS_VARIABLE}={allowed}: write it as first-last, such as 10101-10150"
+        )
+    free: list[int] = []
+    taken = 0
+    for port in range(int(match[1]), int(match[2]) + 1):
+        with socket.socket() as probe:
+            # As ZeroMQ does: a port whose last connections have just been closed is free.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((address, port))
+            except OSError:
+                taken += 1
+                continue
+        free.append(port)
+        if len(free) == PORTS_NEEDED:
+            return free
+    raise LaunchError(
+        f"{PORTS_VARIABLE}={allowed}: {len(free)} of these ports are free and {taken} taken, "
+        f"but {PORTS_NEEDED} are needed; allow more"
+    )

@@ -1,0 +1,172 @@
+"""A cell of `%%distribute` and the cells that it needs, converted as one program."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..convert.conversion import Options
+from ..convert.edits import Edit
+from ..convert.notebook import convert_cells, mask_cell
+from ..files import UnusableInputError
+from ..settings import installed_target, settings_near
+from .errors import DistributeError, named_error
+from .tracebacks import line_map
+
+if TYPE_CHECKING:
+    from ..convert import Conversion
+
+DISTRIBUTE = re.compile(r"\s*%%distribute\b")
+DISTRIBUTE_LINE = re.compile(r"\A\s*%%distribute\b.*")
+#: Lines that are for the notebook alone.
+OWN_LINES = re.compile(
+    r"^([ \t]*)%(?:(?:re)?load_ext[ \t]+jupyter_hvd|hvd\b|distribute\b).*$", re.MULTILINE
+)
+#: Magics after which any name may be there.
+ANY_NAME = re.compile(r"^\s*%(?:run|pylab|store)\b", re.MULTILINE)
+#: Without one of these words in it, a program trains nothing, and need not be parsed to know.
+TRAINING_WORDS = re.compile(r"apply_gradients|minimize|fit|train_on_batch")
+#: The refusal of programs that use Horovod already; living ranks are a place to run these.
+OWN_HOROVOD = "HVD901"
+#: What is said, as information, of a training step that nothing calls yet.
+NOT_CALLED = ("HVD302", "info")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A cell and the cells that it needs, converted as one program.
+
+    Attributes:
+        sources: the cells as written, by number. converted: the same, converted.
+        lines: for each cell, the line of the source that each converted line comes from.
+    """
+
+    sources: Mapping[int, str]
+    converted: Mapping[int, str]
+    lines: Mapping[int, tuple[int, ...]]
+    outcome: Conversion | None
+
+    @property
+    def trains(self) -> bool:
+        return self.outcome is not None and self.outcome.training_loop != "none"
+
+    @property
+    def partial(self) -> bool:
+        """Whether a training step is defined, but not called here: some later cell will."""
+        found = self.outcome.diagnostics if self.outcome else ()
+        return any((d.code, d.severity) == NOT_CALLED for d in found)
+
+    @property
+    def diagnostics(self) -> list[str]:
+        """What the conversion has to say, with the place in the user's cells."""
+        return [
+            f"In[{d.cell}], line {d.line}: {d.code} {d.message}"
+            + (f"\n    {d.help}" if d.help else "")
+            for d in (self.outcome.diagnostics if self.outcome else ())
+        ]
+
+    @property
+    def uses_horovod(self) -> bool:
+        """Whether it is written for Horovod already, and nothing else is wrong with it."""
+        found = self.outcome.diagnostics if self.outcome else ()
+        return {d.code for d in found if d.severity == "error"} == {OWN_HOROVOD}
+
+
+@lru_cache(maxsize=64)
+def convert(sources: tuple[tuple[int, str], ...], options: Options) -> Program:
+    """Convert cells, each with its number, as one program."""
+    texts = [source for _, source in sources]
+    numbers = [number for number, _ in sources]
+    if not any(TRAINING_WORDS.search(text) for text in texts):
+        lines = {n: tuple(range(1, t.count("\n") + 2)) for n, t in sources}
+        return Program(dict(sources), dict(sources), lines, None)
+    converted, outcome = convert_cells(texts, numbers, options=options)
+    lines, start = {}, 0
+    edits = [edit for change in outcome.changes for edit in change.edits]
+    for number, source in sources:
+        own = [
+            Edit(e.start - start, e.end - start, e.priority, e.text)
+            for e in edits
+            if start <= e.start <= start + len(source)
+        ]
+        lines[number] = line_map(source, own)
+        start += len(source) + 1
+    return Program(dict(sources), dict(zip(numbers, converted, strict=True)), lines, outcome)
+
+
+masked = lru_cache(maxsize=2048)(mask_cell)
+
+
+def runnable(source: str) -> str:
+    """A cell as the ranks run it: its lines stay where they are, ours do nothing."""
+    source = DISTRIBUTE_LINE.sub("#", source)  # not an empty line: IPython drops those at the top
+    return OWN_LINES.sub(r"\1pass", source)
+
+
+def diff(program: Program, numbers: Sequence[int]) -> list[str]:
+    """What the conversion changes in some cells."""
+    lines: list[str] = []
+    for number in numbers:
+        before, after = program.sources[number], program.converted[number]
+        lines += difflib.unified_diff(
+            before.splitlines(),
+            after.splitlines(),
+            f"In[{number}]",
+            f"In[{number}], for Horovod",
+            lineterm="",
+        )
+    return lines
+
+
+def refuse(program: Program) -> None:
+    """Stop at what cannot be converted.
+
+    Raises:
+        DistributeError: with the diagnostics.
+    """
+    if program.outcome is None or program.uses_horovod:
+        return
+    if program.outcome.status in ("refused", "invalid"):
+        head = "\x1b[31m%%distribute\x1b[0m: this cannot be converted; nothing was run."
+        lines = program.diagnostics
+        raise named_error("ConversionRefused", "; ".join(lines), [head, *lines])
+
+
+def options_here() -> Options:
+    """The options of the folder that the notebook works in; a notebook always goes on.
+
+    Raises:
+        DistributeError: the settings there are unusable.
+    """
+    try:
+        settings = settings_near(Path.cwd())
+    except UnusableInputError as error:
+        raise DistributeError(str(error)) from None
+    return Options(**{"target": installed_target(), **settings, "open_ended": True})
+
+
+def check_syntax(source: str) -> None:
+    """Refuse a cell that is not Python, with the place.
+
+    Raises:
+        DistributeError
+    """
+    try:
+        compile(
+            masked(source), "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        )
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None)
+        where = f"line {line}: " if line else ""
+        text = getattr(error, "msg", None) or str(error)
+        raise named_error(
+            "SyntaxError",
+            text,
+            [f"\x1b[31mSyntaxError\x1b[0m in this cell, {where}{text}. Nothing was run."],
+        ) from None

@@ -1,0 +1,116 @@
+"""What is told of a run on the ranks that did not go well. Pure: a run and the cells in, text out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .tracebacks import PLAIN, RED, SentCell, blame, ranks_text, render
+from .waiting import Place, Run, Stall
+
+Cells = Mapping[str, SentCell]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The name and message of the error to raise, and the lines to show."""
+
+    name: str
+    message: str
+    lines: tuple[str, ...]
+
+
+def failure_of(run: Run, cells: Cells, timeout: float | None = None) -> Failure | None:
+    """What went wrong in a run; None where nothing did.
+
+    Args:
+        cells: the cells by the names of their files on the ranks.
+        timeout: the seconds that the run was given.
+    """
+    errors = {
+        rank: reply
+        for rank, reply in run.replies.items()
+        if isinstance(reply, dict) and reply.get("error")
+    }
+    if run.lost is not None:
+        return headed("RankLost", f"rank {run.lost[0]} was lost: {run.lost[1]}")
+    match run.stopped:
+        case "interrupt":
+            return headed("KeyboardInterrupt", "interrupted", *where(errors, cells), *stuck(run))
+        case "timeout":
+            message = f"not finished after {timeout:g} s"
+            return headed("TimeoutError", message, *where(errors, cells), *stuck(run))
+        case "deadlock":
+            done = ranks_text(sorted(set(run.replies) - set(errors)) or sorted(run.replies))
+            waiting = ranks_text(run.stuck or sorted(errors))
+            message = (
+                f"{done} finished the cell while {waiting} still waits in a collective operation"
+            )
+            return headed("Deadlock", message, *stuck(run))
+        case "unanswered":
+            message = (
+                f"no answer from {ranks_text(run.stuck)}, which waits for work: "
+                "the request or the answer was lost on its way"
+            )
+            return headed("AnswerLost", message)
+    if not errors:
+        return None
+    rank = blame(errors)
+    error = errors[rank]["error"]
+    same = [r for r, e in sorted(errors.items()) if is_same(e["error"], error)]
+    lines = (*render(error, ranks_text(same), cells), *stuck(run))
+    return Failure(error["type"], error["text"], lines)
+
+
+def headed(name: str, message: str, *more: str) -> Failure:
+    return Failure(name, message, (f"{RED}{name}{PLAIN}: {message}", *more))
+
+
+def is_same(error: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return (error["type"], error["text"]) == (other["type"], other["text"])
+
+
+def stuck(run: Run) -> list[str]:
+    if not run.stuck:
+        return []
+    return [f"{ranks_text(run.stuck)} waited in an operation that cannot be interrupted."]
+
+
+def where(errors: Mapping[int, Mapping[str, Any]], cells: Cells) -> list[str]:
+    """Where the interrupted ranks were."""
+    lines = []
+    for rank, reply in sorted(errors.items()):
+        inside = [frame for frame in reply["error"]["frames"] if frame[0] in cells]
+        if inside:
+            lines.append(f"  rank {rank} was at {place_in((inside[-1][0], inside[-1][1]), cells)}")
+    return lines
+
+
+def place_in(place: tuple[str, int], cells: Cells) -> str:
+    cell = cells[place[0]]
+    return f"In[{cell.number}], line {cell.line(place[1])}"
+
+
+def stall_text(stall: Stall, cells: Cells) -> str:
+    """The line about ranks that make no progress."""
+    parts = [
+        f"rank {rank} does not answer: its process is stopped, or busy below Python"
+        for rank in stall.waiting
+        if rank not in stall.places
+    ]
+    for rank, place in stall.places.items():
+        verb = "waits" if rank in stall.waiting else "computes"
+        parts.append(f"rank {rank} {verb} {place_text(place, cells)}")
+    return (
+        f"no progress for some seconds: {'; '.join(parts)}. "
+        "The stop button, or --timeout S, ends the cell."
+    )
+
+
+def place_text(place: Place, cells: Cells) -> str:
+    known = place.cell is not None and place.cell[0] in cells
+    at = f"at {place_in(place.cell, cells)}" if known and place.cell else "outside the cell"
+    if place.in_horovod:
+        return f"{at} (in Horovod)"
+    return f"{at} (in TensorFlow)" if place.in_tensorflow else at

@@ -1,0 +1,246 @@
+"""A call on all ranks while it runs: what has been heard of it, and whether it goes on.
+
+Knows no sockets and no processes: it is told what arrives, and by which clock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+#: How long the other ranks may go on when one has failed.
+GRACE = 1.5
+#: After how many seconds in one place, without computing, a rank is said to wait.
+STALL_SECONDS = 5.0
+#: How much of the time a rank may compute that is said to wait: Horovod's own threads always do a little.
+IDLE_SHARE = 0.25
+
+#: Bytes a second: a message may take this long before it is held to be lost.
+SLOWEST = 1e6
+
+Reason = Literal["interrupt", "timeout", "error", "deadlock", "unanswered"]
+#: For how many seconds ranks may heed an interrupt before they are held to be stuck in an operation.
+#: In a deadlock they are known to be; a rank that waits for work has nothing to interrupt.
+PATIENCE: Mapping[Reason, float] = {
+    "interrupt": 3.0,
+    "timeout": 3.0,
+    "error": 3.0,
+    "deadlock": 1.0,
+    "unanswered": 0.0,
+}
+
+
+@dataclass(frozen=True)
+class Text:
+    """Something that a rank wrote below Python, or None for horovodrun's own words."""
+
+    rank: int | None
+    stream: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Message:
+    """An IOPub message from a rank: a stream, a display, …"""
+
+    rank: int
+    kind: str
+    content: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a rank is: file and line of the user's cell, and the file of the innermost Python frame."""
+
+    cell: tuple[str, int] | None
+    inside: str
+
+    @property
+    def in_horovod(self) -> bool:
+        return "/horovod/" in self.inside
+
+    @property
+    def in_tensorflow(self) -> bool:
+        return "/tensorflow/" in self.inside
+
+    @property
+    def awaits_work(self) -> bool:
+        """Whether it is the engine's event loop that waits here, for the next request."""
+        return self.cell is None and "selector" in self.inside
+
+
+@dataclass(frozen=True)
+class Stall:
+    """Some ranks wait in one place and compute nothing; where all are that have not finished.
+
+    A rank that is silent, because its process is stopped or holds Python's lock, is in no place.
+    """
+
+    waiting: tuple[int, ...]
+    places: Mapping[int, Place]
+
+
+Output = Text | Message | Stall
+Show = Callable[[Output], None]
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a call on all ranks ended.
+
+    Attributes:
+        replies: what each rank answered, by rank.
+        stopped: why ranks were interrupted, if they were.
+        stuck: ranks that did not heed the interrupt.
+        lost: the rank that has gone, and how, where one has.
+    """
+
+    replies: Mapping[int, Any]
+    stopped: Reason | None = None
+    stuck: tuple[int, ...] = ()
+    lost: tuple[int, str] | None = None
+
+    @property
+    def usable(self) -> bool:
+        return self.lost is None and not self.stuck
+
+
+class Waiting:
+    """What has been heard of a call so far.
+
+    Attributes:
+        call: its number. open: the ranks that have not answered.
+    """
+
+    def __init__(
+        self, call: int, ranks: set[int], show: Show, marker: str | None, size: int, now: float
+    ) -> None:
+        """Args: size: how many bytes were sent to each rank."""
+        self.call = call
+        self.open = set(ranks)
+        self.replies: dict[int, Any] = {}
+        self._show = show
+        self._marker = marker
+        self._markers_due = 2 * len(ranks) if marker else 0
+        self._started = now
+        self._travel = dict.fromkeys(ranks, size * len(ranks) / SLOWEST)
+        self._heard = dict.fromkeys(ranks, now)
+        self._first_error: float | None = None
+        self._told_stall = False
+        self._seen: dict[int, tuple[Place, float, float]] = {}
+        self._idle_since: dict[int, float] = {}
+
+    def hear(self, event: Output | None) -> None:
+        if (
+            isinstance(event, Text)
+            and self._marker is not None
+            and event.text.endswith(self._marker)
+        ):
+            self._markers_due -= 1
+            rest = event.text.removesuffix(self._marker)
+            event = Text(event.rank, event.stream, rest) if rest else None
+        if event is not None:
+            self._show(event)
+
+    def answer(self, rank: int, future: Any, now: float) -> None:
+        self.open.discard(rank)
+        try:
+            reply = future.result()
+        except Exception as error:
+            reply = error
+        # ipyparallel answers with exceptions, and raises none of them.
+        if isinstance(reply, Exception):
+            reply = {
+                "error": {
+                    "type": type(reply).__name__,
+                    "text": str(reply),
+                    "frames": [],
+                    "because": None,
+                    "direct": False,
+                },
+                "time": time.time(),
+            }
+        self.replies[rank] = reply
+        if isinstance(reply, dict) and reply.get("error") and self._first_error is None:
+            self._first_error = now
+
+    def all_marked(self) -> bool:
+        return self._markers_due <= 0
+
+    def reason_to_stop(self, now: float, timeout: float | None) -> Reason | None:
+        if timeout is not None and now - self._started > timeout:
+            return "timeout"
+        if self._first_error is not None and now - self._first_error > GRACE:
+            return "error"
+        if self.replies and self.open and self._is_deadlock():
+            return "deadlock"
+        if self.unanswered():
+            return "unanswered"
+        return None
+
+    def unanswered(self) -> set[int]:
+        """The ranks that wait for work for longer than a request or an answer can be on its way."""
+        return {
+            rank
+            for rank in self.open
+            if rank in self._seen
+            and self._seen[rank][0].awaits_work
+            and self.idle(rank) >= STALL_SECONDS - 1 + self._travel[rank]
+        }
+
+    # Ranks that wait
+
+    def see(self, rank: int, told: Mapping[str, Any], now: float) -> None:
+        """Take in where a rank says that it is, and how much it has computed."""
+        if told["call"] != self.call:
+            return
+        place = Place(tuple(told["cell"]) if told["cell"] else None, told["inside"])
+        cpu, clock = float(told["cpu"]), float(told["time"])
+        if rank in self._seen:
+            before, cpu_before, then = self._seen[rank]
+            if clock == then:
+                return
+            if place != before or cpu - cpu_before > IDLE_SHARE * (clock - then):
+                self._idle_since.pop(rank, None)
+            else:
+                self._idle_since.setdefault(rank, then)
+        self._seen[rank], self._heard[rank] = (place, cpu, clock), now
+
+    def expect(self, rank: int, size: int) -> None:
+        """A rank has sent its answer, of so many bytes."""
+        self._travel[rank] = max(self._travel[rank], size / SLOWEST)
+
+    def idle(self, rank: int) -> float:
+        """For how many seconds a rank has computed nothing, in one place; by its own clock."""
+        if rank not in self._idle_since:
+            return 0.0
+        return self._seen[rank][2] - self._idle_since[rank]
+
+    def silent(self, rank: int, now: float) -> bool:
+        """Whether a rank has not even said where it is for long."""
+        return now - self._heard[rank] > STALL_SECONDS
+
+    def tell_stall(self, now: float) -> None:
+        """Tell once where the ranks are, when some of them have waited for long."""
+        silent = {r for r in self.open if self.silent(r, now)}
+        waiting = silent | {r for r in self.open if self.idle(r) >= STALL_SECONDS - 1}
+        if waiting and not self._told_stall:
+            self._told_stall = True
+            places = {r: self._seen[r][0] for r in self.open - silent if r in self._seen}
+            self._show(Stall(tuple(sorted(waiting)), places))
+
+    def _is_deadlock(self) -> bool:
+        """Whether all that still run wait in an operation that those who have finished take no part in."""
+
+        def waits(rank: int) -> bool:
+            if rank not in self._seen:
+                return False
+            place, patience = self._seen[rank][0], STALL_SECONDS - 1
+            # What runs in TensorFlow need not be a collective operation: it is given longer.
+            return (place.in_horovod and self.idle(rank) >= patience) or (
+                place.in_tensorflow and self.idle(rank) >= 2 * patience
+            )
+
+        return all(waits(rank) for rank in self.open)

@@ -1,0 +1,232 @@
+"""`%hvd` and the options of `%%distribute`, in one real notebook with two real ranks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+IMPORTS = "import numpy as np\nimport tensorflow as tf"
+DATA = "x = np.linspace(0, 1, 64, dtype='float32')[:, None]\ny = 3 * x + 1"
+MODEL = (
+    "model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(1,))])\n"
+    "model.compile(optimizer=tf.keras.optimizers.SGD(0.1), loss='mse')"
+)
+FIT = "history = model.fit(x, y, batch_size=16, epochs=2, verbose=0)"
+
+
+@pytest.fixture(scope="module")
+def alone(open_notebook: Any) -> Any:
+    """A notebook that has not started any ranks."""
+    return open_notebook()
+
+
+@pytest.fixture(scope="module")
+def trained(open_notebook: Any) -> Any:
+    """A notebook whose model has been trained on two ranks."""
+    notebook = open_notebook()
+    for source in (IMPORTS, DATA, MODEL):
+        notebook.good(source)
+    result = notebook.good(f"%%distribute\n{FIT}")
+    assert "ran first: In[1], In[2], In[3]" in result.shown
+    return notebook
+
+
+def complete(notebook: Any, text: str) -> list[str]:
+    """What the Tab key offers behind a text."""
+    reply = notebook.client.complete(text, reply=True, timeout=30)
+    matches: list[str] = reply["content"]["matches"]
+    return matches
+
+
+# Without any ranks
+
+
+def test_commands_that_need_ranks_say_so(alone: Any) -> None:
+    assert "no ranks; a cell with %%distribute starts them" in alone.good("%hvd status").stdout
+    assert "no ranks" in alone.good("%hvd").stdout
+    assert "no ranks" in alone.good("%hvd stop").stdout
+    for command in ("pull a", "restart"):
+        result = alone.run(f"%hvd {command}")
+        assert "there are no ranks" in result.traceback
+        assert "File" not in result.traceback
+    alone.good("a = 1")
+    assert "there are no ranks" in alone.run("%hvd push a").traceback
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("%hvd dance", "invalid choice"),
+        ("%hvd pull", "which names?"),
+        ("%hvd push", "which names?"),
+        ("%hvd push no_such_name", "there is no `no_such_name` in the notebook"),
+        ("%hvd push notebooks_own", "cannot be copied between processes"),
+    ],
+)
+def test_wrong_commands(alone: Any, line: str, words: str) -> None:
+    alone.good("import threading; notebooks_own = threading.Lock()")
+    result = alone.run(line)
+    assert words in result.text
+    assert "File" not in result.text
+
+
+def test_help(alone: Any) -> None:
+    result = alone.run("%%distribute --help\n1")
+    for option in ("-n N", "--hosts", "--show", "--dry-run", "--no-deps", "--timeout"):
+        assert option in result.text
+
+
+def test_dry_run_starts_nothing(alone: Any) -> None:
+    for source in (IMPORTS, DATA, MODEL):
+        alone.good(source)
+    result = alone.good(f"%%distribute --dry-run\n{FIT}")
+    assert "would run first: In[" in result.shown
+    assert "+import horovod.tensorflow.keras as hvd" in result.shown
+    assert "tf.keras.optimizers.SGD(0.1)" in result.shown
+    assert alone.processes() == []
+    assert "no ranks" in alone.good("%hvd status").stdout
+    assert "NameError" in alone.run("print(history)").traceback
+    # A cell that has not run binds nothing that a later one could need.
+    assert "history" not in alone.good("%%distribute --dry-run\nprint(x.sum())").shown
+
+
+def test_dry_run_of_what_needs_no_conversion(alone: Any) -> None:
+    assert "nothing to convert" in alone.good("%%distribute --dry-run\nprint(1)").shown
+
+
+# Completion
+
+
+@pytest.mark.parametrize(
+    ("text", "offered"),
+    [
+        ("%hvd ", {"status", "pull", "push", "restart", "stop"}),
+        ("%hvd pu", {"pull", "push"}),
+        ("%%distribute --", {"--show", "--dry-run", "--no-deps", "--timeout"}),
+        ("%%distribute --d", {"--dry-run"}),
+        ("%%distribute -n 2 --s", {"--show"}),
+    ],
+)
+def test_completion(alone: Any, text: str, offered: set[str]) -> None:
+    assert set(complete(alone, text)) == offered
+
+
+@pytest.mark.parametrize("magic", ["%hvd pull ", "%hvd push ", "%hvd pull other "])
+def test_completion_of_names(alone: Any, magic: str) -> None:
+    alone.good("quite_a_name = 1")
+    assert complete(alone, f"{magic}quite_") == ["quite_a_name"]
+    assert "quite_a_name" in complete(alone, magic)
+
+
+# With ranks
+
+
+def test_status(trained: Any) -> None:
+    head, *rows = trained.good("%hvd status").stdout.splitlines()
+    assert head.split() == ["rank", "host", "pid", "device", "memory", "doing"]
+    pids = {p.pid for p in trained.processes()}
+    for number, row in enumerate(rows):
+        rank, _host, pid, device, memory, unit, doing = row.split()
+        assert int(rank) == number
+        assert int(pid) in pids
+        assert (device, unit, doing) == ("CPU", "MB", "idle")
+        assert 50 < float(memory) < 5000
+    assert len(rows) == 2
+
+
+def test_push_and_pull(trained: Any) -> None:
+    trained.good(
+        "table = {'rows': [1, 2.5, 'three'], 'matrix': np.arange(6).reshape(2, 3)}\n"
+        "large = np.arange(1_000_000.0)"  # by shared memory
+    )
+    assert "pushed: table, large" in trained.good("%hvd push table large").shown
+    seen = trained.good(
+        "%%distribute --no-deps\n"
+        "print(table['rows'], table['matrix'].sum(), large.sum())\n"
+        "import horovod.tensorflow as horovod\n"
+        "mine = [horovod.rank(), horovod.size()]\n"
+        "table['rows'].append('on the ranks')"
+    )
+    assert "[1, 2.5, 'three'] 15 499999500000.0" in seen.stdout
+    assert "[1] [1, 2.5, 'three'] 15 499999500000.0" in seen.shown
+    trained.good("mine = 'the notebook\\'s'; table = None")
+    trained.good("%hvd pull mine table")
+    result = trained.good("print(mine, table['rows'], table['matrix'].tolist())")
+    assert "[0, 2] [1, 2.5, 'three', 'on the ranks'] [[0, 1, 2], [3, 4, 5]]" in result.stdout
+
+
+def test_pull_of_weights(trained: Any) -> None:
+    """A model is not copied: its weights are set in the notebook's own."""
+    trained.good("model.set_weights([w * 0 for w in model.get_weights()]); before = id(model)")
+    trained.good("%hvd pull model")
+    assert (
+        "True True"
+        in trained.good("print(id(model) == before, abs(model.get_weights()[0]).max() > 0)").stdout
+    )
+
+
+def test_push_of_weights(trained: Any) -> None:
+    trained.good("model.set_weights([w * 0 + 7 for w in model.get_weights()])")
+    assert "with the notebook's weights: model" in trained.good("%hvd push model").shown
+    shown = trained.good(
+        "%%distribute --no-deps\nprint([float(w.sum()) for w in model.get_weights()])"
+    )
+    assert "[7.0, 7.0]" in shown.stdout
+    assert "[1] [7.0, 7.0]" in shown.shown
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("pull no_such_name", "there is no `no_such_name` on rank 0"),
+        ("pull lock", "cannot be copied between processes"),
+    ],
+)
+def test_pull_of_what_cannot_travel(trained: Any, command: str, words: str) -> None:
+    trained.good("%%distribute\nimport threading; lock = threading.Lock()")
+    result = trained.run(f"%hvd {command}")
+    assert words in result.traceback
+    assert "File" not in result.traceback
+
+
+def test_show(trained: Any) -> None:
+    result = trained.good(
+        "%%distribute --show\nmodel.fit(x, y, batch_size=16, verbose=0)\nprint('shown and run')"
+    )
+    assert "-model.fit(x, y, batch_size=16, verbose=0)" in result.shown
+    assert "+model.fit(" in result.shown
+    assert "shown and run" in result.stdout
+
+
+def test_no_deps(trained: Any) -> None:
+    trained.good("needed = 'made in a cell'")
+    result = trained.run("%%distribute --no-deps\nprint(needed)")
+    assert result.error["ename"] == "NameError"
+    assert "ran first" not in result.shown
+    result = trained.good("%%distribute\nprint(needed)")
+    assert "ran first: In[" in result.shown
+    assert "made in a cell" in result.stdout
+
+
+def test_stop_and_restart(trained: Any, after: Any) -> None:
+    """Last in this file: it costs two starts."""
+    before = trained.processes()
+    trained.good("%%distribute\nstate = 'on the ranks only'")
+    old = trained.rank_pids()
+    assert "2 ranks ready after" in trained.good("%hvd restart").shown
+    assert not set(old) & set(trained.rank_pids())
+    assert after(before) == []
+    result = trained.run("%%distribute --no-deps\nprint(state)")
+    assert result.error["ename"] == "NameError"
+    before = trained.processes()
+    for _ in range(2):
+        assert "no ranks" in trained.good("%hvd stop").stdout
+    assert after(before) == []
+    assert trained.processes() == []
+    assert "no ranks" in trained.good("%hvd status").stdout
+    result = trained.good(f"%%distribute -n 1\n{FIT}\nprint('trained', len(history.epoch))")
+    assert "1 rank ready after" in result.shown
+    assert "trained 2" in result.stdout
