@@ -57,6 +57,7 @@ class Session:
         self.failed: set[int] = set()
         self._ran: list[int] = []
         self._pushed: dict[str, int] = {}
+        self._given: dict[str, int] = {}
         self._sent_text: dict[int, str] = {}
         self._files: dict[str, SentCell] = {}
         self._serial = count(1)
@@ -126,7 +127,7 @@ class Session:
 
     def _plan(self, number: int, source: str) -> Needs:
         current = Cell(number, masked(source), True)
-        return needs(self.history(number), current, self._ran, self._has_value)
+        return needs(self.history(number), current, self._ran, self._has_value, self._given)
 
     def _has_value(self, name: str) -> bool:
         return name in self.shell.user_ns and name not in self.shell.user_ns_hidden
@@ -217,6 +218,7 @@ class Session:
     def _forget(self) -> None:
         self._ran.clear()
         self._pushed.clear()
+        self._given.clear()
         self._sent_text.clear()
         self._files.clear()
 
@@ -251,7 +253,7 @@ class Session:
             self._ran += plan.run
             for n in plan.run:
                 self._sent_text[n] = program.converted[n]
-        self._push(self._values_for(plan, program), screen)
+        self._push_changed(self._values_for(plan, program), screen)
         marker = f"\x1e{uuid.uuid4().hex}"
         text, file = self._file(number, program)
         run = self.ranks.run(
@@ -284,9 +286,12 @@ class Session:
         for name in sorted(plan.push):
             packed = pack(namespace[name])
             if packed.kind == "none":
+                way = "Make it in a cell, or in this one"
+                if pack(namespace[name], limit=None).kind != "none":
+                    way += f", or send it with  %hvd push {name}"
                 raise DistributeError(
-                    f"`{name}` is needed on the ranks, but no cell that has run makes it, and {packed.why}. "
-                    "Make it in a cell, or in this one."
+                    f"`{name}` is needed on the ranks, but no cell that has run makes it, "
+                    f"and {packed.why}. {way}."
                 )
             values[name] = packed
         made = {name for n in plan.run for name in names_of(masked(program.sources[n])).binds}
@@ -299,25 +304,32 @@ class Session:
                 values[name] = pack(namespace[name])
         return values
 
-    def _push(self, values: Mapping[str, Packed], screen: Screen) -> None:
+    def _push_changed(self, values: Mapping[str, Packed], screen: Screen) -> None:
+        """Push what the ranks do not have as it is; weights may have been trained, here or there."""
+        digests = {n: digest(v) for n, v in values.items() if v.kind != "weights"}
+        fresh = {
+            n: v for n, v in values.items() if n not in digests or digests[n] != self._pushed.get(n)
+        }
+        if fresh:
+            arrived = self._push(fresh, screen)
+            self._pushed.update({n: digests[n] for n in arrived if n in digests})
+
+    def _push(self, values: Mapping[str, Packed], screen: Screen) -> list[str]:
+        """Push values, and say so; the names of those that have arrived."""
         assert self.ranks is not None
-        fresh = {n: v for n, v in values.items() if self._pushed.get(n) != digest(v)}
-        if not fresh:
-            return
-        run = push(self.ranks, fresh)
+        run = push(self.ranks, values)
         self._judge(run, screen, "values could not be pushed")
         failed: dict[str, str] = run.replies[0]
         for name, why in failed.items():
             screen.say(f"the weights of `{name}` on the ranks are not the notebook's: {why}")
-        self._pushed.update(
-            {n: digest(v) for n, v in fresh.items() if v.kind != "weights" and n not in failed}
-        )
-        plain = [n for n in fresh if fresh[n].kind != "weights"]
-        weights = [n for n in fresh if fresh[n].kind == "weights" and n not in failed]
+        arrived = [n for n in values if n not in failed]
+        plain = [n for n in arrived if values[n].kind != "weights"]
+        weights = [n for n in arrived if values[n].kind == "weights"]
         if plain:
             screen.say(f"pushed: {', '.join(plain)}")
         if weights:
             screen.say(f"with the notebook's weights: {', '.join(weights)}")
+        return arrived
 
     def _wanted(self, plan: Needs, program: Program) -> list[str]:
         """The names whose values the notebook takes over when the cell has succeeded."""
@@ -421,7 +433,11 @@ class Session:
             if values[name].kind == "none":
                 raise DistributeError(f"`{name}`: {values[name].why}")
         self.require()
-        self._push(values, Screen(self.shell))
+        arrived = self._push(values, Screen(self.shell))
+        number = len(self.shell.history_manager.input_hist_raw) - 1
+        # Weights are set in what a cell has made; that cell is needed as before.
+        plain = (name for name in arrived if values[name].kind != "weights")
+        self._given.update(dict.fromkeys(plain, number))
 
     def status(self) -> list[dict[str, Any]]:
         """One row a rank: number, host, pid, device, memory, what it does."""

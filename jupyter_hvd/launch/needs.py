@@ -11,9 +11,10 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from types import MappingProxyType
 
 BUILTINS = frozenset(dir(builtins)) | {
     "display", "get_ipython", "exit", "quit", "In", "Out", "_", "__", "___", "_i", "_ii", "_iii", "__name__", "__file__",
@@ -137,6 +138,7 @@ def needs(
     current: Cell,
     on_ranks: Sequence[int] = (),
     has_value: Callable[[str], bool] = lambda _: False,
+    given: Mapping[str, int] = MappingProxyType({}),
 ) -> Needs:
     """What a cell needs of those that ran before it.
 
@@ -144,18 +146,23 @@ def needs(
         history: the cells that have run without failing, in order.
         on_ranks: the numbers of the cells that have run on the ranks, in that order.
         has_value: whether the notebook has, under a name, a value that could be pushed.
+        given: names whose values the user has pushed, with the number of the cell that did.
     """
-    return _Analysis((*history, current), frozenset(on_ranks), has_value).plan(on_ranks)
+    return _Analysis((*history, current), frozenset(on_ranks), has_value, given).plan(on_ranks)
 
 
 class _Analysis:
     def __init__(
-        self, cells: tuple[Cell, ...], sent: frozenset[int], has_value: Callable[[str], bool]
+        self,
+        cells: tuple[Cell, ...],
+        sent: frozenset[int],
+        has_value: Callable[[str], bool],
+        given: Mapping[str, int],
     ) -> None:
         self.cells = cells
         self.names = [names_of(cell.source) for cell in cells]
         self.place = {cell.number: index for index, cell in enumerate(cells)}
-        self.sent, self.has_value = sent, has_value
+        self.sent, self.has_value, self.given = sent, has_value, given
         self._needed: dict[int, frozenset[int]] = {}
         self.push: set[str] = set()
 
@@ -174,6 +181,11 @@ class _Analysis:
         if self.names[index].asks or (cell.distributed and cell.number not in self.sent):
             return not self.has_value(name)
         return True
+
+    def is_given(self, name: str, binder: int | None) -> bool:
+        """Whether the ranks have a name's value from the user, and no cell has bound it since."""
+        bound = 0 if binder is None else self.cells[binder].number
+        return bound <= self.given.get(name, -1)
 
     def reach(self, index: int, *, calls: bool) -> dict[str, int | None]:
         """The names needed when a cell runs, functions that it may call included, each with its binder."""
@@ -204,7 +216,10 @@ class _Analysis:
         )  # a cell can only need earlier ones: no cycles, but be safe
         found: set[int] = set()
         for name, binder in self.reach(index, calls=calls).items():
-            if binder is None:
+            if self.is_given(name, binder):
+                later = (i for i in range(index) if self.cells[i].number > self.given[name])
+                found.update(i for i in later if name in self.names[i].changes)
+            elif binder is None:
                 stars = [i for i in range(index) if self.names[i].star or self.cells[i].star]
                 found.update(stars)
                 if not stars and self.has_value(name):
@@ -249,7 +264,9 @@ class _Analysis:
         last = len(self.cells) - 1
         for index in [*sorted(run), last]:
             for name, binder in self.reach(index, calls=index == last).items():
-                if binder is None or name in self.push or bound.get(name) == binder:
+                if binder is None or self.is_given(name, binder):
+                    continue
+                if name in self.push or bound.get(name) == binder:
                     continue
                 more.update(i for i in self.providers(name, binder, index) if i in needed)
             bound.update(dict.fromkeys(self.names[index].binds, index))

@@ -53,7 +53,7 @@ def pack(value: Any, limit: int | None = SMALL) -> Packed:
     if not is_plain(value):
         return Packed("none", why=f"a {type(value).__name__} cannot be copied between processes")
     if limit is not None and size_of(value) > limit:
-        return Packed("none", why=f"larger than {limit // 2**20} MB")
+        return Packed("none", why=f"it is larger than {limit // 2**20} MB")
     return Packed("plain", value)
 
 

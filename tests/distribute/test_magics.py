@@ -158,6 +158,30 @@ def test_push_and_pull(trained: Any) -> None:
     assert "[0, 2] [1, 2.5, 'three', 'on the ranks'] [[0, 1, 2], [3, 4, 5]]" in result.stdout
 
 
+def test_what_is_pushed_by_name_arrives(trained: Any) -> None:
+    """Even where the notebook cannot know that the ranks have something else by now."""
+    trained.good("number = 1")
+    for _ in range(2):
+        assert "pushed: number" in trained.good("%hvd push number").shown
+        assert "1" in trained.good("%%distribute --no-deps\nprint(number)").stdout
+        trained.good("%%distribute --no-deps\nglobals()['number'] = 2")
+
+
+def test_what_is_pushed_by_name_is_used(trained: Any) -> None:
+    """Even where a cell could make it again, and where it is too large to be sent unasked."""
+    trained.good("made = 'by its cell'\nhuge = np.ones(2**24)  # 128 MB")
+    trained.good("get_ipython().user_ns.update(made='by hand', nameless=np.zeros(2**24))")
+    refused = trained.run("%%distribute\nprint(nameless.sum())")
+    assert "larger than 64 MB" in refused.traceback
+    assert "%hvd push nameless" in refused.traceback
+    trained.good("%hvd push made huge nameless")
+    result = trained.good("%%distribute\nprint(made, huge.sum() == 2**24, nameless.sum())")
+    assert "by hand True 0.0" in result.stdout
+    assert "ran first" not in result.shown
+    trained.good("made = 'by a new cell'; del huge, nameless")
+    assert "by a new cell" in trained.good("%%distribute\nprint(made)").stdout
+
+
 def test_pull_of_weights(trained: Any) -> None:
     """A model is not copied: its weights are set in the notebook's own."""
     trained.good("model.set_weights([w * 0 for w in model.get_weights()]); before = id(model)")

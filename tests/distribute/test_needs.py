@@ -7,10 +7,15 @@ import pytest
 from jupyter_hvd.launch.needs import Cell, Needs, names_of, needs
 
 
-def plan(*sources: str, on_ranks: tuple[int, ...] = (), values: tuple[str, ...] = ()) -> Needs:
+def plan(
+    *sources: str,
+    on_ranks: tuple[int, ...] = (),
+    values: tuple[str, ...] = (),
+    given: dict[str, int] | None = None,
+) -> Needs:
     """The needs of the last of some cells, which are numbered from 1."""
     cells = [Cell(number, source) for number, source in enumerate(sources, 1)]
-    return needs(cells[:-1], cells[-1], on_ranks, values.__contains__)
+    return needs(cells[:-1], cells[-1], on_ranks, values.__contains__, given or {})
 
 
 def test_imports_functions_and_data_are_needed_and_nothing_else() -> None:
@@ -54,6 +59,15 @@ def test_cells_that_train_or_draw_are_left_out() -> None:
         "model, plt",
     )
     assert found.run == (1, 2)
+
+
+def test_what_the_user_has_pushed_is_not_made_again() -> None:
+    cells = ("a = load()", "pushed", "a.sort()", "a")
+    assert plan(*cells).run == (1, 3)
+    assert plan(*cells, given={"a": 2}).run == (3,)
+    assert plan(*cells, given={"a": 3}).run == ()
+    assert plan("pushed", "a", values=("a",), given={"a": 1}).push == frozenset()
+    assert plan("pushed", "a = load()", "a", given={"a": 1}).run == (2,)
 
 
 def test_a_cell_that_trains_and_binds_what_is_needed_is_run() -> None:
