@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .kernels import counting
-from .kernels.concrete import at_sizes
 from .kernels.counting import Data
 from .predicates import TRUE, conj
 from .printer import show, show_predicate
@@ -88,19 +87,19 @@ def profile(
     """
     import jax
 
-    from .jax_backend import Kernel
+    from .jax_backend import kernel as at_sizes_of
 
-    kernel = Kernel(instance, dict(sizes))
+    kernel = at_sizes_of(instance, sizes)
     data = kernel.relations(tuple(arguments.values()))
     steps = len(instance.ssa.statements) + 1
-    concrete = {s.name: s.rhs for s in at_sizes(instance.ssa, sizes).statements}
+    concrete = {s.name: s.rhs for s in kernel.program.statements}
     variables: dict[str, Term] = {}
     made: list[StatementProfile] = []
-    for done, step in enumerate(kernel.steps(tuple(arguments.values()))):
+    stages = kernel.stages(tuple(arguments.values()))
+    for done, (statement, stage) in enumerate(zip(instance.ssa.statements, stages, strict=True)):
         if cancelled is not None and cancelled():
             raise ProfileCancelledError
-        statement = step.statement
-        measured = _measured(jax, step.run, step.operands, repeats)
+        measured = _measured(jax, stage.run, stage.operands, repeats)
         term = _term(statement.rhs, variables)
         variables[statement.name] = Var(statement.name, type_of(statement.rhs))
         points, operations = counts(concrete[statement.name], data)
@@ -111,13 +110,13 @@ def profile(
                 _predicate(statement),
                 points,
                 operations,
-                _bytes(jax, (step.operands, measured.result)),
+                _bytes(jax, (stage.operands, measured.result)),
                 measured.flops,
                 measured.bytes,
                 measured.seconds,
             )
         )
-        step.keep(measured.result)
+        stage.keep(measured.result)
         if progress is not None:
             progress(done + 1, steps)
     if cancelled is not None and cancelled():

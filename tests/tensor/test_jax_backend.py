@@ -4,12 +4,15 @@ from random import Random
 
 import jax
 import numpy as np
-from random_programs import INPUTS, PARAMETERS, Draw, environment
+import pytest
+from random_programs import INPUTS, PARAMETERS, Draw, environment, value
 
-from jupyter_hvd.tensor import jax_backend, tensor
-from jupyter_hvd.tensor.semantics import evaluate
-from jupyter_hvd.tensor.tensor_function import Instance, struct_of_arrays
-from jupyter_hvd.tensor.trace import Traced
+from jupyter_hvd.tensor import adjoint, normal, simplify, tensor
+from jupyter_hvd.tensor.kernels.compile import Kernel
+from jupyter_hvd.tensor.semantics import Environment, evaluate
+from jupyter_hvd.tensor.ssa import to_ssa, to_term
+from jupyter_hvd.tensor.tensor_function import soa, struct_of_arrays
+from jupyter_hvd.tensor.types import TupleSet
 
 
 def leaves(value):
@@ -18,42 +21,65 @@ def leaves(value):
     return [np.asarray(value, dtype=float)]
 
 
-def test_random_programs_agree_with_the_evaluator():
-    """Without jit, which would spend its time compiling."""
-    compared = 0
-    for seed in range(120):
+def arrays(value):
+    if isinstance(value, tuple):
+        return tuple(map(arrays, value))
+    return np.asarray(value, dtype=float)
+
+
+def relation_data(env, n, m, as_tuples):
+    holds = [[env.relations["R"]((i, j)) for j in range(m)] for i in range(n)]
+    tuples = {(i, j) for i in range(n) for j in range(m) if holds[i][j]}
+    source = [next(j for j in range(m) if env.relations["src"]((i, j))) for i in range(n)]
+    return {"R": tuples if as_tuples else np.array(holds), "src": np.array(source)}
+
+
+def compare(program, parameters, arguments, env, seed):
+    expected = evaluate(to_term(program), env)
+    kernel = Kernel(program, parameters, env.integers)
+    with jax.disable_jit():  # compiling would take nearly all of the time
+        found = kernel.run(*kernel.arrays(tuple(arguments)))
+    for a, b in zip(leaves(found), leaves(expected), strict=True):
+        np.testing.assert_allclose(a.ravel(), b.ravel(), rtol=1e-9, atol=1e-9, err_msg=str(seed))
+
+
+@pytest.mark.parametrize(
+    ("seeds", "depth", "as_tuples"),
+    [(range(400), 4, False), (range(400, 500), 5, False), (range(500, 650), 4, True)],
+    ids=["arrays", "deep", "tuples"],
+)
+def test_random_programs_and_their_gradients_agree_with_the_evaluator(seeds, depth, as_tuples):
+    kinds = [(x, TupleSet(2) if as_tuples and x == "R" else t) for x, t in PARAMETERS]
+    for seed in seeds:
+        random = Random(seed)
+        function = Draw(random).program(depth)
+        n, m = random.randrange(1, 4), random.randrange(1, 4)
+        env = environment(random, n, m)
+        data = relation_data(env, n, m, as_tuples)
+        arguments = [data[x] if x in data else arrays(env.values[x]) for x, _ in PARAMETERS]
+        program = simplify.simplify(to_ssa(normal.normalize(function.body)))
+        compare(program, kinds, arguments, env, seed)
+        type_ = soa(function.body.type)
+        dy = value(Random(seed + 1), type_, env.integers)
+        gradient = simplify.simplify(adjoint.adjoint(program, INPUTS, ("dy", type_)))
+        env = Environment({**env.values, "dy": dy}, dict(env.integers), env.relations)
+        compare(gradient, [*kinds, ("dy", type_)], [*arguments, arrays(dy)], env, seed)
+
+
+def test_random_programs_jitted_agree_with_the_evaluator():
+    for seed in range(1000, 1025):
         random = Random(seed)
         function = Draw(random).program(4)
         n, m = random.randrange(1, 4), random.randrange(1, 4)
         env = environment(random, n, m)
+        data = relation_data(env, n, m, False)
+        arguments = [data[x] if x in data else arrays(env.values[x]) for x, _ in PARAMETERS]
+        program = simplify.simplify(to_ssa(normal.normalize(function.body)))
+        kernel = Kernel(program, list(PARAMETERS), env.integers)
+        found = jax.jit(kernel.run)(*kernel.arrays(tuple(arguments)))
         expected = struct_of_arrays(evaluate(function.body, env), function.body.type)
-        instance = Instance(
-            tuple((x, t, None) for x, t in PARAMETERS),
-            Traced(function, None, {}, {}),
-            Traced(function, None, {}, {}),
-        )
-        data = {
-            "R": np.array([[env.relations["R"]((i, j)) for j in range(m)] for i in range(n)]),
-            "src": np.array(
-                [next(j for j in range(m) if env.relations["src"]((i, j))) for i in range(n)]
-            ),
-        }
-        arguments = [
-            data[x] if x in data else jax.tree_util.tree_map(float, env.values[x])
-            for x, _ in PARAMETERS
-        ]
-        arguments = [_arrays(argument) for argument in arguments]
-        with jax.disable_jit():
-            found = jax_backend.compiled(instance, env.integers)(*arguments)
         for a, b in zip(leaves(found), leaves(expected), strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9, err_msg=str(seed))
-        compared += 1
-    assert compared == 120
-    assert {x for x, _ in INPUTS} <= {x for x, _ in PARAMETERS}
-
-
-def _arrays(value):
-    return tuple(map(_arrays, value)) if isinstance(value, tuple) else np.asarray(value)
+            np.testing.assert_allclose(a.ravel(), b.ravel(), rtol=1e-9, atol=1e-9)
 
 
 def test_results_have_the_precision_of_the_arguments():

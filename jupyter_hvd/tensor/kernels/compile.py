@@ -1,0 +1,204 @@
+"""A program at the sizes of a call as one jitted function, and statement by statement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..ssa import Output, Program
+from ..types import IndexArray, Integer, ParameterType, Product, Relation, TupleSet
+from . import contraction, elementwise
+from .concrete import at_sizes
+from .counting import Data
+from .plan import Plan, plan
+from .steps import Action, Apply, Fill, Load, Masked, Step, Total
+from .steps import Product as ProductStep
+from .values import Values
+
+Kinds = list[tuple[str, ParameterType]]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One statement, ready to run by itself: `run(*operands)` gives its arrays, `keep` stores
+    them for the statements after it.
+    """
+
+    statement: str
+    run: Callable[..., Any]
+    operands: tuple[Any, ...]
+    keep: Callable[[Any], None]
+
+
+class Kernel:
+    """A program at given sizes. Plans are made once for each count of relations' tuples."""
+
+    def __init__(self, program: Program, kinds: Kinds, sizes: Mapping[str, int]) -> None:
+        self.kinds = kinds
+        self.program = at_sizes(program, sizes)
+        self.plans: dict[tuple[tuple[str, int], ...], Plan] = {}
+        self.types = {
+            x: _at_sizes(t, sizes)
+            for x, t in kinds
+            if isinstance(t, Relation | IndexArray | TupleSet)
+        }
+
+    def arrays(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments as JAX takes them: sets of tuples as rows in order."""
+        return tuple(_array(t, v) for (_, t), v in zip(self.kinds, arguments, strict=True))
+
+    def relations(self, arguments: tuple[Any, ...]) -> dict[str, Data]:
+        """The data of relations and index arrays, on the host."""
+        return {
+            x: Data(t, np.asarray(value))
+            for (x, t), value in zip(self.kinds, self.arrays(arguments), strict=True)
+            if isinstance(t, Relation | IndexArray | TupleSet)
+        }
+
+    def plan(self, arrays: tuple[Any, ...]) -> Plan:
+        """The plan for these arguments, of which only the numbers of tuples matter."""
+        counts = tuple(
+            (x, len(value))
+            for (x, t), value in zip(self.kinds, arrays, strict=True)
+            if isinstance(t, TupleSet)
+        )
+        if counts not in self.plans:
+            self.plans[counts] = plan(self.program, self.types, dict(counts))
+        return self.plans[counts]
+
+    def values(self, arrays: tuple[Any, ...]) -> Values:
+        """What the first step starts from."""
+        data, reals = {}, {}
+        for (x, type_), value in zip(self.kinds, arrays, strict=True):
+            if isinstance(type_, Relation | IndexArray | TupleSet):
+                data[x] = self.types[x], value
+            elif not isinstance(type_, Integer):
+                reals[x] = _pairs(type_, value)
+        return Values(_float_type(reals), reals, data)
+
+    def run(self, *arrays: Any) -> Any:
+        """The whole program; nested pairs of arrays."""
+        made, values = self.plan(arrays), self.values(arrays)
+        for step in made.steps:
+            values.arrays[step.name] = execute(step.action, values)
+        return _output(made.output, values.arrays)
+
+    def stages(self, arguments: tuple[Any, ...]) -> Iterator[Stage]:
+        """The statements one by one; each needs the arrays kept of those before it."""
+        arrays = self.arrays(arguments)
+        made, start = self.plan(arrays), self.values(arrays)
+        names = dict.fromkeys(s.name for s in self.program.statements)
+        for name in names:
+            steps = [step for step in made.steps if step.statement == name]
+            yield self._stage(name, steps, start)
+
+    def _stage(self, name: str, steps: list[Step], start: Values) -> Stage:
+        own = {step.name for step in steps}
+        needed = {x for step in steps for x in sources(step.action)} - own
+        given = {x: start.arrays[x] for x in sorted(needed)}
+        loaded = {step.action.parameter for step in steps if isinstance(step.action, Load)}
+        reals = {x: start.arguments[x] for x in sorted(loaded)}
+        used = {x for step in steps for x in relations(step.action)}
+        data = {x: start.data[x][1] for x in sorted(used)}
+
+        def run(given: Any, reals: Any, data: Any) -> Any:
+            related = {x: (start.data[x][0], array) for x, array in data.items()}
+            values = Values(start.dtype, reals, related, dict(given))
+            for step in steps:
+                values.arrays[step.name] = execute(step.action, values)
+            return {x: values.arrays[x] for x in sorted(own)}
+
+        return Stage(name, run, (given, reals, data), start.arrays.update)
+
+
+def execute(action: Action, values: Values) -> Any:
+    """The array that an action makes."""
+    match action:
+        case Load(parameter, path):
+            value = values.arguments[parameter]
+            for side in path:
+                value = value[side]
+            return jnp.asarray(value, values.dtype)
+        case Fill(out, value):
+            return jnp.full([n.constant for _, n in out], float(value), values.dtype)
+        case ProductStep():
+            return contraction.product(action, values)
+        case Total():
+            return elementwise.total(action, values)
+        case Apply():
+            return elementwise.apply(action, values)
+    raise TypeError(action)
+
+
+def sources(action: Action) -> set[str]:
+    """The arrays that an action reads."""
+    match action:
+        case ProductStep():
+            return {r.array for r in action.reads}
+        case Total() | Apply():
+            return {a.read.array for a in _addends(action)}
+    return set()
+
+
+def relations(action: Action) -> set[str]:
+    """The relations that an action consults."""
+    if isinstance(action, Load | Fill):
+        return set()
+    parts: list[Any] = [action] if not isinstance(action, Total) else []
+    if not isinstance(action, ProductStep):
+        parts += _addends(action)
+    found = {x.relation for part in parts for x in part.lookups}
+    return found.union(*({r.removeprefix("¬") for r in part.mask.relations} for part in parts))
+
+
+def _addends(action: Total | Apply) -> list[Masked]:
+    if isinstance(action, Total):
+        return list(action.addends)
+    return [a for argument in action.arguments for a in argument]
+
+
+def _output(output: Output, arrays: Mapping[str, Any]) -> Any:
+    if isinstance(output, str):
+        return arrays[output]
+    return _output(output[0], arrays), _output(output[1], arrays)
+
+
+def _at_sizes(type_: Any, sizes: Mapping[str, int]) -> Any:
+    if isinstance(type_, TupleSet):
+        return type_
+    from ..affine import Affine
+
+    known = {name: Affine.of(value) for name, value in sizes.items()}
+    return type(type_)(tuple(n.substitute(known) for n in type_.dims))
+
+
+def _array(type_: Any, value: Any) -> Any:
+    if isinstance(type_, Integer):
+        return ()
+    if isinstance(type_, TupleSet):
+        return np.array(sorted(value), dtype=np.int32).reshape(len(value), type_.arity)
+    if isinstance(value, tuple):
+        return tuple(_array(None, part) for part in value)
+    if isinstance(value, list):
+        value = np.array(value)
+    exact = getattr(getattr(value, "dtype", None), "kind", "") == "O"  # fractions
+    return value.astype(float) if exact else value
+
+
+def _pairs(type_: Any, value: Any) -> Any:
+    if isinstance(type_, Product):
+        rest = value[1:] if len(value) > 2 else value[1]
+        return _pairs(type_.first, value[0]), _pairs(type_.second, rest)
+    return value
+
+
+def _float_type(reals: Mapping[str, Any]) -> Any:
+    """The floating type of the real arguments together."""
+    leaves = jax.tree_util.tree_leaves(reals)
+    together = jnp.result_type(*leaves) if leaves else jnp.result_type(float)
+    return together if jnp.issubdtype(together, jnp.floating) else jnp.result_type(float)

@@ -1,0 +1,199 @@
+"""Sums of products: `dot_general` where the operands allow it, else one fused reduction.
+
+⊞out. Σ sums. [mask]·A[a]·B[b]
+
+How, in order of preference:
+
+1. without sums, the product of two views, masked;
+2. a window (`x[i+j]`, i and j both axes) over a short axis: one contraction for each of its entries;
+3. a mask that each operand can take by itself: operands masked, then `einsum`;
+4. a mask that couples operands: product, mask and sum in one reduction, which XLA fuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import jax.numpy as jnp
+
+from ..affine import Affine
+from ..predicates import TRUE, conjuncts, substitute
+from .masks import mask
+from .reading import WINDOWS, Aligned, Axes, Space, align, read, windowed
+from .steps import Lookup, Product, Read
+from .values import Values, entries
+
+
+def product(step: Product, values: Values) -> Any:
+    """The array of a product step."""
+    result = _summed(step, values)
+    if step.targets:
+        return _scattered(step, result, values)
+    return result
+
+
+def _summed(step: Product, values: Values) -> Any:
+    space = Space({i: n.constant for i, n in (*step.out, *step.sums)})
+    if step.sums and (axis := _window(step, space)) is not None:
+        return _unrolled(step, axis, space, values)
+    entries(step.lookups, space, values)
+    operands = [read(values.arrays[r.array], r.indices, space) for r in step.reads]
+    masks = [mask(q, space, values.data) for q in conjuncts(step.mask)] if step.mask != TRUE else []
+    out = tuple(i for i, _ in step.out)
+    sums = tuple(i for i, _ in step.sums)
+    if not sums:
+        return jnp.broadcast_to(_multiplied(operands, masks, out), space.shape(out))
+    coupled = []
+    for m in masks:
+        hosts = [k for k, (_, axes) in enumerate(operands) if set(m[1]) <= set(axes)]
+        for k in hosts:
+            operands[k] = _masked(operands[k], m)
+        if not hosts:
+            coupled.append(m)
+    if coupled:
+        axes = (*out, *sums)
+        whole = jnp.broadcast_to(_multiplied(operands, coupled, axes), space.shape(axes))
+        return whole.sum(tuple(range(len(out), len(axes))))
+    return _einsum(operands, out, sums, space)
+
+
+def _multiplied(operands: Sequence[Aligned], masks: Sequence[Aligned], axes: Axes) -> Any:
+    total: Any = align(operands[0], axes)
+    for operand in operands[1:]:
+        total = total * align(operand, axes)
+    if not masks:
+        return total
+    inside: Any = jnp.asarray(True)
+    for m in masks:
+        inside = inside & align(m, axes)
+    return jnp.where(inside, total, jnp.zeros((), total.dtype))
+
+
+def _masked(operand: Aligned, m: Aligned) -> Aligned:
+    array, axes = operand
+    return jnp.where(align(m, axes), array, jnp.zeros((), array.dtype)), axes
+
+
+def _einsum(operands: Sequence[Aligned], out: Axes, sums: Axes, space: Space) -> Any:
+    scalars = [array for array, axes in operands if not axes]
+    factors = [operand for operand in operands if operand[1]]
+    used = {axis for _, axes in factors for axis in axes}
+    present = tuple(axis for axis in out if axis in used)
+    times = prod(space.extents[axis] for axis in sums if axis not in used)
+    if not factors:
+        total = scalars.pop()
+    elif len(factors) == 1:
+        array, axes = factors[0]
+        total = array.sum(tuple(k for k, axis in enumerate(axes) if axis not in present))
+    else:
+        total = _pair(factors[0], factors[1], present)
+    for scalar in scalars:
+        total = total * scalar
+    if times != 1:
+        total = total * jnp.asarray(times, total.dtype)
+    return jnp.broadcast_to(align((total, present), out), space.shape(out))
+
+
+def _pair(left: Aligned, right: Aligned, out: Axes) -> Any:
+    shared = set(left[1]) & set(right[1])
+    if out and set(left[1]) == set(right[1]):
+        # Many short dot products: a fused multiply and sum; a batched `dot_general` is slower.
+        whole = left[0] * align(right, left[1])
+        total = whole.sum(tuple(k for k, axis in enumerate(left[1]) if axis not in out))
+        return align((total, tuple(axis for axis in left[1] if axis in out)), out)
+    if not shared - set(out) and not set(left[1]) | set(right[1]) <= set(out):
+        # Nothing is summed together: sum each by itself first.
+        parts = [_alone(left, out), _alone(right, out)]
+        return _multiplied(parts, [], out)
+    number = {axis: k for k, axis in enumerate(dict.fromkeys((*left[1], *right[1])))}
+    letters = [[number[axis] for axis in axes] for axes in (left[1], right[1], out)]
+    return jnp.einsum(left[0], letters[0], right[0], letters[1], letters[2])
+
+
+def _alone(operand: Aligned, out: Axes) -> Aligned:
+    array, axes = operand
+    gone = tuple(k for k, axis in enumerate(axes) if axis not in out)
+    return (array.sum(gone) if gone else array), tuple(axis for axis in axes if axis in out)
+
+
+# Windows
+
+
+def _window(step: Product, space: Space) -> str | None:
+    """The shortest axis of a window, where it is short and something else is summed or kept."""
+    looked = {x.name for x in step.lookups}
+    found: set[str] = set()
+    for r in step.reads:
+        if not any(a.names & looked for a in r.indices):
+            found |= windowed(r.indices, space)
+    if not found or len(step.reads) < 2:
+        return None
+    axis = min(found, key=lambda i: space.extents[i])
+    return axis if 1 < space.extents[axis] <= WINDOWS else None
+
+
+def _unrolled(step: Product, axis: str, space: Space, values: Values) -> Any:
+    parts = [_summed(_fixed(step, axis, value), values) for value in range(space.extents[axis])]
+    kept = [i for i, _ in step.out]
+    if axis in kept:
+        return jnp.stack(parts, kept.index(axis))
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def _fixed(step: Product, axis: str, value: int) -> Product:
+    at = {axis: Affine.of(value)}
+
+    def here(indices: Sequence[Affine]) -> tuple[Affine, ...]:
+        return tuple(a.substitute(at) for a in indices)
+
+    return replace(
+        step,
+        out=tuple(b for b in step.out if b[0] != axis),
+        sums=tuple(b for b in step.sums if b[0] != axis),
+        reads=tuple(Read(r.array, here(r.indices)) for r in step.reads),
+        mask=substitute(step.mask, at),
+        lookups=tuple(Lookup(x.name, x.relation, here(x.places)) for x in step.lookups),
+        targets=(),
+    )
+
+
+# Terms that data send somewhere
+
+
+def _scattered(step: Product, terms: Any, values: Values) -> Any:
+    """Add up terms with equal targets."""
+    space = Space({i: n.constant for i, n in step.out})
+    entries(step.lookups, space, values)
+    indices = [space.index(a) for a, _ in step.targets]
+    extents = tuple(n for _, n in step.targets)
+    plain = [a.name if a.name in space.extents else None for a, _ in step.targets]
+    kept = [k for k, name in enumerate(plain) if name is not None]
+    sent = [k for k in range(len(plain)) if k not in kept]
+    looked = {axis for k in sent for axis in indices[k][1]}
+    # Axes that are targets themselves and on which no other target depends stay whole.
+    whole = [k for k in kept if plain[k] not in looked]
+    sent = [k for k in range(len(plain)) if k not in whole]
+    rest = [str(plain[k]) for k in whole]
+    out = tuple(space.extents)
+    axes = tuple(axis for axis in out if axis not in rest)
+    ordered = jnp.transpose(terms, [out.index(axis) for axis in (*axes, *rest)])
+    flat = ordered.reshape(prod(space.shape(axes)), *space.shape(rest))
+    address: Any = jnp.zeros((), jnp.int32)
+    inside: Any = jnp.asarray(True)
+    for k in sent:
+        here = align(indices[k], axes)
+        inside = inside & (here >= 0) & (here < extents[k])
+        address = address * extents[k] + here
+    count = prod(extents[k] for k in sent)
+    address = jnp.where(inside, address, count)  # out of range, and so dropped
+    address = jnp.broadcast_to(address, space.shape(axes)).reshape(-1)
+    total = jnp.zeros((count, *space.shape(rest)), terms.dtype).at[address].add(flat, mode="drop")
+    total = total.reshape(*(extents[k] for k in sent), *space.shape(rest))
+    order = [*sent, *whole]
+    return jnp.transpose(total, [order.index(k) for k in range(len(extents))])

@@ -1,0 +1,135 @@
+"""Indices that data determine: entries of index arrays, and the tuples of a relation.
+
+`R(a, …)` over a set of tuples holds for exactly one row of its table where it holds at all, so
+`Σi,j. [R(i,j)]·e` is `Σρ. e` over the rows with `i = R[ρ, 0]` and `j = R[ρ, 1]`. In `[src(e, j)]`
+the entry `src[e]` is `j`. Either way an index that data give is eliminated like one that an
+equality gives; `δ` names stand for the entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..affine import Affine
+from ..predicates import NOT, Compare, Predicate, Related, compare, conj, conjuncts, in_range
+from ..predicates import substitute as substitute_predicate
+from ..terms import Binders
+from ..types import IndexArray, ParameterType, TupleSet
+from .steps import Lookup
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A space without the indices that data determine.
+
+    `values` gives each of those over the rest and the lookups. `rows` names the row of each
+    relation atom; rows of relations between generators alone are among the generators.
+    """
+
+    gens: Binders
+    sums: Binders
+    condition: Predicate
+    values: Mapping[str, Affine]
+    lookups: tuple[Lookup, ...]
+    rows: Mapping[Predicate, str]
+
+
+def resolve(
+    gens: Binders,
+    sums: Binders,
+    p: Predicate,
+    types: Mapping[str, ParameterType],
+    counts: Mapping[str, int],
+) -> Resolved:
+    """Eliminate what data determine; `counts` has the number of tuples of each relation."""
+    rows: dict[Predicate, str] = {}
+    lookups: list[Lookup] = []
+    named: dict[tuple[str, tuple[Affine, ...]], str] = {}
+    rest: list[Predicate] = []
+    extents = dict((*gens, *sums))
+    inner = {i for i, _ in sums}
+
+    def look(relation: str, places: tuple[Affine, ...]) -> Affine:
+        key = (relation, places)
+        if key not in named:
+            named[key] = f"δ{len(named)}"
+            lookups.append(Lookup(named[key], relation, places))
+        return Affine.of(named[key])
+
+    for q in conjuncts(p):
+        if not isinstance(q, Related) or q.relation.startswith(NOT):
+            rest.append(q)
+        elif isinstance(kind := types[q.relation], TupleSet) and q.names:
+            row = rows[q] = row_name(q)
+            extents[row] = Affine.of(counts[q.relation])
+            if q.names & inner:
+                sums = (*sums, (row, extents[row]))
+            else:
+                gens = (*gens, (row, extents[row]))
+            for k, a in enumerate(q.arguments):
+                entry = look(q.relation, (Affine.of(row), Affine.of(k)))
+                rest.append(compare("=", a, entry))
+        elif isinstance(kind, IndexArray):
+            *places, last = q.arguments
+            rest += [in_range(a, n) for a, n in zip(places, kind.dims, strict=True)]
+            rest.append(compare("=", last, look(q.relation, tuple(places))))
+        else:
+            rest.append(q)
+    condition = conj(*rest)
+    values: dict[str, Affine] = {}
+    while (found := _solvable(condition, gens, sums, lookups)) is not None:
+        index, value = found
+        at = {index: value}
+        condition = conj(in_range(value, extents[index]), substitute_predicate(condition, at))
+        values = {i: a.substitute(at) for i, a in values.items()} | at
+        lookups = [
+            Lookup(x.name, x.relation, tuple(a.substitute(at) for a in x.places)) for x in lookups
+        ]
+        gens = tuple(b for b in gens if b[0] != index)
+        sums = tuple(b for b in sums if b[0] != index)
+    return Resolved(gens, sums, condition, values, _ordered(lookups), rows)
+
+
+def row_name(atom: Related) -> str:
+    """What the row of a relation's table with these indices is called."""
+    return f"ρ{atom.relation}({','.join(map(str, atom.arguments))})"
+
+
+def _solvable(
+    condition: Predicate, gens: Binders, sums: Binders, lookups: list[Lookup]
+) -> tuple[str, Affine] | None:
+    """An index that an equality gives by entries which do not depend on it: a sum's, if any."""
+    sources = {x.name: frozenset().union(*(a.names for a in x.places)) for x in lookups}
+
+    def depends(a: Affine) -> frozenset[str]:
+        names, seen = set(a.names), set[str]()
+        while names - seen:
+            name = (names - seen).pop()
+            seen.add(name)
+            names |= sources.get(name, frozenset())
+        return frozenset(names)
+
+    for index in (*(i for i, _ in sums), *(i for i, _ in gens)):
+        for q in conjuncts(condition):
+            if not isinstance(q, Compare) or q.op != "=" or not q.names & sources.keys():
+                continue
+            k = q.difference.coefficient(index)
+            if abs(k) == 1:
+                value = q.difference * -k + Affine.of(index)
+                if index not in depends(value):
+                    return index, value
+    return None
+
+
+def _ordered(lookups: list[Lookup]) -> tuple[Lookup, ...]:
+    """Each lookup after those that its places use; none twice."""
+    made: list[Lookup] = []
+    waiting = list(lookups)
+    while waiting:
+        names = {x.name for x in waiting}
+        ready = [x for x in waiting if not any(a.names & names for a in x.places)]
+        assert ready, "lookups in a ring"
+        made += ready
+        waiting = [x for x in waiting if x not in ready]
+    return tuple(made)

@@ -1,0 +1,295 @@
+"""From Tensor SSA at concrete sizes to steps: every variable on the support of its predicate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from math import prod
+
+from ..affine import Affine
+from ..predicates import (
+    TRUE,
+    Predicate,
+    Related,
+    conj,
+    conjuncts,
+    disj,
+    in_range,
+    substitute,
+)
+from ..ssa import Addition, Constant, Contraction, Input, Map, Output, Program, Rhs, flat, pointwise
+from ..terms import Binders
+from ..types import ParameterType
+from .domains import Domain, domains
+from .indexed import row_name
+from .layout import Layout, Piece, hull, identity, membership, read_shows, zero_outside
+from .spaces import residual
+from .steps import Action, Apply, Fill, Load, Lookup, Masked, Product, Read, Step, Total
+
+MANY = 12  # pieces of a variable beyond which they are joined
+Reading = tuple[Piece, tuple[Affine, ...]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The steps of a kernel and the arrays that it returns, as the program's output tree."""
+
+    steps: tuple[Step, ...]
+    output: Output
+
+
+def plan(program: Program, types: Mapping[str, ParameterType], counts: Mapping[str, int]) -> Plan:
+    """Plan a program whose sizes are integers; `counts` has each tuple relation's number of rows."""
+    planner = _Planner(types, counts)
+    for statement in program.statements:
+        planner.statement = statement.name
+        planner.gens[statement.name] = statement.rhs.gens
+        planner.pieces[statement.name] = planner.rhs(statement.rhs)
+    wholes = {}
+    for name in dict.fromkeys(flat(program.output)):
+        planner.statement = name
+        wholes[name] = planner.whole(name)
+    return Plan(tuple(planner.steps), _renamed(program.output, wholes))
+
+
+def _renamed(output: Output, names: Mapping[str, str]) -> Output:
+    if isinstance(output, str):
+        return names[output]
+    return _renamed(output[0], names), _renamed(output[1], names)
+
+
+@dataclass
+class _Planner:
+    types: Mapping[str, ParameterType]
+    counts: Mapping[str, int]
+    steps: list[Step] = field(default_factory=list)
+    pieces: dict[str, tuple[Piece, ...]] = field(default_factory=dict)
+    gens: dict[str, Binders] = field(default_factory=dict)
+    statement: str = ""
+    made: dict[Action, str] = field(default_factory=dict)
+
+    def step(self, action: Action) -> str:
+        """The array that an action makes, made once."""
+        if action not in self.made:
+            taken = sum(s.statement == self.statement for s in self.steps)
+            name = f"{self.statement}.{taken}" if taken else self.statement
+            self.made[action] = name
+            self.steps.append(Step(name, action, self.statement))
+        return self.made[action]
+
+    def rhs(self, rhs: Rhs) -> tuple[Piece, ...]:
+        if any(n.constant == 0 for _, n in rhs.gens):
+            return ()
+        match rhs:
+            case Input(parameter, _, path, gens):
+                return (Piece(self.step(Load(parameter, path)), identity(gens)),)
+            case Constant(gens, value):
+                assert not isinstance(value, Affine)
+                whole = identity(gens)
+                return (Piece(self.step(Fill(whole.coordinates, value)), whole),) if value else ()
+            case Addition(gens, p0, x0, p1, x1):
+                left, right = self.view(x0, gens, p0), self.view(x1, gens, p1)
+                return self.merged((*left, *right))
+            case Map():
+                return self.map(rhs)
+            case Contraction():
+                return self.contraction(rhs)
+        raise TypeError(rhs)
+
+    def domains(self, gens: Binders, sums: Binders, p: Predicate) -> Iterator[Domain]:
+        return domains(gens, sums, p, self.types, self.counts)
+
+    # Contractions
+
+    def contraction(self, rhs: Contraction) -> tuple[Piece, ...]:
+        choices = [self.pieces[f.name] for f in rhs.factors]
+        if prod(map(len, choices)) > 4 * MANY:
+            choices = [(self.joined(f.name),) for f in rhs.factors]
+        made: list[Piece] = []
+        for chosen in product(*choices):
+            readings = [(x, f.indices) for x, f in zip(chosen, rhs.factors, strict=True)]
+            made += self.product(rhs.gens, rhs.sums, rhs.mask, readings)
+        return self.merged(made)
+
+    def view(self, name: str, gens: Binders, p: Predicate) -> tuple[Piece, ...]:
+        """`⊞g. [p]·X[g]`; pieces on which p holds anyway are not copied."""
+        here = pointwise(gens)
+        made: list[Piece] = []
+        for piece in self.pieces[name]:
+            if residual(p, gens, zero_outside(piece.layout, here)) == TRUE:
+                made.append(piece)
+            else:
+                made += self.product(gens, (), p, [(piece, here)])
+        return tuple(made)
+
+    def product(
+        self, gens: Binders, sums: Binders, p: Predicate, readings: Sequence[Reading]
+    ) -> Iterator[Piece]:
+        """`⊞g Σs. [p]·…` of one piece of each factor."""
+        inside = (membership(x.layout, indices) for x, indices in readings)
+        for d in self.domains(gens, sums, conj(p, *inside)):
+            reads, known = [], []
+            for piece, indices in readings:
+                at = tuple(a.substitute(d.meaning) for a in piece.layout.stored(indices))
+                reads.append(Read(piece.name, at))
+                known.append(substitute(read_shows(piece.layout, indices), d.meaning))
+            known += [in_range(a, Affine.of(n)) for a, n in d.targets]
+            mask = _untested(d.condition, (*d.out, *d.sums), conj(*known), d.lookups)
+            used = _used(d.lookups, (*reads, *(a for a, _ in d.targets), mask))
+            yield self.piece(Product(d.out, d.sums, tuple(reads), mask, used, d.targets), d.layout)
+
+    def piece(self, action: Action, layout: Layout) -> Piece:
+        return Piece(self.step(action), layout)
+
+    # Maps
+
+    def map(self, rhs: Map) -> tuple[Piece, ...]:
+        made = []
+        for d in self.domains(rhs.gens, (), rhs.mask):
+            arguments = tuple(self.addends(x, rhs.gens, d) for x in rhs.arguments)
+            mask = _untested(d.condition, d.out, TRUE, d.lookups)
+            used = _used(d.lookups, (mask, *(a for x in arguments for a in x)))
+            made.append(self.piece(Apply(d.out, rhs.function, arguments, mask, used), d.layout))
+        return tuple(made)
+
+    def addends(self, name: str, gens: Binders, d: Domain) -> tuple[Masked, ...]:
+        """A variable on the axes of a domain, as a sum of its pieces there."""
+        here = pointwise(gens)
+        parts = []
+        for piece in self.pieces[name]:
+            if not {row_name(a) for a in piece.layout.rows} <= d.rows:
+                piece = self.plain(piece)
+            at = {**piece.layout.at(here), **d.meaning}
+            parts.append(self.masked(piece, at, d.out, d.condition, d.lookups))
+        return tuple(parts)
+
+    def masked(
+        self,
+        piece: Piece,
+        at: Mapping[str, Affine],
+        box: Binders,
+        known: Predicate,
+        lookups: tuple[Lookup, ...] = (),
+    ) -> Masked:
+        """A piece read where its generators are what `at` says, zero where it stores nothing."""
+        places = tuple(a.substitute(at) for a in piece.layout.inverse)
+        mask = _untested(substitute(piece.layout.lattice, at), box, known, lookups)
+        read = Read(piece.name, places)
+        return Masked(read, mask, _used(lookups, (read, mask)))
+
+    # Sums of pieces
+
+    def merged(self, pieces: Sequence[Piece]) -> tuple[Piece, ...]:
+        """The sum of some pieces, with one array for those that fit into one box at little
+        waste.
+        """
+        groups: list[tuple[Layout, list[Piece]]] = []
+        for piece in sorted(pieces, key=lambda x: -x.layout.volume):
+            for k, (layout, members) in enumerate(groups):
+                grown = self.grown(layout, piece.layout)
+                if grown is not None:
+                    groups[k] = grown, [*members, piece]
+                    break
+            else:
+                groups.append((piece.layout, [piece]))
+        if len(groups) > MANY:
+            whole = identity(pieces[0].layout.gens)
+            groups = [(whole, [self.plain(piece) for piece in pieces])]
+        return tuple(self.sum_of(layout, members) for layout, members in groups)
+
+    def grown(self, layout: Layout, other: Layout) -> Layout | None:
+        if None in layout.forward or layout.rows:
+            same = (layout.inverse, layout.extents, layout.lattice, layout.rows)
+            alike = same == (other.inverse, other.extents, other.lattice, other.rows)
+            return layout if alike else None
+        return hull(layout, other)
+
+    def sum_of(self, layout: Layout, members: Sequence[Piece]) -> Piece:
+        if (
+            len(members) == 1
+            and members[0].layout.extents == layout.extents
+            and (members[0].layout.inverse == layout.inverse)
+        ):
+            return members[0]
+        support = disj(*(conj(x.layout.lattice, x.layout.support) for x in members))
+        layout = replace(layout, support=support)
+        return self.piece(self.total(layout, members), layout)
+
+    def total(self, layout: Layout, members: Sequence[Piece]) -> Total:
+        """The members added up on the box of a layout."""
+        addends = []
+        for piece in members:
+            if piece.layout.inverse == layout.inverse and piece.layout.extents == layout.extents:
+                places = tuple(Affine.of(u) for u, _ in layout.coordinates)
+                addends.append(Masked(Read(piece.name, places)))
+                continue
+            at = {
+                g: a for (g, _), a in zip(layout.gens, layout.forward, strict=True) if a is not None
+            }
+            addends.append(self.masked(piece, at, layout.coordinates, TRUE))
+        return Total(layout.coordinates, tuple(addends))
+
+    def plain(self, piece: Piece) -> Piece:
+        """A piece stored by the rows of relations as one stored by its indices."""
+        if not piece.layout.rows:
+            return piece
+        whole = identity(piece.layout.gens, piece.layout.support)
+        p = piece.layout.lattice
+        (d,) = self.domains(piece.layout.gens, (), p)
+        targets = tuple(
+            (Affine.of(g).substitute(d.meaning), n.constant) for g, n in piece.layout.gens
+        )
+        at = {**piece.layout.at(pointwise(piece.layout.gens)), **d.meaning}
+        read = Read(piece.name, tuple(a.substitute(at) for a in piece.layout.inverse))
+        used = _used(d.lookups, (read, *(a for a, _ in targets)))
+        return self.piece(Product(d.out, (), (read,), TRUE, used, targets), whole)
+
+    def joined(self, name: str) -> Piece:
+        """A variable as one piece."""
+        pieces = self.pieces[name]
+        if len(pieces) == 1:
+            return pieces[0]
+        whole = identity(self.gens[name])
+        return self.sum_of(whole, [self.plain(piece) for piece in pieces])
+
+    def whole(self, name: str) -> str:
+        """A variable as the array that the program returns."""
+        layout = identity(self.gens[name])
+        pieces = self.pieces[name]
+        if not pieces:
+            return self.step(Fill(layout.coordinates, 0))
+        return self.sum_of(layout, [self.plain(piece) for piece in pieces]).name
+
+
+def _untested(p: Predicate, box: Binders, known: Predicate, lookups: Sequence[Lookup]) -> Predicate:
+    """What of `p` is left to test, given what is known and what the lookups are."""
+    entries = {(x.relation, x.places): Affine.of(x.name) for x in lookups}
+    parts = [
+        q
+        for q in conjuncts(p)
+        if not (
+            isinstance(q, Related)
+            and entries.get((q.relation, q.arguments[:-1])) == q.arguments[-1]
+        )
+    ]
+    return residual(conj(*parts), box, known)
+
+
+def _used(lookups: Sequence[Lookup], users: Sequence[object]) -> tuple[Lookup, ...]:
+    """The lookups that are needed."""
+    names: set[str] = set()
+    for user in users:
+        match user:
+            case Affine() | Predicate():
+                names |= user.names
+            case Read(_, indices):
+                names = names.union(*(a.names for a in indices))
+            case Masked(Read(_, indices), mask):
+                names = names.union(mask.names, *(a.names for a in indices))
+    kept: list[Lookup] = []
+    for lookup in reversed(lookups):
+        if lookup.name in names:
+            kept.insert(0, lookup)
+            names = names.union(*(a.names for a in lookup.places))
+    return tuple(kept)
