@@ -29,6 +29,7 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: Any) -> None:
     """Called by `%load_ext jupyter_hvd`."""
-    from .magics import load
+    from . import magics, tensor_magics
 
-    load(shell)
+    magics.load(shell)
+    tensor_magics.load(shell)

@@ -197,19 +197,19 @@ def cost_formula(function: Lambda) -> Formula:
     for counted in _collected(function.body).values():
         for key, times in counted.items():
             together[key] = together.get(key, 0) + times
-    return _formula(together)
+    return cost_formula_of(together)
 
 
 def cost_formulas(e: Term) -> dict[str, Formula]:
     """The cost of a term by kind of operation, as `Cost` has it: additions, multiplications,
     calls.
     """
-    return {kind: _formula(counted) for kind, counted in _collected(e).items()}
+    return {kind: cost_formula_of(counted) for kind, counted in _collected(e).items()}
 
 
 def count_formula(binders: Binders, p: Predicate) -> Formula:
     """`#{binders | p}` as a formula in the sizes."""
-    return _formula({_canonical(binders, p): 1})
+    return cost_formula_of({canonical(binders, p): 1})
 
 
 def _collected(e: Term) -> dict[str, Counted]:
@@ -218,7 +218,8 @@ def _collected(e: Term) -> dict[str, Counted]:
     return counted
 
 
-def _formula(counted: Counted) -> Formula:
+def cost_formula_of(counted: Counted) -> Formula:
+    """A sum of counts as one formula."""
     total: list[Piece] = [(TRUE, Polynomial.of(0))]
     counts = []
     for (binders, p), times in counted.items():
@@ -238,7 +239,7 @@ def _collect(e: Term, binders: Binders, p: Predicate, counted: Mapping[str, Coun
     """
 
     def count(kind: str, q: Predicate, times: int = 1, inner: Binders = ()) -> None:
-        key = _canonical((*binders, *inner), q)
+        key = canonical((*binders, *inner), q)
         counted[kind][key] = counted[kind].get(key, 0) + times
 
     match e:
@@ -266,7 +267,7 @@ def _collect(e: Term, binders: Binders, p: Predicate, counted: Mapping[str, Coun
         _collect(child, binders, p, counted)
 
 
-def _canonical(binders: Binders, p: Predicate) -> tuple[Binders, Predicate]:
+def canonical(binders: Binders, p: Predicate) -> tuple[Binders, Predicate]:
     """Simplified, and with the binders' names by place, so that equal counts are counted
     together.
     """

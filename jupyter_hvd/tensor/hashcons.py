@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import RLock
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -22,6 +23,12 @@ class HashConsed(type):
         key = arguments, tuple(map(type, arguments))
         found = cls._made.get(key)
         if found is None:
-            found = super().__call__(*arguments)
-            cls._made[key] = found
+            with _MAKING:
+                found = cls._made.get(key)
+                if found is None:
+                    found = super().__call__(*arguments)
+                    cls._made[key] = found
         return found
+
+
+_MAKING = RLock()  # two threads that make the same value make it once

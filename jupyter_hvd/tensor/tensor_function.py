@@ -112,6 +112,7 @@ class TensorFunction:
         self._resolve = resolve
         self._python = python
         self._last: Instance | None = None
+        self.last_sizes: dict[str, int] | None = None
         if python is not None:
             functools.update_wrapper(self, python)
 
@@ -169,8 +170,18 @@ class TensorFunction:
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[Instance, dict[str, Any], dict[str, int]]:
         """The instance for these arguments, the arguments by name, and their sizes."""
+        instance, arguments, sizes = self.specialised(*args, **kwargs)
+        self._last, self.last_sizes = instance, sizes
+        return instance, arguments, sizes
+
+    def specialised(
+        self, *args: Any, **kwargs: Any
+    ) -> tuple[Instance, dict[str, Any], dict[str, int]]:
+        """The instance for these arguments, the arguments by name, and their sizes; nothing is
+        computed.
+        """
         arguments = self._bind(args, kwargs)
-        instance = self._last = self._resolve(arguments)
+        instance = self._resolve(arguments)
         return instance, arguments, signature.sizes_of(instance.parameters, arguments)
 
     def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -182,6 +193,11 @@ class TensorFunction:
         return dict(bound.arguments)
 
     # Programs
+
+    @property
+    def has_types(self) -> bool:
+        """Whether a call has given it types; annotations may, too."""
+        return self._last is not None
 
     @property
     def instance(self) -> Instance:
@@ -346,7 +362,12 @@ class TensorFunction:
 
         made = TensorFunction(name, inspect.Signature(parameters), resolve)
         made.at = program  # type: ignore[method-assign]
+        made.derived_from = instance  # type: ignore[method-assign]
         return made
+
+    def derived_from(self, base: Instance) -> Instance:
+        """The instance of a derivative that an instance of the differentiated function has."""
+        raise NotImplementedError
 
     def at(self, types: Mapping[str, Parameter]) -> Instance:
         """The instance at given parameter types."""

@@ -1,0 +1,358 @@
+"""Advice: what would lower the cost, by how much. Every figure is counted, estimated by XLA or measured.
+
+A rewriting is advised where the program so written and its gradient cost less, by the cost model at the
+sizes on display. What the compiled function does already, skipping terms that are zero and sharing equal
+values, is told as such.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from math import log
+
+from ..tensor import sets
+from ..tensor.adjoint import adjoint
+from ..tensor.errors import Place
+from ..tensor.formula import Counted, Formula, canonical, cost_formula_of, cost_formulas
+from ..tensor.predicates import TRUE, Predicate, conj, conjuncts, exists_all
+from ..tensor.printer import show_predicate
+from ..tensor.provenance import Origin, carrying, origin_of
+from ..tensor.simplify import simplify
+from ..tensor.ssa import Contraction, Input, Map, Program, Rhs, Statement, _term, type_of
+from ..tensor.tensor_function import _typed, soa
+from ..tensor.terms import (
+    Add,
+    Binders,
+    Call,
+    Gen,
+    Guard,
+    Mul,
+    Sum,
+    Term,
+    Var,
+    strip_guards,
+    strip_sums,
+    uniquify,
+)
+from .analysis import Sizes
+from .report import Advice, Locate, Measured, Plain, Report
+from .rewrites import Rewriting, rewritings
+from .subject import Subject
+from .wording import number, seconds
+
+WORTH = 0.02  # of all operations: less is not worth a word
+SHOWN = 6
+
+
+def advice(subject: Subject, sizes: Sizes, report: Report, locate: Locate) -> tuple[Advice, ...]:
+    """What to change, the largest saving first, then what JAX alone would make of it."""
+    cheaper = sorted(_cheaper(subject, sizes, locate), key=lambda a: -a.saves)
+    found = sorted(_found(subject, sizes, locate), key=lambda a: -a.saves)
+    jax = [*_estimated(subject, sizes, report.plain), *_measured(report.measured)]
+    return (*cheaper[:SHOWN], *found[:SHOWN], *jax)
+
+
+# Cheaper ways to write it
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A rewriting, and what it changes of the value's cost."""
+
+    rewriting: Rewriting
+    program: Program
+    before: tuple[Formula, ...]
+    after: tuple[Formula, ...]
+
+
+@lru_cache(maxsize=64)
+def _candidates(subject: Subject) -> tuple[Candidate, ...]:
+    old = subject.value.instance.ssa
+    spent = _costs(old)
+    made = []
+    for rewriting in rewritings(old):
+        program = simplify(rewriting.program)
+        made.append(Candidate(rewriting, program, tuple(spent), tuple(_costs(program))))
+    return tuple(made)
+
+
+def _costs(program: Program) -> Iterator[Formula]:
+    variables: dict[str, Term] = {}
+    for s in program.statements:
+        term = _term(s.rhs, variables)
+        variables[s.name] = Var(s.name, type_of(s.rhs))
+        yield from (f for f in cost_formulas(term).values() if str(f) != "0")
+
+
+@lru_cache(maxsize=64)
+def _gradient(subject: Subject, program: Program) -> tuple[Formula, ...]:
+    """What the gradient of the program as rewritten costs."""
+    wrt = _typed(subject.instance, subject.wrt)
+    seed = None if subject.is_scalar else ("dy", soa(subject.instance.function.body.type))
+    return tuple(_costs(simplify(adjoint(program, wrt, seed))))
+
+
+def _sum(subject: Subject, formulas: tuple[Formula, ...], sizes: Sizes) -> int | None:
+    numbers = [subject.evaluate(f, sizes) for f in formulas]
+    return None if None in numbers else sum(n for n in numbers if n is not None)
+
+
+def _cheaper(subject: Subject, sizes: Sizes, locate: Locate) -> Iterator[Advice]:
+    told: set[tuple[str, Place | None]] = set()
+    gradient = tuple(f for line in subject.adjoint.lines for f in line.costs.values())
+    for candidate in _candidates(subject):
+        value = _sum(subject, candidate.before, sizes)
+        value_then = _sum(subject, candidate.after, sizes)
+        if value is None or value_then is None or value_then >= value:
+            continue
+        adjoint_now = _sum(subject, gradient, sizes)
+        adjoint_then = _sum(subject, _gradient(subject, candidate.program), sizes)
+        if adjoint_now is None or adjoint_then is None:
+            continue
+        saves = value + adjoint_now - value_then - adjoint_then
+        place = candidate.rewriting.statement.origin.place
+        kind = candidate.rewriting.kind
+        if saves <= WORTH * (value + adjoint_now) or (kind, place) in told:
+            continue
+        told.add((kind, place))
+        yield Advice(
+            kind,
+            _MESSAGES[kind],
+            python(candidate.rewriting.first, subject.value.instance.ssa, sizes),
+            f"value {number(value)}, gradient {number(adjoint_now)} operations",
+            f"value {number(value_then)}, gradient {number(adjoint_then)} operations",
+            saves,
+            None if place is None else locate(place),
+        )
+
+
+_MESSAGES = {
+    "outside": "Part of this does not depend on the loop's index: name it before the loop.",
+    "factored": "A factor does not depend on the index that is summed: multiply after the sum.",
+    "reassociated": "Sum in another order: the product of the small factors first.",
+}
+
+
+def python(rhs: Rhs, program: Program, sizes: Sizes) -> str:
+    """A statement as Python, over parameters and SSA variables; nothing where it has no short
+    one. Conditions that always hold at these sizes are left out.
+    """
+    names = {s.name: _spelt(s) for s in program.statements}
+    indices = {index: letter for (index, _), letter in zip(_binders(rhs), "ijklpqrs", strict=False)}
+
+    def spell(text: str) -> str:
+        text = re.sub(r"[^\W\d]\w*", lambda m: indices.get(m[0], m[0]), text)
+        return text.replace("·", "*")
+
+    def entry(name: str, places: tuple[str, ...]) -> str:
+        return names.get(name, name) + (f"[{', '.join(places)}]" if places else "")
+
+    match rhs:
+        case Contraction(gens, sums, mask, factors):
+            if mask.relations:
+                return ""
+            mask = conj(*(q for q in conjuncts(mask) if not _always(q, _binders(rhs), sizes)))
+            if "∃" in show_predicate(mask):
+                return ""
+            body = " * ".join(
+                entry(f.name, tuple(spell(str(a)) for a in f.indices)) for f in factors
+            )
+        case Map(gens, mask, function, arguments) if mask == TRUE:
+            places = tuple(indices[g] for g, _ in gens)
+            sums = ()
+            body = f"{function.name}({', '.join(entry(x, places) for x in arguments)})"
+        case _:
+            return ""
+    if sums:
+        loops = " ".join(f"for {indices[s]} in range({spell(str(n))})" for s, n in sums)
+        condition = "" if mask == TRUE else f" if {_condition(spell(show_predicate(mask)))}"
+        body = f"sum({body} {loops}{condition})"
+    for g, n in reversed(gens):
+        body = f"[{body} for {indices[g]} in range({spell(str(n))})]"
+    return f"t = {body}"
+
+
+def _always(q: Predicate, binders: Binders, sizes: Sizes) -> bool:
+    used = tuple(b for b in binders if b[0] in q.names)
+    opposite = sets.complement(q, used)
+    return opposite is not None and sets.sample(used, opposite, dict(sizes)) is None
+
+
+def _binders(rhs: Rhs) -> Binders:
+    return (*rhs.gens, *rhs.sums) if isinstance(rhs, Contraction) else rhs.gens
+
+
+def _spelt(statement: Statement) -> str:
+    rhs = statement.rhs
+    if isinstance(rhs, Input) and not rhs.path:
+        return rhs.parameter
+    return statement.name
+
+
+def _condition(text: str) -> str:
+    return (
+        text.replace("=", " == ").replace("<", " < ").replace("≤", " <= ").replace("∧", "and")
+    ).replace("∨", "or")
+
+
+# What the compiled function finds by itself
+
+
+@lru_cache(maxsize=64)
+def _written(subject: Subject) -> dict[tuple[str, int], tuple[Place, Formula]]:
+    """What each line of the source costs as written, by file and line."""
+    places = subject.instance.traced.places
+    counted: dict[tuple[str, int], Counted] = {}
+    first: dict[tuple[str, int], Place] = {}
+    with carrying({term: Origin(place=place) for term, place in places.items()}):
+        for node, binders, p in _nodes(uniquify(subject.instance.function.body), (), TRUE):
+            origin = origin_of(node)
+            if origin is None or origin.place is None:
+                continue
+            line = origin.place.filename, origin.place.line
+            first.setdefault(line, origin.place)
+            own = counted.setdefault(line, {})
+            for key, times in _own(node, binders, p):
+                own[key] = own.get(key, 0) + times
+    return {line: (first[line], cost_formula_of(own)) for line, own in counted.items()}
+
+
+def _nodes(e: Term, binders: Binders, p: Predicate) -> Iterator[tuple[Term, Binders, Predicate]]:
+    """Every operation of a term, with the points at which it is done."""
+    match e:
+        case Gen(index, size, body):
+            yield from _nodes(body, (*binders, (index, size)), p)
+            return
+        case Guard(condition, body):
+            yield from _nodes(body, binders, conj(p, condition))
+            return
+        case Sum():
+            yield e, binders, p
+            inner, q, body = strip_sums(e)
+            yield from _nodes(body, (*binders, *inner), conj(p, q))
+            return
+        case Add() | Mul() | Call():
+            yield e, binders, p
+    for child in e.children:
+        yield from _nodes(child, binders, p)
+
+
+def _own(
+    e: Term, binders: Binders, p: Predicate
+) -> Iterator[tuple[tuple[Binders, Predicate], int]]:
+    match e:
+        case Add(left, right):
+            yield canonical(binders, conj(p, strip_guards(left)[0], strip_guards(right)[0])), 1
+        case Sum():
+            inner, q, _ = strip_sums(e)
+            yield canonical((*binders, *inner), conj(p, q)), 1
+            yield canonical(binders, conj(p, exists_all(inner, q))), -1
+        case _:
+            yield canonical(binders, p), 1
+
+
+def _found(subject: Subject, sizes: Sizes, locate: Locate) -> Iterator[Advice]:
+    """Lines that cost more as written than as compiled."""
+    written = _written(subject)
+    compiled: dict[tuple[str, int], int] = {}
+    for line in subject.value.lines:
+        place = line.origin.place
+        if place is not None:
+            key = place.filename, place.line
+            compiled[key] = compiled.get(key, 0) + (subject.evaluate.sum(line.costs, sizes) or 0)
+    whole = subject.evaluate(subject.value.total, sizes)
+    for key, (place, formula) in written.items():
+        cost, now = subject.evaluate(formula, sizes), compiled.get(key, 0)
+        if cost is None or not whole or cost - now <= max(WORTH * whole, 0):
+            continue
+        kind = "guard" if now else "shared"
+        message = _FOUND[kind].format(cost=number(cost), now=number(now))
+        yield Advice(
+            kind,
+            message,
+            "",
+            f"as written {number(cost)} operations",
+            f"as compiled {number(now)}",
+            0,
+            locate(place),
+        )
+
+
+_FOUND = {
+    "guard": (
+        "As written this costs {cost} operations; {now} are left once terms that are zero or "
+        "repeated are dropped. The compiled function drops them by itself; in plain Python a "
+        "condition on the sum would."
+    ),
+    "shared": (
+        "As written this costs {cost} operations; it is computed elsewhere already, or always "
+        "zero. The compiled function does it once; in plain Python give it a name."
+    ),
+}
+
+
+# JAX alone
+
+
+def _estimated(subject: Subject, sizes: Sizes, plain: Plain | None) -> Iterator[Advice]:
+    """A size over which plain JAX's gradient grows faster, by XLA's estimate."""
+    if plain is None:
+        return
+    groups = {size.names[0]: size.names for size in subject.sizes()}
+    for name, points in plain.adjoint.items():
+        ours = [
+            (
+                n,
+                flops,
+                subject.evaluate(
+                    subject.adjoint.total, {**sizes, **dict.fromkeys(groups.get(name, (name,)), n)}
+                ),
+            )
+            for n, flops in points[-2:]
+        ]
+        if len(ours) < 2:
+            continue
+        (n1, jax1, own1), (n2, jax2, own2) = ours
+        if not own1 or not own2 or jax1 <= 0:
+            continue
+        grows = log(jax2 / jax1) / log(n2 / n1), log(own2 / own1) / log(n2 / n1)
+        if grows[0] - grows[1] < 0.5 or jax2 < 4 * own2:
+            continue
+        yield Advice(
+            "jax",
+            f"JAX alone would differentiate this worse: over {name} its gradient grows like "
+            f"{_power(name, grows[0])}, this one like {_power(name, grows[1])}. At {name} = {n2} "
+            f"XLA estimates {number(jax2)} flops, against {number(own2)} operations here.",
+            "",
+            f"jax.grad {number(jax2)} flops (XLA's estimate)",
+            f"{number(own2)} operations",
+            0,
+            None,
+        )
+
+
+def _power(name: str, exponent: float) -> str:
+    if abs(exponent) < 0.05:
+        return "a constant"
+    rounded = f"{exponent:.1f}".removesuffix(".0")
+    if rounded == "1":
+        return name
+    return name + rounded.translate(str.maketrans("-.0123456789", "⁻·⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+def _measured(measured: Measured | None) -> Iterator[Advice]:
+    if measured is None or measured.jax_adjoint is None:
+        return
+    times = measured.jax_adjoint / measured.adjoint
+    at = ", ".join(f"{name} = {n}" for name, n in measured.sizes.items())
+    both = f"{seconds(measured.jax_adjoint)} against {seconds(measured.adjoint)}"
+    if times >= 1.2:
+        message = f"Measured at {at}: plain JAX's gradient takes {times:.3g} × as long, {both}."
+    elif times <= 1 / 1.2:
+        message = f"Measured at {at}: plain JAX's gradient is {1 / times:.3g} × faster, {both}."
+    else:
+        message = f"Measured at {at}: plain JAX's gradient takes about as long, {both}."
+    yield Advice("measured", message, "", "", "", 0, None)

@@ -1,0 +1,154 @@
+"""The cost of a program and of each of its statements, as formulas in the sizes and as figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from ..tensor.affine import Affine
+from ..tensor.cost import interface
+from ..tensor.formula import Count, Formula, cost_formula, cost_formulas, count_formula
+from ..tensor.kernels import counting
+from ..tensor.kernels.counting import Data
+from ..tensor.predicates import NOT, TRUE, Predicate, disj
+from ..tensor.predicates import substitute as substitute_predicate
+from ..tensor.printer import show, show_predicate
+from ..tensor.provenance import Origin
+from ..tensor.semantics import Environment, holds
+from ..tensor.ssa import Addition, Contraction, Input, Map, Rhs, Statement, _term, support, type_of
+from ..tensor.tensor_function import Instance
+from ..tensor.terms import Binders, Lambda, Term, Var
+
+Sizes = Mapping[str, int]
+
+#: An index space beyond this is not searched point by point.
+SEARCHED = 100_000_000
+
+
+@dataclass(frozen=True)
+class Line:
+    """One SSA statement: its cost and the points of its predicate, as `f.profile` counts them."""
+
+    name: str
+    statement: str
+    predicate: str
+    origin: Origin
+    rhs: Rhs
+    costs: Mapping[str, Formula]
+    points: Formula
+    entries: Formula
+
+    @property
+    def is_input(self) -> bool:
+        return isinstance(self.rhs, Input)
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """A program: its cost as written, and that of every statement of its Tensor SSA."""
+
+    instance: Instance
+    function: Lambda
+
+    @cached_property
+    def total(self) -> Formula:
+        return cost_formula(self.function)
+
+    @cached_property
+    def kinds(self) -> dict[str, Formula]:
+        """Additions, multiplications, calls."""
+        return cost_formulas(self.function.body)
+
+    @cached_property
+    def lines(self) -> tuple[Line, ...]:
+        variables: dict[str, Term] = {}
+        made = []
+        for statement in self.instance.ssa.statements:
+            term = _term(statement.rhs, variables)
+            made.append(_line(statement, term))
+            variables[statement.name] = Var(statement.name, type_of(statement.rhs))
+        return tuple(made)
+
+    def io(self, sizes: Sizes) -> int:
+        """`$(inputs) + $(output)` (6.53)."""
+        return interface(self.function, sizes)
+
+
+def _line(statement: Statement, term: Term) -> Line:
+    rhs = statement.rhs
+    binders, p = points_of(rhs)
+    return Line(
+        statement.name,
+        show(term),
+        "" if p == TRUE else show_predicate(p),
+        statement.origin,
+        rhs,
+        cost_formulas(term),
+        count_formula(binders, p),
+        count_formula(rhs.gens, support(rhs)),
+    )
+
+
+def points_of(rhs: Rhs) -> tuple[Binders, Predicate]:
+    """The points that a statement visits."""
+    match rhs:
+        case Addition():
+            return rhs.gens, disj(rhs.left_mask, rhs.right_mask)
+        case Map():
+            return rhs.gens, rhs.mask
+        case Contraction():
+            return (*rhs.gens, *rhs.sums), rhs.mask
+    return rhs.gens, TRUE
+
+
+@dataclass
+class Evaluator:
+    """Formulas at sizes, with the data of the relations; counts over data are counted once."""
+
+    data: Mapping[str, Data]
+
+    def __post_init__(self) -> None:
+        self._counted: dict[tuple[Count, tuple[tuple[str, int], ...]], int | None] = {}
+
+    def __call__(self, formula: Formula, sizes: Sizes) -> int | None:
+        """None where data that nobody has given decide, or where there are too many points to
+        search.
+        """
+        total = Formula(formula.pieces).evaluate(Environment(integers=dict(sizes)))
+        for count in formula.counts:
+            number = self._count(count, sizes)
+            if number is None:
+                return None
+            total += count.times * number
+        return total
+
+    def sum(self, formulas: Mapping[str, Formula], sizes: Sizes) -> int | None:
+        numbers = [self(formula, sizes) for formula in formulas.values()]
+        return None if None in numbers else sum(n for n in numbers if n is not None)
+
+    def _count(self, count: Count, sizes: Sizes) -> int | None:
+        needed = count.condition.names.union(*(n.names for _, n in count.binders))
+        at = {name: sizes[name] for name in sorted(needed & sizes.keys())}
+        key = (count, tuple(at.items()))
+        if key not in self._counted:
+            self._counted[key] = self._search(count, at)
+        return self._counted[key]
+
+    def _search(self, count: Count, at: Sizes) -> int | None:
+        names = {relation.removeprefix(NOT) for relation in count.condition.relations}
+        if not names <= self.data.keys():
+            return None
+        values = {name: Affine.of(n) for name, n in at.items()}
+        binders = tuple((index, n.substitute(values)) for index, n in count.binders)
+        if prod(max(1, n.evaluate({})) for _, n in binders) > SEARCHED:
+            return None
+        return counting.count(binders, substitute_predicate(count.condition, values), self.data)
+
+
+def piece(formula: Formula, sizes: Sizes) -> Formula:
+    """The formula on the region that the sizes lie in."""
+    here = Environment(integers=dict(sizes))
+    polynomial = next(q for region, q in formula.pieces if holds(region, here))
+    return Formula(((TRUE, polynomial),), formula.counts)

@@ -1,0 +1,112 @@
+"""Cards of `%%tensor`: each function's types, cost formula, and how far it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from ..tensor import TensorError, TensorFunction
+from ..tensor.signature import declared
+from .wording import pretty
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a card says."""
+
+    name: str
+    signature: str
+    cost: str
+    formula: str
+    state: str
+    typed: bool
+
+
+def card(function: TensorFunction) -> Card:
+    """The function as it stands. Raises TensorError where its annotations give types at which it
+    has none.
+    """
+    parameters = function.__signature__.parameters
+    name = function.__name__
+    known = function.has_types or all(
+        declared(x, p.annotation) is not None for x, p in parameters.items()
+    )
+    if not known:
+        inside = ", ".join(parameters)
+        waiting = "no types yet: call it once, or annotate its parameters"
+        return Card(name, f"{name}({inside})", "", "", waiting, False)
+    instance = function.instance
+    inside = ", ".join(f"{x}: {t}" for x, t, _ in instance.parameters)
+    formula = function.cost_formula()
+    return Card(
+        name,
+        f"{name}({inside}) → {instance.function.body.type}",
+        pretty(formula),
+        str(formula),
+        _state(function),
+        True,
+    )
+
+
+def _state(function: TensorFunction) -> str:
+    kernels = function.instance.__dict__.get("kernel")
+    compiled = kernels is not None and kernels.cache_info().currsize
+    if not compiled:
+        return "compiles at its first call"
+    at = ", ".join(f"{name} = {n}" for name, n in (function.last_sizes or {}).items())
+    return f"compiled for {at}" if at and compiled == 1 else f"compiled for {compiled} sizes"
+
+
+def html(cards: list[Card]) -> str:
+    """The cards, side by side, in the theme's colours where there is a theme."""
+    return (
+        '<div style="display:flex;flex-wrap:wrap;gap:8px;margin:4px 0">'
+        + "".join(map(_html, cards))
+        + "</div>"
+    )
+
+
+def _html(shown: Card) -> str:
+    edge = "--jp-brand-color1, #1976d2" if shown.typed else "--jp-warn-color1, #f57c00"
+    cost = (
+        f'<div>costs <code title="{escape(shown.formula, quote=True)}">{escape(shown.cost)}</code>'
+        " operations</div>"
+        if shown.typed
+        else ""
+    )
+    return (
+        '<div style="border:1px solid var(--jp-border-color2, #ccc);'
+        f"border-left:4px solid var({edge});border-radius:2px;padding:4px 10px;"
+        'font-size:var(--jp-ui-font-size1, 13px);line-height:1.5">'
+        f"<code><b>{escape(shown.signature)}</b></code>{cost}"
+        f'<div style="color:var(--jp-ui-font-color2, #666)">{escape(shown.state)}</div></div>'
+    )
+
+
+def text(cards: list[Card]) -> str:
+    return "\n".join(
+        f"{c.signature}   {c.formula + ' operations; ' if c.typed else ''}{c.state}" for c in cards
+    )
+
+
+def bundle(cards: list[Card]) -> dict[str, Any]:
+    return {"text/html": html(cards), "text/plain": text(cards)}
+
+
+@dataclass
+class Shown:
+    """Cards on display, kept up to date as their functions get types and kernels."""
+
+    functions: tuple[TensorFunction, ...]
+    handle: Any
+    cards: list[Card]
+
+    def refresh(self) -> None:
+        try:
+            now = [card(function) for function in self.functions]
+        except TensorError:
+            return
+        if now != self.cards:
+            self.cards = now
+            self.handle.update(bundle(now), raw=True)

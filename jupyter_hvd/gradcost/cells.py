@@ -1,0 +1,73 @@
+"""Which cell of the notebook a file name means, and errors that point into cells."""
+
+from __future__ import annotations
+
+import linecache
+from typing import Any
+
+from ..tensor import TensorError
+from ..tensor.errors import Place
+from .report import Source
+
+
+class Cells:
+    """The notebook's cells by the file names that the kernel gives to their code."""
+
+    def __init__(self, shell: Any) -> None:
+        self.shell = shell
+        self.ids: dict[str, str | None] = {}
+        self.raw = ""
+        self.cell: str | None = None
+
+    def note(self, info: Any) -> None:
+        """Remember a cell that is about to run, or has run."""
+        self.raw, self.cell = info.raw_cell, getattr(info, "cell_id", None)
+        self.ids[self.shell.compile.get_code_name(self.raw, self.raw, 0)] = self.cell
+
+    def enter(self, body: str) -> tuple[str, str]:
+        """The body of a cell magic as source with the cell's own line numbers, and its file name."""
+        lines = self.raw.splitlines()
+        above = next((k for k, line in enumerate(lines) if line.startswith("%%")), 0) + 1
+        source = "\n" * above + body
+        count = len(self.shell.user_ns.get("In", ())) - 1
+        name = self.shell.compile.cache(source, count, raw_code=f"{self.raw}\0body")
+        self.ids[name] = self.cell
+        return source, str(name)
+
+    def locate(self, place: Place) -> Source:
+        shown = self.shell.compile.format_code_name(place.filename)
+        label = shown[1].removeprefix("In") if shown else place.filename
+        text = linecache.getline(place.filename, place.line) or place.text
+        return Source(self.ids.get(place.filename), label, place.line, text.rstrip("\n"))
+
+
+def explained(error: TensorError, cells: Cells) -> str:
+    """The error as text: where, the line with a caret, what is wrong, what to write instead."""
+    lines = []
+    if error.place is not None:
+        at = error.place
+        source = cells.locate(at)
+        where = f"cell {source.label}" if source.label.startswith("[") else source.label
+        carets = "^" * max(1, at.end_column - at.column)
+        lines += [
+            f"{where}, line {at.line}",
+            f"    {at.text.rstrip()}",
+            f"    {' ' * at.column}{carets}",
+        ]
+    lines.append(error.message)
+    if error.help:
+        lines.append(f"→ {error.help}")
+    return "\n".join(lines)
+
+
+class CellError(Exception):
+    """Errors in a cell's functions, shown without a traceback: it would only show our own code."""
+
+    def __init__(self, errors: list[TensorError], cells: Cells) -> None:
+        self.errors = errors
+        self.texts = [explained(error, cells) for error in errors]
+        super().__init__("\n\n".join(self.texts))
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython prints in place of a traceback."""
+        return [f"\x1b[31mTensorError\x1b[0m in {text}" for text in self.texts]

@@ -1,0 +1,208 @@
+"""A report as text and as HTML with a static plot, for whoever does not have the panel: nbconvert, VS
+Code, GitHub, a terminal.
+
+All that comes from the user's notebook is escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from .report import Advice, Curve, Figure, Measured, Plain, Ratio, Report, Row
+from .svg import Series, plot
+from .wording import number, seconds
+
+MIME = "application/vnd.jupyter-hvd.gradcost+json"
+
+# Okabe and Ito's colours, which colour-blind people tell apart, on light and dark ground.
+VALUE, FORWARD, ADJOINT, JAX = "#0072b2", "#009e73", "#d55e00", "#8a6bbe"
+SHOWN = 12  # rows of a table that are not folded away
+
+
+def bundle(report: Report) -> dict[str, Any]:
+    """The report in every form that a front end may take."""
+    return {
+        MIME: report.json(),
+        "text/html": html(report),
+        "text/plain": text(report),
+    }
+
+
+# Text
+
+
+def text(report: Report) -> str:
+    sizes = ", ".join(f"{'='.join(s.names)} = {s.value}" for s in report.sliders)
+    lines = [
+        f"gradient cost of {report.function} by {', '.join(report.wrt)}"
+        + (f" at {sizes}" if sizes else ""),
+        _text_line("value", report.value, None),
+        _text_line("forward", report.forward, report.forward_ratio),
+        _text_line("adjoint", report.adjoint, report.adjoint_ratio),
+    ]
+    if report.measured:
+        lines.append(measured_text(report.measured))
+    lines += [f"advice: {a.message}" for a in report.advice]
+    if report.error:
+        lines.append(f"error: {report.error}")
+    return "\n".join(lines)
+
+
+def _text_line(name: str, figure: Figure, ratio: Ratio | None) -> str:
+    bound = ""
+    if ratio is not None and ratio.ratio is not None:
+        bound = f"   {ratio.ratio:.2f} × value, bound {ratio.bound}"
+    return f"  {name:8} {number(figure.total):>14} operations   {figure.formula}{bound}"
+
+
+def measured_text(m: Measured) -> str:
+    at = ", ".join(f"{name} = {value}" for name, value in m.sizes.items())
+    jax = f", plain JAX's gradient {seconds(m.jax_adjoint)}" if m.jax_adjoint is not None else ""
+    return (
+        f"measured at {at or 'these arguments'} on {m.device}, median of {m.repeats}: "
+        f"value {seconds(m.value)}, gradient {seconds(m.adjoint)}{jax}"
+    )
+
+
+# HTML
+
+
+def html(report: Report) -> str:
+    sizes = ", ".join(f"{escape('='.join(s.names))} = {s.value}" for s in report.sliders)
+    parts = [
+        '<div style="font-family:sans-serif;font-size:13px;line-height:1.45;max-width:960px">',
+        f"<p><b>Gradient cost</b> of <code>{escape(report.function)}</code> by "
+        f"<code>{escape(', '.join(report.wrt))}</code>{f', {sizes}' if sizes else ''}</p>",
+    ]
+    if report.error:
+        parts.append(f"<pre>{escape(report.error)}</pre>")
+    parts.append(_figures(report))
+    plots = [_plot(report, c) for c in report.curves if len(c.sizes) > 1]
+    if plots:
+        parts.append(
+            '<div style="display:flex;flex-wrap:wrap;gap:12px">' + "".join(plots) + "</div>"
+        )
+        parts.append(_legend(report.plain))
+    if report.measured:
+        parts.append(f"<p>{escape(measured_text(report.measured))}</p>")
+    if report.advice:
+        parts.append("<p><b>Advice</b></p><ul>" + "".join(map(_advice, report.advice)) + "</ul>")
+    parts.append(_statements("Statements of the value", report.value_rows))
+    parts.append(_statements("Statements of the gradient", report.adjoint_rows))
+    parts.append("</div>")
+    return "".join(parts)
+
+
+def _figures(report: Report) -> str:
+    rows = [
+        ("value", report.value, None),
+        ("forward", report.forward, report.forward_ratio),
+        ("adjoint", report.adjoint, report.adjoint_ratio),
+    ]
+    return _table(
+        ("", "formula", "operations", "+", "·", "f", "numbers kept", "× value", "bound"),
+        (
+            (
+                f"<b>{name}</b>",
+                f'<code title="{escape(figure.formula, quote=True)}">{escape(figure.here)}</code>',
+                number(figure.total),
+                number(figure.additions),
+                number(figure.multiplications),
+                number(figure.calls),
+                number(figure.entries),
+                "" if ratio is None or ratio.ratio is None else f"{ratio.ratio:.2f}",
+                "" if ratio is None else f"{ratio.bound} ({escape(ratio.theorem)})",
+            )
+            for name, figure, ratio in rows
+        ),
+    )
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of cells that are HTML already."""
+    cell = 'style="padding:1px 8px;text-align:left;vertical-align:top"'
+    top = "".join(f"<th {cell}>{escape(name)}</th>" for name in head)
+    body = "".join(
+        "<tr>" + "".join(f"<td {cell}>{part}</td>" for part in row) + "</tr>" for row in rows
+    )
+    return f'<table style="border-collapse:collapse"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>'
+
+
+def series(curve: Curve, plain: Plain | None) -> list[Series]:
+    """What a plot of one size shows."""
+
+    def points(values: Sequence[int | None]) -> list[tuple[float, float]]:
+        return [(n, y) for n, y in zip(curve.sizes, values, strict=True) if y]
+
+    drawn = [
+        Series("value", VALUE, points(curve.value)),
+        Series("forward", FORWARD, points(curve.forward), dash="6 3"),
+        Series("adjoint", ADJOINT, points(curve.adjoint)),
+    ]
+    if plain is not None:
+        dots: Mapping[str, Any] = plain.adjoint
+        drawn.append(Series("jax.grad", JAX, list(dots.get(curve.size, ())), dots=True))
+    return drawn
+
+
+def _plot(report: Report, curve: Curve) -> str:
+    title = (
+        f"Operations of {report.function} and its derivatives over {curve.size}, "
+        "both axes logarithmic"
+    )
+    return plot(series(curve, report.plain), curve.size, curve.at, title)
+
+
+def _legend(plain: Plain | None) -> str:
+    entries = [
+        (VALUE, "value"),
+        (FORWARD, "forward derivative"),
+        (ADJOINT, "adjoint (gradient)"),
+    ]
+    if plain is not None and plain.adjoint:
+        entries.append((JAX, f"jax.grad, XLA's estimate of flops ({plain.what})"))
+    marks = "".join(
+        f'<span style="margin-right:14px"><span style="color:{colour}">●</span> {escape(name)}</span>'
+        for colour, name in entries
+    )
+    return f"<p>{marks}</p>"
+
+
+def _advice(advice: Advice) -> str:
+    where = f" (line {advice.place.line})" if advice.place else ""
+    code = f"<pre>{escape(advice.code)}</pre>" if advice.code else ""
+    return f"<li>{escape(advice.message)}{where}{code}</li>"
+
+
+def _statements(title: str, rows: Sequence[Row]) -> str:
+    timed = any(row.seconds is not None for row in rows)
+    head = ["", "statement", "points", "operations", "share", "rule", "from", "line"]
+    shown = [row for row in rows if row.operations] or list(rows)
+    table = _table(
+        [*head, *(["time"] if timed else [])],
+        (
+            [
+                f"<code>{escape(row.name)}</code>",
+                f"<code>{escape(row.statement)}</code>",
+                escape(row.support),
+                number(row.operations),
+                f"{100 * row.share:.0f} %",
+                f'<span title="{escape(row.why, quote=True)}">({escape(row.rule)})</span>'
+                if row.rule
+                else "",
+                escape(row.source),
+                f'<code title="{escape(row.place.text.strip(), quote=True)}">{row.place.line}</code>'
+                if row.place
+                else "",
+                *([("" if row.seconds is None else seconds(row.seconds))] if timed else []),
+            ]
+            for row in shown
+        ),
+    )
+    opened = " open" if len(shown) <= SHOWN else ""
+    free = len(rows) - len(shown)
+    note = f" and {free} that are free" if free else ""
+    summary = f"{escape(title)}: {len(shown)}{note}"
+    return f"<details{opened}><summary>{summary}</summary>{table}</details>"

@@ -1,0 +1,92 @@
+"""The panels of a kernel: the comm target that front ends connect to, and what `%gradcost` shows."""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+from IPython.display import display
+
+from ..tensor import TensorError, TensorFunction
+from .cells import Cells, explained
+from .panel import Panel
+from .subject import Subject, subject
+
+KEPT = 64  # panels that a kernel answers for; older ones show their last state
+
+
+class Panels:
+    """All panels of a kernel."""
+
+    def __init__(self, shell: Any, cells: Cells) -> None:
+        self.shell = shell
+        self.cells = cells
+        self.panels: OrderedDict[str, Panel] = OrderedDict()
+
+    def show(self, about: Subject) -> Panel:
+        """Display a panel; it goes on by itself once a front end attaches to it."""
+        panel = self._keep(Panel(about, self.cells))
+        display(panel.bundle(), raw=True)
+        return panel
+
+    def connect(self, comm: Any, message: Mapping[str, Any]) -> None:
+        """A front end opens a comm: to a panel that it shows, or to inspect a cell's functions."""
+        request = message["content"]["data"]
+        try:
+            panel = self._wanted(request)
+        except TensorError as error:
+            comm.send({"gone": True, "error": explained(error, self.cells)})
+            return
+        if panel is None:
+            comm.send({"gone": True})
+            return
+        send = comm.send
+        comm.on_msg(lambda asked: panel.ask(asked["content"]["data"], send))
+        comm.on_close(lambda _closed: panel.detach(send))
+        panel.attach(send)
+        if panel.plain.state == "pending" and not panel.estimating.running:
+            panel.estimate()
+
+    def _wanted(self, request: Mapping[str, Any]) -> Panel | None:
+        if "id" in request:
+            return self.panels.get(request["id"])
+        return self._keep(self.inspect(str(request.get("source", ""))))
+
+    def _keep(self, panel: Panel) -> Panel:
+        self.panels[panel.id] = panel
+        while len(self.panels) > KEPT:
+            self.panels.popitem(last=False)
+        return panel
+
+    def inspect(self, source: str) -> Panel:
+        """A panel about the functions of a cell, the one that it defines last first."""
+        functions = self.functions()
+        defined = [name for name in re.findall(r"^def\s+(\w+)", source, re.M) if name in functions]
+        used = [name for name in re.findall(r"\w+", source) if name in functions]
+        if not functions:
+            raise TensorError(
+                "the notebook has no tensor function yet",
+                "put `%%tensor` on top of a cell of functions and run it",
+            )
+        if not defined and not used:
+            raise TensorError(
+                "this cell has no tensor function", "choose a cell that defines or calls one"
+            )
+        names = [*reversed(defined), *used]
+        errors = []
+        for name in dict.fromkeys(names):
+            try:
+                return Panel(subject(functions[name]), self.cells, self.functions)
+            except TensorError as error:
+                errors.append(error)
+        raise errors[0]
+
+    def functions(self) -> dict[str, TensorFunction]:
+        """The tensor functions of the user's namespace."""
+        return {
+            name: value
+            for name, value in self.shell.user_ns.items()
+            if isinstance(value, TensorFunction) and not name.startswith("_")
+        }

@@ -1,0 +1,250 @@
+"""The live panel: a report that follows its sliders, through a comm of its own.
+
+The front end sends what the user wants, `{"do": "sizes", …}`, and gets `{"report": …}` back; slow work
+runs in a thread and reports its progress. `{"do": "save"}` asks for all forms of the last report, for
+the notebook to keep.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ..tensor import TensorError
+from ..tensor.profile import ProfileCancelledError
+from . import work
+from .advice import advice
+from .cells import Cells, explained
+from .fallback import bundle
+from .report import Measured, Plain, Report, Row, chosen, report
+from .subject import Subject, subject
+
+Send = Callable[[dict[str, Any]], None]
+Reinspect = Callable[[str, tuple[str, ...]], Subject]
+
+REPEATS = 10
+
+
+class Panel:
+    """One inspection, with the front ends that show it."""
+
+    def __init__(
+        self,
+        about: Subject,
+        cells: Cells,
+        functions: Callable[[], Mapping[str, Any]] | None = None,
+    ) -> None:
+        self.id = uuid.uuid4().hex
+        self.cells = cells
+        self.functions = functions
+        self.views: list[Send] = []
+        self.lock = threading.RLock()
+        self.linked = True
+        self._start(about)
+
+    def _start(self, about: Subject) -> None:
+        self.subject = about
+        self.sizes: dict[str, int] = dict(about.start)
+        self.plain = Plain("pending", work.what(about))
+        self.measured: Measured | None = None
+        self.known: dict[work.Key, Any] = {}
+        self.error = ""
+        self.estimating = Task()
+        self.measuring = Task()
+
+    # What is shown
+
+    def report(self) -> Report:
+        with self.lock:
+            made = report(
+                self.subject,
+                self.sizes,
+                id=self.id,
+                linked=self.linked,
+                locate=self.cells.locate,
+            )
+            made = replace(
+                made,
+                plain=self.plain,
+                error=self.error,
+                functions=tuple(self.functions()) if self.functions else (),
+            )
+            if self.measured is not None:
+                made = _timed(made, self.measured, self.sizes)
+            return replace(made, advice=advice(self.subject, self.sizes, made, self.cells.locate))
+
+    def bundle(self) -> dict[str, Any]:
+        return bundle(self.report())
+
+    # What the front end asks
+
+    def attach(self, send: Send) -> None:
+        self.views.append(send)
+        send({"report": self.report().json()})
+
+    def detach(self, send: Send) -> None:
+        if send in self.views:
+            self.views.remove(send)
+
+    def ask(self, message: Mapping[str, Any], send: Send) -> None:
+        """Do what a message says; an error is an answer, too."""
+        try:
+            self._do(message, send)
+        except TensorError as error:
+            send({"error": explained(error, self.cells), "seq": message.get("seq")})
+
+    def _do(self, message: Mapping[str, Any], send: Send) -> None:
+        match message.get("do"):
+            case "sizes":
+                self._resize(message["sizes"])
+                self._tell(message.get("seq"))
+            case "linked":
+                self.linked = bool(message["linked"])
+                self._tell()
+            case "inspect":
+                self._reinspect(str(message["function"]), tuple(map(str, message["wrt"])))
+            case "estimate":
+                self.estimate()
+            case "measure":
+                self.measure()
+            case "cancel":
+                self.measuring.cancel()
+            case "save":
+                send({"bundle": self.bundle()})
+
+    def _resize(self, moved: Mapping[str, int]) -> None:
+        with self.lock:
+            sizes = chosen(self.subject, self.sizes, moved, self.linked)
+            if not self.subject.fits(sizes):
+                self.subject.require(sizes)
+            self.sizes = sizes
+            self.plain = work.remembered(
+                self.subject, sizes, self.linked, self.known, self.plain.message
+            )
+
+    def _reinspect(self, name: str, wrt: tuple[str, ...]) -> None:
+        """Another function, or the same by other parameters."""
+        with self.lock:
+            same = name == self.subject.name
+            function: Any = self.subject.function
+            if not same and self.functions is not None:
+                function = self.functions().get(name)
+            about = subject(function, wrt)
+            if same:
+                about = replace(self.subject, wrt=about.wrt)
+            self.estimating.cancel()
+            self.measuring.cancel()
+            sizes = self.sizes if same else None
+            self._start(about)
+            if sizes is not None:
+                self.sizes = sizes
+        self._tell()
+        self.estimate()
+
+    def _tell(self, seq: Any = None) -> None:
+        self._broadcast({"report": self.report().json(), "seq": seq})
+
+    def _broadcast(self, message: dict[str, Any]) -> None:
+        for send in tuple(self.views):
+            send(message)
+
+    # What takes a while
+
+    def estimate(self) -> None:
+        """XLA's estimates for the sizes as they stand."""
+        self.estimating.cancel()
+        sizes, about = dict(self.sizes), self.subject
+
+        def run(cancelled: work.Cancelled) -> None:
+            try:
+                found = work.estimates(about, sizes, self.linked, self.known, cancelled)
+            except ProfileCancelledError:
+                return
+            except Exception as error:  # the user's own version, or XLA, at its limits
+                found = Plain("failed", work.what(about), f"{type(error).__name__}: {error}")
+            with self.lock:
+                if cancelled():
+                    return
+                self.plain = found
+            self._tell()
+
+        self.estimating = Task.start(run)
+
+    def measure(self) -> None:
+        """Measured times at the sizes as they stand, with progress."""
+        if self.measuring.running:
+            return
+        sizes, about = dict(self.sizes), self.subject
+
+        def progress(done: int, total: int) -> None:
+            self._broadcast({"progress": {"done": done, "total": total}})
+
+        def run(cancelled: work.Cancelled) -> None:
+            try:
+                found = work.measure(about, sizes, REPEATS, progress, cancelled)
+            except ProfileCancelledError:
+                self._broadcast({"progress": None, "cancelled": True})
+                return
+            except TensorError as error:
+                self._broadcast({"progress": None, "error": explained(error, self.cells)})
+                return
+            except Exception as error:
+                text = f"{type(error).__name__}: {error}"
+                self._broadcast({"progress": None, "error": text})
+                return
+            with self.lock:
+                self.measured = found
+            self._broadcast({"progress": None})
+            self._tell()
+
+        self.measuring = Task.start(run)
+
+
+def _timed(made: Report, measured: Measured, sizes: Mapping[str, int]) -> Report:
+    """With measured times, at each statement where they are for these sizes."""
+    if dict(measured.sizes) != dict(sizes):
+        return replace(made, measured=measured)
+
+    def rows(shown: tuple[Row, ...], times: Mapping[str, float]) -> tuple[Row, ...]:
+        return tuple(replace(row, seconds=times.get(row.name)) for row in shown)
+
+    return replace(
+        made,
+        measured=measured,
+        value_rows=rows(made.value_rows, measured.value_statements),
+        adjoint_rows=rows(made.adjoint_rows, measured.adjoint_statements),
+    )
+
+
+class Task:
+    """Work in a thread that can be told to stop."""
+
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @classmethod
+    def start(cls, work: Callable[[Callable[[], bool]], None]) -> Task:
+        task = cls()
+        # In the caller's context, so that what it sends belongs to the caller's message.
+        context = contextvars.copy_context()
+        task._thread = threading.Thread(
+            target=context.run, args=(work, task._stop.is_set), daemon=True
+        )
+        task._thread.start()
+        return task
+
+    @property
+    def running(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def cancel(self) -> None:
+        self._stop.set()
+
+    def wait(self, timeout: float | None = None) -> None:
+        if self._thread is not None:
+            self._thread.join(timeout)

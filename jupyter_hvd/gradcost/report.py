@@ -1,0 +1,341 @@
+"""The figures of a function and its derivatives at given sizes, as plain data: what the panel shows
+and a notebook keeps.
+
+Every figure is `f.cost(…)`'s or, statement by statement, `f.profile(…)`'s, evaluated from formulas
+instead of counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from ..tensor import TensorError
+from ..tensor.errors import Place
+from ..tensor.formula import Formula
+from .analysis import Analysis, Line, Sizes, piece
+from .rules import RULES
+from .subject import BOUND, Subject
+from .wording import pretty
+
+VERSION = 1
+POINTS = 4  # a curve's points in each doubling are this much apart: one in four doublings at least
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What a program costs: its formula, how it reads at these sizes, and its counts."""
+
+    formula: str
+    here: str
+    additions: int | None
+    multiplications: int | None
+    calls: int | None
+    total: int | None
+    io: int | None
+    entries: int | None
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A derivative against its function, and the theorem that bounds it."""
+
+    ratio: float | None
+    bound: int
+    theorem: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """A line of the user's: the notebook's cell, where it is one, and how often it had run."""
+
+    cell: str | None
+    label: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """A statement of Tensor SSA, its cost, and where it came from."""
+
+    name: str
+    statement: str
+    predicate: str
+    support: str
+    points: int | None
+    formula: str
+    operations: int | None
+    share: float
+    rule: str
+    why: str
+    source: str
+    place: Source | None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Operations over one size, the others as chosen; None where a read would be out of range."""
+
+    size: str
+    at: int
+    sizes: tuple[int, ...]
+    value: tuple[int | None, ...]
+    forward: tuple[int | None, ...]
+    adjoint: tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class Slider:
+    """A size to choose: equal ones move together."""
+
+    name: str
+    names: tuple[str, ...]
+    value: int
+    low: int
+    high: int
+    fixed: str
+
+
+@dataclass(frozen=True)
+class Heat:
+    """A line of the user's and its part of all operations of value and gradient."""
+
+    place: Source
+    value: int
+    adjoint: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What would lower the cost: `saves` operations of value and gradient, at these sizes."""
+
+    kind: str
+    message: str
+    code: str
+    before: str
+    after: str
+    saves: int
+    place: Source | None
+
+
+@dataclass(frozen=True)
+class Plain:
+    """What plain `jax.grad` makes of the program: XLA's estimates, at some sizes of each curve."""
+
+    state: str
+    what: str
+    message: str = ""
+    adjoint: Mapping[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
+    memory: Mapping[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Times in seconds and bytes at the sizes where they were measured; `jax` is plain JAX."""
+
+    sizes: Mapping[str, int]
+    repeats: int
+    device: str
+    value: float
+    adjoint: float
+    value_bytes: int
+    adjoint_bytes: int
+    value_statements: Mapping[str, float]
+    adjoint_statements: Mapping[str, float]
+    jax_value: float | None
+    jax_adjoint: float | None
+    jax_bytes: int | None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that the panel shows."""
+
+    id: str
+    function: str
+    wrt: tuple[str, ...]
+    differentiable: tuple[str, ...]
+    parameters: tuple[tuple[str, str], ...]
+    result: str
+    linked: bool
+    sliders: tuple[Slider, ...]
+    value: Figure
+    forward: Figure
+    adjoint: Figure
+    forward_ratio: Ratio
+    adjoint_ratio: Ratio
+    curves: tuple[Curve, ...]
+    value_rows: tuple[Row, ...]
+    adjoint_rows: tuple[Row, ...]
+    heat: tuple[Heat, ...]
+    advice: tuple[Advice, ...] = ()
+    plain: Plain | None = None
+    measured: Measured | None = None
+    functions: tuple[str, ...] = ()
+    error: str = ""
+    version: int = VERSION
+
+    def json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+Locate = Callable[[Place], Source]
+
+
+def plain_source(place: Place) -> Source:
+    return Source(None, place.filename, place.line, place.text.rstrip("\n"))
+
+
+def report(
+    subject: Subject,
+    sizes: Sizes,
+    *,
+    id: str = "",  # noqa: A002
+    linked: bool = True,
+    locate: Locate = plain_source,
+) -> Report:
+    """The figures at these sizes. Raises TensorError where they bring a read out of range."""
+    if not subject.fits(sizes):
+        subject.require(sizes)
+    value, forward, adjoint = (
+        _figure(subject, part, sizes) for part in (subject.value, subject.forward, subject.adjoint)
+    )
+    value_rows = _rows(subject, subject.value, sizes, locate)
+    adjoint_rows = _rows(subject, subject.adjoint, sizes, locate)
+    sliders = tuple(
+        Slider(s.names[0], s.names, sizes[s.names[0]], s.low, s.high, s.fixed)
+        for s in subject.sizes(linked)
+    )
+    return Report(
+        id=id,
+        function=subject.name,
+        wrt=subject.wrt,
+        differentiable=subject.differentiable,
+        parameters=tuple((x, str(t)) for x, t in subject.types),
+        result=str(subject.instance.function.body.type),
+        linked=linked,
+        sliders=sliders,
+        value=value,
+        forward=forward,
+        adjoint=adjoint,
+        forward_ratio=Ratio(_ratio(forward.total, value.total), BOUND, "Theorem 6.1"),
+        adjoint_ratio=Ratio(_ratio(adjoint.io, value.io), BOUND, "Theorem 6.55"),
+        curves=tuple(curve(subject, s, sizes) for s in sliders if not s.fixed),
+        value_rows=value_rows,
+        adjoint_rows=adjoint_rows,
+        heat=_heat(value_rows, adjoint_rows),
+    )
+
+
+def _ratio(part: int | None, whole: int | None) -> float | None:
+    return None if part is None or not whole else part / whole
+
+
+def _figure(subject: Subject, part: Analysis, sizes: Sizes) -> Figure:
+    evaluate = subject.evaluate
+    counts = {kind: evaluate(formula, sizes) for kind, formula in part.kinds.items()}
+    total = evaluate(part.total, sizes)
+    return Figure(
+        formula=str(part.total),
+        here=pretty(piece(part.total, sizes)),
+        additions=counts["additions"],
+        multiplications=counts["multiplications"],
+        calls=counts["calls"],
+        total=total,
+        io=None if total is None else total + part.io(sizes),
+        entries=_entries(subject, part, sizes),
+    )
+
+
+def _entries(subject: Subject, part: Analysis, sizes: Sizes) -> int | None:
+    """The numbers that the statements hold, on the supports of their predicates."""
+    numbers = [subject.evaluate(s.entries, sizes) for s in part.lines if not s.is_input]
+    return None if None in numbers else sum(n for n in numbers if n is not None)
+
+
+def _rows(subject: Subject, part: Analysis, sizes: Sizes, locate: Locate) -> tuple[Row, ...]:
+    rows = [_row(subject, line, sizes, locate) for line in part.lines]
+    whole = sum(row.operations or 0 for row in rows)
+    return tuple(
+        replace(row, share=(row.operations or 0) / whole if whole else 0.0) for row in rows
+    )
+
+
+def _row(subject: Subject, line: Line, sizes: Sizes, locate: Locate) -> Row:
+    spent = [f for f in line.costs.values() if str(f) != "0"]
+    origin = line.origin
+    return Row(
+        name=line.name,
+        statement=line.statement,
+        predicate=line.predicate,
+        support=pretty(piece(line.points, sizes)),
+        points=subject.evaluate(line.points, sizes),
+        formula=" + ".join(pretty(piece(f, sizes)) for f in spent) or "0",
+        operations=subject.evaluate.sum(line.costs, sizes),
+        share=0.0,
+        rule=origin.rule,
+        why=RULES.get(origin.rule, ""),
+        source=origin.source,
+        place=None if origin.place is None else locate(origin.place),
+    )
+
+
+def curve(subject: Subject, slider: Slider, sizes: Sizes) -> Curve:
+    """Operations over one size, at powers of two and where the slider stands."""
+    grid = {slider.value}
+    n = 1
+    while n <= slider.high:
+        grid.add(n)
+        n *= 2
+    at = sorted(grid)
+    sizes_at = [{**sizes, **dict.fromkeys(slider.names, n)} for n in at]
+    fitting = [here if subject.fits(here) else None for here in sizes_at]
+
+    def totals(formula: Formula) -> tuple[int | None, ...]:
+        return tuple(None if h is None else subject.evaluate(formula, h) for h in fitting)
+
+    return Curve(
+        slider.name,
+        slider.value,
+        tuple(at),
+        totals(subject.value.total),
+        totals(subject.forward.total),
+        totals(subject.adjoint.total),
+    )
+
+
+def _heat(value: Sequence[Row], adjoint: Sequence[Row]) -> tuple[Heat, ...]:
+    """The user's lines by the operations that come from them, the heaviest first."""
+    found: dict[tuple[str | None, str, int], tuple[Source, int, int]] = {}
+    for rows, side in ((value, 0), (adjoint, 1)):
+        for row in rows:
+            if row.place is None or not row.operations:
+                continue
+            key = (row.place.cell, row.place.label, row.place.line)
+            place, *counts = found.get(key, (row.place, 0, 0))
+            counts[side] += row.operations
+            found[key] = (place, counts[0], counts[1])
+    whole = sum(v + a for _, v, a in found.values())
+    lines = [Heat(p, v, a, (v + a) / whole) for p, v, a in found.values()]
+    return tuple(sorted(lines, key=lambda heat: -heat.share))
+
+
+def chosen(
+    subject: Subject, sizes: Sizes, moved: Mapping[str, int], linked: bool
+) -> dict[str, int]:
+    """The sizes after a user has moved some: those that are linked move along, those that data
+    fix stay.
+    """
+    result = dict(sizes)
+    for size in subject.sizes(linked):
+        for name, value in moved.items():
+            if name in size.names:
+                if size.fixed:
+                    raise TensorError(f"`{name}` is fixed by the data of `{size.fixed}`")
+                result |= dict.fromkeys(size.names, max(size.low, min(size.high, int(value))))
+    return result

@@ -1,0 +1,280 @@
+"""What is inspected: a tensor function, the parameters to differentiate by, its sizes, and the data
+that its relations have.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations, product
+from typing import Any
+
+import numpy as np
+
+from ..tensor import TensorError, TensorFunction
+from ..tensor.affine import Affine
+from ..tensor.bounds import reads, undecided
+from ..tensor.kernels.counting import Data
+from ..tensor.normal import normalize
+from ..tensor.predicates import FALSE, Predicate, compare, conj, disj, exists_all
+from ..tensor.semantics import Environment, holds
+from ..tensor.sets import simplify_under
+from ..tensor.tensor_function import Instance
+from ..tensor.terms import Gen, Let, Sum, Term
+from ..tensor.types import (
+    REAL,
+    Array,
+    IndexArray,
+    Integer,
+    ParameterType,
+    Product,
+    Real,
+    Relation,
+    TupleSet,
+    dimensions,
+)
+from .analysis import Analysis, Evaluator, Sizes
+
+BOUND = 4  # Theorems 6.1 and 6.55
+START = 100
+LARGEST = 1 << 20
+
+
+@dataclass(frozen=True)
+class Size:
+    """A size, or several that go together: `names` are equal and move as one.
+
+    `fixed` names the parameter whose data fix it.
+    """
+
+    names: tuple[str, ...]
+    low: int
+    high: int
+    fixed: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A tensor function, differentiated by `wrt`, at the types of `arguments` or of its
+    annotations.
+    """
+
+    function: TensorFunction
+    wrt: tuple[str, ...]
+    instance: Instance
+    start: Mapping[str, int]
+    arguments: Mapping[str, Any] | None = None
+    against: Any = field(default=None)
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+    @cached_property
+    def is_scalar(self) -> bool:
+        return self.instance.function.body.type == REAL
+
+    @cached_property
+    def reverse(self) -> TensorFunction:
+        """The gradient; of what is no scalar, the adjoint."""
+        return (self.function.grad if self.is_scalar else self.function.vjp)(*self.wrt)
+
+    @cached_property
+    def value(self) -> Analysis:
+        return Analysis(self.instance, self.instance.function)
+
+    @cached_property
+    def forward(self) -> Analysis:
+        return self._derived(self.function.jvp(*self.wrt))
+
+    @cached_property
+    def adjoint(self) -> Analysis:
+        return self._derived(self.reverse)
+
+    def _derived(self, derivative: TensorFunction) -> Analysis:
+        instance = derivative.derived_from(self.instance)
+        return Analysis(instance, instance.function)
+
+    @cached_property
+    def evaluate(self) -> Evaluator:
+        return Evaluator(self.data)
+
+    @cached_property
+    def data(self) -> dict[str, Data]:
+        if self.arguments is None:
+            return {}
+        return {
+            x: Data(t, _rows(t, self.arguments[x]))
+            for x, t, _ in self.instance.parameters
+            if isinstance(t, Relation | IndexArray | TupleSet)
+        }
+
+    @cached_property
+    def normal(self) -> Term:
+        """The program as a block of lets over flat terms, as a user of arrays would write it."""
+        return normalize(self.instance.function.body)
+
+    def space(self, sizes: Sizes) -> int:
+        """The largest array that the program forms where nothing is sparse, in entries."""
+        largest, e = 1, self.normal
+        while isinstance(e, Let):
+            largest, e = max(largest, _space(e.value, sizes)), e.body
+        return max(largest, _space(e, sizes))
+
+    @property
+    def types(self) -> list[tuple[str, ParameterType]]:
+        return [(x, t) for x, t, _ in self.instance.parameters]
+
+    @property
+    def differentiable(self) -> tuple[str, ...]:
+        return tuple(x for x, t in self.types if isinstance(t, Real | Array | Product))
+
+    @cached_property
+    def fixed(self) -> dict[str, str]:
+        """The sizes that the data of a relation or an index array fix."""
+        found: dict[str, str] = {}
+        for x, t in self.types:
+            if self.arguments is not None and isinstance(t, Relation | IndexArray):
+                for n in t.dims:
+                    found |= dict.fromkeys(sorted(n.names), x)
+        for lookup in self.instance.checked.lookups:
+            found |= dict.fromkeys(sorted(lookup.size.names), lookup.relation)
+        return found
+
+    # Sizes
+
+    @cached_property
+    def out_of_range(self) -> tuple[Predicate, ...]:
+        """For each read that some sizes bring out of range: at which sizes."""
+        bad = []
+        for read in reads(self.instance.checked):
+            below, above = compare("<", read.index, 0), compare("≤", read.size, read.index)
+            p = conj(read.condition, disj(below, above))
+            if not p.relations:
+                bad.append(simplify_under(exists_all(read.binders, p), conj()))
+        return tuple(dict.fromkeys(p for p in bad if p != FALSE))
+
+    def fits(self, sizes: Sizes) -> bool:
+        here = Environment(integers=dict(sizes))
+        return not any(holds(p, here) for p in self.out_of_range)
+
+    def require(self, sizes: Sizes) -> None:
+        """Raise TensorError, with a counter-example, where a read is out of range."""
+        undecided(self.instance.checked, sizes)
+
+    def sizes(self, linked: bool = True) -> tuple[Size, ...]:
+        """The sizes to choose, those that the reads tie together as one while they are equal."""
+        groups = {name: {name} for name in self.start}
+        for tied in self._read_together if linked else ():
+            for a, b in combinations([n for n in self.start if n in tied], 2):
+                if self.start[a] == self.start[b]:
+                    joined = groups[a] | groups[b]
+                    groups |= dict.fromkeys(joined, joined)
+        made: dict[str, Size] = {}
+        order = {name: k for k, name in enumerate(self.start)}
+        for name in sorted(self.start, key=lambda n: ("_" in n, order[n])):
+            if any(name in size.names for size in made.values()):
+                continue
+            names = tuple(sorted(groups[name], key=lambda n: ("_" in n, order[n])))
+            fixed = next((self.fixed[n] for n in names if n in self.fixed), "")
+            top = max(4096, *(16 * self.start[n] for n in names))
+            made[name] = Size(names, 1, min(LARGEST, 1 << (top - 1).bit_length()), fixed)
+        return tuple(made.values())
+
+    @cached_property
+    def _read_together(self) -> tuple[frozenset[str], ...]:
+        """The sizes of what is read, with the sizes of what it is read at."""
+        found = []
+        for read in reads(self.instance.checked):
+            ranges = (n.names for index, n in read.binders if index in read.index.names)
+            found.append(read.size.names.union(*ranges))
+        return tuple(dict.fromkeys(found))
+
+
+def _space(e: Term, sizes: Sizes) -> int:
+    match e:
+        case Gen(_, size, body) | Sum(_, size, body):
+            return max(0, size.evaluate(sizes)) * _space(body, sizes)
+    return max((_space(child, sizes) for child in e.children), default=1)
+
+
+def _rows(type_: Relation | IndexArray | TupleSet, value: Any) -> Any:
+    if isinstance(type_, TupleSet):
+        return np.array(sorted(value), dtype=np.int64).reshape(len(value), type_.arity)
+    return np.asarray(value)
+
+
+def subject(
+    function: Any,
+    wrt: Sequence[str] = (),
+    call: tuple[tuple[Any, ...], Mapping[str, Any]] | None = None,
+    against: Any = None,
+) -> Subject:
+    """A tensor function to inspect, at the arguments of `call`, or at the types of its last call
+    or its annotations. Without `wrt`, by all its real parameters.
+    """
+    if not isinstance(function, TensorFunction):
+        name = getattr(function, "__name__", repr(function))
+        raise TensorError(
+            f"`{name}` is no tensor function",
+            "put `%%tensor` on top of its cell, or `@tensor` on top of it",
+        )
+    arguments: Mapping[str, Any] | None = None
+    if call is not None:
+        instance, arguments, start = function.specialised(*call[0], **call[1])
+    else:
+        instance = function.instance
+        start = function.last_sizes or {}
+    names = _size_names(instance)
+    known = {name: max(1, start[name]) for name in names if name in start}
+    by = tuple(wrt) or tuple(
+        x for x, t, _ in instance.parameters if isinstance(t, Real | Array | Product)
+    )
+    if not by:
+        raise TensorError(f"`{function.__name__}` has no real parameter to differentiate by")
+    function._differentiable(by)
+    made = Subject(function, by, instance, known, arguments, against)
+    if len(known) < len(names):
+        made = Subject(function, by, instance, _first_fit(made, names), arguments, against)
+    return made
+
+
+def _size_names(instance: Instance) -> list[str]:
+    found: dict[str, None] = {}
+    for x, type_, _ in instance.parameters:
+        if isinstance(type_, Integer):
+            found[x] = None
+        for n in _dims(type_):
+            found |= dict.fromkeys(sorted(n.names))
+    return list(found)
+
+
+def _dims(type_: ParameterType) -> Iterator[Affine]:
+    match type_:
+        case Relation(dims) | IndexArray(dims):
+            yield from dims
+        case Product(first, second):
+            yield from _dims(first)
+            yield from _dims(second)
+        case Array(_, element):
+            yield from dimensions(type_)
+            while isinstance(element, Array):
+                element = element.element
+            yield from _dims(element)
+
+
+def _first_fit(made: Subject, names: Sequence[str]) -> dict[str, int]:
+    """Sizes to begin with at which every read is in range."""
+    start = dict.fromkeys(names, START) | dict(made.start)
+    free = [name for name in names if name not in made.start]
+    for tried in product((START, START // 2, START // 4, 8, 4, 2, 1), repeat=min(len(free), 5)):
+        sizes = start | dict(zip(free, tried, strict=False))
+        if made.fits(sizes):
+            return sizes
+    return start
+
+
+def parameters(function: TensorFunction) -> str:
+    return str(inspect.signature(function))

@@ -1,0 +1,99 @@
+"""A log-log plot of operations against a size, as a small SVG for front ends that run no script."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from math import ceil, floor, log10
+
+WIDTH, HEIGHT = 340, 200
+LEFT, RIGHT, TOP, BOTTOM = 46, 12, 12, 34
+
+Points = Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Series:
+    """A line, or dots where only some sizes were looked at."""
+
+    label: str
+    colour: str
+    points: Points
+    dots: bool = False
+    dash: str = ""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A logarithmic axis over whole decades."""
+
+    low: int
+    high: int
+    start: float
+    end: float
+
+    def at(self, value: float) -> float:
+        part = (log10(value) - self.low) / (self.high - self.low)
+        return round(self.start + part * (self.end - self.start), 1)
+
+
+def axis(values: Sequence[float], start: float, end: float) -> Axis:
+    low = floor(log10(min(values, default=1)) + 1e-9)
+    high = max(low + 1, ceil(log10(max(values, default=10)) - 1e-9))
+    return Axis(low, high, start, end)
+
+
+def plot(series: Sequence[Series], size: str, at: int, title: str) -> str:
+    """The plot; a rule marks the size that the figures are for."""
+    drawn = [s for s in series if s.points]
+    xs = [x for s in drawn for x, _ in s.points]
+    ys = [y for s in drawn for _, y in s.points if y > 0]
+    across = axis(xs, LEFT, WIDTH - RIGHT)
+    up = axis(ys, HEIGHT - BOTTOM, TOP)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" '
+        f'viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}" '
+        'font-family="sans-serif" font-size="11">',
+        f"<title>{escape(title)}</title>",
+    ]
+    for power in range(across.low, across.high + 1):
+        x = across.at(10**power)
+        parts.append(_grid(x, x, TOP, HEIGHT - BOTTOM))
+        parts.append(_label(x, HEIGHT - BOTTOM + 14, _power(power), "middle"))
+    step = 1 + (up.high - up.low) // 6
+    for power in range(up.low, up.high + 1, step):
+        y = up.at(10**power)
+        parts.append(_grid(LEFT, WIDTH - RIGHT, y, y))
+        parts.append(_label(LEFT - 6, y + 4, _power(power), "end"))
+    here = across.at(at)
+    parts.append(
+        f'<line x1="{here}" x2="{here}" y1="{TOP}" y2="{HEIGHT - BOTTOM}" '
+        'stroke="currentColor" stroke-opacity=".5" stroke-dasharray="2 3"/>'
+    )
+    for s in drawn:
+        marks = [(across.at(x), up.at(y)) for x, y in s.points if y > 0]
+        if s.dots:
+            parts += [f'<circle cx="{x}" cy="{y}" r="3" fill="{s.colour}"/>' for x, y in marks]
+        path = " ".join(f"{x},{y}" for x, y in marks)
+        parts.append(
+            f'<polyline points="{path}" fill="none" stroke="{s.colour}" stroke-width="1.8" '
+            f'stroke-dasharray="{s.dash or "none"}"/>'
+        )
+    parts.append(_label((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 4, size, "middle"))
+    parts.append("</svg>")
+    return "".join(parts)
+
+
+def _grid(x1: float, x2: float, y1: float, y2: float) -> str:
+    return f'<line x1="{x1}" x2="{x2}" y1="{y1}" y2="{y2}" stroke="currentColor" stroke-opacity=".15"/>'
+
+
+def _label(x: float, y: float, text: str, anchor: str) -> str:
+    return f'<text x="{x}" y="{y}" text-anchor="{anchor}" fill="currentColor">{escape(text)}</text>'
+
+
+def _power(power: int) -> str:
+    if 0 <= power <= 2:
+        return str(10**power)
+    return "10" + str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))

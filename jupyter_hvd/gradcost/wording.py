@@ -1,0 +1,33 @@
+"""Figures as people read them."""
+
+from __future__ import annotations
+
+import re
+
+from ..tensor.formula import Formula
+
+_SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def pretty(formula: Formula) -> str:
+    """A formula as people write it: `2·n² + n − 1`."""
+    text = re.sub(r"\*\*(\d+)", lambda m: m[1].translate(_SUPERSCRIPT), str(formula))
+    text = text.replace("+ -1*#", "− #").replace("1*#", "#") if "#" in text else text
+    return text.replace(" - ", " − ").replace("*", "·")
+
+
+def number(value: float | None) -> str:
+    """A count as people read it; exact below a million."""
+    if value is None:
+        return "—"
+    if value < 1_000_000:
+        return f"{value:,.0f}".replace(",", " ")
+    power = min(4, (len(str(int(value))) - 1) // 3)
+    return f"{value / 1000**power:.3g} {['', 'k', 'M', 'G', 'T'][power]}"
+
+
+def seconds(value: float) -> str:
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if value >= scale:
+            return f"{value / scale:.3g} {unit}"
+    return f"{value / 1e-9:.3g} ns"

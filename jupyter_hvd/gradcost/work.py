@@ -1,0 +1,157 @@
+"""Work that takes a while, beside the panel: XLA's estimates of plain JAX, and measured times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..tensor import TensorError
+from ..tensor.profile import ProfileCancelledError
+from .analysis import Sizes
+from .report import Measured, Plain
+from .subject import Subject
+
+Progress = Callable[[int, int], None]
+Cancelled = Callable[[], bool]
+
+ESTIMATED = 1 << 24  # entries of the largest array at which plain JAX is still compiled
+MEASURED = 1 << 28  # entries in all at which something is still run
+GRID = (4, 16, 64, 256, 1024, 4096, 16384)
+
+Key = tuple[tuple[str, int], ...]
+
+
+def key(sizes: Sizes) -> Key:
+    return tuple(sorted(sizes.items()))
+
+
+def what(subject: Subject) -> str:
+    """What stands for plain JAX."""
+    if subject.against is not None:
+        return f"of {getattr(subject.against, '__name__', 'the given function')}"
+    return "of the same program in dense jax.numpy"
+
+
+def wanted(subject: Subject, sizes: Sizes, linked: bool) -> dict[str, list[tuple[int, Key]]]:
+    """Where plain JAX is asked about: over each size some sizes, the others as they stand, as far
+    as a dense array has room.
+    """
+    found: dict[str, list[tuple[int, Key]]] = {}
+    for size in subject.sizes(linked):
+        name = size.names[0]
+        points = []
+        for n in sorted({*GRID, sizes[name]}):
+            here = {**sizes, **dict.fromkeys(size.names, n)}
+            within = size.low <= n <= size.high and subject.fits(here)
+            if within and subject.space(here) <= ESTIMATED:
+                points.append((n, key(here)))
+        if not size.fixed:
+            found[name] = points
+    return found
+
+
+def estimates(
+    subject: Subject, sizes: Sizes, linked: bool, known: dict[Key, Any], cancelled: Cancelled
+) -> Plain:
+    """XLA's estimates of plain JAX's gradient; `known` keeps those that are there already."""
+    try:
+        from . import plainjax
+    except ImportError:
+        return Plain("failed", what(subject), "JAX is not installed")
+    for _, at in (point for points in wanted(subject, sizes, linked).values() for point in points):
+        if at in known:
+            continue
+        if cancelled():
+            raise ProfileCancelledError
+        both = plainjax.plain(subject, dict(at))
+        known[at] = plainjax.estimate(both.adjoint, both.shapes)
+    return remembered(subject, sizes, linked, known)
+
+
+def remembered(
+    subject: Subject, sizes: Sizes, linked: bool, known: Mapping[Key, Any], message: str = ""
+) -> Plain:
+    """What is known of plain JAX at these sizes."""
+    flops: dict[str, tuple[tuple[int, float], ...]] = {}
+    memory: dict[str, tuple[tuple[int, float], ...]] = {}
+    whole = not message
+    for name, points in wanted(subject, sizes, linked).items():
+        found = [(n, known[at]) for n, at in points if known.get(at) is not None]
+        whole = whole and all(at in known for _, at in points)
+        flops[name] = tuple((n, e.flops) for n, e in found)
+        memory[name] = tuple((n, float(e.memory)) for n, e in found)
+    state = "failed" if message else "done" if whole else "pending"
+    return Plain(state, what(subject), message, flops, memory)
+
+
+def measure(
+    subject: Subject, sizes: Sizes, repeats: int, progress: Progress, cancelled: Cancelled
+) -> Measured:
+    """Times and bytes of value and gradient, statement by statement, and of plain JAX's.
+
+    Raises ProfileCancelledError once `cancelled()` is true.
+    """
+    from . import plainjax
+
+    entries = sum(
+        subject.evaluate(line.entries, sizes) or 0
+        for part in (subject.value, subject.adjoint)
+        for line in part.lines
+    )
+    if entries > MEASURED:
+        raise TensorError(
+            f"at these sizes the arrays hold {entries:,} numbers", "choose smaller sizes to measure"
+        )
+    dense = subject.space(sizes)
+    with_jax = subject.against is not None or dense <= MEASURED >> 2
+    arguments = plainjax.random_arguments(subject.adjoint.instance, sizes, subject.arguments)
+    own = {x: arguments[x] for x, _ in subject.types}
+    steps = [len(p.instance.ssa.statements) + 1 for p in (subject.value, subject.adjoint)]
+    total = sum(steps) + (2 * (repeats + 1) if with_jax else 0)
+
+    def after(done: int) -> Progress:
+        return lambda k, _n: progress(done + k, total)
+
+    value = subject.function.profile(**own, repeats=repeats, progress=after(0), cancelled=cancelled)
+    adjoint = subject.reverse.profile(
+        **arguments, repeats=repeats, progress=after(steps[0]), cancelled=cancelled
+    )
+    jax_value = jax_adjoint = jax_bytes = None
+    if with_jax:
+        done = sum(steps)
+
+        def step() -> None:
+            nonlocal done
+            if cancelled():
+                raise ProfileCancelledError
+            progress(done, total)
+            done += 1
+
+        both = plainjax.plain(subject, sizes)
+        real = plainjax.real_arguments(subject, own)
+        jax_value = plainjax.timed(both.value, real, repeats, step)
+        jax_adjoint = plainjax.timed(both.adjoint, real, repeats, step)
+        found = plainjax.estimate(both.adjoint, both.shapes)
+        jax_bytes = None if found is None else found.memory
+        progress(total, total)
+    return Measured(
+        sizes=dict(sizes),
+        repeats=repeats,
+        device=plainjax.device(),
+        value=value.total.seconds,
+        adjoint=adjoint.total.seconds,
+        value_bytes=value.total.bytes,
+        adjoint_bytes=adjoint.total.bytes,
+        value_statements=_seconds(value),
+        adjoint_statements=_seconds(adjoint),
+        jax_value=jax_value,
+        jax_adjoint=jax_adjoint,
+        jax_bytes=jax_bytes,
+        note=""
+        if with_jax
+        else f"plain JAX would form an array of {dense:,} numbers; it was not run",
+    )
+
+
+def _seconds(profile: Any) -> Mapping[str, float]:
+    return {s.name: s.seconds for s in profile.statements}

@@ -1,0 +1,213 @@
+"""The notebook's face of the tensor language: `%%tensor` and `%gradcost`. Parse, call, show.
+
+What does the work is imported when it is used, so that `%load_ext jupyter_hvd` is instant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import shlex
+import sys
+from collections import deque
+from functools import cached_property
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
+
+if TYPE_CHECKING:
+    from .gradcost.cards import Shown
+    from .gradcost.cells import Cells
+    from .gradcost.live import Panels
+
+TARGET = "jupyter_hvd.gradcost"
+
+
+class Parser(argparse.ArgumentParser):
+    """Wrong arguments are the user's to mend, not the kernel's to end by."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{self.prog}: {message}\n{self.format_usage().strip()}")
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        raise UsageError(message or self.format_help())
+
+
+def gradcost_parser() -> Parser:
+    parser = Parser(
+        prog="%gradcost",
+        description="What the derivatives of a tensor function cost.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "function", nargs="+", metavar="f", help="a tensor function, or a call of one: f(A, x)"
+    )
+    parser.add_argument(
+        "--wrt", nargs="+", default=[], metavar="x", help="parameters to differentiate by; all"
+    )
+    parser.add_argument(
+        "--against", metavar="g", help="the same in jax.numpy, for jax.grad to be compared with"
+    )
+    return parser
+
+
+@magics_class
+class TensorMagics(Magics):  # type: ignore[misc]
+    """`%%tensor` and `%gradcost`."""
+
+    def __init__(self, shell: Any) -> None:
+        super().__init__(shell)
+        self.shown: list[Shown] = []
+        self.infos: deque[Any] = deque(maxlen=1000)
+
+    @cached_property
+    def cells(self) -> Cells:
+        from .gradcost.cells import Cells
+
+        return Cells(self.shell)
+
+    @cached_property
+    def panels(self) -> Panels:
+        from .gradcost.live import Panels
+
+        return Panels(self.shell, self.cells)
+
+    @cell_magic  # type: ignore[untyped-decorator]
+    def tensor(self, line: str, cell: str) -> None:
+        """Every function defined in the cell becomes a tensor function."""
+        if line.strip():
+            raise UsageError("%%tensor takes no arguments")
+        from .gradcost.cells import CellError
+        from .tensor import TensorError, TensorFunction, tensor
+
+        self._remember()
+        source, filename = self.cells.enter(self.shell.transform_cell(cell))
+        tree = ast.parse(source, filename)
+        self._execute(tree, filename)
+        errors: list[TensorError] = []
+        made: list[TensorFunction] = []
+        for node in tree.body:
+            value = self.shell.user_ns.get(getattr(node, "name", ""))
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            try:
+                if isinstance(value, FunctionType):
+                    value = self.shell.user_ns[node.name] = tensor(value)
+            except TensorError as error:
+                errors.append(error)
+                del self.shell.user_ns[node.name]  # what is no tensor function is no function
+                continue
+            if isinstance(value, TensorFunction):
+                made.append(value)
+        self._show(made, errors)
+        if errors:
+            raise CellError(errors, self.cells)
+
+    def _execute(self, tree: ast.Module, filename: str) -> None:
+        """Run the cell's statements in the user's namespace; show the last expression's value."""
+        *body, last = tree.body or [ast.Pass()]
+        if not isinstance(last, ast.Expr):
+            body, last = tree.body, ast.Expr(ast.Constant(None))
+        namespace = self.shell.user_ns
+        flags = self.shell.compile.flags
+        module = ast.Module(body, tree.type_ignores)
+        exec(compile(module, filename, "exec", flags, dont_inherit=True), namespace)  # noqa: S102
+        expression = ast.fix_missing_locations(ast.Expression(last.value))
+        value = eval(compile(expression, filename, "eval", flags, dont_inherit=True), namespace)  # noqa: S307
+        if value is not None:
+            sys.displayhook(value)
+
+    def _show(self, functions: list[Any], errors: list[Any]) -> None:
+        from IPython.display import display
+
+        from .gradcost import cards
+        from .tensor import TensorError
+
+        known, made = [], []
+        for function in functions:
+            try:
+                made.append(cards.card(function))
+                known.append(function)
+            except TensorError as error:
+                errors.append(error)
+        if made:
+            handle = display(cards.bundle(made), raw=True, display_id=True)
+            self.shown.append(cards.Shown(tuple(known), handle, made))
+
+    @line_magic  # type: ignore[untyped-decorator]
+    def gradcost(self, line: str) -> None:
+        """What the derivatives of a tensor function cost: `%gradcost f --wrt x`."""
+        try:
+            words = shlex.split(line, posix=False)
+        except ValueError as error:
+            raise UsageError(f"%gradcost: {error}") from None
+        arguments = gradcost_parser().parse_args(words)
+        from .gradcost.cells import CellError
+        from .gradcost.subject import subject
+        from .tensor import TensorError
+
+        self._remember()
+        function, call = self._meant(" ".join(arguments.function))
+        against = self._evaluated(arguments.against) if arguments.against else None
+        try:
+            wrt = [name for word in arguments.wrt for name in word.split(",") if name]
+            self.panels.show(subject(function, wrt, call, against))
+        except TensorError as error:
+            raise CellError([error], self.cells) from None
+
+    def _meant(self, text: str) -> tuple[Any, Any]:
+        """`f`, or `f(A, x)` as the function and its arguments, which are not run together."""
+        try:
+            tree = ast.parse(text, mode="eval").body
+        except SyntaxError:
+            raise UsageError(f"%gradcost: `{text}` is no function and no call") from None
+        if not isinstance(tree, ast.Call) or _makes_function(tree):
+            return self._evaluated(text), None
+        function = self._evaluated(ast.unparse(tree.func))
+        args = [self._evaluated(ast.unparse(part)) for part in tree.args]
+        named = {k.arg: self._evaluated(ast.unparse(k.value)) for k in tree.keywords if k.arg}
+        return function, (tuple(args), named)
+
+    def _evaluated(self, text: str) -> Any:
+        return eval(text, self.shell.user_ns)  # noqa: S307 — the user's own expression
+
+    # What is remembered between cells
+
+    def note_start(self, info: Any) -> None:
+        """Which cell is about to run: statements point at their lines by it."""
+        self.infos.append(info)
+        if "cells" in self.__dict__:
+            self._remember()
+
+    def _remember(self) -> None:
+        for info in self.infos:
+            self.cells.note(info)
+        self.infos.clear()
+
+    def note_end(self, _result: Any) -> None:
+        for shown in self.shown:
+            shown.refresh()
+
+    def connect(self, comm: Any, message: Any) -> None:
+        self._remember()
+        self.panels.connect(comm, message)
+
+
+def _makes_function(call: ast.Call) -> bool:
+    """Whether it is `f.grad("x")` and the like, which is a function itself."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr in (
+        *("grad", "value_and_grad", "jvp", "vjp", "hessian"),
+    )
+
+
+def load(shell: Any) -> None:
+    """Register the magics, and the comm target of the panels where there is a kernel."""
+    magics = TensorMagics(shell)
+    shell.register_magics(magics)
+    shell.events.register("pre_run_cell", magics.note_start)
+    shell.events.register("post_run_cell", magics.note_end)
+    kernel = getattr(shell, "kernel", None)
+    if kernel is not None:
+        kernel.comm_manager.register_target(TARGET, magics.connect)

@@ -1,0 +1,144 @@
+"""The panel's figures are `f.cost`'s and `f.profile`'s, for the paper's programs and the prototype's."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tensor"))
+
+from programs import CASES
+
+from jupyter_hvd.gradcost.report import chosen, report
+from jupyter_hvd.gradcost.subject import subject
+from jupyter_hvd.tensor import TensorError, tensor
+
+by_name = {case.name: case for case in CASES}
+
+
+def fields(cost):
+    return cost.additions, cost.multiplications, cost.calls, cost.total, cost.io
+
+
+def figures(figure):
+    return (
+        figure.additions,
+        figure.multiplications,
+        figure.calls,
+        figure.total,
+        figure.io,
+    )
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_figures_are_those_of_cost(case):
+    about = subject(case.function, case.wrt, (case.arguments, {}))
+    made = report(about, about.start)
+    assert figures(made.value) == fields(case.function.cost(*case.arguments))
+    assert made.value.formula == str(case.function.cost_formula())
+    moved = tuple(
+        a for x, a in zip(dict(about.types), case.arguments, strict=True) if x in case.wrt
+    )
+    jvp = case.function.jvp(*case.wrt)
+    assert figures(made.forward) == fields(jvp.cost(*case.arguments, *moved))
+    if about.is_scalar:
+        assert figures(made.adjoint) == fields(about.reverse.cost(*case.arguments))
+    else:
+        result = case.function(*case.arguments)
+        assert figures(made.adjoint) == fields(about.reverse.cost(*case.arguments, result))
+    for ratio in (made.forward_ratio, made.adjoint_ratio):
+        assert ratio.ratio is None or ratio.ratio <= ratio.bound
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["quadratic_form", "diagonal_dot", "masked_stencil", "springs", "gravity"]
+)
+def test_statements_are_those_of_profile(name):
+    case = by_name[name]
+    about = subject(case.function, case.wrt, (case.arguments, {}))
+    made = report(about, about.start)
+    for rows, function in ((made.value_rows, about.function), (made.adjoint_rows, about.reverse)):
+        profile = function.profile(*case.arguments, repeats=1)
+        shown = [(r.name, r.statement, r.points, r.operations) for r in rows]
+        counted = [(s.name, s.statement, s.support, s.operations) for s in profile.statements]
+        assert shown == counted
+        assert sum(r.operations for r in rows) == profile.total.operations
+
+
+def test_sizes_that_move_are_counted_as_if_called_with_them():
+    case = by_name["gravity"]
+    about = subject(case.function, ("x",), (case.arguments, {}))
+    sizes = chosen(about, about.start, {"n": 9}, linked=True)
+    assert sizes["m_0"] == 9, "m has as many entries as x has rows, and goes along"
+    made = report(about, sizes)
+    x, m = np.random.default_rng(0).uniform(size=(9, 2)), np.ones(9)
+    assert made.value.total == case.function.cost(x, m).total
+    (curve,) = [c for c in made.curves if c.size == "n"]
+    assert curve.value[curve.sizes.index(9)] == made.value.total
+    assert curve.adjoint[curve.sizes.index(9)] == made.adjoint.total
+
+
+def test_sizes_out_of_range_are_an_error_with_a_counter_example():
+    case = by_name["convolution_loss"]
+    about = subject(case.function, ("x",), (case.arguments, {}))
+    sizes = chosen(about, about.start, {"x_0": 3}, linked=True)
+    assert not about.fits(sizes)
+    with pytest.raises(TensorError, match="reads index"):
+        report(about, sizes)
+
+
+def test_data_fix_the_sizes_of_relations():
+    case = by_name["masked_stencil"]
+    about = subject(case.function, ("u",), (case.arguments, {}))
+    with pytest.raises(TensorError, match="fixed by the data of `M`"):
+        chosen(about, about.start, {"h": 7}, linked=True)
+    assert all(slider.fixed == "M" for slider in report(about, about.start).sliders)
+
+
+def test_without_the_data_of_a_relation_nothing_is_made_up():
+    @tensor
+    def guarded(x: 'Float[Array, "n"]', M: 'Bool[Array, "n"]'):  # noqa: F821
+        return sum(x[i] * x[i] for i in range(len(x)) if M[i])
+
+    about = subject(guarded)
+    made = report(about, about.start)
+    assert made.value.total is None
+    assert made.adjoint_ratio.ratio is None
+    assert "M(" in made.value.formula
+
+
+def test_statements_point_at_lines_and_values():
+    case = by_name["factorisation"]
+    about = subject(case.function, case.wrt, (case.arguments, {}))
+    made = report(about, about.start)
+    names = {row.name for row in made.value_rows}
+    for row in made.adjoint_rows:
+        assert row.source == "" or row.source in names
+        assert not row.rule or row.why
+    assert made.heat[0].share == max(heat.share for heat in made.heat)
+    assert sum(heat.share for heat in made.heat) == pytest.approx(1)
+    assert "np.log(Y[i][j])" in " ".join(heat.place.text for heat in made.heat)
+
+
+def test_a_function_without_types_says_what_to_do():
+    @tensor
+    def untyped(x):
+        return sum(x[i] for i in range(len(x)))
+
+    with pytest.raises(TensorError):
+        subject(untyped)
+    with pytest.raises(TensorError, match="no tensor function"):
+        subject(len)
+
+
+def test_a_report_is_plain_json():
+    case = by_name["as_rigid_as_possible"]
+    about = subject(case.function, case.wrt, (case.arguments, {}))
+    made = report(about, about.start)
+    assert json.loads(json.dumps(made.json())) == json.loads(
+        json.dumps(replace(made, id="").json())
+    )
