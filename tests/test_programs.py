@@ -95,6 +95,7 @@ MUTANTS = {
     "HVD501": ("tape_take", {"work divided"}),
     "HVD502": ("tape_tf_function", {"work divided"}),
     "HVD503": ("fit_sgd_call", {"work divided"}),
+    "HVD505": ("fit_generator", {"work divided"}),
     "HVD601": ("tape_top_level", {"output from rank 0 only"}),
     "HVD602": ("fit_saves", {"output from rank 0 only"}),
 }

@@ -14,7 +14,7 @@ from functools import cached_property
 import libcst as cst
 
 from . import keras
-from .roles import EACH, Kind, Path, argument, method
+from .roles import EACH, Kind, Path, Value, argument, method
 from .training_loop import Training
 
 #: Methods that neither mix nor regroup: what comes out of them is the same on every rank.
@@ -100,6 +100,14 @@ class ArrayFit:
     call: cst.Call
     arrays: tuple[cst.BaseExpression, ...]
     batch_size: cst.BaseExpression | None
+
+
+@dataclass(frozen=True, eq=False)
+class Batches:
+    """Batches that the program itself makes: one after another, or by number as a `Sequence`."""
+
+    expression: cst.BaseExpression
+    is_sequence: bool
 
 
 class Datasets:
@@ -233,6 +241,48 @@ class Datasets:
             )
             found.append(ArrayFit(call, arrays, batch_size))
         return found
+
+    @cached_property
+    def batches(self) -> list[Batches]:
+        """The generators and `Sequence`s of this program that training runs over."""
+        given = [x.value for call in self.training.fits if (x := argument(call, "x", 0))]
+        found: dict[cst.BaseExpression, Batches] = {}
+        for expression in given:
+            values = self.roles.values(expression)
+            if values and all(self._is_sequence(v) for v in values):
+                found[expression] = Batches(expression, True)
+        given += [self.counted(data) for iterables in self.loops.values() for data in iterables]
+        for expression in given:
+            if self.roles.kinds(expression) == {Kind.GENERATOR}:
+                found[expression] = Batches(expression, False)
+        return list(found.values())
+
+    def counted(self, iterable: cst.BaseExpression) -> cst.BaseExpression:
+        """What `enumerate` or `tqdm` runs over."""
+        match iterable:
+            case cst.Call(func=func, args=[cst.Arg(value=inner), *_]):
+                name = self.roles.qualified(func)
+                if name == "builtins.enumerate" or name.endswith(".tqdm"):
+                    return self.counted(inner)
+        return iterable
+
+    def _is_sequence(self, value: Value) -> bool:
+        return isinstance(value.node, cst.ClassDef) and bool(
+            self.roles.library_bases(value.node) & keras.SEQUENCES
+        )
+
+    @cached_property
+    def unshared_randomness(self) -> cst.Call | None:
+        """A call that draws numbers of which every rank has its own, whatever seed they begin with.
+
+        Only of interest where ranks must draw the same: in the order of a generator's batches.
+        """
+        for call in self.roles.index.calls:
+            name = self.roles.qualified(call.func)
+            unseeded = name in keras.OWN_RANDOMNESS and not call.args
+            if unseeded or name.startswith(("tensorflow.random.", "secrets.")):
+                return call
+        return None
 
     def _is_array(self, expression: cst.BaseExpression) -> bool:
         values = self.roles.values(expression)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import libcst as cst
 
@@ -19,6 +21,7 @@ from .rules.refusals import imports_horovod, is_own_work
 PYTHON_2 = re.compile(
     r"^\s*(print\s+[^\s(=]|exec\s+[^\s(=]|except\s+\w+\s*,\s*\w+\s*:)", re.MULTILINE
 )
+TOO_DEEP = (1, 1, "an expression is nested too deeply")
 IGNORE = re.compile(r"#\s*hvd:\s*ignore(?:\[([A-Z0-9,\s]+)\])?")
 
 
@@ -48,10 +51,36 @@ def convert_module(
         original: the text to apply the edits to.
         cells: for each part its index in the notebook, None for a script.
     """
+    if (found := syntax_error(source)) is not None:  # LibCST's own parser can crash on deep nesting
+        return _invalid(source, original, cell_starts, cells, found)
     try:
-        module = Module(source)
+        with deep_recursion():
+            return _convert_parsed(Module(source), original, cell_starts, cells, options)
     except cst.ParserSyntaxError as error:
-        return _invalid(source, original, cell_starts, cells, error)
+        found = (error.raw_line, error.raw_column + 1, "invalid syntax")
+    except RecursionError:
+        found = TOO_DEEP
+    return _invalid(source, original, cell_starts, cells, found)
+
+
+@contextmanager
+def deep_recursion() -> Iterator[None]:
+    """Room for deep trees: a sum of a thousand terms is a tree a thousand levels deep."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, 20_000))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def _convert_parsed(
+    module: Module,
+    original: str,
+    cell_starts: tuple[int, ...],
+    cells: Sequence[int] | None,
+    options: Options,
+) -> Conversion:
     places = Places(module, cell_starts, cells)
     context = Context(module, options, cell_starts)
     if context.training.loop == "none" or imports_horovod(context) is not None:
@@ -97,16 +126,15 @@ def _invalid(
     original: str,
     cell_starts: tuple[int, ...],
     cells: Sequence[int] | None,
-    error: cst.ParserSyntaxError,
+    found: tuple[int, int, str],
 ) -> Conversion:
     """A syntax error, blamed on the first cell that is no Python by itself."""
     for index, start in enumerate(cell_starts if cells is not None else ()):
         end = cell_starts[index + 1] if index + 1 < len(cell_starts) else len(source)
-        found = syntax_error(source[start:end])
-        if found is not None:
+        in_cell = syntax_error(source[start:end])
+        if in_cell is not None:
             assert cells is not None
-            return _refuse_syntax(original, cells[index], found, source[start:end])
-    found = syntax_error(source) or (error.raw_line, error.raw_column + 1, "invalid syntax")
+            return _refuse_syntax(original, cells[index], in_cell, source[start:end])
     return _refuse_syntax(original, None, found, source)
 
 
@@ -120,6 +148,8 @@ def syntax_error(source: str) -> tuple[int, int, str] | None:
         return error.lineno or 1, error.offset or 1, error.msg
     except ValueError as error:
         return 1, 1, str(error)
+    except (RecursionError, MemoryError):
+        return TOO_DEEP
     return None
 
 

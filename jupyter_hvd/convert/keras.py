@@ -194,3 +194,12 @@ def callback(name: str) -> str | None:
     """The Keras callback class that a canonical name means."""
     last = name.rpartition(".")[2]
     return last if name.startswith("tensorflow.keras.callbacks.") and last[:1].isupper() else None
+
+
+#: Base classes of data that Keras asks for batch by batch, by number.
+SEQUENCES = frozenset({"tensorflow.keras.utils.Sequence", "tensorflow.keras.utils.PyDataset"})
+
+#: Random numbers of a generator object of its own: without a seed no two ranks draw the same.
+OWN_RANDOMNESS = frozenset(
+    {"numpy.random.default_rng", "numpy.random.RandomState", "random.Random"}
+)

@@ -34,6 +34,7 @@ class Kind(Enum):
     SCHEDULE = auto()
     TAPE = auto()
     DATASET = auto()
+    GENERATOR = auto()  # what a function with `yield` gives; its node is the function
     CHECKPOINT = auto()
     CHECKPOINT_MANAGER = auto()
     CALLBACK = auto()
@@ -63,6 +64,9 @@ UNKNOWN = Value(Kind.UNKNOWN)
 
 #: How many expressions may be looked at for one question before cut answers are kept.
 MAX_STEPS = 5_000
+
+#: How often calls are looked for again, each time through one more function that is passed on.
+MAX_ROUNDS = 4
 
 #: How deep into a value a question may go: `x = x[0]` in a loop would otherwise ask ever deeper.
 MAX_PATH = 8
@@ -97,6 +101,7 @@ class Index(cst.CSTVisitor):
     imports: list[cst.Import | cst.ImportFrom] = field(default_factory=list)
     assigns: list[cst.Assign] = field(default_factory=list)
     attributes: list[cst.Attribute] = field(default_factory=list)
+    generators: set[cst.CSTNode] = field(default_factory=set)
     leaves: list[cst.Break | cst.Continue | cst.Return] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
     bound: dict[cst.CSTNode, Binding] = field(default_factory=dict)  # by target node
@@ -153,6 +158,10 @@ class Index(cst.CSTVisitor):
 
     def leave_FunctionDef(self, original_node: cst.FunctionDef) -> None:
         self._functions.pop()
+
+    def visit_Yield(self, node: cst.Yield) -> None:
+        if self._functions:
+            self.generators.add(self._functions[-1])
 
     def visit_Lambda(self, node: cst.Lambda) -> None:
         self.returns[node].append(node.body)
@@ -229,6 +238,7 @@ class Roles:
         self._steps = 0  # taken for the outermost question
         self._cut = 0  # the least depth of an open question that an answer had to do without
         self._call_sites: dict[cst.CSTNode, list[cst.Call]] | None = None
+        self._rounds = 0
 
     # Names
 
@@ -581,6 +591,8 @@ class Roles:
             match callee.kind:
                 case Kind.LIBRARY:
                     yield from self._made_by_library(call, callee.name, path)
+                case Kind.FUNCTION if callee.node in self.index.generators and not path:
+                    yield Value(Kind.GENERATOR, callee.node)
                 case Kind.FUNCTION if callee.node is not None:
                     for value in self.index.returns[callee.node]:
                         yield from self.values(value, path)
@@ -701,21 +713,30 @@ class Roles:
     def call_sites(self, function: cst.CSTNode) -> list[cst.Call]:
         """The calls in this module that may call the function or make the class."""
         if self._call_sites is None:
-            # Calls made while the map itself is being built see none of them: a fixed point from below.
-            self._call_sites = {}
-            sites: dict[cst.CSTNode, list[cst.Call]] = defaultdict(list)
-            for _ in range(2):
-                sites = defaultdict(list)
-                for call in self.index.calls:
-                    for value in self.values(call.func):
-                        if value.kind in (Kind.FUNCTION, Kind.CLASS) and value.node is not None:
-                            sites[value.node].append(call)
-                        elif value.kind is Kind.INSTANCE or value.kind is Kind.MODEL:
-                            for member in self._called(value):
-                                sites[member].append(call)
-                self._call_sites = sites
-                self._known.clear()
+            # Whoever asks first may be in the midst of a question: the map must not be cut short by it.
+            state = self._open, self._steps, self._cut
+            self._open, self._steps, self._cut = {}, 0, 0
+            self._call_sites = self._all_call_sites()
+            self._open, self._steps, self._cut = state
         return self._call_sites.get(function, [])
+
+    def _all_call_sites(self) -> dict[cst.CSTNode, list[cst.Call]]:
+        """A fixed point from below: what functions are passed is known once their calls are."""
+        self._call_sites = {}
+        while True:
+            sites: dict[cst.CSTNode, list[cst.Call]] = defaultdict(list)
+            for call in self.index.calls:
+                for value in self.values(call.func):
+                    if value.kind in (Kind.FUNCTION, Kind.CLASS) and value.node is not None:
+                        sites[value.node].append(call)
+                    elif value.kind is Kind.INSTANCE or value.kind is Kind.MODEL:
+                        for member in self._called(value):
+                            sites[member].append(call)
+            self._known.clear()
+            before, self._call_sites = self._call_sites, dict(sites)
+            self._rounds += 1
+            if before == self._call_sites or self._rounds == MAX_ROUNDS:
+                return self._call_sites
 
     def _called(self, instance: Value) -> Iterator[cst.FunctionDef]:
         """The `__call__` or Keras `call` that calling an instance runs."""

@@ -151,6 +151,22 @@ class Context:
         return self.fresh("hvd_share")
 
     @cached_property
+    def batch_share(self) -> str:
+        return self.fresh("hvd_share_batches")
+
+    @cached_property
+    def batch_rows(self) -> str:
+        return self.fresh("hvd_rows")
+
+    @cached_property
+    def sequence_share(self) -> str:
+        return self.fresh("hvd_sequence")
+
+    @cached_property
+    def same_randomness(self) -> str:
+        return self.fresh("hvd_same_random_numbers")
+
+    @cached_property
     def own_schedule(self) -> str:
         return self.fresh("hvd_schedule")
 

@@ -15,7 +15,7 @@ import libcst as cst
 
 from .conversion import TrainingLoop
 from .module import Module
-from .roles import EACH, MAX_PATH, Kind, Path, Roles, Value, argument, method, parameters
+from .roles import EACH, MAX_PATH, Binding, Kind, Path, Roles, Value, argument, method, parameters
 
 GRADIENT_METHODS = frozenset({"gradient"})
 TRAINING_METHODS = frozenset({"train_step", "make_train_function", "train_on_batch"})
@@ -105,15 +105,21 @@ class Training:
         return self.roles.kinds(receiver) == {Kind.INSTANCE}
 
     def variables_of(
-        self, pairs: cst.BaseExpression, path: Path = (EACH, 1)
+        self,
+        pairs: cst.BaseExpression,
+        path: Path = (EACH, 1),
+        seen: frozenset[cst.CSTNode] = frozenset(),
     ) -> tuple[tuple[cst.BaseExpression, ...], bool]:
         """The variables in (gradient, variable) pairs, `v` of `zip(g, v)`, and whether they are listed singly."""
+        if pairs in seen:
+            return (), False
+        seen |= {pairs}
         match pairs:
             case cst.Call(func=func, args=args) if self.roles.qualified(func) in (
                 "builtins.list",
                 "builtins.tuple",
             ):
-                return self.variables_of(args[0].value, path) if args else ((), False)
+                return self.variables_of(args[0].value, path, seen) if args else ((), False)
             case cst.Call(func=func, args=args) if self.roles.qualified(func) == "builtins.zip":
                 return ((args[path[1]].value,) if len(args) > path[1] else ()), False
             case cst.List(elements=elements) | cst.Tuple(elements=elements):
@@ -130,16 +136,16 @@ class Training:
             ):
                 for binding in self._bindings(name):
                     if binding[1][:1] == (EACH,) and len(binding[1]) == 2:
-                        return self.variables_of(binding[0], binding[1])
+                        return self.variables_of(binding[0], binding[1], seen)
             case (
                 cst.ListComp(elt=cst.Tuple(elements=[_, _]))
                 | cst.GeneratorExp(elt=cst.Tuple(elements=[_, _]))
             ):
                 return (pairs,), False
             case cst.Name():
-                bindings = self._bindings(pairs)
-                if len(bindings) == 1 and not bindings[0][1]:
-                    return self.variables_of(bindings[0][0], path)
+                match self.roles.reaching(pairs):
+                    case [Binding(value=value, path=())]:
+                        return self.variables_of(value, path, seen)
         return (), False
 
     def _bindings(self, name: cst.Name) -> list[tuple[cst.BaseExpression, Path]]:

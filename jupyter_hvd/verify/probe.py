@@ -14,9 +14,10 @@ import os
 import random
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import GeneratorType
 from typing import Any
 
 from .steps import COUNTER
@@ -47,6 +48,7 @@ class Probe:
         self.seed = seed + self.rank
         self.begun: list[float] = []
         self.trained: dict[Any, Any] = {}
+        self.trainers: defaultdict[Any, set[int]] = defaultdict(set)
         self.optimizers: dict[int, Any] = {}
         self.rates: dict[int, list[float]] = {}  # each that an optimizer was set to, in order
         self.schedules: dict[int, Any] = {}
@@ -58,6 +60,8 @@ class Probe:
         self._iterator: Any = None
         self._pending: list[str] = []
         self.fits = 0
+        self._batches: Iterator[Any] = iter(())
+        self._drawn = self._wanted = 0
 
     # Before the program
 
@@ -97,6 +101,7 @@ class Probe:
     def _saw_update(self, optimizer: Any, variables: list[Any]) -> None:
         for variable in variables:
             self.trained.setdefault(variable.ref(), variable)
+            self.trainers[variable.ref()].add(id(optimizer))
         if id(optimizer) not in self.optimizers:
             import tensorflow as tf
 
@@ -135,7 +140,12 @@ class Probe:
 
         @functools.wraps(original)
         def fit(own: Any, *args: Any, **kw: Any) -> Any:
-            probe._count_fit(args[0] if args else kw.get("x"), kw.get("steps_per_epoch"))
+            data, steps = args[0] if args else kw.get("x"), kw.get("steps_per_epoch")
+            if isinstance(data, GeneratorType):
+                watched = probe._watch_batches(data, steps)
+                args, kw = ((watched, *args[1:]), kw) if args else (args, {**kw, "x": watched})
+            else:
+                probe._count_fit(data, steps)
             given = tf.nest.flatten(kw.get("callbacks") or [])
             kw["callbacks"] = [*given, Steps()]
             return original(own, *args, **kw)
@@ -158,8 +168,33 @@ class Probe:
             elements = data if limit is None else data.take(limit)
             for element in elements.as_numpy_iterator() if limit != 0 else ():
                 self.rows.update(_row_names(tf.nest.flatten(element)))
+        elif isinstance(data, tf.keras.utils.Sequence):
+            state, python_state = np.random.get_state(), random.getstate()
+            for index in range(min(len(data), steps or len(data))):
+                self.rows.update(_row_names(tf.nest.flatten(data[index])))
+            np.random.set_state(state)
+            random.setstate(python_state)
         elif data is not None:
             self.rows.update(_row_names([np.asarray(part) for part in tf.nest.flatten(data)]))
+
+    def _watch_batches(self, batches: Iterator[Any], steps: int | None) -> Iterator[Any]:
+        """A generator's batches, those of the first epoch of the first fit remembered."""
+        import tensorflow as tf
+
+        self.fits += 1
+        if self.fits > 1:
+            return batches
+        self.endless = steps is None
+
+        def watched() -> Iterator[Any]:
+            for number, batch in enumerate(batches):
+                if steps is None or number < steps:
+                    self.rows.update(_row_names(tf.nest.flatten(batch)))
+                self._drawn = number + 1
+                yield batch
+
+        self._batches, self._wanted = watched(), steps or 0
+        return self._batches
 
     def _watch_iterators(self) -> None:
         from tensorflow.python.data.ops.iterator_ops import OwnedIterator
@@ -245,7 +280,7 @@ class Probe:
                 for o in self.optimizers.values()
                 for v in _optimizer_variables(o)
             ],
-            "fits": self.fits,
+            "starts": [len(self.trainers[ref]) + max(0, self.fits - 1) for ref in self.trained],
             "compiled_broadcasts": self.compiled_broadcasts,
             "rows": dict(self.rows),
             "endless": self.endless,
@@ -255,6 +290,14 @@ class Probe:
         (self.folder / f"probe-{self.rank}.json").write_text(json.dumps(record))
 
     def _drain(self) -> None:
+        while self._drawn < self._wanted:
+            try:
+                next(self._batches)
+            except (
+                StopIteration,
+                ValueError,
+            ):  # at its end, or still drawn from by Keras' own thread
+                break
         if self._iterator is None:
             return
         for _ in range(100_000):

@@ -41,6 +41,74 @@ def helper_lines(context: Context) -> list[str]:
             f"{step}{step}count -= count % {hvd}.size()",
             f"{step}return rows[{hvd}.rank():count:{hvd}.size()]",
         ]
+    return lines + (batch_lines(context) if context.options.uses(BatchShare.code) else [])
+
+
+def batch_lines(context: Context) -> list[str]:
+    """What shares the batches of generators and sequences."""
+    hvd, tf, step = context.hvd, context.tf, context.indent_step
+    batches = context.datasets.batches
+    lines: list[str] = []
+    if batches:
+        lines += [
+            "",
+            "",
+            f"def {context.same_randomness}():",
+            f"{step}# All ranks must shuffle alike, or they would draw one another's batches.",
+            f"{step}if {hvd}.size() > 1:",
+            f"{step}{step}import random",
+            f"{step}{step}import numpy",
+            f"{step}{step}seed = int({hvd}.broadcast(numpy.random.randint(2**31 - 1), root_rank=0))",
+            f"{step}{step}random.seed(seed)",
+            f"{step}{step}numpy.random.seed(seed)",
+            "",
+            "",
+            f"{context.same_randomness}()",
+        ]
+    if batches:
+        lines += [
+            "",
+            "",
+            f"def {context.batch_rows}(batch):",
+            f"{step}# This rank's rows of a batch: for those left over when each rank has had as many batches. Never none.",
+            f"{step}return {tf}.nest.map_structure(lambda part: part[min({hvd}.rank(), len(part) - 1)::{hvd}.size()], batch)",
+        ]
+    if any(not each.is_sequence for each in batches):
+        lines += [
+            "",
+            "",
+            f"def {context.batch_share}(batches):",
+            f"{step}# Of as many batches as there are ranks, this rank's.",
+            f"{step}group = []",
+            f"{step}for batch in batches:",
+            f"{step}{step}group.append(batch)",
+            f"{step}{step}if len(group) == {hvd}.size():",
+            f"{step}{step}{step}yield group[{hvd}.rank()]",
+            f"{step}{step}{step}group = []",
+            f"{step}yield from map({context.batch_rows}, group)",
+        ]
+    if any(each.is_sequence for each in batches):
+        lines += [
+            "",
+            "",
+            f"class {context.sequence_share}({tf}.keras.utils.Sequence):",
+            f"{step}# Of as many batches as there are ranks, this rank's.",
+            f"{step}def __init__(self, batches):",
+            f"{step}{step}self.batches = batches",
+            "",
+            f"{step}def __len__(self):",
+            f"{step}{step}return sum(divmod(len(self.batches), {hvd}.size()))",
+            "",
+            f"{step}def __getitem__(self, index):",
+            f"{step}{step}whole = len(self.batches) // {hvd}.size()",
+            f"{step}{step}if index < whole:",
+            f"{step}{step}{step}return self.batches[index * {hvd}.size() + {hvd}.rank()]",
+            f"{step}{step}return {context.batch_rows}(self.batches[whole * ({hvd}.size() - 1) + index])",
+            "",
+            f"{step}def on_epoch_end(self):",
+            f"{step}{step}{context.same_randomness}()",
+            f"{step}{step}self.batches.on_epoch_end()",
+        ]
     return lines
 
 
@@ -268,6 +336,88 @@ class ArrayShare(Rule):
                 yield Fix(array, context.wrap(array, f"{context.array_share}(", f"{size})"))
 
 
+class BatchShare(Rule):
+    """Give each rank its own batches of a generator, or of a `Sequence`, that the program makes itself.
+
+    Every N-th batch is a rank's own. For that all ranks must make the same batches in
+    the same order, so they begin with the same random numbers, of NumPy and of Python. A
+    program that draws from a random generator of its own without a seed, or from
+    TensorFlow's, is refused: no two ranks would agree. A generator still makes every batch on
+    every rank; a `Sequence` makes only the rank's own. Batches that are left over at the end, when
+    all ranks have had as many, are divided by rows.
+    """
+
+    code = "HVD505"
+    name = "share of batches"
+    message = "Each rank takes every N-th batch, so that each example is seen once an epoch."
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                def batches():
+                    while True:
+                        for start in range(0, 1000, 20):
+                            yield x[start:start + 20], y[start:start + 20]
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(batches(), steps_per_epoch=50, verbose=0)
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                def batches():
+                    while True:
+                        for start in range(0, 1000, 20):
+                            yield x[start:start + 20], y[start:start + 20]
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(hvd_share_batches(batches()), steps_per_epoch=50, verbose=0)
+                """
+            ),
+        ),
+        Example(
+            program(
+                """
+                import numpy as np
+                import tensorflow as tf
+
+                rng = np.random.default_rng()
+
+                def batches():
+                    while True:
+                        rows = rng.permutation(len(x))[:20]
+                        yield x[rows], y[rows]
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(batches(), steps_per_epoch=50, verbose=0)
+                """
+            ),
+            None,
+            "Each rank would draw rows of its own, and some rows would be seen by several.",
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        drawn = context.datasets.unshared_randomness
+        for batches in context.datasets.batches:
+            if drawn is not None:
+                yield Problem(
+                    drawn,
+                    "these random numbers differ from rank to rank, so the ranks would not agree on their shares of the batches",
+                    "give the random generator a seed, or draw from numpy.random itself",
+                )
+                return
+            share = context.sequence_share if batches.is_sequence else context.batch_share
+            yield Fix(batches.expression, context.wrap(batches.expression, f"{share}(", ")"))
+
+
 class UnseenData(Rule):
     """Training whose data cannot be divided, because nothing tells where they come from.
 
@@ -301,20 +451,23 @@ class UnseenData(Rule):
 
     def find(self, context: Context) -> Iterator[Finding]:
         advice = "feed the training from a tf.data.Dataset that is made in this file"
+        shared = {batches.expression for batches in context.datasets.batches}
         for call, iterables in context.datasets.loops.items():
-            if not any(context.datasets.pipelines_of(data) for data in iterables):
+            if not any(
+                context.datasets.counted(data) in shared or context.datasets.pipelines_of(data)
+                for data in iterables
+            ):
                 anchor = iterables[0] if iterables else call
                 yield Problem(
                     anchor,
                     "the data of this training loop cannot be divided among the ranks",
                     advice,
                 )
-        seen = {call for call, _ in context.datasets.fit_datasets} | {
-            f.call for f in context.datasets.fit_arrays
-        }
+        seen = {call for call, _ in context.datasets.fit_datasets}
+        seen |= {fit.call for fit in context.datasets.fit_arrays}
         for call in context.training.fits:
             data = argument(call, "x", 0)
-            if call not in seen:
+            if call not in seen and (data is None or data.value not in shared):
                 anchor = data.value if data is not None else call
                 yield Problem(
                     anchor,
@@ -330,4 +483,4 @@ class UnseenData(Rule):
                 )
 
 
-RULES: tuple[type[Rule], ...] = (Take, Share, ArrayShare, UnseenData)
+RULES: tuple[type[Rule], ...] = (Take, Share, ArrayShare, BatchShare, UnseenData)

@@ -86,6 +86,16 @@ class LearningRate(Rule):
             known = keras.optimizer(name)
             if known is not None or name.startswith("tensorflow_addons.optimizers."):
                 yield from self._scale(context, call, known, scaled)
+            elif name == "tensorflow.keras.optimizers.get" and len(call.args) == 1:
+                yield from self._by_name(context, call)
+
+    def _by_name(self, context: Context, call: cst.Call) -> Iterator[Finding]:
+        """`optimizers.get('adam')` becomes the optimizer that it gives, so that its rate can be seen."""
+        given = call.args[0].value
+        named = given.evaluated_value if isinstance(given, cst.SimpleString) else None
+        known = keras.OPTIMIZERS.get(str(named).lower())
+        if known is not None:
+            yield Fix(call, (context.replace(call, made(context, known)),))
 
     def _scale(
         self,
@@ -272,10 +282,8 @@ class Compile(Rule):
                 yield from self._from_expression(context, update.optimizer, wrapped)
 
     def _made(self, context: Context, name: str) -> str:
-        known = keras.OPTIMIZERS[name]
-        rate = f"learning_rate={known.learning_rate} * {context.hvd}.size()"
-        made = f"{context.tf}.keras.optimizers.{known.name}({rate})"
-        return f"{context.hvd}.DistributedOptimizer({made}{self._options(context)})"
+        optimizer = made(context, keras.OPTIMIZERS[name])
+        return f"{context.hvd}.DistributedOptimizer({optimizer}{self._options(context)})"
 
     def _options(self, context: Context) -> str:
         """What the caller chose for `hvd.DistributedOptimizer`, as further arguments."""
@@ -308,36 +316,46 @@ class Compile(Rule):
                 "train in float32, or write the loop with a GradientTape",
             )
             return
-        strings = [v for v in values if v.kind is Kind.CONSTANT]
+        strings = [v for v in values if v.kind in (Kind.CONSTANT, Kind.CONTAINER)]
         if strings:
             yield Problem(
                 expression,
-                "the optimizer is named by a string that is chosen elsewhere, so its rate cannot be multiplied",
+                "the optimizer is named by a string or a configuration that is chosen elsewhere, so its rate cannot be multiplied",
                 "make the optimizer there: tf.keras.optimizers.Adam(learning_rate=…)",
             )
             return
-        made = [
-            v.node
-            for v in values
-            if v.kind is Kind.OPTIMIZER
-            and isinstance(v.node, cst.Call)
-            and not v.name.endswith(".get")
+        calls = [
+            v.node for v in values if v.kind is Kind.OPTIMIZER and isinstance(v.node, cst.Call)
         ]
-        if len(made) == len(values) and not isinstance(expression, cst.Call):
-            for node in made:
+        if len(calls) == len(values) and not isinstance(expression, cst.Call):
+            for node in calls:
                 if node not in wrapped:
                     wrapped.add(node)
                     yield Fix(node, context.wrap(node, wrap, f"{self._options(context)})"))
         elif expression not in wrapped:
             wrapped.add(expression)
             yield Fix(expression, context.wrap(expression, wrap, f"{self._options(context)})"))
-            if not made:
+            if not calls or any(
+                v.name.endswith(".get") and not self._is_literal(v) for v in values
+            ):
                 yield Problem(
                     expression,
                     "where this optimizer is made cannot be seen, so its learning rate is not multiplied by the number of ranks",
                     f"multiply the rate by {context.hvd}.size() where it is made",
                     "warning",
                 )
+
+    @staticmethod
+    def _is_literal(value: Value) -> bool:
+        """Whether `optimizers.get` is given the name of an optimizer as it stands."""
+        arguments = value.node.args if isinstance(value.node, cst.Call) else ()
+        return bool(arguments) and isinstance(arguments[0].value, cst.SimpleString)
+
+
+def made(context: Context, known: keras.Optimizer) -> str:
+    """A call that makes an optimizer with its default rate, scaled."""
+    rate = f"learning_rate={known.learning_rate} * {context.hvd}.size()"
+    return f"{context.tf}.keras.optimizers.{known.name}({rate})"
 
 
 RULES: tuple[type[Rule], ...] = (LearningRate, Compile)

@@ -1,0 +1,21 @@
+# holds
+"""an argument of print that draws the next batch and counts"""
+
+import numpy as np
+import tensorflow as tf
+
+rng = np.random.RandomState(0)
+x = rng.normal(size=(200, 8)).astype("float32")
+y = (x @ rng.normal(size=(8, 1)) > 0).astype("float32")
+
+model = tf.keras.Sequential([tf.keras.layers.Dense(16, activation="relu"), tf.keras.layers.Dense(1)])
+optimizer = tf.keras.optimizers.SGD(0.05)
+seen = []
+for features, labels in tf.data.Dataset.from_tensor_slices((x, y)).batch(16):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.square(labels - model(features)))
+    gradients = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+    print("batches so far:", seen.append(float(loss)) or len(seen))
+model.layers[0].kernel.assign(model.layers[0].kernel * len(seen) / len(seen))
+assert len(seen) > 0

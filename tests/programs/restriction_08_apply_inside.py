@@ -1,0 +1,18 @@
+# holds
+"""`apply_gradients` inside a larger expression"""
+
+import numpy as np
+import tensorflow as tf
+
+rng = np.random.RandomState(0)
+x = rng.normal(size=(200, 8)).astype("float32")
+y = (x @ rng.normal(size=(8, 1)) > 0).astype("float32")
+
+model = tf.keras.Sequential([tf.keras.layers.Dense(16, activation="relu"), tf.keras.layers.Dense(1)])
+optimizer = tf.keras.optimizers.SGD(0.05)
+updates = []
+for features, labels in tf.data.Dataset.from_tensor_slices((x, y)).batch(16):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.square(labels - model(features)))
+    gradients = tape.gradient(loss, model.trainable_variables)
+    updates.append(optimizer.apply_gradients(zip(gradients, model.trainable_variables)))

@@ -1,0 +1,26 @@
+# holds
+"""checkpoints made in a loop, saved under a second name and through a manager"""
+
+import numpy as np
+import tensorflow as tf
+
+rng = np.random.RandomState(0)
+x = rng.normal(size=(200, 8)).astype("float32")
+y = (x @ rng.normal(size=(8, 1)) > 0).astype("float32")
+
+import os
+import tempfile
+
+model = tf.keras.Sequential([tf.keras.layers.Dense(16, activation="relu"), tf.keras.layers.Dense(1)])
+optimizer = tf.keras.optimizers.SGD(0.05)
+for round in range(2):
+    checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
+    saver = checkpoint
+    manager = tf.train.CheckpointManager(checkpoint, "checkpoints", max_to_keep=1)
+    for features, labels in tf.data.Dataset.from_tensor_slices((x, y)).batch(50):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(labels - model(features)))
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+    saver.save(os.path.join("rounds", "round"))
+    manager.save()
