@@ -127,13 +127,13 @@ def safe_text(error: BaseException) -> str:
         return f"(its text cannot be shown: {type(failure).__name__})"
 
 
-def set_values(head: bytes, path: str | None, lengths: list[int]) -> dict[str, str]:
+def set_values(head: bytes, path: str | None, places: list[tuple[int, int]]) -> dict[str, str]:
     """Bind names in this rank's namespace, as `transfer.push` sends them; answers with what failed, by name."""
     from IPython.core.getipython import get_ipython
 
     from .transfer import read
 
-    values: dict[str, Packed] = read(head, path, lengths)
+    values: dict[str, Packed] = read(head, path, places)
 
     shell: Any = get_ipython()
     failed = {}

@@ -1,12 +1,14 @@
 """Pushing values to the ranks: small ones in the message, large arrays through shared memory on this host.
 
 A large array would pass twice through sockets for each rank, by the controller. On
-this host it is written once, to memory that the ranks read themselves.
+this host it is written once, to memory that all ranks map: they share it until one
+of them writes to its array, which then has pages of its own there.
 """
 
 from __future__ import annotations
 
 import hashlib
+import mmap
 import pickle
 import shutil
 import tempfile
@@ -21,6 +23,8 @@ from .waiting import Run
 
 #: From this size on, a value goes through shared memory.
 LARGE = 2**20
+#: Where arrays begin in shared memory; vector instructions like it, and none needs more.
+ALIGNMENT = 64
 
 
 def digest(packed: Packed) -> int:
@@ -44,12 +48,14 @@ def push(ranks: Ranks, values: Mapping[str, Packed]) -> Run:
         return ranks.run(on_rank.set_values, pickle.dumps(dict(values), protocol=5), None, [])
     folder = Path(tempfile.mkdtemp(prefix="jupyter-hvd-", dir=shared_memory(size)))
     try:
-        lengths = []
+        places = []
         with (folder / "buffers").open("wb") as file:
             for buffer in buffers:
-                lengths.append(buffer.raw().nbytes)
+                file.seek(-(-file.tell() // ALIGNMENT) * ALIGNMENT)
+                places.append((file.tell(), buffer.raw().nbytes))
                 file.write(buffer.raw())
-        return ranks.run(on_rank.set_values, head, str(folder / "buffers"), lengths)
+            file.truncate()
+        return ranks.run(on_rank.set_values, head, str(folder / "buffers"), places)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -63,14 +69,12 @@ def shared_memory(size: int) -> str | None:
         return None
 
 
-def read(head: bytes, path: str | None, lengths: list[int]) -> Any:
+def read(head: bytes, path: str | None, places: list[tuple[int, int]]) -> Any:
     """What `push` has written."""
     if path is None:
         return pickle.loads(head)  # noqa: S301 — from the user's own kernel, over a signed channel
-    buffers = []
     with Path(path).open("rb") as file:
-        for length in lengths:
-            buffer = bytearray(length)
-            file.readinto(buffer)
-            buffers.append(buffer)
+        # Private: what a rank writes to is its own. The arrays keep the memory when the file has gone.
+        memory = memoryview(mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE))
+    buffers = [memory[start : start + length] for start, length in places]
     return pickle.loads(head, buffers=buffers)  # noqa: S301 — the same

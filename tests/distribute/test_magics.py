@@ -158,6 +158,23 @@ def test_push_and_pull(trained: Any) -> None:
     assert "[0, 2] [1, 2.5, 'three', 'on the ranks'] [[0, 1, 2], [3, 4, 5]]" in result.stdout
 
 
+def test_large_arrays_are_shared_until_written_to(trained: Any) -> None:
+    trained.good(
+        "several = [np.arange(300_001), np.ones(7), np.zeros((0, 3)), np.full(300_000, 2.5)]"
+    )
+    assert "pushed: several" in trained.good("%hvd push several").shown
+    result = trained.good(
+        "%%distribute --no-deps\n"
+        "import horovod.tensorflow as horovod\n"
+        "if horovod.rank() == 0:\n"
+        "    several[3][-1] = 0\n"
+        "horovod.barrier()\n"
+        "print([float(one.sum()) for one in several])"
+    )
+    assert "[45000150000.0, 7.0, 0.0, 749997.5]" in result.stdout
+    assert "[1] [45000150000.0, 7.0, 0.0, 750000.0]" in result.shown
+
+
 def test_what_is_pushed_by_name_arrives(trained: Any) -> None:
     """Even where the notebook cannot know that the ranks have something else by now."""
     trained.good("number = 1")
