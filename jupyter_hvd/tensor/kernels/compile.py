@@ -15,8 +15,9 @@ from ..types import IndexArray, Integer, ParameterType, Product, Relation, Tuple
 from . import contraction, elementwise
 from .concrete import at_sizes
 from .counting import Data
+from .demand import restrict
 from .plan import Plan, plan
-from .steps import Action, Apply, Fill, Load, Masked, Step, Total
+from .steps import Action, Apply, Fill, Load, Masked, Step, Test, Total
 from .steps import Product as ProductStep
 from .values import Values
 
@@ -68,7 +69,7 @@ class Kernel:
             if isinstance(t, TupleSet)
         )
         if counts not in self.plans:
-            self.plans[counts] = plan(self.program, self.types, dict(counts))
+            self.plans[counts] = plan(restrict(self.program), self.types, dict(counts))
         return self.plans[counts]
 
     def values(self, arrays: tuple[Any, ...]) -> Values:
@@ -99,12 +100,13 @@ class Kernel:
 
     def _stage(self, name: str, steps: list[Step], start: Values) -> Stage:
         own = {step.name for step in steps}
-        needed = {x for step in steps for x in sources(step.action)} - own
+        used = {x for step in steps for x in relations(step.action)}
+        needed = {x for step in steps for x in sources(step.action)}
+        needed = (needed | (used - start.data.keys())) - own
         given = {x: start.arrays[x] for x in sorted(needed)}
         loaded = {step.action.parameter for step in steps if isinstance(step.action, Load)}
         reals = {x: start.arguments[x] for x in sorted(loaded)}
-        used = {x for step in steps for x in relations(step.action)}
-        data = {x: start.data[x][1] for x in sorted(used)}
+        data = {x: start.data[x][1] for x in sorted(used & start.data.keys())}
 
         def run(given: Any, reals: Any, data: Any) -> Any:
             related = {x: (start.data[x][0], array) for x, array in data.items()}
@@ -132,6 +134,8 @@ def execute(action: Action, values: Values) -> Any:
             return elementwise.total(action, values)
         case Apply():
             return elementwise.apply(action, values)
+        case Test(array):
+            return values.arrays[array] != 0
     raise TypeError(action)
 
 
@@ -142,12 +146,14 @@ def sources(action: Action) -> set[str]:
             return {r.array for r in action.reads}
         case Total() | Apply():
             return {a.read.array for a in _addends(action)}
+        case Test(array):
+            return {array}
     return set()
 
 
 def relations(action: Action) -> set[str]:
     """The relations that an action consults."""
-    if isinstance(action, Load | Fill):
+    if isinstance(action, Load | Fill | Test):
         return set()
     parts: list[Any] = [action] if not isinstance(action, Total) else []
     if not isinstance(action, ProductStep):

@@ -41,7 +41,9 @@ def _summed(step: Product, values: Values) -> Any:
         return _unrolled(step, axis, space, values)
     entries(step.lookups, space, values)
     operands = [read(values.arrays[r.array], r.indices, space) for r in step.reads]
-    masks = [mask(q, space, values.data) for q in conjuncts(step.mask)] if step.mask != TRUE else []
+    masks = (
+        [mask(q, space, values.relation) for q in conjuncts(step.mask)] if step.mask != TRUE else []
+    )
     out = tuple(i for i, _ in step.out)
     sums = tuple(i for i, _ in step.sums)
     if not sums:

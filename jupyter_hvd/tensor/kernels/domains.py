@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..affine import Affine
 from ..predicates import (
+    NOT,
     Exists,
     Predicate,
     Related,
@@ -89,7 +90,8 @@ def _domain(
     by_data = [g for g, _ in gens if g in values]
     needed = axes_of([values[g] for g in by_data], lookups)
     targets: tuple[tuple[Affine, int], ...] = ()
-    if by_data and needed & {r for r, _ in rest}:
+    told = _told(gens, p)
+    if by_data and (needed & {r for r, _ in rest} or not told.issuperset(by_data)):
         layout, targets = _scattered(gens, around, rows, values, support)
         out = (*out, *(b for b in rest if b[0] in needed))
         rest = tuple(b for b in rest if b[0] not in needed)
@@ -98,6 +100,16 @@ def _domain(
     ranges = (in_range(Affine.of(i), n) for i, n in (*found.gens, *found.sums))
     condition = substitute(conj(case, *ranges), at)
     return Domain(layout, out, rest, {**at, **values}, condition, lookups, targets, rows)
+
+
+def _told(gens: Binders, p: Predicate) -> frozenset[str]:
+    """The generators that relations between generators alone determine."""
+    names = {g for g, _ in gens}
+    found: set[str] = set()
+    for q in conjuncts(p):
+        if isinstance(q, Related) and not q.relation.startswith(NOT) and q.names <= names:
+            found |= q.names
+    return frozenset(found)
 
 
 def _gathered(
@@ -110,7 +122,11 @@ def _gathered(
         atom for atom, row in found.rows.items() if row in used and isinstance(atom, Related)
     )
     by_data = bool(rows) or any(g in found.values for g in names)
-    atoms = (q for q in conjuncts(p) if isinstance(q, Related) and q.names <= names)
+    atoms = (
+        q
+        for q in conjuncts(p)
+        if isinstance(q, Related) and not q.relation.startswith(NOT) and q.names <= names
+    )
     return Layout(
         gens,
         tuple(n.constant for _, n in around.coordinates),

@@ -12,7 +12,7 @@ from ..functions import Function, parameter_names
 from ..predicates import TRUE, conjuncts
 from ..terms import Add, Call, Const, Mul, Term, Var
 from .masks import mask
-from .reading import Axes, Space, align, read
+from .reading import Space, align, read
 from .steps import Apply, Masked, Total
 from .values import Values, entries
 
@@ -57,7 +57,7 @@ def _inside(step: Masked | Apply, space: Space, values: Values) -> Any:
     axes = tuple(space.extents)
     inside: Any = jnp.asarray(True)
     for q in conjuncts(step.mask):
-        inside = inside & align(mask(q, space, values.data), axes)
+        inside = inside & align(mask(q, space, values.relation), axes)
     return inside
 
 
@@ -98,6 +98,3 @@ def _scalar(e: Term, values: Mapping[str, Any], dtype: Any) -> Any:
         case Call(function, arguments):
             return call(function, [_scalar(x, values, dtype) for x in arguments], dtype)
     raise TypeError(e)
-
-
-__all__ = ["Axes", "apply", "call", "total"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from ..predicates import NOT, And, Compare, Exists, Or, Predicate, Related, subs
 from ..types import IndexArray, ParameterType, Relation, TupleSet
 from .reading import Aligned, Space, align, read
 
-Data = Mapping[str, tuple[ParameterType, Any]]
+Data = Callable[[str], tuple[ParameterType, Any]]
 
 
 def mask(p: Predicate, space: Space, data: Data) -> Aligned:
@@ -45,7 +45,7 @@ def mask(p: Predicate, space: Space, data: Data) -> Aligned:
 
 
 def _related(relation: str, arguments: tuple[Affine, ...], space: Space, data: Data) -> Aligned:
-    type_, array = data[relation]
+    type_, array = data(relation)
     if isinstance(type_, Relation):
         return read(array, arguments, space)
     values = [space.index(a) for a in arguments]

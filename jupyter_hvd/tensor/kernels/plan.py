@@ -10,6 +10,9 @@ from math import prod
 from ..affine import Affine
 from ..predicates import (
     TRUE,
+    And,
+    Exists,
+    Or,
     Predicate,
     Related,
     conj,
@@ -18,14 +21,28 @@ from ..predicates import (
     in_range,
     substitute,
 )
-from ..ssa import Addition, Constant, Contraction, Input, Map, Output, Program, Rhs, flat, pointwise
+from ..sets import simplify
+from ..ssa import (
+    Addition,
+    Constant,
+    Contraction,
+    Input,
+    Map,
+    Output,
+    Program,
+    Rhs,
+    flat,
+    pointwise,
+    support,
+)
 from ..terms import Binders
-from ..types import ParameterType
+from ..types import ParameterType, Relation
 from .domains import Domain, domains
 from .indexed import row_name
 from .layout import Layout, Piece, hull, identity, membership, read_shows, zero_outside
+from .quantifiers import trimmed
 from .spaces import residual
-from .steps import Action, Apply, Fill, Load, Lookup, Masked, Product, Read, Step, Total
+from .steps import Action, Apply, Fill, Load, Lookup, Masked, Product, Read, Step, Test, Total
 
 MANY = 12  # pieces of a variable beyond which they are joined
 Reading = tuple[Piece, tuple[Affine, ...]]
@@ -41,11 +58,12 @@ class Plan:
 
 def plan(program: Program, types: Mapping[str, ParameterType], counts: Mapping[str, int]) -> Plan:
     """Plan a program whose sizes are integers; `counts` has each tuple relation's number of rows."""
-    planner = _Planner(types, counts)
+    planner = _Planner(dict(types), counts)
     for statement in program.statements:
         planner.statement = statement.name
         planner.gens[statement.name] = statement.rhs.gens
         planner.pieces[statement.name] = planner.rhs(statement.rhs)
+        planner.supports[statement.name] = simplify(support(statement.rhs), statement.rhs.gens)
     wholes = {}
     for name in dict.fromkeys(flat(program.output)):
         planner.statement = name
@@ -61,11 +79,13 @@ def _renamed(output: Output, names: Mapping[str, str]) -> Output:
 
 @dataclass
 class _Planner:
-    types: Mapping[str, ParameterType]
+    types: dict[str, ParameterType]
     counts: Mapping[str, int]
     steps: list[Step] = field(default_factory=list)
     pieces: dict[str, tuple[Piece, ...]] = field(default_factory=dict)
     gens: dict[str, Binders] = field(default_factory=dict)
+    supports: dict[str, Predicate] = field(default_factory=dict)
+    tests: dict[tuple[Predicate, Binders], str] = field(default_factory=dict)
     statement: str = ""
     made: dict[Action, str] = field(default_factory=dict)
 
@@ -100,21 +120,67 @@ class _Planner:
     def domains(self, gens: Binders, sums: Binders, p: Predicate) -> Iterator[Domain]:
         return domains(gens, sums, p, self.types, self.counts)
 
+    # Predicates
+
+    def settled(
+        self, p: Predicate, binders: Binders, factors: Sequence[tuple[str, Sequence[Affine]]]
+    ) -> Predicate:
+        """`p` at points where every factor may be other than zero, without quantifiers over
+        relations.
+        """
+        if not p.relations:
+            return p
+        known = []
+        for name, indices in factors:
+            at = dict(zip((g for g, _ in self.gens[name]), indices, strict=True))
+            known.append(simplify(substitute(self.supports[name], at), binders))
+        return self.tested(trimmed(simplify(p, binders), conj(*known)), binders)
+
+    def tested(self, p: Predicate, binders: Binders) -> Predicate:
+        """Each `∃` over relations as a relation that a step makes: whether any point is there."""
+        match p:
+            case And(parts):
+                return conj(*(self.tested(part, binders) for part in parts))
+            case Or(parts):
+                return disj(*(self.tested(part, binders) for part in parts))
+            case Exists(index, size, body) if p.relations:
+                inner = (*binders, (index, size))
+                free = tuple(b for b in binders if b[0] in p.names)
+                return self.test(self.tested(body, inner), free, (index, size))
+        return p
+
+    def test(self, body: Predicate, free: Binders, bound: tuple[str, Affine]) -> Predicate:
+        key = conj(body), (*free, bound)
+        gens = tuple((f"g{k}", n) for k, (_, n) in enumerate(free))
+        if key not in self.tests:
+            at = {i: Affine.of(g) for (i, _), (g, _) in zip(free, gens, strict=True)}
+            at[bound[0]] = Affine.of("e0")
+            one = Piece(self.step(Fill((), 1)), identity(()))
+            pieces = self.product(gens, (("e0", bound[1]),), substitute(body, at), [(one, ())])
+            whole = self.sum_of(identity(gens), [self.plain(x) for x in self.merged([*pieces])])
+            name = self.tests[key] = f"∃{len(self.tests)}"
+            self.steps.append(Step(name, Test(whole.name), self.statement))
+            self.types[name] = Relation(tuple(n for _, n in gens))
+        return Related(self.tests[key], tuple(Affine.of(i) for i, _ in free))
+
     # Contractions
 
     def contraction(self, rhs: Contraction) -> tuple[Piece, ...]:
+        binders = (*rhs.gens, *rhs.sums)
+        p = self.settled(rhs.mask, binders, [(f.name, f.indices) for f in rhs.factors])
         choices = [self.pieces[f.name] for f in rhs.factors]
         if prod(map(len, choices)) > 4 * MANY:
             choices = [(self.joined(f.name),) for f in rhs.factors]
         made: list[Piece] = []
         for chosen in product(*choices):
             readings = [(x, f.indices) for x, f in zip(chosen, rhs.factors, strict=True)]
-            made += self.product(rhs.gens, rhs.sums, rhs.mask, readings)
+            made += self.product(rhs.gens, rhs.sums, p, readings)
         return self.merged(made)
 
     def view(self, name: str, gens: Binders, p: Predicate) -> tuple[Piece, ...]:
         """`⊞g. [p]·X[g]`; pieces on which p holds anyway are not copied."""
         here = pointwise(gens)
+        p = self.settled(p, gens, [(name, here)])
         made: list[Piece] = []
         for piece in self.pieces[name]:
             if residual(p, gens, zero_outside(piece.layout, here)) == TRUE:
@@ -146,7 +212,7 @@ class _Planner:
 
     def map(self, rhs: Map) -> tuple[Piece, ...]:
         made = []
-        for d in self.domains(rhs.gens, (), rhs.mask):
+        for d in self.domains(rhs.gens, (), self.settled(rhs.mask, rhs.gens, ())):
             arguments = tuple(self.addends(x, rhs.gens, d) for x in rhs.arguments)
             mask = _untested(d.condition, d.out, TRUE, d.lookups)
             used = _used(d.lookups, (mask, *(a for x in arguments for a in x)))
@@ -270,6 +336,7 @@ def _untested(p: Predicate, box: Binders, known: Predicate, lookups: Sequence[Lo
         for q in conjuncts(p)
         if not (
             isinstance(q, Related)
+            and q.arguments
             and entries.get((q.relation, q.arguments[:-1])) == q.arguments[-1]
         )
     ]

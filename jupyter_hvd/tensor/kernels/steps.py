@@ -91,7 +91,14 @@ class Apply:
     lookups: tuple[Lookup, ...] = ()
 
 
-Action = Load | Fill | Product | Total | Apply
+@dataclass(frozen=True)
+class Test:
+    """`result[…] = array[…] ≠ 0`, a relation for the masks of later steps."""
+
+    array: str
+
+
+Action = Load | Fill | Product | Total | Apply | Test
 
 
 @dataclass(frozen=True)

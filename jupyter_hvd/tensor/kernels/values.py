@@ -8,8 +8,8 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from ..types import ParameterType, TupleSet
-from .reading import Space, align, read
+from ..types import ParameterType, Relation, TupleSet
+from .reading import Space, read
 from .steps import Lookup
 
 
@@ -22,11 +22,15 @@ class Values:
     data: Mapping[str, tuple[ParameterType, Any]]
     arrays: dict[str, Any] = field(default_factory=dict)
 
+    def relation(self, name: str) -> tuple[ParameterType, Any]:
+        """A relation's type and data; one that a step made is a boolean array."""
+        return self.data[name] if name in self.data else (Relation(()), self.arrays[name])
+
 
 def entries(lookups: Sequence[Lookup], space: Space, values: Values) -> None:
     """Look up the entries of index arrays that a space's indices use."""
     for lookup in lookups:
-        type_, array = values.data[lookup.relation]
+        type_, array = values.relation(lookup.relation)
         if isinstance(type_, TupleSet):
             row, column = lookup.places
             array = jnp.asarray(array)[:, column.constant]
@@ -34,6 +38,3 @@ def entries(lookups: Sequence[Lookup], space: Space, values: Values) -> None:
         else:
             found, axes = read(jnp.asarray(array), lookup.places, space)
         space.entries[lookup.name] = found.astype(jnp.int32), axes
-
-
-__all__ = ["Values", "align", "entries"]

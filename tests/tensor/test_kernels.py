@@ -1,0 +1,158 @@
+"""Layouts follow the support; reads are views."""
+
+import jax
+import numpy as np
+import pytest
+
+from jupyter_hvd.tensor import tensor
+from jupyter_hvd.tensor.affine import Affine
+from jupyter_hvd.tensor.jax_backend import kernel
+from jupyter_hvd.tensor.kernels.counting import Data, count, projected
+from jupyter_hvd.tensor.kernels.reading import Space, read
+from jupyter_hvd.tensor.kernels.spaces import cases, frame, points
+from jupyter_hvd.tensor.predicates import Related, compare, conj, disj
+from jupyter_hvd.tensor.types import IndexArray
+
+I_, J_, K_ = (Affine.of(name) for name in "ijk")
+
+
+def space(**extents):
+    return tuple((i, Affine.of(n)) for i, n in extents.items())
+
+
+def volume(p, **extents):
+    return frame(list(extents), points(space(**extents), p)).volume
+
+
+def test_a_frame_has_the_lattice_that_equalities_leave():
+    assert volume(compare("=", I_, J_), i=50, j=50) == 50
+    assert volume(conj(compare("=", I_, J_), compare("=", J_, 3)), i=50, j=50) == 1
+    assert volume(compare("=", I_ * 2, J_ * 3), i=100, j=100) == 34
+    assert volume(compare("=", I_, J_ * 2), i=100, j=100) == 50
+    assert volume(compare("=", I_, J_ + K_), i=9, j=3, k=4) == 12
+
+
+def test_a_band_is_as_wide_as_its_differences():
+    band = conj(compare("≤", I_ - J_, 2), compare("≤", J_ - I_, 1))
+    assert volume(band, i=100, j=100) == 400
+    assert volume(conj(band, compare("=", J_, K_)), i=100, j=100, k=100) == 400
+
+
+def test_a_union_of_far_diagonals_is_taken_apart():
+    far = disj(compare("=", I_, J_), compare("=", I_ + 30, J_))
+    assert len(cases(space(i=100, j=100), far)) == 2
+    assert len(cases(space(i=100, j=100), disj(compare("=", I_, 0), compare("≤", 2, I_)))) == 1
+
+
+def test_frames_hold_every_point():
+    p = conj(compare("≤", I_ * 2 + J_, 9), compare("<", J_ - I_, 2), compare("=", K_, I_ - J_ + 1))
+    f = frame(["i", "j", "k"], points(space(i=6, j=6, k=6), p))
+    inside = 0
+    for i, j, k in np.ndindex(6, 6, 6):
+        if 2 * i + j <= 9 and j - i < 2 and k == i - j + 1:
+            at = {"i": i, "j": j, "k": k}
+            u = {
+                name: a.evaluate(at) for (name, _), a in zip(f.coordinates, f.inverse, strict=True)
+            }
+            assert all(0 <= u[name] < n.constant for name, n in f.coordinates)
+            assert {v: a.evaluate(u) for v, a in f.forward} == at
+            inside += 1
+    assert inside > 5
+
+
+READS = [
+    ((6, 5), (J_, I_), {"i": 5, "j": 6}),
+    ((6, 5), (I_ - 2, J_ + 1), {"i": 9, "j": 5}),
+    ((6, 6), (I_, I_), {"i": 6}),
+    ((6, 6), (I_, I_ + 2), {"i": 6}),
+    ((6, 6), (I_, I_ + J_ - 1), {"i": 6, "j": 3}),
+    ((12,), (I_ * 4 + J_,), {"i": 3, "j": 4}),
+    ((12,), (I_ * 4 + J_ - 2,), {"i": 4, "j": 3}),
+    ((12,), (I_ - J_,), {"i": 12, "j": 5}),
+    ((12,), (I_ * 2 + 1,), {"i": 7}),
+    ((12,), (Affine.of(11) - I_ * 3,), {"i": 4}),
+    ((300,), (I_ + J_,), {"i": 150, "j": 150}),
+    ((4, 3, 5), (Affine.of(2), J_, I_), {"i": 5, "j": 3}),
+    ((4, 3, 5), (K_, I_ - 1, K_ + 1), {"i": 3, "k": 4}),
+    ((4, 3), (I_ * 2, J_ + 9), {"i": 2, "j": 2}),
+    ((3, 40), (I_ + J_, I_ * 7 - J_), {"i": 4, "j": 9}),
+]
+
+
+@pytest.mark.parametrize(("shape", "indices", "extents"), READS, ids=lambda x: str(x)[:40])
+def test_reading_is_indexing_with_zeros_outside(shape, indices, extents):
+    array = np.arange(1.0, 1.0 + np.prod(shape)).reshape(shape)
+    found, axes = read(array, indices, Space(dict(extents)))
+    assert axes == tuple(i for i in extents if any(i in a.names for a in indices))
+    for point in np.ndindex(*(extents[i] for i in axes)):
+        at = dict(zip(axes, point, strict=True))
+        place = tuple(a.evaluate(at) for a in indices)
+        inside = all(0 <= k < n for k, n in zip(place, shape, strict=True))
+        assert found[point] == (array[place] if inside else 0)
+
+
+def test_counts_follow_data():
+    source = np.array([2, 0, 2, 1])
+    data = {"src": Data(IndexArray((Affine.of(4),)), source)}
+    p = conj(Related("src", (I_, J_)), compare("≤", 1, J_))
+    assert count(space(i=4, j=3), p, data) == 3
+    assert projected(space(j=3), space(i=4), p, data) == 2
+    assert count(space(i=4, j=3, k=7), p, data) == 21
+
+
+# What is stored
+
+
+@tensor
+def tridiagonal(a, b, w):
+    n = len(a)
+    A = [
+        [
+            (a[i] if i == j else 0) + (b[i] if i == j + 1 else 0) + (b[j] if j == i + 1 else 0)
+            for j in range(n)
+        ]
+        for i in range(n)
+    ]
+    y = [sum(A[i][j] * w[j] for j in range(n)) for i in range(n)]
+    return sum(w[i] * y[i] for i in range(n))
+
+
+def largest(function, *arguments):
+    """The entries of the largest array of a kernel, its traced intermediates included."""
+    instance, named, sizes = function._at(arguments, {})
+    made = kernel(instance, sizes)
+    jaxpr = jax.make_jaxpr(made.run)(*made.arrays(tuple(named.values())))
+    sizes = [v.aval.size for eqn in jaxpr.eqns for v in eqn.outvars]
+    return max(sizes)
+
+
+def test_no_kernel_of_diagonals_makes_a_matrix():
+    n = 1000
+    a, b, w = np.ones(n), np.ones(n), np.ones(n)
+    assert largest(tridiagonal, a, b, w) <= 4 * n
+    assert largest(tridiagonal.grad("a", "b", "w"), a, b, w) <= 4 * n
+
+
+def test_an_edge_energy_makes_no_incidence_matrix():
+    @tensor
+    def springs(x, src, dst):
+        return sum((x[src[e]] - x[dst[e]]) ** 2 for e in range(len(src)))
+
+    rng = np.random.default_rng(0)
+    x, src, dst = rng.normal(size=300), rng.integers(0, 300, 1000), rng.integers(0, 300, 1000)
+    assert largest(springs.grad("x"), x, src, dst) <= 2000
+    assert largest(springs.hessian("x"), x, src, dst) <= 300 * 300
+
+
+def test_a_set_of_tuples_is_run_over_tuple_by_tuple():
+    @tensor
+    def energy(x, y, R):
+        n, m = len(x), len(y)
+        return sum((x[i] - y[j]) ** 2 for i in range(n) for j in range(m) if (i, j) in R)
+
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=400), rng.normal(size=500)
+    R = {(int(rng.integers(400)), int(rng.integers(500))) for _ in range(99)}
+    assert largest(energy, x, y, R) <= 500
+    assert largest(energy.grad("x", "y"), x, y, R) <= 500
+    np.testing.assert_allclose(energy(x, y, R), sum((x[i] - y[j]) ** 2 for i, j in R), rtol=1e-9)
