@@ -41,17 +41,17 @@ demo: env
 
 test: lint test-ts env-tf218
 	$(MAKE) --jobs=2 --output-sync test-programs test-rest
+	$(MAKE) test-distribute
 	$(MAKE) test-ui
 
-# Two halves that run side by side; the browser then has the machine to itself.
+# Two halves that run side by side; living ranks, whose faults are timed, and the browser have the machine to themselves.
 test-programs: env
 	$(BIN)/pytest -q tests/test_programs.py
 
 test-rest: env env-tf218
 	$(BIN)/pytest -q --ignore=tests/test_programs.py --ignore=tests/distribute
-	$(BIN)/pytest -q tests/distribute/test_needs.py
 
-# The faults of living ranks, with real kernels. Not part of `make test` while a reply can be lost (docs/distribute.md).
+# Ranks that live in a notebook: real kernels, real ranks, and faults.
 test-distribute: env
 	$(BIN)/pytest -q tests/distribute
 

@@ -34,7 +34,7 @@ ANY_NAME = re.compile(r"^\s*%(?:run|pylab|store)\b", re.MULTILINE)
 TRAINING_WORDS = re.compile(r"apply_gradients|minimize|fit|train_on_batch")
 #: The refusal of programs that use Horovod already; living ranks are a place to run these.
 OWN_HOROVOD = "HVD901"
-#: What is said, as information, of a training step that nothing calls yet.
+#: What is said, as information, of a training step that nothing calls yet; here a later cell will.
 NOT_CALLED = ("HVD302", "info")
 
 
@@ -69,6 +69,7 @@ class Program:
             f"In[{d.cell}], line {d.line}: {d.code} {d.message}"
             + (f"\n    {d.help}" if d.help else "")
             for d in (self.outcome.diagnostics if self.outcome else ())
+            if (d.code, d.severity) != NOT_CALLED
         ]
 
     @property

@@ -1,0 +1,38 @@
+"""Every request is answered, however the two sides' threads happen to run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+#: Rank 0 answers while the thread that sends and receives is held up before it asks rank 1.
+HELD_UP = """
+import time
+from jupyter_hvd.launch import on_rank
+
+ranks = get_ipython().magics_manager.registry['HvdMagics'].session.ranks
+call = ranks._call
+
+def held_up(rank, request):
+    if rank == 1:
+        ranks._client._io_loop.add_callback(time.sleep, 0.05)
+    return call(rank, request)
+
+ranks._call = held_up
+runs = [ranks.run(on_rank.where) for _ in range(10)]
+ranks._call = call
+print(sum(len(run.replies) == 2 for run in runs), 'answered')
+"""
+MANY = """
+runs = [ranks.run(on_rank.where) for _ in range(500)]
+print(sum(len(run.replies) == 2 for run in runs), 'answered')
+"""
+
+
+def test_an_answer_between_two_requests(notebook: Any) -> None:
+    notebook.good("%%distribute -n 2\n1")
+    assert notebook.good(HELD_UP).stdout == "10 answered\n"
+    assert notebook.good(MANY).stdout == "500 answered\n"
