@@ -9,7 +9,14 @@ from math import prod
 
 from ..tensor.affine import Affine
 from ..tensor.cost import interface
-from ..tensor.formula import Count, Formula, cost_formula, cost_formulas, count_formula
+from ..tensor.formula import (
+    Count,
+    Formula,
+    Polynomial,
+    cost_formula,
+    cost_formulas,
+    count_formula,
+)
 from ..tensor.kernels import counting
 from ..tensor.kernels.counting import Data
 from ..tensor.predicates import NOT, TRUE, Predicate, disj
@@ -68,7 +75,10 @@ class Analysis:
         for statement in self.instance.ssa.statements:
             term = _term(statement.rhs, variables)
             made.append(_line(statement, term))
-            variables[statement.name] = Var(statement.name, type_of(statement.rhs))
+            is_input = isinstance(statement.rhs, Input)
+            variables[statement.name] = (
+                term if is_input else Var(statement.name, type_of(statement.rhs))
+            )
         return tuple(made)
 
     def io(self, sizes: Sizes) -> int:
@@ -152,3 +162,17 @@ def piece(formula: Formula, sizes: Sizes) -> Formula:
     here = Environment(integers=dict(sizes))
     polynomial = next(q for region, q in formula.pieces if holds(region, here))
     return Formula(((TRUE, polynomial),), formula.counts)
+
+
+def renamed(formula: Formula, names: Mapping[str, str]) -> Formula:
+    """The formula with sizes under other names, those that are equal under one."""
+    pieces = []
+    for region, polynomial in formula.pieces:
+        total = Polynomial()
+        for monomial, k in polynomial.terms:
+            term = Polynomial.of(k)
+            for name, power in monomial:
+                term = term * Polynomial.of(Affine.of(names.get(name, name))).power(power)
+            total = total + term
+        pieces.append((region, total))
+    return Formula(tuple(pieces), formula.counts)

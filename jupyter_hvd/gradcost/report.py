@@ -14,7 +14,7 @@ from typing import Any
 from ..tensor import TensorError
 from ..tensor.errors import Place
 from ..tensor.formula import Formula
-from .analysis import Analysis, Line, Sizes, piece
+from .analysis import Analysis, Line, Sizes, piece, renamed
 from .rules import RULES
 from .subject import BOUND, Subject
 from .wording import pretty
@@ -185,6 +185,7 @@ class Report:
 
 
 Locate = Callable[[Place], Source]
+Spell = Callable[[Formula], str]
 
 
 def plain_source(place: Place) -> Source:
@@ -202,11 +203,18 @@ def report(
     """The figures at these sizes. Raises TensorError where they bring a read out of range."""
     if not subject.fits(sizes):
         subject.require(sizes)
+    tied = {n: s.names[0] for s in subject.sizes(linked) for n in s.names}
+
+    def here(formula: Formula) -> str:
+        """The formula as it reads at these sizes."""
+        return pretty(renamed(piece(formula, sizes), tied))
+
     value, forward, adjoint = (
-        _figure(subject, part, sizes) for part in (subject.value, subject.forward, subject.adjoint)
+        _figure(subject, part, sizes, here)
+        for part in (subject.value, subject.forward, subject.adjoint)
     )
-    value_rows = _rows(subject, subject.value, sizes, locate)
-    adjoint_rows = _rows(subject, subject.adjoint, sizes, locate)
+    value_rows = _rows(subject, subject.value, sizes, locate, here)
+    adjoint_rows = _rows(subject, subject.adjoint, sizes, locate, here)
     sliders = tuple(
         Slider(s.names[0], s.names, sizes[s.names[0]], s.low, s.high, s.fixed)
         for s in subject.sizes(linked)
@@ -236,13 +244,13 @@ def _ratio(part: int | None, whole: int | None) -> float | None:
     return None if part is None or not whole else part / whole
 
 
-def _figure(subject: Subject, part: Analysis, sizes: Sizes) -> Figure:
+def _figure(subject: Subject, part: Analysis, sizes: Sizes, here: Spell) -> Figure:
     evaluate = subject.evaluate
     counts = {kind: evaluate(formula, sizes) for kind, formula in part.kinds.items()}
     total = evaluate(part.total, sizes)
     return Figure(
         formula=str(part.total),
-        here=pretty(piece(part.total, sizes)),
+        here=here(part.total),
         additions=counts["additions"],
         multiplications=counts["multiplications"],
         calls=counts["calls"],
@@ -258,24 +266,26 @@ def _entries(subject: Subject, part: Analysis, sizes: Sizes) -> int | None:
     return None if None in numbers else sum(n for n in numbers if n is not None)
 
 
-def _rows(subject: Subject, part: Analysis, sizes: Sizes, locate: Locate) -> tuple[Row, ...]:
-    rows = [_row(subject, line, sizes, locate) for line in part.lines]
+def _rows(
+    subject: Subject, part: Analysis, sizes: Sizes, locate: Locate, here: Spell
+) -> tuple[Row, ...]:
+    rows = [_row(subject, line, sizes, locate, here) for line in part.lines]
     whole = sum(row.operations or 0 for row in rows)
     return tuple(
         replace(row, share=(row.operations or 0) / whole if whole else 0.0) for row in rows
     )
 
 
-def _row(subject: Subject, line: Line, sizes: Sizes, locate: Locate) -> Row:
+def _row(subject: Subject, line: Line, sizes: Sizes, locate: Locate, here: Spell) -> Row:
     spent = [f for f in line.costs.values() if str(f) != "0"]
     origin = line.origin
     return Row(
         name=line.name,
         statement=line.statement,
         predicate=line.predicate,
-        support=pretty(piece(line.points, sizes)),
+        support=here(line.points),
         points=subject.evaluate(line.points, sizes),
-        formula=" + ".join(pretty(piece(f, sizes)) for f in spent) or "0",
+        formula=" + ".join(map(here, spent)) or "0",
         operations=subject.evaluate.sum(line.costs, sizes),
         share=0.0,
         rule=origin.rule,

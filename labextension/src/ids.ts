@@ -13,5 +13,6 @@ export namespace CommandIDs {
   export const nextChange = 'jupyter-hvd:next-change';
   export const previousChange = 'jupyter-hvd:previous-change';
   export const refresh = 'jupyter-hvd:refresh';
+  export const inspect = 'jupyter-hvd:inspect-gradient-cost';
   export const showRule = 'jupyter-hvd:show-rule';
 }

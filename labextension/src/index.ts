@@ -13,6 +13,7 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { addCommands } from './commands';
+import { gradcost } from './gradcost/plugin';
 import { CommandIDs } from './ids';
 import { HvdApi } from './request';
 import { ConversionSession } from './session';
@@ -128,4 +129,4 @@ const PALETTE = [
   CommandIDs.refresh
 ];
 
-export default plugin;
+export default [plugin, gradcost];

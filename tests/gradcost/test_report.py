@@ -63,8 +63,8 @@ def test_statements_are_those_of_profile(name):
     made = report(about, about.start)
     for rows, function in ((made.value_rows, about.function), (made.adjoint_rows, about.reverse)):
         profile = function.profile(*case.arguments, repeats=1)
-        shown = [(r.name, r.statement, r.points, r.operations) for r in rows]
-        counted = [(s.name, s.statement, s.support, s.operations) for s in profile.statements]
+        shown = [(r.name, r.predicate, r.points, r.operations) for r in rows]
+        counted = [(s.name, s.predicate, s.support, s.operations) for s in profile.statements]
         assert shown == counted
         assert sum(r.operations for r in rows) == profile.total.operations
 

@@ -1,0 +1,160 @@
+import React from 'react';
+
+import { usePanel } from './context';
+import { bytes, count, time } from './format';
+import { IFigure, IRatio, IReport, isCurrent, plainHere } from './report';
+
+/** Value, forward and adjoint side by side, and plain JAX beside them. */
+export function Figures({ report }: { report: IReport }): JSX.Element {
+  const { trans } = usePanel();
+  const measured = isCurrent(report) ? report.measured : null;
+  return (
+    <section className="jp-hvd-gc-figures" aria-label={trans.__('Costs')}>
+      <Figure
+        kind="value"
+        title={trans.__('Value')}
+        figure={report.value}
+        seconds={measured?.value ?? null}
+        memory={measured?.value_bytes ?? null}
+      />
+      <Figure
+        kind="forward"
+        title={trans.__('Forward')}
+        figure={report.forward}
+        ratio={report.forward_ratio}
+        seconds={null}
+        memory={null}
+      />
+      <Figure
+        kind="adjoint"
+        title={trans.__('Adjoint')}
+        figure={report.adjoint}
+        ratio={report.adjoint_ratio}
+        seconds={measured?.adjoint ?? null}
+        memory={measured?.adjoint_bytes ?? null}
+      />
+      <PlainFigure report={report} />
+    </section>
+  );
+}
+
+function Figure(props: {
+  kind: string;
+  title: string;
+  figure: IFigure;
+  ratio?: IRatio;
+  seconds: number | null;
+  memory: number | null;
+}): JSX.Element {
+  const { trans } = usePanel();
+  const { figure, ratio } = props;
+  return (
+    <div
+      className={`jp-hvd-gc-figure jp-hvd-gc-${props.kind}`}
+      role="group"
+      aria-label={props.title}
+    >
+      <h3>{props.title}</h3>
+      <output
+        className="jp-hvd-gc-total"
+        aria-label={trans.__('operations')}
+        data-total={figure.total ?? ''}
+      >
+        {count(figure.total)}
+      </output>
+      <code className="jp-hvd-gc-formula" title={figure.formula}>
+        {figure.here}
+      </code>
+      <p className="jp-hvd-gc-kinds">
+        {trans.__(
+          '%1 add, %2 mul, %3 calls',
+          count(figure.additions),
+          count(figure.multiplications),
+          count(figure.calls)
+        )}
+      </p>
+      {ratio && <Gauge ratio={ratio} />}
+      <dl>
+        <dt title={trans.__('Entries of all intermediate arrays, on their supports')}>
+          {trans.__('numbers kept')}
+        </dt>
+        <dd>{count(figure.entries)}</dd>
+        {props.kind !== 'forward' && (
+          <>
+            <dt>{trans.__('memory')}</dt>
+            <dd>{props.memory === null ? '—' : bytes(props.memory)}</dd>
+            <dt>{trans.__('time')}</dt>
+            <dd className="jp-hvd-gc-time">
+              {props.seconds === null ? '—' : time(props.seconds)}
+            </dd>
+          </>
+        )}
+      </dl>
+    </div>
+  );
+}
+
+/** A ratio on its way from 0 to the bound. */
+function Gauge({ ratio }: { ratio: IRatio }): JSX.Element {
+  const { trans } = usePanel();
+  const text = ratio.ratio === null ? '—' : ratio.ratio.toFixed(2);
+  const part = Math.min((ratio.ratio ?? 0) / ratio.bound, 1);
+  return (
+    <div className="jp-hvd-gc-ratio" title={ratio.theorem}>
+      <div
+        className="jp-hvd-gc-gauge"
+        role="meter"
+        aria-label={trans.__('ratio to the value')}
+        aria-valuemin={0}
+        aria-valuemax={ratio.bound}
+        aria-valuenow={ratio.ratio ?? undefined}
+      >
+        <div style={{ width: `${100 * part}%` }} />
+      </div>
+      <span>
+        <b>{text}</b> × {trans.__('value, bound %1', ratio.bound)}
+      </span>
+    </div>
+  );
+}
+
+function PlainFigure({ report }: { report: IReport }): JSX.Element | null {
+  const { trans } = usePanel();
+  const { plain } = report;
+  if (!plain) {
+    return null;
+  }
+  const flops = plainHere(report);
+  const memory = plainHere(report, 'memory');
+  const measured = isCurrent(report) ? report.measured : null;
+  const states = {
+    pending: trans.__('estimating…'),
+    done:
+      flops === null ? trans.__('no estimate here') : trans.__('flops, XLA’s estimate'),
+    failed: plain.message
+  };
+  return (
+    <div
+      className="jp-hvd-gc-figure jp-hvd-gc-jax"
+      role="group"
+      aria-label={trans.__('Plain jax.grad')}
+    >
+      <h3>jax.grad</h3>
+      <output className="jp-hvd-gc-total" aria-label={trans.__('flops')}>
+        {count(flops)}
+      </output>
+      <p className="jp-hvd-gc-kinds" title={plain.message}>
+        {states[plain.state]}
+      </p>
+      <p className="jp-hvd-gc-kinds">{plain.what}</p>
+      <dl>
+        <dt>{trans.__('temporaries')}</dt>
+        <dd>{memory === null ? '—' : bytes(memory)}</dd>
+        <dt>{trans.__('time')}</dt>
+        <dd className="jp-hvd-gc-time">
+          {measured?.jax_adjoint ? time(measured.jax_adjoint) : '—'}
+        </dd>
+      </dl>
+    </div>
+  );
+}

@@ -1,0 +1,184 @@
+import { JSONObject } from '@lumino/coreutils';
+import { IDisposable } from '@lumino/disposable';
+import { ISignal, Signal } from '@lumino/signaling';
+
+import { IReport, isReport } from './report';
+
+/** The kernel's side of a panel, as the model needs it. */
+export interface ILink extends IDisposable {
+  readonly state: 'none' | 'connecting' | 'live' | 'gone';
+  readonly received: ISignal<unknown, JSONObject>;
+  readonly stateChanged: ISignal<unknown, void>;
+  ask(message: JSONObject): void;
+}
+
+export interface IProgress {
+  done: number;
+  total: number;
+}
+
+/** How long figures rest before the notebook keeps them, in ms. */
+const REST = 500;
+
+/** A panel: its last report, and what is on the way. */
+export class PanelModel implements IDisposable {
+  constructor(
+    report: IReport | null,
+    readonly link: ILink,
+    private _keep: ((bundle: JSONObject) => void) | null = null
+  ) {
+    this._report = report;
+    link.received.connect(this._onMessage, this);
+    link.stateChanged.connect(this._onState, this);
+  }
+
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  get report(): IReport | null {
+    return this._report;
+  }
+
+  /** What went wrong with the last wish; the figures are still those before it. */
+  get error(): string {
+    return this._error;
+  }
+
+  get progress(): IProgress | null {
+    return this._progress;
+  }
+
+  /** Whether the kernel has not answered yet. */
+  get isPending(): boolean {
+    return this._sent !== null;
+  }
+
+  get isLive(): boolean {
+    return this.link.state === 'live';
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  /** A report from the notebook: another front end may have changed it. */
+  set saved(report: IReport) {
+    if (!this.isLive && report.id === this._report?.id) {
+      this._report = report;
+      this._changed.emit();
+    }
+  }
+
+  /** Move sizes. The kernel is asked again as soon as it has answered, with the newest wish. */
+  resize(sizes: Record<string, number>): void {
+    this._wish = { ...this._wish, ...sizes };
+    this._next();
+  }
+
+  setLinked(linked: boolean): void {
+    this.link.ask({ do: 'linked', linked });
+  }
+
+  inspect(name: string, wrt: string[]): void {
+    this.link.ask({ do: 'inspect', function: name, wrt });
+  }
+
+  measure(): void {
+    if (this.isLive && this._progress === null) {
+      this._progress = { done: 0, total: 1 };
+      this._error = '';
+      this.link.ask({ do: 'measure' });
+      this._changed.emit();
+    }
+  }
+
+  cancel(): void {
+    this.link.ask({ do: 'cancel' });
+  }
+
+  dispose(): void {
+    if (!this._isDisposed) {
+      this._isDisposed = true;
+      clearTimeout(this._timer);
+      this.link.dispose();
+      Signal.clearData(this);
+    }
+  }
+
+  private _next(): void {
+    if (this._sent !== null || this._wish === null || !this.isLive) {
+      return;
+    }
+    this._sent = ++this._count;
+    this.link.ask({ do: 'sizes', sizes: this._wish, seq: this._sent });
+    this._wish = null;
+    this._changed.emit();
+  }
+
+  private _onMessage(_: unknown, message: JSONObject): void {
+    if (message.seq && message.seq === this._sent) {
+      this._sent = null;
+    }
+    if (isReport(message.report)) {
+      const first = this._report === null || this._report.id !== message.report.id;
+      this._report = message.report;
+      this._error = '';
+      if (!first && this._attached) {
+        this._rest();
+      }
+      this._attached = true;
+    }
+    if (typeof message.error === 'string') {
+      this._error = message.error;
+    }
+    if ('progress' in message) {
+      this._progress = message.progress as unknown as IProgress | null;
+    }
+    if (message.bundle) {
+      this._keep?.(message.bundle as JSONObject);
+    }
+    this._changed.emit();
+    this._next();
+  }
+
+  /** When the figures have come to rest: the notebook keeps them, XLA is asked about them. */
+  private _rest(): void {
+    clearTimeout(this._timer);
+    this._timer = setTimeout(() => {
+      if (this._report?.plain?.state === 'pending' && this._estimated !== this._key()) {
+        this._estimated = this._key();
+        this.link.ask({ do: 'estimate' });
+      }
+      if (this._keep) {
+        this.link.ask({ do: 'save' });
+      }
+    }, REST);
+  }
+
+  private _key(): string {
+    return JSON.stringify(this._report?.sliders.map(s => [s.names, s.value]));
+  }
+
+  private _onState(): void {
+    if (!this.isLive) {
+      this._sent = null;
+      this._wish = null;
+      this._progress = null;
+      this._attached = false;
+    }
+    this._changed.emit();
+  }
+
+  private _report: IReport | null;
+  private _error = '';
+  private _progress: IProgress | null = null;
+  private _wish: Record<string, number> | null = null;
+  private _sent: number | null = null;
+  private _count = 0;
+  private _attached = false;
+  private _estimated = '';
+  private _timer: ReturnType<typeof setTimeout> | undefined;
+  private _isDisposed = false;
+  private _changed = new Signal<this, void>(this);
+}

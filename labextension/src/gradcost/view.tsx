@@ -1,0 +1,233 @@
+import { HTMLSelect } from '@jupyterlab/ui-components';
+import { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+
+import { useSignal } from '../context';
+import { usePanel } from './context';
+import { Figures } from './figures';
+import { time } from './format';
+import { LinkState } from './link';
+import { Plot } from './plot';
+import { IAdvice, IReport, isCurrent } from './report';
+import { Sliders } from './sliders';
+import { Statements } from './statements';
+
+/** The panel: figures, sizes, curves, advice, statements. */
+export function View(): JSX.Element {
+  const { model, trans } = usePanel();
+  useSignal(model.changed);
+  const { report } = model;
+  if (!report) {
+    const waiting = model.link.state === 'connecting';
+    return (
+      <div className="jp-hvd-gc-empty" role="status">
+        {model.error ? (
+          <pre>{model.error}</pre>
+        ) : waiting ? (
+          <p>{trans.__('Waiting for the kernel…')}</p>
+        ) : (
+          <p>{sayState(model.link.state, trans)}</p>
+        )}
+      </div>
+    );
+  }
+  return (
+    <>
+      <Header report={report} />
+      <Status report={report} />
+      <Figures report={report} />
+      <Sliders report={report} />
+      <div className="jp-hvd-gc-middle">
+        <Curves report={report} />
+        <Advice report={report} />
+      </div>
+      <Statements report={report} />
+    </>
+  );
+}
+
+function Header({ report }: { report: IReport }): JSX.Element {
+  const { model, trans } = usePanel();
+  const toggle = (name: string): void => {
+    const wrt = report.differentiable.filter(x =>
+      x === name ? !report.wrt.includes(x) : report.wrt.includes(x)
+    );
+    if (wrt.length > 0) {
+      model.inspect(report.function, wrt);
+    }
+  };
+  const { progress } = model;
+  return (
+    <header className="jp-hvd-gc-header">
+      <h2>
+        {trans.__('Gradient cost of')}{' '}
+        {report.functions.length > 0 ? (
+          <HTMLSelect
+            value={report.function}
+            aria-label={trans.__('Function')}
+            disabled={!model.isLive}
+            onChange={event => model.inspect(event.target.value, [])}
+          >
+            {[...new Set([report.function, ...report.functions])].map(name => (
+              <option key={name}>{name}</option>
+            ))}
+          </HTMLSelect>
+        ) : (
+          <code>{report.function}</code>
+        )}
+      </h2>
+      <fieldset className="jp-hvd-gc-wrt" disabled={!model.isLive}>
+        <legend>{trans.__('by')}</legend>
+        {report.differentiable.map(name => (
+          <label key={name} className="jp-hvd-gc-check">
+            <input
+              type="checkbox"
+              checked={report.wrt.includes(name)}
+              onChange={() => toggle(name)}
+            />
+            <code>{name}</code>
+          </label>
+        ))}
+      </fieldset>
+      <div className="jp-hvd-gc-measure">
+        <progress
+          max={progress?.total ?? 1}
+          value={progress?.done ?? 0}
+          aria-label={trans.__('Measurement')}
+          style={{ visibility: progress ? 'visible' : 'hidden' }}
+        />
+        <button
+          type="button"
+          className={`jp-mod-styled ${progress ? 'jp-mod-warn' : 'jp-mod-accept'}`}
+          disabled={!model.isLive}
+          onClick={() => (progress ? model.cancel() : model.measure())}
+        >
+          {progress ? trans.__('Cancel') : trans.__('Measure')}
+        </button>
+      </div>
+    </header>
+  );
+}
+
+/** One line that is always there, so that nothing jumps. */
+function Status({ report }: { report: IReport }): JSX.Element {
+  const { model, trans } = usePanel();
+  const { measured } = report;
+  const words = [];
+  if (model.error) {
+    return (
+      <pre className="jp-hvd-gc-status jp-hvd-mod-error" role="alert">
+        {model.error}
+      </pre>
+    );
+  }
+  if (!model.isLive) {
+    words.push(sayState(model.link.state, trans));
+  }
+  if (measured) {
+    const at = Object.entries(measured.sizes)
+      .map(([name, n]) => `${name} = ${n}`)
+      .join(', ');
+    const where = isCurrent(report) ? '' : trans.__(' at %1', at);
+    words.push(
+      trans.__(
+        'Measured%1 on %2, median of %3: value %4, gradient %5%6.',
+        where,
+        measured.device,
+        measured.repeats,
+        time(measured.value),
+        time(measured.adjoint),
+        measured.jax_adjoint === null
+          ? ''
+          : trans.__(', jax.grad %1', time(measured.jax_adjoint))
+      ),
+      measured.note
+    );
+  }
+  return (
+    <p className="jp-hvd-gc-status" role="status">
+      {words.filter(Boolean).join(' ') || '\u00a0'}
+    </p>
+  );
+}
+
+function sayState(state: LinkState, trans: TranslationBundle): string {
+  return {
+    live: '',
+    connecting: trans.__('Waiting for the kernel…'),
+    none: trans.__('These are the saved figures: the notebook has no kernel.'),
+    gone: trans.__(
+      'These are the last figures: the kernel does not know them any more. Run the cell again to go on.'
+    )
+  }[state];
+}
+
+function Curves({ report }: { report: IReport }): JSX.Element | null {
+  const { trans } = usePanel();
+  const curves = report.curves.filter(curve => curve.sizes.length > 1);
+  if (curves.length === 0) {
+    return null;
+  }
+  return (
+    <section
+      className="jp-hvd-gc-curves"
+      aria-label={trans.__('Operations over each size')}
+    >
+      {curves.map(curve => (
+        <Plot
+          key={curve.size}
+          curve={curve}
+          plain={report.plain?.adjoint[curve.size] ?? []}
+          label={trans.__('Operations over %1, both axes logarithmic', curve.size)}
+        />
+      ))}
+      <ul className="jp-hvd-gc-legend" aria-label={trans.__('Legend')}>
+        <li className="jp-hvd-gc-value">{trans.__('value')}</li>
+        <li className="jp-hvd-gc-forward">{trans.__('forward')}</li>
+        <li className="jp-hvd-gc-adjoint">{trans.__('adjoint')}</li>
+        <li className="jp-hvd-gc-jax">
+          {trans.__('jax.grad %1, XLA’s estimate of flops', report.plain?.what ?? '')}
+        </li>
+      </ul>
+    </section>
+  );
+}
+
+function Advice({ report }: { report: IReport }): JSX.Element | null {
+  const { trans } = usePanel();
+  if (report.advice.length === 0) {
+    return null;
+  }
+  return (
+    <section className="jp-hvd-gc-advice" aria-label={trans.__('Advice')}>
+      <h3>{trans.__('Advice')}</h3>
+      <ul>
+        {report.advice.map((advice, i) => (
+          <Item key={i} advice={advice} />
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Item({ advice }: { advice: IAdvice }): JSX.Element {
+  const { reveal, trans } = usePanel();
+  const { place } = advice;
+  const figures = ['outside', 'factored', 'reassociated'].includes(advice.kind);
+  return (
+    <li data-kind={advice.kind}>
+      {advice.message}{' '}
+      {place && (
+        <button type="button" title={place.text.trim()} onClick={() => reveal(place)}>
+          {trans.__('line %1', place.line)}
+        </button>
+      )}
+      {figures && (
+        <p>
+          {advice.before} → <b>{advice.after}</b>
+        </p>
+      )}
+      {advice.code && <pre>{advice.code}</pre>}
+    </li>
+  );
+}

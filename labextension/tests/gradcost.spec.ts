@@ -1,0 +1,141 @@
+import { JSONObject } from '@lumino/coreutils';
+import { Signal } from '@lumino/signaling';
+
+import { bytes, count, percent, time } from '../src/gradcost/format';
+import { ILink, PanelModel } from '../src/gradcost/model';
+import { IReport, isReport, plainHere } from '../src/gradcost/report';
+
+/** A kernel's side that answers when it is told to. */
+class Kernel implements ILink {
+  state: ILink['state'] = 'live';
+  readonly asked: JSONObject[] = [];
+  readonly received = new Signal<this, JSONObject>(this);
+  readonly stateChanged = new Signal<this, void>(this);
+  isDisposed = false;
+
+  ask(message: JSONObject): void {
+    this.asked.push(message);
+  }
+
+  say(message: object): void {
+    this.received.emit(message as JSONObject);
+  }
+
+  become(state: ILink['state']): void {
+    this.state = state;
+    this.stateChanged.emit();
+  }
+
+  dispose(): void {
+    this.isDisposed = true;
+  }
+}
+
+const report = (n: number, more: Partial<IReport> = {}): IReport =>
+  ({
+    id: 'a',
+    version: 1,
+    sliders: [{ name: 'n', names: ['n'], value: n, low: 1, high: 4096, fixed: '' }],
+    value_rows: [],
+    plain: null,
+    measured: null,
+    ...more
+  }) as unknown as IReport;
+
+beforeEach(() => jest.useFakeTimers());
+afterEach(() => jest.useRealTimers());
+
+test('one wish is on the way at a time, and the newest follows it', () => {
+  const kernel = new Kernel();
+  const model = new PanelModel(report(1), kernel);
+  for (const n of [2, 3, 4]) {
+    model.resize({ n });
+  }
+  expect(kernel.asked).toEqual([{ do: 'sizes', sizes: { n: 2 }, seq: 1 }]);
+  kernel.say({ report: report(2), seq: 1 });
+  expect(kernel.asked.slice(1)).toEqual([{ do: 'sizes', sizes: { n: 4 }, seq: 2 }]);
+  kernel.say({ error: 'out of range', seq: 2 });
+  expect(model.isPending).toBe(false);
+  expect(model.error).toBe('out of range');
+  expect(model.report!.sliders[0].value).toBe(2);
+});
+
+test('the notebook keeps figures that came to rest, not those it has', () => {
+  const kernel = new Kernel();
+  const kept: JSONObject[] = [];
+  const model = new PanelModel(report(1), kernel, bundle => kept.push(bundle));
+  kernel.say({ report: report(1) });
+  jest.advanceTimersByTime(2000);
+  expect(kernel.asked).toEqual([]);
+  model.resize({ n: 2 });
+  kernel.say({ report: report(2), seq: 1 });
+  jest.advanceTimersByTime(2000);
+  expect(kernel.asked.map(message => message.do)).toEqual(['sizes', 'save']);
+  kernel.say({ bundle: { 'text/plain': 'n = 2' } });
+  expect(kept).toEqual([{ 'text/plain': 'n = 2' }]);
+});
+
+test('sizes that XLA was not asked about are asked about once', () => {
+  const kernel = new Kernel();
+  const model = new PanelModel(report(1), kernel);
+  const plain = {
+    state: 'pending' as const,
+    what: '',
+    message: '',
+    adjoint: {},
+    memory: {}
+  };
+  kernel.say({ report: report(1, { plain }) });
+  model.resize({ n: 2 });
+  for (let i = 0; i < 2; i++) {
+    kernel.say({ report: report(2, { plain }), seq: 1 });
+    jest.advanceTimersByTime(2000);
+  }
+  expect(kernel.asked.filter(message => message.do === 'estimate')).toHaveLength(1);
+});
+
+test('a kernel that goes leaves the figures, and takes what was under way', () => {
+  const kernel = new Kernel();
+  const model = new PanelModel(report(1), kernel);
+  model.measure();
+  expect(model.progress).not.toBeNull();
+  model.resize({ n: 2 });
+  kernel.become('gone');
+  expect(model.progress).toBeNull();
+  expect(model.isPending).toBe(false);
+  expect(model.report).not.toBeNull();
+  model.measure();
+  model.resize({ n: 3 });
+  expect(kernel.asked.map(message => message.do)).toEqual(['measure', 'sizes']);
+});
+
+test('what another version saved is not shown', () => {
+  expect(isReport(report(1))).toBe(true);
+  expect(isReport({ ...report(1), version: 2 })).toBe(false);
+  expect(isReport(null)).toBe(false);
+  expect(isReport('text')).toBe(false);
+});
+
+test('the estimate for the sizes on display', () => {
+  const adjoint = { n: [[4, 40] as [number, number], [8, 80] as [number, number]] };
+  const plain = { state: 'done' as const, what: '', message: '', adjoint, memory: {} };
+  expect(plainHere(report(8, { plain }))).toBe(80);
+  expect(plainHere(report(9, { plain }))).toBeNull();
+});
+
+test('figures as people read them', () => {
+  expect([0, 8255, 1234567, null].map(count)).toEqual([
+    '0',
+    '8\u202f255',
+    '1.235\u202fM',
+    '—'
+  ]);
+  expect([1.5, 0.0032, 4.2e-5, 9e-9].map(time)).toEqual([
+    '1.5\u202fs',
+    '3.2\u202fms',
+    '42\u202fµs',
+    '9\u202fns'
+  ]);
+  expect([512, 2e6].map(bytes)).toEqual(['512\u202fB', '2\u202fMB']);
+  expect([0, 0.001, 0.37].map(percent)).toEqual(['0\u202f%', '<1\u202f%', '37\u202f%']);
+});
