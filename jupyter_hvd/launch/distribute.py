@@ -246,9 +246,10 @@ class Session:
         self, request: Request, plan: Needs, program: Program, number: int, screen: Screen
     ) -> None:
         assert self.ranks is not None
+        added = sorted(program.added)
         if plan.run:
             cells = [self._file(n, program) for n in plan.run]
-            run = self.ranks.run(on_rank.run_cells, cells, timeout=request.timeout)
+            run = self.ranks.run(on_rank.run_cells, cells, added, timeout=request.timeout)
             self._judge(run, screen, "a cell that this one needs failed on the ranks")
             self._ran += plan.run
             for n in plan.run:
@@ -260,6 +261,7 @@ class Session:
             on_rank.run_cell,
             text,
             file,
+            added,
             marker,
             self._wanted(plan, program),
             show=screen.show,

@@ -29,23 +29,24 @@ def answer(call: int, function: Callable[..., Any], *args: Any) -> Any:
     return reply
 
 
-def run_cells(cells: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Run cells, each with its file, one after the other until one fails."""
+def run_cells(cells: Sequence[tuple[str, str]], added: Sequence[str]) -> dict[str, Any]:
+    """Run cells, each with its file, one after the other until one fails; `added` as for `run_cell`."""
     reply: dict[str, Any] = {"error": None, "time": time.time()}
     for source, file in cells:
-        reply = run_cell(source, file)
+        reply = run_cell(source, file, added)
         if reply["error"] is not None:
             break
     return reply
 
 
 def run_cell(
-    source: str, file: str, marker: str = "", wanted: Sequence[str] = ()
+    source: str, file: str, added: Sequence[str], marker: str = "", wanted: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Run one converted cell in this rank's namespace, as a kernel would.
 
     Args:
         file: what the cell's code is known by, as in `CELL_FILE`.
+        added: names that the conversion binds, which are its own whatever other cells do with them.
         marker: written to stdout and stderr at the end, below Python, so that the kernel
             knows that all that C++ wrote before has come through.
         wanted: names whose values the notebook wants back from rank 0, if the cell succeeds.
@@ -54,7 +55,7 @@ def run_cell(
 
     shell: Any = get_ipython()
     started = time.time()
-    with quiet_shell(shell, file), interruptible():
+    with own_names(shell.user_ns, added), quiet_shell(shell, file), interruptible():
         try:
             result = shell.run_cell(source, store_history=False)
             error = result.error_before_exec or result.error_in_exec
@@ -72,6 +73,20 @@ def run_cell(
             name: pack(shell.user_ns[name]) for name in wanted if name in shell.user_ns
         }
     return reply
+
+
+#: What the conversion's names stand for, to be put back where a cell of the user's has bound them.
+_own: dict[str, Any] = {}
+
+
+@contextmanager
+def own_names(namespace: dict[str, Any], names: Sequence[str]) -> Iterator[None]:
+    """A user's `import horovod.tensorflow as hvd` in another cell does not take ours away."""
+    namespace.update({name: _own[name] for name in names if name in _own})
+    try:
+        yield
+    finally:
+        _own.update({name: namespace[name] for name in names if name in namespace})
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from ..convert.notebook import convert_cells, mask_cell
 from ..files import UnusableInputError
 from ..settings import installed_target, settings_near
 from .errors import DistributeError, named_error
+from .needs import names_of
 from .tracebacks import line_map
 
 if TYPE_CHECKING:
@@ -61,6 +62,14 @@ class Program:
         """Whether a training step is defined, but not called here: some later cell will."""
         found = self.outcome.diagnostics if self.outcome else ()
         return any((d.code, d.severity) == NOT_CALLED for d in found)
+
+    @cached_property
+    def added(self) -> frozenset[str]:
+        """The names that the conversion binds and the user's text does not know, such as `hvd`."""
+        before = [names_of(masked(source)) for source in self.sources.values()]
+        after = [names_of(masked(source)) for source in self.converted.values()]
+        known = frozenset().union(*(n.binds | n.uses | n.later for n in before))
+        return frozenset().union(*(n.binds for n in after)) - known
 
     @property
     def diagnostics(self) -> list[str]:

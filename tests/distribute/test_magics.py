@@ -233,6 +233,14 @@ def test_pull_of_what_cannot_travel(trained: Any, command: str, words: str) -> N
     assert "File" not in result.traceback
 
 
+def test_own_horovod_beside_ours(trained: Any) -> None:
+    """The user's cell and the conversion both call it `hvd`, and it is not the same module."""
+    own = "%%distribute\nimport horovod.tensorflow as hvd\nprint('rank', hvd.rank(), hvd.__name__)"
+    assert "[1] rank 1 horovod.tensorflow\n" in trained.good(own).shown + "\n"
+    trained.good(f"%%distribute\n{FIT}")
+    assert "rank 0 horovod.tensorflow\n" in trained.good(own).stdout
+
+
 def test_show(trained: Any) -> None:
     result = trained.good(
         "%%distribute --show\nmodel.fit(x, y, batch_size=16, verbose=0)\nprint('shown and run')"
