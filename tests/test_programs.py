@@ -80,6 +80,7 @@ def test_program_is_mentioned(path: Path) -> None:
 #: For each rule a program that needs it; without the rule, `verify` must find it out.
 MUTANTS = {
     "HVD101": ("tape_tf_function", {"no rank stuck"}),
+    "HVD103": ("fit_random_split", {"work divided"}),
     "HVD201": ("tape_tf_function", {"learning rate scaled"}),
     "HVD202": ("fit_sgd_call", {"ranks agree"}),
     "HVD203": ("fit_schedule", {"learning rate scaled"}),

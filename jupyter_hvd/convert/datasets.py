@@ -26,6 +26,17 @@ _CUTTING = frozenset({"filter", "skip", "take"})
 _BATCHING = frozenset(
     {"batch", "padded_batch", "ragged_batch", "sparse_batch", "bucket_by_sequence_length"}
 )
+#: What makes one dataset of several, which it takes in a tuple or list first.
+_COMBINING = frozenset(
+    f"tensorflow.data.{name}"
+    for name in (
+        "Dataset.zip",
+        "Dataset.sample_from_datasets",
+        "Dataset.choose_from_datasets",
+        "experimental.sample_from_datasets",
+        "experimental.choose_from_datasets",
+    )
+)
 #: Sources that shuffle by themselves, unless told not to: the argument, and its default.
 _SHUFFLING_SOURCES = {
     "tensorflow.data.Dataset.list_files": ("shuffle", True),
@@ -51,6 +62,11 @@ class Pipeline:
 
     source: cst.BaseExpression
     steps: tuple[cst.Call, ...] = ()
+
+    @property
+    def is_orderly(self) -> bool:
+        """Whether all ranks see the same elements in the same order at its end."""
+        return all(method(step) in _ORDERLY for step in self.steps)
 
     @property
     def share_after(self) -> cst.BaseExpression:
@@ -227,9 +243,15 @@ class Datasets:
         """The `fit` calls of arrays: those that are passed labels."""
         found = []
         datasets = {call for call, _ in self.fit_datasets}
+        batches = {each.expression for each in self.batches}
         for call in self.training.fits:
             x, y = argument(call, "x", 0), argument(call, "y", 1)
-            if call in datasets or x is None or (y is None and not self._is_array(x.value)):
+            if (
+                call in datasets
+                or x is None
+                or x.value in batches
+                or (y is None and not self._is_array(x.value))
+            ):
                 continue
             passed = [x, y, argument(call, "sample_weight", 9)]
             size = argument(call, "batch_size", 2)
@@ -267,22 +289,10 @@ class Datasets:
         return iterable
 
     def _is_sequence(self, value: Value) -> bool:
-        return isinstance(value.node, cst.ClassDef) and bool(
-            self.roles.library_bases(value.node) & keras.SEQUENCES
+        return keras.sequence(value.name) or (
+            isinstance(value.node, cst.ClassDef)
+            and bool(self.roles.library_bases(value.node) & keras.SEQUENCES)
         )
-
-    @cached_property
-    def unshared_randomness(self) -> cst.Call | None:
-        """A call that draws numbers of which every rank has its own, whatever seed they begin with.
-
-        Only of interest where ranks must draw the same: in the order of a generator's batches.
-        """
-        for call in self.roles.index.calls:
-            name = self.roles.qualified(call.func)
-            unseeded = name in keras.OWN_RANDOMNESS and not call.args
-            if unseeded or name.startswith(("tensorflow.random.", "secrets.")):
-                return call
-        return None
 
     def _is_array(self, expression: cst.BaseExpression) -> bool:
         values = self.roles.values(expression)
@@ -325,10 +335,10 @@ class Datasets:
             case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(value=name))) if (
                 name in keras.DATASET_METHODS and self.roles.may_be(receiver, Kind.DATASET)
             ):
-                return [
-                    Pipeline(p.source, (*p.steps, node))
-                    for p in self.pipelines_of(receiver, (), seen)
-                ]
+                found = self.pipelines_of(receiver, (), seen)
+                if name == "concatenate" and node.args:
+                    found += self.pipelines_of(node.args[0].value, (), seen)
+                return [Pipeline(p.source, (*p.steps, node)) for p in found]
             case cst.Call(
                 func=cst.Attribute(
                     value=receiver, attr=cst.Name(value="as_numpy_iterator" | "__iter__")
@@ -374,6 +384,8 @@ class Datasets:
             "tqdm."
         ):
             return self.pipelines_of(call.args[0].value, (), seen) if call.args else []
+        if name in _COMBINING and call.args:
+            return self._pipelines_of_several(call, seen)
         if any(v.kind is Kind.DATASET and v.node is call for v in self.roles.values(call)):
             return [Pipeline(call)]
         found = []
@@ -382,6 +394,19 @@ class Datasets:
                 for returned in self.roles.index.returns[callee.node]:
                     found += self.pipelines_of(returned, path, seen)
         return found
+
+    def _pipelines_of_several(self, call: cst.Call, seen: frozenset[cst.CSTNode]) -> list[Pipeline]:
+        """Datasets in one: divided as a whole where all are in order, else each at its own source."""
+        zips = self.roles.qualified(call.func).endswith("zip")
+        given = [
+            part for arg in call.args[: None if zips else 1] for part in self._parts(arg.value)
+        ]
+        each = [self.pipelines_of(part, (), seen) for part in given]
+        if not all(each):
+            return []
+        found = [pipeline for pipelines in each for pipeline in pipelines]
+        in_order = all(p.is_orderly and self.shuffles_at_source(p) is None for p in found)
+        return [Pipeline(call)] if in_order and zips else found
 
     def shuffles_at_source(self, pipeline: Pipeline) -> str | None:
         """The argument that makes the source shuffle, each rank in its own way, or None."""

@@ -199,7 +199,7 @@ def callback(name: str) -> str | None:
 #: Base classes of data that Keras asks for batch by batch, by number.
 SEQUENCES = frozenset({"tensorflow.keras.utils.Sequence", "tensorflow.keras.utils.PyDataset"})
 
-#: Random numbers of a generator object of its own: without a seed no two ranks draw the same.
-OWN_RANDOMNESS = frozenset(
-    {"numpy.random.default_rng", "numpy.random.RandomState", "random.Random"}
-)
+
+def sequence(name: str) -> bool:
+    """Whether calling this canonical name gives a `Sequence` of Keras' own: `ImageDataGenerator(…).flow(…)`."""
+    return re.search(r"\.ImageDataGenerator\.flow(_from_\w+)?$", name) is not None

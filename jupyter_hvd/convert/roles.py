@@ -258,18 +258,45 @@ class Roles:
         """Of the bindings of a name, those that it may hold where it stands, by the order of the text.
 
         `ds = ds.batch(8)` speaks of the `ds` before it. A binding ends those before it where
-        it is sure to run first: where its block is also around the name.
+        it is sure to run first: where its block is also around the name. One that follows in
+        a loop around both may come round, unless the loop is sure to bind the name before.
         """
         bound = [b for b in self.bindings(name) if isinstance(b, Binding) and b.target is not None]
         others = [b for b in self.bindings(name) if b not in bound]
         before = [b for b in bound if self._is_before(b, name)]
         if not before:
             return [*others, *bound]
-        start = {id(b): self.module.span(b.target).start for b in before if b.target is not None}
-        sure = [start[id(b)] for b in before if self._is_sure(b, name)]
-        if not sure:
-            return [*others, *before]
-        return [b for b in before if start[id(b)] >= max(sure)]
+        sure = {id(b): self._start(b) for b in before if self._is_sure(b, name)}
+        carried = [
+            b
+            for b in bound
+            if b not in before
+            and (loop := self._common_loop(b, name)) is not None
+            and not any(id(s) in sure and self._common_loop(s, name) is loop for s in before)
+        ]
+        last = max(sure.values(), default=-1)
+        reached = [b for b in before if self._start(b) >= last]
+        return [*(others if not sure else ()), *reached, *carried]
+
+    def _start(self, binding: Binding) -> int:
+        assert binding.target is not None
+        return self.module.span(binding.target).start
+
+    def _common_loop(self, binding: Binding, name: cst.Name) -> cst.CSTNode | None:
+        """The innermost loop of one function around both a binding and a name."""
+        assert binding.target is not None
+        function = self.module.function_of(name)
+        if self.module.function_of(binding.target) is not function:
+            return None
+        around = [
+            a for a in self.module.ancestors(binding.target) if isinstance(a, (cst.For, cst.While))
+        ]
+        for ancestor in self.module.ancestors(name):
+            if ancestor is function:
+                return None
+            if ancestor in around:
+                return ancestor
+        return None
 
     def _is_before(self, binding: Binding, name: cst.Name) -> bool:
         assert binding.target is not None
@@ -604,6 +631,8 @@ class Roles:
             for receiver in self.values(call.func.value):
                 if receiver.kind is Kind.DATASET and call.func.attr.value in keras.DATASET_METHODS:
                     yield receiver
+                elif keras.sequence(flow := f"{receiver.name}.{call.func.attr.value}"):
+                    yield Value(Kind.OTHER, call, flow)
                 elif receiver.kind in (Kind.MODEL, Kind.OPTIMIZER, Kind.CHECKPOINT, Kind.DATASET):
                     yield Value(Kind.OTHER, call)
                 else:

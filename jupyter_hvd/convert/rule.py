@@ -18,6 +18,7 @@ from .datasets import Datasets
 from .edits import Edit
 from .module import Module, Span
 from .output import writes
+from .randomness import Randomness
 from .roles import Roles
 from .training_loop import Training
 
@@ -93,11 +94,13 @@ class Context:
     training: Training = field(init=False)
 
     datasets: Datasets = field(init=False)
+    randomness: Randomness = field(init=False)
 
     def __post_init__(self) -> None:
         self.roles = Roles(self.module)
         self.training = Training(self.roles)
         self.datasets = Datasets(self.training)
+        self.randomness = Randomness(self.roles)
 
     # Names to write with
 
@@ -163,8 +166,12 @@ class Context:
         return self.fresh("hvd_sequence")
 
     @cached_property
-    def same_randomness(self) -> str:
-        return self.fresh("hvd_same_random_numbers")
+    def same_seed(self) -> str:
+        return self.fresh("hvd_same_seed")
+
+    @cached_property
+    def seed(self) -> str:
+        return self.fresh("hvd_seed")
 
     @cached_property
     def own_schedule(self) -> str:

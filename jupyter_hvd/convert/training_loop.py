@@ -303,7 +303,7 @@ class Training:
             case cst.Call():
                 yield from self._gradients_in_call(node, path, seen)
             case cst.Name():
-                for binding in self.roles.bindings(node):
+                for binding in self.roles.reaching(node):
                     if isinstance(binding, cst.Param):
                         function = self.module.owner(binding)
                         for _, passed in self.roles.passed(function, binding) if function else ():
@@ -372,9 +372,7 @@ class Training:
         for call in self.roles.index.calls:
             if method(call) in GRADIENT_METHODS | {"jacobian", "batch_jacobian"}:
                 assert isinstance(call.func, cst.Attribute)
-                tapes: list[Value | None] = [
-                    v for v in self.roles.values(call.func.value) if v.kind is Kind.TAPE
-                ]
+                tapes: list[Value | None] = [*self._tapes_of(call.func.value)]
                 if not tapes and call in self.training_gradients:
                     tapes = [None]
                 for tape in tapes:
@@ -387,6 +385,14 @@ class Training:
                 block, name = self._block_of(tape)
                 found.append(TrainingTape(block, name, training, others))
         return found
+
+    def _tapes_of(self, receiver: cst.BaseExpression) -> list[Value]:
+        """The tapes that an expression may hold where it stands: of two of one name, the last before it."""
+        tapes = [v for v in self.roles.values(receiver) if v.kind is Kind.TAPE]
+        if isinstance(receiver, cst.Name):
+            bound = [b.value for b in self.roles.reaching(receiver) if isinstance(b, Binding)]
+            return [v for v in tapes if v.node in bound] or tapes
+        return tapes
 
     def _block_of(self, tape: Value | None) -> tuple[cst.With | None, cst.Name | None]:
         if tape is None:
@@ -412,15 +418,44 @@ class Training:
 
     @cached_property
     def compiles(self) -> list[cst.Call]:
-        """Calls of a model's `compile` that say which optimizer, or leave it at the default."""
+        """Calls of Keras' own `compile` that say which optimizer, or leave it at the default.
+
+        A model with a `compile` of its own, for two optimizers or a loss of its own, hands on what
+        Keras is to know with `super().compile(…)`; without arguments it trains with its own optimizers.
+        """
         found = []
         for call in self.roles.index.calls:
-            if method(call) == "compile" and isinstance(call.func, cst.Attribute):
-                model = self.is_model(call.func.value)
-                keywords = {a.keyword.value for a in call.args if a.keyword}
-                if model or (model is None and keywords & {"optimizer", "loss", "metrics"}):
+            if method(call) != "compile" or not isinstance(call.func, cst.Attribute):
+                continue
+            receiver = call.func.value
+            if self._is_super_of_model(receiver):
+                if call.args:
                     found.append(call)
+                continue
+            model = self.is_model(receiver)
+            keywords = {a.keyword.value for a in call.args if a.keyword}
+            named = model is None and keywords & {"optimizer", "loss", "metrics"}
+            if (model or named) and not self._has_own_compile(receiver):
+                found.append(call)
         return found
+
+    def _is_super_of_model(self, receiver: cst.BaseExpression) -> bool:
+        if not (
+            isinstance(receiver, cst.Call)
+            and self.roles.qualified(receiver.func) == "builtins.super"
+        ):
+            return False
+        owner = self.module.enclosing(receiver, cst.ClassDef)
+        return owner is not None and self.roles.is_model_class(owner)
+
+    def _has_own_compile(self, receiver: cst.BaseExpression) -> bool:
+        return any(
+            isinstance(member, cst.FunctionDef) and member.name.value == "compile"
+            for value in self.roles.values(receiver)
+            if isinstance(value.node, cst.ClassDef)
+            for owner in self.roles.lineage(value.node)
+            for member in owner.body.body
+        )
 
     @cached_property
     def fits(self) -> list[cst.Call]:

@@ -73,6 +73,8 @@ class Probe:
         random.seed(self.seed)
         np.random.seed(self.seed)
         tf.random.set_seed(self.seed)
+        made = np.random.default_rng
+        np.random.default_rng = lambda seed=None: made(self.seed if seed is None else seed)
         setattr(builtins, COUNTER, self.step)
         self._watch_optimizers(tf)
         self._watch_fit(tf)

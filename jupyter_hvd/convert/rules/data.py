@@ -48,23 +48,8 @@ def batch_lines(context: Context) -> list[str]:
     """What shares the batches of generators and sequences."""
     hvd, tf, step = context.hvd, context.tf, context.indent_step
     batches = context.datasets.batches
+    same_seed = context.randomness.draws and context.options.uses("HVD103")
     lines: list[str] = []
-    if batches:
-        lines += [
-            "",
-            "",
-            f"def {context.same_randomness}():",
-            f"{step}# All ranks must shuffle alike, or they would draw one another's batches.",
-            f"{step}if {hvd}.size() > 1:",
-            f"{step}{step}import random",
-            f"{step}{step}import numpy",
-            f"{step}{step}seed = int({hvd}.broadcast(numpy.random.randint(2**31 - 1), root_rank=0))",
-            f"{step}{step}random.seed(seed)",
-            f"{step}{step}numpy.random.seed(seed)",
-            "",
-            "",
-            f"{context.same_randomness}()",
-        ]
     if batches:
         lines += [
             "",
@@ -106,7 +91,7 @@ def batch_lines(context: Context) -> list[str]:
             f"{step}{step}return {context.batch_rows}(self.batches[whole * ({hvd}.size() - 1) + index])",
             "",
             f"{step}def on_epoch_end(self):",
-            f"{step}{step}{context.same_randomness}()",
+            *([f"{step}{step}{context.same_seed}()"] if same_seed else []),
             f"{step}{step}self.batches.on_epoch_end()",
         ]
     return lines
@@ -173,10 +158,14 @@ class Share(Rule):
         for pipeline in context.datasets.pipelines:
             keyword = context.datasets.shuffles_at_source(pipeline)
             if keyword is not None:
+                split = isinstance(pipeline.source, cst.Call) and argument(
+                    pipeline.source, "validation_split"
+                )
+                folders = "; without it validation_split would take whole classes away, so keep the validation files in a folder of their own"
                 yield Problem(
                     pipeline.source,
                     "this source shuffles by itself, in another order on every rank, so its examples cannot be divided",
-                    f"pass {keyword}=False, and shuffle afterwards",
+                    f"pass {keyword}=False, and shuffle afterwards" + (folders if split else ""),
                 )
                 continue
             hvd = context.hvd
@@ -340,11 +329,9 @@ class BatchShare(Rule):
     """Give each rank its own batches of a generator, or of a `Sequence`, that the program makes itself.
 
     Every N-th batch is a rank's own. For that all ranks must make the same batches in
-    the same order, so they begin with the same random numbers, of NumPy and of Python. A
-    program that draws from a random generator of its own without a seed, or from
-    TensorFlow's, is refused: no two ranks would agree. A generator still makes every batch on
-    every rank; a `Sequence` makes only the rank's own. Batches that are left over at the end, when
-    all ranks have had as many, are divided by rows.
+    the same order, so they draw the same random numbers (HVD103). A generator still makes every
+    batch on every rank; a `Sequence` makes only the rank's own. Batches that are left over at
+    the end, when all ranks have had as many, are divided by rows.
     """
 
     code = "HVD505"
@@ -381,39 +368,10 @@ class BatchShare(Rule):
                 """
             ),
         ),
-        Example(
-            program(
-                """
-                import numpy as np
-                import tensorflow as tf
-
-                rng = np.random.default_rng()
-
-                def batches():
-                    while True:
-                        rows = rng.permutation(len(x))[:20]
-                        yield x[rows], y[rows]
-
-                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
-                model.compile('sgd', loss='mse')
-                model.fit(batches(), steps_per_epoch=50, verbose=0)
-                """
-            ),
-            None,
-            "Each rank would draw rows of its own, and some rows would be seen by several.",
-        ),
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        drawn = context.datasets.unshared_randomness
         for batches in context.datasets.batches:
-            if drawn is not None:
-                yield Problem(
-                    drawn,
-                    "these random numbers differ from rank to rank, so the ranks would not agree on their shares of the batches",
-                    "give the random generator a seed, or draw from numpy.random itself",
-                )
-                return
             share = context.sequence_share if batches.is_sequence else context.batch_share
             yield Fix(batches.expression, context.wrap(batches.expression, f"{share}(", ")"))
 

@@ -271,13 +271,38 @@ class HiddenTraining(Rule):
             ),
             None,
         ),
+        Example(
+            program(
+                """
+                import keras_tuner
+                import tensorflow as tf
+
+
+                def build(choices):
+                    model = tf.keras.Sequential([tf.keras.layers.Dense(choices.Int('width', 8, 64))])
+                    model.compile('adam', loss='mse')
+                    return model
+
+
+                keras_tuner.RandomSearch(build, objective='val_loss').search(x, y, validation_split=0.2)
+                """
+            ),
+            None,
+            "The tuner trains the models that it has made.",
+        ),
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
         for call in context.roles.index.calls:
             name = context.roles.qualified(call.func)
-            if not name or name.startswith(KNOWN_LIBRARIES):
+            if not name or (name.startswith(KNOWN_LIBRARIES) and not name.startswith(WRAPPERS)):
                 continue
+            if any(self._makes_model(context, arg.value) for arg in call.args):
+                yield Problem(
+                    call,
+                    f"a function that makes a model is handed to {context.module.text(call.func)}, which trains it where it cannot be seen from here",
+                    "search on one process, then train the model that is chosen with fit in this file",
+                )
             if any(context.roles.may_be(arg.value, Kind.OPTIMIZER) for arg in call.args):
                 yield Problem(
                     call,
@@ -285,6 +310,17 @@ class HiddenTraining(Rule):
                     "bring the training into this file, or convert that module's step by hand",
                 )
 
+    def _makes_model(self, context: Context, expression: cst.BaseExpression) -> bool:
+        """Whether an expression is a function, or a class of functions, in which a model is compiled."""
+        made = {v.node for v in context.roles.values(expression) if v.kind is not Kind.UNKNOWN}
+        inside = {a for call in context.training.compiles for a in context.module.ancestors(call)}
+        return any(
+            isinstance(node, (cst.FunctionDef, cst.ClassDef)) for node in made & inside
+        ) and (context.roles.kinds(expression) <= {Kind.FUNCTION, Kind.CLASS, Kind.INSTANCE})
+
+
+#: Of a known library, what does train: the scikit-learn wrappers of older Keras.
+WRAPPERS = ("tensorflow.keras.wrappers.",)
 
 #: Libraries that are known not to train what they are handed.
 KNOWN_LIBRARIES = (

@@ -194,6 +194,107 @@ def last_of_group(context: Context, first: cst.CSTNode) -> cst.CSTNode:
     return last
 
 
+class SameSeed(Rule):
+    """Let all ranks draw the same random numbers in Python, where the program draws any without a seed.
+
+    `train_test_split`, `np.random.shuffle`, a generator that shuffles: ranks that did this each
+    in its own way would train on one another's test data, and on some examples several times. So all go
+    on from the state of rank 0's random numbers, of NumPy and of Python, and a random generator without a
+    seed gets one. One rank alone changes nothing, and TensorFlow's random numbers stay as they
+    are, since noise and dropout should differ.
+    """
+
+    code = "HVD103"
+    name = "same random numbers"
+    message = (
+        "All ranks must split and shuffle the data alike, or they train on one another's test data."
+    )
+    examples = (
+        Example(
+            program(
+                """
+                import numpy as np
+                import tensorflow as tf
+
+                rng = np.random.default_rng()
+                order = rng.permutation(len(x))
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(x[order[100:]], y[order[100:]])
+                """
+            ),
+            program(
+                """
+                import numpy as np
+                import tensorflow as tf
+
+
+                def hvd_same_seed():
+                    # All ranks draw the same random numbers in Python, so that they split and shuffle the data alike.
+                    if hvd.size() > 1:
+                        import random, secrets
+                        import numpy
+                        from horovod.tensorflow import broadcast_object
+                        states = numpy.random.get_state(), random.getstate(), secrets.randbits(32)
+                        state, python_state, seed = broadcast_object(states, root_rank=0, name='seed')
+                        numpy.random.set_state(state)
+                        random.setstate(python_state)
+                        return seed
+
+
+                hvd_seed = hvd_same_seed()
+
+                rng = np.random.default_rng(hvd_seed)
+                order = rng.permutation(len(x))
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(x[order[100:]], y[order[100:]])
+                """
+            ),
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        draws, unseeded = context.randomness.draws, context.randomness.unseeded
+        first = first_import(context)
+        if first is None or not (draws or unseeded):
+            return
+        end = context.module.line_end(context.module.span(last_of_group(context, first)).end)
+        for call in (*draws, *unseeded):
+            if context.module.function_of(call) is None and context.module.span(call).start < end:
+                yield Problem(
+                    call,
+                    "these random numbers are drawn before Horovod can start, so they differ from rank to rank",
+                    "import tensorflow first, or give them a seed",
+                )
+                return
+        hvd, step = context.hvd, context.indent_step
+        called = f"{context.same_seed}()"
+        lines = [
+            "",
+            "",
+            f"def {called}:",
+            f"{step}# All ranks draw the same random numbers in Python, so that they split and shuffle the data alike.",
+            f"{step}if {hvd}.size() > 1:",
+            f"{step}{step}import random, secrets",
+            f"{step}{step}import numpy",
+            f"{step}{step}from horovod.tensorflow import broadcast_object",
+            f"{step}{step}states = numpy.random.get_state(), random.getstate(), secrets.randbits(32)",
+            f"{step}{step}state, python_state, seed = broadcast_object(states, root_rank=0, name='seed')",
+            f"{step}{step}numpy.random.set_state(state)",
+            f"{step}{step}random.setstate(python_state)",
+            f"{step}{step}return seed",
+            "",
+            "",
+            f"{context.seed} = {called}" if unseeded else called,
+        ]
+        newline = context.module.newline
+        edits = [context.insert(end, newline + newline.join(lines), 6)]
+        for call in unseeded:
+            edits.append(context.insert(context.module.span(call).end - 1, context.seed))
+        yield Fix((draws or unseeded)[0], tuple(edits))
+
+
 class DeviceEnvironment(Rule):
     """Remove assignments to `os.environ['CUDA_VISIBLE_DEVICES']`.
 
@@ -280,4 +381,4 @@ def removal(context: Context, statement: cst.BaseSmallStatement) -> tuple[Edit, 
     )
 
 
-RULES: tuple[type[Rule], ...] = (Initialise, DeviceEnvironment)
+RULES: tuple[type[Rule], ...] = (Initialise, DeviceEnvironment, SameSeed)

@@ -1,0 +1,80 @@
+"""Random numbers that a program draws in Python: on several ranks they must not differ.
+
+Ranks that split or shuffle the data each in its own way overlap in what they train on, and train
+on what others test with. TensorFlow's own random numbers are another matter: noise and
+dropout are to differ, and datasets are divided before they shuffle.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import libcst as cst
+
+from . import keras
+from .roles import Roles, argument, method
+
+#: Generators of random numbers of their own; without a seed no two ranks draw the same.
+GENERATORS = frozenset({"numpy.random.default_rng", "numpy.random.RandomState", "random.Random"})
+_SEEDS = frozenset({"numpy.random.seed", "random.seed", "tensorflow.keras.utils.set_random_seed"})
+#: What sets or reads a state, and draws nothing.
+_SILENT = _SEEDS | {"numpy.random.get_state", "numpy.random.set_state", "random.getstate"}
+
+
+class Randomness:
+    """The random numbers of one module."""
+
+    def __init__(self, roles: Roles) -> None:
+        self.roles = roles
+
+    @cached_property
+    def unseeded(self) -> list[cst.Call]:
+        """Where a random generator is made that every rank would seed in its own way."""
+        return [
+            call
+            for call in self.roles.index.calls
+            if self.roles.qualified(call.func) in GENERATORS and not call.args
+        ]
+
+    @cached_property
+    def draws(self) -> list[cst.Call]:
+        """What draws from the random numbers that NumPy, or Python, keeps for the whole process."""
+        calls = self.roles.index.calls
+        seeded = {self.roles.qualified(call.func) for call in calls if call.args} & _SEEDS
+        if "tensorflow.keras.utils.set_random_seed" in seeded:
+            return []
+        libraries = {"numpy": "numpy.random.seed", "random": "random.seed"}
+        return [
+            call
+            for call in calls
+            if (drawn := self._drawn(call)) and libraries[drawn] not in seeded
+        ]
+
+    def _drawn(self, call: cst.Call) -> str | None:
+        """The library whose random numbers a call draws without a seed of its own."""
+        name = self.roles.qualified(call.func)
+        if name.startswith("random.") and name not in _SILENT | GENERATORS:
+            return "random"
+        if name.startswith("numpy.random.") and name not in _SILENT | GENERATORS:
+            return "numpy"
+        if argument(call, "random_state") is not None:
+            return None
+        splits = name.startswith(("sklearn.model_selection.", "sklearn.datasets.make_"))
+        samples = method(call) == "sample" and self._imports_pandas
+        flows = any(keras.sequence(value.name) for value in self.roles.values(call))
+        if (
+            splits
+            or samples
+            or flows
+            or name in ("sklearn.utils.shuffle", "sklearn.utils.resample")
+        ):
+            return "numpy"
+        return None
+
+    @cached_property
+    def _imports_pandas(self) -> bool:
+        return any(
+            value.name.partition(".")[0] == "pandas"
+            for call in self.roles.index.calls
+            for value in self.roles.values(call.func)
+        )
