@@ -17,9 +17,10 @@ from .concrete import at_sizes
 from .counting import Data
 from .demand import restrict
 from .plan import Plan, plan
-from .steps import Action, Apply, Fill, Load, Masked, Step, Test, Total
+from .reads import relations, sources
+from .steps import Action, Apply, Fill, Load, Step, Test, Total
 from .steps import Product as ProductStep
-from .values import Values
+from .values import Values, fence
 
 Kinds = list[tuple[str, ParameterType]]
 
@@ -86,7 +87,7 @@ class Kernel:
         """The whole program; nested pairs of arrays."""
         made, values = self.plan(arrays), self.values(arrays)
         for step in made.steps:
-            values.arrays[step.name] = execute(step.action, values)
+            values.arrays[step.name] = execute(step, values, made.fenced)
         return _output(made.output, values.arrays)
 
     def stages(self, arguments: tuple[Any, ...]) -> Iterator[Stage]:
@@ -112,14 +113,19 @@ class Kernel:
             related = {x: (start.data[x][0], array) for x, array in data.items()}
             values = Values(start.dtype, reals, related, dict(given))
             for step in steps:
-                values.arrays[step.name] = execute(step.action, values)
+                values.arrays[step.name] = execute(step, values)
             return {x: values.arrays[x] for x in sorted(own)}
 
         return Stage(name, run, (given, reals, data), start.arrays.update)
 
 
-def execute(action: Action, values: Values) -> Any:
-    """The array that an action makes."""
+def execute(step: Step, values: Values, fenced: frozenset[str] = frozenset()) -> Any:
+    """The array that a step makes; those named in `fenced` before anything reads them."""
+    made = _made(step.action, values)
+    return fence(made, values) if step.name in fenced else made
+
+
+def _made(action: Action, values: Values) -> Any:
     match action:
         case Load(parameter, path):
             value = values.arguments[parameter]
@@ -137,35 +143,6 @@ def execute(action: Action, values: Values) -> Any:
         case Test(array):
             return values.arrays[array] != 0
     raise TypeError(action)
-
-
-def sources(action: Action) -> set[str]:
-    """The arrays that an action reads."""
-    match action:
-        case ProductStep():
-            return {r.array for r in action.reads}
-        case Total() | Apply():
-            return {a.read.array for a in _addends(action)}
-        case Test(array):
-            return {array}
-    return set()
-
-
-def relations(action: Action) -> set[str]:
-    """The relations that an action consults."""
-    if isinstance(action, Load | Fill | Test):
-        return set()
-    parts: list[Any] = [action] if not isinstance(action, Total) else []
-    if not isinstance(action, ProductStep):
-        parts += _addends(action)
-    found = {x.relation for part in parts for x in part.lookups}
-    return found.union(*({r.removeprefix("¬") for r in part.mask.relations} for part in parts))
-
-
-def _addends(action: Total | Apply) -> list[Masked]:
-    if isinstance(action, Total):
-        return list(action.addends)
-    return [a for argument in action.arguments for a in argument]
 
 
 def _output(output: Output, arrays: Mapping[str, Any]) -> Any:

@@ -24,7 +24,7 @@ from ..predicates import TRUE, conjuncts, substitute
 from .masks import mask
 from .reading import WINDOWS, Aligned, Axes, Space, align, read, windowed
 from .steps import Lookup, Product, Read
-from .values import Values, entries
+from .values import Values, entries, turned
 
 
 def product(step: Product, values: Values) -> Any:
@@ -40,13 +40,18 @@ def _summed(step: Product, values: Values) -> Any:
     if step.sums and (axis := _window(step, space)) is not None:
         return _unrolled(step, axis, space, values)
     entries(step.lookups, space, values)
-    operands = [read(values.arrays[r.array], r.indices, space) for r in step.reads]
+    ordered = not step.sums
+    operands = [read(values.arrays[r.array], r.indices, space, ordered) for r in step.reads]
     masks = (
         [mask(q, space, values.relation) for q in conjuncts(step.mask)] if step.mask != TRUE else []
     )
     out = tuple(i for i, _ in step.out)
     sums = tuple(i for i, _ in step.sums)
     if not sums:
+        operands = [
+            turned(operand, r.indices, values)
+            for operand, r in zip(operands, step.reads, strict=True)
+        ]
         return jnp.broadcast_to(_multiplied(operands, masks, out), space.shape(out))
     coupled = []
     for m in masks:
@@ -89,7 +94,8 @@ def _einsum(operands: Sequence[Aligned], out: Axes, sums: Axes, space: Space) ->
         total = scalars.pop()
     elif len(factors) == 1:
         array, axes = factors[0]
-        total = array.sum(tuple(k for k, axis in enumerate(axes) if axis not in present))
+        total, axes = _alone((array, axes), present)
+        total = align((total, axes), present)
     else:
         total = _pair(factors[0], factors[1], present)
     for scalar in scalars:
@@ -110,9 +116,19 @@ def _pair(left: Aligned, right: Aligned, out: Axes) -> Any:
         # Nothing is summed together: sum each by itself first.
         parts = [_alone(left, out), _alone(right, out)]
         return _multiplied(parts, [], out)
+    if _summed_first(left, out) or _summed_first(right, out) is False:
+        left, right = right, left  # so that XLA need not turn a matrix round
     number = {axis: k for k, axis in enumerate(dict.fromkeys((*left[1], *right[1])))}
     letters = [[number[axis] for axis in axes] for axes in (left[1], right[1], out)]
     return jnp.einsum(left[0], letters[0], right[0], letters[1], letters[2])
+
+
+def _summed_first(operand: Aligned, out: Axes) -> bool | None:
+    """Whether the axes that are summed lead, those that stay follow; None for a vector."""
+    axes = operand[1]
+    if len(axes) < 2:
+        return None
+    return axes[0] not in out and axes[-1] in out
 
 
 def _alone(operand: Aligned, out: Axes) -> Aligned:

@@ -14,7 +14,7 @@ from ..terms import Add, Call, Const, Mul, Term, Var
 from .masks import mask
 from .reading import Space, align, read
 from .steps import Apply, Masked, Total
-from .values import Values, entries
+from .values import Values, entries, turned
 
 _SAME = (
     *("sin", "cos", "tan", "exp", "log", "sinh", "cosh", "tanh", "abs", "sign", "floor"),
@@ -46,7 +46,8 @@ def _added(addends: Sequence[Masked], space: Space, values: Values) -> Any:
     for addend in addends:
         here = Space(space.extents)
         entries(addend.lookups, here, values)
-        array = align(read(values.arrays[addend.read.array], addend.read.indices, here), axes)
+        value = read(values.arrays[addend.read.array], addend.read.indices, here)
+        array = align(turned(value, addend.read.indices, values), axes)
         if addend.mask != TRUE:
             array = jnp.where(_inside(addend, here, values), array, jnp.zeros((), array.dtype))
         result = array if result is None else result + array

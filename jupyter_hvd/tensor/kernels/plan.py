@@ -41,6 +41,7 @@ from .domains import Domain, domains
 from .indexed import row_name
 from .layout import Layout, Piece, hull, identity, membership, read_shows, zero_outside
 from .quantifiers import trimmed
+from .reads import live, shifted
 from .spaces import residual
 from .steps import Action, Apply, Fill, Load, Lookup, Masked, Product, Read, Step, Test, Total
 
@@ -50,10 +51,14 @@ Reading = tuple[Piece, tuple[Affine, ...]]
 
 @dataclass(frozen=True)
 class Plan:
-    """The steps of a kernel and the arrays that it returns, as the program's output tree."""
+    """The steps of a kernel and the arrays that it returns, as the program's output tree.
+
+    Arrays in `fenced` are computed before anything reads them.
+    """
 
     steps: tuple[Step, ...]
     output: Output
+    fenced: frozenset[str] = frozenset()
 
 
 def plan(program: Program, types: Mapping[str, ParameterType], counts: Mapping[str, int]) -> Plan:
@@ -68,7 +73,9 @@ def plan(program: Program, types: Mapping[str, ParameterType], counts: Mapping[s
     for name in dict.fromkeys(flat(program.output)):
         planner.statement = name
         wholes[name] = planner.whole(name)
-    return Plan(tuple(planner.steps), _renamed(program.output, wholes))
+    output = _renamed(program.output, wholes)
+    steps = live(planner.steps, output)
+    return Plan(steps, output, shifted(steps))
 
 
 def _renamed(output: Output, names: Mapping[str, str]) -> Output:

@@ -62,14 +62,14 @@ def align(value: Aligned, axes: Sequence[str]) -> Any:
     return jnp.expand_dims(array, missing)
 
 
-def read(array: Any, indices: Sequence[Affine], space: Space) -> Aligned:
-    """`array[indices]`, with its axes in the order of the space."""
+def read(array: Any, indices: Sequence[Affine], space: Space, ordered: bool = True) -> Aligned:
+    """`array[indices]`, with its axes in the order of the space, or as they lie in memory."""
     if any(a.names & space.entries.keys() for a in indices):
         array, axes = _looked_up(array, indices, space)
     else:
         array, axes = _affine(array, list(indices), space)
     order = tuple(n for n in space.extents if n in axes)
-    return align((array, axes), order), order
+    return (align((array, axes), order), order) if ordered else (array, axes)
 
 
 # Affine indices

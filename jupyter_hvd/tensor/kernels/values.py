@@ -6,25 +6,58 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+from jax import lax
 
+from ..affine import Affine
 from ..types import ParameterType, Relation, TupleSet
-from .reading import Space, read
+from .reading import Aligned, Space, read
 from .steps import Lookup
+
+FENCED = 1 << 16  # entries below which computing some twice costs nothing
 
 
 @dataclass
 class Values:
-    """`arguments` are the real parameters, as nested pairs; `data` the relations by name."""
+    """`arguments` are the real parameters, as nested pairs; `data` the relations by name.
+
+    `whole` says that XLA is to see the program without fences, to divide it among devices.
+    """
 
     dtype: Any
     arguments: Mapping[str, Any]
     data: Mapping[str, tuple[ParameterType, Any]]
     arrays: dict[str, Any] = field(default_factory=dict)
+    whole: bool = False
 
     def relation(self, name: str) -> tuple[ParameterType, Any]:
         """A relation's type and data; one that a step made is a boolean array."""
         return self.data[name] if name in self.data else (Relation(()), self.arrays[name])
+
+
+def fence(array: Any, values: Values) -> Any:
+    """The array, computed before what reads it and once.
+
+    XLA for CPUs computes an entry anew for each shifted or transposed read that it fuses, behind a
+    branch for each padding: a stencil of a stencil runs thirty times slower than two stencils. It
+    fuses nothing across a conditional, and does not see that this one's condition is always true.
+    """
+    leaves = [x for x in jax.tree_util.tree_leaves(values.arguments) if jnp.size(x)]
+    if array.size < FENCED or values.whole or not leaves or jax.default_backend() != "cpu":
+        return array
+    first = jnp.asarray(leaves[0]).ravel()[0]  # of an argument: it is there already
+    always = (first == first) | (first != first)
+    return lax.cond(always, lambda x: x, jnp.zeros_like, array)
+
+
+def turned(value: Aligned, indices: Sequence[Affine], values: Values) -> Aligned:
+    """What was read, behind a fence where that turned its axes round: XLA transposes fast, and
+    slowly in the midst of something else.
+    """
+    array, axes = value
+    order = [axes.index(n) for a in indices for n in sorted(a.names) if n in axes]
+    return value if order == sorted(order) else (fence(array, values), axes)
 
 
 def entries(lookups: Sequence[Lookup], space: Space, values: Values) -> None:
