@@ -9,10 +9,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from ..ssa import Output, Program
 from ..types import IndexArray, Integer, ParameterType, Product, Relation, TupleSet
 from . import contraction, elementwise
+from .blocks import Blocks
 from .concrete import at_sizes
 from .counting import Data
 from .demand import restrict
@@ -78,7 +80,7 @@ class Kernel:
         data, reals = {}, {}
         for (x, type_), value in zip(self.kinds, arrays, strict=True):
             if isinstance(type_, Relation | IndexArray | TupleSet):
-                data[x] = self.types[x], value
+                data[x] = self.types[x], jnp.asarray(value)
             elif not isinstance(type_, Integer):
                 reals[x] = _pairs(type_, value)
         return Values(_float_type(reals), reals, data)
@@ -86,8 +88,11 @@ class Kernel:
     def run(self, *arrays: Any) -> Any:
         """The whole program; nested pairs of arrays."""
         made, values = self.plan(arrays), self.values(arrays)
-        for step in made.steps:
-            values.arrays[step.name] = execute(step, values, made.fenced)
+        for step in made.order:
+            if isinstance(step, Blocks):
+                values.arrays.update(run_blocks(step, values))
+            else:
+                values.arrays[step.name] = execute(step, values, made.fenced)
         return _output(made.output, values.arrays)
 
     def stages(self, arguments: tuple[Any, ...]) -> Iterator[Stage]:
@@ -123,6 +128,31 @@ def execute(step: Step, values: Values, fenced: frozenset[str] = frozenset()) ->
     """The array that a step makes; those named in `fenced` before anything reads them."""
     made = _made(step.action, values)
     return fence(made, values) if step.name in fenced else made
+
+
+def run_blocks(blocks: Blocks, values: Values) -> dict[str, Any]:
+    """The results of steps that run block by block."""
+
+    def block(sums: Any, offset: Any) -> tuple[Any, Any]:
+        here = Values(
+            values.dtype, values.arguments, values.data, dict(values.arrays), True, offset
+        )
+        for step in blocks.steps:
+            here.arrays[step.name] = execute(step, here)
+        added = [total + here.arrays[x] for total, x in zip(sums, blocks.added, strict=True)]
+        return added, [here.arrays[x] for x, _ in blocks.joined]
+
+    count = -(-blocks.extent // blocks.rows)
+    offsets = jnp.arange(count, dtype=jnp.int32) * blocks.rows
+    shapes = jax.eval_shape(lambda offset: block([0.0] * len(blocks.added), offset)[0], offsets[0])
+    start = [jnp.zeros(x.shape, x.dtype) for x in shapes]
+    sums, parts = lax.scan(block, start, offsets)
+    found = dict(zip(blocks.added, sums, strict=True))
+    for (name, axis), part in zip(blocks.joined, parts, strict=True):
+        rows = jnp.moveaxis(part, 0, axis)  # the blocks before the rows of each
+        shape = (*rows.shape[:axis], count * blocks.rows, *rows.shape[axis + 2 :])
+        found[name] = lax.slice_in_dim(rows.reshape(shape), 0, blocks.extent, 1, axis)
+    return found
 
 
 def _made(action: Action, values: Values) -> Any:

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 
 from ..affine import Affine
 from ..predicates import TRUE, conjuncts, substitute
+from .blocks import OFFSET
 from .masks import mask
 from .reading import WINDOWS, Aligned, Axes, Space, align, read, windowed
 from .steps import Lookup, Product, Read
@@ -96,8 +97,10 @@ def _einsum(operands: Sequence[Aligned], out: Axes, sums: Axes, space: Space) ->
         array, axes = factors[0]
         total, axes = _alone((array, axes), present)
         total = align((total, axes), present)
-    else:
+    elif len(factors) == 2:
         total = _pair(factors[0], factors[1], present)
+    else:
+        total = _several(factors, present)
     for scalar in scalars:
         total = total * scalar
     if times != 1:
@@ -123,6 +126,15 @@ def _pair(left: Aligned, right: Aligned, out: Axes) -> Any:
     return jnp.einsum(left[0], letters[0], right[0], letters[1], letters[2])
 
 
+def _several(factors: Sequence[Aligned], out: Axes) -> Any:
+    """Three factors or more, two at a time in the order that costs least."""
+    number = {axis: k for k, axis in enumerate(dict.fromkeys(a for _, has in factors for a in has))}
+    operands: list[Any] = []
+    for array, axes in factors:
+        operands += [array, [number[axis] for axis in axes]]
+    return jnp.einsum(*operands, [number[axis] for axis in out], optimize="optimal")
+
+
 def _summed_first(operand: Aligned, out: Axes) -> bool | None:
     """Whether the axes that are summed lead, those that stay follow; None for a vector."""
     axes = operand[1]
@@ -142,7 +154,7 @@ def _alone(operand: Aligned, out: Axes) -> Aligned:
 
 def _window(step: Product, space: Space) -> str | None:
     """The shortest axis of a window, where it is short and something else is summed or kept."""
-    looked = {x.name for x in step.lookups}
+    looked = {OFFSET, *(x.name for x in step.lookups)}
     found: set[str] = set()
     for r in step.reads:
         if not any(a.names & looked for a in r.indices):

@@ -37,6 +37,7 @@ from ..ssa import (
 )
 from ..terms import Binders
 from ..types import ParameterType, Relation
+from .blocks import Blocks, blocked
 from .domains import Domain, domains
 from .indexed import row_name
 from .layout import Layout, Piece, hull, identity, membership, read_shows, zero_outside
@@ -53,12 +54,14 @@ Reading = tuple[Piece, tuple[Affine, ...]]
 class Plan:
     """The steps of a kernel and the arrays that it returns, as the program's output tree.
 
-    Arrays in `fenced` are computed before anything reads them.
+    Arrays in `fenced` are computed before anything reads them. `order` has the steps around big
+    intermediates gathered into blocks.
     """
 
     steps: tuple[Step, ...]
     output: Output
     fenced: frozenset[str] = frozenset()
+    order: tuple[Step | Blocks, ...] = ()
 
 
 def plan(program: Program, types: Mapping[str, ParameterType], counts: Mapping[str, int]) -> Plan:
@@ -75,7 +78,7 @@ def plan(program: Program, types: Mapping[str, ParameterType], counts: Mapping[s
         wholes[name] = planner.whole(name)
     output = _renamed(program.output, wholes)
     steps = live(planner.steps, output)
-    return Plan(steps, output, shifted(steps))
+    return Plan(steps, output, shifted(steps), blocked(steps, output))
 
 
 def _renamed(output: Output, names: Mapping[str, str]) -> Output:
@@ -93,6 +96,7 @@ class _Planner:
     gens: dict[str, Binders] = field(default_factory=dict)
     supports: dict[str, Predicate] = field(default_factory=dict)
     tests: dict[tuple[Predicate, Binders], str] = field(default_factory=dict)
+    outer: dict[str, list[Reading]] = field(default_factory=dict)
     statement: str = ""
     made: dict[Action, str] = field(default_factory=dict)
 
@@ -181,8 +185,30 @@ class _Planner:
         made: list[Piece] = []
         for chosen in product(*choices):
             readings = [(x, f.indices) for x, f in zip(chosen, rhs.factors, strict=True)]
-            made += self.product(rhs.gens, rhs.sums, p, readings)
+            if rhs.sums:
+                made += self.product(rhs.gens, rhs.sums, *self.factored(p, readings))
+            else:
+                made += self.product(rhs.gens, rhs.sums, p, readings)
         return self.merged(made)
+
+    def factored(
+        self, p: Predicate, readings: Sequence[Reading]
+    ) -> tuple[Predicate, list[Reading]]:
+        """Outer products among the factors replaced by their own factors: `Σjq. (A⊗B)[ip,jq]·x[jq]`
+        has three, and no need of `A⊗B`.
+        """
+        found: list[Reading] = []
+        for piece, indices in readings:
+            factors = self.outer.get(piece.name)
+            if factors is None:
+                found.append((piece, indices))
+                continue
+            p = conj(p, membership(piece.layout, indices))
+            places = piece.layout.stored(indices)
+            at = {f"u{k}": a for k, a in enumerate(places)}
+            for factor, inner in factors:
+                found.append((factor, tuple(a.substitute(at) for a in inner)))
+        return p, found
 
     def view(self, name: str, gens: Binders, p: Predicate) -> tuple[Piece, ...]:
         """`⊞g. [p]·X[g]`; pieces on which p holds anyway are not copied."""
@@ -333,6 +359,11 @@ class _Planner:
         if not pieces:
             return self.step(Fill(layout.coordinates, 0))
         return self.sum_of(layout, [self.plain(piece) for piece in pieces]).name
+
+
+def _as_stored(layout: Layout) -> Layout:
+    """The array itself as a tensor."""
+    return identity(tuple((f"g{k}", n) for k, (_, n) in enumerate(layout.coordinates)))
 
 
 def _untested(p: Predicate, box: Binders, known: Predicate, lookups: Sequence[Lookup]) -> Predicate:

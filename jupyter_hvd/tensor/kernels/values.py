@@ -12,6 +12,7 @@ from jax import lax
 
 from ..affine import Affine
 from ..types import ParameterType, Relation, TupleSet
+from .blocks import OFFSET
 from .reading import Aligned, Space, read
 from .steps import Lookup
 
@@ -22,7 +23,8 @@ FENCED = 1 << 16  # entries below which computing some twice costs nothing
 class Values:
     """`arguments` are the real parameters, as nested pairs; `data` the relations by name.
 
-    `whole` says that XLA is to see the program without fences, to divide it among devices.
+    `offset` is the first row of the block that runs. `whole` says that XLA is to see the program
+    without fences, to divide it among devices.
     """
 
     dtype: Any
@@ -30,6 +32,7 @@ class Values:
     data: Mapping[str, tuple[ParameterType, Any]]
     arrays: dict[str, Any] = field(default_factory=dict)
     whole: bool = False
+    offset: Any = None
 
     def relation(self, name: str) -> tuple[ParameterType, Any]:
         """A relation's type and data; one that a step made is a boolean array."""
@@ -61,7 +64,9 @@ def turned(value: Aligned, indices: Sequence[Affine], values: Values) -> Aligned
 
 
 def entries(lookups: Sequence[Lookup], space: Space, values: Values) -> None:
-    """Look up the entries of index arrays that a space's indices use."""
+    """Look up the entries of index arrays that a space's indices use, and the block's offset."""
+    if values.offset is not None:
+        space.entries[OFFSET] = values.offset, ()
     for lookup in lookups:
         type_, array = values.relation(lookup.relation)
         if isinstance(type_, TupleSet):
