@@ -16,7 +16,7 @@ from typing import Any
 
 from . import on_rank
 from .job import JOB_VARIABLE
-from .lifeline import ADDRESS_VARIABLE, Held
+from .lifeline import ADDRESS_VARIABLE, Held, threads
 
 
 def main() -> None:
@@ -29,7 +29,9 @@ def main() -> None:
     import horovod.tensorflow as hvd
 
     held.tell({"stage": "joining Horovod"})
+    before = threads()
     hvd.init()
+    held.busy_threads = threads() - before
     held.tell({"stage": "joined"})
     connection = held.wait_for("connection")
     os.environ["IPP_CONNECTION_INFO"] = json.dumps(connection)

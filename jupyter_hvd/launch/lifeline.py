@@ -9,6 +9,7 @@ Everything else goes through ipyparallel.
 
 from __future__ import annotations
 
+import errno
 import hmac
 import json
 import os
@@ -18,15 +19,17 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NoReturn
 
 #: Where the kernel listens, for the processes of a job: `host:port`.
 ADDRESS_VARIABLE = "JUPYTER_HVD_LIFELINE"
 
 Message = Mapping[str, Any]
+CUT_OFF = frozenset({errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH})
 
 
 def keep_alive(connection: socket.socket) -> None:
@@ -52,12 +55,17 @@ def encode(message: Message) -> bytes:
 
 @dataclass
 class Member:
-    """A process that holds on: its connection, and what it has told about itself."""
+    """A process that holds on: its connection, and what it has told about itself.
+
+    Attributes:
+        cut_off: whether the connection broke without the other host's doing.
+    """
 
     connection: socket.socket
     name: str = ""
     told: dict[str, Any] = field(default_factory=dict)
     unread: bytes = b""
+    cut_off: bool = False
 
 
 class Lifelines:
@@ -126,8 +134,9 @@ class Lifelines:
     def _read(self, member: Member) -> None:
         try:
             data = member.connection.recv(65536)
-        except OSError:
+        except OSError as error:
             data = b""
+            member.cut_off = error.errno in CUT_OFF
         if not data:
             self._drop(member)
             return
@@ -175,6 +184,8 @@ class Held:
         self._connection = socket.create_connection((host, int(port)), timeout=10)
         self._connection.settimeout(None)
         keep_alive(self._connection)
+        #: Threads that are never idle, whether the rank computes or not: Horovod's own.
+        self.busy_threads: Set[str] = frozenset()
         self._heard: dict[str, Any] = {}
         self._news = threading.Condition()
         self.tell({"token": token, "name": name, "pid": os.getpid(), "host": os.uname().nodename})
@@ -201,7 +212,8 @@ class Held:
                         assert main is not None
                         signal.pthread_kill(main, signal.SIGINT)
                     if "where" in message:
-                        self.tell({"place": {"call": message["where"], **main_thread_place()}})
+                        cpu = time.process_time() - cpu_seconds(self.busy_threads)
+                        self.tell({"place": {"call": message["where"], "cpu": cpu, **main_place()}})
                     with self._news:
                         self._heard.update(message)
                         self._news.notify_all()
@@ -210,8 +222,8 @@ class Held:
         end_self()
 
 
-def main_thread_place() -> dict[str, Any]:
-    """Where the main thread is, in the user's cell and at all, and how much this process has computed."""
+def main_place() -> dict[str, Any]:
+    """Where the main thread is, in the user's cell and at all, and when."""
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
     # TensorFlow makes its Python functions for operations out of strings: who calls them is asked for.
     while frame is not None and frame.f_code.co_filename == "<string>":
@@ -222,9 +234,26 @@ def main_thread_place() -> dict[str, Any]:
     return {
         "cell": None if frame is None else [frame.f_code.co_filename, frame.f_lineno],
         "inside": "" if innermost is None else innermost.f_code.co_filename,
-        "cpu": time.process_time(),
         "time": time.monotonic(),
     }
+
+
+def threads() -> Set[str]:
+    """This process's threads, as the system names them; none where it does not."""
+    try:
+        return {entry.name for entry in Path("/proc/self/task").iterdir()}
+    except OSError:
+        return set()
+
+
+def cpu_seconds(threads: Set[str]) -> float:
+    """How long some threads of this process have computed."""
+    ticks = 0
+    for thread in threads:
+        with suppress(OSError):
+            fields = Path(f"/proc/self/task/{thread}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])  # in the user's code and in the system's
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def end_self() -> NoReturn:

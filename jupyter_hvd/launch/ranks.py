@@ -269,11 +269,14 @@ class Ranks:
     def lost(self) -> tuple[int, str] | None:
         """The rank that went first, and how, where one has gone."""
         assert self._lifelines is not None
-        for name in list(self._lifelines.gone):
+        for name, member in list(self._lifelines.gone.items()):
             if name.startswith("rank "):
                 rank = int(name.removeprefix("rank "))
+                if member.cut_off:
+                    return rank, f"its host {member.told.get('host', '')} does not answer any more"
                 self._await_exit(rank)
-                return rank, self._how(rank)
+                code = self._exits.get(rank)
+                return rank, "its process ended" if code is None else describe_exit(code)
         for rank, code in list(self._exits.items()):
             return rank, describe_exit(code)
         if self._stopped or (
@@ -287,11 +290,6 @@ class Ranks:
         deadline = time.monotonic() + 1.5
         while rank not in self._exits and time.monotonic() < deadline:
             time.sleep(0.02)
-
-    def _how(self, rank: int) -> str:
-        if rank in self._exits:
-            return describe_exit(self._exits[rank])
-        return f"its host {self.told(rank).get('host', '')} does not answer any more"
 
     # Calls
 

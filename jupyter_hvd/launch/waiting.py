@@ -14,7 +14,7 @@ from typing import Any, Literal
 GRACE = 1.5
 #: After how many seconds in one place, without computing, a rank is said to wait.
 STALL_SECONDS = 5.0
-#: How much of the time a rank may compute that is said to wait: Horovod's own threads always do a little.
+#: How much of the time a rank may compute that is said to wait, Horovod's own threads not counted.
 IDLE_SHARE = 0.25
 
 #: Bytes a second: a message may take this long before it is held to be lost.

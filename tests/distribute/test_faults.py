@@ -283,6 +283,18 @@ def test_two_notebooks(
     second.good("%%distribute\n1")
 
 
+@pytest.mark.parametrize("missing", ["tensorflow", "horovod"])
+def test_something_missing(
+    tmp_path: Path, open_notebook: Callable[..., Any], fault_told: Any, missing: str
+) -> None:
+    second = open_notebook(python=environment_without(missing, tmp_path))
+    result = second.run("%%distribute\n1")
+    assert "is not installed here" in result.traceback
+    assert "doctor" in result.traceback
+    assert "File" not in result.traceback
+    fault_told(f"{missing} is not installed", result.seconds, len(second.processes()))
+
+
 def environment_without(missing: str, folder: Path) -> str:
     """A virtual environment with everything that this one has but one package; its Python."""
     import subprocess
