@@ -1,0 +1,94 @@
+"""When a call that goes on is stopped: told places and clocks in, a reason out; no process is started here."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from jupyter_hvd.launch.waiting import Stall, Waiting
+
+EVENT_LOOP = {"cell": None, "inside": "/lib/python3.11/selectors.py"}
+ALLREDUCE = {"cell": ["<In[3]#1>", 2], "inside": "/site-packages/horovod/tensorflow/mpi_ops.py"}
+LOOP = {"cell": ["<In[3]#1>", 5], "inside": "<In[3]#1>"}
+
+
+class Scene:
+    """Two ranks that say once a second where they are, and how much of that second they computed."""
+
+    def __init__(self, size: int = 0) -> None:
+        self.shown: list[Any] = []
+        self.waiting = Waiting(7, {0, 1}, self.shown.append, None, size, now=0.0)
+        self.now = 0.0
+        self.cpu = [0.0, 0.0]
+
+    def play(self, seconds: int, *places: dict[str, Any] | None, busy: float = 0.0) -> str | None:
+        """Let some seconds pass with the ranks in some places, None for one that is silent; why it was stopped."""
+        for _ in range(seconds):
+            self.now += 1
+            for rank, place in enumerate(places):
+                self.cpu[rank] += busy
+                if place is not None and rank in self.waiting.open:
+                    told = {"call": 7, "cpu": self.cpu[rank], "time": 1000 + self.now, **place}
+                    self.waiting.see(rank, told, self.now)
+            self.waiting.tell_stall(self.now)
+            reason = self.waiting.reason_to_stop(self.now, None)
+            if reason is not None:
+                return reason
+        return None
+
+    def answer(self, rank: int) -> None:
+        future: Future[dict[str, Any]] = Future()
+        future.set_result({"error": None})
+        self.waiting.answer(rank, future, self.now)
+
+
+def test_a_rank_that_waits_for_work_has_not_been_asked_or_not_been_heard() -> None:
+    scene = Scene()
+    assert scene.play(8, EVENT_LOOP, LOOP) == "unanswered"
+    assert scene.now < 8
+    assert scene.waiting.unanswered() == {0}
+
+
+def test_a_large_message_may_be_on_its_way_for_long() -> None:
+    scene = Scene(size=10_000_000)
+    assert scene.play(20, EVENT_LOOP, EVENT_LOOP) is None  # both ranks together get 20 MB
+    assert scene.play(10, EVENT_LOOP, EVENT_LOOP) == "unanswered"
+    scene = Scene()
+    scene.waiting.expect(0, 30_000_000)
+    scene.waiting.expect(1, 30_000_000)
+    assert scene.play(30, EVENT_LOOP, EVENT_LOOP) is None
+    assert scene.play(10, EVENT_LOOP, EVENT_LOOP) == "unanswered"
+
+
+def test_what_was_told_in_an_earlier_call_does_not_count() -> None:
+    scene = Scene()
+    for clock in (10.0, 500.0):
+        scene.waiting.see(0, {"call": 6, "cpu": 0.0, "time": clock, **EVENT_LOOP}, 1.0)
+    assert scene.waiting.idle(0) == 0
+
+
+def test_a_rank_in_a_collective_that_the_others_have_left_waits_for_ever() -> None:
+    scene = Scene()
+    assert scene.play(20, ALLREDUCE, LOOP) is None  # rank 1 may still come
+    scene.answer(1)
+    assert scene.play(1, ALLREDUCE, None) == "deadlock"
+
+
+@pytest.mark.parametrize("busy", [0.5, 1.0])
+def test_a_rank_that_computes_is_left_alone(busy: float) -> None:
+    scene = Scene()
+    scene.answer(1)
+    assert scene.play(60, ALLREDUCE, None, busy=busy) is None
+    assert scene.shown == []
+
+
+def test_ranks_that_wait_or_are_silent_are_told_once() -> None:
+    scene = Scene()
+    assert scene.play(30, ALLREDUCE, None) is None
+    (stall,) = scene.shown
+    assert isinstance(stall, Stall)
+    assert set(stall.waiting) <= {0, 1}
+    assert list(stall.places) == [0]
+    assert stall.places[0].in_horovod
