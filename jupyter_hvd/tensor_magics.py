@@ -50,6 +50,12 @@ def gradcost_parser() -> Parser:
     parser.add_argument(
         "--against", metavar="g", help="the same in jax.numpy, for jax.grad to be compared with"
     )
+    parser.add_argument(
+        "--estimate", action="store_true", help="ask XLA before showing, for use without the panel"
+    )
+    parser.add_argument(
+        "--measure", action="store_true", help="measure before showing, for use without the panel"
+    )
     return parser
 
 
@@ -153,7 +159,8 @@ class TensorMagics(Magics):  # type: ignore[misc]
         against = self._evaluated(arguments.against) if arguments.against else None
         try:
             wrt = [name for word in arguments.wrt for name in word.split(",") if name]
-            self.panels.show(subject(function, wrt, call, against))
+            about = subject(function, wrt, call, against)
+            self.panels.show(about, arguments.estimate, arguments.measure)
         except TensorError as error:
             raise CellError([error], self.cells) from None
 

@@ -105,3 +105,172 @@ async function moved(element: HTMLElement | SVGElement, to: number): Promise<num
   await shown;
   return performance.now() - began;
 }
+
+test('measure, with progress; cancel', async ({ page, request }) => {
+  const lab = await Lab.open(page, request, 'measure.ipynb', NOTEBOOK);
+  await runTo(lab, 3);
+  const panel = panels(page).first();
+  await panel.getByRole('button', { name: 'Measure' }).click();
+  await expect(panel.getByRole('progressbar', { name: 'Measurement' })).toBeVisible();
+  await panel.getByRole('button', { name: 'Cancel' }).click();
+  await expect(panel.getByRole('button', { name: 'Measure' })).toBeVisible();
+  await expect(panel.getByText('Measured on')).toHaveCount(0);
+  await expect(panel.locator('.jp-hvd-gc-time').first()).toHaveText('—');
+
+  await panel.getByRole('button', { name: 'Measure' }).click();
+  await expect(
+    panel.getByText(/Measured on .*: value .*s, gradient .*s, jax\.grad/)
+  ).toBeVisible({ timeout: 30_000 });
+  await expect(panel.locator('.jp-hvd-gc-time').first()).toHaveText(/[µm]?s$/);
+  await expect(panel.getByRole('columnheader', { name: 'time' })).toHaveCount(2);
+  await picture(page, 'measured');
+
+  await panel.getByRole('slider').first().focus();
+  await page.keyboard.press('PageUp');
+  await expect(panel.getByRole('status')).toContainText('Measured at n = 64');
+  await expect(
+    panel.locator('.jp-hvd-gc-time').first(),
+    'times are for the sizes on display only'
+  ).toHaveText('—');
+});
+
+test('saved, it shows its last state without a kernel', async ({ page, request }) => {
+  const lab = await Lab.open(page, request, 'saved.ipynb', NOTEBOOK);
+  await runTo(lab, 3);
+  const panel = panels(page).first();
+  await expect(panel.getByText('flops, XLA’s estimate').first()).toBeVisible();
+  await panel.getByRole('slider').first().focus();
+  await page.keyboard.press('PageUp');
+  await expect(total(panel, 'Value')).toHaveAttribute('data-total', '32895');
+  await expect
+    .poll(() => lab.output(3, 'text/plain'), 'the notebook keeps the last figures')
+    .toContain('n=A_0=A_1 = 128');
+  await lab.execute('docmanager:save');
+  const saved = await request.get('/api/contents/saved.ipynb');
+  const html = JSON.stringify((await saved.json()).content.cells[3].outputs[0].data);
+  expect(html).toContain('text/html');
+  expect(html).toContain('<svg');
+
+  await lab.shutDown();
+  await lab.reopen(false);
+  const again = panels(page).first();
+  await expect(total(again, 'Value')).toHaveAttribute('data-total', '32895');
+  await expect(again.getByText('the notebook has no kernel')).toBeVisible();
+  await expect(again.getByRole('slider').first()).toBeDisabled();
+  await expect(again.getByRole('button', { name: 'Measure' })).toBeDisabled();
+  await expect(page.locator('.jp-hvd-gc-heat').first()).toBeVisible();
+  await picture(page, 'without-kernel');
+});
+
+test('two panels in one notebook do not meet', async ({ page, request }) => {
+  const lab = await Lab.open(page, request, 'two.ipynb', NOTEBOOK);
+  await runTo(lab, 4);
+  const [energy, corner] = [panels(page).first(), panels(page).nth(1)];
+  await expect(total(energy, 'Value')).toHaveAttribute('data-total', '8255');
+  await expect(total(corner, 'Value')).toHaveAttribute('data-total', '127');
+  await corner.getByRole('spinbutton').fill('1000');
+  await page.keyboard.press('Enter');
+  await expect(total(corner, 'Value')).toHaveAttribute('data-total', '1999');
+  await expect(total(corner, 'Adjoint')).toHaveAttribute('data-total', '1');
+  await expect(total(energy, 'Value')).toHaveAttribute('data-total', '8255');
+  await expect(
+    corner.getByText(/JAX alone would differentiate this worse/)
+  ).toBeVisible();
+  await energy.getByRole('checkbox', { name: 'A', exact: true }).click();
+  await expect(total(energy, 'Adjoint')).not.toHaveAttribute('data-total', '16320');
+  await expect(corner.getByRole('checkbox', { name: 'x' })).toBeChecked();
+  await picture(page, 'two');
+});
+
+test('a kernel that restarts leaves the figures; the cell run again goes on', async ({
+  page,
+  request
+}) => {
+  const lab = await Lab.open(page, request, 'restart.ipynb', NOTEBOOK);
+  await runTo(lab, 3);
+  const panel = panels(page).first();
+  await expect(total(panel, 'Value')).toHaveAttribute('data-total', '8255');
+  await lab.restart();
+  await expect(panel.getByText('the kernel does not know them any more')).toBeVisible();
+  await expect(panel.getByRole('slider').first()).toBeDisabled();
+  await expect(total(panel, 'Value')).toHaveAttribute('data-total', '8255');
+  await runTo(lab, 3);
+  const again = panels(page).first();
+  await expect(again.getByRole('slider').first()).toBeEnabled();
+  await again.getByRole('slider').first().focus();
+  await page.keyboard.press('PageUp');
+  await expect(total(again, 'Value')).toHaveAttribute('data-total', '32895');
+});
+
+test('errors in a function: at its line, without a traceback', async ({
+  page,
+  request
+}) => {
+  const broken = `\
+%%tensor
+def total(x):
+    s = 0
+    for i in range(len(x)):
+        s = s + x[i]
+    return s`;
+  const reaching = `\
+%%tensor
+def steps(x, k: int):
+    return sum((x[i + k] - x[i]) ** 2 for i in range(len(x) - 3))`;
+  const lab = await Lab.open(
+    page,
+    request,
+    'errors.ipynb',
+    notebook(LOAD, broken, reaching, '%gradcost steps(np.ones(8), 3) --wrt x')
+  );
+  await runTo(lab, 3);
+  const error = page.locator('.jp-RenderedText[data-mime-type*="stderr"]:visible');
+  await expect(error).toContainText('TensorError in cell [2], line 4');
+  await expect(error).toContainText('for i in range(len(x)):');
+  await expect(error).toContainText('→ write `[… for i in range(n)]`');
+  await expect(error).not.toContainText('Traceback');
+
+  const panel = panels(page).first();
+  await expect(total(panel, 'Value')).toHaveAttribute('data-total', '19');
+  await panel.getByRole('spinbutton', { name: 'k, exactly' }).fill('5');
+  await page.keyboard.press('Enter');
+  const alert = panel.getByRole('alert');
+  await expect(alert).toContainText('cell [3], line 3');
+  await expect(alert).toContainText('x[i+k] reads index');
+  await expect(
+    total(panel, 'Value'),
+    'the figures are those of the sizes before'
+  ).toHaveAttribute('data-total', '19');
+  await expect(panel.getByRole('spinbutton', { name: 'k, exactly' })).toHaveValue('3');
+  await picture(page, 'errors');
+});
+
+test('from a cell’s menu: a tab beside the notebook, in the dark', async ({
+  page,
+  request
+}) => {
+  const lab = await Lab.open(page, request, 'tab.ipynb', NOTEBOOK);
+  await lab.execute('apputils:change-theme', { theme: 'JupyterLab Dark' });
+  await runTo(lab, 2);
+  const code = page.locator('.jp-CodeCell:visible').nth(1);
+  await code.locator('.cm-content').click({ button: 'right' });
+  await page.getByRole('menuitem', { name: 'Inspect Gradient Cost' }).click();
+  const panel = panels(page);
+  await expect(panel.getByRole('combobox', { name: 'Function' })).toHaveValue('corner');
+  await expect(panel.getByText('flops, XLA’s estimate').first()).toBeVisible();
+  await panel.getByRole('combobox', { name: 'Function' }).selectOption('energy');
+  await expect(panel.getByRole('checkbox', { name: 'A', exact: true })).toBeChecked();
+  await expect(total(panel, 'Value')).toHaveAttribute('data-total', '8255');
+
+  const row = panel.locator('table').nth(1).locator('tbody tr').first();
+  await row.hover();
+  await expect(panel.locator('table').first().locator('tr.jp-hvd-mod-lit')).toHaveCount(
+    1
+  );
+  await picture(page, 'dark');
+  await row.getByRole('button', { name: /line 4/ }).click();
+  const selected = await lab.inNotebook(panel_ => panel_.content.activeCellIndex);
+  expect(selected, 'the line’s cell').toBe(1);
+  await expect(code.locator('.jp-hvd-gc-heat').first()).toBeVisible();
+  await lab.execute('apputils:change-theme', { theme: 'JupyterLab Light' });
+});

@@ -13,6 +13,8 @@ interface INotebook {
   sessionContext: {
     ready: Promise<void>;
     session: { kernel: { info: Promise<unknown>; status: string } };
+    restartKernel(): Promise<void>;
+    shutdown(): Promise<void>;
   };
   content: {
     activeCellIndex: number;
@@ -25,7 +27,9 @@ interface INotebook {
 interface ICell {
   getSource(): string;
   setSource(text: string): void;
-  toJSON(): { outputs?: { output_type: string; text?: string }[] };
+  toJSON(): {
+    outputs?: { output_type: string; text?: string; data?: Record<string, unknown> }[];
+  };
 }
 
 declare global {
@@ -138,6 +142,36 @@ export class Lab {
       panel.content.activeCellIndex = i;
     }, index);
     await this.execute('notebook:run-cell');
+  }
+
+  /** A cell's first output of a kind, as the notebook would save it now. */
+  output(index: number, mime: string): Promise<string> {
+    return this.inNotebook(
+      (panel, [i, kind]) => {
+        const outputs = panel.content.model.sharedModel.cells[i].toJSON().outputs ?? [];
+        const found = outputs.find(output => output.data && kind in output.data);
+        return String(found?.data?.[kind] ?? '');
+      },
+      [index, mime] as const
+    );
+  }
+
+  /** Restart the notebook's kernel, and wait until it answers. */
+  async restart(): Promise<void> {
+    await this.inNotebook(panel => panel.sessionContext.restartKernel());
+    await this.inNotebook(panel => panel.sessionContext.session.kernel.info);
+  }
+
+  async shutDown(): Promise<void> {
+    await this.inNotebook(panel => panel.sessionContext.shutdown());
+  }
+
+  /** Open the saved notebook in a fresh JupyterLab, with or without a kernel. */
+  async reopen(shouldStart: boolean): Promise<void> {
+    await this.page.goto('/lab?reset&token=ui-tests');
+    await this.page.waitForFunction(() => window.jupyterapp);
+    await this.page.evaluate(async () => window.jupyterapp.restored);
+    await this.execute('docmanager:open', { path: this.name, kernel: { shouldStart } });
   }
 
   /** What a cell says went wrong. */

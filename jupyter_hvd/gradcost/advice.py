@@ -41,7 +41,7 @@ from .analysis import Sizes
 from .report import Advice, Locate, Measured, Plain, Report
 from .rewrites import Rewriting, rewritings
 from .subject import Subject
-from .wording import number, seconds
+from .wording import number, operations, seconds
 
 WORTH = 0.02  # of all operations: less is not worth a word
 SHOWN = 6
@@ -269,7 +269,7 @@ def _found(subject: Subject, sizes: Sizes, locate: Locate) -> Iterator[Advice]:
         if cost is None or not whole or cost - now <= max(WORTH * whole, 0):
             continue
         kind = "guard" if now else "shared"
-        message = _FOUND[kind].format(cost=number(cost), now=number(now))
+        message = _FOUND[kind].format(cost=operations(cost), now=number(now))
         yield Advice(
             kind,
             message,
@@ -283,13 +283,12 @@ def _found(subject: Subject, sizes: Sizes, locate: Locate) -> Iterator[Advice]:
 
 _FOUND = {
     "guard": (
-        "As written this costs {cost} operations; {now} are left once terms that are zero or "
-        "repeated are dropped. The compiled function drops them by itself; in plain Python a "
-        "condition on the sum would."
+        "Of {cost} that are written here the compiled function does {now}: the "
+        "other terms are zero or repeated. In plain Python a condition on the sum would say so."
     ),
     "shared": (
-        "As written this costs {cost} operations; it is computed elsewhere already, or always "
-        "zero. The compiled function does it once; in plain Python give it a name."
+        "Of {cost} that are written here the compiled function does none: it has "
+        "the value already, or it is zero. In plain Python give it a name."
     ),
 }
 
@@ -316,16 +315,17 @@ def _estimated(subject: Subject, sizes: Sizes, plain: Plain | None) -> Iterator[
         if len(ours) < 2:
             continue
         (n1, jax1, own1), (n2, jax2, own2) = ours
-        if not own1 or not own2 or jax1 <= 0:
+        if own1 is None or own2 is None or jax1 <= 0:
             continue
-        grows = log(jax2 / jax1) / log(n2 / n1), log(own2 / own1) / log(n2 / n1)
+        doublings = log(n2 / n1)
+        grows = log(jax2 / jax1) / doublings, log(max(own2, 1) / max(own1, 1)) / doublings
         if grows[0] - grows[1] < 0.5 or jax2 < 4 * own2:
             continue
         yield Advice(
             "jax",
             f"JAX alone would differentiate this worse: over {name} its gradient grows like "
             f"{_power(name, grows[0])}, this one like {_power(name, grows[1])}. At {name} = {n2} "
-            f"XLA estimates {number(jax2)} flops, against {number(own2)} operations here.",
+            f"XLA estimates {number(jax2)} flops, against {number(own2)} operation{'s' * (own2 != 1)} here.",
             "",
             f"jax.grad {number(jax2)} flops (XLA's estimate)",
             f"{number(own2)} operations",
@@ -344,15 +344,16 @@ def _power(name: str, exponent: float) -> str:
 
 
 def _measured(measured: Measured | None) -> Iterator[Advice]:
-    if measured is None or measured.jax_adjoint is None:
+    if measured is None or measured.jax_adjoint is None or measured.paired_adjoint is None:
         return
-    times = measured.jax_adjoint / measured.adjoint
-    at = ", ".join(f"{name} = {n}" for name, n in measured.sizes.items())
-    both = f"{seconds(measured.jax_adjoint)} against {seconds(measured.adjoint)}"
-    if times >= 1.2:
-        message = f"Measured at {at}: plain JAX's gradient takes {times:.3g} × as long, {both}."
-    elif times <= 1 / 1.2:
-        message = f"Measured at {at}: plain JAX's gradient is {1 / times:.3g} × faster, {both}."
+    times = measured.jax_adjoint / measured.paired_adjoint
+    both = f"{seconds(measured.jax_adjoint)} against {seconds(measured.paired_adjoint)}"
+    if not measured.apart:
+        said = f"plain JAX's gradient takes about as long, {both}"
+    elif times > 1:
+        said = f"plain JAX's gradient takes {times:.3g} × as long, {both}"
     else:
-        message = f"Measured at {at}: plain JAX's gradient takes about as long, {both}."
-    yield Advice("measured", message, "", "", "", 0, None)
+        said = f"plain JAX's gradient is {1 / times:.3g} × faster, {both}"
+    yield Advice(
+        "measured", f"Measured at {measured.at}, run in turn: {said}.", "", "", "", 0, None
+    )

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..tensor import TensorError, TensorFunction
 from ..tensor.signature import declared
+from .analysis import piece
 from .wording import pretty
 
 
@@ -24,8 +25,8 @@ class Card:
 
 
 def card(function: TensorFunction) -> Card:
-    """The function as it stands. Raises TensorError where its annotations give types at which it
-    has none.
+    """The function as it stands, its cost on the region of the last call's sizes. Raises
+    TensorError where its annotations give types at which it has no program.
     """
     parameters = function.__signature__.parameters
     name = function.__name__
@@ -39,10 +40,11 @@ def card(function: TensorFunction) -> Card:
     instance = function.instance
     inside = ", ".join(f"{x}: {t}" for x, t, _ in instance.parameters)
     formula = function.cost_formula()
+    sizes = function.last_sizes
     return Card(
         name,
         f"{name}({inside}) → {instance.function.body.type}",
-        pretty(formula),
+        pretty(formula if sizes is None else piece(formula, sizes)),
         str(formula),
         _state(function),
         True,
@@ -54,6 +56,8 @@ def _state(function: TensorFunction) -> str:
     compiled = kernels is not None and kernels.cache_info().currsize
     if not compiled:
         return "compiles at its first call"
+    if not function.last_sizes:
+        return "compiled"
     at = ", ".join(f"{name} = {n}" for name, n in (function.last_sizes or {}).items())
     return f"compiled for {at}" if at and compiled == 1 else f"compiled for {compiled} sizes"
 
@@ -86,7 +90,7 @@ def _html(shown: Card) -> str:
 
 def text(cards: list[Card]) -> str:
     return "\n".join(
-        f"{c.signature}   {c.formula + ' operations; ' if c.typed else ''}{c.state}" for c in cards
+        f"{c.signature}   {c.cost + ' operations; ' if c.typed else ''}{c.state}" for c in cards
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from .report import Advice, Curve, Figure, Measured, Plain, Ratio, Report, Row
 from .svg import Series, plot
 from .wording import number, seconds
+from .wording import ratio as spelt
 
 MIME = "application/vnd.jupyter-hvd.gradcost+json"
 
@@ -53,15 +54,16 @@ def text(report: Report) -> str:
 def _text_line(name: str, figure: Figure, ratio: Ratio | None) -> str:
     bound = ""
     if ratio is not None and ratio.ratio is not None:
-        bound = f"   {ratio.ratio:.2f} × value, bound {ratio.bound}"
-    return f"  {name:8} {number(figure.total):>14} operations   {figure.formula}{bound}"
+        bound = f"   {spelt(ratio.ratio)} × value, bound {ratio.bound}"
+    return f"  {name:8} {number(figure.total):>14} operations   {figure.here}{bound}"
 
 
 def measured_text(m: Measured) -> str:
-    at = ", ".join(f"{name} = {value}" for name, value in m.sizes.items())
-    jax = f", plain JAX's gradient {seconds(m.jax_adjoint)}" if m.jax_adjoint is not None else ""
+    jax = ""
+    if m.jax_adjoint is not None and m.paired_adjoint is not None:
+        jax = f"; in turn, {seconds(m.paired_adjoint)} and plain JAX's {seconds(m.jax_adjoint)}"
     return (
-        f"measured at {at or 'these arguments'} on {m.device}, median of {m.repeats}: "
+        f"measured at {m.at or 'these arguments'} on {m.device}, median of {m.repeats}: "
         f"value {seconds(m.value)}, gradient {seconds(m.adjoint)}{jax}"
     )
 
@@ -112,7 +114,7 @@ def _figures(report: Report) -> str:
                 number(figure.multiplications),
                 number(figure.calls),
                 number(figure.entries),
-                "" if ratio is None or ratio.ratio is None else f"{ratio.ratio:.2f}",
+                "" if ratio is None or ratio.ratio is None else spelt(ratio.ratio),
                 "" if ratio is None else f"{ratio.bound} ({escape(ratio.theorem)})",
             )
             for name, figure, ratio in rows

@@ -11,10 +11,19 @@ from IPython.display import display
 
 from ..tensor import TensorError, TensorFunction
 from .cells import Cells, explained
-from .panel import Panel
+from .panel import Panel, Task
 from .subject import Subject, subject
 
 KEPT = 64  # panels that a kernel answers for; older ones show their last state
+
+
+def _to_its_end(task: Task) -> None:
+    """Wait for slow work; an interrupt ends it, too."""
+    try:
+        task.wait()
+    except KeyboardInterrupt:
+        task.cancel()
+        raise
 
 
 class Panels:
@@ -25,9 +34,14 @@ class Panels:
         self.cells = cells
         self.panels: OrderedDict[str, Panel] = OrderedDict()
 
-    def show(self, about: Subject) -> Panel:
-        """Display a panel; it goes on by itself once a front end attaches to it."""
+    def show(self, about: Subject, estimate: bool = False, measure: bool = False) -> Panel:
+        """Display a panel; XLA is asked, and times are measured, when a front end attaches to it
+        and its user says so, or beforehand.
+        """
         panel = self._keep(Panel(about, self.cells))
+        for wanted, begin in ((estimate, panel.estimate), (measure, panel.measure)):
+            if wanted:
+                _to_its_end(begin())
         display(panel.bundle(), raw=True)
         return panel
 
@@ -78,7 +92,7 @@ class Panels:
         errors = []
         for name in dict.fromkeys(names):
             try:
-                return Panel(subject(functions[name]), self.cells, self.functions)
+                return Panel(subject(functions[name], label=name), self.cells, self.functions)
             except TensorError as error:
                 errors.append(error)
         raise errors[0]

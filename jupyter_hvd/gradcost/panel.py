@@ -121,7 +121,7 @@ class Panel:
             sizes = chosen(self.subject, self.sizes, moved, self.linked)
             if not self.subject.fits(sizes):
                 self.subject.require(sizes)
-            self.sizes = sizes
+            self.sizes, self.error = sizes, ""
             self.plain = work.remembered(
                 self.subject, sizes, self.linked, self.known, self.plain.message
             )
@@ -130,12 +130,12 @@ class Panel:
         """Another function, or the same by other parameters."""
         with self.lock:
             same = name == self.subject.name
-            function: Any = self.subject.function
-            if not same and self.functions is not None:
-                function = self.functions().get(name)
-            about = subject(function, wrt)
             if same:
-                about = replace(self.subject, wrt=about.wrt)
+                wrt = subject(self.subject.function, wrt).wrt
+                about = replace(self.subject, wrt=wrt)
+            else:
+                functions = self.functions() if self.functions else {}
+                about = subject(functions.get(name), wrt, label=name)
             self.estimating.cancel()
             self.measuring.cancel()
             sizes = self.sizes if same else None
@@ -154,7 +154,7 @@ class Panel:
 
     # What takes a while
 
-    def estimate(self) -> None:
+    def estimate(self) -> Task:
         """XLA's estimates for the sizes as they stand."""
         self.estimating.cancel()
         sizes, about = dict(self.sizes), self.subject
@@ -173,11 +173,13 @@ class Panel:
             self._tell()
 
         self.estimating = Task.start(run)
+        return self.estimating
 
-    def measure(self) -> None:
+    def measure(self) -> Task:
         """Measured times at the sizes as they stand, with progress."""
         if self.measuring.running:
-            return
+            return self.measuring
+        self.error = ""
         sizes, about = dict(self.sizes), self.subject
 
         def progress(done: int, total: int) -> None:
@@ -190,18 +192,16 @@ class Panel:
                 self._broadcast({"progress": None, "cancelled": True})
                 return
             except TensorError as error:
-                self._broadcast({"progress": None, "error": explained(error, self.cells)})
-                return
-            except Exception as error:
-                text = f"{type(error).__name__}: {error}"
-                self._broadcast({"progress": None, "error": text})
-                return
-            with self.lock:
+                self.error = explained(error, self.cells)
+            except Exception as error:  # XLA at its limits, the user's own version
+                self.error = f"{type(error).__name__}: {error}"
+            else:
                 self.measured = found
             self._broadcast({"progress": None})
             self._tell()
 
         self.measuring = Task.start(run)
+        return self.measuring
 
 
 def _timed(made: Report, measured: Measured, sizes: Mapping[str, int]) -> Report:

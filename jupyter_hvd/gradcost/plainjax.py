@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from statistics import median
 from typing import Any
 
 import jax
@@ -435,25 +434,55 @@ def estimate(function: Callable[..., Any], shapes: Sequence[Any]) -> Estimate | 
     return Estimate(float(flops), int(getattr(memory, "temp_size_in_bytes", 0)))
 
 
-def timed(
-    function: Callable[..., Any],
-    arguments: Sequence[Any],
-    repeats: int,
-    step: Callable[[], None],
-) -> float:
-    """The median time of some calls after one to warm up; `step` is called between them and may
-    raise.
+@dataclass(frozen=True)
+class Paired:
+    """Median times of two functions that ran in turn; `apart` where their quartiles do not
+    overlap.
     """
-    run = partial(function, *arguments)
-    step()
-    jax.block_until_ready(run())
-    times = []
+
+    first: float
+    second: float
+    apart: bool
+
+
+SAMPLE = 2e-3  # seconds that one sample takes at least, so that the clock does not decide
+
+
+def paired(
+    first: Callable[[], Any], second: Callable[[], Any], repeats: int, step: Callable[[], None]
+) -> Paired:
+    """Time two functions in turn, after one call each to warm up; `step` is called between the
+    samples and may raise.
+    """
+
+    def sample(run: Callable[[], Any], calls: int) -> float:
+        began = time.perf_counter()
+        for _ in range(calls):
+            jax.block_until_ready(run())
+        return (time.perf_counter() - began) / calls
+
+    both = (first, second)
+    for run in both:
+        step()
+        sample(run, 1)
+    calls = [max(1, int(SAMPLE / sample(run, 1))) for run in both]
+    times: tuple[list[float], list[float]] = ([], [])
     for _ in range(repeats):
         step()
-        began = time.perf_counter()
-        jax.block_until_ready(run())
-        times.append(time.perf_counter() - began)
-    return median(times)
+        for run, n, found in zip(both, calls, times, strict=True):
+            found.append(sample(run, n))
+    (low0, mid0, high0), (low1, mid1, high1) = (np.quantile(t, (0.25, 0.5, 0.75)) for t in times)
+    return Paired(float(mid0), float(mid1), bool(high0 < low1 or high1 < low0))
+
+
+def compiled(function: Callable[..., Any], arguments: Sequence[Any]) -> Callable[[], Any]:
+    """A call that is compiled beforehand, for real arguments."""
+    run = jax.jit(function).lower(*arguments).compile()
+    return partial(run, *arguments)
+
+
+def on_device(values: Any) -> Any:
+    return jax.tree_util.tree_map(jnp.asarray, values)
 
 
 def device() -> str:

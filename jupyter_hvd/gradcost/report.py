@@ -135,9 +135,14 @@ class Plain:
 
 @dataclass(frozen=True)
 class Measured:
-    """Times in seconds and bytes at the sizes where they were measured; `jax` is plain JAX."""
+    """Times in seconds and bytes at the sizes where they were measured.
+
+    `jax_adjoint` is plain JAX's gradient, `paired_adjoint` this one, run in turn with it; `apart`
+    says that their quartiles do not overlap.
+    """
 
     sizes: Mapping[str, int]
+    at: str
     repeats: int
     device: str
     value: float
@@ -146,8 +151,9 @@ class Measured:
     adjoint_bytes: int
     value_statements: Mapping[str, float]
     adjoint_statements: Mapping[str, float]
-    jax_value: float | None
+    paired_adjoint: float | None
     jax_adjoint: float | None
+    apart: bool
     jax_bytes: int | None
     note: str = ""
 

@@ -4,9 +4,8 @@ that its relations have.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, product
 from typing import Any
@@ -66,11 +65,13 @@ class Subject:
     instance: Instance
     start: Mapping[str, int]
     arguments: Mapping[str, Any] | None = None
-    against: Any = field(default=None)
+    against: Any = None
+    label: str = ""
 
     @property
     def name(self) -> str:
-        return self.function.__name__
+        """What the user calls it."""
+        return self.label or self.function.__name__
 
     @cached_property
     def is_scalar(self) -> bool:
@@ -211,6 +212,7 @@ def subject(
     wrt: Sequence[str] = (),
     call: tuple[tuple[Any, ...], Mapping[str, Any]] | None = None,
     against: Any = None,
+    label: str = "",
 ) -> Subject:
     """A tensor function to inspect, at the arguments of `call`, or at the types of its last call
     or its annotations. Without `wrt`, by all its real parameters.
@@ -235,10 +237,8 @@ def subject(
     if not by:
         raise TensorError(f"`{function.__name__}` has no real parameter to differentiate by")
     function._differentiable(by)
-    made = Subject(function, by, instance, known, arguments, against)
-    if len(known) < len(names):
-        made = Subject(function, by, instance, _first_fit(made, names), arguments, against)
-    return made
+    made = Subject(function, by, instance, known, arguments, against, label)
+    return made if len(known) == len(names) else replace(made, start=_first_fit(made, names))
 
 
 def _size_names(instance: Instance) -> list[str]:
@@ -274,7 +274,3 @@ def _first_fit(made: Subject, names: Sequence[str]) -> dict[str, int]:
         if made.fits(sizes):
             return sizes
     return start
-
-
-def parameters(function: TensorFunction) -> str:
-    return str(inspect.signature(function))

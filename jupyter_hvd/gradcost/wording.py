@@ -26,6 +26,14 @@ def number(value: float | None) -> str:
     return f"{value / 1000**power:.3g} {['', 'k', 'M', 'G', 'T'][power]}"
 
 
+def operations(value: float | None) -> str:
+    return f"{number(value)} operation{'' if value == 1 else 's'}"
+
+
+def ratio(value: float) -> str:
+    return f"{value:.2f}" if value >= 0.1 or value == 0 else f"{value:.1g}"
+
+
 def seconds(value: float) -> str:
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if value >= scale:

@@ -105,9 +105,11 @@ def measure(
     dense = subject.space(sizes)
     with_jax = subject.against is not None or dense <= MEASURED >> 2
     arguments = plainjax.random_arguments(subject.adjoint.instance, sizes, subject.arguments)
+    if subject.arguments is not None and dict(sizes) == dict(subject.start):
+        arguments |= subject.arguments
     own = {x: arguments[x] for x, _ in subject.types}
     steps = [len(p.instance.ssa.statements) + 1 for p in (subject.value, subject.adjoint)]
-    total = sum(steps) + (2 * (repeats + 1) if with_jax else 0)
+    total = sum(steps) + (repeats + 2 if with_jax else 0)
 
     def after(done: int) -> Progress:
         return lambda k, _n: progress(done + k, total)
@@ -116,7 +118,7 @@ def measure(
     adjoint = subject.reverse.profile(
         **arguments, repeats=repeats, progress=after(steps[0]), cancelled=cancelled
     )
-    jax_value = jax_adjoint = jax_bytes = None
+    pair = jax_bytes = None
     if with_jax:
         done = sum(steps)
 
@@ -129,13 +131,23 @@ def measure(
 
         both = plainjax.plain(subject, sizes)
         real = plainjax.real_arguments(subject, own)
-        jax_value = plainjax.timed(both.value, real, repeats, step)
-        jax_adjoint = plainjax.timed(both.adjoint, real, repeats, step)
+        names = [x for x in arguments if x in subject.differentiable]
+
+        def ours(*moved: Any) -> Any:
+            return subject.reverse(**{**arguments, **dict(zip(names, moved, strict=True))})
+
+        pair = plainjax.paired(
+            plainjax.compiled(ours, plainjax.on_device([arguments[x] for x in names])),
+            plainjax.compiled(both.adjoint, real),
+            repeats,
+            step,
+        )
         found = plainjax.estimate(both.adjoint, both.shapes)
         jax_bytes = None if found is None else found.memory
         progress(total, total)
     return Measured(
         sizes=dict(sizes),
+        at=spelt(subject, sizes),
         repeats=repeats,
         device=plainjax.device(),
         value=value.total.seconds,
@@ -144,13 +156,23 @@ def measure(
         adjoint_bytes=adjoint.total.bytes,
         value_statements=_seconds(value),
         adjoint_statements=_seconds(adjoint),
-        jax_value=jax_value,
-        jax_adjoint=jax_adjoint,
+        paired_adjoint=None if pair is None else pair.first,
+        jax_adjoint=None if pair is None else pair.second,
+        apart=pair is not None and pair.apart,
         jax_bytes=jax_bytes,
         note=""
         if with_jax
         else f"plain JAX would form an array of {dense:,} numbers; it was not run",
     )
+
+
+def spelt(subject: Subject, sizes: Sizes) -> str:
+    """Sizes for people: those that go together once."""
+    return ", ".join(
+        f"{group.names[0]} = {sizes[group.names[0]]}"
+        for group in subject.sizes()
+        if len({sizes[name] for name in group.names}) == 1
+    ) or ", ".join(f"{name} = {n}" for name, n in sizes.items())
 
 
 def _seconds(profile: Any) -> Mapping[str, float]:

@@ -97,7 +97,7 @@ function Figure(props: {
 /** A ratio on its way from 0 to the bound. */
 function Gauge({ ratio }: { ratio: IRatio }): JSX.Element {
   const { trans } = usePanel();
-  const text = ratio.ratio === null ? '—' : ratio.ratio.toFixed(2);
+  const text = ratio.ratio === null ? '—' : precise(ratio.ratio);
   const part = Math.min((ratio.ratio ?? 0) / ratio.bound, 1);
   return (
     <div className="jp-hvd-gc-ratio" title={ratio.theorem}>
@@ -116,6 +116,10 @@ function Gauge({ ratio }: { ratio: IRatio }): JSX.Element {
       </span>
     </div>
   );
+}
+
+function precise(ratio: number): string {
+  return ratio >= 0.1 || ratio === 0 ? ratio.toFixed(2) : ratio.toPrecision(1);
 }
 
 function PlainFigure({ report }: { report: IReport }): JSX.Element | null {
@@ -146,7 +150,7 @@ function PlainFigure({ report }: { report: IReport }): JSX.Element | null {
       <p className="jp-hvd-gc-kinds" title={plain.message}>
         {states[plain.state]}
       </p>
-      <p className="jp-hvd-gc-kinds">{plain.what}</p>
+      <p className="jp-hvd-gc-what">{plain.what}</p>
       <dl>
         <dt>{trans.__('temporaries')}</dt>
         <dd>{memory === null ? '—' : bytes(memory)}</dd>

@@ -1,3 +1,4 @@
+import { Cell } from '@jupyterlab/cells';
 import { CodeMirrorEditor } from '@jupyterlab/codemirror';
 import { Notebook } from '@jupyterlab/notebook';
 import { Extension, RangeSet, StateEffect, StateField } from '@codemirror/state';
@@ -129,6 +130,11 @@ export class HeatMap {
     for (const cell of this._notebook.widgets) {
       const editor = cell.editor as CodeMirrorEditor | null;
       const lines = cells.get(cell.model.id);
+      if (!editor && lines && !this._awaited.has(cell)) {
+        // A notebook makes the editors of cells that are out of sight later.
+        this._awaited.add(cell);
+        void cell.ready.then(() => this._schedule());
+      }
       if (editor?.editor && (lines || this._marked.has(editor))) {
         if (!this._marked.has(editor)) {
           this._marked.add(editor);
@@ -151,6 +157,7 @@ export class HeatMap {
   }
 
   private _reports = new Map<object, IReport>();
+  private _awaited = new WeakSet<Cell>();
   private _marked = new WeakSet<CodeMirrorEditor>();
   private _scheduled = false;
   private _isDisposed = false;

@@ -45,9 +45,14 @@ export const gradcost: JupyterFrontEndPlugin<void> = {
       caption: trans.__('What the derivatives of this cell’s tensor functions cost'),
       icon: costIcon,
       isEnabled: () => notebooks.activeCell instanceof CodeCell,
-      execute: async () => {
+      execute: async args => {
         const notebook = notebooks.currentWidget;
-        const cell = notebooks.activeCell;
+        const clicked = args.clicked
+          ? app.contextMenuHitTest(node => node.classList.contains('jp-CodeCell'))
+          : undefined;
+        const cell =
+          notebook?.content.widgets.find(widget => widget.node === clicked) ??
+          notebooks.activeCell;
         if (!notebook || !(cell instanceof CodeCell)) {
           return;
         }

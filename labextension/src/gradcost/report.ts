@@ -93,14 +93,17 @@ export interface IPlain {
 
 export interface IMeasured {
   sizes: Record<string, number>;
+  at: string;
   repeats: number;
   device: string;
   value: number;
   adjoint: number;
   value_bytes: number;
   adjoint_bytes: number;
-  jax_value: number | null;
+  /** This gradient and plain JAX's, run in turn. */
+  paired_adjoint: number | null;
   jax_adjoint: number | null;
+  apart: boolean;
   jax_bytes: number | null;
   note: string;
 }

@@ -114,21 +114,11 @@ function Status({ report }: { report: IReport }): JSX.Element {
   const { model, trans } = usePanel();
   const { measured } = report;
   const words = [];
-  if (model.error) {
-    return (
-      <pre className="jp-hvd-gc-status jp-hvd-mod-error" role="alert">
-        {model.error}
-      </pre>
-    );
-  }
   if (!model.isLive) {
     words.push(sayState(model.link.state, trans));
   }
   if (measured) {
-    const at = Object.entries(measured.sizes)
-      .map(([name, n]) => `${name} = ${n}`)
-      .join(', ');
-    const where = isCurrent(report) ? '' : trans.__(' at %1', at);
+    const where = isCurrent(report) ? '' : trans.__(' at %1', measured.at);
     words.push(
       trans.__(
         'Measured%1 on %2, median of %3: value %4, gradient %5%6.',
@@ -145,9 +135,13 @@ function Status({ report }: { report: IReport }): JSX.Element {
     );
   }
   return (
-    <p className="jp-hvd-gc-status" role="status">
-      {words.filter(Boolean).join(' ') || '\u00a0'}
-    </p>
+    <div className="jp-hvd-gc-status">
+      <p role="status">{words.filter(Boolean).join(' ') || '\u00a0'}</p>
+      {(model.error || report.error) && (
+        // Over the figures, so that the slider in hand stays where it is.
+        <pre role="alert">{model.error || report.error}</pre>
+      )}
+    </div>
   );
 }
 

@@ -1,0 +1,215 @@
+"""A panel without a browser: what it answers to what a front end asks."""
+
+import json
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from jupyter_hvd.gradcost.cells import Cells
+from jupyter_hvd.gradcost.fallback import MIME, bundle
+from jupyter_hvd.gradcost.live import Panels
+from jupyter_hvd.gradcost.panel import Panel
+from jupyter_hvd.gradcost.report import report
+from jupyter_hvd.gradcost.subject import subject
+from jupyter_hvd.tensor import tensor
+
+
+@pytest.fixture
+def shell():
+    from IPython.core.interactiveshell import InteractiveShell
+
+    made = InteractiveShell()
+    made.run_line_magic("load_ext", "jupyter_hvd")
+    return made
+
+
+class Front:
+    """A front end: it keeps what it is sent."""
+
+    def __init__(self, panel):
+        self.said = []
+        self.panel = panel
+        panel.attach(self.said.append)
+
+    def ask(self, **message):
+        self.panel.ask(message, self.said.append)
+        return self.said[-1]
+
+    def until(self, wanted, seconds=60):
+        began = time.monotonic()
+        while not any(wanted(m) for m in self.said):
+            assert time.monotonic() - began < seconds, self.said[-1]
+            time.sleep(0.02)
+        return next(m for m in self.said if wanted(m))
+
+
+def opened(case, shell):
+    about = subject(case.function, case.wrt, (case.arguments, {}))
+    return Front(Panel(about, Cells(shell)))
+
+
+def test_sizes_move_and_errors_leave_them(by_name, shell):
+    front = opened(by_name["convolution_loss"], shell)
+    answer = front.ask(do="sizes", sizes={"z_0": 2}, seq=7)
+    assert answer["seq"] == 7
+    assert {s["name"]: s["value"] for s in answer["report"]["sliders"]}["z_0"] == 2
+    before = answer["report"]["value"]
+    answer = front.ask(do="sizes", sizes={"x_0": 2}, seq=8)
+    assert "reads index" in answer["error"]
+    assert answer["seq"] == 8
+    assert front.panel.report().json()["value"] == before
+
+
+def test_measured_times_are_those_of_profile(by_name, shell):
+    case = by_name["quadratic_form"]
+    front = opened(case, shell)
+    front.ask(do="measure")
+    done = front.until(lambda m: m.get("report", {}).get("measured"))["report"]
+    progress = [m["progress"] for m in front.said if m.get("progress")]
+    assert progress[-1]["done"] == progress[-1]["total"]
+    assert [p["done"] for p in progress] == sorted(p["done"] for p in progress)
+    times = done["measured"]["adjoint_statements"]
+    assert {r["name"]: r["seconds"] for r in done["adjoint_rows"]} == times
+    profile = front.panel.subject.reverse.profile(*case.arguments, repeats=1)
+    assert list(times) == [s.name for s in profile.statements]
+    assert all(t > 0 for t in times.values())
+    assert done["measured"]["adjoint_bytes"] == profile.total.bytes
+    answer = front.ask(do="sizes", sizes={"n": 5}, seq=1)["report"]
+    assert {r["seconds"] for r in answer["adjoint_rows"]} == {None}
+
+
+def test_a_measurement_is_cancelled(by_name, shell):
+    front = opened(by_name["factorisation"], shell)
+    front.ask(do="measure")
+    front.panel.measure()
+    front.ask(do="cancel")
+    front.until(lambda m: m.get("cancelled"))
+    assert front.panel.report().measured is None
+    front.panel.measuring.wait(10)
+    assert not front.panel.measuring.running
+
+
+def test_too_much_to_measure_is_not_begun(by_name, shell):
+    front = opened(by_name["factorisation"], shell)
+    front.ask(do="sizes", sizes={"n": 4096, "m": 4096})
+    for name in ("n", "m"):
+        front.panel.sizes |= dict.fromkeys(
+            next(s.names for s in front.panel.subject.sizes() if name in s.names), 1 << 20
+        )
+    front.panel.measure().wait(60)
+    assert "choose smaller sizes" in front.panel.error
+
+
+def test_another_parameter_and_another_function(by_name, shell):
+    functions = {"energy": by_name["quadratic_form"].function, "traces": by_name["traces"].function}
+    for case in (by_name["quadratic_form"], by_name["traces"]):
+        case.function.cost(*case.arguments)
+    panel = Panel(
+        subject(functions["energy"], ("x",), label="energy"), Cells(shell), lambda: functions
+    )
+    front = Front(panel)
+    front.ask(do="sizes", sizes={"n": 9})
+    front.ask(do="inspect", function="energy", wrt=["A", "x"])
+    made = panel.report()
+    assert (made.wrt, made.sliders[0].value) == (("A", "x"), 9), "the sizes stay"
+    front.ask(do="inspect", function="traces", wrt=[])
+    assert panel.report().function == "traces"
+    panel.estimating.wait(60)
+
+
+def test_every_form_is_there_and_nothing_is_markup():
+    @tensor
+    def f(x: 'Float[Array, "n"]'):  # noqa: F821
+        return sum(x[i] * x[i] for i in range(len(x)) if i < 2)  # </script><b>"&'
+
+    about = subject(f)
+    made = report(about, about.start)
+    forms = bundle(made)
+    assert set(forms) == {MIME, "text/html", "text/plain"}
+    assert "</script>" not in forms["text/html"]
+    assert "<b>&quot;" not in forms["text/html"]
+    assert "&lt;/script&gt;" in forms["text/html"]
+    assert "if i &lt; 2" in forms["text/html"]
+    assert "<svg" in forms["text/html"]
+    assert f"{made.value.total}" in forms["text/plain"].replace(" ", "")
+    json.dumps(forms)
+
+
+def test_a_cell_of_functions(shell):
+    shell.run_cell("import math")
+    result = shell.run_cell(
+        "%%tensor\ndef norm(x: 'Float[Array, \"n\"]'):\n"
+        "    return math.sqrt(sum(x[i] ** 2 for i in range(len(x))))\n\n"
+        "def bad(x):\n    return x.sum()\n\n"
+        "def worse(x):\n    for i in range(3):\n        pass\n    return x"
+    )
+    error = result.error_in_exec
+    assert type(error).__name__ == "CellError"
+    (text,) = error.texts
+    assert "line 9" in text
+    assert "for i in range(3):" in text
+    assert "→ write" in text
+    assert "Traceback" not in "".join(error._render_traceback_())
+    assert str(shell.user_ns["norm"].cost_formula()) == "2*n"
+    assert "bad" in shell.user_ns, "found wrong when it has types"
+    assert "worse" not in shell.user_ns
+    with pytest.raises(Exception, match=r"has no `\.sum`"):
+        shell.user_ns["bad"](np.ones(3))
+
+
+def test_cards_follow_their_functions(shell):
+    from jupyter_hvd.gradcost.cards import card
+
+    shell.run_cell("%%tensor\ndef f(x):\n    return sum(x[i] for i in range(len(x)))")
+    f = shell.user_ns["f"]
+    assert "no types yet" in card(f).state
+    f.cost(np.ones(3))
+    assert card(f).state == "compiles at its first call"
+    assert card(f).cost == "x_0 − 1"
+    f(np.ones(3))
+    assert card(f).state == "compiled for x_0 = 3"
+
+
+def test_what_is_asked_about_what_is_not_there(shell):
+    panels = Panels(shell, Cells(shell))
+    said = []
+
+    class Comm:
+        send = staticmethod(said.append)
+
+    panels.connect(Comm(), {"content": {"data": {"id": "unknown"}}})
+    assert said == [{"gone": True}]
+    panels.connect(Comm(), {"content": {"data": {"source": "x = 1"}}})
+    assert "no tensor function yet" in said[1]["error"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("", "required"),
+        ("missing", "missing"),
+        ("len", "is no tensor function"),
+        ("f(", "no function and no call"),
+        ("f --wrt y", "no parameter `y`"),
+    ],
+)
+def test_wrong_lines(shell, line, message):
+    shell.run_cell(
+        "%%tensor\ndef f(x: 'Float[Array, \"n\"]'):\n    return sum(x[i] for i in range(len(x)))"
+    )
+    result = shell.run_cell(f"%gradcost {line}")
+    assert message in str(result.error_in_exec)
+
+
+def test_loading_is_instant():
+    """No library of the tensor language is loaded with the extension."""
+    code = (
+        "import sys; from IPython.core.interactiveshell import InteractiveShell as S; s = S(); "
+        "s.run_line_magic('load_ext', 'jupyter_hvd'); "
+        "print(*(m for m in ('jax', 'islpy', 'libcst', 'jupyter_hvd.tensor') if m in sys.modules))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == ""

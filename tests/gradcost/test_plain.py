@@ -1,0 +1,56 @@
+"""Plain JAX's version of a program is that program: values and gradients are those of the direct one."""
+
+import jax
+import numpy as np
+import pytest
+from programs import CASES
+
+from jupyter_hvd.gradcost import plainjax
+from jupyter_hvd.gradcost.subject import subject
+
+
+@pytest.fixture(autouse=True)
+def double_precision():
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", True)
+    yield
+    jax.config.update("jax_enable_x64", before)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_translation_is_the_program(case):
+    about = subject(case.function, case.wrt, (case.arguments, {}))
+    both = plainjax.plain(about, about.start)
+    real = plainjax.real_arguments(about, dict(zip(dict(about.types), case.arguments, strict=True)))
+    expected = case.direct(*case.arguments)
+    for mine, direct in zip(
+        *map(jax.tree_util.tree_leaves, (both.value(*real), expected)), strict=True
+    ):
+        assert np.allclose(mine, direct)
+    if about.is_scalar and case.name != "gravity":  # where √0 stands beside the guard, JAX has NaN
+        gradient = jax.grad(lambda wrt: case.direct(*_placed(about, case, wrt)))(
+            tuple(
+                a for x, a in zip(dict(about.types), case.arguments, strict=True) if x in case.wrt
+            )
+        )
+        for mine, direct in zip(
+            *map(jax.tree_util.tree_leaves, (both.adjoint(*real), gradient)), strict=True
+        ):
+            assert np.allclose(mine, direct)
+
+
+def _placed(about, case, wrt):
+    moved = iter(wrt)
+    return [
+        next(moved) if x in case.wrt else a
+        for x, a in zip(dict(about.types), case.arguments, strict=True)
+    ]
+
+
+def test_paired_times_know_what_they_tell_apart():
+    slow, fast = np.ones((500, 500)), np.ones(2)
+    steps = []
+    found = plainjax.paired(lambda: slow @ slow, lambda: fast + fast, 5, lambda: steps.append(1))
+    assert found.apart
+    assert found.first > found.second > 0
+    assert len(steps) == 7
