@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
-from .roles import Kind, Roles, method
+from .roles import Kind, Roles, argument, method
 
 PRINTING = (
     "builtins.print",
@@ -37,7 +39,36 @@ WRITING_METHODS = {
     Kind.CHECKPOINT_MANAGER: frozenset({"save"}),
 }
 #: Methods that write whatever they are called on.
-ALWAYS_WRITING = frozenset({"savefig", "to_csv", "to_json", "to_excel", "to_pickle", "to_parquet"})
+ALWAYS_WRITING = frozenset(
+    {
+        "savefig",
+        "to_csv",
+        "to_json",
+        "to_excel",
+        "to_pickle",
+        "to_parquet",
+        "write_text",
+        "write_bytes",
+    }
+)
+
+
+#: What opens a file, and the place of the mode among its arguments.
+OPENING = {"builtins.open": 1, "io.open": 1, "gzip.open": 1, "tensorflow.io.gfile.GFile": 1}
+
+
+def opens_for(roles: Roles, call: cst.Call) -> str | None:
+    """The mode in which a call opens a file, None where it opens none or the mode cannot be seen."""
+    position = OPENING.get(roles.qualified(call.func))
+    if position is None:
+        own = method(call) == "open" and not roles.qualified(call.func)
+        given = call.args[0].value if own and call.args else None
+        shown = given.evaluated_value if isinstance(given, cst.SimpleString) else None
+        return shown if isinstance(shown, str) and re.fullmatch("[wax][bt+]*", shown) else None
+    mode = argument(call, "mode", position)
+    if mode is None:
+        return "r"
+    return str(mode.value.evaluated_value) if isinstance(mode.value, cst.SimpleString) else None
 
 
 def prints(roles: Roles, call: cst.Call) -> bool:

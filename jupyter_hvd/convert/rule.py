@@ -166,6 +166,10 @@ class Context:
         return self.fresh("hvd_sequence")
 
     @cached_property
+    def first_here(self) -> str:
+        return self.fresh("hvd_first_here")
+
+    @cached_property
     def same_seed(self) -> str:
         return self.fresh("hvd_same_seed")
 

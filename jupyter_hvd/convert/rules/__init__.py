@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from ..rule import Rule
-from . import data, gradient_tape, keras_fit, optimizers, rank_zero, refusals, schedules, setup
+from . import (
+    data,
+    files,
+    gradient_tape,
+    keras_fit,
+    optimizers,
+    rank_zero,
+    refusals,
+    schedules,
+    setup,
+)
 
 RULES: tuple[Rule, ...] = tuple(
     rule()
@@ -15,6 +25,7 @@ RULES: tuple[Rule, ...] = tuple(
         keras_fit,
         data,
         rank_zero,
+        files,
         refusals,
     )
     for rule in family.RULES

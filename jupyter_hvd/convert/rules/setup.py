@@ -11,7 +11,7 @@ from ..edits import Edit
 from ..keras import canonical
 from ..roles import Kind
 from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
-from . import data, schedules
+from . import data, files, schedules
 
 #: The comment by which a converted program is known again.
 MARK = "# Horovod, added by jupyter hvd: one process per rank, each with a GPU of its own"
@@ -155,6 +155,7 @@ class Initialise(Rule):
             f"{step}{tf}.config.set_visible_devices({gpus}[{hvd}.local_rank()], 'GPU')",
             *data.helper_lines(context),
             *schedules.helper_lines(context),
+            *files.helper_lines(context),
         ]
         newline = context.module.newline
         return newline + newline.join(lines)
