@@ -236,7 +236,15 @@ class _Planner:
             known += [in_range(a, Affine.of(n)) for a, n in d.targets]
             mask = _untested(d.condition, (*d.out, *d.sums), conj(*known), d.lookups)
             used = _used(d.lookups, (*reads, *(a for a, _ in d.targets), mask))
-            yield self.piece(Product(d.out, d.sums, tuple(reads), mask, used, d.targets), d.layout)
+            action = Product(d.out, d.sums, tuple(reads), mask, used, d.targets)
+            made = self.piece(action, d.layout)
+            stored = sum(piece.layout.volume for piece, _ in readings)
+            if not d.sums and mask == TRUE and not used and d.layout.volume > 4 * stored:
+                self.outer[made.name] = [
+                    (Piece(piece.name, _as_stored(piece.layout)), r.indices)
+                    for (piece, _), r in zip(readings, reads, strict=True)
+                ]
+            yield made
 
     def piece(self, action: Action, layout: Layout) -> Piece:
         return Piece(self.step(action), layout)
