@@ -21,8 +21,8 @@ import traceback
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -148,8 +148,8 @@ def _speaks_tensorflow(path: Path) -> bool:
 
 def outcomes(folder: Path, paths: list[Path]) -> Iterator[Outcome]:
     """In the order of the paths; a process is replaced after some files, as its memory grows."""
-    with ProcessPoolExecutor(max_tasks_per_child=100, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(outcome, [folder] * len(paths), paths, chunksize=4)
+    with get_context("spawn").Pool(maxtasksperchild=25) as pool:
+        yield from pool.imap(partial(outcome, folder), paths, chunksize=4)
 
 
 def table(done: list[Outcome]) -> str:
@@ -192,7 +192,11 @@ def main() -> int:
             for path in (folder / package).rglob("*.py")
             if _speaks_tensorflow(path)
         )[: arguments.limit]
-        done = list(track(outcomes(folder, paths), "Converting", len(paths), console=console))
+        done = []
+        for each in track(outcomes(folder, paths), "Converting", len(paths), console=console):
+            done.append(each)
+            if not console.is_terminal and len(done) % 250 == 0:
+                console.print(f"{len(done)} of {len(paths)} files")
     if arguments.write:
         arguments.write.write_text(_page(done))
     print(table(done))

@@ -99,6 +99,9 @@ MUTANTS = {
     "HVD505": ("fit_generator", {"work divided"}),
     "HVD601": ("tape_top_level", {"output from rank 0 only"}),
     "HVD602": ("fit_saves", {"output from rank 0 only"}),
+    "HVD603": ("fit_files", {"output from rank 0 only"}),
+    "HVD604": ("fit_files", {"no rank stuck"}),
+    "HVD606": ("fit_files", {"output from rank 0 only"}),
 }
 
 
@@ -107,7 +110,11 @@ MUTANTS = {
 def test_mutant_is_found_out(code: str) -> None:
     name, caught_by = MUTANTS[code]
     path = Path(__file__).parent / "programs" / f"{name}.py"
-    steps = 60 if code in ("HVD303", "HVD402", "HVD501", "HVD601", "HVD602") else STEPS
+    steps = (
+        60
+        if code in ("HVD303", "HVD402", "HVD501", "HVD601", "HVD602", "HVD603", "HVD606")
+        else STEPS
+    )
     verification = verify(path, 2, steps=steps, timeout=45, options=Options(ignore=(code,)))
     assert code not in {change.rule for change in verification.conversion.changes}
     assert code in {change.rule for change in convert_source(path.read_text()).changes}
