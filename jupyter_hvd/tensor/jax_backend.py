@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
+from .errors import TensorError
 from .kernels.compile import Kernel
+from .kernels.shards import divided
 
 if TYPE_CHECKING:
     from .tensor_function import Instance
@@ -29,5 +31,33 @@ def compiled(instance: Instance, sizes: Mapping[str, int]) -> Callable[..., Any]
 
     def call(*arguments: Any) -> Any:
         return jitted(*made.arrays(arguments))
+
+    return call
+
+
+def sharded(
+    instance: Instance, sizes: Mapping[str, int], index: str, devices: int | None
+) -> Callable[..., Any]:
+    """As `compiled`, the sums over one index of the program divided among the first `devices`
+    devices, all by default. Raises TensorError where the index reads no parameter.
+    """
+    axes = divided(instance.checked.function.body, index)
+    if not axes:
+        raise TensorError(
+            f"no parameter is read at an index `{index}`",
+            f"name the index of a sum over the data: `sum(… x[{index}] … for {index} in range(n))`",
+        )
+    available = jax.devices()
+    if devices is not None and not 0 < devices <= len(available):
+        raise TensorError(f"there are {len(available)} devices, not {devices}")
+    made = kernel(instance, sizes)
+    jitted: dict[Any, Callable[..., Any]] = {}
+
+    def call(*arguments: Any) -> Any:
+        arrays = made.arrays(arguments)
+        counts = tuple(len(a) for a, v in zip(arrays, arguments, strict=True) if isinstance(v, set))
+        if counts not in jitted:
+            jitted[counts] = made.sharded(arrays, axes, available[: devices or len(available)])
+        return jitted[counts](*arrays)
 
     return call

@@ -4,6 +4,7 @@ from it.
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import sys
@@ -86,6 +87,17 @@ class Instance:
         return functools.cache(lambda sizes: compiled(self, dict(sizes)))
 
     @cached_property
+    def shards(self) -> Callable[[Sizes, str, int | None], Callable[..., Any]]:
+        """The compiled function for given sizes, an index and a number of devices to divide it
+        among.
+        """
+        from .jax_backend import sharded
+
+        return functools.cache(
+            lambda sizes, index, devices: sharded(self, dict(sizes), index, devices)
+        )
+
+    @cached_property
     def undecided(self) -> Callable[[Sizes], tuple[Read, ...]]:
         """The reads that only data can show in range, for given sizes."""
         from .bounds import undecided
@@ -112,6 +124,7 @@ class TensorFunction:
         self._resolve = resolve
         self._python = python
         self._last: Instance | None = None
+        self._shards: tuple[str, int | None] | None = None
         self.last_sizes: dict[str, int] | None = None
         if python is not None:
             functools.update_wrapper(self, python)
@@ -125,7 +138,8 @@ class TensorFunction:
         """The result, by a compiled JAX kernel for the arguments' sizes."""
         instance, arguments, sizes = self._at(args, kwargs)
         _check_reads(instance, arguments, sizes)
-        kernel = instance.kernel(tuple(sorted(sizes.items())))
+        at = tuple(sorted(sizes.items()))
+        kernel = instance.kernel(at) if self._shards is None else instance.shards(at, *self._shards)
         return laid_out(kernel(*arguments.values()), instance.layout)
 
     def interpret(self, *args: Any, **kwargs: Any) -> Any:
@@ -229,6 +243,18 @@ class TensorFunction:
     def jax(self) -> Callable[..., Any]:
         """The function as JAX sees it, to compose with `jax.jit`, `jax.vmap` and the like."""
         return self.__call__
+
+    def sharded(self, index: str, devices: int | None = None) -> TensorFunction:
+        """The same function, its sums over one index divided among JAX's devices, and so are its
+        derivatives'.
+
+        Each device has its share of the parameters that are read at that index. A gradient by
+        the others is added up in one all-reduce. Calls raise TensorError where the devices
+        (`devices` of them, all by default) cannot share the index's values equally.
+        """
+        made = copy.copy(self)
+        made._shards = (index, devices)
+        return made
 
     def cost_formula(self) -> Formula:
         """The total cost as a formula in the sizes, each at least 1."""
@@ -361,6 +387,7 @@ class TensorFunction:
             return instance(self.at({x: types[x] for x in self.__signature__.parameters}))
 
         made = TensorFunction(name, inspect.Signature(parameters), resolve)
+        made._shards = self._shards
         made.at = program  # type: ignore[method-assign]
         made.derived_from = instance  # type: ignore[method-assign]
         return made

@@ -7,13 +7,13 @@ over it are added up, results along it are laid side by side.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
 from ..affine import Affine
-from ..predicates import compare, conj, substitute
+from ..predicates import NOT, And, Exists, Or, Predicate, Related, compare, conj, disj, substitute
 from ..ssa import Output, flat
 from ..terms import Binders
 from .reads import relations, sources
@@ -170,14 +170,32 @@ def _assembled(
             before.append(step)
     widest = max(_size(s) // extent for s in inside if s.name in region)
     rows = max(1, min(extent, BLOCK // widest))
-    made = tuple(_local(s, str(_first(s, region)), region, extent, rows) for s in inside)
+    made = tuple(local(s, str(_first(s, region)), region, rows, extent) for s in inside)
     blocks = Blocks(made, extent, rows, tuple(added), tuple(joined))
     return (*before, blocks, *after)
 
 
-def _local(step: Step, axis: str, region: set[str], extent: int, rows: int) -> Step:
-    """A step on the rows of one block."""
+def local(
+    step: Step, axis: str, here: Collection[str], rows: int, extent: int | None = None
+) -> Step:
+    """A step on `rows` rows of one axis, those from the offset on.
+
+    Arrays and relations in `here` have these rows only, the others all of them. Where the rows may
+    go beyond `extent`, sums leave those out.
+    """
     at = {axis: Affine.of(axis) + Affine.of(OFFSET)}
+
+    def settled(p: Predicate) -> Predicate:
+        match p:
+            case And(parts):
+                return conj(*map(settled, parts))
+            case Or(parts):
+                return disj(*map(settled, parts))
+            case Related(relation, _) if relation.removeprefix(NOT) in here:
+                return p
+            case Exists(index, size, body):
+                return Exists(index, size, settled(body))
+        return substitute(p, at)
 
     def cut(binders: Binders) -> Binders:
         return tuple((i, Affine.of(rows) if i == axis else n) for i, n in binders)
@@ -186,19 +204,24 @@ def _local(step: Step, axis: str, region: set[str], extent: int, rows: int) -> S
         return tuple(a.substitute(at) for a in indices)
 
     def read(r: Read) -> Read:
-        return r if r.array in region else Read(r.array, moved(r.indices))
+        return r if r.array in here else Read(r.array, moved(r.indices))
 
     def look(lookups: tuple[Lookup, ...]) -> tuple[Lookup, ...]:
-        return tuple(Lookup(x.name, x.relation, moved(x.places)) for x in lookups)
+        return tuple(
+            x if x.relation in here else Lookup(x.name, x.relation, moved(x.places))
+            for x in lookups
+        )
 
     def masked(m: Masked) -> Masked:
-        return Masked(read(m.read), substitute(m.mask, at), look(m.lookups))
+        return Masked(read(m.read), settled(m.mask), look(m.lookups))
 
     action: Any = step.action
     match action:
         case Product():
-            mask = substitute(action.mask, at)
-            if axis in [i for i, _ in action.sums]:  # the last block has rows too many
+            mask = settled(action.mask)
+            if extent is not None and axis in [
+                i for i, _ in action.sums
+            ]:  # the last block has rows too many
                 mask = conj(mask, compare("<", at[axis], extent))
             action = replace(
                 action,
@@ -207,6 +230,10 @@ def _local(step: Step, axis: str, region: set[str], extent: int, rows: int) -> S
                 reads=tuple(map(read, action.reads)),
                 mask=mask,
                 lookups=look(action.lookups),
+                targets=tuple(
+                    (a, rows) if a.name == axis else (a.substitute(at), n)
+                    for a, n in action.targets
+                ),
             )
         case Total():
             action = replace(
@@ -217,7 +244,7 @@ def _local(step: Step, axis: str, region: set[str], extent: int, rows: int) -> S
                 action,
                 out=cut(action.out),
                 arguments=tuple(tuple(map(masked, x)) for x in action.arguments),
-                mask=substitute(action.mask, at),
+                mask=settled(action.mask),
                 lookups=look(action.lookups),
             )
     return replace(step, action=action)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.sharding import PartitionSpec
 
-from ..ssa import Output, Program
+from ..ssa import Output, Program, flat
 from ..types import IndexArray, Integer, ParameterType, Product, Relation, TupleSet
 from . import contraction, elementwise
 from .blocks import Blocks
@@ -20,6 +21,8 @@ from .counting import Data
 from .demand import restrict
 from .plan import Plan, plan
 from .reads import relations, sources
+from .shards import Axis, gathered, mapped, once
+from .shards import sharded as divide
 from .steps import Action, Apply, Fill, Load, Step, Test, Total
 from .steps import Product as ProductStep
 from .values import Values, fence
@@ -94,6 +97,50 @@ class Kernel:
             else:
                 values.arrays[step.name] = execute(step, values, made.fenced)
         return _output(made.output, values.arrays)
+
+    def sharded(self, arrays: tuple[Any, ...], axes: Sequence[Axis], devices: Sequence[Any]) -> Any:
+        """The whole program as a jitted function, divided among devices along parameters' axes."""
+        made = self.plan(arrays)
+        data = {
+            x: np.shape(v) for (x, _), v in zip(self.kinds, arrays, strict=True) if x in self.types
+        }
+        shards = divide(made, axes, data, len(devices))
+        rows = shards.extent // shards.devices
+        mesh = jax.sharding.Mesh(np.array(devices), ("shards",))
+
+        def run(*arrays: Any) -> Any:
+            values = self.values(arrays)
+            values.whole, values.offset = True, lax.axis_index("shards") * rows
+            for step in shards.steps:
+                every = values.arrays
+                values.arrays = once(step, shards, every, "shards")
+                found = execute(step, values)
+                values.arrays = every
+                if step.name in shards.early:
+                    found = lax.psum(found, "shards")
+                values.arrays[step.name] = found
+            return _output(made.output, gathered(values.arrays, made, shards, "shards"))
+
+        given = {(x, path): axis for x, path, axis in axes}
+
+        def spec(axis: int | None) -> Any:
+            return PartitionSpec() if axis is None else PartitionSpec(*[None] * axis, "shards")
+
+        def parameter(x: str, type_: Any, value: Any, path: tuple[int, ...] = ()) -> Any:
+            if isinstance(type_, Integer):
+                return ()
+            if isinstance(value, tuple):
+                return tuple(
+                    parameter(x, None, part, _path(k, len(value), path))
+                    for k, part in enumerate(value)
+                )
+            return spec(given.get((x, path)))
+
+        ins = tuple(
+            parameter(x, t, value) for (x, t), value in zip(self.kinds, arrays, strict=True)
+        )
+        kept = {name: spec(shards.local.get(name)) for name in flat(made.output)}
+        return jax.jit(mapped(run, mesh, ins, _output(made.output, kept)))
 
     def stages(self, arguments: tuple[Any, ...]) -> Iterator[Stage]:
         """The statements one by one; each needs the arrays kept of those before it."""
@@ -179,6 +226,11 @@ def _output(output: Output, arrays: Mapping[str, Any]) -> Any:
     if isinstance(output, str):
         return arrays[output]
     return _output(output[0], arrays), _output(output[1], arrays)
+
+
+def _path(k: int, count: int, path: tuple[int, ...]) -> tuple[int, ...]:
+    """The projections to part k of a tuple of so many, which is nested pairs."""
+    return (*path, *[1] * k, *([0] if k < count - 1 else []))
 
 
 def _at_sizes(type_: Any, sizes: Mapping[str, int]) -> Any:
