@@ -9,6 +9,7 @@ interface ILab {
 
 interface INotebook {
   context: { path: string };
+  dispose(): void;
   revealed: Promise<void>;
   sessionContext: {
     ready: Promise<void>;
@@ -166,11 +167,9 @@ export class Lab {
     await this.inNotebook(panel => panel.sessionContext.shutdown());
   }
 
-  /** Open the saved notebook in a fresh JupyterLab, with or without a kernel. */
+  /** Close the saved notebook, and open it again from its file, with or without a kernel. */
   async reopen(shouldStart: boolean): Promise<void> {
-    await this.page.goto('/lab?reset&token=ui-tests');
-    await this.page.waitForFunction(() => window.jupyterapp);
-    await this.page.evaluate(async () => window.jupyterapp.restored);
+    await this.inNotebook(panel => panel.dispose());
     await this.execute('docmanager:open', { path: this.name, kernel: { shouldStart } });
   }
 

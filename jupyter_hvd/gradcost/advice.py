@@ -283,12 +283,12 @@ def _found(subject: Subject, sizes: Sizes, locate: Locate) -> Iterator[Advice]:
 
 _FOUND = {
     "guard": (
-        "Of {cost} that are written here the compiled function does {now}: the "
-        "other terms are zero or repeated. In plain Python a condition on the sum would say so."
+        "As written this line costs {cost}, as compiled {now}: the other terms are zero or "
+        "repeated. In plain Python a condition on the sum would say so."
     ),
     "shared": (
-        "Of {cost} that are written here the compiled function does none: it has "
-        "the value already, or it is zero. In plain Python give it a name."
+        "As written this line costs {cost}, as compiled nothing: its value is known already, is "
+        "zero, or is never used."
     ),
 }
 

@@ -24,9 +24,20 @@ from ..tensor.predicates import substitute as substitute_predicate
 from ..tensor.printer import show, show_predicate
 from ..tensor.provenance import Origin
 from ..tensor.semantics import Environment, holds
-from ..tensor.ssa import Addition, Contraction, Input, Map, Rhs, Statement, _term, support, type_of
+from ..tensor.ssa import (
+    Addition,
+    Constant,
+    Contraction,
+    Input,
+    Map,
+    Rhs,
+    Statement,
+    _term,
+    support,
+    type_of,
+)
 from ..tensor.tensor_function import Instance
-from ..tensor.terms import Binders, Lambda, Term, Var
+from ..tensor.terms import Binders, Gen, Lambda, Term, Var
 
 Sizes = Mapping[str, int]
 
@@ -75,9 +86,10 @@ class Analysis:
         for statement in self.instance.ssa.statements:
             term = _term(statement.rhs, variables)
             made.append(_line(statement, term))
-            is_input = isinstance(statement.rhs, Input)
+            # Inputs and numbers read better as they are than by the variable's name.
+            plain = isinstance(statement.rhs, Input | Constant) and not isinstance(term, Gen)
             variables[statement.name] = (
-                term if is_input else Var(statement.name, type_of(statement.rhs))
+                term if plain else Var(statement.name, type_of(statement.rhs))
             )
         return tuple(made)
 

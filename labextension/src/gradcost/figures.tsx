@@ -55,13 +55,13 @@ function Figure(props: {
       aria-label={props.title}
     >
       <h3>{props.title}</h3>
-      <output
+      <data
         className="jp-hvd-gc-total"
         aria-label={trans.__('operations')}
         data-total={figure.total ?? ''}
       >
         {count(figure.total)}
-      </output>
+      </data>
       <code className="jp-hvd-gc-formula" title={figure.formula}>
         {figure.here}
       </code>
@@ -123,7 +123,7 @@ function precise(ratio: number): string {
 }
 
 function PlainFigure({ report }: { report: IReport }): JSX.Element | null {
-  const { trans } = usePanel();
+  const { model, trans } = usePanel();
   const { plain } = report;
   if (!plain) {
     return null;
@@ -132,7 +132,7 @@ function PlainFigure({ report }: { report: IReport }): JSX.Element | null {
   const memory = plainHere(report, 'memory');
   const measured = isCurrent(report) ? report.measured : null;
   const states = {
-    pending: trans.__('estimating…'),
+    pending: model.isLive ? trans.__('estimating…') : trans.__('no estimate here'),
     done:
       flops === null ? trans.__('no estimate here') : trans.__('flops, XLA’s estimate'),
     failed: plain.message
@@ -144,9 +144,9 @@ function PlainFigure({ report }: { report: IReport }): JSX.Element | null {
       aria-label={trans.__('Plain jax.grad')}
     >
       <h3>jax.grad</h3>
-      <output className="jp-hvd-gc-total" aria-label={trans.__('flops')}>
+      <data className="jp-hvd-gc-total" aria-label={trans.__('flops')}>
         {count(flops)}
-      </output>
+      </data>
       <p className="jp-hvd-gc-kinds" title={plain.message}>
         {states[plain.state]}
       </p>

@@ -127,9 +127,13 @@ function Status({ report }: { report: IReport }): JSX.Element {
         measured.repeats,
         time(measured.value),
         time(measured.adjoint),
-        measured.jax_adjoint === null
+        measured.jax_adjoint === null || measured.paired_adjoint === null
           ? ''
-          : trans.__(', jax.grad %1', time(measured.jax_adjoint))
+          : trans.__(
+              '; in turn, %1 and jax.grad %2',
+              time(measured.paired_adjoint),
+              time(measured.jax_adjoint)
+            )
       ),
       measured.note
     );
