@@ -250,7 +250,8 @@ class Session:
         if plan.run:
             cells = [self._file(n, program) for n in plan.run]
             run = self.ranks.run(on_rank.run_cells, cells, added, timeout=request.timeout)
-            self._judge(run, screen, "a cell that this one needs failed on the ranks")
+            what = "a cell that this one needs failed on the ranks"
+            self._judge(run, screen, what, request.timeout)
             self._ran += plan.run
             for n in plan.run:
                 self._sent_text[n] = program.converted[n]
@@ -282,7 +283,7 @@ class Session:
     # Values
 
     def _values_for(self, plan: Needs, program: Program) -> dict[str, Packed]:
-        """What is pushed before the cell: values that no cell makes, weights of models just made there."""
+        """What is pushed before the cell: values that no cell makes, and what cells just run there made anew."""
         namespace = self.shell.user_ns
         values = {}
         for name in sorted(plan.push):
@@ -304,6 +305,8 @@ class Session:
                 and weights_of(namespace[name])
             ):
                 values[name] = pack(namespace[name])
+            elif name in self._given and name in namespace:
+                values[name] = pack(namespace[name], limit=None)
         return values
 
     def _push_changed(self, values: Mapping[str, Packed], screen: Screen) -> None:

@@ -192,6 +192,14 @@ def test_timeout(ready: Any, fault_told: Any) -> None:
     check_afterwards(ready)
 
 
+def test_timeout_in_a_cell_that_is_run_first(ready: Any) -> None:
+    ready.good("import os, time\nif 'HOROVOD_RANK' in os.environ: time.sleep(600)\nslept = True")
+    result = ready.run("%%distribute --timeout 1\nprint(slept)")
+    assert result.error["ename"] == "TimeoutError"
+    assert "a cell that this one needs failed" in result.traceback
+    check_afterwards(ready)
+
+
 def test_interrupt_leaves_usable_ranks(ready: Any, fault_told: Any) -> None:
     pids = ready.rank_pids()
     ready.good("%%distribute\nstate = 7")

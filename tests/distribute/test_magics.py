@@ -195,6 +195,12 @@ def test_what_is_pushed_by_name_is_used(trained: Any) -> None:
     result = trained.good("%%distribute\nprint(made, huge.sum() == 2**24, nameless.sum())")
     assert "by hand True 0.0" in result.stdout
     assert "ran first" not in result.shown
+    # A cell that is run for something else that it makes does not win over what was pushed.
+    trained.good("made, other = 'by its cell', 'too'")
+    trained.good("get_ipython().user_ns.update(made='by hand')")
+    trained.good("%hvd push made")
+    result = trained.good("%%distribute\nprint(made, other)")
+    assert "by hand too" in result.stdout
     trained.good("made = 'by a new cell'; del huge, nameless")
     assert "by a new cell" in trained.good("%%distribute\nprint(made)").stdout
 
