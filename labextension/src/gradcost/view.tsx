@@ -37,6 +37,7 @@ export function View(): JSX.Element {
       <Status report={report} />
       <Figures report={report} />
       <Sliders report={report} />
+      <Alert report={report} />
       <div className="jp-hvd-gc-middle">
         <Curves report={report} />
         <Advice report={report} />
@@ -139,13 +140,18 @@ function Status({ report }: { report: IReport }): JSX.Element {
     );
   }
   return (
-    <div className="jp-hvd-gc-status">
-      <p role="status">{words.filter(Boolean).join(' ') || '\u00a0'}</p>
-      {(model.error || report.error) && (
-        // Over the figures, so that the slider in hand stays where it is.
-        <pre role="alert">{model.error || report.error}</pre>
-      )}
-    </div>
+    <p className="jp-hvd-gc-status" role="status">
+      {words.filter(Boolean).join(' ') || '\u00a0'}
+    </p>
+  );
+}
+
+/** What went wrong, over what is below the sliders: the one in hand stays where it is. */
+function Alert({ report }: { report: IReport }): JSX.Element {
+  const { model } = usePanel();
+  const error = model.error || report.error;
+  return (
+    <div className="jp-hvd-gc-alert">{error && <pre role="alert">{error}</pre>}</div>
   );
 }
 
