@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # The compiled parts of TensorFlow and Horovod speak at length at start; their errors still come through.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: env env-tf218 demo test test-programs test-rest test-distribute lint lint-ts test-ts test-ui fuzz-tensor corpus labextension format docs clean
+.PHONY: env env-tf218 demo test test-programs test-rest test-distribute lint lint-ts test-ts test-ui fuzz-tensor bench corpus labextension format docs clean
 
 env: $(VENV)/.ready
 
@@ -53,7 +53,7 @@ test-rest: env env-tf218
 
 # Ranks that live in a notebook: real kernels, real ranks, and faults.
 test-distribute: env
-	$(BIN)/pytest -q tests/distribute
+	$(BIN)/pytest -q --numprocesses=2 --dist=loadfile --no-loadscope-reorder tests/distribute
 
 lint: env lint-ts
 	$(BIN)/ruff check .
@@ -91,6 +91,10 @@ format: env
 # Random tensor programs against the theorems, for an hour or two.
 fuzz-tensor: env
 	$(BIN)/python tests/tensor/fuzz.py --programs 100000 --workers 2
+
+# Kernels beside direct JAX, the newest, in one table; docs/performance.md and its plots are made anew.
+bench: env-tf218
+	$(VENV)-tf218/bin/python benchmarks/tensor_kernels.py --write
 
 # Thousands of files of other people's TensorFlow code, downloaded, converted and thrown away.
 corpus: env

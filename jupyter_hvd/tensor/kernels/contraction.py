@@ -17,13 +17,15 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+from jax import lax
 
 from ..affine import Affine
 from ..predicates import TRUE, conjuncts, substitute
 from .blocks import OFFSET
 from .masks import mask
-from .reading import WINDOWS, Aligned, Axes, Space, align, read, windowed
+from .reading import WINDOWS, Aligned, Axes, Space, align, reach, read, windowed
 from .steps import Lookup, Product, Read
 from .values import Values, entries, turned
 
@@ -39,7 +41,8 @@ def product(step: Product, values: Values) -> Any:
 def _summed(step: Product, values: Values) -> Any:
     space = Space({i: n.constant for i, n in (*step.out, *step.sums)})
     if step.sums and (axis := _window(step, space)) is not None:
-        return _unrolled(step, axis, space, values)
+        correlated = _correlation(step, space, values)
+        return _unrolled(step, axis, space, values) if correlated is None else correlated
     entries(step.lookups, space, values)
     ordered = not step.sums
     operands = [read(values.arrays[r.array], r.indices, space, ordered) for r in step.reads]
@@ -165,6 +168,34 @@ def _window(step: Product, space: Space) -> str | None:
     return axis if 1 < space.extents[axis] <= WINDOWS else None
 
 
+def _correlation(step: Product, space: Space, values: Values) -> Any | None:
+    """`⊞w. Σs. A[±w±s+c]·B[±s+d]` as a convolution, where w is the shorter: XLA for CPUs does that
+    well, and the dot products of an unrolled w badly. None for anything else.
+    """
+    if len(step.out) != 1 or len(step.sums) != 1 or step.mask != TRUE or step.targets:
+        return None
+    if len(step.reads) != 2 or jax.default_backend() != "cpu":
+        return None
+    ((w, _),), ((s, _),) = step.out, step.sums
+    long, short = sorted(step.reads, key=lambda r: -len(r.indices[0].terms) if r.indices else 0)
+    if len(long.indices) != 1 or len(short.indices) != 1:
+        return None
+    (a,), (b,) = long.indices, short.indices
+    turn_w, turn_s, turn_b = a.coefficient(w), a.coefficient(s), b.coefficient(s)
+    if {abs(turn_w), abs(turn_s), abs(turn_b)} != {1} or a.names != {w, s} or b.names != {s}:
+        return None
+    if space.extents[w] > space.extents[s]:
+        return None
+    low, high = reach(a, space)
+    segment, _ = read(
+        values.arrays[long.array], (Affine.of("t") + low,), Space({"t": high - low + 1})
+    )
+    window, _ = read(values.arrays[short.array], (b,), Space({s: space.extents[s]}))
+    window = window if turn_s > 0 else jnp.flip(window)
+    found = lax.conv_general_dilated(segment[None, None], window[None, None], (1,), "VALID")[0, 0]
+    return found if turn_w > 0 else jnp.flip(found)
+
+
 def _unrolled(step: Product, axis: str, space: Space, values: Values) -> Any:
     parts = [_summed(_fixed(step, axis, value), values) for value in range(space.extents[axis])]
     kept = [i for i, _ in step.out]
@@ -214,16 +245,15 @@ def _scattered(step: Product, terms: Any, values: Values) -> Any:
     axes = tuple(axis for axis in out if axis not in rest)
     ordered = jnp.transpose(terms, [out.index(axis) for axis in (*axes, *rest)])
     flat = ordered.reshape(prod(space.shape(axes)), *space.shape(rest))
-    address: Any = jnp.zeros((), jnp.int32)
-    inside: Any = jnp.asarray(True)
-    for k in sent:
-        here = align(indices[k], axes)
-        inside = inside & (here >= 0) & (here < extents[k])
-        address = address * extents[k] + here
-    count = prod(extents[k] for k in sent)
-    address = jnp.where(inside, address, count)  # out of range, and so dropped
-    address = jnp.broadcast_to(address, space.shape(axes)).reshape(-1)
-    total = jnp.zeros((count, *space.shape(rest)), terms.dtype).at[address].add(flat, mode="drop")
-    total = total.reshape(*(extents[k] for k in sent), *space.shape(rest))
+    columns = [jnp.broadcast_to(align(indices[k], axes), space.shape(axes)) for k in sent]
+    address = jnp.stack([column.reshape(-1) for column in columns], 1)
+    start = jnp.zeros((*(extents[k] for k in sent), *space.shape(rest)), terms.dtype)
+    numbers = lax.ScatterDimensionNumbers(
+        update_window_dims=tuple(range(1, 1 + len(rest))),
+        inserted_window_dims=tuple(range(len(sent))),
+        scatter_dims_to_operand_dims=tuple(range(len(sent))),
+    )
+    mode = lax.GatherScatterMode.FILL_OR_DROP  # what lies outside is dropped
+    total = lax.scatter_add(start, address, flat, numbers, mode=mode)
     order = [*sent, *whole]
     return jnp.transpose(total, [order.index(k) for k in range(len(extents))])

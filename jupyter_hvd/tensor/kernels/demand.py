@@ -15,7 +15,7 @@ from typing import Any
 
 from .. import sets
 from ..affine import Affine
-from ..predicates import TRUE, Predicate, conj
+from ..predicates import TRUE, And, Compare, Or, Predicate, conj
 from ..ssa import Addition, Contraction, Factor, Map, Program, Rhs, flat, pointwise
 from ..terms import Binders
 from .spaces import frame, points, projected, seen_from
@@ -27,6 +27,8 @@ def restrict(program: Program) -> Program:
     """The program, its statements masked to the entries that are read, where that is at most half
     of them.
     """
+    if not any(_selective(s.rhs) for s in program.statements):
+        return program
     filled = _filled(program)
     wanted: dict[str, Any] = {}
     gens = {s.name: s.rhs.gens for s in program.statements}
@@ -46,6 +48,33 @@ def restrict(program: Program) -> Program:
             wanted[name] = points(gens[name], TRUE) if many else together
         kept.append(replace(statement, rhs=narrowed))
     return Program(tuple(reversed(kept)), program.output)
+
+
+def _selective(rhs: Rhs) -> bool:
+    """Whether a statement may read, or leave, much less than a box: a diagonal or a band."""
+    masks: tuple[Predicate, ...] = ()
+    match rhs:
+        case Contraction():
+            masks = (rhs.mask,)
+            for factor in rhs.factors:
+                used = [i for a in factor.indices for i in a.names]
+                if len(set(used)) < len(used):
+                    return True
+        case Map():
+            masks = (rhs.mask,)
+        case Addition():
+            masks = (rhs.left_mask, rhs.right_mask)
+    return any(
+        isinstance(q, Compare) and q.op == "=" and len(q.names) > 1
+        for p in masks
+        for q in _comparisons(p)
+    )
+
+
+def _comparisons(p: Predicate) -> list[Predicate]:
+    if isinstance(p, And | Or):
+        return [q for part in p.parts for q in _comparisons(part)]
+    return [p]
 
 
 def _filled(program: Program) -> dict[str, Any]:

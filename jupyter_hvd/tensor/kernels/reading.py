@@ -246,18 +246,25 @@ def _by_index(array: Any, indices: Sequence[Affine], space: Space) -> Aligned:
     """The leading dimensions at computed indices, the others whole behind them."""
     values = [space.index(a) for a in indices]
     axes = tuple(n for n in space.extents if any(n in has for _, has in values))
-    places, inside = [], jnp.asarray(True)
-    for (value, has), n in zip(values, array.shape, strict=False):
-        here = align((value, has), axes)
-        inside = inside & (here >= 0) & (here < n)
-        places.append(jnp.clip(here, 0, max(n - 1, 0)))
     rest = array.shape[len(indices) :]
     if 0 in array.shape:
         return jnp.zeros((*space.shape(axes), *rest), array.dtype), axes
-    taken = jnp.broadcast_to(array[tuple(places)], (*space.shape(axes), *rest))
-    inside = jnp.broadcast_to(inside, space.shape(axes))
-    inside = inside.reshape(*inside.shape, *[1] * len(rest))
-    return jnp.where(inside, taken, jnp.zeros((), array.dtype)), axes
+    columns = [jnp.broadcast_to(align(value, axes), space.shape(axes)) for value in values]
+    count = len(axes)
+    numbers = lax.GatherDimensionNumbers(
+        offset_dims=tuple(range(count, count + len(rest))),
+        collapsed_slice_dims=tuple(range(len(indices))),
+        start_index_map=tuple(range(len(indices))),
+    )
+    taken = lax.gather(
+        array,
+        jnp.stack(columns, count),
+        numbers,
+        (*[1] * len(indices), *rest),
+        mode=lax.GatherScatterMode.FILL_OR_DROP,
+        fill_value=0,
+    )
+    return taken, axes
 
 
 def windowed(indices: Sequence[Affine], space: Space) -> set[str]:

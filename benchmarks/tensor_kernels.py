@@ -1,0 +1,345 @@
+"""Kernels of `jupyter_hvd.tensor` beside direct JAX: `make bench`, or
+`python benchmarks/tensor_kernels.py [--only NAME] [--write]`.
+
+Both are jitted functions of the same arrays in one process: `jax.jit(f.grad(…).jax)` and
+`jax.jit(jax.grad(direct))`. Times are medians of paired runs, one of each in turn, after one warm-up.
+Memory is what XLA's own analysis says the compiled gradient allocates, temporaries and results;
+where a goal names a limit, the growth of the peak resident set of a process of its own. `--write`
+makes docs/performance.md and the plots of growth in docs/images.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from tensor_programs import ALL, STRUCTURED, Benchmark
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+MIB = 1 << 20
+
+
+@dataclass
+class Row:
+    """What was measured of one program; times in ms, memory in MiB, compile times in s."""
+
+    name: str
+    size: int
+    gradient: float
+    value: float
+    direct: float
+    memory: float
+    direct_memory: float
+    compile: float
+    xla: float
+    error: float
+    doubling: float | None = None
+
+    @property
+    def faster(self) -> float:
+        return self.direct / self.gradient
+
+
+def device_arrays(benchmark: Benchmark, size: int) -> tuple[Any, ...]:
+    return tuple(jax.tree_util.tree_map(jnp.asarray, benchmark.arguments(size)))
+
+
+def derivatives(benchmark: Benchmark) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The gradient or Hessian by this package, and by JAX."""
+    places = benchmark.places if len(benchmark.places) > 1 else benchmark.places[0]
+    if benchmark.kind == "hessian":
+        made = benchmark.function.hessian(benchmark.wrt[0])
+        return made.jax, jax.hessian(benchmark.direct, places)
+    return benchmark.function.grad(*benchmark.wrt).jax, jax.grad(benchmark.direct, places)
+
+
+def compiled(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, float, float]:
+    """The executable; the seconds of CPU up to it being handed to XLA, and XLA's seconds."""
+    began = time.process_time()
+    lowered = jax.jit(function).lower(*arguments)
+    handed, began_xla = time.process_time(), time.perf_counter()
+    made = lowered.compile()
+    return made, handed - began, time.perf_counter() - began_xla
+
+
+def once(executable: Any, arguments: tuple[Any, ...]) -> float:
+    began = time.perf_counter()
+    jax.block_until_ready(executable(*arguments))
+    return 1e3 * (time.perf_counter() - began)
+
+
+def paired(executables: list[Any], arguments: tuple[Any, ...], runs: int) -> list[float]:
+    """Medians in ms, one run of each in turn."""
+    for executable in executables:
+        once(executable, arguments)
+    times = [[once(executable, arguments) for executable in executables] for _ in range(runs)]
+    return [statistics.median(column) for column in zip(*times, strict=True)]
+
+
+def memory(executable: Any) -> float:
+    analysis = executable.memory_analysis()
+    return (analysis.temp_size_in_bytes + analysis.output_size_in_bytes) / MIB
+
+
+def difference(found: Any, expected: Any) -> float:
+    """The largest difference, relative to the largest entry."""
+    pairs = zip(jax.tree_util.tree_leaves(found), jax.tree_util.tree_leaves(expected), strict=True)
+    return max(float(jnp.abs(a - b).max() / (jnp.abs(b).max() + 1e-30)) for a, b in pairs)
+
+
+def measure(benchmark: Benchmark, runs: int) -> Row:
+    arguments = device_arrays(benchmark, benchmark.size)
+    began = time.process_time()
+    mine, theirs = derivatives(benchmark)
+    derived = time.process_time() - began
+    gradient, traced, xla = compiled(mine, arguments)
+    direct, _, _ = compiled(theirs, arguments)
+    value, _, _ = compiled(benchmark.function.jax, arguments)
+    error = difference(gradient(*arguments), direct(*arguments))
+    times = paired([gradient, direct, value], arguments, runs)
+    row = Row(
+        benchmark.name,
+        benchmark.size,
+        times[0],
+        times[2],
+        times[1],
+        memory(gradient),
+        memory(direct),
+        derived + traced,
+        xla,
+        error,
+    )
+    if (
+        benchmark in STRUCTURED
+        and benchmark.large is not None
+        and benchmark.size != benchmark.large
+    ):
+        row.doubling = doubling(benchmark, mine, runs)
+    return row
+
+
+def doubling(benchmark: Benchmark, mine: Callable[..., Any], runs: int) -> float:
+    """The gradient's time at twice the large size over that at the large size."""
+    assert benchmark.large is not None
+    cases = []
+    for size in (benchmark.large, 2 * benchmark.large):
+        arguments = device_arrays(benchmark, size)
+        executable, _, _ = compiled(mine, arguments)
+        once(executable, arguments)
+        cases.append((executable, arguments))
+    times = [[once(*case) for case in cases] for _ in range(4 * runs)]
+    return statistics.median(b for _, b in times) / statistics.median(a for a, _ in times)
+
+
+def peak(name: str, size: int) -> tuple[float, float]:
+    """The growth of the peak resident set in MiB, and ms, of a gradient in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, __file__, "--peak", name, str(size)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    grown, spent = json.loads(done.stdout.splitlines()[-1])
+    return grown, spent
+
+
+def print_peak(name: str, size: int) -> None:
+    benchmark = next(b for b in ALL if b.name == name)
+    arguments = device_arrays(benchmark, size)
+    executable, _, _ = compiled(derivatives(benchmark)[0], arguments)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    spent = once(executable, arguments)
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(json.dumps([(after - before) / 1024, spent]))
+
+
+# Goals
+
+
+def goals(row: Row) -> list[tuple[str, bool]]:
+    """What was asked of a row, and whether it was found."""
+    found = []
+    if row.name == "dot(diag col, diag row)":
+        found.append(
+            (f"gradient ≤ 4 × value: {row.gradient / row.value:.2f}", row.gradient <= 4 * row.value)
+        )
+        found.append((f"≥ 1000 × faster: {row.faster:.0f}", row.faster >= 1000))
+    elif row.name == "Hessian of xᵀAx":
+        found.append((f"≥ 40 × faster: {row.faster:.1f}", row.faster >= 40))
+    elif row.doubling is not None:
+        found.append((f"≥ 100 × faster: {row.faster:.0f}", row.faster >= 100))
+    else:
+        found.append((f"≤ 1.1 × time: {1 / row.faster:.2f}", row.gradient <= 1.1 * row.direct))
+        ratio = row.memory / max(row.direct_memory, 1e-9)
+        found.append((f"≤ 1.1 × memory: {ratio:.2f}", ratio <= 1.1))
+    if row.doubling is not None and row.name not in ("dot(diag col, diag row)", "(A⊗B)x"):
+        found.append((f"doubling ≤ 2.2 ×: {row.doubling:.2f}", row.doubling <= 2.2))
+    found.append((f"compile ≤ 1 s: {row.compile:.2f}", row.compile <= 1))
+    return found
+
+
+HEADER = (
+    "| program | size | gradient ms | value ms | JAX gradient ms | MiB | JAX MiB | "
+    "difference | goals |\n|---|---|---|---|---|---|---|---|---|"
+)
+
+
+def line(row: Row) -> str:
+    marks = "; ".join(text if met else f"**missed** {text}" for text, met in goals(row))
+    return (
+        f"| {row.name} | {row.size} | {row.gradient:.3g} | {row.value:.3g} | {row.direct:.4g} | "
+        f"{row.memory:.1f} | {row.direct_memory:.1f} | {row.error:.0e} | {marks} |"
+    )
+
+
+# Growth
+
+GROWTH = {
+    "dot(diag col, diag row)": ([2**k for k in range(8, 21, 2)], 8192),
+    "wᵀAw, A tridiagonal": ([2**k for k in range(8, 21, 2)], 4096),
+    "image Laplacian": ([2**k for k in range(6, 12)], 4096),
+    "n-body, i<j": ([250, 500, 1000, 2000, 4000, 8000], 4000),
+}
+
+
+def growth(runs: int) -> dict[str, Any]:
+    """Times and memory against size: value and gradient, by this package and by JAX."""
+    found: dict[str, Any] = {}
+    for name, (sizes, largest) in GROWTH.items():
+        benchmark = next(b for b in ALL if b.name == name)
+        mine, theirs = derivatives(benchmark)
+        functions = {
+            "value": benchmark.function.jax,
+            "gradient": mine,
+            "JAX value": benchmark.direct,
+            "JAX gradient": theirs,
+        }
+        series: dict[str, list[tuple[int, float, float]]] = {key: [] for key in functions}
+        for size in sizes:
+            arguments = device_arrays(benchmark, size)
+            for key, function in functions.items():
+                if key.startswith("JAX") and size > largest:
+                    continue
+                executable, _, _ = compiled(function, arguments)
+                (spent,) = paired([executable], arguments, runs)
+                series[key].append((size, spent, memory(executable)))
+        found[name] = series
+        print(f"growth of {name}: measured", flush=True)
+    return found
+
+
+def plot(found: dict[str, Any]) -> list[str]:
+    """Two panels a program, in one PNG each. Returns their names."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    names = []
+    for number, (name, series) in enumerate(found.items()):
+        figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+        for key, points in series.items():
+            style = "--" if key.startswith("JAX") else "-"
+            colour = "C1" if key.startswith("JAX") else "C0"
+            marker = "o" if "gradient" in key else "^"
+            sizes, times, sizes_in_memory = zip(*points, strict=True)
+            options = {"color": colour, "linestyle": style, "marker": marker, "label": key}
+            left.loglog(sizes, times, **options)
+            right.loglog(sizes, [max(m, 1e-6) for m in sizes_in_memory], **options)
+        left.set(xlabel="size", ylabel="ms", title=name)
+        right.set(xlabel="size", ylabel="MiB allocated")
+        left.legend(fontsize="small")
+        file = f"growth-{number}.png"
+        figure.savefig(DOCS / "images" / file, dpi=110)
+        pyplot.close(figure)
+        names.append(file)
+    return names
+
+
+def device() -> str:
+    kind = jax.devices()[0].device_kind
+    if jax.default_backend() == "cpu":
+        kind = next(
+            (
+                text.split(":")[1].strip()
+                for text in Path("/proc/cpuinfo").read_text().splitlines()
+                if text.startswith("model name")
+            ),
+            platform.processor(),
+        )
+        import os
+
+        kind = f"{os.cpu_count()} cores, {kind}"
+    return f"JAX {jax.__version__} on {jax.default_backend()} ({kind})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", default="", help="programs whose name has this in it")
+    parser.add_argument("--runs", type=int, default=9)
+    parser.add_argument("--write", action="store_true", help="docs/performance.md and the plots")
+    parser.add_argument("--peak", nargs=2, metavar=("NAME", "SIZE"))
+    options = parser.parse_args()
+    if options.peak:
+        print_peak(options.peak[0], int(options.peak[1]))
+        return
+    warm_up()
+    print(device(), flush=True)
+    print(HEADER, flush=True)
+    rows = []
+    for benchmark in ALL:
+        if options.only in benchmark.name:
+            rows.append(measure(benchmark, options.runs))
+            print(line(rows[-1]), flush=True)
+    limits = []
+    for name, size, limit in (
+        ("dot(diag col, diag row)", 1_000_000, 100),
+        ("n-body, i<j", 20_000, 2048),
+    ):
+        if options.only in name:
+            grown, spent = peak(name, size)
+            met = "" if grown <= limit else "**missed** "
+            limits.append(
+                f"{met}{name}, size {size:,}: peak memory grows by {grown:.0f} MiB (goal: at most "
+                f"{limit}), {spent:.0f} ms"
+            )
+            print(limits[-1], flush=True)
+    if options.write:
+        write(rows, limits, plot(growth(5)))
+
+
+def warm_up() -> None:
+    """What a process does once, whatever the program: libraries loaded, the first kernel compiled."""
+    small = STRUCTURED[0]
+    compiled(derivatives(small)[0], device_arrays(small, 16))
+
+
+def write(rows: list[Row], limits: list[str], images: list[str]) -> None:
+    from_template = (DOCS / "performance.md").read_text().split("<!-- measured -->")[0]
+    parts = [
+        from_template + "<!-- measured -->",
+        device() + f", {time.strftime('%Y-%m-%d')}; medians of paired runs.",
+        "\n".join([HEADER, *map(line, rows)]),
+        "\n".join(f"- {text}" for text in limits),
+        *(f"![growth](images/{file})" for file in images),
+    ]
+    (DOCS / "performance.md").write_text("\n\n".join(parts) + "\n")
+    data = [asdict(row) for row in rows]
+    print(json.dumps(data))
+
+
+if __name__ == "__main__":
+    main()
