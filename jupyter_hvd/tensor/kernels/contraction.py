@@ -44,18 +44,14 @@ def _summed(step: Product, values: Values) -> Any:
         correlated = _correlation(step, space, values)
         return _unrolled(step, axis, space, values) if correlated is None else correlated
     entries(step.lookups, space, values)
-    ordered = not step.sums
-    operands = [read(values.arrays[r.array], r.indices, space, ordered) for r in step.reads]
+    operands = [read(values.arrays[r.array], r.indices, space, False) for r in step.reads]
     masks = (
         [mask(q, space, values.relation) for q in conjuncts(step.mask)] if step.mask != TRUE else []
     )
     out = tuple(i for i, _ in step.out)
     sums = tuple(i for i, _ in step.sums)
     if not sums:
-        operands = [
-            turned(operand, r.indices, values)
-            for operand, r in zip(operands, step.reads, strict=True)
-        ]
+        operands = [turned(operand, space, values) for operand in operands]
         return jnp.broadcast_to(_multiplied(operands, masks, out), space.shape(out))
     coupled = []
     for m in masks:

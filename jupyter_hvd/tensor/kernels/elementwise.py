@@ -46,8 +46,8 @@ def _added(addends: Sequence[Masked], space: Space, values: Values) -> Any:
     for addend in addends:
         here = Space(space.extents)
         entries(addend.lookups, here, values)
-        value = read(values.arrays[addend.read.array], addend.read.indices, here)
-        array = align(turned(value, addend.read.indices, values), axes)
+        value = read(values.arrays[addend.read.array], addend.read.indices, here, False)
+        array = align(turned(value, here, values), axes)
         if addend.mask != TRUE:
             array = jnp.where(_inside(addend, here, values), array, jnp.zeros((), array.dtype))
         result = array if result is None else result + array

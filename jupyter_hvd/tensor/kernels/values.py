@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,10 +10,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ..affine import Affine
 from ..types import ParameterType, Relation, TupleSet
 from .blocks import OFFSET
-from .reading import Aligned, Space, read
+from .reading import Aligned, Space, align, read
 from .steps import Lookup
 
 FENCED = 1 << 16  # entries below which computing some twice costs nothing
@@ -39,8 +38,8 @@ class Values:
         return self.data[name] if name in self.data else (Relation(()), self.arrays[name])
 
 
-def fence(array: Any, values: Values) -> Any:
-    """The array, computed before what reads it and once.
+def fence(array: Any, values: Values, change: Callable[[Any], Any] = lambda x: x) -> Any:
+    """`change(array)`, computed before what reads it and once.
 
     XLA for CPUs computes an entry anew for each shifted or transposed read that it fuses, behind a
     branch for each padding: a stencil of a stencil runs thirty times slower than two stencils. It
@@ -48,19 +47,21 @@ def fence(array: Any, values: Values) -> Any:
     """
     leaves = [x for x in jax.tree_util.tree_leaves(values.arguments) if jnp.size(x)]
     if array.size < FENCED or values.whole or not leaves or jax.default_backend() != "cpu":
-        return array
+        return change(array)
     first = jnp.asarray(leaves[0]).ravel()[0]  # of an argument: it is there already
     always = (first == first) | (first != first)
-    return lax.cond(always, lambda x: x, jnp.zeros_like, array)
+    return lax.cond(always, change, lambda x: jnp.zeros_like(change(x)), array)
 
 
-def turned(value: Aligned, indices: Sequence[Affine], values: Values) -> Aligned:
-    """What was read, behind a fence where that turned its axes round: XLA transposes fast, and
-    slowly in the midst of something else.
+def turned(value: Aligned, space: Space, values: Values) -> Aligned:
+    """What was read, its axes in the order of the space. Turning them round is fenced: XLA
+    transposes fast, and slowly in the midst of something else.
     """
     array, axes = value
-    order = [axes.index(n) for a in indices for n in sorted(a.names) if n in axes]
-    return value if order == sorted(order) else (fence(array, values), axes)
+    order = tuple(n for n in space.extents if n in axes)
+    if axes == order:
+        return value
+    return fence(array, values, lambda x: align((x, axes), order)), order
 
 
 def entries(lookups: Sequence[Lookup], space: Space, values: Values) -> None:
