@@ -69,27 +69,31 @@ class Pipeline:
         return all(method(step) in _ORDERLY for step in self.steps)
 
     @property
-    def share_after(self) -> cst.BaseExpression:
-        """The expression whose elements are to be divided: the source, less what is split off it first."""
-        point: cst.BaseExpression = self.source
+    def chain(self) -> tuple[cst.BaseExpression, ...]:
+        return (self.source, *self.steps)
+
+    @property
+    def share_points(self) -> tuple[cst.BaseExpression, ...]:
+        """The expressions behind which ranks may part, the earliest first.
+
+        They go from the source, less what is split off it, to the last step at which the order of
+        the elements is still the same on every rank.
+        """
+        points: list[cst.BaseExpression] = [self.source]
         for step in self.steps:
             if method(step) not in _ORDERLY:
                 break
-            if method(step) in _CUTTING:
-                point = step
-        return point
+            points = [step] if method(step) in _CUTTING else [*points, step]
+        return tuple(points)
 
-    @property
-    def after_share(self) -> tuple[cst.Call, ...]:
-        """The steps that see one rank's share only."""
-        point = self.share_after
-        return self.steps if point is self.source else self.steps[self.steps.index(point) + 1 :]
+    def after(self, point: cst.BaseExpression) -> tuple[cst.Call, ...]:
+        """The steps behind a share point: they see one rank's share only."""
+        return self.steps if point is self.source else self.steps[self.chain.index(point) :]
 
-    @property
-    def last_batching(self) -> cst.BaseExpression:
-        """The step after which an element is a training step."""
-        batching = [step for step in self.steps if method(step) in _BATCHING]
-        return batching[-1] if batching else self.share_after
+    def last_batching(self, point: cst.BaseExpression) -> cst.BaseExpression:
+        """The step, not before the share point, after which an element is a training step."""
+        batching = [step for step in self.after(point) if method(step) in _BATCHING]
+        return batching[-1] if batching else point
 
     @property
     def is_endless(self) -> bool:
@@ -107,6 +111,18 @@ def _means_endless(count: cst.BaseExpression) -> bool:
         case cst.Name(value="None") | cst.UnaryOperation(operator=cst.Minus()):
             return True
     return False
+
+
+def _looks_once(loop: cst.For | cst.CompFor) -> bool:
+    """Whether a loop ends in its first turn: it looks at one batch."""
+    body = loop.body if isinstance(loop, cst.For) else None
+    last = body.body[-1] if isinstance(body, cst.IndentedBlock) and body.body else None
+    return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Break)
+
+
+def _is_sample(looked_at: list[Pipeline]) -> bool:
+    """Whether only some elements are taken, to be shown."""
+    return all(any(method(step) == "take" for step in p.steps) for p in looked_at)
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,6 +328,61 @@ class Datasets:
             case _:
                 yield expression
 
+    # Where the ranks part
+
+    def share_after(self, pipeline: Pipeline) -> cst.BaseExpression:
+        """The expression whose elements are divided among the ranks."""
+        return self._share_points.get(pipeline.chain, pipeline.share_points[0])
+
+    @cached_property
+    def _share_points(self) -> dict[tuple[cst.BaseExpression, ...], cst.BaseExpression]:
+        """For each training pipeline the first point that is not upstream of what needs all the data.
+
+        That is a layer's `adapt`, a loop that only looks, and every other training pipeline that parts
+        elsewhere: its examples would be divided twice.
+        """
+        whole = {node for _, looked_at in self.other_uses for p in looked_at for node in p.chain}
+        chosen: dict[tuple[cst.BaseExpression, ...], cst.BaseExpression] = {}
+        for pipeline in self.pipelines:
+            free = [point for point in pipeline.share_points if point not in whole]
+            chosen[pipeline.chain] = (free or pipeline.share_points)[0]
+        for chain, point in chosen.items():
+            for other in self.pipelines:
+                if point in other.chain and chosen[other.chain] is not point:
+                    own = next(p for p in self.pipelines if p.chain == chain)
+                    apart = [p for p in own.share_points if p not in other.chain]
+                    chosen[chain] = apart[0] if apart else point
+        return chosen
+
+    @cached_property
+    def divided_twice(self) -> list[Pipeline]:
+        """Training pipelines that come past two places at which ranks part."""
+        points = set(self._share_points.values())
+        return [p for p in self.pipelines if len(points & set(p.chain)) > 1]
+
+    @cached_property
+    def other_uses(self) -> list[tuple[cst.CSTNode, list[Pipeline]]]:
+        """What takes from a training dataset without training: `adapt` of a layer, and loops."""
+        trained = {p.source for p in self.pipelines}
+        if not trained:
+            return []
+        used = {data for iterables in self.loops.values() for data in iterables}
+        found: list[tuple[cst.CSTNode, cst.BaseExpression]] = [
+            (call, call.args[0].value)
+            for call in self.roles.index.calls
+            if method(call) == "adapt" and call.args
+        ]
+        found += [
+            (loop, loop.iter)
+            for loop in self.roles.index.loops
+            if loop.iter not in used and not _looks_once(loop)
+        ]
+        uses = [
+            (anchor, [p for p in self.pipelines_of(data) if p.source in trained])
+            for anchor, data in found
+        ]
+        return [(anchor, looked) for anchor, looked in uses if looked and not _is_sample(looked)]
+
     # Pipelines
 
     @cached_property
@@ -439,16 +510,13 @@ class Datasets:
                     "tensorflow.data.experimental.cardinality",
                 ):
                     counted = given
-            if counted is not None and any(map(self._is_share, self.pipelines_of(counted))):
+            if counted is not None and any(map(self.is_share, self.pipelines_of(counted))):
                 return True
         return False
 
-    def _is_share(self, counted: Pipeline) -> bool:
-        return any(
-            training.source is counted.source
-            and training.share_after in (counted.source, *counted.steps)
-            for training in self.pipelines
-        )
+    def is_share(self, counted: Pipeline) -> bool:
+        """Whether a pipeline comes past a place at which ranks part."""
+        return any(self.share_after(training) in counted.chain for training in self.pipelines)
 
     # What the program must define to take shares
 

@@ -101,6 +101,7 @@ class Index(cst.CSTVisitor):
     imports: list[cst.Import | cst.ImportFrom] = field(default_factory=list)
     assigns: list[cst.Assign] = field(default_factory=list)
     attributes: list[cst.Attribute] = field(default_factory=list)
+    loops: list[cst.For | cst.CompFor] = field(default_factory=list)
     generators: set[cst.CSTNode] = field(default_factory=set)
     leaves: list[cst.Break | cst.Continue | cst.Return] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
@@ -141,9 +142,11 @@ class Index(cst.CSTVisitor):
         self.bind(node.target, node.value)
 
     def visit_For(self, node: cst.For) -> None:
+        self.loops.append(node)
         self.bind(node.target, node.iter, (EACH,))
 
     def visit_CompFor(self, node: cst.CompFor) -> None:
+        self.loops.append(node)
         self.bind(node.target, node.iter, (EACH,))
 
     def visit_With(self, node: cst.With) -> None:

@@ -109,7 +109,8 @@ class Share(Rule):
     each in an order of its own, and only before that do they agree on which example is
     which. So each example is seen by one rank, once an epoch. Where the shares give
     some ranks one batch more than others, that batch, of a single example, is left out:
-    the rest would leave it waiting for their gradients for ever.
+    the rest would leave it waiting for their gradients for ever. A dataset to which a layer is
+    adapted stays whole up to that place; a layer that is adapted to a rank's share is refused.
     """
 
     code = "HVD502"
@@ -169,15 +170,43 @@ class Share(Rule):
                 )
                 continue
             hvd = context.hvd
-            shared = context.module.span(pipeline.share_after).end
+            point = context.datasets.share_after(pipeline)
+            shared = context.module.span(point).end
             share = context.insert(shared, f".shard({hvd}.size(), {hvd}.rank())", -2)
-            edits[share] = (pipeline.share_after, self.message)
+            edits[share] = (point, self.message)
             if not pipeline.is_endless:
-                batched = context.module.span(pipeline.last_batching).end
+                last = pipeline.last_batching(point)
+                batched = context.module.span(last).end
                 equal = context.insert(batched, f".apply({context.equal_steps})", -1)
-                edits[equal] = (pipeline.last_batching, EQUAL_STEPS)
+                edits[equal] = (last, EQUAL_STEPS)
         for edit, (anchor, why) in edits.items():
             yield Fix(anchor, (edit,), why)
+        yield from self._problems(context)
+
+    def _problems(self, context: Context) -> Iterator[Problem]:
+        """Uses of the data that a rank's share does not do for."""
+        for anchor, looked_at in context.datasets.other_uses:
+            if not any(map(context.datasets.is_share, looked_at)):
+                continue
+            if isinstance(anchor, cst.Call):
+                yield Problem(
+                    anchor,
+                    "this layer would learn from one rank's share of the data, and every rank's would differ",
+                    "adapt it to the dataset before that is shuffled and batched",
+                )
+            else:
+                yield Problem(
+                    anchor,
+                    "this loop sees one rank's share of the training data",
+                    "where it counts or collects something, let it run over the dataset before that is shuffled and batched",
+                    "warning",
+                )
+        for pipeline in context.datasets.divided_twice:
+            yield Problem(
+                pipeline.source,
+                "two datasets that are trained on come from this one, each with a part of its own, so that one of them would be divided twice",
+                "split both off it, with take and skip",
+            )
 
 
 class Take(Rule):
@@ -233,7 +262,7 @@ class Take(Rule):
     def find(self, context: Context) -> Iterator[Finding]:
         counts: dict[cst.BaseExpression, None] = {}
         for pipeline in context.datasets.pipelines:
-            for step in pipeline.after_share:
+            for step in pipeline.after(context.datasets.share_after(pipeline)):
                 if method(step) in ("take", "skip"):
                     arg = argument(step, "count", 0)
                     if arg is not None and not isinstance(arg.value, cst.UnaryOperation):
