@@ -43,6 +43,8 @@ def text(report: Report) -> str:
         _text_line("forward", report.forward, report.forward_ratio),
         _text_line("adjoint", report.adjoint, report.adjoint_ratio),
     ]
+    if report.note:
+        lines.append(report.note)
     if report.measured:
         lines.append(measured_text(report.measured))
     lines += [f"advice: {a.message}" for a in report.advice]
@@ -80,6 +82,8 @@ def html(report: Report) -> str:
     ]
     if report.error:
         parts.append(f"<pre>{escape(report.error)}</pre>")
+    if report.note:
+        parts.append(f"<p>{escape(report.note)}</p>")
     parts.append(_figures(report))
     plots = [_plot(report, c) for c in report.curves if len(c.sizes) > 1]
     if plots:

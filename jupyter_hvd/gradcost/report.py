@@ -183,6 +183,7 @@ class Report:
     plain: Plain | None = None
     measured: Measured | None = None
     functions: tuple[str, ...] = ()
+    note: str = ""
     error: str = ""
     version: int = VERSION
 
@@ -243,6 +244,7 @@ def report(
         value_rows=value_rows,
         adjoint_rows=adjoint_rows,
         heat=_heat(value_rows, adjoint_rows),
+        note=subject.missing,
     )
 
 

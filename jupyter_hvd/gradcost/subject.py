@@ -132,6 +132,19 @@ class Subject:
     def differentiable(self) -> tuple[str, ...]:
         return tuple(x for x, t in self.types if isinstance(t, Real | Array | Product))
 
+    @property
+    def missing(self) -> str:
+        """What to say where data decide the costs that nobody has given; nothing where none are
+        missing.
+        """
+        data = [x for x, t in self.types if isinstance(t, Relation | IndexArray | TupleSet)]
+        if not data or self.arguments is not None:
+            return ""
+        names, call = " and ".join(f"`{x}`" for x in data), ", ".join(x for x, _ in self.types)
+        return (
+            f"The data of {names} decide the cost: inspect a call, `%gradcost {self.name}({call})`."
+        )
+
     @cached_property
     def fixed(self) -> dict[str, str]:
         """The sizes that the data of a relation or an index array fix."""

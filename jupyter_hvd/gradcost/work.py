@@ -58,6 +58,8 @@ def estimates(
         from . import plainjax
     except ImportError:
         return Plain("failed", what(subject), "JAX is not installed")
+    if subject.missing:
+        return Plain("failed", what(subject), subject.missing)
     for _, at in (point for points in wanted(subject, sizes, linked).values() for point in points):
         if at in known:
             continue
@@ -93,6 +95,8 @@ def measure(
     """
     from . import plainjax
 
+    if subject.missing:
+        raise TensorError(subject.missing)
     entries = sum(
         subject.evaluate(line.entries, sizes) or 0
         for part in (subject.value, subject.adjoint)

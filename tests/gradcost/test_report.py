@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tensor"))
 
 from programs import CASES
 
+from jupyter_hvd.gradcost.fallback import text
 from jupyter_hvd.gradcost.report import chosen, report
 from jupyter_hvd.gradcost.subject import subject
 from jupyter_hvd.tensor import TensorError, tensor
@@ -109,6 +110,8 @@ def test_without_the_data_of_a_relation_nothing_is_made_up():
     assert made.value.total is None
     assert made.adjoint_ratio.ratio is None
     assert "M(" in made.value.formula
+    assert "`%gradcost guarded(x, M)`" in made.note
+    assert "`%gradcost guarded(x, M)`" in text(made)
 
 
 def test_statements_point_at_lines_and_values():

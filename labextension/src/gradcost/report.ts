@@ -130,6 +130,7 @@ export interface IReport {
   plain: IPlain | null;
   measured: IMeasured | null;
   functions: string[];
+  note: string;
   error: string;
   version: number;
 }

@@ -118,6 +118,7 @@ function Status({ report }: { report: IReport }): JSX.Element {
   if (!model.isLive) {
     words.push(sayState(model.link.state, trans));
   }
+  words.push(report.note);
   if (measured) {
     const where = isCurrent(report) ? '' : trans.__(' at %1', measured.at);
     words.push(
