@@ -219,6 +219,8 @@ class Probe:
             return
         import tensorflow as tf
 
+        if not tf.executing_eagerly():
+            return  # drawn inside a compiled function: `adapt` of a layer does
         names = _row_names([_as_array(part) for part in tf.nest.flatten(element)])
         if self._iterator is iterator:
             self.rows.update(names)
