@@ -156,3 +156,56 @@ def test_a_set_of_tuples_is_run_over_tuple_by_tuple():
     assert largest(energy, x, y, R) <= 500
     assert largest(energy.grad("x", "y"), x, y, R) <= 500
     np.testing.assert_allclose(energy(x, y, R), sum((x[i] - y[j]) ** 2 for i, j in R), rtol=1e-9)
+
+
+def test_outer_products_inside_sums_are_not_formed():
+    @tensor
+    def kronecker(A, B, x):
+        n, m = x.shape
+        K = [
+            [[[A[i, j] * B[p, q] for q in range(m)] for j in range(n)] for p in range(m)]
+            for i in range(n)
+        ]
+        y = [
+            [sum(K[i][p][j][q] * x[j, q] for j in range(n) for q in range(m)) for p in range(m)]
+            for i in range(n)
+        ]
+        return sum(y[i][p] ** 2 for i in range(n) for p in range(m))
+
+    rng = np.random.default_rng(0)
+    A, B, x = rng.normal(size=(7, 7)), rng.normal(size=(6, 6)), rng.normal(size=(7, 6))
+    assert largest(kronecker.grad("A", "B", "x"), A, B, x) <= 7 * 7 * 6
+    expected = jax.grad(lambda x: ((A @ x @ B.T) ** 2).sum())(x)
+    np.testing.assert_allclose(kronecker.grad("x")(A, B, x), expected, rtol=1e-9)
+
+
+def test_blocks_of_a_flat_vector_are_a_reshape():
+    @tensor
+    def form(B, x):
+        y = [
+            [sum(B[b, i, j] * x[8 * b + j] for j in range(8)) for i in range(8)]
+            for b in range(len(B))
+        ]
+        return sum(x[8 * b + i] * y[b][i] for b in range(len(B)) for i in range(8))
+
+    rng = np.random.default_rng(0)
+    B, x = rng.normal(size=(50, 8, 8)), rng.normal(size=400)
+    assert largest(form.grad("B", "x"), B, x) <= 3200
+    rows = x.reshape(50, 8)
+    expected = np.einsum("bij,bj->bi", B, rows) + np.einsum("bij,bi->bj", B, rows)
+    np.testing.assert_allclose(form.grad("x")(B, x), expected.ravel(), rtol=1e-9)
+
+
+def test_a_band_is_stored_as_a_band():
+    @tensor
+    def form(A, x):
+        n = len(x)
+        y = [sum(A[i, j] * x[j] for j in range(n) if -2 <= i - j <= 2) for i in range(n)]
+        return sum(x[i] * y[i] for i in range(n))
+
+    rng = np.random.default_rng(0)
+    A, x = rng.normal(size=(90, 90)), rng.normal(size=90)
+    gap = np.arange(90)[:, None] - np.arange(90)
+    band = np.where(np.abs(gap) <= 2, A, 0)
+    np.testing.assert_allclose(form(A, x), x @ band @ x, rtol=1e-9)
+    np.testing.assert_allclose(form.grad("x")(A, x), (band + band.T) @ x, rtol=1e-9)

@@ -25,7 +25,7 @@ from ..affine import Affine
 from ..predicates import TRUE, conjuncts, substitute
 from .blocks import OFFSET
 from .masks import mask
-from .reading import WINDOWS, Aligned, Axes, Space, align, reach, read, windowed
+from .reading import WINDOWS, Aligned, Axes, Space, align, cut, reach, read, windowed
 from .steps import Lookup, Product, Read
 from .values import Values, entries, turned
 
@@ -226,6 +226,9 @@ def _fixed(step: Product, axis: str, value: int) -> Product:
 def _scattered(step: Product, terms: Any, values: Values) -> Any:
     """Add up terms with equal targets."""
     space = Space({i: n.constant for i, n in step.out})
+    for a, n in step.targets:
+        if len(a.terms) == 2 and a.names <= space.extents.keys():
+            return _digits(terms, step, a, n)
     entries(step.lookups, space, values)
     indices = [space.index(a) for a, _ in step.targets]
     extents = tuple(n for _, n in step.targets)
@@ -253,3 +256,16 @@ def _scattered(step: Product, terms: Any, values: Values) -> Any:
     total = lax.scatter_add(start, address, flat, numbers, mode=mode)
     order = [*sent, *whole]
     return jnp.transpose(total, [order.index(k) for k in range(len(extents))])
+
+
+def _digits(terms: Any, step: Product, address: Affine, extent: int) -> Any:
+    """Terms at `k·r + e + c`, `0 ≤ e < k`: r and e are two axes that become one."""
+    names = [i for i, _ in step.out]
+    (e, _), (r, k) = sorted(address.terms, key=lambda term: term[1])
+    order = [a.name if a is not address else r for a, _ in step.targets]
+    place = order.index(r)
+    order.insert(place + 1, e)
+    array = jnp.transpose(terms, [names.index(str(i)) for i in order])
+    array = cut(array, place + 1, 0, k)
+    array = array.reshape(*array.shape[:place], -1, *array.shape[place + 2 :])
+    return cut(array, place, -address.constant, extent - address.constant)

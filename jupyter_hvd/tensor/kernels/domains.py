@@ -22,7 +22,7 @@ from ..terms import Binders
 from ..types import ParameterType
 from .indexed import Resolved, resolve
 from .layout import Layout
-from .spaces import Frame, affine_part, cases, frame, points, projected, seen_from
+from .spaces import Frame, affine_part, cases, digits, frame, points, projected, seen_from
 from .steps import Lookup
 
 
@@ -99,6 +99,17 @@ def _domain(
         layout = _gathered(gens, around, found, p, support)
     ranges = (in_range(Affine.of(i), n) for i, n in (*found.gens, *found.sums))
     condition = substitute(conj(case, *ranges), at)
+    if not targets and not lookups and rest:
+        space = seen_from(seen, [*axes, *inner], inside.meaning, [i for i, _ in (*out, *rest)])
+        fold = digits(space, out, rest)
+        if fold is not None:
+            u, r, address, n = fold
+            to = {u: address}
+            targets = tuple((to.get(i, Affine.of(i)), m.constant) for i, m in out)
+            out = (*((i, n if i == u else m) for i, m in out), *(b for b in rest if b[0] == r))
+            rest = tuple(b for b in rest if b[0] != r)
+            at = {i: a.substitute(to) for i, a in at.items()}
+            condition = substitute(condition, to)
     return Domain(layout, out, rest, {**at, **values}, condition, lookups, targets, rows)
 
 

@@ -156,14 +156,14 @@ def _strided(
             array, axes = _strided(array, place, base + k * (extent - 1), terms)
             return jnp.flip(array, place + axes.index(name)), axes
     if not terms:
-        return jnp.squeeze(_cut(array, place, base, base + 1), place), []
+        return jnp.squeeze(cut(array, place, base, base + 1), place), []
     terms = sorted(terms, key=lambda term: -term[1])
     (name, k, extent), rest = terms[0], terms[1:]
     if not rest:
-        array = _cut(array, place, base, base + k * (extent - 1) + 1)
+        array = cut(array, place, base, base + k * (extent - 1) + 1)
         return (array if k == 1 else lax.slice_in_dim(array, 0, None, k, place)), [name]
     if sum(j * (n - 1) for _, j, n in rest) < k:
-        array = _cut(array, place, base, base + k * extent)
+        array = cut(array, place, base, base + k * extent)
         array = array.reshape(*array.shape[:place], extent, k, *array.shape[place + 1 :])
         array, axes = _strided(array, place + 1, 0, rest)
         return array, [name, *axes]
@@ -188,7 +188,7 @@ def _combined(terms: Sequence[tuple[str, int, int]]) -> Affine:
     return total
 
 
-def _cut(array: Any, place: int, start: int, stop: int) -> Any:
+def cut(array: Any, place: int, start: int, stop: int) -> Any:
     """`array[…, start:stop, …]` with zeros where that reaches beyond the array."""
     n = array.shape[place]
     if (start, stop) == (0, n):

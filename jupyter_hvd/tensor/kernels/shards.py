@@ -208,6 +208,11 @@ def _masks(step: Step) -> list[Predicate]:
 def _place(action: Product | Total | Apply, axis: str) -> int | None:
     """Where the axis is in the result; None where it is summed."""
     targets = action.targets if isinstance(action, Product) else ()
+    if any(axis in a.names and a.name != axis for a, _ in targets):
+        raise TensorError(
+            "a result has this index as a part of another one, `k·i + j`",
+            "give the array an axis of its own for it",
+        )
     names = [a.name for a, _ in targets] or [i for i, _ in action.out]
     return names.index(axis) if axis in names else None
 

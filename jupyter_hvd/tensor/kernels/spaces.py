@@ -238,6 +238,31 @@ def _combinations(
                     yield t, rest
 
 
+def digits(inside: Any, kept: Binders, rest: Binders) -> tuple[str, str, Affine, Affine] | None:
+    """A kept coordinate u and another one r with `u = k·r + e + c`, `0 ≤ e < k`, at every point:
+    then r is u's leading digit, and (r, e) run over no more points than u does.
+
+    Gives u, r, `k·r + u + c`, where u now stands for e, and the extent of e.
+    """
+    names = [i for i, _ in (*kept, *rest)]
+    for basic in inside.get_basic_sets():
+        if basic.dim(_dims().div):
+            continue
+        for constraint in basic.get_constraints():
+            a = _expression(constraint, names)
+            for u, _ in kept:
+                for r, _ in rest:
+                    k = -a.coefficient(r) * a.coefficient(u)
+                    if abs(a.coefficient(u)) != 1 or k < 2 or len(a.terms) != 2:
+                        continue
+                    moved = {i: Affine.of(i) for i in names}
+                    moved[u] = Affine.of(u) + Affine.of(r) * k
+                    low, high = _range(seen_from(inside, names, moved, names), names.index(u))
+                    if high - low < k:
+                        return u, r, moved[u] + low, Affine.of(high - low + 1)
+    return None
+
+
 @lru_cache(maxsize=4096)
 def cases(binders: Binders, p: Predicate) -> tuple[Predicate, ...]:
     """`p` as disjoint cases, where their boxes together are at most half of the box around all:
