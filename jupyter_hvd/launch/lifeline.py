@@ -14,6 +14,7 @@ import hmac
 import json
 import os
 import selectors
+import shutil
 import signal
 import socket
 import sys
@@ -27,6 +28,8 @@ from typing import Any, NoReturn
 
 #: Where the kernel listens, for the processes of a job: `host:port`.
 ADDRESS_VARIABLE = "JUPYTER_HVD_LIFELINE"
+#: The kernel's folder for this job, keys in it: whoever outlives the kernel removes it.
+FOLDER_VARIABLE = "JUPYTER_HVD_FOLDER"
 
 Message = Mapping[str, Any]
 CUT_OFF = frozenset({errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH})
@@ -266,4 +269,6 @@ def end_self() -> NoReturn:
                 # multiprocessing's tracker removes what the others leave behind, then ends by itself.
                 if "multiprocessing.resource_tracker" not in " ".join(child.cmdline()):
                     child.kill()
+    if FOLDER_VARIABLE in os.environ:
+        shutil.rmtree(os.environ[FOLDER_VARIABLE], ignore_errors=True)
     os._exit(1)

@@ -38,7 +38,7 @@ from .job import (
     launcher,
     rank_environment,
 )
-from .lifeline import ADDRESS_VARIABLE, Lifelines
+from .lifeline import ADDRESS_VARIABLE, FOLDER_VARIABLE, Lifelines
 from .waiting import PATIENCE, Message, Reason, Run, Show, Text, Waiting
 
 START_TIMEOUT = 120.0
@@ -95,6 +95,7 @@ class Ranks:
         environment = {
             **rank_environment(self.job),
             ADDRESS_VARIABLE: f"{address}:{self._lifelines.port}",
+            FOLDER_VARIABLE: str(self._folder),
         }
         held = [sys.executable, "-m", "jupyter_hvd.launch.held"]
         # horovodrun first: it takes longer, and the controller starts in its shadow.

@@ -247,12 +247,15 @@ def test_kernel_restarted(ready: Any, after: Any, fault_told: Any) -> None:
 
 def test_kernel_killed(ready: Any, after: Any, fault_told: Any) -> None:
     before = ready.processes()
+    folder = Path(before[0].environ()["JUPYTER_HVD_FOLDER"])
+    assert folder.is_dir()
     message = ready.begin(f"%%distribute\n{HOROVOD}if hvd.rank() == 0:\n    {WAIT}time.sleep(600)")
     assert message
     time.sleep(1)
     started = time.monotonic()
     ready.kill()
     remaining = gone(before, after)
+    assert not folder.exists()
     fault_told("SIGKILL of the kernel, a cell running", time.monotonic() - started, remaining)
     ready.revive()
     ready.good("own = [1, 2, 3]; place = id(own)")
