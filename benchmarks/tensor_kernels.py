@@ -145,7 +145,8 @@ def doubling(benchmark: Benchmark, mine: Callable[..., Any], runs: int) -> float
 
 
 def peak(name: str, size: int) -> tuple[float, float]:
-    """The growth of the peak resident set in MiB, and ms, of a gradient in a process of its own."""
+    """The growth of the peak resident set in MiB, compiling included, and ms, of a gradient in a process
+    of its own."""
     done = subprocess.run(
         [sys.executable, __file__, "--peak", name, str(size)],
         check=True,
@@ -158,9 +159,10 @@ def peak(name: str, size: int) -> tuple[float, float]:
 
 def print_peak(name: str, size: int) -> None:
     benchmark = next(b for b in ALL if b.name == name)
+    warm_up()
     arguments = device_arrays(benchmark, size)
-    executable, _, _ = compiled(derivatives(benchmark)[0], arguments)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    executable, _, _ = compiled(derivatives(benchmark)[0], arguments)
     spent = once(executable, arguments)
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(json.dumps([(after - before) / 1024, spent]))

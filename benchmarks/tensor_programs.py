@@ -409,7 +409,7 @@ STRUCTURED = (
         lambda n: (_normal(n // 8, 8, 8), _normal(n // 8, 8)),
         ("B", "x"),
         4096,
-        400_000,
+        100_000,
     ),
     Benchmark(
         "banded form, 17 diagonals",
@@ -418,7 +418,7 @@ STRUCTURED = (
         lambda n: (_normal(n, 17), _normal(n)),
         ("D", "x"),
         4096,
-        200_000,
+        100_000,
     ),
     Benchmark(
         "(A⊗B)x",

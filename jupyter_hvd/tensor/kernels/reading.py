@@ -256,15 +256,17 @@ def _by_index(array: Any, indices: Sequence[Affine], space: Space) -> Aligned:
         collapsed_slice_dims=tuple(range(len(indices))),
         start_index_map=tuple(range(len(indices))),
     )
-    taken = lax.gather(
-        array,
-        jnp.stack(columns, count),
-        numbers,
-        (*[1] * len(indices), *rest),
-        mode=lax.GatherScatterMode.FILL_OR_DROP,
-        fill_value=0,
-    )
-    return taken, axes
+    window = (*[1] * len(indices), *rest)
+    n = array.shape[0]
+    if len(indices) == 1 and columns[0].size >= n:
+        # A zero at the end, to which indices outside are sent, costs less than asking twice.
+        padding = [(0, int(k == 0), 0) for k in range(array.ndim)]
+        array = lax.pad(array, jnp.zeros((), array.dtype), padding)
+        place = jnp.where(columns[0] < 0, n, columns[0])[..., None]
+        return lax.gather(array, place, numbers, window, mode=lax.GatherScatterMode.CLIP), axes
+    mode = lax.GatherScatterMode.FILL_OR_DROP
+    places = jnp.stack(columns, count)
+    return lax.gather(array, places, numbers, window, mode=mode, fill_value=0), axes
 
 
 def windowed(indices: Sequence[Affine], space: Space) -> set[str]:
