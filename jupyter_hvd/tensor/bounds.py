@@ -13,7 +13,8 @@ from .predicates import NOT, TRUE, And, Or, Predicate, Related, compare, conj, d
 from .printer import show, show_predicate
 from .semantics import Environment, points
 from .terms import At, Binders, Const, Gen, Guard, Sum, Term, Var
-from .trace import Lookup, Traced
+from .trace import Traced
+from .tracing.packing import Lookup
 from .types import Array, IndexArray, Relation
 
 

@@ -12,7 +12,7 @@ from .terms import Term
 from .types import Array, IndexArray, Product, Relation, TupleSet, Type
 
 if TYPE_CHECKING:
-    from .trace import Tracer
+    from .tracing.packing import Packing
 
 # How a value is laid out for its user: None for what is no tuple, a tuple of layouts for a tuple, in or out of arrays.
 Layout = tuple["Layout", ...] | None
@@ -23,7 +23,7 @@ class Value:
 
     __array_ufunc__ = None
 
-    def __init__(self, tracer: Tracer, term: Term, layout: Layout = None) -> None:
+    def __init__(self, tracer: Packing, term: Term, layout: Layout = None) -> None:
         self.tracer = tracer
         self.term = term
         self.layout = layout
@@ -63,7 +63,7 @@ class Value:
 class Index:
     """A stand-in for an integer: an index, a size, or an affine expression of them."""
 
-    def __init__(self, tracer: Tracer, affine: Affine) -> None:
+    def __init__(self, tracer: Packing, affine: Affine) -> None:
         self.tracer = tracer
         self.affine = affine
 
@@ -83,7 +83,7 @@ class IndexEntry:
     """A stand-in for an entry of an index array, `src[e]`, plus an offset."""
 
     def __init__(
-        self, tracer: Tracer, relation: str, arguments: tuple[Affine, ...], offset: Affine
+        self, tracer: Packing, relation: str, arguments: tuple[Affine, ...], offset: Affine
     ) -> None:
         self.tracer = tracer
         self.relation = relation
@@ -97,7 +97,7 @@ class IndexEntry:
 class Condition:
     """A stand-in for a truth value over indices and relations."""
 
-    def __init__(self, tracer: Tracer, predicate: Predicate) -> None:
+    def __init__(self, tracer: Packing, predicate: Predicate) -> None:
         self.tracer = tracer
         self.predicate = predicate
 
@@ -112,7 +112,7 @@ class Data:
 
     def __init__(
         self,
-        tracer: Tracer,
+        tracer: Packing,
         name: str,
         type_: Relation | IndexArray | TupleSet,
         arguments: tuple[Affine, ...] = (),

@@ -1,0 +1,3 @@
+"""What rewritten code calls, by idea: packing values into terms, conditions, loops, arithmetic, entries,
+calls. Each builds on the one before; `calls.Tracer` is all of them.
+"""
