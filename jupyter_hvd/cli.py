@@ -113,6 +113,9 @@ def make_parser() -> argparse.ArgumentParser:
     verify.add_argument(
         "--timeout", type=float, default=300, metavar="S", help="seconds for each run (300)"
     )
+    verify.add_argument(
+        "--beside", type=Path, metavar="FOLDER", help="whose files the program sees (FILE's own)"
+    )
     verify.add_argument("--json", action="store_true", help="print one JSON object")
     verify.add_argument(
         "--events",
@@ -467,6 +470,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
                 steps=arguments.steps,
                 timeout=arguments.timeout,
                 options=options,
+                beside=arguments.beside,
                 listener=listen,
             )
         except (LaunchError, NotPythonError) as error:

@@ -253,7 +253,7 @@ class VerifyHandler(Handler):
     async def post(self) -> None:
         try:
             request = await asyncio.to_thread(parse, self.body())
-            arguments = verify_arguments(request)
+            arguments = verify_arguments(request, self.settings["server_root_dir"])
         except RequestError as error:
             raise web.HTTPError(400, str(error)) from None
         if self.verifier.busy:
@@ -277,22 +277,40 @@ class VerifyHandler(Handler):
             running.cancel()
 
 
-def verify_arguments(request: Mapping[str, Any]) -> list[str]:
+def verify_arguments(request: Mapping[str, Any], root: str) -> list[str]:
     """What follows the file on the command line.
+
+    Args:
+        root: the folder below which the server shows files, and the notebook's path leads.
 
     Raises:
         RequestError: the request has another form than documented.
     """
-    check_keys(request, {"notebook", "n", "steps", "options"})
+    check_keys(request, {"notebook", "n", "steps", "options", "path"})
     if not isinstance(request.get("notebook"), dict):
         raise RequestError("`notebook` must be a notebook in nbformat's JSON")
     arguments = ["-n", str(whole_number(request, "n", MAX_RANKS)), "--events"]
     if "steps" in request:
         arguments += ["--steps", str(whole_number(request, "steps", MAX_STEPS))]
+    if "path" in request:
+        arguments += folder_of(request["path"], Path(root).expanduser().resolve())
     for name, value in read_options(request).items():
         text = value if isinstance(value, str) else ",".join(value)
         arguments.append(f"--{name}={text}")
     return arguments
+
+
+def folder_of(path: Any, root: Path) -> list[str]:
+    """The option that shows the program the files beside the notebook.
+
+    None for a notebook that lies in no folder of this machine: its contents come from elsewhere.
+    """
+    if not isinstance(path, str):
+        raise RequestError("`path` must be the notebook's path on the server")
+    folder = (root / path.lstrip("/")).resolve().parent
+    if not folder.is_relative_to(root):
+        raise RequestError("`path` must lie in the folder that the server shows")
+    return [f"--beside={folder}"] if folder.is_dir() else []
 
 
 def whole_number(request: Mapping[str, Any], name: str, most: int) -> int:

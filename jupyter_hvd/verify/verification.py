@@ -70,6 +70,7 @@ def verify(
     steps: int = 20,
     timeout: float = 300.0,
     options: Options | None = None,
+    beside: Path | None = None,
     listener: Callable[[Check], None] | None = None,
 ) -> Verification:
     """Check a conversion by running it.
@@ -81,6 +82,7 @@ def verify(
         path: a notebook or script. It is only read; the programs run on copies, in folders of
             their own that show the files beside it.
         timeout: seconds for each run.
+        beside: the folder whose files the programs see, that of `path` if None.
         listener: hears of each check as it begins and ends.
 
     Raises:
@@ -101,7 +103,7 @@ def verify(
         listen(check)
 
     with tempfile.TemporaryDirectory(prefix="jupyter-hvd-verify-") as folder:
-        runner = Runner(path, Path(folder), size, steps, timeout)
+        runner = Runner(path, Path(folder), beside or path.parent, size, steps, timeout)
         listen(Check(CHECKS[0], "running", "the original, and the conversion on one rank"))
         with ThreadPoolExecutor(2) as pool:
             first = pool.submit(runner.alone, "original", original)
@@ -161,6 +163,7 @@ class Runner:
 
     path: Path
     folder: Path
+    beside: Path
     size: int
     steps: int
     timeout: float
@@ -171,7 +174,7 @@ class Runner:
         program = folder / f"program{self.path.suffix}"
         write(program)
         environment = orders(
-            folder, self.path.parent, seed=SEED, steps=self.steps, stride=self.size // ranks
+            folder, self.beside, seed=SEED, steps=self.steps, stride=self.size // ranks
         )
         return folder, program, environment
 

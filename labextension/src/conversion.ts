@@ -204,6 +204,10 @@ export interface VerifyRequest {
    */
   n: number;
   steps?: number;
+  /**
+   * Where the notebook lies on the server: the program sees the files beside it.
+   */
+  path?: string;
 }
 /**
  * A line of the answer of `POST verify` (NDJSON): how far one check has come.

@@ -144,7 +144,8 @@ export class ConversionSession implements IDisposable {
   /** Run the notebook and its conversion on some ranks, on the server, and compare. */
   async verify(ranks: number): Promise<void> {
     const notebook = withoutOutputs(this._content());
-    const request = { notebook, n: ranks, options: this._options() };
+    const path = this._contents.localPath(this.path);
+    const request = { notebook, n: ranks, options: this._options(), path };
     await this.verification.run(signal => this._api.verify(request, signal));
   }
 

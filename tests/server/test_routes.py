@@ -148,7 +148,9 @@ async def test_a_conversion_that_takes_too_long_is_ended(notebook, worker, monke
         {"n": 65},
         {"steps": 0},
         {"options": {"select": ["--in-place"]}},
-        {"path": "/x"},
+        {"path": 1},
+        {"path": "../outside/notebook.ipynb"},
+        {"where": "/x"},
     ],
 )
 async def test_wrong_verifications_are_refused(jp_fetch, notebook, change):
@@ -190,6 +192,18 @@ async def test_verification_streams_its_checks(jp_fetch, notebook, monkeypatch):
     assert checks["ranks agree"] == "pass"
     assert last[1]["done"] is True
     assert last[1]["holds"] is True
+
+
+@pytest.mark.slow
+async def test_the_program_sees_the_files_beside_the_notebook(jp_fetch, jp_root_dir, notebook):
+    folder = jp_root_dir / "study"
+    folder.mkdir()
+    (folder / "rates.txt").write_text("0.01")
+    notebook["cells"][1]["source"] += "\nprint('rate', float(open('rates.txt').read()))"
+    body = {"notebook": notebook, "n": 2, "steps": 2, "path": "study/notebook.ipynb"}
+    events = await lines_of(jp_fetch, body)
+    checks = {event["check"]: event["status"] for _, event in events if "check" in event}
+    assert checks["one rank identical"] == "pass"
 
 
 @pytest.mark.slow
