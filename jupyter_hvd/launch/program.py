@@ -6,7 +6,7 @@ import ast
 import difflib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -96,7 +96,7 @@ def convert(sources: tuple[tuple[int, str], ...], options: Options) -> Program:
     if not any(TRAINING_WORDS.search(text) for text in texts):
         lines = {n: tuple(range(1, t.count("\n") + 2)) for n, t in sources}
         return Program(dict(sources), dict(sources), lines, None)
-    converted, outcome = convert_cells(texts, numbers, options=options)
+    converted, outcome = convert_texts(tuple(texts), options)
     lines, start = {}, 0
     edits = [edit for change in outcome.changes for edit in change.edits]
     for number, source in sources:
@@ -107,7 +107,21 @@ def convert(sources: tuple[tuple[int, str], ...], options: Options) -> Program:
         ]
         lines[number] = line_map(source, own)
         start += len(source) + 1
-    return Program(dict(sources), dict(zip(numbers, converted, strict=True)), lines, outcome)
+    named = tuple(
+        d if d.cell is None else replace(d, cell=numbers[d.cell]) for d in outcome.diagnostics
+    )
+    return Program(
+        dict(sources),
+        dict(zip(numbers, converted, strict=True)),
+        lines,
+        replace(outcome, diagnostics=named),
+    )
+
+
+@lru_cache(maxsize=64)
+def convert_texts(texts: tuple[str, ...], options: Options) -> tuple[list[str], Conversion]:
+    """A cell that is run again has another number, and the same conversion."""
+    return convert_cells(texts, options=options)
 
 
 masked = lru_cache(maxsize=2048)(mask_cell)
