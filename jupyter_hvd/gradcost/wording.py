@@ -13,6 +13,7 @@ def pretty(formula: Formula) -> str:
     """A formula as people write it: `2·n² + n − 1`."""
     text = re.sub(r"\*\*(\d+)", lambda m: m[1].translate(_SUPERSCRIPT), str(formula))
     text = text.replace("+ -1*#", "− #").replace("1*#", "#") if "#" in text else text
+    text = re.sub(r"^-", "−", text)
     return text.replace(" - ", " − ").replace("*", "·")
 
 
