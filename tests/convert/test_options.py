@@ -79,6 +79,9 @@ def test_open_ended() -> None:
     assert [(d.code, d.severity) for d in begun.diagnostics] == [("HVD302", "info")]
     assert "DistributedGradientTape" in begun.code
     assert convert_source(STEP + COMPILED_EPOCH, options=open_ended).status == "refused"
+    undecorated = STEP.replace("@tf.function\n", "")
+    assert convert_source(undecorated).status == "refused"
+    assert "hvd_broadcast_done" in convert_source(undecorated, options=open_ended).code
 
 
 def test_ignore_comment() -> None:
