@@ -310,11 +310,7 @@ class Compile(Rule):
         wrap = f"{context.hvd}.DistributedOptimizer("
         scaling = [v for v in values if v.name.endswith("LossScaleOptimizer")]
         if scaling:
-            yield Problem(
-                expression,
-                "Horovod's optimizer does not average inside a LossScaleOptimizer",
-                "train in float32, or write the loop with a GradientTape",
-            )
+            yield from self._inside(context, scaling, wrapped)
             return
         strings = [v for v in values if v.kind in (Kind.CONSTANT, Kind.CONTAINER)]
         if strings:
@@ -344,6 +340,22 @@ class Compile(Rule):
                     f"multiply the rate by {context.hvd}.size() where it is made",
                     "warning",
                 )
+
+    def _inside(
+        self, context: Context, scaling: list[Value], wrapped: set[cst.CSTNode]
+    ) -> Iterator[Finding]:
+        """The optimizer in a `LossScaleOptimizer`: gradients are averaged after they are scaled back."""
+        for value in scaling:
+            assert isinstance(value.node, cst.Call)
+            inner = argument(value.node, "inner_optimizer", 0) or argument(value.node, "optimizer")
+            if inner is None or isinstance(inner.value, cst.SimpleString):
+                yield Problem(
+                    value.node,
+                    "the optimizer inside this LossScaleOptimizer cannot be seen",
+                    "make it there: LossScaleOptimizer(tf.keras.optimizers.Adam(learning_rate=…))",
+                )
+            else:
+                yield from self._from_expression(context, inner.value, wrapped)
 
     @staticmethod
     def _is_literal(value: Value) -> bool:

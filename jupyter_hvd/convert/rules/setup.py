@@ -9,7 +9,7 @@ from libcst.helpers import get_full_name_for_node
 
 from ..edits import Edit
 from ..keras import canonical
-from ..roles import Kind
+from ..roles import Kind, argument
 from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
 from . import data, files, schedules
 
@@ -297,10 +297,10 @@ class SameSeed(Rule):
 
 
 class DeviceEnvironment(Rule):
-    """Remove assignments to `os.environ['CUDA_VISIBLE_DEVICES']`.
+    """Remove assignments to `os.environ['CUDA_VISIBLE_DEVICES']`, and `set_visible_devices` of a GPU.
 
     With Horovod the local rank chooses the GPU. A program that hides all GPUs but
-    one leaves none for the other ranks of the machine.
+    one leaves none for the other ranks of the machine, or has all ranks share it.
     """
 
     code = "HVD102"
@@ -314,6 +314,8 @@ class DeviceEnvironment(Rule):
                 import tensorflow as tf
 
                 os.environ['CUDA_VISIBLE_DEVICES'] = '1'  # the second GPU
+                if gpus:
+                    tf.config.set_visible_devices(gpus[1], 'GPU')
                 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
                 model.compile('sgd', loss='mse')
                 model.fit(x, y)
@@ -325,6 +327,8 @@ class DeviceEnvironment(Rule):
                 import tensorflow as tf
 
                 # the second GPU
+                if gpus:
+                    pass
                 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
                 model.compile('sgd', loss='mse')
                 model.fit(x, y)
@@ -355,6 +359,29 @@ class DeviceEnvironment(Rule):
                     if assign_value_hides_all(assign.value):
                         continue
                     yield Fix(assign, removal(context, assign))
+        for call in context.roles.index.calls:
+            if context.roles.qualified(call.func) in CHOOSING and not hides_all(call):
+                statement = context.module.parent(call)
+                if isinstance(statement, cst.Expr):
+                    yield Fix(call, removal(context, statement))
+
+
+#: What gives the process certain devices.
+CHOOSING = (
+    "tensorflow.config.set_visible_devices",
+    "tensorflow.config.experimental.set_visible_devices",
+)
+
+
+def hides_all(call: cst.Call) -> bool:
+    """`set_visible_devices([], 'GPU')` chooses the CPU on every rank; choosing CPUs leaves the GPUs alone."""
+    devices, kind = argument(call, "devices", 0), argument(call, "device_type", 1)
+    match kind:
+        case cst.Arg(value=cst.SimpleString(evaluated_value="CPU")):
+            return True
+    return (
+        devices is not None and isinstance(devices.value, cst.List) and not devices.value.elements
+    )
 
 
 def assign_value_hides_all(value: cst.BaseExpression) -> bool:

@@ -1,4 +1,4 @@
-# refused HVD202
+# holds
 """fit with a LossScaleOptimizer"""
 
 import numpy as np
