@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # The compiled parts of TensorFlow and Horovod speak at length at start; their errors still come through.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: env env-tf218 demo test test-programs test-rest test-distribute lint lint-ts test-ts test-ui fuzz-tensor bench corpus labextension format docs clean
+.PHONY: env env-tf218 demo test test-programs test-thorough test-rest test-distribute lint lint-ts test-ts test-ui fuzz-tensor bench corpus labextension format docs clean
 
 env: $(VENV)/.ready
 
@@ -47,6 +47,10 @@ test: lint test-ts env-tf218
 # Two halves that run side by side; living ranks, whose faults are timed, and the browser have the machine to themselves.
 test-programs: env
 	$(BIN)/pytest -q tests/test_programs.py
+
+# What `make test` leaves out for its length: a program for each restriction of the rules.
+test-thorough: env
+	$(BIN)/pytest -q -m thorough
 
 test-rest: env env-tf218
 	$(BIN)/pytest -q --ignore=tests/test_programs.py --ignore=tests/distribute

@@ -43,8 +43,14 @@ def table():
         PAGE.write_text(HEAD + "".join(row + "\n" for row in rows.values() if row))
 
 
+def case(path: Path):
+    """A program of the suite; those that step over one restriction each are run by `make test-thorough`."""
+    thorough = [pytest.mark.thorough] if path.stem.startswith("restriction_") else []
+    return pytest.param(path, id=path.stem, marks=thorough)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", map(case, PROGRAMS))
 def test_program(path: Path, record_property) -> None:
     verification = verify(path, 2, steps=STEPS)
     outcome, *codes = expected(path)
