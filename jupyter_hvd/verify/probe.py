@@ -262,14 +262,11 @@ class Probe:
         """
         if self.rank == 0:
             return
-        import horovod.tensorflow
-        import horovod.tensorflow.keras
+        # Its twin for Keras calls it; importing that one here would bind it to the wrong Keras.
+        import horovod.tensorflow as hvd
 
-        for module in (horovod.tensorflow, horovod.tensorflow.keras):
-            for name in ("broadcast", "broadcast_object"):
-                original = getattr(module, name, None)
-                if original is not None:
-                    setattr(module, name, self._linking(original))
+        for name in ("broadcast", "broadcast_object"):
+            setattr(hvd, name, self._linking(getattr(hvd, name)))
 
     def _linking(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
