@@ -100,6 +100,8 @@ def _convert_twice(path: Path) -> tuple[str, tuple[str, ...], str]:
         return "invalid", (), ""
     conversion = convert_source(source)
     errors = tuple(sorted({d.code for d in conversion.diagnostics if d.severity == "error"}))
+    if conversion.status == "invalid" and _is_python(source):
+        return "invalid", errors, f"called invalid: {conversion.diagnostics[0].message}"
     if conversion.status != "converted":
         fault = "" if conversion.code == source else "changed without being converted"
         return conversion.status, errors, fault
@@ -113,6 +115,14 @@ def _convert_twice(path: Path) -> tuple[str, tuple[str, ...], str]:
         (),
         "" if again.code == conversion.code else "changes when converted again",
     )
+
+
+def _is_python(source: str) -> bool:
+    try:
+        ast.parse(source)
+    except (SyntaxError, ValueError):
+        return False
+    return True
 
 
 def download(package: str, folder: Path) -> None:

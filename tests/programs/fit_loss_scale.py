@@ -9,6 +9,7 @@ x = rng.normal(size=(200, 8)).astype("float32")
 y = (x @ rng.normal(size=(8, 1)) > 0).astype("float32")
 
 model = tf.keras.Sequential([tf.keras.layers.Dense(16, activation="relu"), tf.keras.layers.Dense(1)])
-opt = tf.keras.mixed_precision.LossScaleOptimizer(tf.keras.optimizers.Adam(0.01))
+opt = tf.keras.optimizers.Adam(0.01)
+opt = tf.keras.mixed_precision.LossScaleOptimizer(opt)
 model.compile(opt, "mse")
 model.fit(x, y)

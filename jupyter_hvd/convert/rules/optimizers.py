@@ -311,7 +311,9 @@ class Compile(Rule):
         scaling = [v for v in values if v.name.endswith("LossScaleOptimizer")]
         if scaling:
             yield from self._inside(context, scaling, wrapped)
-            return
+            values = values - frozenset(scaling)
+            if not values:
+                return
         strings = [v for v in values if v.kind in (Kind.CONSTANT, Kind.CONTAINER)]
         if strings:
             yield Problem(
@@ -347,6 +349,9 @@ class Compile(Rule):
         """The optimizer in a `LossScaleOptimizer`: gradients are averaged after they are scaled back."""
         for value in scaling:
             assert isinstance(value.node, cst.Call)
+            if value.node in wrapped:  # `opt = LossScaleOptimizer(opt)` speaks of itself
+                continue
+            wrapped.add(value.node)
             inner = argument(value.node, "inner_optimizer", 0) or argument(value.node, "optimizer")
             if inner is None or isinstance(inner.value, cst.SimpleString):
                 yield Problem(
