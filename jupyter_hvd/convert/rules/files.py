@@ -146,7 +146,9 @@ class WaitForFile(Rule):
             if line is None or (header is not None and line in context.module.ancestors(header)):
                 line = None
             statement: cst.CSTNode | None = line
-            if header is not None and any(call in _all(item) for item in header.items):
+            if header is not None and any(
+                item in context.module.ancestors(call) for item in header.items
+            ):
                 statement = header
             waited = max([waited, *(position for position in kept if position < start)])
             before = [position for position in written if waited < position < start]
@@ -186,12 +188,6 @@ class WaitForFile(Rule):
             and not isinstance(context.module.parent(call), cst.Expr)
             and all_ranks_come_here(context, call)
         ]
-
-
-def _all(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    yield node
-    for child in node.children:
-        yield from _all(child)
 
 
 READING = frozenset(
