@@ -145,46 +145,6 @@ class Context:
                         return "tensorflow"
         return None
 
-    @cached_property
-    def equal_steps(self) -> str:
-        return self.fresh("hvd_equal_steps")
-
-    @cached_property
-    def array_share(self) -> str:
-        return self.fresh("hvd_share")
-
-    @cached_property
-    def batch_share(self) -> str:
-        return self.fresh("hvd_share_batches")
-
-    @cached_property
-    def batch_rows(self) -> str:
-        return self.fresh("hvd_rows")
-
-    @cached_property
-    def sequence_share(self) -> str:
-        return self.fresh("hvd_sequence")
-
-    @cached_property
-    def first_here(self) -> str:
-        return self.fresh("hvd_first_here")
-
-    @cached_property
-    def same_seed(self) -> str:
-        return self.fresh("hvd_same_seed")
-
-    @cached_property
-    def seed(self) -> str:
-        return self.fresh("hvd_seed")
-
-    @cached_property
-    def own_schedule(self) -> str:
-        return self.fresh("hvd_schedule")
-
-    @cached_property
-    def scaled_rate(self) -> str:
-        return self.fresh("hvd_scaled")
-
     @property
     def is_rank_zero(self) -> str:
         return f"{self.hvd}.rank() == 0"

@@ -30,7 +30,7 @@ def compiled(instance: Instance, sizes: Mapping[str, int]) -> Callable[..., Any]
     jitted = jax.jit(made.run)
 
     def call(*arguments: Any) -> Any:
-        return jitted(*made.arrays(arguments))
+        return jitted(*made.operands(arguments))
 
     return call
 

@@ -121,7 +121,7 @@ def profile(
             progress(done + 1, steps)
     if cancelled is not None and cancelled():
         raise ProfileCancelledError
-    whole = _measured(jax, kernel.run, kernel.arrays(tuple(arguments.values())), repeats)
+    whole = _measured(jax, kernel.run, kernel.operands(tuple(arguments.values())), repeats)
     if progress is not None:
         progress(steps, steps)
     total = StatementProfile(

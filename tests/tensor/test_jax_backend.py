@@ -8,7 +8,9 @@ import pytest
 from random_programs import INPUTS, PARAMETERS, Draw, environment, value
 
 from jupyter_hvd.tensor import adjoint, normal, simplify, tensor
+from jupyter_hvd.tensor.kernels import indexed
 from jupyter_hvd.tensor.kernels.compile import Kernel
+from jupyter_hvd.tensor.kernels.tuples import Tuples, with_tuples
 from jupyter_hvd.tensor.semantics import Environment, evaluate
 from jupyter_hvd.tensor.ssa import to_ssa, to_term
 from jupyter_hvd.tensor.tensor_function import soa, struct_of_arrays
@@ -27,35 +29,46 @@ def arrays(value):
     return np.asarray(value, dtype=float)
 
 
-def relation_data(env, n, m, as_tuples):
+def relation_data(env, n, m, relation):
     holds = [[env.relations["R"]((i, j)) for j in range(m)] for i in range(n)]
     tuples = {(i, j) for i in range(n) for j in range(m) if holds[i][j]}
     source = [next(j for j in range(m) if env.relations["src"]((i, j))) for i in range(n)]
-    return {"R": tuples if as_tuples else np.array(holds), "src": np.array(source)}
+    found = {"set": tuples, "array": np.array(holds), "both": with_tuples(np.array(holds))}
+    return {"R": found[relation], "src": np.array(source)}
 
 
 def compare(program, parameters, arguments, env, seed):
     expected = evaluate(to_term(program), env)
     kernel = Kernel(program, parameters, env.integers)
+    arrays = kernel.arrays(tuple(getattr(x, "mask", x) for x in arguments))
+    operands = [x if isinstance(x, Tuples) else a for x, a in zip(arguments, arrays, strict=True)]
     with jax.disable_jit():  # compiling would take nearly all of the time
-        found = kernel.run(*kernel.arrays(tuple(arguments)))
+        found = kernel.run(*operands)
     for a, b in zip(leaves(found), leaves(expected), strict=True):
         np.testing.assert_allclose(a.ravel(), b.ravel(), rtol=1e-9, atol=1e-9, err_msg=str(seed))
 
 
 @pytest.mark.parametrize(
-    ("seeds", "depth", "as_tuples"),
-    [(range(400), 4, False), (range(400, 500), 5, False), (range(500, 650), 4, True)],
-    ids=["arrays", "deep", "tuples"],
+    ("seeds", "depth", "relation"),
+    [
+        (range(400), 4, "array"),
+        (range(400, 500), 5, "array"),
+        (range(500, 650), 4, "set"),
+        (range(650, 800), 4, "both"),
+    ],
+    ids=["arrays", "deep", "sets", "tuples"],
 )
-def test_random_programs_and_their_gradients_agree_with_the_evaluator(seeds, depth, as_tuples):
-    kinds = [(x, TupleSet(2) if as_tuples and x == "R" else t) for x, t in PARAMETERS]
+def test_random_programs_and_their_gradients_agree_with_the_evaluator(
+    seeds, depth, relation, monkeypatch
+):
+    monkeypatch.setattr(indexed, "GATHER", 0)  # however few the points, go over the tuples
+    kinds = [(x, TupleSet(2) if relation == "set" and x == "R" else t) for x, t in PARAMETERS]
     for seed in seeds:
         random = Random(seed)
         function = Draw(random).program(depth)
         n, m = random.randrange(1, 4), random.randrange(1, 4)
         env = environment(random, n, m)
-        data = relation_data(env, n, m, as_tuples)
+        data = relation_data(env, n, m, relation)
         arguments = [data[x] if x in data else arrays(env.values[x]) for x, _ in PARAMETERS]
         program = simplify.simplify(to_ssa(normal.normalize(function.body)))
         compare(program, kinds, arguments, env, seed)
@@ -72,7 +85,7 @@ def test_random_programs_jitted_agree_with_the_evaluator():
         function = Draw(random).program(4)
         n, m = random.randrange(1, 4), random.randrange(1, 4)
         env = environment(random, n, m)
-        data = relation_data(env, n, m, False)
+        data = relation_data(env, n, m, "array")
         arguments = [data[x] if x in data else arrays(env.values[x]) for x, _ in PARAMETERS]
         program = simplify.simplify(to_ssa(normal.normalize(function.body)))
         kernel = Kernel(program, list(PARAMETERS), env.integers)

@@ -1,5 +1,7 @@
 """Layouts follow the support; reads are views."""
 
+from random import Random
+
 import jax
 import numpy as np
 import pytest
@@ -7,11 +9,19 @@ import pytest
 from jupyter_hvd.tensor import tensor
 from jupyter_hvd.tensor.affine import Affine
 from jupyter_hvd.tensor.jax_backend import kernel
-from jupyter_hvd.tensor.kernels.counting import Data, count, projected
+from jupyter_hvd.tensor.kernels.counting import Data, count, holds, projected
+from jupyter_hvd.tensor.kernels.quantifiers import trimmed
 from jupyter_hvd.tensor.kernels.reading import Space, read
 from jupyter_hvd.tensor.kernels.spaces import cases, frame, points
-from jupyter_hvd.tensor.predicates import Related, compare, conj, disj
-from jupyter_hvd.tensor.types import IndexArray
+from jupyter_hvd.tensor.predicates import (
+    Related,
+    compare,
+    conj,
+    conjuncts,
+    disj,
+    exists,
+)
+from jupyter_hvd.tensor.types import IndexArray, Relation
 
 I_, J_, K_ = (Affine.of(name) for name in "ijk")
 
@@ -100,6 +110,52 @@ def test_counts_follow_data():
     assert count(space(i=4, j=3, k=7), p, data) == 21
 
 
+def random_predicate(random, indices, depth):
+    kind = random.randrange(8) if depth else random.randrange(4)
+    first, second = (Affine.of(random.choice(indices)) for _ in range(2))
+    if kind < 3:
+        return Related(random.choice("RS"), (first, second + random.choice((0, 0, 0, 1))))
+    if kind == 3:
+        return compare(random.choice("<≤="), first, second)
+    if kind == 4:
+        return disj(*(random_predicate(random, indices, depth - 1) for _ in range(2)))
+    if kind == 5:
+        return conj(*(random_predicate(random, indices, depth - 1) for _ in range(2)))
+    index = random.choice("ijef")  # which may hide another
+    body = random_predicate(random, [*indices, index, index], depth - 1)
+    return exists(index, Affine.of(random.randrange(1, 4)), body)
+
+
+def test_quantifiers_are_dropped_only_where_the_rest_says_them():
+    binders, places = space(i=3, j=3), np.indices((3, 3)).reshape(2, -1)
+    columns, dropped = dict(zip("ij", places, strict=True)), 0
+    for seed in range(4000):
+        random = Random(seed)
+        p = conj(*(random_predicate(random, "ij", 3) for _ in range(3)))
+        known = conj(*(random_predicate(random, "ij", 1) for _ in range(random.randrange(3))))
+        left = trimmed(p, known, binders)
+        dropped += len(conjuncts(p)) - len(conjuncts(left))
+        for trial in range(4):
+            entries = np.random.default_rng(100 * seed + trial).random((2, 3, 3)) < 0.6
+            dims = Relation((Affine.of(3), Affine.of(3)))
+            data = {x: Data(dims, a) for x, a in zip("RS", entries, strict=True)}
+            there = holds(known, columns, data)
+            assert not np.any(there & (holds(p, columns, data) != holds(left, columns, data))), seed
+    assert dropped > 200
+
+
+def test_a_quantifier_over_fewer_rows_is_kept():
+    @tensor
+    def total(x, R):
+        n, m = R.shape
+        return sum(
+            x[j] for j in range(m) for i in range(n) if R[i, j] and any(R[e, j] for e in range(2))
+        )
+
+    x, R = np.array([1.0, 10.0, 100.0]), np.array([[1, 0, 0], [0, 1, 0], [1, 1, 1]], bool)
+    assert total(x, R) == total.interpret(x, R) == 22
+
+
 # What is stored
 
 
@@ -121,7 +177,7 @@ def largest(function, *arguments):
     """The entries of the largest array of a kernel, its traced intermediates included."""
     instance, named, sizes = function._at(arguments, {})
     made = kernel(instance, sizes)
-    jaxpr = jax.make_jaxpr(made.run)(*made.arrays(tuple(named.values())))
+    jaxpr = jax.make_jaxpr(made.run)(*made.operands(tuple(named.values())))
     sizes = [v.aval.size for eqn in jaxpr.eqns for v in eqn.outvars]
     return max(sizes)
 
@@ -156,6 +212,72 @@ def test_a_set_of_tuples_is_run_over_tuple_by_tuple():
     assert largest(energy, x, y, R) <= 500
     assert largest(energy.grad("x", "y"), x, y, R) <= 500
     np.testing.assert_allclose(energy(x, y, R), sum((x[i] - y[j]) ** 2 for i, j in R), rtol=1e-9)
+
+
+def sparse(rng, *shape):
+    """A relation of which one entry in a hundred is true, enough of them to go over."""
+    return rng.random(shape) < 0.01
+
+
+def test_a_boolean_array_with_few_true_entries_is_run_over_by_these():
+    @tensor
+    def energy(x, y, R):
+        n, m = len(x), len(y)
+        return sum(np.exp(x[i] - y[j]) for i in range(n) for j in range(m) if R[i, j])
+
+    rng = np.random.default_rng(0)
+    x, y, R = rng.normal(size=200), rng.normal(size=300), sparse(rng, 200, 300)
+    gradient = energy.grad("x", "y")
+    assert largest(energy, x, y, R) <= 3 * 1024
+    assert largest(gradient, x, y, R) <= 3 * 1024
+    assert largest(energy, x, y, ~R) >= R.size
+    weights = np.where(R, np.exp(x[:, None] - y), 0)
+    np.testing.assert_allclose(energy(x, y, R), weights.sum(), rtol=1e-9)
+    dx, dy = gradient(x, y, R)
+    np.testing.assert_allclose(dx, weights.sum(1), rtol=1e-9)
+    np.testing.assert_allclose(dy, -weights.sum(0), rtol=1e-9)
+    # From outside: known while tracing, and not known.
+    traced = jax.grad(lambda x: jax.jit(lambda x, R: energy.jax(x, y, R))(x, R))(x)
+    np.testing.assert_allclose(traced, weights.sum(1), rtol=1e-9)
+    closed = jax.jit(jax.vmap(jax.grad(lambda x: energy.jax(x, y, R))))(np.stack([x, x]))
+    np.testing.assert_allclose(closed[1], weights.sum(1), rtol=1e-9)
+
+
+def test_relations_of_a_few_more_tuples_share_a_kernel():
+    @tensor
+    def count(x, R):
+        return sum(x[i] * x[j] for i in range(len(x)) for j in range(len(x)) if R[i, j])
+
+    rng = np.random.default_rng(0)
+    x, R = rng.normal(size=200), np.zeros((200, 200), bool)
+    R.flat[rng.choice(R.size, 600, replace=False)] = True
+    instance, _, sizes = count._at((x, R), {})
+    made = kernel(instance, sizes)
+    for entries in (600, 1000, 0):
+        R.flat[: max(0, entries - 600)] = True
+        R &= entries > 0
+        made.plan(made.operands((x, R)))
+        np.testing.assert_allclose(count(x, R), x @ R @ x, rtol=1e-9, atol=1e-12)
+    assert [dict(counts) for counts in made.plans] == [{"R": 1024}, {"R": 1}]
+
+
+def test_a_chain_of_relations_is_a_product_of_matrices():
+    @tensor
+    def paths(x, y, R, S):
+        n, m = R.shape
+        return sum(
+            x[i] * y[k] for i in range(n) for j in range(m) for k in range(n) if R[i, j] and S[j, k]
+        )
+
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=150), rng.normal(size=150)
+    for R, S in (
+        (sparse(rng, 150, 160), sparse(rng, 160, 150)),
+        (~sparse(rng, 150, 160), sparse(rng, 160, 150)),
+    ):
+        assert largest(paths.grad("x", "y"), x, y, R, S) <= 150 * 160
+        np.testing.assert_allclose(paths(x, y, R, S), x @ R @ S @ y, rtol=1e-9)
+        np.testing.assert_allclose(paths.grad("x")(x, y, R, S), R @ (S @ y), rtol=1e-9)
 
 
 def test_outer_products_inside_sums_are_not_formed():

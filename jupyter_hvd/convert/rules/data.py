@@ -20,7 +20,7 @@ def helper_lines(context: Context) -> list[str]:
         lines += [
             "",
             "",
-            f"def {context.equal_steps}(dataset):",
+            f"def {context.fresh('hvd_equal_steps')}(dataset):",
             f"{step}# As many batches on every rank: none may wait for one that has finished.",
             f"{step}steps = dataset.cardinality()",
             f"{step}if {hvd}.size() == 1 or steps == {tf}.data.INFINITE_CARDINALITY:",
@@ -34,7 +34,7 @@ def helper_lines(context: Context) -> list[str]:
         lines += [
             "",
             "",
-            f"def {context.array_share}(rows, batch_size=32):",
+            f"def {context.fresh('hvd_share')}(rows, batch_size=32):",
             f"{step}# This rank's rows, every size-th one. Rows that would give some ranks one batch more are left out.",
             f"{step}count = len(rows)",
             f"{step}if count // {hvd}.size() % batch_size == 0:",
@@ -54,7 +54,7 @@ def batch_lines(context: Context) -> list[str]:
         lines += [
             "",
             "",
-            f"def {context.batch_rows}(batch):",
+            f"def {context.fresh('hvd_rows')}(batch):",
             f"{step}# This rank's rows of a batch: for those left over when each rank has had as many batches. Never none.",
             f"{step}return {tf}.nest.map_structure(lambda part: part[min({hvd}.rank(), len(part) - 1)::{hvd}.size()], batch)",
         ]
@@ -62,7 +62,7 @@ def batch_lines(context: Context) -> list[str]:
         lines += [
             "",
             "",
-            f"def {context.batch_share}(batches):",
+            f"def {context.fresh('hvd_share_batches')}(batches):",
             f"{step}# Of as many batches as there are ranks, this rank's.",
             f"{step}group = []",
             f"{step}for batch in batches:",
@@ -70,13 +70,13 @@ def batch_lines(context: Context) -> list[str]:
             f"{step}{step}if len(group) == {hvd}.size():",
             f"{step}{step}{step}yield group[{hvd}.rank()]",
             f"{step}{step}{step}group = []",
-            f"{step}yield from map({context.batch_rows}, group)",
+            f"{step}yield from map({context.fresh('hvd_rows')}, group)",
         ]
     if any(each.is_sequence for each in batches):
         lines += [
             "",
             "",
-            f"class {context.sequence_share}({tf}.keras.utils.Sequence):",
+            f"class {context.fresh('hvd_sequence')}({tf}.keras.utils.Sequence):",
             f"{step}# Of as many batches as there are ranks, this rank's.",
             f"{step}def __init__(self, batches):",
             f"{step}{step}self.batches = batches",
@@ -88,10 +88,10 @@ def batch_lines(context: Context) -> list[str]:
             f"{step}{step}whole = len(self.batches) // {hvd}.size()",
             f"{step}{step}if index < whole:",
             f"{step}{step}{step}return self.batches[index * {hvd}.size() + {hvd}.rank()]",
-            f"{step}{step}return {context.batch_rows}(self.batches[whole * ({hvd}.size() - 1) + index])",
+            f"{step}{step}return {context.fresh('hvd_rows')}(self.batches[whole * ({hvd}.size() - 1) + index])",
             "",
             f"{step}def on_epoch_end(self):",
-            *([f"{step}{step}{context.same_seed}()"] if same_seed else []),
+            *([f"{step}{step}{context.fresh('hvd_same_seed')}()"] if same_seed else []),
             f"{step}{step}self.batches.on_epoch_end()",
         ]
     return lines
@@ -177,7 +177,7 @@ class Share(Rule):
             if not pipeline.is_endless:
                 last = pipeline.last_batching(point)
                 batched = context.module.span(last).end
-                equal = context.insert(batched, f".apply({context.equal_steps})", -1)
+                equal = context.insert(batched, f".apply({context.fresh('hvd_equal_steps')})", -1)
                 edits[equal] = (last, EQUAL_STEPS)
         for edit, (anchor, why) in edits.items():
             yield Fix(anchor, (edit,), why)
@@ -351,7 +351,7 @@ class ArrayShare(Rule):
         for fit in context.datasets.fit_arrays:
             size = f", {context.module.text(fit.batch_size)}" if fit.batch_size is not None else ""
             for array in fit.arrays:
-                yield Fix(array, context.wrap(array, f"{context.array_share}(", f"{size})"))
+                yield Fix(array, context.wrap(array, f"{context.fresh('hvd_share')}(", f"{size})"))
 
 
 class BatchShare(Rule):
@@ -401,7 +401,11 @@ class BatchShare(Rule):
 
     def find(self, context: Context) -> Iterator[Finding]:
         for batches in context.datasets.batches:
-            share = context.sequence_share if batches.is_sequence else context.batch_share
+            share = (
+                context.fresh("hvd_sequence")
+                if batches.is_sequence
+                else context.fresh("hvd_share_batches")
+            )
             yield Fix(batches.expression, context.wrap(batches.expression, f"{share}(", ")"))
 
 

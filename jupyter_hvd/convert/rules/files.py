@@ -26,7 +26,7 @@ def helper_lines(context: Context) -> list[str]:
     return [
         "",
         "",
-        f"def {context.first_here}(load):",
+        f"def {context.fresh('hvd_first_here')}(load):",
         f"{step}# The first rank of each machine downloads; the others then find the files.",
         f"{step}loaded = load() if {hvd}.local_rank() == 0 else None",
         f"{step}{hvd}.allgather([0])",
@@ -275,7 +275,9 @@ class Download(Rule):
 
     def find(self, context: Context) -> Iterator[Finding]:
         for call in downloads(context):
-            yield Fix(call, context.wrap(call, f"{context.first_here}(lambda: ", ")", 5))
+            yield Fix(
+                call, context.wrap(call, f"{context.fresh('hvd_first_here')}(lambda: ", ")", 5)
+            )
 
 
 def downloads(context: Context) -> list[cst.Call]:

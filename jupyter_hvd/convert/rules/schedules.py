@@ -60,7 +60,7 @@ def helper_lines(context: Context) -> list[str]:
             "",
             "",
             f"@{tf}.keras.utils.register_keras_serializable()",
-            f"class {context.own_schedule}({tf}.keras.optimizers.schedules.LearningRateSchedule):",
+            f"class {context.fresh('hvd_schedule')}({tf}.keras.optimizers.schedules.LearningRateSchedule):",
             f"{step}# The program's own schedule, made for one process: N ranks take N of its steps at once, N times as long.",
             f"{step}# Horovod copies an optimizer by its configuration, where a number stands for the schedule.",
             f"{step}known = []",
@@ -81,7 +81,7 @@ def helper_lines(context: Context) -> list[str]:
         lines += [
             "",
             "",
-            f"def {context.scaled_rate}(schedule):",
+            f"def {context.fresh('hvd_scaled')}(schedule):",
             f"{step}# Keras asks for the rate of each epoch: the program answers for one process, N ranks take N times that.",
             f"{step}def scaled(epoch, lr):",
             f"{step}{step}try:",
@@ -194,7 +194,7 @@ class OwnSchedule(Rule):
 
     def find(self, context: Context) -> Iterator[Finding]:
         for rate in wrapped_schedules(context):
-            yield Fix(rate, context.wrap(rate, f"{context.own_schedule}(", ")"))
+            yield Fix(rate, context.wrap(rate, f"{context.fresh('hvd_schedule')}(", ")"))
 
 
 class SchedulerCallback(Rule):
@@ -237,7 +237,7 @@ class SchedulerCallback(Rule):
 
     def find(self, context: Context) -> Iterator[Finding]:
         for function in scheduler_functions(context):
-            yield Fix(function, context.wrap(function, f"{context.scaled_rate}(", ")"))
+            yield Fix(function, context.wrap(function, f"{context.fresh('hvd_scaled')}(", ")"))
 
 
 class SetRate(Rule):

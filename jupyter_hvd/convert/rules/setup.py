@@ -270,7 +270,7 @@ class SameSeed(Rule):
                 )
                 return
         hvd, step = context.hvd, context.indent_step
-        called = f"{context.same_seed}()"
+        called = f"{context.fresh('hvd_same_seed')}()"
         lines = [
             "",
             "",
@@ -287,12 +287,14 @@ class SameSeed(Rule):
             f"{step}{step}return seed",
             "",
             "",
-            f"{context.seed} = {called}" if unseeded else called,
+            f"{context.fresh('hvd_seed')} = {called}" if unseeded else called,
         ]
         newline = context.module.newline
         edits = [context.insert(end, newline + newline.join(lines), 6)]
         for call in unseeded:
-            edits.append(context.insert(context.module.span(call).end - 1, context.seed))
+            edits.append(
+                context.insert(context.module.span(call).end - 1, context.fresh("hvd_seed"))
+            )
         yield Fix((draws or unseeded)[0], tuple(edits))
 
 

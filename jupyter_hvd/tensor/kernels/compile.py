@@ -25,6 +25,7 @@ from .shards import Axis, gathered, mapped, once
 from .shards import sharded as divide
 from .steps import Action, Apply, Fill, Load, Step, Test, Total
 from .steps import Product as ProductStep
+from .tuples import Tuples, enumerated, is_sparse, table, with_tuples
 from .values import Values, fence
 
 Kinds = list[tuple[str, ParameterType]]
@@ -54,10 +55,24 @@ class Kernel:
             for x, t in kinds
             if isinstance(t, Relation | IndexArray | TupleSet)
         }
+        self.enumerated = enumerated(self.program)
 
     def arrays(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments as JAX takes them: sets of tuples as rows in order."""
         return tuple(_array(t, v) for (_, t), v in zip(self.kinds, arguments, strict=True))
+
+    def operands(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """As `arrays`, but boolean arrays with few true entries come with their tuples."""
+
+        def operand(x: str, type_: ParameterType, value: Any) -> Any:
+            if not isinstance(type_, Relation) or x not in self.enumerated:
+                return value
+            if isinstance(value, jax.core.Tracer) or not is_sparse(value):
+                return value
+            return with_tuples(value)
+
+        arrays = self.arrays(arguments)
+        return tuple(operand(x, t, v) for (x, t), v in zip(self.kinds, arrays, strict=True))
 
     def relations(self, arguments: tuple[Any, ...]) -> dict[str, Data]:
         """The data of relations and index arrays, on the host."""
@@ -70,9 +85,9 @@ class Kernel:
     def plan(self, arrays: tuple[Any, ...]) -> Plan:
         """The plan for these arguments, of which only the numbers of tuples matter."""
         counts = tuple(
-            (x, len(value))
+            (x, len(value.rows if isinstance(value, Tuples) else value))
             for (x, t), value in zip(self.kinds, arrays, strict=True)
-            if isinstance(t, TupleSet)
+            if isinstance(t, TupleSet) or isinstance(value, Tuples)
         )
         if counts not in self.plans:
             self.plans[counts] = plan(restrict(self.program), self.types, dict(counts))
@@ -80,9 +95,13 @@ class Kernel:
 
     def values(self, arrays: tuple[Any, ...]) -> Values:
         """What the first step starts from."""
-        data, reals = {}, {}
+        data: dict[str, tuple[ParameterType, Any]] = {}
+        reals = {}
         for (x, type_), value in zip(self.kinds, arrays, strict=True):
-            if isinstance(type_, Relation | IndexArray | TupleSet):
+            if isinstance(value, Tuples):
+                data[x] = self.types[x], jnp.asarray(value.mask)
+                data[table(x)] = TupleSet(value.rows.shape[1]), jnp.asarray(value.rows)
+            elif isinstance(type_, Relation | IndexArray | TupleSet):
                 data[x] = self.types[x], jnp.asarray(value)
             elif not isinstance(type_, Integer):
                 reals[x] = _pairs(type_, value)
@@ -144,7 +163,7 @@ class Kernel:
 
     def stages(self, arguments: tuple[Any, ...]) -> Iterator[Stage]:
         """The statements one by one; each needs the arrays kept of those before it."""
-        arrays = self.arrays(arguments)
+        arrays = self.operands(arguments)
         made, start = self.plan(arrays), self.values(arrays)
         names = dict.fromkeys(s.name for s in self.program.statements)
         for name in names:

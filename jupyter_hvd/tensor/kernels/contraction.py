@@ -6,7 +6,8 @@ How, in order of preference:
 
 1. without sums, the product of two views, masked;
 2. a window (`x[i+j]`, i and j both axes) over a short axis: one contraction for each of its entries;
-3. a mask that each operand can take by itself: operands masked, then `einsum`;
+3. a mask that each operand can take by itself: operands masked, then `einsum`; a relation among
+   fewer axes than all of them is an operand itself, of zeros and ones;
 4. a mask that couples operands: product, mask and sum in one reduction, which XLA fuses.
 """
 
@@ -22,7 +23,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from ..affine import Affine
-from ..predicates import TRUE, conjuncts, substitute
+from ..predicates import TRUE, Related, conjuncts, substitute
 from .blocks import OFFSET
 from .masks import mask
 from .reading import WINDOWS, Aligned, Axes, Space, align, cut, reach, read, windowed
@@ -45,20 +46,24 @@ def _summed(step: Product, values: Values) -> Any:
         return _unrolled(step, axis, space, values) if correlated is None else correlated
     entries(step.lookups, space, values)
     operands = [read(values.arrays[r.array], r.indices, space, False) for r in step.reads]
-    masks = (
-        [mask(q, space, values.relation) for q in conjuncts(step.mask)] if step.mask != TRUE else []
-    )
+    tests = conjuncts(step.mask) if step.mask != TRUE else ()
+    masks = [(q, mask(q, space, values.relation)) for q in tests]
     out = tuple(i for i, _ in step.out)
     sums = tuple(i for i, _ in step.sums)
     if not sums:
         operands = [turned(operand, space, values) for operand in operands]
-        return jnp.broadcast_to(_multiplied(operands, masks, out), space.shape(out))
+        every = [m for _, m in masks]
+        return jnp.broadcast_to(_multiplied(operands, every, out), space.shape(out))
     coupled = []
-    for m in masks:
+    for q, m in masks:
         hosts = [k for k, (_, axes) in enumerate(operands) if set(m[1]) <= set(axes)]
         for k in hosts:
             operands[k] = _masked(operands[k], m)
-        if not hosts:
+        if hosts:
+            continue
+        if isinstance(q, Related) and 4 * m[0].size <= prod(space.extents.values()):
+            operands.append((m[0].astype(values.dtype), m[1]))  # a matrix of zeros and ones
+        else:
             coupled.append(m)
     if coupled:
         axes = (*out, *sums)

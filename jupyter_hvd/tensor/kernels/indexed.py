@@ -8,15 +8,19 @@ equality gives; `δ` names stand for the entries.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from ..affine import Affine
 from ..predicates import NOT, Compare, Predicate, Related, compare, conj, conjuncts, in_range
 from ..predicates import substitute as substitute_predicate
 from ..terms import Binders
-from ..types import IndexArray, ParameterType, TupleSet
+from ..types import IndexArray, ParameterType, Relation, TupleSet
 from .steps import Lookup
+from .tuples import table
+
+GATHER = 4  # entries of a mask that are read in the time of one that is gathered
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,9 @@ def resolve(
     types: Mapping[str, ParameterType],
     counts: Mapping[str, int],
 ) -> Resolved:
-    """Eliminate what data determine; `counts` has the number of tuples of each relation."""
+    """Eliminate what data determine; `counts` has the number of tuples of each relation that is
+    given by them.
+    """
     rows: dict[Predicate, str] = {}
     lookups: list[Lookup] = []
     named: dict[tuple[str, tuple[Affine, ...]], str] = {}
@@ -57,20 +63,22 @@ def resolve(
             lookups.append(Lookup(named[key], relation, places))
         return Affine.of(named[key])
 
+    by_rows = _by_rows(p, gens, sums, types, counts)
     for q in conjuncts(p):
         if not isinstance(q, Related) or q.relation.startswith(NOT):
             rest.append(q)
-        elif isinstance(kind := types[q.relation], TupleSet) and q.names:
+        elif q in by_rows:
             row = rows[q] = row_name(q)
+            name = q.relation if isinstance(types[q.relation], TupleSet) else table(q.relation)
             extents[row] = Affine.of(counts[q.relation])
             if q.names & inner:
                 sums = (*sums, (row, extents[row]))
             else:
                 gens = (*gens, (row, extents[row]))
             for k, a in enumerate(q.arguments):
-                entry = look(q.relation, (Affine.of(row), Affine.of(k)))
+                entry = look(name, (Affine.of(row), Affine.of(k)))
                 rest.append(compare("=", a, entry))
-        elif isinstance(kind, IndexArray):
+        elif isinstance(kind := types[q.relation], IndexArray):
             *places, last = q.arguments
             rest += [in_range(a, n) for a, n in zip(places, kind.dims, strict=True)]
             rest.append(compare("=", last, look(q.relation, tuple(places))))
@@ -89,6 +97,63 @@ def resolve(
         gens = tuple(b for b in gens if b[0] != index)
         sums = tuple(b for b in sums if b[0] != index)
     return Resolved(gens, sums, condition, values, _ordered(lookups), rows)
+
+
+def _by_rows(
+    p: Predicate,
+    gens: Binders,
+    sums: Binders,
+    types: Mapping[str, ParameterType],
+    counts: Mapping[str, int],
+) -> frozenset[Predicate]:
+    """The relations to run over tuple by tuple: where that is less than running over the indices
+    that they determine, the ones that save most first. The others are looked up: `R(i, j) ∧
+    S(j, k)` is run over by the tuples of R, and by those of S only if they are fewer than the
+    values of k. Where all have masks, products of these as matrices may cost less still.
+    """
+    related = [q for q in conjuncts(p) if isinstance(q, Related) and not q.relation.startswith(NOT)]
+    extents = {i: n.constant for i, n in (*gens, *sums)}
+    chosen: list[Related] = []
+    known: set[str] = set()
+
+    def points(names: Iterable[str]) -> int:
+        return prod(extents[i] for i in names)
+
+    def share(q: Related) -> float:
+        price = GATHER if isinstance(types[q.relation], Relation) else 1
+        return price * counts[q.relation] / max(points(q.names - known), 1)
+
+    waiting = [q for q in related if q.relation in counts]
+    while waiting:
+        best = min(waiting, key=share)
+        waiting.remove(best)
+        if best.names - known and share(best) <= 1:
+            chosen.append(best)
+            known |= best.names
+    if len(related) > 1 and all(isinstance(types[q.relation], Relation) for q in related):
+        left = set().union(*(q.names for q in related)) - known
+        visited = GATHER * prod(counts[q.relation] for q in chosen) * points(left)
+        kept = [g for g, _ in gens if any(g in q.names for q in related)]
+        if visited > _as_matrices([sorted(q.names) for q in related], kept, extents):
+            return frozenset()
+    return frozenset(chosen)
+
+
+def _as_matrices(
+    operands: Sequence[Sequence[str]], kept: Sequence[str], extents: Mapping[str, int]
+) -> float:
+    """The operations of the product of arrays with these axes and of a vector for each axis, summed
+    over all that are not kept.
+    """
+    import opt_einsum
+
+    axes = sorted({i for operand in operands for i in operand})
+    letters = {i: opt_einsum.get_symbol(k) for k, i in enumerate(axes)}
+    factors = [*operands, *([i] for i in axes)]
+    spelt = ["".join(letters[i] for i in factor) for factor in (*factors, kept)]
+    shapes = [tuple(extents[i] for i in factor) for factor in factors]
+    subscripts = f"{','.join(spelt[:-1])}->{spelt[-1]}"
+    return float(opt_einsum.contract_path(subscripts, *shapes, shapes=True)[1].opt_cost)
 
 
 def row_name(atom: Related) -> str:

@@ -41,7 +41,7 @@ from .domains import Domain
 from .indexed import row_name
 from .layout import Layout, Piece, identity, membership, read_shows, zero_outside
 from .pieces import MANY, Pieces, untested, used_lookups
-from .quantifiers import trimmed
+from .quantifiers import quantified, trimmed
 from .reads import live, shifted
 from .spaces import residual
 from .steps import Apply, Fill, Load, Masked, Product, Read, Step, Test
@@ -129,7 +129,7 @@ class _Planner(Pieces):
         for name, indices in factors:
             at = dict(zip((g for g, _ in self.gens[name]), indices, strict=True))
             known.append(simplify(substitute(self.supports[name], at), binders))
-        return self.tested(trimmed(simplify(p, binders), conj(*known)), binders)
+        return self.tested(trimmed(simplify(p, binders), conj(*known), binders), binders)
 
     def tested(self, p: Predicate, binders: Binders) -> Predicate:
         """Each `∃` over relations as a relation that a step makes: whether any point is there."""
@@ -138,20 +138,22 @@ class _Planner(Pieces):
                 return conj(*(self.tested(part, binders) for part in parts))
             case Or(parts):
                 return disj(*(self.tested(part, binders) for part in parts))
-            case Exists(index, size, body) if p.relations:
-                inner = (*binders, (index, size))
+            case Exists() if p.relations:
+                bound, body = quantified(p)
                 free = tuple(b for b in binders if b[0] in p.names)
-                return self.test(self.tested(body, inner), free, (index, size))
+                return self.test(self.tested(body, (*free, *bound)), free, bound)
         return p
 
-    def test(self, body: Predicate, free: Binders, bound: tuple[str, Affine]) -> Predicate:
-        key = conj(body), (*free, bound)
+    def test(self, body: Predicate, free: Binders, bound: Binders) -> Predicate:
+        """`∃ bound. body` as a relation over the free indices."""
+        key = body, (*free, *bound)
         gens = tuple((f"g{k}", n) for k, (_, n) in enumerate(free))
+        sums = tuple((f"e{k}", n) for k, (_, n) in enumerate(bound))
         if key not in self.tests:
-            at = {i: Affine.of(g) for (i, _), (g, _) in zip(free, gens, strict=True)}
-            at[bound[0]] = Affine.of("e0")
+            spelt = zip((*free, *bound), (*gens, *sums), strict=True)
+            at = {i: Affine.of(j) for (i, _), (j, _) in spelt}
             one = Piece(self.step(Fill((), 1)), identity(()))
-            pieces = self.product(gens, (("e0", bound[1]),), substitute(body, at), [(one, ())])
+            pieces = self.product(gens, sums, substitute(body, at), [(one, ())])
             whole = self.sum_of(identity(gens), [self.plain(x) for x in self.merged([*pieces])])
             name = self.tests[key] = f"∃{len(self.tests)}"
             self.steps.append(Step(name, Test(whole.name), self.statement))

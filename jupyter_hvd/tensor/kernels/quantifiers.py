@@ -6,9 +6,24 @@ outside anyway.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from ..affine import Affine
-from ..predicates import And, Exists, Or, Predicate, Related, conj, conjuncts, disj, substitute
-from .spaces import implied
+from ..predicates import (
+    TRUE,
+    And,
+    Exists,
+    Or,
+    Predicate,
+    Related,
+    conj,
+    conjuncts,
+    disj,
+    in_range,
+    substitute,
+)
+from ..terms import Binders
+from .spaces import implied, residual
 
 
 def canonical(p: Predicate, depth: int = 0) -> Predicate:
@@ -28,7 +43,7 @@ def canonical(p: Predicate, depth: int = 0) -> Predicate:
     return p
 
 
-def trimmed(p: Predicate, known: Predicate) -> Predicate:
+def trimmed(p: Predicate, known: Predicate, binders: Binders) -> Predicate:
     """`p` without the disjunctions and quantified conjuncts that `known`, or another conjunct,
     implies. Plain relations stay: they say over which points a statement runs.
     """
@@ -38,36 +53,74 @@ def trimmed(p: Predicate, known: Predicate) -> Predicate:
         if not q.relations or isinstance(q, Related):
             continue
         others = conj(*(r for r in parts if r is not q))
-        if says(facts, q) or says(others, q):
+        if says(facts, q, binders) or says(others, q, binders):
             parts.remove(q)
     return conj(*parts)
 
 
-def says(known: Predicate, p: Predicate) -> bool:
-    """Whether `known` implies `p` by its form: a case of it, or an instance of its quantifier."""
+def says(known: Predicate, p: Predicate, binders: Binders) -> bool:
+    """Whether `known` implies `p` by its form: a case of it, or an instance of its quantifiers."""
     if implied(canonical(p), known):
         return True
     match p:
         case Or(parts):
-            return any(says(known, part) for part in parts)
+            return any(says(known, part, binders) for part in parts)
         case And(parts):
-            return all(says(known, part) for part in parts)
-        case Exists(index, _, body):
-            return any(
-                value is not None and says(known, substitute(body, {index: value}))
-                for atom in conjuncts(body)
-                if isinstance(atom, Related)
-                for fact in conjuncts(known)
-                if isinstance(fact, Related) and fact.relation == atom.relation
-                for value in [_instance(atom, fact, index)]
-            )
+            return all(says(known, part, binders) for part in parts)
+        case Exists():
+            bound, body = quantified(p)
+            atoms = [q for q in conjuncts(body) if isinstance(q, Related)]
+            facts = [q for q in conjuncts(known) if isinstance(q, Related)]
+            for at in _instances(atoms, facts, [i for i, _ in bound]):
+                there = conj(*(in_range(at[i], n) for i, n in bound), substitute(body, at))
+                tests, affine = _apart(there)
+                if all(says(known, q, binders) for q in tests):
+                    shown = conj(*(q for q in conjuncts(known) if not q.relations))
+                    if residual(conj(*affine), binders, shown) == TRUE:
+                        return True
     return False
 
 
-def _instance(atom: Related, fact: Related, index: str) -> Affine | None:
-    """The value of the index at which the atom is the fact."""
-    for a, b in zip(atom.arguments, fact.arguments, strict=True):
-        if a.name == index:
-            found = substitute(atom, {index: b})
-            return b if found == fact else None
-    return None
+def _apart(p: Predicate) -> tuple[list[Predicate], list[Predicate]]:
+    """The conjuncts with relations, and those without."""
+    parts = list(conjuncts(p))
+    return [q for q in parts if q.relations], [q for q in parts if not q.relations]
+
+
+def quantified(p: Predicate) -> tuple[Binders, Predicate]:
+    """`∃i. ∃j. body` as the indices, under names that nothing else has, and the body."""
+    bound: list[tuple[str, Affine]] = []
+    while isinstance(p, Exists):
+        name = f"∃{p.index}{len(bound)}"
+        bound.append((name, p.size))
+        p = substitute(p.body, {p.index: Affine.of(name)})
+    return tuple(bound), p
+
+
+def _instances(
+    atoms: Sequence[Related], facts: Sequence[Related], bound: Sequence[str]
+) -> Iterator[dict[str, Affine]]:
+    """The values of bound indices at which every atom is one of the facts; only such as give each
+    index a value.
+    """
+    if not bound:
+        yield {}
+        return
+    atom = next((q for q in atoms if not q.names.isdisjoint(bound)), None)
+    if atom is None:
+        return
+    for fact in facts:
+        if at := _instance(atom, fact, bound):
+            rest = [substitute(q, at) for q in atoms if q is not atom]
+            left = [i for i in bound if i not in at]
+            for more in _instances([q for q in rest if isinstance(q, Related)], facts, left):
+                yield at | more
+
+
+def _instance(atom: Related, fact: Related, bound: Sequence[str]) -> dict[str, Affine]:
+    """The values of bound indices at which the atom is the fact; none where it is not."""
+    if fact.relation != atom.relation:
+        return {}
+    pairs = zip(atom.arguments, fact.arguments, strict=True)
+    at = {a.name: b for a, b in pairs if a.name is not None and a.name in bound}
+    return at if at and substitute(atom, at) == fact else {}
