@@ -19,7 +19,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -72,7 +72,7 @@ def derivatives(benchmark: Benchmark) -> tuple[Callable[..., Any], Callable[...,
     return benchmark.function.grad(*benchmark.wrt).jax, jax.grad(benchmark.direct, places)
 
 
-def compiled(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, float, float]:
+def compiled(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Any, float, float]:
     """The executable; the seconds of CPU up to it being handed to XLA, and XLA's seconds."""
     began = time.process_time()
     lowered = jax.jit(function).lower(*arguments)
@@ -120,9 +120,16 @@ def measure(benchmark: Benchmark, runs: int) -> Row:
     began = time.process_time()
     mine, theirs = derivatives(benchmark)
     derived = time.process_time() - began
-    gradient, traced, xla = compiled(mine, arguments)
     direct, _, _ = compiled(theirs, arguments)
-    value, _, _ = compiled(benchmark.function.jax, arguments)
+    if benchmark.called:
+        reals = [a for a in arguments if a.dtype != bool]
+        data = [a for a in arguments if a.dtype == bool]
+        made, traced, xla = compiled(lambda *reals: mine(*reals, *data), reals)
+        gradient, value = mine, benchmark.function.jax
+    else:
+        made, traced, xla = compiled(mine, arguments)
+        value, _, _ = compiled(benchmark.function.jax, arguments)
+        gradient = made
     error = difference(gradient(*arguments), direct(*arguments))
     times, ratios = paired([gradient, direct, value], arguments, runs)
     row = Row(
@@ -131,7 +138,7 @@ def measure(benchmark: Benchmark, runs: int) -> Row:
         times[0],
         times[2],
         times[1],
-        memory(gradient),
+        memory(made),
         memory(direct),
         derived + traced,
         xla,

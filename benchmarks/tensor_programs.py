@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from jupyter_hvd.tensor import TensorFunction, tensor
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "tensor"))
+
+from programs import (
+    as_rigid_as_possible,
+    convolution_loss,
+    diag,
+    diagonal_dot,
+    direct_as_rigid_as_possible,
+    direct_convolution_loss,
+    direct_diagonal_dot,
+    direct_factorisation,
+    direct_laplacian,
+    direct_masked_stencil,
+    factorisation,
+    gravity,
+    laplacian,
+    masked_stencil,
+    quadratic_form,
+    trace,
+)
 
 
 @dataclass(frozen=True)
@@ -17,7 +39,8 @@ class Benchmark:
     """A program, the same in JAX, and its arguments at a size (float32; `wrt` by name).
 
     `kind` is `grad` or `hessian`; `size` is that of the comparison, `large` that at which JAX need
-    not run; `direct_size` is smaller where JAX cannot run at `size`.
+    not run. With `called`, the tensor function is called as a user calls it, not compiled as a
+    whole: what it finds out about its data then counts.
     """
 
     name: str
@@ -28,6 +51,7 @@ class Benchmark:
     size: int
     large: int | None = None
     kind: str = "grad"
+    called: bool = False
 
     @property
     def places(self) -> tuple[int, ...]:
@@ -44,30 +68,6 @@ def _uniform(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 # Structure
-
-
-@tensor
-def diag(x):
-    n = len(x)
-    return [[x[i] if i == j else 0 for j in range(n)] for i in range(n)]
-
-
-@tensor
-def trace(A):
-    return sum(A[i, i] for i in range(len(A)))
-
-
-@tensor
-def diagonal_dot(x):
-    A = diag(x)
-    return sum(A[i, 0] * A[0, i] for i in range(len(x)))
-
-
-def direct_diagonal_dot(x):
-    import jax.numpy as jnp
-
-    A = jnp.diag(x)
-    return A[:, 0] @ A[0, :]
 
 
 @tensor
@@ -104,13 +104,6 @@ def direct_tridiagonal(a, b, w):
 
     A = jnp.diag(a) + jnp.diag(b[1:], -1) + jnp.diag(b[1:], 1)
     return w @ A @ w
-
-
-@tensor
-def quadratic_form(A, x):
-    n = len(x)
-    y = [sum(A[i, j] * x[j] for j in range(n)) for i in range(n)]
-    return sum(x[i] * y[i] for i in range(n))
 
 
 def direct_quadratic_form(A, x):
@@ -195,68 +188,6 @@ def direct_triangular_residual(L, x, b):
 # Dense
 
 
-@tensor
-def factorisation(W, H, A):
-    n, k = W.shape
-    m = H.shape[1]
-    Y = [[sum(W[i, r] * H[r, j] for r in range(k)) for j in range(m)] for i in range(n)]
-    return sum(np.log(Y[i][j]) + A[i, j] / Y[i][j] for i in range(n) for j in range(m))
-
-
-def direct_factorisation(W, H, A):
-    import jax.numpy as jnp
-
-    Y = W @ H
-    return (jnp.log(Y) + A / Y).sum()
-
-
-@tensor
-def convolution_loss(x, c, z):
-    m = len(c)
-    y = [sum(x[i - j + m - 1] * c[j] for j in range(m)) for i in range(len(z))]
-    return sum((y[k] - z[k]) ** 2 for k in range(len(z)))
-
-
-def direct_convolution_loss(x, c, z):
-    import jax.numpy as jnp
-
-    return ((jnp.convolve(x, c, mode="valid") - z) ** 2).sum()
-
-
-@tensor
-def laplacian(u):
-    h, w = u.shape
-    lap = [
-        [
-            4 * u[i, j]
-            - (u[i - 1, j] if i > 0 else 0)
-            - (u[i + 1, j] if i < h - 1 else 0)
-            - (u[i, j - 1] if j > 0 else 0)
-            - (u[i, j + 1] if j < w - 1 else 0)
-            for j in range(w)
-        ]
-        for i in range(h)
-    ]
-    return sum(lap[i][j] ** 2 for i in range(h) for j in range(w))
-
-
-def direct_laplacian(u):
-    import jax.numpy as jnp
-
-    p = jnp.pad(u, 1)
-    return ((4 * u - p[:-2, 1:-1] - p[2:, 1:-1] - p[1:-1, :-2] - p[1:-1, 2:]) ** 2).sum()
-
-
-@tensor
-def gravity(x, m):
-    n, d = x.shape
-    square = [
-        [sum((x[i, k] - x[j, k]) ** 2 for k in range(d)) if i < j else 0 for j in range(n)]
-        for i in range(n)
-    ]
-    return sum(-m[i] * m[j] / math.sqrt(square[i][j]) for i in range(n) for j in range(n) if i < j)
-
-
 def direct_gravity(x, m):
     import jax.numpy as jnp
 
@@ -265,55 +196,6 @@ def direct_gravity(x, m):
     square = ((x[:, None, :] - x[None, :, :]) ** 2).sum(-1)
     square = jnp.where(before, square, 1)
     return jnp.where(before, -m[:, None] * m[None, :] / jnp.sqrt(square), 0).sum()
-
-
-@tensor
-def edge_energy(p, q, a, di: int, dj: int, M):
-    h, w = a.shape
-    return sum(
-        (p[i + di, j + dj] - p[i, j] - (math.cos(a[i, j]) * di - math.sin(a[i, j]) * dj)) ** 2
-        + (q[i + di, j + dj] - q[i, j] - (math.sin(a[i, j]) * di + math.cos(a[i, j]) * dj)) ** 2
-        for i in range(h)
-        for j in range(w)
-        if 0 <= i + di < h and 0 <= j + dj < w and M[i, j] and M[i + di, j + dj]
-    )
-
-
-@tensor
-def as_rigid_as_possible(P, a, target, M, C):
-    p, q = P
-    s, t = target
-    h, w = a.shape
-    rigid = (
-        edge_energy(p, q, a, 1, 0, M)
-        + edge_energy(p, q, a, -1, 0, M)
-        + edge_energy(p, q, a, 0, 1, M)
-        + edge_energy(p, q, a, 0, -1, M)
-    )
-    fit = sum(
-        (p[i, j] - s[i, j]) ** 2 + (q[i, j] - t[i, j]) ** 2
-        for i in range(h)
-        for j in range(w)
-        if C[i, j]
-    )
-    return 0.5 * rigid + 10 * fit
-
-
-def direct_as_rigid_as_possible(P, a, target, M, C):
-    import jax.numpy as jnp
-
-    (p, q), (s, t) = P, target
-    h, w = a.shape
-    rigid = 0.0
-    for di, dj in ((1, 0), (-1, 0), (0, 1), (0, -1)):
-        here = (slice(max(0, -di), h - max(0, di)), slice(max(0, -dj), w - max(0, dj)))
-        there = (slice(max(0, di), h + min(0, di)), slice(max(0, dj), w + min(0, dj)))
-        c, sn = jnp.cos(a[here]), jnp.sin(a[here])
-        x = p[there] - p[here] - (c * di - sn * dj)
-        y = q[there] - q[here] - (sn * di + c * dj)
-        rigid += jnp.where(M[here] & M[there], x**2 + y**2, 0).sum()
-    fit = jnp.where(C, (p - s) ** 2 + (q - t) ** 2, 0).sum()
-    return 0.5 * rigid + 10 * fit
 
 
 # Data
@@ -331,20 +213,15 @@ def direct_graph_energy(x, src, dst, rest):
 
 
 @tensor
-def masked_stencil(u, M):
-    h, w = u.shape
-    return sum(
-        (u[i, j] - u[i, j + 1]) ** 2 if M[i, j] and not M[i, j + 1] else math.sin(u[i, j])
-        for i in range(h)
-        for j in range(w - 1)
-    )
+def neighbours(x, R):
+    n = len(x)
+    return sum((x[i] - x[j]) ** 2 for i in range(n) for j in range(n) if R[i, j])
 
 
-def direct_masked_stencil(u, M):
+def direct_neighbours(x, R):
     import jax.numpy as jnp
 
-    edge = M[:, :-1] & ~M[:, 1:]
-    return jnp.where(edge, (u[:, :-1] - u[:, 1:]) ** 2, jnp.sin(u[:, :-1])).sum()
+    return jnp.where(R, (x[:, None] - x[None, :]) ** 2, 0).sum()
 
 
 def _image(n: int) -> tuple[Any, ...]:
@@ -359,6 +236,11 @@ def _graph(edges: int) -> tuple[Any, ...]:
     nodes = edges // 4
     src, dst = (rng.integers(0, nodes, edges).astype(np.int32) for _ in range(2))
     return _normal(nodes), src, dst, _uniform(edges)
+
+
+def _sparse(n: int) -> np.ndarray:
+    """Ten neighbours each."""
+    return np.random.default_rng(0).uniform(size=(n, n)) < 10 / n
 
 
 def _mask(n: int) -> np.ndarray:
@@ -491,6 +373,15 @@ DENSE = (
         _graph,
         ("x",),
         1_000_000,
+    ),
+    Benchmark(
+        "graph energy, boolean array",
+        neighbours,
+        direct_neighbours,
+        lambda n: (_normal(n), _sparse(n)),
+        ("x",),
+        4096,
+        called=True,
     ),
     Benchmark(
         "masked stencil",
