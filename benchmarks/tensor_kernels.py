@@ -2,7 +2,7 @@
 `python benchmarks/tensor_kernels.py [--only NAME] [--write]`.
 
 Both are jitted functions of the same arrays in one process: `jax.jit(f.grad(…).jax)` and
-`jax.jit(jax.grad(direct))`. Times are medians of paired runs, one of each in turn, after one warm-up; ratios
+`jax.jit(jax.grad(direct))`. Times are medians of paired runs, of each in turn, the second of two; ratios
 are medians over the pairs.
 Memory is what XLA's own analysis says the compiled gradient allocates, temporaries and results;
 where a goal names a limit, the growth of the peak resident set of a process of its own. `--write`
@@ -82,6 +82,8 @@ def compiled(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[An
 
 
 def once(executable: Any, arguments: tuple[Any, ...]) -> float:
+    """The ms of the second of two runs: the first one takes memory that others have given back."""
+    jax.block_until_ready(executable(*arguments))
     began = time.perf_counter()
     jax.block_until_ready(executable(*arguments))
     return 1e3 * (time.perf_counter() - began)

@@ -98,18 +98,65 @@ class Pipeline:
     @property
     def is_endless(self) -> bool:
         """Whether the dataset repeats for ever, so that its ranks never run out."""
-        for step in self.steps:
-            if method(step) == "repeat":
-                count = argument(step, "count", 0)
-                if count is None or _means_endless(count.value):
-                    return True
+        return any(map(_repeats, self.steps))
+
+    @property
+    def ends(self) -> bool:
+        """Whether a loop over the dataset comes to its end: it does not repeat for ever, or a part is taken of that."""
+        repeats = [k for k, step in enumerate(self.steps) if _repeats(step)]
+        return not repeats or any(method(step) == "take" for step in self.steps[repeats[-1] :])
+
+
+def _repeats(step: cst.Call) -> bool:
+    """Whether a step repeats its dataset for ever."""
+    if method(step) != "repeat":
         return False
+    count = argument(step, "count", 0)
+    return count is None or _means_endless(count.value)
 
 
 def _means_endless(count: cst.BaseExpression) -> bool:
     match count:
         case cst.Name(value="None") | cst.UnaryOperation(operator=cst.Minus()):
             return True
+    return False
+
+
+def counter_limit(loop: cst.While) -> cst.BaseExpression | None:
+    """What a counter is compared with that goes up by one a turn: `while step < limit: … step += 1`."""
+    match loop.test:
+        case cst.Comparison(
+            left=cst.Name(value=counter),
+            comparisons=[
+                cst.ComparisonTarget(
+                    operator=cst.LessThan() | cst.LessThanEqual(), comparator=limit
+                )
+            ],
+        ):
+            ups = [
+                small
+                for line in loop.body.body
+                if isinstance(line, cst.SimpleStatementLine)
+                for small in line.body
+                if _is_one_more(small, counter)
+            ]
+            return limit if len(ups) == 1 else None
+    return None
+
+
+def _is_one_more(statement: cst.CSTNode, counter: str) -> bool:
+    match statement:
+        case cst.AugAssign(
+            target=cst.Name(value=name), operator=cst.AddAssign(), value=cst.Integer(value="1")
+        ):
+            return name == counter
+        case cst.Assign(
+            targets=[cst.AssignTarget(target=cst.Name(value=name))],
+            value=cst.BinaryOperation(
+                left=cst.Name(value=other), operator=cst.Add(), right=cst.Integer(value="1")
+            ),
+        ):
+            return name == other == counter
     return False
 
 
@@ -198,33 +245,49 @@ class Datasets:
         return True
 
     @cached_property
-    def counted_loops(self) -> list[cst.For]:
-        """The loops over a `range` that draw one batch a turn with `next`: their turns are steps.
+    def counted_loops(self) -> list[cst.For | cst.While]:
+        """The loops over a count that draw one batch a turn with `next`: their turns are steps.
 
         Of the loops around a draw, the innermost that runs every update of the outermost: within
         the steps of a GAN, the turns of its critic stay as many as they are.
         """
         sites = [s.call for u in self.training.updates for s in self.training.eager_sites(u)]
-        found: dict[cst.For, None] = {}
+        found: dict[cst.For | cst.While, None] = {}
         for drawn in self.roles.index.calls:
             if self.roles.qualified(drawn.func) != "builtins.next" or not drawn.args:
                 continue
             made = self._iterators(drawn.args[0].value)
             around = [
                 loop
-                for loop in self._ranges_around(drawn, frozenset())
+                for loop in self._counts_around(drawn, frozenset())
                 if not any(loop in self.module.ancestors(node) for node in made)
             ]
             if not around or not self.pipelines_of(drawn.args[0].value):
                 continue
-            loops_of = [list(self._ranges_around(site, frozenset())) for site in sites]
+            loops_of = [list(self._counts_around(site, frozenset())) for site in sites]
             turns = [loops for loops in loops_of if around[-1] in loops]
             steps = [loop for loop in around if turns and all(loop in loops for loops in turns)]
             found.update(dict.fromkeys(steps[:1]))
         return list(found)
 
-    def _ranges_around(self, node: cst.CSTNode, seen: frozenset[cst.CSTNode]) -> Iterator[cst.For]:
-        """The loops over a `range` around a node, the innermost first, up to one over data, through calls."""
+    @cached_property
+    def uncounted(self) -> list[cst.BaseExpression]:
+        """The data that training takes without end, stopping by something other than a count of turns."""
+        data = dict.fromkeys(data for found in self.loops.values() for data in found)
+        return [
+            each
+            for each in data
+            if (pipelines := self.pipelines_of(each))
+            and not any(pipeline.ends for pipeline in pipelines)
+            and not any(self._counts_around(each, frozenset()))
+        ]
+
+    def _counts_around(
+        self, node: cst.CSTNode, seen: frozenset[cst.CSTNode]
+    ) -> Iterator[cst.For | cst.While]:
+        """The loops over a `range`, or until a counter, around a node, the innermost first, up to one over data,
+        through calls.
+        """
         function = self.module.function_of(node)
         for ancestor in self.module.ancestors(node):
             if ancestor is function:
@@ -233,9 +296,11 @@ class Datasets:
                 if self._gives_data(ancestor.iter):
                     return
                 yield ancestor
+            if isinstance(ancestor, cst.While) and counter_limit(ancestor) is not None:
+                yield ancestor
         sites = self.roles.call_sites(function) if function is not None else []
         if function is not None and len(sites) == 1 and function not in seen:
-            yield from self._ranges_around(sites[0], seen | {function})
+            yield from self._counts_around(sites[0], seen | {function})
 
     def _iterators(self, iterator: cst.BaseExpression) -> list[cst.CSTNode]:
         """Where an iterator is made: the expression itself, or what its name is bound to."""

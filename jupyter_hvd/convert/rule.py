@@ -191,15 +191,18 @@ class Context:
             return (self.insert(self.module.span(rate).end, size),)
         return self.wrap(rate, "(", f"){size}")
 
-    def over_size(self, count: cst.BaseExpression) -> tuple[Edit, ...]:
-        """A count of steps divided by the number of ranks; at least one step remains."""
+    def over_size(self, count: cst.BaseExpression, compared: bool = False) -> tuple[Edit, ...]:
+        """A count of steps divided by the number of ranks; at least one step remains. `compared` counts are part of an
+        expression, others stand alone.
+        """
         size = f" // {self.hvd}.size()"
-        if isinstance(count, (cst.Name, cst.Integer, cst.Attribute)):
+        plain = isinstance(count, (cst.Name, cst.Integer, cst.Attribute))
+        if plain and not compared:
             end = self.module.span(count).end
             return (self.insert(end, f"{size} or {self.module.text(count)}", -3),)
-        if isinstance(count, cst.Call) or count.lpar:
-            return self.wrap(count, "max(1, ", f"{size})")
-        return self.wrap(count, "max(1, (", f"){size})")
+        if plain or isinstance(count, cst.Call) or count.lpar:
+            return self.wrap(count, "max(1, ", f"{size})", 1)
+        return self.wrap(count, "max(1, (", f"){size})", 1)
 
     def add_keyword(self, call: cst.Call, text: str, priority: int = 0) -> Edit:
         """`name=value` as one more argument at the end of a call."""

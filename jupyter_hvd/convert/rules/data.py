@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ..datasets import counter_limit
 from ..edits import Edit
 from ..roles import argument, method
 from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
@@ -212,9 +213,10 @@ class Share(Rule):
 class Take(Rule):
     """Divide the counts of `take` and `skip`, and `steps_per_epoch`, by the number of ranks.
 
-    Likewise the turns of a loop over a `range` that draws a batch with `next`, and only
-    counts of what one rank sees: behind the place where the data are divided. The seeds divide every `take`, also the `take(1)` that draws a picture,
-    which two ranks would turn into `take(0)`.
+    Likewise the turns of a loop that draws a batch with `next`, over a `range` or until a counter
+    that goes up by one (`while step < steps`), and only counts of what one rank sees: behind the
+    place where the data are divided. The seeds divide every `take`, also the `take(1)` that draws a
+    picture, which two ranks would turn into `take(0)`.
     """
 
     code = "HVD501"
@@ -277,7 +279,19 @@ class Take(Rule):
             if not context.datasets.counts_a_share(count):
                 yield Fix(count, context.over_size(count))
         for loop in context.datasets.counted_loops:
-            yield from self._in_range(context, loop)
+            if isinstance(loop, cst.For):
+                yield from self._in_range(context, loop)
+                continue
+            limit = counter_limit(loop)
+            if limit is not None and not context.datasets.counts_a_share(limit):
+                yield Fix(limit, context.over_size(limit, compared=True))
+        for data in context.datasets.uncounted:
+            yield Problem(
+                data,
+                "these data never end, and where training stops is not a count of steps that could be divided here: N ranks take N times the examples",
+                "count the steps with range(steps), `while step < steps` or take(steps), or divide where it stops by the number of ranks",
+                "warning",
+            )
 
     def _in_range(self, context: Context, loop: cst.For) -> Iterator[Finding]:
         """The turns of a loop that draws its batches with `next`."""

@@ -110,6 +110,7 @@ class Kernel:
     def run(self, *arrays: Any) -> Any:
         """The whole program; nested pairs of arrays."""
         made, values = self.plan(arrays), self.values(arrays)
+        values.both_ways = made.both_ways
         for step in made.order:
             if isinstance(step, Blocks):
                 values.arrays.update(run_blocks(step, values))
@@ -201,7 +202,13 @@ def run_blocks(blocks: Blocks, values: Values) -> dict[str, Any]:
 
     def block(sums: Any, offset: Any) -> tuple[Any, Any]:
         here = Values(
-            values.dtype, values.arguments, values.data, dict(values.arrays), True, offset
+            values.dtype,
+            values.arguments,
+            values.data,
+            dict(values.arrays),
+            values.both_ways,
+            True,
+            offset,
         )
         for step in blocks.steps:
             here.arrays[step.name] = execute(step, here)

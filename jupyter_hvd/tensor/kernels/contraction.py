@@ -23,12 +23,14 @@ import jax.numpy as jnp
 from jax import lax
 
 from ..affine import Affine
-from ..predicates import TRUE, Related, conjuncts, substitute
+from ..predicates import TRUE, Predicate, Related, conjuncts, substitute
 from .blocks import OFFSET
 from .masks import mask
-from .reading import WINDOWS, Aligned, Axes, Space, align, cut, reach, read, windowed
+from .reading import Aligned, Axes, Space, align, cut, reach, read, windowed
 from .steps import Lookup, Product, Read
-from .values import Values, entries, turned
+from .values import Values, entries, fence, turned
+
+WINDOWS = 64  # entries of a window that are summed one after the other
 
 
 def product(step: Product, values: Values) -> Any:
@@ -51,14 +53,14 @@ def _summed(step: Product, values: Values) -> Any:
     out = tuple(i for i, _ in step.out)
     sums = tuple(i for i, _ in step.sums)
     if not sums:
-        operands = [turned(operand, space, values) for operand in operands]
+        operands = [turned(r, space, values) for r in step.reads]
         every = [m for _, m in masks]
         return jnp.broadcast_to(_multiplied(operands, every, out), space.shape(out))
     coupled = []
     for q, m in masks:
         hosts = [k for k, (_, axes) in enumerate(operands) if set(m[1]) <= set(axes)]
         for k in hosts:
-            operands[k] = _masked(operands[k], m)
+            operands[k] = _masked(operands[k], q, space, values)
         if hosts:
             continue
         if isinstance(q, Related) and 4 * m[0].size <= prod(space.extents.values()):
@@ -84,9 +86,12 @@ def _multiplied(operands: Sequence[Aligned], masks: Sequence[Aligned], axes: Axe
     return jnp.where(inside, total, jnp.zeros((), total.dtype))
 
 
-def _masked(operand: Aligned, m: Aligned) -> Aligned:
+def _masked(operand: Aligned, q: Predicate, space: Space, values: Values) -> Aligned:
+    """Zero where `q` is false; the mask is made as the array lies, so that equal ones are one."""
     array, axes = operand
-    return jnp.where(align(m, axes), array, jnp.zeros((), array.dtype)), axes
+    own = Space({i: space.extents[i] for i in axes}, space.entries)
+    inside = align(mask(q, own, values.relation), axes)
+    return jnp.where(inside, array, jnp.zeros((), array.dtype)), axes
 
 
 def _einsum(operands: Sequence[Aligned], out: Axes, sums: Axes, space: Space) -> Any:
@@ -205,7 +210,7 @@ def _unrolled(step: Product, axis: str, space: Space, values: Values) -> Any:
     total = parts[0]
     for part in parts[1:]:
         total = total + part
-    return total
+    return fence(total, values)  # else it may be computed anew for each step that reads it
 
 
 def _fixed(step: Product, axis: str, value: int) -> Product:

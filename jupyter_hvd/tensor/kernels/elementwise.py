@@ -12,7 +12,7 @@ from ..functions import Function, parameter_names
 from ..predicates import TRUE, conjuncts
 from ..terms import Add, Call, Const, Mul, Term, Var
 from .masks import mask
-from .reading import Space, align, read
+from .reading import Space, align
 from .steps import Apply, Masked, Total
 from .values import Values, entries, turned
 
@@ -46,8 +46,7 @@ def _added(addends: Sequence[Masked], space: Space, values: Values) -> Any:
     for addend in addends:
         here = Space(space.extents)
         entries(addend.lookups, here, values)
-        value = read(values.arrays[addend.read.array], addend.read.indices, here, False)
-        array = align(turned(value, here, values), axes)
+        array = align(turned(addend.read, here, values), axes)
         if addend.mask != TRUE:
             array = jnp.where(_inside(addend, here, values), array, jnp.zeros((), array.dtype))
         result = array if result is None else result + array

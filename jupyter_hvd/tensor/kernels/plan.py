@@ -42,7 +42,7 @@ from .indexed import row_name
 from .layout import Layout, Piece, identity, membership, read_shows, zero_outside
 from .pieces import MANY, Pieces, untested, used_lookups
 from .quantifiers import quantified, trimmed
-from .reads import live, shifted
+from .reads import both_ways, live, shifted
 from .spaces import residual
 from .steps import Apply, Fill, Load, Masked, Product, Read, Step, Test
 
@@ -53,13 +53,15 @@ Reading = tuple[Piece, tuple[Affine, ...]]
 class Plan:
     """The steps of a kernel and the arrays that it returns, as the program's output tree.
 
-    Arrays in `fenced` are computed before anything reads them. `order` has the steps around big
+    Arrays in `fenced` are computed before anything reads them, those in `both_ways` are read
+    straight and turned round. `order` has the steps around big
     intermediates gathered into blocks.
     """
 
     steps: tuple[Step, ...]
     output: Output
     fenced: frozenset[str] = frozenset()
+    both_ways: frozenset[str] = frozenset()
     order: tuple[Step | Blocks, ...] = ()
 
 
@@ -77,7 +79,7 @@ def plan(program: Program, types: Mapping[str, ParameterType], counts: Mapping[s
         wholes[name] = planner.whole(name)
     output = _renamed(program.output, wholes)
     steps = live(planner.steps, output)
-    return Plan(steps, output, shifted(steps), blocked(steps, output))
+    return Plan(steps, output, shifted(steps), both_ways(steps), blocked(steps, output))
 
 
 def _renamed(output: Output, names: Mapping[str, str]) -> Output:

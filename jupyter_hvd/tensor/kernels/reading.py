@@ -1,5 +1,5 @@
-"""Reading arrays at affine indices: permutations, slices, strides, reversals, diagonals and windows
-as views that XLA fuses, gathers where nothing else fits.
+"""Reading arrays at affine indices: permutations, slices, strides, reversals and diagonals as
+views that XLA fuses, windows and what else overlaps as gathers.
 
 An index space is a dict of axes and their extents, in order. What is read comes as an array and the
 axes that it has; it is zero where an index lies outside the array.
@@ -16,8 +16,6 @@ import jax.numpy as jnp
 from jax import lax
 
 from ..affine import Affine
-
-WINDOWS = 64  # shifted slices that are stacked; beyond them indices are computed and gathered
 
 Axes = tuple[str, ...]
 Aligned = tuple[Any, Axes]
@@ -36,14 +34,14 @@ class Space:
         names = names.union(*(self.entries[n][1] for n in a.names if n in self.entries))
         axes = tuple(n for n in self.extents if n in names)
         total: Any = jnp.asarray(a.constant, jnp.int32)
+        for place, name in enumerate(axes):  # in this order: what lies alike is the same to XLA
+            if k := a.coefficient(name):
+                shape = [1] * len(axes)
+                shape[place] = self.extents[name]
+                total = total + k * lax.broadcasted_iota(jnp.int32, tuple(shape), place)
         for name, k in a.terms:
             if name in self.entries:
                 total = total + k * align(self.entries[name], axes)
-            else:
-                shape = [1] * len(axes)
-                shape[axes.index(name)] = self.extents[name]
-                place = axes.index(name)
-                total = total + k * lax.broadcasted_iota(jnp.int32, tuple(shape), place)
         return jnp.broadcast_to(total, tuple(self.extents[n] for n in axes)), axes
 
     def shape(self, axes: Sequence[str]) -> tuple[int, ...]:
@@ -167,15 +165,15 @@ def _strided(
         array = array.reshape(*array.shape[:place], extent, k, *array.shape[place + 1 :])
         array, axes = _strided(array, place + 1, 0, rest)
         return array, [name, *axes]
-    name, k, extent = min(terms, key=lambda term: term[2])
-    rest = [term for term in terms if term[0] != name]
-    if extent <= WINDOWS:
-        parts = [_strided(array, place, base + k * value, rest) for value in range(extent)]
-        return jnp.stack([part for part, _ in parts], place), [name, *parts[0][1]]
+    # A window: XLA fuses a gather into what reads it, and copies stacked slices.
     space = Space({i: n for i, _, n in terms})
-    index, over = space.index(Affine.of(base) + _combined(terms))
+    window = Affine.of(base) + _combined(terms)
+    index, over = space.index(window)
     n = array.shape[place]
-    taken = jnp.take(array, jnp.clip(index, 0, n - 1), place)
+    taken = jnp.take(array, index, place, mode="clip")
+    low, high = reach(window, space)
+    if low >= 0 and high < n:
+        return taken, list(over)
     shape = [1] * place + list(index.shape) + [1] * (array.ndim - place - 1)
     inside = ((index >= 0) & (index < n)).reshape(shape)
     return jnp.where(inside, taken, jnp.zeros((), array.dtype)), list(over)

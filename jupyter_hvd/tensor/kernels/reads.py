@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..ssa import Output, flat
-from .steps import Action, Apply, Fill, Load, Masked, Step, Test, Total
+from ..terms import Binders
+from .steps import Action, Apply, Fill, Load, Masked, Read, Step, Test, Total
 from .steps import Product as ProductStep
 
 
@@ -50,18 +51,30 @@ def live(steps: Sequence[Step], output: Output) -> tuple[Step, ...]:
     return tuple(reversed(kept))
 
 
+def entrywise(steps: Sequence[Step]) -> Iterator[tuple[Read, Binders]]:
+    """The reads of steps that sum nothing, which XLA fuses, and the axes that they run over."""
+    for step in steps:
+        action = step.action
+        if isinstance(action, ProductStep):
+            if not action.sums:
+                yield from ((read, action.out) for read in action.reads)
+        elif isinstance(action, Total | Apply):
+            yield from ((a.read, action.out) for a in _addends(action))
+
+
 def shifted(steps: Sequence[Step]) -> frozenset[str]:
     """The arrays that entrywise steps read in more than two ways, as stencils do."""
     ways: dict[str, set[Any]] = {}
     loaded = {step.name for step in steps if isinstance(step.action, Load | Fill)}
-    for step in steps:
-        action = step.action
-        if isinstance(action, ProductStep):
-            reads = [] if action.sums else list(action.reads)
-        elif isinstance(action, Total | Apply):
-            reads = [a.read for a in _addends(action)]
-        else:
-            continue
-        for read in reads:
-            ways.setdefault(read.array, set()).add((read.indices, action.out))
+    for read, out in entrywise(steps):
+        ways.setdefault(read.array, set()).add((read.indices, out))
     return frozenset(x for x, seen in ways.items() if len(seen) > 2 and x not in loaded)
+
+
+def both_ways(steps: Sequence[Step]) -> frozenset[str]:
+    """The arrays that entrywise steps read straight and turned round, as `A + Aᵀ` does."""
+    ways: dict[str, set[bool]] = {}
+    for read, out in entrywise(steps):
+        order = [k for a in read.indices for k, (i, _) in enumerate(out) if i in a.names]
+        ways.setdefault(read.array, set()).add(order == sorted(order))
+    return frozenset(x for x, seen in ways.items() if len(seen) > 1)

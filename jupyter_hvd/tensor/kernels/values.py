@@ -12,8 +12,9 @@ from jax import lax
 
 from ..types import ParameterType, Relation, TupleSet
 from .blocks import OFFSET
-from .reading import Aligned, Space, align, read
-from .steps import Lookup
+from .reading import Aligned, Space, align
+from .reading import read as read_at
+from .steps import Lookup, Read
 
 FENCED = 1 << 16  # entries below which computing some twice costs nothing
 
@@ -22,6 +23,7 @@ FENCED = 1 << 16  # entries below which computing some twice costs nothing
 class Values:
     """`arguments` are the real parameters, as nested pairs; `data` the relations by name.
 
+    `both_ways` are the arrays that are read straight and turned round.
     `offset` is the first row of the block that runs. `whole` says that XLA is to see the program
     without fences, to divide it among devices.
     """
@@ -30,6 +32,7 @@ class Values:
     arguments: Mapping[str, Any]
     data: Mapping[str, tuple[ParameterType, Any]]
     arrays: dict[str, Any] = field(default_factory=dict)
+    both_ways: frozenset[str] = frozenset()
     whole: bool = False
     offset: Any = None
 
@@ -45,23 +48,54 @@ def fence(array: Any, values: Values, change: Callable[[Any], Any] = lambda x: x
     branch for each padding: a stencil of a stencil runs thirty times slower than two stencils. It
     fuses nothing across a conditional, and does not see that this one's condition is always true.
     """
-    leaves = [x for x in jax.tree_util.tree_leaves(values.arguments) if jnp.size(x)]
-    if array.size < FENCED or values.whole or not leaves or jax.default_backend() != "cpu":
+    if not fences(array, values):
         return change(array)
-    first = jnp.asarray(leaves[0]).ravel()[0]  # of an argument: it is there already
-    always = (first == first) | (first != first)
-    return lax.cond(always, change, lambda x: jnp.zeros_like(change(x)), array)
+    return lax.cond(_always(values), change, lambda x: jnp.zeros_like(change(x)), array)
 
 
-def turned(value: Aligned, space: Space, values: Values) -> Aligned:
-    """What was read, its axes in the order of the space. Turning them round is fenced: XLA
-    transposes fast, and slowly in the midst of something else.
-    """
-    array, axes = value
+def fences(array: Any, values: Values) -> bool:
+    """Whether a fence around an array pays, and can be made."""
+    small = array.size < FENCED or values.whole
+    return not small and bool(_filled(values)) and jax.default_backend() == "cpu"
+
+
+def _filled(values: Values) -> list[Any]:
+    return [x for x in jax.tree_util.tree_leaves(values.arguments) if jnp.size(x)]
+
+
+def _always(values: Values) -> Any:
+    """What XLA does not know to be true: of an argument, for it is there already."""
+    first = jnp.asarray(_filled(values)[0]).ravel()[0]
+    return (first == first) | (first != first)
+
+
+def turned(read: Read, space: Space, values: Values) -> Aligned:
+    """What is read, its axes in the order of the space."""
+    array = values.arrays[read.array]
+    found, axes = read_at(array, read.indices, space, False)
     order = tuple(n for n in space.extents if n in axes)
     if axes == order:
-        return value
-    return fence(array, values, lambda x: align((x, axes), order)), order
+        return found, axes
+    if read.array in values.both_ways:
+        found, axes = read_at(apart(array, values), read.indices, space, False)
+    return align((found, axes), order), order
+
+
+def apart(array: Any, values: Values) -> Any:
+    """The array as another one, where XLA for CPUs must not see that it is read straight too.
+
+    In `A + Aᵀ` it may walk through both in an order that suits neither, up to ten times slower. Rows
+    that begin at multiples of 2 KiB would meet in the same lines of the cache, so that their copy
+    has longer rows; the others need none.
+    """
+    if not fences(array, values):
+        return array
+    zero, n = jnp.zeros((), array.dtype), array.shape[-1]
+    if n * array.dtype.itemsize % 2048:
+        return jnp.where(_always(values), array, zero)
+    padding = [(0, 0, 0)] * (array.ndim - 1) + [(0, 16, 0)]
+    longer = fence(array, values, lambda x: lax.pad(x, zero, padding))
+    return lax.slice_in_dim(longer, 0, n, axis=array.ndim - 1)
 
 
 def entries(lookups: Sequence[Lookup], space: Space, values: Values) -> None:
@@ -73,7 +107,7 @@ def entries(lookups: Sequence[Lookup], space: Space, values: Values) -> None:
         if isinstance(type_, TupleSet):
             row, column = lookup.places
             array = jnp.asarray(array)[:, column.constant]
-            found, axes = read(array, (row,), space)
+            found, axes = read_at(array, (row,), space)
         else:
-            found, axes = read(jnp.asarray(array), lookup.places, space)
+            found, axes = read_at(jnp.asarray(array), lookup.places, space)
         space.entries[lookup.name] = found.astype(jnp.int32), axes

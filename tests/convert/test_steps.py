@@ -1,0 +1,62 @@
+"""Loops that count steps, and those that do not say how many there are."""
+
+from pathlib import Path
+
+import pytest
+
+from jupyter_hvd import convert_source
+
+PROGRAM = (Path(__file__).parents[1] / "programs" / "tape_while.py").read_text()
+
+
+def loops(source: str) -> tuple[list[str], list[str]]:
+    """The loops of the conversion, and what is said of the data."""
+    conversion = convert_source(source)
+    assert conversion.status == "converted"
+    lines = [line for line in conversion.code.splitlines() if line.startswith(("while", "for"))]
+    return lines[1:], [d.message for d in conversion.diagnostics]  # the first is over GPUs
+
+
+@pytest.mark.parametrize(
+    ("test", "converted"),
+    [
+        ("step < total", "step < max(1, total // hvd.size())"),
+        ("step <= total", "step <= max(1, total // hvd.size())"),
+        ("step < 2 * total", "step < max(1, (2 * total) // hvd.size())"),
+        (
+            "step < len(x)",
+            "hvd.broadcast_object(bool(step < max(1, len(x) // hvd.size())), root_rank=0)",
+        ),
+    ],
+)
+def test_a_counter_is_compared_with_a_share_of_the_steps(test, converted):
+    assert PROGRAM.count("step < total") == 1
+    lines, said = loops(PROGRAM.replace("step < total", test))
+    assert lines == [f"while {converted}:"]
+    assert not said
+
+
+OVER_DATA = (
+    PROGRAM.replace("while step < total:", "for features, labels in batches:")
+    .replace("    features, labels = next(batches)\n", "")
+    .replace("    step += 1\n", "    step += 1\n    if step == total:\n        break\n")
+)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        PROGRAM.replace("step < total", "True"),
+        PROGRAM.replace("step < total", "step < total and loss > 1e-3"),
+        PROGRAM.replace("step += 1", "step += 2"),
+        OVER_DATA,
+    ],
+    ids=["for ever", "a condition", "by twos", "a break"],
+)
+def test_data_without_end_that_no_count_limits_are_told(source):
+    (said,) = loops(source)[1]
+    assert said.startswith("these data never end")
+
+
+def test_data_that_end_need_no_count():
+    assert not loops(OVER_DATA.replace(".batch(20)", ".batch(20).take(50)"))[1]
