@@ -2,8 +2,7 @@
 `python benchmarks/tensor_kernels.py [--only NAME] [--write]`.
 
 Both are jitted functions of the same arrays in one process: `jax.jit(f.grad(…).jax)` and
-`jax.jit(jax.grad(direct))`. Times are medians of paired runs, of each in turn, the second of two; ratios
-are medians over the pairs.
+`jax.jit(jax.grad(direct))`. Times are medians of paired runs, of each in turn; ratios are medians over the pairs.
 Memory is what XLA's own analysis says the compiled gradient allocates, temporaries and results;
 where a goal names a limit, the growth of the peak resident set of a process of its own. `--write`
 makes docs/performance.md and the plots of growth in docs/images.
@@ -82,11 +81,15 @@ def compiled(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[An
 
 
 def once(executable: Any, arguments: tuple[Any, ...]) -> float:
-    """The ms of the second of two runs: the first one takes memory that others have given back."""
+    """The ms of a run: of as many as take 5 ms together, 50 at most, after one that is not timed,
+    for it takes memory that others have given back.
+    """
     jax.block_until_ready(executable(*arguments))
-    began = time.perf_counter()
-    jax.block_until_ready(executable(*arguments))
-    return 1e3 * (time.perf_counter() - began)
+    began, runs = time.perf_counter(), 0
+    while runs == 0 or (runs < 50 and time.perf_counter() - began < 0.005):
+        jax.block_until_ready(executable(*arguments))
+        runs += 1
+    return 1e3 * (time.perf_counter() - began) / runs
 
 
 def paired(

@@ -42,7 +42,7 @@ from .indexed import row_name
 from .layout import Layout, Piece, identity, membership, read_shows, zero_outside
 from .pieces import MANY, Pieces, untested, used_lookups
 from .quantifiers import quantified, trimmed
-from .reads import both_ways, live, shifted
+from .reads import both_ways, fenced, live
 from .spaces import residual
 from .steps import Apply, Fill, Load, Masked, Product, Read, Step, Test
 
@@ -79,7 +79,7 @@ def plan(program: Program, types: Mapping[str, ParameterType], counts: Mapping[s
         wholes[name] = planner.whole(name)
     output = _renamed(program.output, wholes)
     steps = live(planner.steps, output)
-    return Plan(steps, output, shifted(steps), both_ways(steps), blocked(steps, output))
+    return Plan(steps, output, fenced(steps), both_ways(steps), blocked(steps, output))
 
 
 def _renamed(output: Output, names: Mapping[str, str]) -> Output:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from ..affine import Affine
 from ..ssa import Output, flat
-from ..terms import Binders
 from .steps import Action, Apply, Fill, Load, Masked, Read, Step, Test, Total
 from .steps import Product as ProductStep
 
@@ -51,30 +51,47 @@ def live(steps: Sequence[Step], output: Output) -> tuple[Step, ...]:
     return tuple(reversed(kept))
 
 
-def entrywise(steps: Sequence[Step]) -> Iterator[tuple[Read, Binders]]:
-    """The reads of steps that sum nothing, which XLA fuses, and the axes that they run over."""
-    for step in steps:
-        action = step.action
-        if isinstance(action, ProductStep):
-            if not action.sums:
-                yield from ((read, action.out) for read in action.reads)
-        elif isinstance(action, Total | Apply):
-            yield from ((a.read, action.out) for a in _addends(action))
+def entrywise(step: Step) -> list[Read]:
+    """The reads of a step that sums nothing, which XLA fuses."""
+    action = step.action
+    if isinstance(action, ProductStep):
+        return [] if action.sums else list(action.reads)
+    return [a.read for a in _addends(action)] if isinstance(action, Total | Apply) else []
 
 
-def shifted(steps: Sequence[Step]) -> frozenset[str]:
-    """The arrays that entrywise steps read in more than two ways, as stencils do."""
+def axes(action: Action) -> tuple[str, ...]:
+    """The axes of an entrywise action, in order."""
+    assert isinstance(action, ProductStep | Total | Apply)
+    return tuple(i for i, _ in action.out)
+
+
+def fenced(steps: Sequence[Step]) -> frozenset[str]:
+    """The arrays to compute before what reads them: what entrywise steps read in more than two ways,
+    as stencils of stencils do, and what sums read that shifted or looked-up entries make. XLA
+    for CPUs would compute the former anew for each read, and the latter one by one.
+    """
     ways: dict[str, set[Any]] = {}
+    mixed: set[str] = set()
+    found: set[str] = set()
+    for step in steps:
+        for read in entrywise(step):
+            here = tuple(map(Affine.of, axes(step.action)))
+            ways.setdefault(read.array, set()).add((read.indices, here))
+            if read.array in mixed or (read.indices and read.indices != here):
+                mixed.add(step.name)
+        if isinstance(step.action, ProductStep) and step.action.sums:
+            found |= {read.array for read in step.action.reads} & mixed
     loaded = {step.name for step in steps if isinstance(step.action, Load | Fill)}
-    for read, out in entrywise(steps):
-        ways.setdefault(read.array, set()).add((read.indices, out))
-    return frozenset(x for x, seen in ways.items() if len(seen) > 2 and x not in loaded)
+    return frozenset(found | {x for x, seen in ways.items() if len(seen) > 2} - loaded)
 
 
 def both_ways(steps: Sequence[Step]) -> frozenset[str]:
     """The arrays that entrywise steps read straight and turned round, as `A + Aᵀ` does."""
     ways: dict[str, set[bool]] = {}
-    for read, out in entrywise(steps):
-        order = [k for a in read.indices for k, (i, _) in enumerate(out) if i in a.names]
-        ways.setdefault(read.array, set()).add(order == sorted(order))
+    for step in steps:
+        for read in entrywise(step):
+            order = [
+                k for a in read.indices for k, i in enumerate(axes(step.action)) if i in a.names
+            ]
+            ways.setdefault(read.array, set()).add(order == sorted(order))
     return frozenset(x for x, seen in ways.items() if len(seen) > 1)
