@@ -118,11 +118,13 @@ class TensorFunction:
         parameters: inspect.Signature,
         resolve: Callable[[Mapping[str, Any] | None], Instance],
         python: Callable[..., Any] | None = None,
+        rewritten: Callable[..., Any] | None = None,
     ) -> None:
         self.__name__ = name
         self.__signature__ = parameters
         self._resolve = resolve
         self._python = python
+        self._rewritten = rewritten
         self._last: Instance | None = None
         self._shards: tuple[str, int | None] | None = None
         self.last_sizes: dict[str, int] | None = None
@@ -416,10 +418,8 @@ class TensorFunction:
         self, tracer: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Any:
         arguments = self._bind(args, kwargs)
-        if self._python is not None:
-            from .rewrite import rewrite
-
-            return tracer.inline(self.__name__, rewrite(self._python), arguments)
+        if self._rewritten is not None:
+            return tracer.inline(self.__name__, self._rewritten, arguments)
         types = {x: tracer.parameter(x, value) for x, value in arguments.items()}
         return tracer.apply(self.at(types).traced, arguments)
 
@@ -471,7 +471,7 @@ def tensor(function: Callable[..., Any]) -> TensorFunction:
                 types.append((x, signature.adapt(x, type_, arguments[x]), None))
         return named(tuple(types))
 
-    made = TensorFunction(function.__name__, parameters, resolve, function)
+    made = TensorFunction(function.__name__, parameters, resolve, function, rewritten)
     made.at = lambda types: at(tuple(types.values()))  # type: ignore[method-assign]
     return made
 
