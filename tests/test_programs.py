@@ -50,7 +50,7 @@ def case(path: Path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", map(case, PROGRAMS))
+@pytest.mark.parametrize("path", [case(path) for path in PROGRAMS])
 def test_program(path: Path, record_property) -> None:
     verification = verify(path, 2, steps=STEPS)
     outcome, *codes = expected(path)

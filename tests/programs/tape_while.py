@@ -1,5 +1,5 @@
 # holds
-"""batches drawn with `next` from an endless dataset until a counter of steps, and a loop inside"""
+"""batches drawn with `next` from an endless dataset until a counter of steps"""
 
 import numpy as np
 import tensorflow as tf
