@@ -131,8 +131,9 @@ function PlainFigure({ report }: { report: IReport }): JSX.Element | null {
   const flops = plainHere(report);
   const memory = plainHere(report, 'memory');
   const measured = isCurrent(report) ? report.measured : null;
+  const isWaiting = model.isLive && !model.error && !report.error;
   const states = {
-    pending: model.isLive ? trans.__('estimating…') : trans.__('no estimate here'),
+    pending: isWaiting ? trans.__('estimating…') : trans.__('no estimate here'),
     done:
       flops === null ? trans.__('no estimate here') : trans.__('flops, XLA’s estimate'),
     failed: plain.message
