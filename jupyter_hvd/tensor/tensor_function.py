@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from .bounds import Read
     from .formula import Formula
     from .profile import Profile
+    from .rewrite import Rewritten
 
 
 Sizes = tuple[tuple[str, int], ...]
@@ -118,7 +119,7 @@ class TensorFunction:
         parameters: inspect.Signature,
         resolve: Callable[[Mapping[str, Any] | None], Instance],
         python: Callable[..., Any] | None = None,
-        rewritten: Callable[..., Any] | None = None,
+        rewritten: Rewritten | None = None,
     ) -> None:
         self.__name__ = name
         self.__signature__ = parameters

@@ -89,9 +89,11 @@ def _around(
         for step in steps:
             touched = {r.array for r in reads(step)} & region
             touched |= (sources(step.action) | relations(step.action)) & region
-            if not touched or (step.name in region and _first(step, region) == axes[step.name]):
+            if not touched or (
+                step.name in region and _first(step, region, extent) == axes[step.name]
+            ):
                 continue
-            if step.name in region or _first(step, region) is None:
+            if step.name in region or _first(step, region, extent) is None:
                 wrong |= touched
         wrong |= _late(steps, region)
         if not wrong:
@@ -102,9 +104,9 @@ def _around(
     return _assembled(steps, region, extent)
 
 
-def _first(step: Step, region: set[str]) -> str | None:
-    """The axis of a step that runs along the first one of all arrays of the region; None where
-    there is none such.
+def _first(step: Step, region: set[str], extent: int) -> str | None:
+    """The axis of a step that runs along the first one of all arrays of the region, and as far;
+    None where there is none such.
     """
     action = step.action
     if not isinstance(action, Entrywise) or (isinstance(action, Product) and action.targets):
@@ -115,11 +117,10 @@ def _first(step: Step, region: set[str]) -> str | None:
     if len(firsts) != 1 or None in firsts or relations(action) & region:
         return None
     (axis,) = firsts
-    inside = [i for i, _ in action.out]
-    if isinstance(action, Product):
-        inside += [i for i, _ in action.sums]
+    assert axis is not None
+    inside = dict(action.out) | (dict(action.sums) if isinstance(action, Product) else {})
     elsewhere = (a.names for r in reads(step) if r.array in region for a in r.indices[1:])
-    if axis not in inside or any(axis in names for names in elsewhere):
+    if inside.get(axis) != Affine.of(extent) or any(axis in names for names in elsewhere):
         return None
     return axis
 
@@ -153,7 +154,7 @@ def _assembled(
         if step.name in region or step.name in ends:
             if needs & waiting:
                 return None  # what sums the pairs needs another such sum first
-            axis = _first(step, region)
+            axis = _first(step, region, extent)
             assert axis is not None
             if step.name in ends:
                 kept = [i for i, _ in _binders(step)]
@@ -170,7 +171,7 @@ def _assembled(
             before.append(step)
     widest = max(_size(s) // extent for s in inside if s.name in region)
     rows = max(1, min(extent, BLOCK // widest))
-    made = tuple(local(s, str(_first(s, region)), region, rows, extent) for s in inside)
+    made = tuple(local(s, str(_first(s, region, extent)), region, rows, extent) for s in inside)
     blocks = Blocks(made, extent, rows, tuple(added), tuple(joined))
     return (*before, blocks, *after)
 

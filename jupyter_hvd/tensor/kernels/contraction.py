@@ -27,6 +27,7 @@ from ..predicates import TRUE, Predicate, Related, conjuncts, substitute
 from .blocks import OFFSET
 from .masks import mask
 from .reading import Aligned, Axes, Space, align, cut, reach, read, windowed
+from .reads import used_lookups
 from .steps import Lookup, Product, Read
 from .values import Values, entries, fence, turned
 
@@ -239,11 +240,11 @@ def _scattered(step: Product, terms: Any, values: Values) -> Any:
     for a, n in step.targets:
         if len(a.terms) == 2 and a.names <= space.extents.keys():
             return _digits(terms, step, a, n)
-    entries(step.lookups, space, values)
+    entries(used_lookups(step.lookups, [a for a, _ in step.targets]), space, values)
     indices = [space.index(a) for a, _ in step.targets]
     extents = tuple(n for _, n in step.targets)
     plain = [a.name if a.name in space.extents else None for a, _ in step.targets]
-    kept = [k for k, name in enumerate(plain) if name is not None]
+    kept = [k for k, name in enumerate(plain) if name is not None and plain.count(name) == 1]
     sent = [k for k in range(len(plain)) if k not in kept]
     looked = {axis for k in sent for axis in indices[k][1]}
     # Axes that are targets themselves and on which no other target depends stay whole.
@@ -254,6 +255,8 @@ def _scattered(step: Product, terms: Any, values: Values) -> Any:
     axes = tuple(axis for axis in out if axis not in rest)
     ordered = jnp.transpose(terms, [out.index(axis) for axis in (*axes, *rest)])
     flat = ordered.reshape(prod(space.shape(axes)), *space.shape(rest))
+    if not sent:
+        return jnp.transpose(flat.sum(0), [whole.index(k) for k in range(len(extents))])
     columns = [jnp.broadcast_to(align(indices[k], axes), space.shape(axes)) for k in sent]
     address = jnp.stack([column.reshape(-1) for column in columns], 1)
     start = jnp.zeros((*(extents[k] for k in sent), *space.shape(rest)), terms.dtype)

@@ -113,8 +113,9 @@ def _by_rows(
     """
     related = [q for q in conjuncts(p) if isinstance(q, Related) and not q.relation.startswith(NOT)]
     extents = {i: n.constant for i, n in (*gens, *sums)}
-    chosen: list[Related] = []
-    known: set[str] = set()
+    chosen = [q for q in related if row_name(q) in p.names]  # an array is stored by these rows
+    known = {i for q in chosen for i in q.names}
+    needed = bool(chosen)
 
     def points(names: Iterable[str]) -> int:
         return prod(extents[i] for i in names)
@@ -123,14 +124,18 @@ def _by_rows(
         price = GATHER if isinstance(types[q.relation], Relation) else 1
         return price * counts[q.relation] / max(points(q.names - known), 1)
 
-    waiting = [q for q in related if q.relation in counts]
+    waiting = [q for q in related if q.relation in counts and q not in chosen]
     while waiting:
         best = min(waiting, key=share)
         waiting.remove(best)
         if best.names - known and share(best) <= 1:
             chosen.append(best)
             known |= best.names
-    if len(related) > 1 and all(isinstance(types[q.relation], Relation) for q in related):
+    if (
+        not needed
+        and len(related) > 1
+        and all(isinstance(types[q.relation], Relation) for q in related)
+    ):
         left = set().union(*(q.names for q in related)) - known
         visited = GATHER * prod(counts[q.relation] for q in chosen) * points(left)
         kept = [g for g, _ in gens if any(g in q.names for q in related)]

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..affine import Affine
-from ..predicates import TRUE, Predicate, Related, conj, conjuncts, disj, substitute
+from ..predicates import TRUE, Predicate, Related, conj, conjuncts, disj, in_range, substitute
 from ..ssa import pointwise
 from ..terms import Binders
 from ..types import ParameterType
 from .domains import Domain, domains
+from .indexed import row_name
 from .layout import Layout, Piece, hull, identity
+from .reads import used_lookups
 from .spaces import residual
 from .steps import Action, Fill, Lookup, Masked, Product, Read, Step, Total
 
@@ -114,7 +116,10 @@ class Pieces:
         if not piece.layout.rows:
             return piece
         whole = identity(piece.layout.gens, piece.layout.support)
-        p = piece.layout.lattice
+        places = zip(piece.layout.inverse, piece.layout.extents, strict=True)
+        rows = {row_name(atom) for atom in piece.layout.rows}
+        stored = (in_range(a, Affine.of(n)) for a, n in places if a.names & rows)
+        p = conj(piece.layout.lattice, *stored)  # which names the rows, so that they stay rows
         (d,) = self.domains(piece.layout.gens, (), p)
         targets = tuple(
             (Affine.of(g).substitute(d.meaning), n.constant) for g, n in piece.layout.gens
@@ -154,22 +159,3 @@ def untested(p: Predicate, box: Binders, known: Predicate, lookups: Sequence[Loo
         )
     ]
     return residual(conj(*parts), box, known)
-
-
-def used_lookups(lookups: Sequence[Lookup], users: Sequence[object]) -> tuple[Lookup, ...]:
-    """The lookups that are needed."""
-    names: set[str] = set()
-    for user in users:
-        match user:
-            case Affine() | Predicate():
-                names |= user.names
-            case Read(_, indices):
-                names = names.union(*(a.names for a in indices))
-            case Masked(Read(_, indices), mask):
-                names = names.union(mask.names, *(a.names for a in indices))
-    kept: list[Lookup] = []
-    for lookup in reversed(lookups):
-        if lookup.name in names:
-            kept.insert(0, lookup)
-            names = names.union(*(a.names for a in lookup.places))
-    return tuple(kept)

@@ -40,9 +40,9 @@ from .blocks import Blocks, blocked
 from .domains import Domain
 from .indexed import row_name
 from .layout import Layout, Piece, identity, membership, read_shows, zero_outside
-from .pieces import MANY, Pieces, untested, used_lookups
+from .pieces import MANY, Pieces, untested
 from .quantifiers import quantified, trimmed
-from .reads import both_ways, fenced, live
+from .reads import both_ways, fenced, live, used_lookups
 from .spaces import residual
 from .steps import Apply, Fill, Load, Masked, Product, Read, Step, Test
 
@@ -242,7 +242,14 @@ class _Planner(Pieces):
             arguments = tuple(self.addends(x, rhs.gens, d) for x in rhs.arguments)
             mask = untested(d.condition, d.out, TRUE, d.lookups)
             used = used_lookups(d.lookups, (mask, *(a for x in arguments for a in x)))
-            made.append(self.piece(Apply(d.out, rhs.function, arguments, mask, used), d.layout))
+            apply = Apply(d.out, rhs.function, arguments, mask, used)
+            if d.targets:
+                applied = Read(self.step(apply), pointwise(d.out))
+                used = used_lookups(d.lookups, [a for a, _ in d.targets])
+                sent = Product(d.out, (), (applied,), TRUE, used, d.targets)
+                made.append(self.piece(sent, d.layout))
+            else:
+                made.append(self.piece(apply, d.layout))
         return tuple(made)
 
     def addends(self, name: str, gens: Binders, d: Domain) -> tuple[Masked, ...]:

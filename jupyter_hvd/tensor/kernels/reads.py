@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..affine import Affine
+from ..predicates import Predicate
 from ..ssa import Output, flat
-from .steps import Action, Apply, Fill, Load, Masked, Read, Step, Test, Total
+from .steps import Action, Apply, Fill, Load, Lookup, Masked, Read, Step, Test, Total
 from .steps import Product as ProductStep
 
 
@@ -32,6 +33,25 @@ def relations(action: Action) -> set[str]:
         parts += _addends(action)
     found = {x.relation for part in parts for x in part.lookups}
     return found.union(*({r.removeprefix("¬") for r in part.mask.relations} for part in parts))
+
+
+def used_lookups(lookups: Sequence[Lookup], users: Sequence[object]) -> tuple[Lookup, ...]:
+    """The lookups that are needed."""
+    names: set[str] = set()
+    for user in users:
+        match user:
+            case Affine() | Predicate():
+                names |= user.names
+            case Read(_, indices):
+                names = names.union(*(a.names for a in indices))
+            case Masked(Read(_, indices), mask):
+                names = names.union(mask.names, *(a.names for a in indices))
+    kept: list[Lookup] = []
+    for lookup in reversed(lookups):
+        if lookup.name in names:
+            kept.insert(0, lookup)
+            names = names.union(*(a.names for a in lookup.places))
+    return tuple(kept)
 
 
 def _addends(action: Total | Apply) -> list[Masked]:
