@@ -14,7 +14,7 @@ from functools import cached_property
 import libcst as cst
 
 from . import keras
-from .roles import EACH, Kind, Path, Value, argument, method
+from .roles import EACH, Binding, Kind, Path, Value, argument, method
 from .training_loop import Training
 
 #: Methods that neither mix nor regroup: what comes out of them is the same on every rank.
@@ -120,28 +120,6 @@ def _means_endless(count: cst.BaseExpression) -> bool:
         case cst.Name(value="None") | cst.UnaryOperation(operator=cst.Minus()):
             return True
     return False
-
-
-def counter_limit(loop: cst.While) -> cst.BaseExpression | None:
-    """What a counter is compared with that goes up by one a turn: `while step < limit: … step += 1`."""
-    match loop.test:
-        case cst.Comparison(
-            left=cst.Name(value=counter),
-            comparisons=[
-                cst.ComparisonTarget(
-                    operator=cst.LessThan() | cst.LessThanEqual(), comparator=limit
-                )
-            ],
-        ):
-            ups = [
-                small
-                for line in loop.body.body
-                if isinstance(line, cst.SimpleStatementLine)
-                for small in line.body
-                if _is_one_more(small, counter)
-            ]
-            return limit if len(ups) == 1 else None
-    return None
 
 
 def _is_one_more(statement: cst.CSTNode, counter: str) -> bool:
@@ -268,7 +246,39 @@ class Datasets:
             turns = [loops for loops in loops_of if around[-1] in loops]
             steps = [loop for loop in around if turns and all(loop in loops for loops in turns)]
             found.update(dict.fromkeys(steps[:1]))
-        return list(found)
+        outer = {ancestor for loop in found for ancestor in self.module.ancestors(loop)}
+        return [loop for loop in found if loop not in outer]  # else epochs and steps were divided
+
+    def counter_limit(self, loop: cst.While) -> cst.BaseExpression | None:
+        """The number of turns of a loop that counts them: `step = 0`, `while step < limit: … step += 1`, or
+        from 1 to `<=`; None where the counter begins elsewhere or anything else sets it.
+        """
+        match loop.test:
+            case cst.Comparison(
+                left=cst.Name(value=name) as counter,
+                comparisons=[
+                    cst.ComparisonTarget(
+                        operator=cst.LessThan() | cst.LessThanEqual() as operator, comparator=limit
+                    )
+                ],
+            ):
+                pass
+            case _:
+                return None
+        lines = [line for line in loop.body.body if isinstance(line, cst.SimpleStatementLine)]
+        ups = [small for line in lines for small in line.body if _is_one_more(small, name)]
+        first = "0" if isinstance(operator, cst.LessThan) else "1"
+        within = {id(small) for small in ups}
+        for binding in self.roles.bindings(counter):
+            value = binding.value if isinstance(binding, Binding) else binding
+            node = (binding.target or binding.value) if isinstance(binding, Binding) else binding
+            if within & {id(each) for each in (node, *self.module.ancestors(node))}:
+                continue
+            starts = isinstance(value, cst.Integer) and value.value == first
+            if not starts or loop in self.module.ancestors(node):
+                return None
+        endless = "inf" in self.module.text(limit)
+        return limit if len(ups) == 1 and not endless else None
 
     @cached_property
     def uncounted(self) -> list[cst.BaseExpression]:
@@ -296,7 +306,7 @@ class Datasets:
                 if self._gives_data(ancestor.iter):
                     return
                 yield ancestor
-            if isinstance(ancestor, cst.While) and counter_limit(ancestor) is not None:
+            if isinstance(ancestor, cst.While) and self.counter_limit(ancestor) is not None:
                 yield ancestor
         sites = self.roles.call_sites(function) if function is not None else []
         if function is not None and len(sites) == 1 and function not in seen:

@@ -47,6 +47,13 @@ def sharded(
             f"no parameter is read at an index `{index}`",
             f"name the index of a sum over the data: `sum(… x[{index}] … for {index} in range(n))`",
         )
+    places = [(x, path) for x, path, _ in axes]
+    twice = next((x for x, path in places if places.count((x, path)) > 1), None)
+    if twice is not None:
+        raise TensorError(
+            f"`{twice}` is read at `{index}` along two axes, and can be divided along one",
+            f"name another index, or pass the entries of `{twice}` that are read as an array of their own",
+        )
     available = jax.devices()
     if devices is not None and not 0 < devices <= len(available):
         raise TensorError(f"there are {len(available)} devices, not {devices}")

@@ -21,7 +21,6 @@ def loops(source: str) -> tuple[list[str], list[str]]:
     ("test", "converted"),
     [
         ("step < total", "step < max(1, total // hvd.size())"),
-        ("step <= total", "step <= max(1, total // hvd.size())"),
         ("step < 2 * total", "step < max(1, (2 * total) // hvd.size())"),
         (
             "step < len(x)",
@@ -49,9 +48,13 @@ OVER_DATA = (
         PROGRAM.replace("step < total", "True"),
         PROGRAM.replace("step < total", "step < total and loss > 1e-3"),
         PROGRAM.replace("step += 1", "step += 2"),
+        PROGRAM.replace("step = 0", "step = 30"),
+        PROGRAM.replace("step = 0", "step = int(optimizer.iterations)"),
+        PROGRAM + "    if loss > 1:\n        step = 0\n",
+        PROGRAM.replace("step < total", "step < float('inf')"),
         OVER_DATA,
     ],
-    ids=["for ever", "a condition", "by twos", "a break"],
+    ids=["for ever", "a condition", "by twos", "from 30", "resumed", "patience", "inf", "a break"],
 )
 def test_data_without_end_that_no_count_limits_are_told(source):
     (said,) = loops(source)[1]
@@ -60,3 +63,27 @@ def test_data_without_end_that_no_count_limits_are_told(source):
 
 def test_data_that_end_need_no_count():
     assert not loops(OVER_DATA.replace(".batch(20)", ".batch(20).take(50)"))[1]
+
+
+def test_a_counter_from_one():
+    source = PROGRAM.replace("step = 0", "step = 1").replace("step < total", "step <= total")
+    assert loops(source) == (["while step <= max(1, total // hvd.size()):"], [])
+
+
+def test_steps_are_divided_and_not_epochs_too():
+    source = PROGRAM.replace("    features, labels", "        features, labels").replace(
+        "    loss =", "        loss ="
+    )
+    source = source.replace("while step < total:", "while step < total:\n    for _ in range(100):")
+    source = source.replace("    step += 1", "    shown = next(batches)\n    step += 1")
+    conversion = convert_source(source)
+    assert "    for _ in range(100 // hvd.size() or 100):" in conversion.code
+    assert "while step < total:" in conversion.code
+
+
+def test_a_range_behind_a_progress_bar():
+    source = PROGRAM.replace("while step < total:", "for step in tqdm(range(total)):").replace(
+        "    step += 1\n", ""
+    )
+    source = source.replace("import numpy", "from tqdm import tqdm\nimport numpy")
+    assert loops(source) == (["for step in tqdm(range(total // hvd.size() or total)):"], [])

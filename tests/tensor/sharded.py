@@ -36,6 +36,11 @@ def spread(x, w):
 
 
 @tensor
+def trace(A):
+    return sum(A[k, k] for k in range(len(A)))
+
+
+@tensor
 def neighbours(x):
     return sum((x[k + 1] - x[k]) ** 2 for k in range(len(x) - 1))
 
@@ -97,6 +102,7 @@ def main():
 
     assert "cannot share" in refused(data, w, b, X[:63], y[:63])
     assert "across the shares" in refused(neighbours.sharded("k"), rng.normal(size=17))
+    assert "along two axes" in refused(trace.sharded("k"), rng.normal(size=(8, 8)))
     assert "no parameter is read" in refused(logistic.sharded("q"), w, b, X, y)
     print("sharded: all agree, one all-reduce a gradient")
 

@@ -9,6 +9,7 @@ import pytest
 from jupyter_hvd.tensor import tensor
 from jupyter_hvd.tensor.affine import Affine
 from jupyter_hvd.tensor.jax_backend import kernel
+from jupyter_hvd.tensor.kernels import blocks, indexed, tuples
 from jupyter_hvd.tensor.kernels.counting import Data, count, holds, projected
 from jupyter_hvd.tensor.kernels.quantifiers import trimmed
 from jupyter_hvd.tensor.kernels.reading import Space, read
@@ -278,6 +279,141 @@ def test_a_chain_of_relations_is_a_product_of_matrices():
         assert largest(paths.grad("x", "y"), x, y, R, S) <= 150 * 160
         np.testing.assert_allclose(paths(x, y, R, S), x @ R @ S @ y, rtol=1e-9)
         np.testing.assert_allclose(paths.grad("x")(x, y, R, S), R @ (S @ y), rtol=1e-9)
+
+
+@tensor
+def two_hops(x, R, Q):
+    n = len(x)
+    return sum(
+        np.exp(x[i] * x[k])
+        for i in range(n)
+        for j in range(n)
+        for k in range(n)
+        if R[i, j] and Q[j, k]
+    )
+
+
+@tensor
+def log_even(x, S):
+    return sum(np.log(x[i]) for i in range(len(x)) if S[2 * i])
+
+
+@tensor
+def strided(x, S):
+    n = len(x)
+    return [sum(x[i] * x[k] for i in range(n) if S[i] and i == 2 * k) for k in range(n)]
+
+
+@tensor
+def next_but(x, S):
+    n = len(x)
+    return [sum(np.sin(x[i] * x[k]) for i in range(n) if S[i] and i + 1 == k) for k in range(n)]
+
+
+@tensor
+def cube(x, R):
+    n = len(x)
+    return [
+        [[np.exp(x[i] - x[j]) if R[i, j] and i == k else 0 for k in range(n)] for j in range(n)]
+        for i in range(n)
+    ]
+
+
+@tensor
+def plain(x, R):
+    n = len(x)
+    return sum(np.exp(x[i] - x[j]) for i in range(n) for j in range(n) if R[i, j])
+
+
+@tensor
+def both_of_four(x, R, Q):
+    n = 8
+    return [
+        [
+            sum(
+                np.log(x[j] * x[i]) for i in range(n) if R[2 * j, i] and not Q[k, j] and R[2 * k, j]
+            )
+            for k in range(n)
+        ]
+        for j in range(n)
+    ]
+
+
+@pytest.mark.parametrize("gather", [0, 4])
+@pytest.mark.parametrize(
+    "function",
+    [
+        two_hops,
+        two_hops.grad("x"),
+        log_even.grad("x"),
+        strided,
+        next_but,
+        next_but.vjp("x"),
+        cube,
+        plain.hessian("x"),
+        both_of_four.vjp("x"),
+    ],
+    ids=lambda f: f.__name__,
+)
+def test_what_tuples_determine_together(function, gather, monkeypatch):
+    monkeypatch.setattr(tuples, "SMALL", 0)
+    monkeypatch.setattr(tuples, "DENSE", 3)
+    monkeypatch.setattr(indexed, "GATHER", gather)
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        given = {"x": rng.uniform(1, 2, 8), "S": rng.random(16) < 0.2, "dy": None}
+        given |= {x: rng.random((16, 16)) < (0.02, 0.1, 0.3)[seed] for x in "RQ"}
+        if "dy" in function.__signature__.parameters:
+            given["dy"] = rng.normal(size=8 if function.__name__ == "vjp_next_but" else (8, 8))
+        arguments = [given[x] for x in function.__signature__.parameters]
+        instance, named, sizes = function._at(arguments, {})
+        made = kernel(instance, sizes)
+        with jax.disable_jit():
+            found = made.run(*made.operands(tuple(named.values())))
+        expected = function.interpret(*arguments)
+        np.testing.assert_allclose(found, np.asarray(expected, float), rtol=1e-9, atol=1e-12)
+
+
+def test_relations_keep_out_what_is_not_a_number():
+    @tensor
+    def flow(x, z, R, S):
+        n = len(x)
+        return sum(
+            np.log(x[i]) * z[k]
+            for i in range(n)
+            for j in range(n)
+            for k in range(n)
+            if R[i, j] and S[j, k]
+        )
+
+    for n in (20, 120):  # point by point, and as matrices
+        rng = np.random.default_rng(n)
+        x, z = rng.uniform(1, 2, n), rng.normal(size=n)
+        R, S = rng.random((n, n)) < 0.5, rng.random((n, n)) < 0.5
+        R[0], x[0] = False, 0
+        logs = np.log(x, out=np.zeros(n), where=x > 0)
+        np.testing.assert_allclose(flow(x, z, R, S), logs @ R @ S @ z, rtol=1e-9)
+        np.testing.assert_allclose(flow.grad("z")(x, z, R, S), logs @ R @ S, rtol=1e-9)
+
+
+def test_blocks_hold_what_is_as_long_as_they_are(monkeypatch):
+    monkeypatch.setattr(blocks, "BIG", 100)
+    monkeypatch.setattr(blocks, "BLOCK", 50)
+
+    @tensor
+    def parts(x):
+        n = len(x)
+        y = [[np.exp(x[i] * x[j]) for j in range(n)] for i in range(n)]
+        return (
+            sum(y[i][j] for i in range(n - 4) for j in range(n)),
+            sum(y[i][j] * y[i][j] for i in range(n) for j in range(n)),
+            [sum(y[i][j] for j in range(n)) if i < n - 4 else x[i] for i in range(n)],
+            [[y[i][j] * x[i] if i < n - 3 else x[j] for j in range(n)] for i in range(n)],
+        )
+
+    x = np.random.default_rng(0).uniform(size=20)
+    for found, expected in zip(parts(x), parts.interpret(x), strict=True):
+        np.testing.assert_allclose(found, np.asarray(expected, float), rtol=1e-9)
 
 
 def test_outer_products_inside_sums_are_not_formed():

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ..datasets import counter_limit
 from ..edits import Edit
 from ..roles import argument, method
 from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
@@ -282,7 +281,7 @@ class Take(Rule):
             if isinstance(loop, cst.For):
                 yield from self._in_range(context, loop)
                 continue
-            limit = counter_limit(loop)
+            limit = context.datasets.counter_limit(loop)
             if limit is not None and not context.datasets.counts_a_share(limit):
                 yield Fix(limit, context.over_size(limit, compared=True))
         for data in context.datasets.uncounted:
@@ -295,8 +294,14 @@ class Take(Rule):
 
     def _in_range(self, context: Context, loop: cst.For) -> Iterator[Finding]:
         """The turns of a loop that draws its batches with `next`."""
-        assert isinstance(loop.iter, cst.Call)
-        match [arg.value for arg in loop.iter.args]:
+        counts = loop.iter
+        assert isinstance(counts, cst.Call)
+        while not context.roles.qualified(counts.func).endswith("range") and counts.args:
+            inner = counts.args[0].value  # of `tqdm(range(steps))`
+            if not isinstance(inner, cst.Call):
+                break
+            counts = inner
+        match [arg.value for arg in counts.args if arg.keyword is None]:
             case [stop] if not context.datasets.counts_a_share(stop):
                 yield Fix(stop, context.over_size(stop))
             case [
@@ -325,7 +330,7 @@ class Take(Rule):
                 return
             case _:
                 yield Problem(
-                    loop.iter,
+                    counts,
                     "the turns of this loop are steps, and N ranks should take an N-th of them, but its range has a start or step that cannot be divided here",
                     "count the steps with range(steps)",
                     "warning",

@@ -31,6 +31,9 @@ from .reads import used_lookups
 from .steps import Lookup, Product, Read
 from .values import Values, entries, fence, turned
 
+MATRIX = (
+    1 << 20
+)  # points below which they are visited one by one rather than as a product of matrices
 WINDOWS = 64  # entries of a window that are summed one after the other
 
 
@@ -64,7 +67,8 @@ def _summed(step: Product, values: Values) -> Any:
             operands[k] = _masked(operands[k], q, space, values)
         if hosts:
             continue
-        if isinstance(q, Related) and 4 * m[0].size <= prod(space.extents.values()):
+        if isinstance(q, Related) and max(MATRIX, 4 * m[0].size) <= prod(space.extents.values()):
+            operands = [_covered(operand, m) for operand in operands]
             operands.append((m[0].astype(values.dtype), m[1]))  # a matrix of zeros and ones
         else:
             coupled.append(m)
@@ -93,6 +97,17 @@ def _masked(operand: Aligned, q: Predicate, space: Space, values: Values) -> Ali
     own = Space({i: space.extents[i] for i in axes}, space.entries)
     inside = align(mask(q, own, values.relation), axes)
     return jnp.where(inside, array, jnp.zeros((), array.dtype)), axes
+
+
+def _covered(operand: Aligned, m: Aligned) -> Aligned:
+    """Zero where the mask holds nowhere along its other axes, so that a NaN there is not multiplied."""
+    inside, has = m
+    shared = tuple(i for i in has if i in operand[1])
+    if not shared:
+        return operand
+    some = inside.any(tuple(k for k, i in enumerate(has) if i not in shared))
+    array, axes = operand
+    return jnp.where(align((some, shared), axes), array, jnp.zeros((), array.dtype)), axes
 
 
 def _einsum(operands: Sequence[Aligned], out: Axes, sums: Axes, space: Space) -> Any:

@@ -117,20 +117,28 @@ def _by_rows(
     known = {i for q in chosen for i in q.names}
     needed = bool(chosen)
 
+    def solved(q: Related) -> set[str]:
+        """The indices that a tuple of q determines: of each argument one, where its factor is 1 or -1."""
+        found: set[str] = set()
+        for a in q.arguments:
+            names = (i for i, k in a.terms if abs(k) == 1 and i not in known | found)
+            found |= {i for i, _ in zip(names, range(1), strict=False)}
+        return found
+
     def points(names: Iterable[str]) -> int:
         return prod(extents[i] for i in names)
 
     def share(q: Related) -> float:
         price = GATHER if isinstance(types[q.relation], Relation) else 1
-        return price * counts[q.relation] / max(points(q.names - known), 1)
+        return price * counts[q.relation] / max(points(solved(q)), 1)
 
     waiting = [q for q in related if q.relation in counts and q not in chosen]
     while waiting:
         best = min(waiting, key=share)
         waiting.remove(best)
-        if best.names - known and share(best) <= 1:
+        if solved(best) and share(best) <= 1:
+            known |= solved(best)
             chosen.append(best)
-            known |= best.names
     if (
         not needed
         and len(related) > 1

@@ -88,7 +88,7 @@ def _apart(p: Predicate) -> tuple[list[Predicate], list[Predicate]]:
 
 
 def quantified(p: Predicate) -> tuple[Binders, Predicate]:
-    """`∃i. ∃j. body` as the indices, under names that nothing else has, and the body."""
+    """`∃i. ∃j. body` as the indices, under names that no program has, and the body."""
     bound: list[tuple[str, Affine]] = []
     while isinstance(p, Exists):
         name = f"∃{p.index}{len(bound)}"

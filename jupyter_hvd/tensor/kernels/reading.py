@@ -268,7 +268,7 @@ def _by_index(array: Any, indices: Sequence[Affine], space: Space) -> Aligned:
 
 
 def windowed(indices: Sequence[Affine], space: Space) -> set[str]:
-    """The axes of windows that overlap: which could only be read by stacking or gathering."""
+    """The axes of windows that overlap: which could only be read by gathering."""
     found: set[str] = set()
     for group in _groups(indices):
         if len(group) > 1:
