@@ -339,6 +339,15 @@ def both_of_four(x, R, Q):
     ]
 
 
+def test_a_hessian_over_tuples_makes_no_cube():
+    rng = np.random.default_rng(0)
+    x, R = rng.normal(size=200), sparse(rng, 200, 200)
+    assert largest(plain.hessian("x"), x, R) <= 200 * 512
+    weights = np.where(R, np.exp(x[:, None] - x), 0)
+    expected = np.diag(weights.sum(0) + weights.sum(1)) - weights - weights.T
+    np.testing.assert_allclose(plain.hessian("x")(x, R), expected, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("gather", [0, 4])
 @pytest.mark.parametrize(
     "function",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..affine import Affine
 from ..predicates import (
     NOT,
+    Compare,
     Exists,
     Predicate,
     Related,
@@ -114,13 +115,27 @@ def _domain(
 
 
 def _told(gens: Binders, p: Predicate) -> frozenset[str]:
-    """The generators that relations between generators alone determine."""
+    """The generators that relations between generators alone determine, and equalities with these."""
     names = {g for g, _ in gens}
     found: set[str] = set()
     for q in conjuncts(p):
         if isinstance(q, Related) and not q.relation.startswith(NOT) and q.names <= names:
             found |= q.names
+    waiting = list(_equalities(gens, p))
+    for _ in range(len(waiting)):
+        for q in waiting:
+            left = q.names - found
+            if len(left) == 1 and abs(q.difference.coefficient(*left)) == 1:
+                found |= left
     return frozenset(found)
+
+
+def _equalities(gens: Binders, p: Predicate) -> Iterator[Compare]:
+    """The conjuncts that are equalities between generators."""
+    names = {g for g, _ in gens}
+    for q in conjuncts(p):
+        if isinstance(q, Compare) and q.op == "=" and q.names <= names:
+            yield q
 
 
 def _gathered(
@@ -143,7 +158,7 @@ def _gathered(
         tuple(n.constant for _, n in around.coordinates),
         around.inverse,
         tuple(meaning.get(g) for g, _ in gens),
-        conj(around.lattice(), *(atoms if by_data else ())),
+        conj(around.lattice(), *((*atoms, *_equalities(gens, p)) if by_data else ())),
         support,
         rows,
     )
