@@ -31,9 +31,7 @@ from .reads import used_lookups
 from .steps import Lookup, Product, Read
 from .values import Values, entries, fence, turned
 
-MATRIX = (
-    1 << 20
-)  # points below which they are visited one by one rather than as a product of matrices
+MATRIX = 1 << 20  # points of a sum from which on relations in it are multiplied as matrices
 WINDOWS = 64  # entries of a window that are summed one after the other
 
 

@@ -121,8 +121,8 @@ def _by_rows(
         """The indices that a tuple of q determines: of each argument one, where its factor is 1 or -1."""
         found: set[str] = set()
         for a in q.arguments:
-            names = (i for i, k in a.terms if abs(k) == 1 and i not in known | found)
-            found |= {i for i, _ in zip(names, range(1), strict=False)}
+            names = [i for i, k in a.terms if abs(k) == 1 and i not in known | found]
+            found |= set(names[:1])
         return found
 
     def points(names: Iterable[str]) -> int:

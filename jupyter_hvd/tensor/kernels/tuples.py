@@ -7,7 +7,6 @@ every array, of which reading makes zeros.
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,7 +44,7 @@ def with_tuples(mask: Any) -> Tuples:
 def is_sparse(mask: Any) -> bool:
     """Whether going over the true entries costs less than going over all."""
     host = np.asarray(mask)
-    return host.size >= SMALL and np.count_nonzero(host) * DENSE <= prod(host.shape)
+    return host.size >= SMALL and np.count_nonzero(host) * DENSE <= host.size
 
 
 def enumerated(program: Program) -> frozenset[str]:
