@@ -13,17 +13,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import log
 
-from ..tensor import sets
-from ..tensor.adjoint import adjoint
-from ..tensor.errors import Place
-from ..tensor.formula import Counted, Formula, canonical, cost_formula_of, cost_formulas
-from ..tensor.predicates import TRUE, Predicate, conj, conjuncts, exists_all
-from ..tensor.printer import show_predicate
-from ..tensor.provenance import Origin, carrying, origin_of
-from ..tensor.simplify import simplify
-from ..tensor.ssa import Contraction, Input, Map, Program, Rhs, Statement, _term, type_of
-from ..tensor.tensor_function import _typed, soa
-from ..tensor.terms import (
+from ..tensor.cost.formula import Counted, Formula, canonical, cost_formula_of, cost_formulas
+from ..tensor.derivative.reverse import adjoint
+from ..tensor.language.errors import Place
+from ..tensor.language.predicates import TRUE, Predicate, conj, conjuncts, exists_all
+from ..tensor.language.printer import show_predicate
+from ..tensor.language.provenance import Origin, carrying, origin_of
+from ..tensor.language.terms import (
     Add,
     Binders,
     Call,
@@ -37,6 +33,10 @@ from ..tensor.terms import (
     strip_sums,
     uniquify,
 )
+from ..tensor.polyhedral import sets
+from ..tensor.ssa.program import Contraction, Input, Map, Program, Rhs, Statement, _term, type_of
+from ..tensor.ssa.simplify import simplify
+from ..tensor.tensor_function import _typed, soa
 from .analysis import Sizes
 from .report import Advice, Locate, Measured, Plain, Report
 from .rewrites import Rewriting, rewritings

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
-from ..tensor.affine import Affine
-from ..tensor.cost import interface
-from ..tensor.formula import (
+from ..tensor.cost import counting
+from ..tensor.cost.counting import Data
+from ..tensor.cost.formula import (
     Count,
     Formula,
     Polynomial,
@@ -17,14 +17,15 @@ from ..tensor.formula import (
     cost_formulas,
     count_formula,
 )
-from ..tensor.kernels import counting
-from ..tensor.kernels.counting import Data
-from ..tensor.predicates import NOT, TRUE, Predicate, disj
-from ..tensor.predicates import substitute as substitute_predicate
-from ..tensor.printer import show, show_predicate
-from ..tensor.provenance import Origin
-from ..tensor.semantics import Environment, holds
-from ..tensor.ssa import (
+from ..tensor.cost.model import interface
+from ..tensor.language.affine import Affine
+from ..tensor.language.predicates import NOT, TRUE, Predicate, disj
+from ..tensor.language.predicates import substitute as substitute_predicate
+from ..tensor.language.printer import show, show_predicate
+from ..tensor.language.provenance import Origin
+from ..tensor.language.terms import Binders, Gen, Lambda, Term, Var
+from ..tensor.reference.evaluate import Environment, holds
+from ..tensor.ssa.program import (
     Addition,
     Constant,
     Contraction,
@@ -37,7 +38,6 @@ from ..tensor.ssa import (
     type_of,
 )
 from ..tensor.tensor_function import Instance
-from ..tensor.terms import Binders, Gen, Lambda, Term, Var
 
 Sizes = Mapping[str, int]
 

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from ..tensor import TensorError, TensorFunction
-from ..tensor.signature import declared
+from ..tensor.frontend.signature import declared
 from .analysis import piece
 from .wording import pretty
 

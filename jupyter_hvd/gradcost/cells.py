@@ -6,7 +6,7 @@ import linecache
 from typing import Any
 
 from ..tensor import TensorError
-from ..tensor.errors import Place
+from ..tensor.language.errors import Place
 from .report import Source
 
 

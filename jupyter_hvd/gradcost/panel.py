@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..tensor import TensorError
-from ..tensor.profile import ProfileCancelledError
+from ..tensor.jax.profile import ProfileCancelledError
 from . import work
 from .advice import advice
 from .cells import Cells, explained

@@ -19,11 +19,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..tensor.affine import Affine
-from ..tensor.kernels.counting import Data
-from ..tensor.predicates import NOT, TRUE, And, Compare, Exists, Or, Predicate, Related, conj
-from ..tensor.tensor_function import Instance, laid_out
-from ..tensor.terms import (
+from ..tensor.cost.counting import Data
+from ..tensor.language.affine import Affine
+from ..tensor.language.predicates import (
+    NOT,
+    TRUE,
+    And,
+    Compare,
+    Exists,
+    Or,
+    Predicate,
+    Related,
+    conj,
+)
+from ..tensor.language.terms import (
     Add,
     At,
     Binders,
@@ -41,7 +50,8 @@ from ..tensor.terms import (
     strip_guards,
     strip_sums,
 )
-from ..tensor.types import Array, Product, Real, dimensions
+from ..tensor.language.types import Array, Product, Real, dimensions
+from ..tensor.tensor_function import Instance, laid_out
 from .analysis import Sizes
 from .subject import Subject
 

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ..tensor import TensorError
-from ..tensor.errors import Place
-from ..tensor.formula import Formula
+from ..tensor.cost.formula import Formula
+from ..tensor.language.errors import Place
 from .analysis import Analysis, Line, Sizes, piece, renamed
 from .rules import RULES
 from .subject import BOUND, Subject

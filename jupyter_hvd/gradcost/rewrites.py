@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ..tensor.affine import Affine
-from ..tensor.predicates import TRUE, Predicate, conj, conjuncts, exists_all, substitute
-from ..tensor.ssa import (
+from ..tensor.language.affine import Affine
+from ..tensor.language.predicates import TRUE, Predicate, conj, conjuncts, exists_all, substitute
+from ..tensor.language.terms import Binders
+from ..tensor.ssa.program import (
     Addition,
     Constant,
     Contraction,
@@ -24,7 +25,6 @@ from ..tensor.ssa import (
     operands,
     pointwise,
 )
-from ..tensor.terms import Binders
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,12 @@ from typing import Any
 import numpy as np
 
 from ..tensor import TensorError, TensorFunction
-from ..tensor.affine import Affine
-from ..tensor.bounds import reads, undecided
-from ..tensor.kernels.counting import Data
-from ..tensor.normal import normalize
-from ..tensor.predicates import FALSE, Predicate, compare, conj, disj, exists_all
-from ..tensor.semantics import Environment, holds
-from ..tensor.sets import simplify_under
-from ..tensor.tensor_function import Instance
-from ..tensor.terms import Gen, Let, Sum, Term
-from ..tensor.types import (
+from ..tensor.cost.counting import Data
+from ..tensor.frontend.bounds import reads, undecided
+from ..tensor.language.affine import Affine
+from ..tensor.language.predicates import FALSE, Predicate, compare, conj, disj, exists_all
+from ..tensor.language.terms import Gen, Let, Sum, Term
+from ..tensor.language.types import (
     REAL,
     Array,
     IndexArray,
@@ -34,6 +30,10 @@ from ..tensor.types import (
     TupleSet,
     dimensions,
 )
+from ..tensor.polyhedral.sets import simplify_under
+from ..tensor.reference.evaluate import Environment, holds
+from ..tensor.ssa.normalize import normalize
+from ..tensor.tensor_function import Instance
 from .analysis import Analysis, Evaluator, Sizes
 
 BOUND = 4  # Theorems 6.1 and 6.55

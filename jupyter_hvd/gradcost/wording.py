@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..tensor.formula import Formula
+from ..tensor.cost.formula import Formula
 
 _SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..tensor import TensorError
-from ..tensor.profile import ProfileCancelledError
+from ..tensor.jax.profile import ProfileCancelledError
 from .analysis import Sizes
 from .report import Measured, Plain
 from .subject import Subject

@@ -12,7 +12,7 @@ def energy(A, x):
 energy.grad("x")(A, x)
 """
 
-from .errors import TensorError
+from .language.errors import TensorError
 from .tensor_function import TensorFunction, tensor
 
 __all__ = ["TensorError", "TensorFunction", "tensor"]

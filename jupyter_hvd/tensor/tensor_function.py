@@ -15,22 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import signature
-from .adjoint import adjoint
-from .affine import Affine
-from .cost import Cost, cost, interface
-from .errors import TensorError
-from .forward import derivative
-from .normal import normalize
-from .predicates import compare, fresh
-from .provenance import Origin, carrying
-from .semantics import Environment, evaluate
-from .signature import Parameter
-from .simplify import simplify
-from .ssa import Program, to_ssa, to_term
-from .terms import Binders, Const, Gen, Guard, Lambda, Term, Var, gens, substitute
-from .trace import Traced, trace
-from .types import (
+from .cost.model import Cost, cost, interface
+from .derivative.forward import derivative
+from .derivative.reverse import adjoint
+from .frontend import signature
+from .frontend.signature import Parameter
+from .frontend.trace import Traced, trace
+from .frontend.tracers import Layout
+from .language.affine import Affine
+from .language.errors import TensorError
+from .language.predicates import compare, fresh
+from .language.provenance import Origin, carrying
+from .language.terms import Binders, Const, Gen, Guard, Lambda, Term, Var, gens, substitute
+from .language.types import (
     REAL,
     Array,
     IndexArray,
@@ -44,13 +41,16 @@ from .types import (
     dimensions,
     leaves,
 )
-from .values import Layout
+from .reference.evaluate import Environment, evaluate
+from .ssa.normalize import normalize
+from .ssa.program import Program, to_ssa, to_term
+from .ssa.simplify import simplify
 
 if TYPE_CHECKING:
-    from .bounds import Read
-    from .formula import Formula
-    from .profile import Profile
-    from .rewrite import Rewritten
+    from .cost.formula import Formula
+    from .frontend.bounds import Read
+    from .frontend.rewrite import Rewritten
+    from .jax.profile import Profile
 
 
 Sizes = tuple[tuple[str, int], ...]
@@ -83,7 +83,7 @@ class Instance:
     @cached_property
     def kernel(self) -> Callable[[Sizes], Callable[..., Any]]:
         """The compiled function for given sizes."""
-        from .jax_backend import compiled
+        from .jax.backend import compiled
 
         return functools.cache(lambda sizes: compiled(self, dict(sizes)))
 
@@ -92,7 +92,7 @@ class Instance:
         """The compiled function for given sizes, an index and a number of devices to divide it
         among.
         """
-        from .jax_backend import sharded
+        from .jax.backend import sharded
 
         return functools.cache(
             lambda sizes, index, devices: sharded(self, dict(sizes), index, devices)
@@ -101,7 +101,7 @@ class Instance:
     @cached_property
     def undecided(self) -> Callable[[Sizes], tuple[Read, ...]]:
         """The reads that only data can show in range, for given sizes."""
-        from .bounds import undecided
+        from .frontend.bounds import undecided
 
         return functools.cache(lambda sizes: undecided(self.checked, dict(sizes)))
 
@@ -177,7 +177,7 @@ class TensorFunction:
         """Where operations, bytes and time of a call with these arguments go, statement by
         statement. Raises `ProfileCancelledError` once `cancelled()` is true.
         """
-        from .profile import profile
+        from .jax.profile import profile
 
         instance, arguments, sizes = self._at(args, kwargs)
         _check_reads(instance, arguments, sizes)
@@ -261,7 +261,7 @@ class TensorFunction:
 
     def cost_formula(self) -> Formula:
         """The total cost as a formula in the sizes, each at least 1."""
-        from .formula import cost_formula
+        from .cost.formula import cost_formula
 
         return cost_formula(self.instance.function)
 
@@ -438,7 +438,7 @@ def tensor(function: Callable[..., Any]) -> TensorFunction:
     """Make a Python function a tensor function. Syntax that the language does not have raises
     TensorError at once.
     """
-    from .rewrite import rewrite
+    from .frontend.rewrite import rewrite
 
     parameters = inspect.signature(function)
     rewritten = rewrite(function)
@@ -526,7 +526,7 @@ def _check_reads(
     data = {x: arguments[x] for x, t, _ in instance.parameters if not _is_numeric(t)}
     if not (pending or lookups) or any(_is_abstract(value) for value in data.values()):
         return
-    from .bounds import check
+    from .frontend.bounds import check
 
     indices = {x: np.asarray(v) for x, v in data.items() if not isinstance(v, set | frozenset)}
     relations = {

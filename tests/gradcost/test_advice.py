@@ -12,8 +12,8 @@ from jupyter_hvd.gradcost.report import plain_source, report
 from jupyter_hvd.gradcost.rewrites import rewritings
 from jupyter_hvd.gradcost.subject import subject
 from jupyter_hvd.tensor import tensor
-from jupyter_hvd.tensor.semantics import Environment, evaluate
-from jupyter_hvd.tensor.ssa import to_term
+from jupyter_hvd.tensor.reference.evaluate import Environment, evaluate
+from jupyter_hvd.tensor.ssa.program import to_term
 from jupyter_hvd.tensor.tensor_function import _environment
 
 

@@ -13,12 +13,14 @@ jax.config.update("jax_enable_x64", True)
 from programs import CASES  # noqa: E402
 from random_programs import PARAMETERS, Draw, environment  # noqa: E402
 
-from jupyter_hvd.tensor import normal, simplify, tensor  # noqa: E402
-from jupyter_hvd.tensor.kernels import blocks  # noqa: E402
-from jupyter_hvd.tensor.kernels.compile import Kernel  # noqa: E402
-from jupyter_hvd.tensor.kernels.shards import mapped  # noqa: E402
-from jupyter_hvd.tensor.semantics import evaluate  # noqa: E402
-from jupyter_hvd.tensor.ssa import to_ssa, to_term  # noqa: E402
+from jupyter_hvd.tensor import tensor  # noqa: E402
+from jupyter_hvd.tensor.jax.kernel import Kernel  # noqa: E402
+from jupyter_hvd.tensor.lowering import tiling as blocks  # noqa: E402
+from jupyter_hvd.tensor.lowering.sharding import mapped  # noqa: E402
+from jupyter_hvd.tensor.reference.evaluate import evaluate  # noqa: E402
+from jupyter_hvd.tensor.ssa import normalize as normal  # noqa: E402
+from jupyter_hvd.tensor.ssa import simplify  # noqa: E402
+from jupyter_hvd.tensor.ssa.program import to_ssa, to_term  # noqa: E402
 
 
 def same(found, expected, tolerance=1e-9):

@@ -11,12 +11,19 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from random import Random
 
-from jupyter_hvd.tensor.affine import Affine
-from jupyter_hvd.tensor.functions import defined
-from jupyter_hvd.tensor.parser import parse
-from jupyter_hvd.tensor.predicates import Predicate, Related, compare, conj, disj, exists, in_range
-from jupyter_hvd.tensor.semantics import Environment
-from jupyter_hvd.tensor.terms import (
+from jupyter_hvd.tensor.language.affine import Affine
+from jupyter_hvd.tensor.language.functions import defined
+from jupyter_hvd.tensor.language.parser import parse
+from jupyter_hvd.tensor.language.predicates import (
+    Predicate,
+    Related,
+    compare,
+    conj,
+    disj,
+    exists,
+    in_range,
+)
+from jupyter_hvd.tensor.language.terms import (
     Add,
     At,
     Call,
@@ -32,7 +39,8 @@ from jupyter_hvd.tensor.terms import (
     Term,
     Var,
 )
-from jupyter_hvd.tensor.types import REAL, Array, IndexArray, Product, Relation, Type
+from jupyter_hvd.tensor.language.types import REAL, Array, IndexArray, Product, Relation, Type
+from jupyter_hvd.tensor.reference.evaluate import Environment
 
 N, M, ONE = Affine.of("n"), Affine.of("m"), Affine.of(1)
 SIZES = (N, M, N + 1, Affine.of(2))

@@ -47,8 +47,8 @@ def neighbours(x):
 
 def all_reduces(function, *arguments):
     instance, named, sizes = function.specialised(*arguments)
-    from jupyter_hvd.tensor.jax_backend import kernel
-    from jupyter_hvd.tensor.kernels.shards import divided
+    from jupyter_hvd.tensor.jax.backend import kernel
+    from jupyter_hvd.tensor.lowering.sharding import divided
 
     made = kernel(instance, sizes)
     arrays = made.arrays(tuple(named.values()))

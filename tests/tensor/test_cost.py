@@ -6,12 +6,14 @@ import pytest
 from programs import CASES
 from random_programs import Draw, environment
 
-from jupyter_hvd.tensor import formula, parser, sets
-from jupyter_hvd.tensor.cost import cost
-from jupyter_hvd.tensor.predicates import conj
-from jupyter_hvd.tensor.semantics import Environment, points
-from jupyter_hvd.tensor.terms import Lambda
-from jupyter_hvd.tensor.types import REAL, Array, Integer
+from jupyter_hvd.tensor.cost import formula
+from jupyter_hvd.tensor.cost.model import cost
+from jupyter_hvd.tensor.language import parser
+from jupyter_hvd.tensor.language.predicates import conj
+from jupyter_hvd.tensor.language.terms import Lambda
+from jupyter_hvd.tensor.language.types import REAL, Array, Integer
+from jupyter_hvd.tensor.polyhedral import sets
+from jupyter_hvd.tensor.reference.evaluate import Environment, points
 
 REALS = {"x": Array(parser.parse_lambda("λ(x:[n]ℝ). x[0]").parameter_type[0][1].size, REAL)}
 

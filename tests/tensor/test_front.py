@@ -134,9 +134,9 @@ def test_the_paper_probe_of_a_convolution():
     np.testing.assert_allclose(probe.interpret(x, c), [0, 0, 5, 7, 0, 0])
     assert probe.ssa.statements[-1].rhs.sums == ()
     assert "c" in str(probe.ssa)
-    from jupyter_hvd.tensor.cost import cost
-    from jupyter_hvd.tensor.semantics import Environment
-    from jupyter_hvd.tensor.ssa import to_term
+    from jupyter_hvd.tensor.cost.model import cost
+    from jupyter_hvd.tensor.reference.evaluate import Environment
+    from jupyter_hvd.tensor.ssa.program import to_term
 
     sizes = {"x_0": 6, "c_0": 2}
     assert cost(to_term(probe.ssa), Environment(integers=sizes)).total == 0

@@ -7,14 +7,17 @@ import numpy as np
 import pytest
 from random_programs import INPUTS, PARAMETERS, Draw, environment, value
 
-from jupyter_hvd.tensor import adjoint, normal, simplify, tensor
-from jupyter_hvd.tensor.kernels import indexed
-from jupyter_hvd.tensor.kernels.compile import Kernel
-from jupyter_hvd.tensor.kernels.tuples import Tuples, with_tuples
-from jupyter_hvd.tensor.semantics import Environment, evaluate
-from jupyter_hvd.tensor.ssa import to_ssa, to_term
+from jupyter_hvd.tensor import tensor
+from jupyter_hvd.tensor.derivative import reverse as adjoint
+from jupyter_hvd.tensor.jax.kernel import Kernel
+from jupyter_hvd.tensor.language.types import TupleSet
+from jupyter_hvd.tensor.lowering import coiteration as indexed
+from jupyter_hvd.tensor.lowering.coo import Tuples, with_tuples
+from jupyter_hvd.tensor.reference.evaluate import Environment, evaluate
+from jupyter_hvd.tensor.ssa import normalize as normal
+from jupyter_hvd.tensor.ssa import simplify
+from jupyter_hvd.tensor.ssa.program import to_ssa, to_term
 from jupyter_hvd.tensor.tensor_function import soa, struct_of_arrays
-from jupyter_hvd.tensor.types import TupleSet
 
 
 def leaves(value):

@@ -7,22 +7,17 @@ import numpy as np
 import pytest
 
 from jupyter_hvd.tensor import tensor
-from jupyter_hvd.tensor.affine import Affine
-from jupyter_hvd.tensor.jax_backend import kernel
-from jupyter_hvd.tensor.kernels import blocks, indexed, tuples
-from jupyter_hvd.tensor.kernels.counting import Data, count, holds, projected
-from jupyter_hvd.tensor.kernels.quantifiers import trimmed
-from jupyter_hvd.tensor.kernels.reading import Space, read
-from jupyter_hvd.tensor.kernels.spaces import cases, frame, points
-from jupyter_hvd.tensor.predicates import (
-    Related,
-    compare,
-    conj,
-    conjuncts,
-    disj,
-    exists,
-)
-from jupyter_hvd.tensor.types import IndexArray, Relation
+from jupyter_hvd.tensor.cost.counting import Data, count, holds, projected
+from jupyter_hvd.tensor.jax.access import Space, read
+from jupyter_hvd.tensor.jax.backend import kernel
+from jupyter_hvd.tensor.language.affine import Affine
+from jupyter_hvd.tensor.language.predicates import Related, compare, conj, conjuncts, disj, exists
+from jupyter_hvd.tensor.language.types import IndexArray, Relation
+from jupyter_hvd.tensor.lowering import coiteration as indexed
+from jupyter_hvd.tensor.lowering import coo as tuples
+from jupyter_hvd.tensor.lowering import tiling as blocks
+from jupyter_hvd.tensor.polyhedral.entailment import trimmed
+from jupyter_hvd.tensor.polyhedral.lattice import cases, frame, points
 
 I_, J_, K_ = (Affine.of(name) for name in "ijk")
 

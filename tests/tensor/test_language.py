@@ -6,12 +6,14 @@ import pytest
 from programs import CASES
 from random_programs import Draw
 
-from jupyter_hvd.tensor import normal, printer, ssa
-from jupyter_hvd.tensor.adjoint import adjoint
-from jupyter_hvd.tensor.parser import parse, parse_lambda
-from jupyter_hvd.tensor.simplify import simplify
-from jupyter_hvd.tensor.terms import Add, Const, Pair, Var
-from jupyter_hvd.tensor.types import REAL
+from jupyter_hvd.tensor.derivative.reverse import adjoint
+from jupyter_hvd.tensor.language import printer
+from jupyter_hvd.tensor.language.parser import parse, parse_lambda
+from jupyter_hvd.tensor.language.terms import Add, Const, Pair, Var
+from jupyter_hvd.tensor.language.types import REAL
+from jupyter_hvd.tensor.ssa import normalize as normal
+from jupyter_hvd.tensor.ssa import program as ssa
+from jupyter_hvd.tensor.ssa.simplify import simplify
 
 
 def test_equal_terms_are_one_object():

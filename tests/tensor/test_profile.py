@@ -5,7 +5,7 @@ import pytest
 from programs import CASES
 
 from jupyter_hvd.tensor import tensor
-from jupyter_hvd.tensor.profile import ProfileCancelledError
+from jupyter_hvd.tensor.jax.profile import ProfileCancelledError
 
 
 @pytest.mark.parametrize(

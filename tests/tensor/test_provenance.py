@@ -9,7 +9,7 @@ import pytest
 from programs import CASES
 
 from jupyter_hvd.tensor import tensor
-from jupyter_hvd.tensor.ssa import Constant, Input
+from jupyter_hvd.tensor.ssa.program import Constant, Input
 
 
 @tensor

@@ -12,11 +12,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_programs import environment
 
-from jupyter_hvd.tensor import adjoint, forward, normal, predicates, simplify, ssa
-from jupyter_hvd.tensor.affine import Affine
-from jupyter_hvd.tensor.parser import parse, parse_lambda
-from jupyter_hvd.tensor.terms import Guard, Lambda, Let, Mul, Sum, Term, Var, lets, rebuild
-from jupyter_hvd.tensor.types import Array
+from jupyter_hvd.tensor.derivative import forward
+from jupyter_hvd.tensor.derivative import reverse as adjoint
+from jupyter_hvd.tensor.language import predicates
+from jupyter_hvd.tensor.language.affine import Affine
+from jupyter_hvd.tensor.language.parser import parse, parse_lambda
+from jupyter_hvd.tensor.language.terms import Guard, Lambda, Let, Mul, Sum, Term, Var, lets, rebuild
+from jupyter_hvd.tensor.language.types import Array
+from jupyter_hvd.tensor.ssa import normalize as normal
+from jupyter_hvd.tensor.ssa import program as ssa
+from jupyter_hvd.tensor.ssa import simplify
 
 PROGRAMS = 2000
 
@@ -200,8 +205,8 @@ def test_the_generator_covers_every_constructor():
 
 def chain_ratio(arity, length=40):
     """`$IO(Dᵀ)/$IO` of y ↦ f(y, …, y), `length` times over."""
-    from jupyter_hvd.tensor.functions import defined, parameter_names
-    from jupyter_hvd.tensor.terms import Call
+    from jupyter_hvd.tensor.language.functions import defined, parameter_names
+    from jupyter_hvd.tensor.language.terms import Call
 
     names = parameter_names(arity)
     body = parse("·".join(names), dict.fromkeys(names, theorems.REAL))

@@ -11,11 +11,16 @@ from random import Random
 
 from random_programs import INPUTS, Draw, environment, value
 
-from jupyter_hvd.tensor import adjoint, forward, normal, parser, simplify, ssa
-from jupyter_hvd.tensor.cost import cost
-from jupyter_hvd.tensor.semantics import Environment, evaluate
-from jupyter_hvd.tensor.terms import Lambda, Pair, Term, Var
-from jupyter_hvd.tensor.types import REAL, Array, Product, Type, size_cost
+from jupyter_hvd.tensor.cost.model import cost
+from jupyter_hvd.tensor.derivative import forward
+from jupyter_hvd.tensor.derivative import reverse as adjoint
+from jupyter_hvd.tensor.language import parser
+from jupyter_hvd.tensor.language.terms import Lambda, Pair, Term, Var
+from jupyter_hvd.tensor.language.types import REAL, Array, Product, Type, size_cost
+from jupyter_hvd.tensor.reference.evaluate import Environment, evaluate
+from jupyter_hvd.tensor.ssa import normalize as normal
+from jupyter_hvd.tensor.ssa import program as ssa
+from jupyter_hvd.tensor.ssa import simplify
 
 Pass = tuple[str, Callable[[Term], Term]]
 

@@ -1,0 +1,426 @@
+"""`cost_formula`: the cost of a program as an exact formula in its sizes.
+
+By Fig. 6 the cost is a sum of counts `#{i… : p}` of integer points. A count over affine
+conditions is summed symbolically, one index at a time, by Faulhaber's formulas, split into the
+cases where one bound or the other is the tighter: what comes out is a polynomial on each region
+of the sizes. A count that is no such polynomial, because data decide it or because it takes
+remainders, stays as it is, `#{…}`, and is counted when evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from math import comb
+
+from ..language.affine import Affine
+from ..language.predicates import (
+    TRUE,
+    Compare,
+    Predicate,
+    compare,
+    conj,
+    conjuncts,
+    disj,
+    exists_all,
+    fresh,
+)
+from ..language.predicates import substitute as substitute_predicate
+from ..language.printer import show_predicate
+from ..language.terms import (
+    Add,
+    Binders,
+    Call,
+    Const,
+    Gen,
+    Guard,
+    Lambda,
+    Mul,
+    Sum,
+    Term,
+    Var,
+    strip_guards,
+    strip_sums,
+    uniquify,
+)
+from ..polyhedral import sets
+from ..reference.evaluate import Environment, points
+
+Monomial = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    """A polynomial with rational coefficients; `terms` is sorted and has no zero coefficient."""
+
+    terms: tuple[tuple[Monomial, Fraction], ...] = ()
+
+    @staticmethod
+    def of(value: Affine | int | Fraction) -> Polynomial:
+        if not isinstance(value, Affine):
+            return _polynomial({(): Fraction(value)})
+        terms: dict[Monomial, Fraction] = {((name, 1),): Fraction(k) for name, k in value.terms}
+        return _polynomial({**terms, (): Fraction(value.constant)})
+
+    def __add__(self, other: Polynomial) -> Polynomial:
+        sums = dict(self.terms)
+        for monomial, k in other.terms:
+            sums[monomial] = sums.get(monomial, Fraction(0)) + k
+        return _polynomial(sums)
+
+    def __sub__(self, other: Polynomial) -> Polynomial:
+        return self + other * Polynomial.of(-1)
+
+    def __mul__(self, other: Polynomial) -> Polynomial:
+        sums: dict[Monomial, Fraction] = {}
+        for left, a in self.terms:
+            for right, b in other.terms:
+                powers = dict(left)
+                for name, power in right:
+                    powers[name] = powers.get(name, 0) + power
+                monomial = tuple(sorted(powers.items()))
+                sums[monomial] = sums.get(monomial, Fraction(0)) + a * b
+        return _polynomial(sums)
+
+    def power(self, exponent: int) -> Polynomial:
+        result = Polynomial.of(1)
+        for _ in range(exponent):
+            result = result * self
+        return result
+
+    def by_powers_of(self, name: str) -> dict[int, Polynomial]:
+        """The coefficients, polynomials in the other names, of each power of a name."""
+        parts: dict[int, dict[Monomial, Fraction]] = {}
+        for monomial, k in self.terms:
+            power = dict(monomial).get(name, 0)
+            rest = tuple(factor for factor in monomial if factor[0] != name)
+            parts.setdefault(power, {})[rest] = k
+        return {power: _polynomial(terms) for power, terms in parts.items()}
+
+    def evaluate(self, sizes: Mapping[str, int]) -> Fraction:
+        total = Fraction(0)
+        for monomial, k in self.terms:
+            for name, power in monomial:
+                k *= sizes[name] ** power
+            total += k
+        return total
+
+    def __str__(self) -> str:
+        ordered = sorted(self.terms, key=lambda t: (-sum(power for _, power in t[0]), t[0]))
+        text = ""
+        for monomial, k in ordered:
+            factors = [name if power == 1 else f"{name}**{power}" for name, power in monomial]
+            over = f"/{k.denominator}" if k.denominator > 1 else ""
+            number = abs(k.numerator)
+            shown = "*".join([*([str(number)] if number != 1 or not factors else []), *factors])
+            sign = "-" if k < 0 else "+"
+            text += f" {sign} {shown}{over}" if text else f"{'-' if k < 0 else ''}{shown}{over}"
+        return text or "0"
+
+
+def _polynomial(terms: Mapping[Monomial, Fraction]) -> Polynomial:
+    return Polynomial(tuple(sorted((m, k) for m, k in terms.items() if k)))
+
+
+@dataclass(frozen=True)
+class Count:
+    """`times·#{binders : condition}`, counted when evaluated."""
+
+    binders: Binders
+    condition: Predicate
+    times: int
+
+    def __str__(self) -> str:
+        ranges = ", ".join(f"{index}:{size}" for index, size in self.binders)
+        condition = "" if self.condition == TRUE else f" | {show_predicate(self.condition)}"
+        return (
+            f"{self.times}*#{{{ranges}{condition}}}"
+            if self.times != 1
+            else f"#{{{ranges}{condition}}}"
+        )
+
+
+Piece = tuple[Predicate, Polynomial]
+Counted = dict[tuple[Binders, Predicate], int]  # how many times each count of points
+
+
+@dataclass(frozen=True)
+class Formula:
+    """An exact cost: on the first region that holds, its polynomial; plus the counts that are
+    none.
+
+    The regions cover every choice of sizes that are at least 1. `str` gives Python syntax where
+    no count is left.
+    """
+
+    pieces: tuple[Piece, ...]
+    counts: tuple[Count, ...] = field(default=())
+
+    def __str__(self) -> str:
+        cases = [
+            f"{polynomial} if {_python(region)}" if region != TRUE else str(polynomial)
+            for region, polynomial in self.pieces
+        ]
+        if self.pieces and self.pieces[-1][0] != TRUE:
+            cases[-1] = str(self.pieces[-1][1])
+        text = " else ".join(cases)
+        if not self.counts:
+            return text
+        counts = " + ".join(map(str, self.counts))
+        if text == "0":
+            return counts
+        return f"({text}) + {counts}" if len(cases) > 1 else f"{text} + {counts}"
+
+    def evaluate(self, env: Environment | None = None, **sizes: int) -> int:
+        """The cost at given sizes, each at least 1; counts over relations need those in an
+        environment.
+        """
+        env = env or Environment(integers=dict(sizes))
+        integers = {**env.integers, **sizes}
+        polynomial = next(q for p, q in self.pieces if _holds(p, integers))
+        total = polynomial.evaluate(integers)
+        for count in self.counts:
+            here = Environment(env.values, dict(integers), env.relations)
+            total += count.times * sum(1 for _ in points(count.binders, count.condition, here))
+        assert total.denominator == 1
+        return int(total)
+
+
+def _holds(p: Predicate, integers: Mapping[str, int]) -> bool:
+    from ..reference.evaluate import holds
+
+    return holds(p, Environment(integers=dict(integers)))
+
+
+def _python(p: Predicate) -> str:
+    text = show_predicate(p).replace("=", " == ").replace("<", " < ").replace("≤", " <= ")
+    return text.replace("∧", "and").replace("∨", "or").replace("·", "*")
+
+
+def cost_formula(function: Lambda) -> Formula:
+    """The total cost of a program (4.22–4.34) as a formula in its sizes, exact wherever every
+    size is at least 1.
+    """
+    together: Counted = {}
+    for counted in _collected(function.body).values():
+        for key, times in counted.items():
+            together[key] = together.get(key, 0) + times
+    return cost_formula_of(together)
+
+
+def cost_formulas(e: Term) -> dict[str, Formula]:
+    """The cost of a term by kind of operation, as `Cost` has it: additions, multiplications,
+    calls.
+    """
+    return {kind: cost_formula_of(counted) for kind, counted in _collected(e).items()}
+
+
+def count_formula(binders: Binders, p: Predicate) -> Formula:
+    """`#{binders | p}` as a formula in the sizes."""
+    return cost_formula_of({canonical(binders, p): 1})
+
+
+def _collected(e: Term) -> dict[str, Counted]:
+    counted: dict[str, Counted] = {"additions": {}, "multiplications": {}, "calls": {}}
+    _collect(uniquify(e), (), TRUE, counted)
+    return counted
+
+
+def cost_formula_of(counted: Counted) -> Formula:
+    """A sum of counts as one formula."""
+    total: list[Piece] = [(TRUE, Polynomial.of(0))]
+    counts = []
+    for (binders, p), times in counted.items():
+        if not times or p == disj():
+            continue
+        pieces = symbolic(binders, p)
+        if pieces is None:
+            counts.append(Count(binders, p, times))
+        else:
+            total = _sum_pieces(total, [(r, q * Polynomial.of(times)) for r, q in pieces])
+    return Formula(_ordered(total), tuple(counts))
+
+
+def _collect(e: Term, binders: Binders, p: Predicate, counted: Mapping[str, Counted]) -> None:
+    """The counts that a term's cost consists of, by kind: `{(binders, p): times}`, at the points
+    where it is evaluated.
+    """
+
+    def count(kind: str, q: Predicate, times: int = 1, inner: Binders = ()) -> None:
+        key = canonical((*binders, *inner), q)
+        counted[kind][key] = counted[kind].get(key, 0) + times
+
+    match e:
+        case Var() | Const():
+            return
+        case Add(left, right):
+            count("additions", conj(p, strip_guards(left)[0], strip_guards(right)[0]))
+        case Mul():
+            count("multiplications", p)
+        case Call():
+            count("calls", p)
+        case Gen(index, size, body):
+            _collect(body, (*binders, (index, size)), p, counted)
+            return
+        case Guard(condition, body):
+            _collect(body, binders, conj(p, condition), counted)
+            return
+        case Sum():
+            inner, q, body = strip_sums(e)
+            count("additions", conj(p, q), 1, inner)
+            count("additions", conj(p, exists_all(inner, q)), -1)
+            _collect(body, (*binders, *inner), conj(p, q), counted)
+            return
+    for child in e.children:
+        _collect(child, binders, p, counted)
+
+
+def canonical(binders: Binders, p: Predicate) -> tuple[Binders, Predicate]:
+    """Simplified, and with the binders' names by place, so that equal counts are counted
+    together.
+    """
+    taken = p.names - {index for index, _ in binders}
+    names = [fresh(f"i{k}", taken) for k in range(len(binders))]
+    meaning = {index: Affine.of(name) for (index, _), name in zip(binders, names, strict=True)}
+    renamed = tuple((name, size) for name, (_, size) in zip(names, binders, strict=True))
+    return renamed, sets.simplify(substitute_predicate(p, meaning), renamed)
+
+
+@lru_cache(maxsize=1024)
+def symbolic(binders: Binders, p: Predicate) -> list[Piece] | None:
+    """`#{binders | p}` as polynomials on disjoint regions of the sizes; None where it is not
+    piecewise polynomial.
+    """
+    if p.relations:
+        return None
+    names = sorted(p.names.union(*(n.names for _, n in binders)) - {i for i, _ in binders})
+    positive = conj(*(compare("≤", 1, name) for name in names))
+    set_ = sets.integer_set(binders, conj(p, positive)).make_disjoint()
+    spelt = sets.spelling(binders, p)
+    total: list[Piece] = [(TRUE, Polynomial.of(0))]
+    for basic in set_.compute_divs().get_basic_sets():
+        case = sets.predicate(basic, spelt)
+        if case is None:
+            return None
+        parts = _count(tuple(index for index, _ in binders), conj(case, positive), Polynomial.of(1))
+        if parts is None:
+            return None
+        for part in parts:
+            total = _sum_pieces(total, _with_rest(part, positive))
+    return total
+
+
+def _with_rest(piece: Piece, positive: Predicate) -> list[Piece]:
+    """A piece, and zero where it does not apply."""
+    region, polynomial = piece
+    region = sets.simplify_under(region, positive)
+    if region == TRUE:
+        return [(TRUE, polynomial)]
+    rest = sets.complement(conj(region, positive), ())
+    assert rest is not None
+    return [(region, polynomial), (sets.simplify_under(rest, positive), Polynomial.of(0))]
+
+
+def _count(indices: tuple[str, ...], p: Predicate, weight: Polynomial) -> list[Piece] | None:
+    """`Σ weight` over the points of a conjunction `p`, the last index first, as pieces whose
+    regions may overlap and then add up.
+    """
+    if sets.impossible((), p):
+        return []
+    if not indices:
+        return [(p, weight)]
+    *outer, index = indices
+    lower, upper, rest = [], [], []
+    for part in conjuncts(p):
+        assert isinstance(part, Compare)
+        k = part.difference.coefficient(index)
+        if k == 0:
+            rest.append(part)
+            continue
+        if abs(k) != 1:
+            return None
+        # difference ≥ 0 (or > 0, or = 0), solved for the index
+        slack = -1 if part.op == "<" else 0
+        bound = (part.difference + slack) * -k + Affine.of(index)
+        if part.op == "=" or k == 1:
+            lower.append(bound)
+        if part.op == "=" or k == -1:
+            upper.append(bound)
+    result: list[Piece] = []
+    for a in range(len(lower)):
+        for b in range(len(upper)):
+            # The case where this lower bound is the first of the greatest and this upper bound the first of the least.
+            tight = [
+                *(
+                    compare("<" if j < a else "≤", other, lower[a])
+                    for j, other in enumerate(lower)
+                    if j != a
+                ),
+                *(
+                    compare("<" if j < b else "≤", upper[b], other)
+                    for j, other in enumerate(upper)
+                    if j != b
+                ),
+                compare("≤", lower[a], upper[b]),
+            ]
+            inner = _count(
+                tuple(outer), conj(*rest, *tight), _summed(weight, index, lower[a], upper[b])
+            )
+            if inner is None:
+                return None
+            result += inner
+    return result
+
+
+def _summed(weight: Polynomial, index: str, low: Affine, high: Affine) -> Polynomial:
+    """`Σ_{index=low}^{high} weight`, by Faulhaber's formula for each power."""
+    total = Polynomial()
+    for power, coefficient in weight.by_powers_of(index).items():
+        up_to_high = _faulhaber(power, Polynomial.of(high + 1))
+        below_low = _faulhaber(power, Polynomial.of(low))
+        total = total + coefficient * (up_to_high - below_low)
+    return total
+
+
+def _faulhaber(power: int, n: Polynomial) -> Polynomial:
+    """`Σ_{k=0}^{n-1} k^power` as a polynomial in n, which holds for every integer n as a
+    difference.
+    """
+    total = Polynomial()
+    for j in range(power + 1):
+        k = Fraction(comb(power + 1, j) * _bernoulli(j), power + 1)
+        total = total + n.power(power + 1 - j) * Polynomial.of(k)
+    return total
+
+
+@lru_cache(maxsize=64)
+def _bernoulli(n: int) -> Fraction:
+    """The Bernoulli numbers with B₁ = -1/2."""
+    if n == 0:
+        return Fraction(1)
+    return -sum((comb(n + 1, j) * _bernoulli(j) for j in range(n)), Fraction(0)) / (n + 1)
+
+
+def _sum_pieces(left: Iterable[Piece], right: Iterable[Piece]) -> list[Piece]:
+    """The sum of two piecewise polynomials, on the regions where both have one piece."""
+    together: dict[Polynomial, list[Predicate]] = {}
+    right = list(right)
+    for p, a in left:
+        for q, b in right:
+            region = sets.simplify_under(conj(p, q), TRUE)
+            if region != disj():
+                together.setdefault(a + b, []).append(region)
+    return [(sets.simplify_under(disj(*ps), TRUE), a) for a, ps in together.items()]
+
+
+def _ordered(pieces: list[Piece]) -> tuple[Piece, ...]:
+    """The piece of large sizes first: the one with the fewest equalities, then the highest
+    degree.
+    """
+
+    def degree(polynomial: Polynomial) -> int:
+        return max((sum(power for _, power in m) for m, _ in polynomial.terms), default=0)
+
+    return tuple(sorted(pieces, key=lambda piece: -degree(piece[1])))

@@ -1,0 +1,169 @@
+"""The total (forward) derivative `D⟦e|σ⟧` (Fig. 13, 6.1–6.16), source to source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..language.predicates import exists_all, fresh
+from ..language.provenance import NOWHERE, Origin, noted, origin_of
+from ..language.terms import (
+    Add,
+    At,
+    Call,
+    Const,
+    Gen,
+    Guard,
+    Let,
+    Mul,
+    Pair,
+    Proj,
+    Sum,
+    Term,
+    Var,
+    guard,
+    strip_sums,
+    sums,
+    uniquify,
+)
+from ..language.types import Array, Product, Type
+
+
+def differential(e: Term, sigma: Mapping[str, Term], *, fused: bool = True) -> Term | None:
+    """`D⟦e|σ⟧` (6.1–6.16), where σ maps each differentiated variable to its differential; None
+    where it is zero.
+
+    On Tensor SSA it costs at most 4 times what `e` does (Theorem 6.1). `fused` charges `Df` of
+    several arguments as the one black box that (6.6) takes it for; without it, `Df` is spelt out
+    by its partial derivatives.
+    """
+    taken = frozenset().union(*(d.names | d.variables for d in sigma.values()))
+    return _D(uniquify(e, taken), dict(sigma), fused)
+
+
+def derivative(e: Term, sigma: Mapping[str, Term]) -> Term:
+    """`D⟦e|σ⟧` as a term, `0` of the type of `e` where nothing in it depends on σ."""
+    return differential(e, sigma) or zero(e.type)
+
+
+def zero(type_: Type) -> Term:
+    """The zero of a type, as a term."""
+    match type_:
+        case Array(size, element):
+            return Gen("i", size, zero(element))
+        case Product(first, second):
+            return Pair(zero(first), zero(second))
+    return Const(0)
+
+
+def _D(e: Term, sigma: dict[str, Term], fused: bool) -> Term | None:  # noqa: N802
+    if not any(x in sigma for x in e.variables):
+        return None
+
+    def D(child: Term) -> Term | None:  # noqa: N802
+        return _D(child, sigma, fused)
+
+    match e:
+        case Var(name):  # (6.1), (6.2)
+            return sigma.get(name)
+        case Add(left, right):  # (6.4)
+            return plus(D(left), D(right))
+        case Mul(left, right):  # (6.5)
+            return plus(times(D(left), right), times(left, D(right)))
+        case Call():  # (6.6)
+            return _call(e, [D(argument) for argument in e.arguments], fused)
+        case Pair(first, second):  # (6.7)
+            return Pair(D(first) or zero(first.type), D(second) or zero(second.type))
+        case Proj(side, body):  # (6.8)
+            return (d := D(body)) and Proj(side, d)
+        case Gen(index, size, body):  # (6.9)
+            return (d := D(body)) and Gen(index, size, d)
+        case Sum():  # (6.10)
+            return _sum(e, sigma, fused)
+        case At(body, index):  # (6.11)
+            return (d := D(body)) and At(d, index)
+        case Guard(condition, body):  # (6.12)
+            return (d := D(body)) and Guard(condition, d)
+        case Let(name, value, body):  # (6.16)
+            dx = D(value)
+            if dx is None:
+                d = _D(body, {x: t for x, t in sigma.items() if x != name}, fused)
+                return d and Let(name, value, d)
+            origin = origin_of(value) or NOWHERE
+            noted(dx, Origin(_rule(value), name, name, origin.place))
+            taken = body.variables | value.variables | {name}
+            taken |= frozenset().union(*(t.variables for t in sigma.values()))
+            dname = fresh(f"d{name}", taken)
+            d = _D(body, {**sigma, name: Var(dname, dx.type)}, fused)
+            return d and Let(name, value, Let(dname, dx, d))
+    raise TypeError(e)
+
+
+def _rule(e: Term) -> str:
+    """The rule that differentiates the operation which a statement's value consists of."""
+    match e:
+        case Gen(_, _, body) | Guard(_, body):
+            return _rule(body)
+        case Add():
+            return "6.4"
+        case Mul():
+            return "6.5"
+        case Call():
+            return "6.6"
+        case Sum():
+            return "6.10"
+    return "6.11"
+
+
+def _sum(e: Sum, sigma: dict[str, Term], fused: bool) -> Term | None:
+    """`D⟦Σ[p]e⟧ ⇝ Σ[p]D⟦e⟧` (6.10), and a product's two halves as two sums: `[∃p]Σ[p]de0·e1 +
+    [∃p]Σ[p]e0·de1`.
+
+    Both cost the same, `4·#p - #∃p` on SSA, and each half is a contraction again.
+    """
+    binders, p, body = strip_sums(e)
+    halves = (
+        [
+            times(_D(body.left, sigma, fused), body.right),
+            times(body.left, _D(body.right, sigma, fused)),
+        ]
+        if isinstance(body, Mul)
+        else [_D(body, sigma, fused)]
+    )
+    live = [sums(binders, guard(p, half)) for half in halves if half is not None]
+    if len(live) < 2:
+        return live[0] if live else None
+    some = exists_all(binders, p)
+    return Add(guard(some, live[0]), guard(some, live[1]))
+
+
+def _call(e: Call, differentials: list[Term | None], fused: bool) -> Term | None:
+    """`D⟦f(e,…)⟧ = Df(e,…; D⟦e⟧,…)` (6.6)."""
+    from ..language.functions import total
+
+    partials = e.function.partials(e.arguments)
+    active = tuple(
+        k for k, d in enumerate(differentials) if d is not None and partials[k] is not None
+    )
+    if fused and len(active) > 1:
+        moved = tuple(d for k in active if (d := differentials[k]) is not None)
+        return Call(total(e.function, active), (*e.arguments, *moved))
+    result: Term | None = None
+    for k in active:
+        result = plus(result, times(partials[k], differentials[k]))
+    return result
+
+
+def plus(left: Term | None, right: Term | None) -> Term | None:
+    """A sum of differentials, either of which may be zero."""
+    if left is None or right is None:
+        return left or right
+    return Add(left, right)
+
+
+def times(left: Term | None, right: Term | None) -> Term | None:
+    """A product that may be zero, and is its other factor where one is 1."""
+    if left is None or right is None:
+        return None
+    if left is Const(1):
+        return right
+    return left if right is Const(1) else Mul(left, right)

@@ -1,0 +1,1 @@
+"""From a Python function to a program: rewriting, tracing, the parameters' types, reads in range."""

@@ -1,0 +1,170 @@
+"""Every read in range, shown before anything runs; or a counter-example."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..language.affine import Affine
+from ..language.errors import Place, TensorError
+from ..language.predicates import NOT, TRUE, And, Or, Predicate, Related, compare, conj, disj
+from ..language.printer import show, show_predicate
+from ..language.terms import At, Binders, Const, Gen, Guard, Sum, Term, Var
+from ..language.types import Array, IndexArray, Relation
+from ..polyhedral import sets
+from ..reference.evaluate import Environment, points
+from .trace import Traced
+from .tracing.packing import Lookup
+
+
+@dataclass(frozen=True)
+class Read:
+    """A read at `index` along an axis of `size` entries, made for every point of the binders
+    where `condition` holds.
+    """
+
+    text: str
+    owner: str
+    axis: int
+    index: Affine
+    size: Affine
+    binders: Binders
+    condition: Predicate
+    place: Place | None
+
+
+def undecided(traced: Traced, sizes: Mapping[str, int]) -> tuple[Read, ...]:
+    """The reads that only data can show in range, at these sizes; every other one is in range.
+
+    Raises TensorError at the first read that is not, with the indices at which it is not.
+    """
+    pending = []
+    for read in reads(traced):
+        bad = _outside(read)
+        point = sets.sample(read.binders, bad, dict(sizes))
+        if point is not None and not bad.relations:
+            raise _out_of_range(read, point, sizes)
+        if point is not None:
+            pending.append(read)
+    return tuple(pending)
+
+
+def check(
+    pending: Iterable[Read],
+    lookups: Iterable[Lookup],
+    env: Environment,
+    data: Mapping[str, Any],
+) -> None:
+    """Raise TensorError where relations do not guard a read after all, or an index array leads out of range.
+
+    `data` has the index arrays, by name.
+    """
+    for read in pending:
+        point = _first(read.binders, _outside(read), env)
+        if point is not None:
+            raise _out_of_range(read, point, env.integers)
+    for lookup in lookups:
+        _check_lookup(lookup, env, data)
+
+
+def _outside(read: Read) -> Predicate:
+    below, above = compare("<", read.index, 0), compare("≤", read.size, read.index)
+    return conj(read.condition, disj(below, above))
+
+
+def _first(binders: Binders, p: Predicate, env: Environment) -> dict[str, int] | None:
+    for _ in points(binders, p, env):
+        return {index: env.integers[index] for index, _ in binders}
+    return None
+
+
+def _out_of_range(read: Read, point: Mapping[str, int], sizes: Mapping[str, int]) -> TensorError:
+    integers = {**sizes, **point}
+    index, size = read.index.evaluate(integers), read.size.evaluate(integers)
+    where = ", ".join(f"{i}={point[i]}" for i, _ in read.binders if i in read.index.names)
+    at = f" at {where}" if where else ""
+    axis = f" along axis {read.axis}" if read.axis else ""
+    return TensorError(
+        f"{read.text} reads index {index}{at}; {read.owner} has {size} entries{axis}",
+        f"guard it: `… if 0 <= {read.index} < {read.size} else 0`, or shorten the range",
+        read.place,
+    )
+
+
+def _check_lookup(lookup: Lookup, env: Environment, data: Mapping[str, Any]) -> None:
+    entries = data[lookup.relation]
+    offset, size = lookup.offset, lookup.size
+    if not offset.names & {i for i, _ in lookup.binders} and entries.size:
+        low, high = int(entries.min()), int(entries.max())
+        moved = offset.evaluate(env.integers)
+        if low + moved >= 0 and high + moved < size.evaluate(env.integers):
+            return
+    for _ in points(lookup.binders, lookup.condition, env):
+        where = tuple(a.evaluate(env.integers) for a in lookup.arguments)
+        entry = int(entries[where]) + offset.evaluate(env.integers)
+        if not 0 <= entry < size.evaluate(env.integers):
+            spelt = ", ".join(map(str, where))
+            raise TensorError(
+                f"{lookup.relation}[{spelt}] is {int(entries[where])}, which reads index {entry} "
+                f"of {size.evaluate(env.integers)} entries",
+                "index arrays count from 0; a negative entry does not count from the end",
+                lookup.place,
+            )
+
+
+def reads(traced: Traced) -> Iterator[Read]:
+    """Every read of a traced function."""
+    types = dict(traced.function.parameter_type)
+    yield from _reads(traced.function.body, (), TRUE, traced, types)
+
+
+def _reads(
+    e: Term, binders: Binders, p: Predicate, traced: Traced, types: Mapping[str, Any]
+) -> Iterator[Read]:
+    match e:
+        case Gen(index, size, body) | Sum(index, size, body):
+            yield from _reads(body, (*binders, (index, size)), p, traced, types)
+            return
+        case Guard(condition, body):
+            yield from _related(condition, binders, p, traced, types)
+            yield from _reads(body, binders, conj(p, condition), traced, types)
+            return
+        case At(body, index):
+            assert isinstance(body.type, Array)
+            place = traced.places.get(e)
+            owner, axis = _owner(body)
+            yield Read(show(e), owner, axis, index, body.type.size, binders, p, place)
+    for child in e.children:
+        yield from _reads(child, binders, p, traced, types)
+
+
+def _owner(e: Term) -> tuple[str, int]:
+    axis = 0
+    while isinstance(e, At):
+        e, axis = e.body, axis + 1
+    return (e.name if isinstance(e, Var) else "the array"), axis
+
+
+def _related(
+    q: Predicate, binders: Binders, p: Predicate, traced: Traced, types: Mapping[str, Any]
+) -> Iterator[Read]:
+    """The reads of boolean and index arrays in a condition, each under what else the condition
+    demands.
+    """
+    match q:
+        case And(parts):
+            for part in parts:
+                rest = conj(p, *(other for other in parts if other is not part))
+                yield from _related(part, binders, rest, traced, types)
+        case Or(parts):
+            for part in parts:
+                yield from _related(part, binders, p, traced, types)
+        case Related(relation, arguments):
+            name = relation.removeprefix(NOT)
+            type_ = types.get(name)
+            if isinstance(type_, Relation | IndexArray):
+                place = traced.places.get(Guard(q, Const(1)))
+                for axis, (a, size) in enumerate(zip(arguments, type_.dims, strict=False)):
+                    text = show_predicate(q)
+                    yield Read(text, name, axis, a, size, binders, p, place)

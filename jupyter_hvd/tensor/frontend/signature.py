@@ -1,0 +1,265 @@
+"""What a tensor function's parameters are: from annotations as jaxtyping writes them, or from
+the arguments of a call.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ..language.affine import Affine
+from ..language.errors import TensorError
+from ..language.types import (
+    REAL,
+    Array,
+    IndexArray,
+    Integer,
+    ParameterType,
+    Product,
+    Real,
+    Relation,
+    TupleSet,
+    Type,
+    array,
+)
+from ..reference.evaluate import Holds
+from .tracers import Layout
+
+Parameter = tuple[str, ParameterType, Layout]
+
+
+def declared(name: str, annotation: Any) -> ParameterType | None:
+    """The type that an annotation gives: `Float[Array, "n m"]`, `Bool[…]`, `Int[…]`, `float`,
+    `int`; None where it says nothing.
+
+    jaxtyping itself need not be installed: its annotations are also read as strings.
+    """
+    if annotation is inspect.Parameter.empty:
+        return None
+    if annotation in (int, "int"):
+        return Integer()
+    if annotation in (float, "float"):
+        return REAL
+    kind, dims = _jaxtyping(annotation)
+    if dims is None:
+        return None
+    sizes = tuple(_dimension(name, text) for text in dims.split())
+    if kind.startswith("Bool"):
+        return Relation(sizes)
+    if kind.startswith(("Int", "UInt")):
+        return IndexArray(sizes) if sizes else Integer()
+    return array(sizes)
+
+
+def _jaxtyping(annotation: Any) -> tuple[str, str | None]:
+    if isinstance(annotation, str):
+        if (
+            annotation[:1] in "'\""
+        ):  # quoted, and quoted again by `from __future__ import annotations`
+            annotation = ast.literal_eval(annotation)
+        found = re.fullmatch(r"""(?:\w+\.)*(\w+)\[.*,\s*(["'])(.*)\2\s*\]""", annotation.strip())
+        return (found[1], found[3]) if found else ("", None)
+    dims = getattr(annotation, "dim_str", None)
+    return getattr(annotation, "__name__", ""), dims if isinstance(dims, str) else None
+
+
+def _dimension(name: str, text: str) -> Affine:
+    """One size of a jaxtyping annotation: a name, a number, or a sum of them."""
+    total = Affine.of(0)
+    if not re.fullmatch(r"-?\w+([+-]\w+)*", text):
+        raise TensorError(
+            f"`{name}` has the size `{text}`", "a size is a name, a number, or a sum of them"
+        )
+    for sign, part in re.findall(r"([+-]?)(\w+)", text):
+        size = Affine.of(int(part)) if part.isdigit() else Affine.of(part)
+        total = total + size * (-1 if sign == "-" else 1)
+    return total
+
+
+def observed(name: str, value: Any) -> tuple[ParameterType, Layout]:
+    """The type of an argument, its sizes named after it: `A_0`, `A_1`. Raises TensorError for
+    what is no tensor.
+    """
+    if isinstance(value, tuple):
+        if len(value) < 2:
+            raise TensorError(
+                f"`{name}` is a tuple of {len(value)}", "a tuple has two parts or more"
+            )
+        parts = [observed(f"{name}_{k}", part) for k, part in enumerate(value)]
+        if any(not isinstance(t, Real | Array | Product) for t, _ in parts):
+            raise TensorError(
+                f"`{name}` has a part that is no array of floats",
+                "pass relations, index arrays and integers as parameters of their own",
+            )
+        type_ = parts[-1][0]
+        for part_type, _ in reversed(parts[:-1]):
+            assert isinstance(part_type, Real | Array | Product)
+            assert isinstance(type_, Real | Array | Product)
+            type_ = Product(part_type, type_)
+        return type_, tuple(layout for _, layout in parts)
+    if isinstance(value, set | frozenset):
+        arities = {len(t) if isinstance(t, tuple) else 0 for t in value}
+        if len(arities) > 1 or 0 in arities:
+            raise TensorError(f"`{name}` is a set, but not of index tuples of one length")
+        return TupleSet(arities.pop() if arities else 2), None
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Integer(), None
+    kind, shape = _kind_and_shape(name, value)
+    dims = tuple(Affine.of(f"{name}_{axis}") for axis in range(len(shape)))
+    if kind == "b":
+        return Relation(dims), None
+    if kind in "iu":
+        return (IndexArray(dims) if dims else Integer()), None
+    return array(dims), None
+
+
+def _kind_and_shape(name: str, value: Any) -> tuple[str, tuple[int, ...]]:
+    """The kind of number (b, i, u, f or O for exact ones) and the shape of an argument."""
+    if not hasattr(value, "dtype"):
+        if value is None or isinstance(value, str | bytes | dict):
+            raise TensorError(
+                f"`{name}` is {value!r}, which is no tensor", "pass numbers or arrays"
+            )
+        try:
+            value = np.asarray(value)
+        except ValueError as error:
+            raise TensorError(f"`{name}` has rows of different lengths") from error
+    kind = getattr(value.dtype, "kind", "f")
+    if kind == "V":  # bfloat16 and its like, which NumPy does not know
+        kind = "f"
+    if kind == "O":
+        kind = "O" if all(isinstance(x, int | float | Fraction) for x in value.flat) else "?"
+    if kind not in "biufO":
+        raise TensorError(
+            f"`{name}` holds {value.dtype}, not real numbers", "pass floats, booleans or integers"
+        )
+    return kind, tuple(value.shape)
+
+
+def adapt(name: str, declared_: ParameterType, value: Any) -> ParameterType:
+    """The declared type, where the argument has that kind and rank; TensorError where it has
+    not.
+    """
+    found, _ = observed(name, value)
+    if isinstance(declared_, Integer):
+        if not isinstance(found, Integer):
+            raise TensorError(f"`{name}` is declared an integer, but is {value!r}", "pass an int")
+        return declared_
+    # Whole numbers are as good as floats where floats are declared.
+    if isinstance(declared_, Real) and isinstance(found, Integer):
+        return declared_
+    if isinstance(declared_, Array) and isinstance(found, IndexArray):
+        found = array(found.dims)
+    same_kind = type(found) is type(declared_)
+    if not same_kind or _rank(found) != _rank(declared_):
+        raise TensorError(f"`{name}` is declared {declared_}, but is {_shown(found)}")
+    return declared_
+
+
+def matches(name: str, type_: ParameterType, value: Any) -> None:
+    """Raise TensorError unless an argument has the kind, rank and number of parts that the type
+    says.
+    """
+    if isinstance(type_, Product):
+        if not isinstance(value, tuple) or len(value) < 2:
+            raise TensorError(f"`{name}` is a tuple of type {type_}, not {type(value).__name__}")
+        matches(name, type_.first, value[0])
+        matches(name, type_.second, value[1:] if len(value) > 2 else value[1])
+    else:
+        adapt(name, type_, value)
+
+
+def _rank(type_: ParameterType) -> int:
+    if isinstance(type_, Relation | IndexArray):
+        return len(type_.dims)
+    rank = 0
+    while isinstance(type_, Array):
+        rank, type_ = rank + 1, type_.element
+    return rank
+
+
+def _shown(type_: ParameterType) -> str:
+    rank = _rank(type_)
+    noun = {Relation: "booleans", IndexArray: "integers"}.get(type(type_), "numbers")
+    if isinstance(type_, TupleSet):
+        return "a set of index tuples"
+    if rank == 0:
+        return "a scalar"
+    return f"an array of {noun} with {rank} dimension{'s' * (rank > 1)}"
+
+
+def sizes_of(parameters: Sequence[Parameter], arguments: Mapping[str, Any]) -> dict[str, int]:
+    """The sizes that the arguments give to the names in the parameters' types. Raises
+    TensorError where they disagree.
+    """
+    found: dict[str, tuple[int, str]] = {}
+    pending: list[tuple[str, int, Affine, int]] = []
+    for name, type_, _ in parameters:
+        if isinstance(type_, Integer):
+            found[name] = int(arguments[name]), f"`{name}`"
+        else:
+            pending += [(name, *axis) for axis in _axes(type_, arguments[name])]
+    for name, _, size, entries in pending:
+        if size.name is not None:
+            found.setdefault(size.name, (entries, f"`{name}`"))
+    sizes = {name: value for name, (value, _) in found.items()}
+    for name, axis, size, entries in pending:
+        unknown = size.names - sizes.keys()
+        if unknown:
+            raise TensorError(
+                f"`{name}` has the size {size}, but nothing says what {', '.join(sorted(unknown))} is"
+            )
+        if size.evaluate(sizes) != entries:
+            origin = next((who for n, (_, who) in found.items() if n in size.names), "its type")
+            said = f"{size} = {size.evaluate(sizes)}" if size.names else str(size)
+            raise TensorError(
+                f"`{name}` has {entries} entries along axis {axis}, but {origin} says {said}"
+            )
+    return sizes
+
+
+def _axes(type_: ParameterType, value: Any) -> list[tuple[int, Affine, int]]:
+    """`(axis, declared size, number of entries)` of an argument's axes, those of a tuple's parts
+    one after the other.
+    """
+    if isinstance(type_, Product):
+        rest = value[1:] if len(value) > 2 else value[1]
+        return _axes(type_.first, value[0]) + _axes(type_.second, rest)
+    if isinstance(type_, Relation | IndexArray):
+        dims = type_.dims
+    else:
+        dims = ()
+        while isinstance(type_, Array):
+            dims, type_ = (*dims, type_.size), type_.element
+    shape = np.shape(value) if dims else ()
+    return [(axis, *pair) for axis, pair in enumerate(zip(dims, shape, strict=True))]
+
+
+def plain(type_: Type, value: Any) -> Any:
+    """An argument as the evaluator takes it: nested lists of numbers, nested pairs for a tuple."""
+    if isinstance(type_, Product):
+        rest = value[1:] if len(value) > 2 else value[1]
+        return plain(type_.first, value[0]), plain(type_.second, rest)
+    if isinstance(value, int | float | Fraction):
+        return value
+    return np.asarray(value).tolist()
+
+
+def relation(type_: Relation | IndexArray | TupleSet, value: Any) -> Holds:
+    """A relation's data as a test of an index tuple."""
+    if isinstance(type_, TupleSet):
+        return lambda point: point in value
+    data = np.asarray(value)
+    if isinstance(type_, Relation):
+        return lambda point: _inside(point, data.shape) and bool(data[point])
+    return lambda point: _inside(point[:-1], data.shape) and int(data[point[:-1]]) == point[-1]
+
+
+def _inside(point: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    return all(0 <= k < n for k, n in zip(point, shape, strict=True))

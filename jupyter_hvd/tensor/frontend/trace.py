@@ -1,0 +1,75 @@
+"""Tracing: a rewritten function is called once with stand-ins for its arguments, and builds the
+program instead of computing.
+
+As in TensorFlow Federated, the arguments are packed into one struct of named fields, the
+function is called with a `Value` for each, whose operators build terms, and what comes back is
+packed into a `Lambda`, which stands for the whole function. A `Value` is backed by a term: a
+parameter is a reference (`Var`), an entry of a tuple a selection (`Proj`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..language.affine import Affine
+from ..language.errors import Place, TensorError
+from ..language.terms import Lambda, Term, Var, lets
+from ..language.types import IndexArray, Integer, ParameterType, Relation, TupleSet
+from .tracers import Data, Index, Layout, Value
+from .tracing.calls import Tracer
+from .tracing.packing import Lookup
+
+if TYPE_CHECKING:
+    from .rewrite import Rewritten
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A traced function: the program, how its result is laid out, and where in the source its
+    terms are.
+    """
+
+    function: Lambda
+    layout: Layout
+    places: dict[Term, Place] = field(compare=False)
+    size_names: dict[str, str] = field(compare=False)
+    lookups: tuple[Lookup, ...] = ()
+
+
+def stand_in(tracer: Tracer, name: str, type_: ParameterType, layout: Layout) -> Any:
+    """What a parameter of this type is called with."""
+    match type_:
+        case Integer():
+            return Index(tracer, Affine.of(name))
+        case Relation() | IndexArray() | TupleSet():
+            return Data(tracer, name, type_)
+    return Value(tracer, Var(name, type_), layout)
+
+
+def trace(
+    name: str,
+    rewritten: Rewritten,
+    parameters: Sequence[tuple[str, ParameterType, Layout]],
+    sizes: frozenset[str],
+) -> Traced:
+    """Call the function with stand-ins for its parameters, and pack what comes back into a
+    Lambda.
+    """
+    tracer = Tracer()
+    tracer.used |= sizes | {x for x, _, _ in parameters}
+    arguments = {x: stand_in(tracer, x, t, layout) for x, t, layout in parameters}
+    tracer.stack.append(name)
+    tracer.places = rewritten.places
+    try:
+        value = rewritten.build(tracer)(**arguments)
+        term, layout = tracer.pack(value)
+    except TensorError as error:
+        error.place = error.place or rewritten.place_of(error)
+        raise
+    except (TypeError, ValueError, AttributeError, NameError, IndexError) as error:
+        raise TensorError(str(error), place=rewritten.place_of(error)) from error
+    body = lets(tracer.scopes[0].bindings, term)
+    function = Lambda("arg", tuple((x, t) for x, t, _ in parameters), body)
+    return Traced(function, layout, tracer.places_of, tracer.size_names, tuple(tracer.lookups))

@@ -1,0 +1,168 @@
+"""The stand-ins that a traced function computes with, in place of arrays, indices, conditions and data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ..language.affine import Affine
+from ..language.errors import TensorError
+from ..language.predicates import Predicate, Related
+from ..language.terms import Term
+from ..language.types import Array, IndexArray, Product, Relation, TupleSet, Type
+
+if TYPE_CHECKING:
+    from .tracing.packing import Packing
+
+# How a value is laid out for its user: None for what is no tuple, a tuple of layouts for a tuple, in or out of arrays.
+Layout = tuple["Layout", ...] | None
+
+
+class Value:
+    """A stand-in for a scalar, an array or a tuple, backed by a term."""
+
+    __array_ufunc__ = None
+
+    def __init__(self, tracer: Packing, term: Term, layout: Layout = None) -> None:
+        self.tracer = tracer
+        self.term = term
+        self.layout = layout
+        tracer.note(term)
+
+    @property
+    def type(self) -> Type:
+        return self.term.type
+
+    @property
+    def shape(self) -> tuple[Index, ...]:
+        sizes = []
+        type_ = self.type
+        while isinstance(type_, Array):
+            sizes.append(Index(self.tracer, type_.size))
+            type_ = type_.element
+        return tuple(sizes)
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.layout is not None and isinstance(self.type, Product):
+            return iter(self.tracer.parts(self))
+        raise self.tracer.error("this iterates over an array", "loop over its indices with `range`")
+
+    def __getattr__(self, name: str) -> Any:
+        # No place: attributes are not rewritten, so the tracer's last place may be another line's.
+        raise TensorError(
+            f"an array has no `.{name}` here", "use `len(x)`, `x.shape`, entries and comprehensions"
+        )
+
+    def __bool__(self) -> bool:
+        raise self.tracer.error("a condition on data", "use `np.maximum`, or pass a boolean array")
+
+    def __float__(self) -> float:
+        raise self.tracer.error("this needs a number now", "call a function of `math` or NumPy")
+
+
+class Index:
+    """A stand-in for an integer: an index, a size, or an affine expression of them."""
+
+    def __init__(self, tracer: Packing, affine: Affine) -> None:
+        self.tracer = tracer
+        self.affine = affine
+
+    def __index__(self) -> int:
+        raise self.tracer.error(
+            "a size is not known while tracing", "use it in `range` or an index"
+        )
+
+    __int__ = __index__
+    __float__ = __index__
+
+    def __bool__(self) -> bool:
+        raise self.tracer.error("an integer is no condition", "compare it: `i == 0`")
+
+
+class IndexEntry:
+    """A stand-in for an entry of an index array, `src[e]`, plus an offset."""
+
+    def __init__(
+        self, tracer: Packing, relation: str, arguments: tuple[Affine, ...], offset: Affine
+    ) -> None:
+        self.tracer = tracer
+        self.relation = relation
+        self.arguments = arguments
+        self.offset = offset
+
+    def equals(self, a: Affine) -> Predicate:
+        return Related(self.relation, (*self.arguments, a - self.offset))
+
+
+class Condition:
+    """A stand-in for a truth value over indices and relations."""
+
+    def __init__(self, tracer: Packing, predicate: Predicate) -> None:
+        self.tracer = tracer
+        self.predicate = predicate
+
+    def __bool__(self) -> bool:
+        raise self.tracer.error(
+            "this condition is not known while tracing", "write `a if p else b`, `p and q`, `not p`"
+        )
+
+
+class Data:
+    """A stand-in for a relation or an index array, or what is left of one after some indices."""
+
+    def __init__(
+        self,
+        tracer: Packing,
+        name: str,
+        type_: Relation | IndexArray | TupleSet,
+        arguments: tuple[Affine, ...] = (),
+    ) -> None:
+        self.tracer = tracer
+        self.name = name
+        self.type = type_
+        self.arguments = arguments
+
+    @property
+    def dims(self) -> tuple[Affine, ...]:
+        if isinstance(self.type, TupleSet):
+            raise self.tracer.error("a set of tuples has no shape", "test `(i, j) in R`")
+        return self.type.dims[len(self.arguments) :]
+
+    @property
+    def shape(self) -> tuple[Index, ...]:
+        return tuple(Index(self.tracer, n) for n in self.dims)
+
+
+def describe(type_: Type) -> str:
+    match type_:
+        case Array():
+            return f"an array of type {type_}"
+        case Product():
+            return "a tuple"
+    return "a scalar"
+
+
+def kind(value: Any) -> str:
+    match value:
+        case Value():
+            return describe(value.type)
+        case Condition():
+            return "a condition"
+        case Index():
+            return "an index"
+        case IndexEntry():
+            return "an entry of an index array"
+        case Data():
+            return f"`{value.name}`"
+    return f"{value!r}"
+
+
+def data_help(data: Data) -> str:
+    match data.type:
+        case Relation():
+            return f"it is a relation: use it as a condition, `{data.name}[i, j]`; or pass floats"
+        case IndexArray():
+            return (
+                f"it holds integers, so it is an index array: `x[{data.name}[e]]`; or pass floats"
+            )
+    return f"it is a relation: `(i, j) in {data.name}`"

@@ -1,0 +1,149 @@
+"""Arithmetic: of data, of numbers, and of indices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+from ...language.affine import Affine
+from ...language.functions import named
+from ...language.predicates import conj
+from ...language.terms import Add, Call, Const, Guard, Mul, Term
+from ..tracers import Condition, Index, IndexEntry, Value
+from .conditions import guarded
+from .loops import Loops
+
+
+class Arithmetic(Loops):
+    """`+`, `*`, `/`, `**`; `(i < j) * e` is Iverson's bracket."""
+
+    def minus(self, k: int, value: Any) -> Any:
+        self.at(k)
+        if isinstance(value, int | float | Fraction):
+            return -value
+        if isinstance(value, Index):
+            return Index(self, value.affine * -1)
+        return Value(self, Mul(Const(-1), self.scalar(value, "`-`")))
+
+    def plus(self, k: int, value: Any) -> Any:
+        self.at(k)
+        return value
+
+    def binary(self, k: int, op: str, left: Any, right: Any) -> Any:
+        self.at(k)
+        plain = int | float | Fraction
+        if isinstance(left, plain) and isinstance(right, plain):
+            return _PYTHON[op](left, right) if op in _PYTHON else self._unknown(op)
+        if isinstance(left, Index | IndexEntry | int) and isinstance(
+            right, Index | IndexEntry | int
+        ):
+            return self._index_arithmetic(op, left, right)
+        if op == "&" or op == "|":
+            return self.both(k, left, right) if op == "&" else self.either(k, left, right)
+        if op == "@":
+            raise self.error(
+                "`@` multiplies whole arrays",
+                "write the sum: `sum(A[i, j]*x[j] for j in range(n))`",
+            )
+        if op == "*":
+            return self._product(left, right)
+        a, b = self.scalar(left, f"`{op}`"), self.scalar(right, f"`{op}`")
+        match op:
+            case "+":
+                return Value(self, Add(a, b))
+            case "-":
+                return Value(self, Add(a, _negative(b)))
+            case "/":
+                return Value(self, self._quotient(a, b))
+            case "**":
+                return self._power(a, b)
+        return self._unknown(op)
+
+    def _unknown(self, op: str) -> Any:
+        raise self.error(f"`{op}` is not in the tensor language", "use +, -, *, / and **")
+
+    def _product(self, left: Any, right: Any) -> Value:
+        """`e·e`, and `(i < j) * e` is Iverson's bracket, at any type."""
+        if isinstance(left, Condition) and isinstance(right, Condition):
+            return Value(self, Guard(conj(left.predicate, right.predicate), Const(1)))
+        for test, other in ((left, right), (right, left)):
+            if isinstance(test, Condition):
+                term, layout = self.pack(other)
+                return Value(self, guarded(test.predicate, term), layout)
+        return Value(self, Mul(self.scalar(left, "`*`"), self.scalar(right, "`*`")))
+
+    def _quotient(self, a: Term, b: Term) -> Term:
+        if isinstance(b, Const) and isinstance(b.value, int | Fraction):
+            if b.value == 0:
+                raise self.error("this divides by zero")
+            return Mul(Const(Fraction(1, 1) / b.value), a)
+        inverse = Call(named("recip"), (b,))
+        return inverse if a is Const(1) else Mul(a, inverse)
+
+    def _power(self, a: Term, b: Term) -> Value:
+        """Small constant powers by multiplication, others by the black box `pow`."""
+        if isinstance(b, Const) and isinstance(b.value, int) and 0 <= b.value <= 4:
+            base = self._bind("base", Value(self, a)).term
+            if b.value == 0:
+                return Value(self, Const(1))
+            squares = {1: base}
+            if b.value > 1:
+                squares[2] = Mul(base, base)
+            if b.value == 4:
+                square = self._bind("square", Value(self, squares[2])).term
+                return Value(self, Mul(square, square))
+            return Value(self, Mul(squares[2], base) if b.value == 3 else squares[b.value])
+        if b is Const(0.5):
+            return Value(self, Call(named("sqrt"), (a,)))
+        if b is Const(-1):
+            return Value(self, Call(named("recip"), (a,)))
+        return Value(self, Call(named("pow"), (a, b)))
+
+    def _index_arithmetic(self, op: str, left: Any, right: Any) -> Any:
+        if isinstance(left, IndexEntry) or isinstance(right, IndexEntry):
+            if op == "+" and isinstance(right, IndexEntry):
+                left, right = right, left
+            if op in "+-" and isinstance(left, IndexEntry):
+                offset = self.affine(right, "an index")
+                moved = left.offset + offset if op == "+" else left.offset - offset
+                return IndexEntry(self, left.relation, left.arguments, moved)
+            raise self.error(
+                "an index array's entry takes only + and - here",
+                "an array of integers is an index array; to compute with it, pass floats",
+            )
+        a, b = self.affine(left, "an index"), self.affine(right, "an index")
+        match op:
+            case "+":
+                return Index(self, a + b)
+            case "-":
+                return Index(self, a - b)
+            case "*" if a.is_constant or b.is_constant:
+                return Index(self, b * a.constant if a.is_constant else a * b.constant)
+            case "/" | "**" if not (a.names | b.names) & {i for i, _ in self.binders}:
+                x, y = (self._size_as_number(Index(self, side)) for side in (a, b))
+                return Value(self, self._quotient(x, y)) if op == "/" else self._power(x, y)
+            case "*" if not (a.names | b.names) & {i for i, _ in self.binders}:
+                x, y = (self._size_as_number(Index(self, side)) for side in (a, b))
+                return Value(self, Mul(x, y))
+        raise self.error(
+            f"`{op}` makes this index not affine",
+            "use i, n, constants, +, - and constant multiples; for anything else pass an index array",
+        )
+
+
+def _negative(e: Term) -> Term:
+    if isinstance(e, Const) and not isinstance(e.value, Affine):
+        return Const(-e.value)
+    return Mul(Const(-1), e)
+
+
+_PYTHON: dict[str, Callable[[Any, Any], Any]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: Fraction(a, b) if isinstance(a, int) and isinstance(b, int) else a / b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "**": lambda a, b: a**b,
+}

@@ -1,0 +1,224 @@
+"""Packing Python values into terms, and the scopes that collect lets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from ...language.affine import Affine
+from ...language.errors import Place, TensorError
+from ...language.predicates import FALSE, TRUE, Predicate, fresh
+from ...language.terms import Binders, Const, Guard, Pair, Proj, Term, Var
+from ...language.types import REAL, Product
+from ..tracers import Condition, Data, Index, IndexEntry, Layout, Value, data_help, describe, kind
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """A read of an array through an index array, `x[src[e] + offset]`, whose range only the data
+    can show.
+    """
+
+    relation: str
+    arguments: tuple[Affine, ...]
+    offset: Affine
+    size: Affine
+    binders: Binders
+    condition: Predicate
+    place: Place | None
+
+
+@dataclass
+class Scope:
+    bindings: list[tuple[str, Term]] = field(default_factory=list)
+
+
+class Packing:
+    """Places, scopes, and every kind of value as a term or a part of one."""
+
+    def __init__(self) -> None:
+        self.places: Sequence[Place] = ()
+        self.place: Place | None = None
+        self.used: set[str] = set()
+        self.scopes: list[Scope] = [Scope()]
+        self.binders: list[tuple[str, Affine]] = []
+        self.conditions: list[Predicate] = []
+        self.places_of: dict[Term, Place] = {}
+        self.size_names: dict[str, str] = {}
+        self.lookups: list[Lookup] = []
+        self.stack: list[str] = []
+
+    def error(self, message: str, help_: str = "") -> TensorError:
+        return TensorError(message, help_, self.place)
+
+    def at(self, k: int) -> None:
+        self.place = self.places[k]
+
+    def note(self, term: Term) -> None:
+        """A term's place is where it is written first."""
+        if self.place is not None and not isinstance(term, Var | Const):
+            self.places_of.setdefault(term, self.place)
+
+    @contextmanager
+    def scope(
+        self, binder: tuple[str, Affine] | None = None, condition: Predicate = TRUE
+    ) -> Iterator[Scope]:
+        """Collect the lets of a loop body or branch, which are closed where it ends."""
+        scope = Scope()
+        self.scopes.append(scope)
+        self.conditions.append(condition)
+        if binder:
+            self.binders.append(binder)
+        try:
+            yield scope
+        finally:
+            self.scopes.pop()
+            self.conditions.pop()
+            if binder:
+                self.binders.pop()
+
+    def name(self, stem: str) -> str:
+        made = fresh(stem, self.used)
+        self.used.add(made)
+        return made
+
+    # Packing and unpacking
+
+    def pack(self, value: Any) -> tuple[Term, Layout]:
+        """A Python value of any kind as one term."""
+        match value:
+            case Value():
+                return value.term, value.layout
+            case Condition():
+                return Guard(value.predicate, Const(1)), None
+            case Index():
+                return self._size_as_number(value), None
+            case IndexEntry():
+                raise self.error(
+                    "an index array's entry is not a number",
+                    "an array of integers is an index array; to compute with it, pass floats",
+                )
+            case Data():
+                raise self.error(f"`{value.name}` is not an array of numbers", data_help(value))
+            case bool():
+                return Const(int(value)), None
+            case int() | float() | Fraction():
+                if value != value or value in (float("inf"), float("-inf")):
+                    raise self.error(f"the constant {value} is no real number")
+                return Const(value), None
+            case tuple():
+                if len(value) < 2:
+                    raise self.error("a tuple needs at least two parts")
+                parts = [self.pack(part) for part in value]
+                term = parts[-1][0]
+                for part, _ in reversed(parts[:-1]):
+                    term = Pair(part, term)
+                return term, tuple(layout for _, layout in parts)
+        if is_numpy_scalar(value):
+            return self.pack(value.item())
+        if hasattr(value, "shape"):
+            raise self.error(
+                "this array is not a parameter", "pass it as one, or write its entries out"
+            )
+        raise self.error(f"a {type(value).__name__} is no tensor", "use numbers, arrays and tuples")
+
+    def _size_as_number(self, value: Index) -> Term:
+        bound = {i for i, _ in self.binders}
+        if value.affine.names & bound:
+            raise self.error(
+                "an index is not a number here", "pass an array of the numbers and read it: `t[i]`"
+            )
+        return Const(value.affine if value.affine.terms else value.affine.constant)
+
+    def scalar(self, value: Any, what: str) -> Term:
+        term, _ = self.pack(value)
+        if term.type != REAL:
+            raise self.error(
+                f"{what} takes scalars, not {describe(term.type)}",
+                "write it entry by entry: `[… for i in range(n)]`",
+            )
+        return term
+
+    def affine(self, value: Any, what: str) -> Affine:
+        match value:
+            case Index():
+                return value.affine
+            case bool():
+                pass
+            case int():
+                return Affine.of(value)
+            case IndexEntry():
+                raise self.error(
+                    f"{what} takes an affine index, not an entry of an index array",
+                    "read an array with it, `x[src[e]]`, or compare it, `src[e] == j`",
+                )
+        if is_numpy_scalar(value) and isinstance(value.item(), int):
+            return Affine.of(value.item())
+        raise self.error(
+            f"{what} takes an affine expression of indices and sizes, not {kind(value)}",
+            "use i, n, constants, +, - and multiples: `x[2*i + 1]`; for data, an index array",
+        )
+
+    def condition(self, value: Any) -> Predicate:
+        match value:
+            case Condition():
+                return value.predicate
+            case bool():
+                return TRUE if value else FALSE
+        if is_numpy_scalar(value) and isinstance(value.item(), bool):
+            return TRUE if value.item() else FALSE
+        raise self.error(
+            f"a condition is about indices and relations, not {kind(value)}",
+            "compare indices, read a boolean array, or use `np.maximum` and the like for data",
+        )
+
+    def parts(self, value: Value) -> list[Value]:
+        """The selections of a tuple."""
+        assert value.layout is not None
+        made, term = [], value.term
+        for k, layout in enumerate(value.layout):
+            last = k == len(value.layout) - 1
+            made.append(Value(self, term if last else Proj(0, term), layout))
+            term = term if last else Proj(1, term)
+        return made
+
+    # Statements
+
+    def bind(self, k: int, name: str, value: Any) -> Any:
+        """An assignment is a let."""
+        self.at(k)
+        return self._bind(name, value)
+
+    def _bind(self, name: str, value: Any) -> Any:
+        if isinstance(value, Index) and (size := value.affine.name) and not self.binders:
+            self.size_names.setdefault(size, name)
+        if isinstance(value, tuple):
+            return tuple(self._bind(f"{name}_{j}", part) for j, part in enumerate(value))
+        if isinstance(value, Value) and not isinstance(value.term, Var | Const):
+            bound = self.name(name)
+            self.scopes[-1].bindings.append((bound, value.term))
+            return Value(self, Var(bound, value.type), value.layout)
+        return value
+
+    def unpack(self, k: int, names: tuple[str, ...], value: Any) -> tuple[Any, ...]:
+        self.at(k)
+        if isinstance(value, Value) and isinstance(value.type, Product):
+            whole = self._bind("_".join(names), value)
+            value = tuple(self.parts(whole))
+        if not isinstance(value, tuple):
+            raise self.error(f"{kind(value)} does not unpack", "read its entries by index")
+        if len(value) != len(names):
+            raise self.error(f"{len(value)} parts do not fit {len(names)} names")
+        return tuple(self._bind(name, part) for name, part in zip(names, value, strict=True))
+
+    def result(self, k: int, value: Any) -> Any:
+        self.at(k)
+        self.pack(value)
+        return value
+
+
+def is_numpy_scalar(value: Any) -> bool:
+    return type(value).__module__ == "numpy" and getattr(value, "shape", None) == ()

@@ -1,0 +1,1 @@
+"""Lowered programs run by JAX. Nothing outside this package imports it."""

@@ -1,0 +1,284 @@
+"""Reading arrays at affine indices: permutations, slices, strides, reversals and diagonals as
+views that XLA fuses, windows and what else overlaps as gathers.
+
+An index space is a dict of axes and their extents, in order. What is read comes as an array and the
+axes that it has; it is zero where an index lies outside the array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from ..language.affine import Affine
+
+Axes = tuple[str, ...]
+Aligned = tuple[Any, Axes]
+
+
+@dataclass
+class Space:
+    """The axes of a step, and the entries of index arrays that its indices use."""
+
+    extents: dict[str, int]
+    entries: dict[str, Aligned] = field(default_factory=dict)
+
+    def index(self, a: Affine) -> Aligned:
+        """An affine expression as an array of 32-bit integers over the axes that it has."""
+        names = set(a.names) - self.entries.keys()
+        names = names.union(*(self.entries[n][1] for n in a.names if n in self.entries))
+        axes = tuple(n for n in self.extents if n in names)
+        total: Any = jnp.asarray(a.constant, jnp.int32)
+        for place, name in enumerate(axes):  # in this order: what lies alike is the same to XLA
+            if k := a.coefficient(name):
+                shape = [1] * len(axes)
+                shape[place] = self.extents[name]
+                total = total + k * lax.broadcasted_iota(jnp.int32, tuple(shape), place)
+        for name, k in a.terms:
+            if name in self.entries:
+                total = total + k * align(self.entries[name], axes)
+        return jnp.broadcast_to(total, tuple(self.extents[n] for n in axes)), axes
+
+    def shape(self, axes: Sequence[str]) -> tuple[int, ...]:
+        return tuple(self.extents[n] for n in axes)
+
+
+def align(value: Aligned, axes: Sequence[str]) -> Any:
+    """The array with its axes where `axes` has them, and an axis of length 1 for every other."""
+    array, has = value
+    order = [has.index(n) for n in axes if n in has]
+    if order != sorted(order):
+        array = jnp.transpose(array, order)
+    if len(has) == len(axes):
+        return array
+    missing = [k for k, n in enumerate(axes) if n not in has]
+    return jnp.expand_dims(array, missing)
+
+
+def read(array: Any, indices: Sequence[Affine], space: Space, ordered: bool = True) -> Aligned:
+    """`array[indices]`, with its axes in the order of the space, or as they lie in memory."""
+    if any(a.names & space.entries.keys() for a in indices):
+        array, axes = _looked_up(array, indices, space)
+    else:
+        array, axes = _affine(array, list(indices), space)
+    order = tuple(n for n in space.extents if n in axes)
+    return (align((array, axes), order), order) if ordered else (array, axes)
+
+
+# Affine indices
+
+
+def _affine(array: Any, indices: Sequence[Affine], space: Space) -> Aligned:
+    """Dimensions that share an axis are flattened into one first: a diagonal is a strided slice."""
+    groups = _groups(indices)
+    dims = [d for group in groups for d in group]
+    if dims != sorted(dims):
+        array = jnp.transpose(array, dims)
+    axes: list[str] = []
+    place = 0
+    for group in groups:
+        address, array = _flattened(array, place, [indices[d] for d in group], space)
+        if address is None:
+            return _gathered(array, [indices[d] for d in dims], space, axes, place)
+        array, found = _strided(array, place, address.constant, _terms(address, space))
+        axes += found
+        place += len(found)
+    return array, tuple(axes)
+
+
+def _groups(indices: Sequence[Affine]) -> list[list[int]]:
+    """The dimensions, together where they share an axis."""
+    groups: list[tuple[set[str], list[int]]] = []
+    for d, a in enumerate(indices):
+        names, dims = set(a.names), [d]
+        for other in [g for g in groups if g[0] & names]:
+            groups.remove(other)
+            names, dims = names | other[0], [*other[1], *dims]
+        groups.append((names, sorted(dims)))
+    return sorted((dims for _, dims in groups), key=lambda dims: dims[0])
+
+
+def _terms(address: Affine, space: Space) -> list[tuple[str, int, int]]:
+    return [(name, k, space.extents[name]) for name, k in address.terms]
+
+
+def _flattened(
+    array: Any, place: int, indices: Sequence[Affine], space: Space
+) -> tuple[Affine | None, Any]:
+    """Some dimensions as one, and the address in it; None where that takes too much padding."""
+    if len(indices) == 1:
+        return indices[0], array
+    padding, shape = [(0, 0, 0)] * array.ndim, []
+    moved = []
+    for k, a in enumerate(indices):
+        low, high = reach(a, space)
+        n = array.shape[place + k]
+        before, after = max(0, -low), max(0, high - (n - 1))
+        padding[place + k] = (before, after, 0)
+        shape.append(n + before + after)
+        moved.append(a + before)
+    own = array.shape[place : place + len(indices)]
+    if prod(shape) > 4 * prod(own) + 1024:
+        return None, array
+    if any(low or high for low, high, _ in padding):
+        array = lax.pad(array, jnp.zeros((), array.dtype), padding)
+    address = Affine.of(0)
+    for n, a in zip(shape, moved, strict=True):
+        address = address * n + a
+    after_ = array.shape[place + len(indices) :]
+    return address, array.reshape(*array.shape[:place], prod(shape), *after_)
+
+
+def reach(a: Affine, space: Space) -> tuple[int, int]:
+    """The smallest and the largest value of an affine expression."""
+    low = high = a.constant
+    for name, k in a.terms:
+        last = k * (space.extents[name] - 1)
+        low, high = low + min(0, last), high + max(0, last)
+    return low, high
+
+
+def _strided(
+    array: Any, place: int, base: int, terms: list[tuple[str, int, int]]
+) -> tuple[Any, list[str]]:
+    """`array[…, base + Σ k·i, …]` along one dimension, for `terms` (i, k, extent)."""
+    for position, (name, k, extent) in enumerate(terms):
+        if k < 0:  # Read from the other end, then turn round.
+            terms = [*terms]
+            terms[position] = (name, -k, extent)
+            array, axes = _strided(array, place, base + k * (extent - 1), terms)
+            return jnp.flip(array, place + axes.index(name)), axes
+    if not terms:
+        return jnp.squeeze(cut(array, place, base, base + 1), place), []
+    terms = sorted(terms, key=lambda term: -term[1])
+    (name, k, extent), rest = terms[0], terms[1:]
+    if not rest:
+        array = cut(array, place, base, base + k * (extent - 1) + 1)
+        return (array if k == 1 else lax.slice_in_dim(array, 0, None, k, place)), [name]
+    if sum(j * (n - 1) for _, j, n in rest) < k:
+        array = cut(array, place, base, base + k * extent)
+        array = array.reshape(*array.shape[:place], extent, k, *array.shape[place + 1 :])
+        array, axes = _strided(array, place + 1, 0, rest)
+        return array, [name, *axes]
+    # A window: XLA fuses a gather into what reads it, and copies stacked slices.
+    space = Space({i: n for i, _, n in terms})
+    window = Affine.of(base) + _combined(terms)
+    index, over = space.index(window)
+    n = array.shape[place]
+    taken = jnp.take(array, index, place, mode="clip")
+    low, high = reach(window, space)
+    if low >= 0 and high < n:
+        return taken, list(over)
+    shape = [1] * place + list(index.shape) + [1] * (array.ndim - place - 1)
+    inside = ((index >= 0) & (index < n)).reshape(shape)
+    return jnp.where(inside, taken, jnp.zeros((), array.dtype)), list(over)
+
+
+def _combined(terms: Sequence[tuple[str, int, int]]) -> Affine:
+    total = Affine.of(0)
+    for name, k, _ in terms:
+        total = total + Affine.of(name) * k
+    return total
+
+
+def cut(array: Any, place: int, start: int, stop: int) -> Any:
+    """`array[…, start:stop, …]` with zeros where that reaches beyond the array."""
+    n = array.shape[place]
+    if (start, stop) == (0, n):
+        return array
+    if stop <= 0 or start >= n:
+        shape = (*array.shape[:place], stop - start, *array.shape[place + 1 :])
+        return jnp.zeros(shape, array.dtype)
+    inner = lax.slice_in_dim(array, max(0, start), min(n, stop), 1, place)
+    if start >= 0 and stop <= n:
+        return inner
+    padding = [(0, 0, 0)] * array.ndim
+    padding[place] = (max(0, -start), max(0, stop - n), 0)
+    return lax.pad(inner, jnp.zeros((), array.dtype), padding)
+
+
+def _gathered(
+    array: Any, indices: Sequence[Affine], space: Space, axes: list[str], place: int
+) -> Aligned:
+    """The dimensions from `place` on at computed indices; those before it are read already."""
+    done = len(axes)
+    left = indices[len(indices) - (array.ndim - place) :]
+    array, more = _by_index(jnp.moveaxis(array, range(done), range(-done, 0)), left, space)
+    array = jnp.moveaxis(array, range(-done, 0), range(done)) if done else array
+    return array, (*axes, *more)
+
+
+# Indices that data give
+
+
+def _looked_up(array: Any, indices: Sequence[Affine], space: Space) -> Aligned:
+    """Dimensions read at affine indices of their own axes first, the rest by gathering."""
+    axes_of = [set(space.index(a)[1]) for a in indices]
+    by_data = [bool(a.names & space.entries.keys()) for a in indices]
+    together = set().union(*(axes_of[d] for d, data in enumerate(by_data) if data))
+    while True:
+        joined = [d for d, axes in enumerate(axes_of) if by_data[d] or axes & together]
+        grown = together.union(*(axes_of[d] for d in joined))
+        if grown == together:
+            break
+        together = grown
+    apart = [d for d in range(len(indices)) if d not in joined]
+    array = jnp.transpose(array, (*joined, *apart))
+    array, more = _by_index(array, [indices[d] for d in joined], space)
+    if not apart:
+        return array, more
+    # The gathered axes stay whole while the other dimensions are read.
+    whole = {f"·{n}": array.shape[k] for k, n in enumerate(more)}
+    inner = Space({**whole, **space.extents})
+    places = [*map(Affine.of, whole), *(indices[d] for d in apart)]
+    array, axes = _affine(array, places, inner)
+    return array, tuple(n.removeprefix("·") for n in axes)
+
+
+def _by_index(array: Any, indices: Sequence[Affine], space: Space) -> Aligned:
+    """The leading dimensions at computed indices, the others whole behind them."""
+    values = [space.index(a) for a in indices]
+    axes = tuple(n for n in space.extents if any(n in has for _, has in values))
+    rest = array.shape[len(indices) :]
+    if 0 in array.shape:
+        return jnp.zeros((*space.shape(axes), *rest), array.dtype), axes
+    columns = [jnp.broadcast_to(align(value, axes), space.shape(axes)) for value in values]
+    count = len(axes)
+    numbers = lax.GatherDimensionNumbers(
+        offset_dims=tuple(range(count, count + len(rest))),
+        collapsed_slice_dims=tuple(range(len(indices))),
+        start_index_map=tuple(range(len(indices))),
+    )
+    window = (*[1] * len(indices), *rest)
+    n = array.shape[0]
+    if len(indices) == 1 and columns[0].size >= n:
+        # A zero at the end, to which indices outside are sent, costs less than asking twice.
+        padding = [(0, int(k == 0), 0) for k in range(array.ndim)]
+        array = lax.pad(array, jnp.zeros((), array.dtype), padding)
+        place = jnp.where(columns[0] < 0, n, columns[0])[..., None]
+        return lax.gather(array, place, numbers, window, mode=lax.GatherScatterMode.CLIP), axes
+    mode = lax.GatherScatterMode.FILL_OR_DROP
+    places = jnp.stack(columns, count)
+    return lax.gather(array, places, numbers, window, mode=mode, fill_value=0), axes
+
+
+def windowed(indices: Sequence[Affine], space: Space) -> set[str]:
+    """The axes of windows that overlap: which could only be read by gathering."""
+    found: set[str] = set()
+    for group in _groups(indices):
+        if len(group) > 1:
+            continue
+        terms = _terms(indices[group[0]], space)
+        terms = sorted(((i, abs(k), n) for i, k, n in terms), key=lambda term: -term[1])
+        while len(terms) > 1:
+            (_, k, _), *rest = terms
+            if sum(j * (n - 1) for _, j, n in rest) >= k:
+                found |= {i for i, _, _ in terms}
+                break
+            terms = rest
+    return found

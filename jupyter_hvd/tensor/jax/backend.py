@@ -1,0 +1,70 @@
+"""Tensor SSA as JAX: a jitted function for the sizes of a call, whose time and memory follow the
+supports of the predicates (`kernels`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+from ..language.errors import TensorError
+from ..lowering.sharding import divided
+from .kernel import Kernel
+
+if TYPE_CHECKING:
+    from ..tensor_function import Instance
+
+
+def kernel(instance: Instance, sizes: Mapping[str, int]) -> Kernel:
+    """The instance at the given sizes, not yet jitted."""
+    return Kernel(instance.ssa, [(x, t) for x, t, _ in instance.parameters], sizes)
+
+
+def compiled(instance: Instance, sizes: Mapping[str, int]) -> Callable[..., Any]:
+    """A jitted function of the instance's parameters, at the given sizes; it returns nested
+    pairs of arrays.
+    """
+    made = kernel(instance, sizes)
+    jitted = jax.jit(made.run)
+
+    def call(*arguments: Any) -> Any:
+        return jitted(*made.operands(arguments))
+
+    return call
+
+
+def sharded(
+    instance: Instance, sizes: Mapping[str, int], index: str, devices: int | None
+) -> Callable[..., Any]:
+    """As `compiled`, the sums over one index of the program divided among the first `devices`
+    devices, all by default. Raises TensorError where the index reads no parameter.
+    """
+    axes = divided(instance.checked.function.body, index)
+    if not axes:
+        raise TensorError(
+            f"no parameter is read at an index `{index}`",
+            f"name the index of a sum over the data: `sum(… x[{index}] … for {index} in range(n))`",
+        )
+    places = [(x, path) for x, path, _ in axes]
+    twice = next((x for x, path in places if places.count((x, path)) > 1), None)
+    if twice is not None:
+        raise TensorError(
+            f"`{twice}` is read at `{index}` along two axes, and can be divided along one",
+            f"name another index, or pass the entries of `{twice}` that are read as an array of their own",
+        )
+    available = jax.devices()
+    if devices is not None and not 0 < devices <= len(available):
+        raise TensorError(f"there are {len(available)} devices, not {devices}")
+    made = kernel(instance, sizes)
+    jitted: dict[Any, Callable[..., Any]] = {}
+
+    def call(*arguments: Any) -> Any:
+        arrays = made.arrays(arguments)
+        counts = tuple(len(a) for a, v in zip(arrays, arguments, strict=True) if isinstance(v, set))
+        if counts not in jitted:
+            jitted[counts] = made.sharded(arrays, axes, available[: devices or len(available)])
+        return jitted[counts](*arrays)
+
+    return call

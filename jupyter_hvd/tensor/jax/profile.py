@@ -1,0 +1,218 @@
+"""`f.profile(*args)`: where the operations, the bytes and the time of a compiled call go."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..cost import counting
+from ..cost.counting import Data
+from ..language.predicates import TRUE, conj
+from ..language.printer import show, show_predicate
+from ..language.terms import Term, Var
+from ..ssa.program import Addition, Contraction, Map, Rhs, Statement, _term, support, type_of
+
+if TYPE_CHECKING:
+    from ..tensor_function import Instance
+
+Progress = Callable[[int, int], None]
+Cancelled = Callable[[], bool]
+
+
+@dataclass(frozen=True)
+class StatementProfile:
+    """What one SSA statement costs at one call.
+
+    `support` counts the points of its predicate, `operations` its additions, multiplications and
+    black-box calls (Fig. 6), exactly. `bytes` are those of its operands and result as stored.
+    `xla_flops` and `xla_bytes` are XLA's own estimates for the statement compiled alone, None
+    where it gives none; `seconds` is the median of its measured times.
+    """
+
+    name: str
+    statement: str
+    predicate: str
+    support: int
+    operations: int
+    bytes: int
+    xla_flops: float | None
+    xla_bytes: float | None
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The statements in order, and the whole call: its operations and points add the statements'
+    up, its bytes, estimates and seconds are those of the one fused kernel.
+    """
+
+    statements: tuple[StatementProfile, ...]
+    total: StatementProfile
+    compile_seconds: float
+
+    def __str__(self) -> str:
+        lines = [
+            f"{'operations':>12} {'bytes':>12} {'XLA flops':>12} {'seconds':>10}  statement",
+            *(_line(s, f"{s.name} = {s.statement}") for s in (*self.statements,)),
+            _line(self.total, "total"),
+            f"compiled in {self.compile_seconds:.3f} s",
+        ]
+        return "\n".join(lines)
+
+
+class ProfileCancelledError(Exception):
+    """`cancelled()` said so."""
+
+
+def _line(s: StatementProfile, what: str) -> str:
+    flops = "" if s.xla_flops is None else f"{s.xla_flops:.4g}"
+    return f"{s.operations:>12} {s.bytes:>12} {flops:>12} {s.seconds:>10.2e}  {what}"
+
+
+def profile(
+    instance: Instance,
+    sizes: Mapping[str, int],
+    arguments: Mapping[str, Any],
+    repeats: int = 5,
+    progress: Progress | None = None,
+    cancelled: Cancelled | None = None,
+) -> Profile:
+    """Run every statement by itself, and the whole, `repeats` times after one warm-up.
+
+    `progress(done, total)` is called after each; `cancelled()` is asked between them and ends the
+    profile with ProfileCancelledError.
+    """
+    import jax
+
+    from .backend import kernel as at_sizes_of
+
+    kernel = at_sizes_of(instance, sizes)
+    data = kernel.relations(tuple(arguments.values()))
+    steps = len(instance.ssa.statements) + 1
+    concrete = {s.name: s.rhs for s in kernel.program.statements}
+    variables: dict[str, Term] = {}
+    made: list[StatementProfile] = []
+    stages = kernel.stages(tuple(arguments.values()))
+    for done, (statement, stage) in enumerate(zip(instance.ssa.statements, stages, strict=True)):
+        if cancelled is not None and cancelled():
+            raise ProfileCancelledError
+        measured = _measured(jax, stage.run, stage.operands, repeats)
+        term = _term(statement.rhs, variables)
+        variables[statement.name] = Var(statement.name, type_of(statement.rhs))
+        points, operations = counts(concrete[statement.name], data)
+        made.append(
+            StatementProfile(
+                statement.name,
+                show(term),
+                _predicate(statement),
+                points,
+                operations,
+                _bytes(jax, (stage.operands, measured.result)),
+                measured.flops,
+                measured.bytes,
+                measured.seconds,
+            )
+        )
+        stage.keep(measured.result)
+        if progress is not None:
+            progress(done + 1, steps)
+    if cancelled is not None and cancelled():
+        raise ProfileCancelledError
+    whole = _measured(jax, kernel.run, kernel.operands(tuple(arguments.values())), repeats)
+    if progress is not None:
+        progress(steps, steps)
+    total = StatementProfile(
+        "total",
+        "",
+        "",
+        sum(s.support for s in made),
+        sum(s.operations for s in made),
+        whole.memory,
+        whole.flops,
+        whole.bytes,
+        whole.seconds,
+    )
+    return Profile(tuple(made), total, whole.compile_seconds)
+
+
+@dataclass(frozen=True)
+class _Measured:
+    result: Any
+    flops: float | None
+    bytes: float | None
+    seconds: float
+    compile_seconds: float
+    memory: int
+
+
+def _measured(jax: Any, run: Callable[..., Any], operands: Any, repeats: int) -> _Measured:
+    began = time.perf_counter()
+    compiled = jax.jit(run).lower(*operands).compile()
+    compile_seconds = time.perf_counter() - began
+    result = jax.block_until_ready(compiled(*operands))
+    times = []
+    for _ in range(max(1, repeats)):
+        began = time.perf_counter()
+        jax.block_until_ready(compiled(*operands))
+        times.append(time.perf_counter() - began)
+    flops, moved = _estimates(compiled)
+    memory = _bytes(jax, (operands, result)) + _temporary(compiled)
+    return _Measured(result, flops, moved, statistics.median(times), compile_seconds, memory)
+
+
+def _estimates(compiled: Any) -> tuple[float | None, float | None]:
+    """XLA's own `flops` and `bytes accessed`; older JAX gives them in a list."""
+    try:
+        analysis = compiled.cost_analysis()
+    except Exception:  # some platforms have none
+        return None, None
+    if isinstance(analysis, list):
+        analysis = analysis[0] if analysis else {}
+    analysis = analysis or {}
+    return analysis.get("flops"), analysis.get("bytes accessed")
+
+
+def _temporary(compiled: Any) -> int:
+    try:
+        return int(compiled.memory_analysis().temp_size_in_bytes)
+    except Exception:  # some platforms have none
+        return 0
+
+
+def _bytes(jax: Any, values: Any) -> int:
+    return sum(
+        leaf.size * leaf.dtype.itemsize
+        for leaf in jax.tree_util.tree_leaves(values)
+        if hasattr(leaf, "dtype")
+    )
+
+
+def _predicate(statement: Statement) -> str:
+    match statement.rhs:
+        case Addition():
+            p = support(statement.rhs)
+        case Map() | Contraction():
+            p = statement.rhs.mask
+        case _:
+            p = TRUE
+    return "" if p == TRUE else show_predicate(p)
+
+
+def counts(rhs: Rhs, data: Mapping[str, Data]) -> tuple[int, int]:
+    """The points of a statement's predicate and its operations (4.22–4.34), at concrete sizes."""
+    match rhs:
+        case Addition(binders, p0, _, p1, _):
+            left, right = counting.count(binders, p0, data), counting.count(binders, p1, data)
+            both = counting.count(binders, conj(p0, p1), data)
+            return left + right - both, both
+        case Map(binders, p, _, _):
+            points = counting.count(binders, p, data)
+            return points, points
+        case Contraction(binders, summed, p, factors):
+            points = counting.count((*binders, *summed), p, data)
+            sums = points - counting.projected(binders, summed, p, data) if summed else 0
+            return points, points * (len(factors) - 1) + sums
+    return counting.count(rhs.gens, TRUE, data), 0

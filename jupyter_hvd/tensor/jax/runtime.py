@@ -1,0 +1,113 @@
+"""What steps compute with: the arrays made so far, and the data of relations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from ..language.types import ParameterType, Relation, TupleSet
+from ..lowering.ir import Lookup, Read
+from ..lowering.tiling import OFFSET
+from .access import Aligned, Space, align
+from .access import read as read_at
+
+FENCED = 1 << 16  # entries below which computing some twice costs nothing
+
+
+@dataclass
+class Values:
+    """`arguments` are the real parameters, as nested pairs; `data` the relations by name.
+
+    `both_ways` are the arrays that are read straight and turned round.
+    `offset` is the first row of the block that runs. `whole` says that XLA is to see the program
+    without fences, to divide it among devices.
+    """
+
+    dtype: Any
+    arguments: Mapping[str, Any]
+    data: Mapping[str, tuple[ParameterType, Any]]
+    arrays: dict[str, Any] = field(default_factory=dict)
+    both_ways: frozenset[str] = frozenset()
+    whole: bool = False
+    offset: Any = None
+
+    def relation(self, name: str) -> tuple[ParameterType, Any]:
+        """A relation's type and data; one that a step made is a boolean array."""
+        return self.data[name] if name in self.data else (Relation(()), self.arrays[name])
+
+
+def fence(array: Any, values: Values, change: Callable[[Any], Any] = lambda x: x) -> Any:
+    """`change(array)`, computed before what reads it and once.
+
+    XLA for CPUs computes an entry anew for each shifted or transposed read that it fuses, behind a
+    branch for each padding: a stencil of a stencil runs thirty times slower than two stencils. It
+    fuses nothing across a conditional, and does not see that this one's condition is always true.
+    """
+    if not fences(array, values):
+        return change(array)
+    return lax.cond(_always(values), change, lambda x: jnp.zeros_like(change(x)), array)
+
+
+def fences(array: Any, values: Values) -> bool:
+    """Whether a fence around an array pays, and can be made."""
+    small = array.size < FENCED or values.whole
+    return not small and bool(_filled(values)) and jax.default_backend() == "cpu"
+
+
+def _filled(values: Values) -> list[Any]:
+    return [x for x in jax.tree_util.tree_leaves(values.arguments) if jnp.size(x)]
+
+
+def _always(values: Values) -> Any:
+    """What XLA does not know to be true: of an argument, for it is there already."""
+    first = jnp.asarray(_filled(values)[0]).ravel()[0]
+    return (first == first) | (first != first)
+
+
+def turned(read: Read, space: Space, values: Values) -> Aligned:
+    """What is read, its axes in the order of the space."""
+    array = values.arrays[read.array]
+    found, axes = read_at(array, read.indices, space, False)
+    order = tuple(n for n in space.extents if n in axes)
+    if axes == order:
+        return found, axes
+    if read.array in values.both_ways:
+        found, axes = read_at(apart(array, values), read.indices, space, False)
+    return align((found, axes), order), order
+
+
+def apart(array: Any, values: Values) -> Any:
+    """The array as another one, where XLA for CPUs must not see that it is read straight too.
+
+    In `A + Aᵀ` it may walk through both in an order that suits neither, up to ten times slower. Rows
+    that begin at multiples of 2 KiB would meet in the same lines of the cache, so that their copy
+    has longer rows; the others need none.
+    """
+    if not fences(array, values):
+        return array
+    zero, n = jnp.zeros((), array.dtype), array.shape[-1]
+    if n * array.dtype.itemsize % 2048:
+        return jnp.where(_always(values), array, zero)
+    padding = [(0, 0, 0)] * (array.ndim - 1) + [(0, 16, 0)]
+    longer = fence(array, values, lambda x: lax.pad(x, zero, padding))
+    return lax.slice_in_dim(longer, 0, n, axis=array.ndim - 1)
+
+
+def entries(lookups: Sequence[Lookup], space: Space, values: Values) -> None:
+    """Look up the entries of index arrays that a space's indices use, and the block's offset."""
+    if values.offset is not None:
+        space.entries[OFFSET] = values.offset, ()
+    for lookup in lookups:
+        type_, array = values.relation(lookup.relation)
+        if isinstance(type_, TupleSet):
+            row, column = lookup.places
+            array = jnp.asarray(array)[:, column.constant]
+            found, axes = read_at(array, (row,), space)
+        else:
+            found, axes = read_at(jnp.asarray(array), lookup.places, space)
+        space.entries[lookup.name] = found.astype(jnp.int32), axes

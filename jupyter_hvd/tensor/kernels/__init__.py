@@ -1,4 +1,0 @@
-"""Kernels: how each statement of Tensor SSA runs at the sizes of a call.
-
-The cost of a kernel follows the support of its predicate, not its index space.
-"""

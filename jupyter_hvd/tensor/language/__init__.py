@@ -1,0 +1,1 @@
+"""The language itself: index expressions, predicates, types, terms, their notation, and errors with places."""

@@ -1,0 +1,58 @@
+"""Boolean arrays with few true entries, by the tuples of those entries.
+
+A kernel is made for a number of tuples, so that number is rounded up to a power of two: relations
+that change a little from call to call share a kernel. The rows in excess hold indices outside of
+every array, of which reading makes zeros.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..language.predicates import NOT, Related, conjuncts
+from ..ssa.program import Contraction, Map, Program
+
+SMALL = 1 << 14  # entries below which a mask is as good
+DENSE = 32  # entries of a mask that are read in the time of one that is scattered to
+# Not in any array, nor is any small multiple of it, wrapped round at 32 bits (Knuth's constant).
+OUTSIDE = 0x9E3779B1 >> 1
+
+
+class Tuples(NamedTuple):
+    """A relation as a boolean array and, in order, the rows of its true entries' indices."""
+
+    mask: Any
+    rows: Any
+
+
+def table(relation: str) -> str:
+    """What the rows of a relation that has a mask too are called."""
+    return f"{relation}·rows"
+
+
+def with_tuples(mask: Any) -> Tuples:
+    """A boolean array with its tuples, padded to a power of two."""
+    host = np.asarray(mask)
+    places = np.flatnonzero(host)
+    rows = np.full((1 << max(0, len(places) - 1).bit_length(), host.ndim), OUTSIDE, np.int32)
+    rows[: len(places)] = np.stack(np.unravel_index(places, host.shape), axis=1)
+    return Tuples(mask, rows)
+
+
+def is_sparse(mask: Any) -> bool:
+    """Whether going over the true entries costs less than going over all."""
+    host = np.asarray(mask)
+    return host.size >= SMALL and np.count_nonzero(host) * DENSE <= host.size
+
+
+def enumerated(program: Program) -> frozenset[str]:
+    """The relations over whose tuples some statement may run: which its points all fulfil."""
+    return frozenset(
+        q.relation
+        for statement in program.statements
+        if isinstance(statement.rhs, Contraction | Map)
+        for q in conjuncts(statement.rhs.mask)
+        if isinstance(q, Related) and not q.relation.startswith(NOT)
+    )

@@ -1,0 +1,186 @@
+"""What is computed: only entries that are read.
+
+The adjoint of `y = A·w` by A is the outer product `dy·wᵀ`. Where A is three diagonals, the gradient
+reads three diagonals of it, which no mask of the SSA says, for A's support is a disjunction. Two
+passes over the affine sets find out: forwards, where a variable may be other than zero; backwards,
+where it is read at a point at which the other factor may be other than zero. What is not read is
+masked away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..language.affine import Affine
+from ..language.predicates import TRUE, And, Compare, Or, Predicate, conj
+from ..language.terms import Binders
+from ..polyhedral import sets
+from ..polyhedral.lattice import frame, points, projected, seen_from
+from ..ssa.program import Addition, Contraction, Factor, Map, Program, Rhs, flat, pointwise
+
+PARTS = 24  # basic sets beyond which a set is taken for everything
+
+
+def restrict(program: Program) -> Program:
+    """The program, its statements masked to the entries that are read, where that is at most half
+    of them.
+    """
+    if not any(_selective(s.rhs) for s in program.statements):
+        return program
+    filled = _filled(program)
+    wanted: dict[str, Any] = {}
+    gens = {s.name: s.rhs.gens for s in program.statements}
+    for name in flat(program.output):
+        wanted[name] = points(gens[name], TRUE)
+    kept = []
+    for statement in reversed(program.statements):
+        rhs, want = statement.rhs, wanted.get(statement.name)
+        if want is None:
+            continue
+        narrowed = _narrowed(rhs, want)
+        for name, binders, space, indices in _reads(narrowed, filled, want):
+            seen = _image(space, binders, indices, gens[name])
+            before = wanted.get(name)
+            together = seen if before is None else before.union(seen).coalesce()
+            many = len(together.get_basic_sets()) > PARTS
+            wanted[name] = points(gens[name], TRUE) if many else together
+        kept.append(replace(statement, rhs=narrowed))
+    return Program(tuple(reversed(kept)), program.output)
+
+
+def _selective(rhs: Rhs) -> bool:
+    """Whether a statement may read, or leave, much less than a box: a diagonal or a band."""
+    masks: tuple[Predicate, ...] = ()
+    match rhs:
+        case Contraction():
+            masks = (rhs.mask,)
+            for factor in rhs.factors:
+                used = [i for a in factor.indices for i in a.names]
+                if len(set(used)) < len(used):
+                    return True
+        case Map():
+            masks = (rhs.mask,)
+        case Addition():
+            masks = (rhs.left_mask, rhs.right_mask)
+    return any(
+        isinstance(q, Compare) and q.op == "=" and len(q.names) > 1
+        for p in masks
+        for q in _comparisons(p)
+    )
+
+
+def _comparisons(p: Predicate) -> list[Predicate]:
+    if isinstance(p, And | Or):
+        return [q for part in p.parts for q in _comparisons(part)]
+    return [p]
+
+
+def _filled(program: Program) -> dict[str, Any]:
+    """For each variable a set outside which it is zero."""
+    filled: dict[str, Any] = {}
+    for statement in program.statements:
+        rhs = statement.rhs
+        box = points(rhs.gens, TRUE)
+        match rhs:
+            case Addition():
+                left = filled[rhs.left].intersect(points(rhs.gens, rhs.left_mask))
+                right = filled[rhs.right].intersect(points(rhs.gens, rhs.right_mask))
+                found = left.union(right).coalesce()
+            case Map():
+                found = points(rhs.gens, rhs.mask)
+            case Contraction():
+                space = _space(rhs, filled)
+                found = projected(space, len(rhs.gens)).coalesce()
+            case _:
+                found = box
+        filled[statement.name] = box if len(found.get_basic_sets()) > PARTS else found
+    return filled
+
+
+def _space(rhs: Contraction, filled: dict[str, Any]) -> Any:
+    """The points at which every factor may be other than zero."""
+    binders = (*rhs.gens, *rhs.sums)
+    space = points(binders, rhs.mask)
+    for factor in rhs.factors:
+        space = space.intersect(_there(filled[factor.name], factor, binders))
+    return space
+
+
+def _there(set_: Any, factor: Factor, binders: Binders) -> Any:
+    names = [i for i, _ in binders]
+    places = [f"place{k}" for k in range(len(factor.indices))]
+    return seen_from(set_, places, dict(zip(places, factor.indices, strict=True)), names)
+
+
+def _reads(
+    rhs: Rhs, filled: dict[str, Any], want: Any
+) -> list[tuple[str, Binders, Any, Sequence[Affine]]]:
+    """Which variables a statement reads, at which points of which binders, at what indices."""
+    here = pointwise(rhs.gens)
+    match rhs:
+        case Addition():
+            parts = ((rhs.left, rhs.left_mask), (rhs.right, rhs.right_mask))
+            return [(x, rhs.gens, points(rhs.gens, p).intersect(want), here) for x, p in parts]
+        case Map():
+            space = points(rhs.gens, rhs.mask).intersect(want)
+            return [(x, rhs.gens, space, here) for x in rhs.arguments]
+        case Contraction():
+            binders = (*rhs.gens, *rhs.sums)
+            at = {f"place{k}": a for k, a in enumerate(here)}
+            wanted = seen_from(want, list(at), at, [i for i, _ in binders])
+            space = _space(rhs, filled).intersect(wanted)
+            return [(f.name, binders, space, f.indices) for f in rhs.factors]
+    return []
+
+
+def _image(space: Any, binders: Binders, indices: Sequence[Affine], gens: Binders) -> Any:
+    """The entries read at some point of a space."""
+    import islpy
+
+    spelt = {i: f"v{k}" for k, (i, _) in enumerate(binders)}
+
+    def text(a: Affine) -> str:
+        return " + ".join([*(f"{k}*{spelt[i]}" for i, k in a.terms), str(a.constant)])
+
+    source, target = ",".join(spelt.values()), ",".join(map(text, indices))
+    moved = space.apply(islpy.Map(f"{{ [{source}] -> [{target}] }}"))
+    return points(gens, TRUE).intersect(moved).coalesce()  # in this order: it has the names
+
+
+def _narrowed(rhs: Rhs, want: Any) -> Rhs:
+    """The statement masked to the wanted entries, where that leaves at most half of them."""
+    if not isinstance(rhs, Addition | Map | Contraction) or len(rhs.gens) < 2:
+        return rhs
+    names = [g for g, _ in rhs.gens]
+    if isinstance(rhs, Contraction):
+        made = projected(points((*rhs.gens, *rhs.sums), rhs.mask), len(names))
+    elif isinstance(rhs, Map):
+        made = points(rhs.gens, rhs.mask)
+    else:
+        made = points(rhs.gens, rhs.left_mask).union(points(rhs.gens, rhs.right_mask))
+    if made.is_subset(want):
+        return rhs
+    both = made.intersect(want).coalesce()
+    if 2 * _volume(names, both) > _volume(names, made):
+        return rhs
+    box = points(rhs.gens, TRUE)
+    p = sets.predicate(box.intersect(want).gist(box), sets.spelling(rhs.gens, TRUE))
+    return rhs if p is None else _masked(rhs, p)
+
+
+def _volume(names: Sequence[str], set_: Any) -> int:
+    """How many entries are stored for a set: those of its frame, or of its parts' frames."""
+    whole = frame(names, set_)
+    if whole is None:
+        return 0
+    parts = [frame(names, basic.to_set()) for basic in set_.make_disjoint().get_basic_sets()]
+    return min(whole.volume, sum(part.volume for part in parts if part is not None))
+
+
+def _masked(rhs: Addition | Map | Contraction, p: Predicate) -> Rhs:
+    if isinstance(rhs, Addition):
+        left, right = conj(rhs.left_mask, p), conj(rhs.right_mask, p)
+        return replace(rhs, left_mask=left, right_mask=right)
+    return replace(rhs, mask=conj(rhs.mask, p))

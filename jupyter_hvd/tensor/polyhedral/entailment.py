@@ -1,0 +1,126 @@
+"""`∃` over relations: dropped where the rest says it, else an array of its own.
+
+The adjoint masks what it adds up: `[∃ e. src(e, i)]·Y[i]`. Where Y is `Σe. [src(e, i)]·…`, Y is zero
+outside anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..language.affine import Affine
+from ..language.predicates import (
+    TRUE,
+    And,
+    Exists,
+    Or,
+    Predicate,
+    Related,
+    conj,
+    conjuncts,
+    disj,
+    in_range,
+    substitute,
+)
+from ..language.terms import Binders
+from .lattice import implied, residual
+
+
+def canonical(p: Predicate, depth: int = 0) -> Predicate:
+    """Bound indices named by their depth, parts in an order of their own: equal up to that is
+    equal.
+    """
+    match p:
+        case Exists(index, size, body):
+            name = f"∃{depth}"
+            return Exists(
+                name, size, canonical(substitute(body, {index: Affine.of(name)}), depth + 1)
+            )
+        case And(parts):
+            return conj(*(canonical(part, depth) for part in parts))
+        case Or(parts):
+            return disj(*(canonical(part, depth) for part in parts))
+    return p
+
+
+def trimmed(p: Predicate, known: Predicate, binders: Binders) -> Predicate:
+    """`p` without the disjunctions and quantified conjuncts that `known`, or another conjunct,
+    implies. Plain relations stay: they say over which points a statement runs.
+    """
+    parts = list(conjuncts(p))
+    facts = canonical(known)
+    for q in list(parts):
+        if not q.relations or isinstance(q, Related):
+            continue
+        others = conj(*(r for r in parts if r is not q))
+        if says(facts, q, binders) or says(others, q, binders):
+            parts.remove(q)
+    return conj(*parts)
+
+
+def says(known: Predicate, p: Predicate, binders: Binders) -> bool:
+    """Whether `known` implies `p` by its form: a case of it, or an instance of its quantifiers."""
+    if implied(canonical(p), known):
+        return True
+    match p:
+        case Or(parts):
+            return any(says(known, part, binders) for part in parts)
+        case And(parts):
+            return all(says(known, part, binders) for part in parts)
+        case Exists():
+            bound, body = quantified(p)
+            atoms = [q for q in conjuncts(body) if isinstance(q, Related)]
+            facts = [q for q in conjuncts(known) if isinstance(q, Related)]
+            for at in _instances(atoms, facts, [i for i, _ in bound]):
+                there = conj(*(in_range(at[i], n) for i, n in bound), substitute(body, at))
+                tests, affine = _apart(there)
+                if all(says(known, q, binders) for q in tests):
+                    shown = conj(*(q for q in conjuncts(known) if not q.relations))
+                    if residual(conj(*affine), binders, shown) == TRUE:
+                        return True
+    return False
+
+
+def _apart(p: Predicate) -> tuple[list[Predicate], list[Predicate]]:
+    """The conjuncts with relations, and those without."""
+    parts = list(conjuncts(p))
+    return [q for q in parts if q.relations], [q for q in parts if not q.relations]
+
+
+def quantified(p: Predicate) -> tuple[Binders, Predicate]:
+    """`∃i. ∃j. body` as the indices, under names that no program has, and the body."""
+    bound: list[tuple[str, Affine]] = []
+    while isinstance(p, Exists):
+        name = f"∃{p.index}{len(bound)}"
+        bound.append((name, p.size))
+        p = substitute(p.body, {p.index: Affine.of(name)})
+    return tuple(bound), p
+
+
+def _instances(
+    atoms: Sequence[Related], facts: Sequence[Related], bound: Sequence[str]
+) -> Iterator[dict[str, Affine]]:
+    """The values of bound indices at which every atom is one of the facts; only such as give each
+    index a value.
+    """
+    if not bound:
+        yield {}
+        return
+    atom = next((q for q in atoms if not q.names.isdisjoint(bound)), None)
+    if atom is None:
+        return
+    for fact in facts:
+        if at := _instance(atom, fact, bound):
+            rest = [substitute(q, at) for q in atoms if q is not atom]
+            left = [i for i in bound if i not in at]
+            for more in _instances([q for q in rest if isinstance(q, Related)], facts, left):
+                yield at | more
+
+
+def _instance(atom: Related, fact: Related, bound: Sequence[str]) -> dict[str, Affine]:
+    """The values of bound indices at which the atom is the fact; none where it is not."""
+    if fact.relation != atom.relation:
+        return {}
+    pairs = zip(atom.arguments, fact.arguments, strict=True)
+    at = {a.name: b for a, b in pairs if a.name is not None and a.name in bound}
+    return at if at and substitute(atom, at) == fact else {}

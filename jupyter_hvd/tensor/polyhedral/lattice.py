@@ -1,0 +1,329 @@
+"""Index spaces at concrete sizes: the coordinates in which a predicate's points fill a box.
+
+A predicate's equalities leave a lattice of integer points, its inequalities a region of it. A
+`Frame` numbers the lattice by integer coordinates, `variable = M·coordinates + c` with M unimodular
+on the lattice (found by elimination and, where no coefficient is ±1, by Knuth's form of Euclid's
+algorithm), and encloses the region in a box. Where a difference of coordinates has a smaller range
+than either, as in a band `|i-j| ≤ k`, that difference becomes a coordinate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+from ..language.affine import Affine
+from ..language.predicates import TRUE, And, Or, Predicate, compare, conj, conjuncts, in_range
+from ..language.terms import Binders
+from . import sets
+
+PARTS = 16  # disjoint cases of a predicate that are looked at one by one
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Coordinates of a set of index points, and the box that they fill.
+
+    `forward` gives each variable over the coordinates, `inverse` each coordinate over the
+    variables; a point of the lattice is in the set only if its coordinates are in the box
+    `0 ≤ coordinate < extent`.
+    """
+
+    coordinates: Binders
+    forward: tuple[tuple[str, Affine], ...]
+    inverse: tuple[Affine, ...]
+
+    @property
+    def volume(self) -> int:
+        return prod(n.constant for _, n in self.coordinates)
+
+    @property
+    def meaning(self) -> dict[str, Affine]:
+        """Each variable over the coordinates."""
+        return dict(self.forward)
+
+    def lattice(self) -> Predicate:
+        """The condition on the variables that some coordinates are theirs, the box apart."""
+        back = {u: a for (u, _), a in zip(self.coordinates, self.inverse, strict=True)}
+        return conj(*(compare("=", v, a.substitute(back)) for v, a in self.forward))
+
+    def box(self) -> Predicate:
+        """The condition on the variables that their coordinates are in the box."""
+        return conj(
+            *(in_range(a, n) for (_, n), a in zip(self.coordinates, self.inverse, strict=True))
+        )
+
+
+def affine_part(p: Predicate, names: Iterable[str]) -> Predicate:
+    """The conjuncts over these names alone: a superset that isl can take. What looked-up entries
+    of index arrays (`δ`) restrict is left out.
+    """
+    known = frozenset(names)
+    return conj(*(q for q in conjuncts(p) if q.names <= known))
+
+
+def points(binders: Binders, p: Predicate) -> Any:
+    """The isl set of a predicate's points, relations counting as true."""
+    return sets.integer_set(binders, affine_part(p, (i for i, _ in binders)))
+
+
+def frame(variables: Sequence[str], set_: Any, fixed: int = 0, stem: str = "u") -> Frame | None:
+    """The frame of an isl set over `variables`; None where the set is empty.
+
+    The first `fixed` variables, whose ranges must begin at 0, stay coordinates under their own
+    names.
+    """
+    if set_.is_empty():
+        return None
+    kept = tuple(variables[:fixed])
+    equalities = _equalities(variables, set_)
+    forward, inverse = _solved(variables, equalities, kept, set_)
+    names = list(inverse)
+    inside = seen_from(set_, variables, forward, names)
+    bounds = {t: _range(inside, k) for k, t in enumerate(names)}
+    while (found := _skew(inside, names, bounds, kept)) is not None:
+        t, a, rest = found
+        # The coordinate t gives way to a = t + rest, which has fewer values.
+        back = {t: Affine.of(t) - rest}
+        forward = {v: b.substitute(back) for v, b in forward.items()}
+        inverse[t] = a.substitute(inverse)
+        inside = seen_from(set_, variables, forward, names)
+        bounds = {t: _range(inside, k) for k, t in enumerate(names)}
+    renamed: dict[str, Affine] = {}
+    coordinates, back_ = [], []
+    for t in names:
+        low, high = bounds[t] if t not in kept else (0, bounds[t][1])
+        name = t if t in kept else f"{stem}{len(renamed) - sum(k in kept for k in renamed)}"
+        renamed[t] = Affine.of(name) + low
+        coordinates.append((name, Affine.of(high - low + 1)))
+        back_.append(inverse[t] - low)
+    return Frame(
+        tuple(coordinates),
+        tuple((v, forward[v].substitute(renamed)) for v in variables),
+        tuple(back_),
+    )
+
+
+def projected(set_: Any, kept: int) -> Any:
+    """The set's shadow on its first variables."""
+    return set_.project_out(_dims().set, kept, set_.dim(_dims().set) - kept)
+
+
+def _dims() -> Any:
+    from islpy import dim_type
+
+    return dim_type
+
+
+def _equalities(variables: Sequence[str], set_: Any) -> list[Affine]:
+    """The affine hull, as expressions that are zero."""
+    found = []
+    for constraint in set_.affine_hull().remove_divs().get_constraints():
+        if constraint.is_equality():
+            found.append(_expression(constraint, variables))
+    return found
+
+
+def _expression(constraint: Any, variables: Sequence[str]) -> Affine:
+    total = Affine.of(constraint.get_constant_val().to_python())
+    for k, v in enumerate(variables):
+        total = total + Affine.of(v) * constraint.get_coefficient_val(_dims().set, k).to_python()
+    return total
+
+
+def _solved(
+    variables: Sequence[str], equalities: Sequence[Affine], kept: tuple[str, ...], set_: Any
+) -> tuple[dict[str, Affine], dict[str, Affine]]:
+    """Every integer solution, once, as `variable = affine(parameters)`; and each parameter over
+    the variables. What has the widest range is eliminated first.
+    """
+    width = dict.fromkeys(variables, 0)
+    if len(variables) > 1 and equalities:
+        ranges = (_range(set_, k) for k in range(len(variables)))
+        width = {v: high - low for v, (low, high) in zip(variables, ranges, strict=True)}
+    forward = {v: Affine.of(v) for v in variables}
+    inverse = {v: Affine.of(v) for v in variables}
+
+    def replace(t: str, value: Affine) -> None:
+        for v, a in forward.items():
+            forward[v] = a.substitute({t: value})
+
+    fresh = 0
+    for equality in equalities:
+        e = equality.substitute(forward)
+        while free := {t: k for t, k in e.terms if t not in kept}:
+            unit = [t for t, k in free.items() if abs(k) == 1]
+            if unit:
+                t = max(unit, key=lambda t: (width.get(t, 0), list(inverse).index(t)))
+                k = e.coefficient(t)
+                replace(t, Affine.of(t) - e * k)
+                del inverse[t]
+                break
+            if len(e.terms) == 1:
+                ((t, k),) = e.terms
+                replace(t, Affine.of(-e.constant // k))
+                del inverse[t]
+                break
+            if len(free) < len(e.terms):
+                break  # Only remainders of kept variables decide: the mask tests them.
+            t, k = min(free.items(), key=lambda term: abs(term[1]))
+            quotients = Affine.of(0)
+            for other, j in e.terms:
+                if other != t:
+                    quotients = quotients + Affine.of(other) * (j // k)
+            fresh += 1
+            name = f"τ{fresh}"
+            value = Affine.of(name) - quotients
+            inverse[name] = inverse[t] + quotients.substitute(inverse)
+            replace(t, value)
+            e = e.substitute({t: value})
+            del inverse[t]
+    return forward, inverse
+
+
+def seen_from(
+    set_: Any, variables: Sequence[str], forward: Mapping[str, Affine], names: Sequence[str]
+) -> Any:
+    """The set over the parameters `names`."""
+    from islpy import MultiAff
+
+    spelt = {t: f"t{k}" for k, t in enumerate(names)}
+
+    def text(a: Affine) -> str:
+        return " + ".join([*(f"{k}*{spelt[t]}" for t, k in a.terms), str(a.constant)])
+
+    source, target = ",".join(spelt.values()), ",".join(text(forward[v]) for v in variables)
+    return set_.preimage_multi_aff(MultiAff(f"{{ [{source}] -> [{target}] }}"))
+
+
+def _range(set_: Any, k: int) -> tuple[int, int]:
+    return int(set_.dim_min_val(k).to_python()), int(set_.dim_max_val(k).to_python())
+
+
+def _skew(
+    inside: Any,
+    names: Sequence[str],
+    bounds: Mapping[str, tuple[int, int]],
+    kept: tuple[str, ...],
+) -> tuple[str, Affine, Affine] | None:
+    """The coordinate t and the combination `t + rest` that has at most half as many values."""
+    best, found = 0.5, None
+    for t, rest in dict.fromkeys(_combinations(inside, names, kept)):
+        low, high = bounds[t]
+        position = list(names).index(t)
+        moved = {name: Affine.of(name) for name in names} | {t: Affine.of(t) - rest}
+        first, last = _range(seen_from(inside, names, moved, names), position)
+        ratio = (last - first + 1) / (high - low + 1)
+        if ratio <= best:
+            best, found = ratio - 1e-9, (t, Affine.of(t) + rest, rest)
+    return found
+
+
+def _combinations(
+    inside: Any, names: Sequence[str], kept: tuple[str, ...]
+) -> Iterator[tuple[str, Affine]]:
+    for basic in inside.get_basic_sets():
+        if basic.dim(_dims().div):
+            continue
+        for constraint in basic.get_constraints():
+            a = _expression(constraint, names)
+            if len(a.terms) < 2:
+                continue
+            for t, k in a.terms:
+                if abs(k) == 1 and t not in kept:
+                    rest = (a - a.constant) * k - Affine.of(t)
+                    yield t, rest
+
+
+def digits(inside: Any, kept: Binders, rest: Binders) -> tuple[str, str, Affine, Affine] | None:
+    """A kept coordinate u and another one r with `u = k·r + e + c`, `0 ≤ e < k`, at every point:
+    then r is u's leading digit, and (r, e) run over no more points than u does.
+
+    Gives u, r, `k·r + u + c`, where u now stands for e, and the extent of e.
+    """
+    names = [i for i, _ in (*kept, *rest)]
+    for basic in inside.get_basic_sets():
+        if basic.dim(_dims().div):
+            continue
+        for constraint in basic.get_constraints():
+            a = _expression(constraint, names)
+            for u, _ in kept:
+                for r, _ in rest:
+                    k = -a.coefficient(r) * a.coefficient(u)
+                    if abs(a.coefficient(u)) != 1 or k < 2 or len(a.terms) != 2:
+                        continue
+                    moved = {i: Affine.of(i) for i in names}
+                    moved[u] = Affine.of(u) + Affine.of(r) * k
+                    low, high = _range(seen_from(inside, names, moved, names), names.index(u))
+                    if high - low < k:
+                        return u, r, moved[u] + low, Affine.of(high - low + 1)
+    return None
+
+
+@lru_cache(maxsize=4096)
+def cases(binders: Binders, p: Predicate) -> tuple[Predicate, ...]:
+    """`p` as disjoint cases, where their boxes together are at most half of the box around all:
+    `[i=j ∨ i=j+1]` is two diagonals.
+    """
+    variables = [i for i, _ in binders]
+    known = affine_part(p, variables)
+    whole = sets.integer_set(binders, known).coalesce()
+    if whole.is_empty():
+        return ()
+    basics = whole.make_disjoint().coalesce().get_basic_sets()
+    if len(basics) == 1 or len(basics) > PARTS:
+        return (p,)
+    together = frame(variables, whole)
+    parts = [frame(variables, basic.to_set()) for basic in basics]
+    volume = sum(part.volume for part in parts if part is not None)
+    if together is None or 2 * volume > together.volume:
+        return (p,)
+    spelt = sets.spelling(binders, TRUE)
+    split = [sets.predicate(basic, spelt) for basic in basics]
+    if any(part is None for part in split):
+        return (p,)
+    rest = conj(*(q for q in conjuncts(p) if q not in conjuncts(known)))
+    relational = known if known.relations else TRUE
+    return tuple(conj(part, rest, relational) for part in split if part is not None)
+
+
+def implied(p: Predicate, known: Predicate) -> bool:
+    """Whether `known` says `p`, as far as its form shows."""
+    if p in (known, TRUE):
+        return True
+    if isinstance(p, And):
+        return all(implied(part, known) for part in p.parts)
+    if isinstance(known, Or) and known.parts:
+        return all(implied(p, part) for part in known.parts)
+    if isinstance(known, And) and any(implied(p, part) for part in known.parts):
+        return True
+    return isinstance(p, Or) and any(implied(part, known) for part in p.parts)
+
+
+def residual(p: Predicate, binders: Binders, known: Predicate) -> Predicate:
+    """What of `p` is left to test inside the binders' box where `known` holds already."""
+    variables = [i for i, _ in binders]
+    plain = conj(*(q for q in conjuncts(p) if not q.relations and q.names <= set(variables)))
+    others = [q for q in conjuncts(p) if q.relations or not q.names <= set(variables)]
+    others = [_shorter(q, binders) for q in others]
+    known = sets.simplify(known, binders) if known.names <= set(variables) else known
+    others = [q for q in others if not implied(q, known)]
+    if plain != TRUE:
+        context = conj(
+            *(q for q in conjuncts(known) if not q.relations and q.names <= set(variables))
+        )
+        around = sets.integer_set(binders, context)
+        inside = sets.integer_set(binders, plain)
+        if around.is_subset(inside):
+            plain = TRUE
+        else:
+            gist = sets.predicate(inside.gist(around), sets.spelling(binders, plain))
+            plain = plain if gist is None else gist
+    return conj(plain, *others)
+
+
+def _shorter(p: Predicate, binders: Binders) -> Predicate:
+    return sets.simplify(p, binders) if p.names <= {i for i, _ in binders} else p

@@ -1,0 +1,242 @@
+"""Integer sets by isl: emptiness, implication, projection and simplification of predicates.
+
+Relations are data, which isl cannot see: a set made from a predicate with relations is the
+superset where they all hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from ..language.affine import Affine
+from ..language.predicates import (
+    FALSE,
+    TRUE,
+    And,
+    Compare,
+    Exists,
+    Or,
+    Predicate,
+    Related,
+    compare,
+    conj,
+    disj,
+    exists,
+    in_range,
+)
+from ..language.terms import Binders
+
+if TYPE_CHECKING:
+    import islpy
+
+
+@lru_cache(maxsize=8192)
+def integer_set(binders: Binders, p: Predicate) -> islpy.Set:
+    """`{binders | p}` with the remaining names as parameters; relations count as true."""
+    import islpy
+
+    spelt = spelling(binders, p)
+    dims = [index for index, _ in binders]
+    parameters = ",".join(text for name, text in spelt.items() if name not in dims)
+    ranges = [_text(in_range(Affine.of(index), size), spelt) for index, size in binders]
+    body = " and ".join([*ranges, _text(p, spelt)])
+    return islpy.Set(f"[{parameters}] -> {{ [{','.join(spelt[d] for d in dims)}] : {body} }}")
+
+
+def spelling(binders: Binders, p: Predicate) -> dict[str, str]:
+    """What isl calls each name: binders by their place, parameters by their name, the same in
+    every set.
+    """
+    spelt = {index: f"v{k}" for k, (index, _) in enumerate(binders)}
+    used = p.names.union(*(size.names for _, size in binders))
+    for name in sorted(used - set(spelt)):
+        plain = name.isascii() and name.isidentifier()
+        spelt[name] = f"p_{name}" if plain else "q_" + name.encode().hex()
+    return spelt
+
+
+def _text(p: Predicate, spelt: dict[str, str], depth: int = 0) -> str:
+    match p:
+        case Compare(op, left, right):
+            return f"{_sum(left, spelt)} {'<=' if op == '≤' else op} {_sum(right, spelt)}"
+        case Related():
+            return "true"
+        case And(parts):
+            return " and ".join(_text(part, spelt, depth) for part in parts) or "true"
+        case Or(parts):
+            return (
+                "(" + " or ".join(f"({_text(part, spelt, depth)})" for part in parts) + ")"
+                if parts
+                else "false"
+            )
+        case Exists(index, size, body):
+            bound, upper = f"e{depth}", _sum(size, spelt)
+            inside = _text(body, {**spelt, index: bound}, depth + 1)
+            inside = f"0 <= {bound} < {upper} and {inside}"
+            return f"(exists {bound} : {inside})"
+    raise TypeError(p)
+
+
+def _sum(a: Affine, spelt: dict[str, str]) -> str:
+    return " + ".join([*(f"{k}*{spelt[name]}" for name, k in a.terms), str(a.constant)])
+
+
+@lru_cache(maxsize=8192)
+def impossible(binders: Binders, p: Predicate) -> bool:
+    """Whether `p` holds nowhere in the ranges, whatever the sizes and relations."""
+    return p is FALSE or bool(integer_set(binders, p).is_empty())
+
+
+@lru_cache(maxsize=16384)
+def simplify(p: Predicate, binders: Binders) -> Predicate:
+    """`p` without what the binders' ranges imply, or the rest of `p` does; `false` where it
+    contradicts them (§6).
+
+    Quantifiers over affine conditions are projected out where that needs no remainders. The
+    result agrees with `p` on the ranges.
+    """
+    if p in (TRUE, FALSE):
+        return p
+    if not p.relations:
+        return _rewritten(p, binders)
+    if impossible(binders, p):
+        return FALSE
+    match p:
+        case And(parts):
+            affine = simplify(conj(*(part for part in parts if not part.relations)), binders)
+            others = [simplify(part, binders) for part in parts if part.relations]
+            return conj(affine, *others)
+        case Or(parts):
+            return disj(*(simplify(part, binders) for part in parts))
+        case Exists(index, size, body):
+            inner = simplify(body, ((index, size), *binders))
+            return exists(index, size, inner)
+    return p
+
+
+def _rewritten(p: Predicate, binders: Binders) -> Predicate:
+    """Let isl restate an affine predicate, unless that would take remainders or grow it."""
+    ranges = integer_set(binders, TRUE)
+    whole = integer_set(binders, p)
+    if whole.is_empty():
+        return FALSE
+    if ranges.is_subset(whole):
+        return TRUE
+    restated = predicate(whole.coalesce().gist(ranges), spelling(binders, p))
+    if restated is None or (_size(restated) > _size(p) and not _quantified(p)):
+        return p
+    return restated
+
+
+def _size(p: Predicate) -> int:
+    match p:
+        case And(parts) | Or(parts):
+            return sum(map(_size, parts))
+    return 1
+
+
+def _quantified(p: Predicate) -> bool:
+    match p:
+        case And(parts) | Or(parts):
+            return any(map(_quantified, parts))
+    return isinstance(p, Exists)
+
+
+def predicate(set_: Any, spelt: dict[str, str]) -> Predicate | None:
+    """An isl set as a predicate; None where it needs remainders, which the grammar spells only
+    as `∃`.
+    """
+    cases = []
+    for basic in set_.get_basic_sets() if hasattr(set_, "get_basic_sets") else [set_]:
+        if basic.dim(_dims().div):
+            return None
+        cases.append(conj(*_ordered(_constraint(c, spelt) for c in basic.get_constraints())))
+    return disj(*_ordered(cases))
+
+
+def _dims() -> Any:
+    from islpy import dim_type
+
+    return dim_type
+
+
+def _ordered(parts: Iterable[Predicate]) -> list[Predicate]:
+    """Equalities first, then by text: an order that does not depend on the run."""
+    return sorted(parts, key=lambda p: (not (isinstance(p, Compare) and p.op == "="), _key(p)))
+
+
+def _key(p: Predicate) -> str:
+    match p:
+        case Compare(op, left, right):
+            return f"{left}{op}{right}"
+        case And(parts) | Or(parts):
+            return f"{type(p).__name__}({','.join(map(_key, parts))})"
+    return ""
+
+
+def _constraint(constraint: Any, spelt: dict[str, str]) -> Predicate:
+    """`a ≥ 0` or `a = 0` with the negative terms moved over, so that it reads as a person would
+    write it.
+    """
+    meant = {text: name for name, text in spelt.items()}
+    left, right = Affine.of(0), Affine.of(0)
+    for key, value in constraint.get_coefficients_by_name().items():
+        if key == 1:
+            continue
+        k = value.to_python()
+        if k > 0:
+            right = right + Affine.of(meant[key]) * k
+        elif k < 0:
+            left = left + Affine.of(meant[key]) * -k
+    constant = constraint.get_constant_val().to_python()
+    if constraint.is_equality():
+        if constant > 0:
+            return compare("=", left, right + constant)
+        return compare("=", right, left + -constant)
+    if constant == -1 and right.terms:
+        return compare("<", left, right)
+    if constant > 0:
+        return compare("≤", left, right + constant)
+    return compare("≤", left + -constant, right)
+
+
+def simplify_under(p: Predicate, context: Predicate) -> Predicate:
+    """An affine predicate over sizes alone, without what the context and `size ≥ 1` imply."""
+    positive = conj(context, *(compare("≤", 1, name) for name in sorted(p.names | context.names)))
+    both = conj(p, positive)
+    whole = integer_set((), both)
+    if whole.is_empty():
+        return FALSE
+    ranges = integer_set((), positive)
+    if ranges.is_subset(whole):
+        return TRUE
+    restated = predicate(whole.coalesce().gist(ranges), spelling((), both))
+    return p if restated is None else restated
+
+
+def complement(p: Predicate, binders: Binders) -> Predicate | None:
+    """`¬p` over the ranges of the binders for an affine `p`, quantified or not; None where it
+    has relations or needs remainders.
+    """
+    if p.relations:
+        return None
+    whole = integer_set(binders, TRUE).subtract(integer_set(binders, p))
+    return predicate(whole.coalesce().gist(integer_set(binders, TRUE)), spelling(binders, p))
+
+
+def sample(binders: Binders, p: Predicate, sizes: dict[str, int]) -> dict[str, int] | None:
+    """One point of `{binders | p}` at the given sizes, the smallest in order; None where there
+    is none.
+    """
+    fixed = {name: Affine.of(value) for name, value in sizes.items()}
+    from ..language.predicates import substitute
+
+    concrete = tuple((index, size.substitute(fixed)) for index, size in binders)
+    set_ = integer_set(concrete, substitute(p, fixed))
+    if set_.is_empty():
+        return None
+    point = set_.lexmin().sample_point()
+    values = [point.get_coordinate_val(_dims().set, k).to_python() for k in range(len(binders))]
+    return {index: int(value) for (index, _), value in zip(binders, values, strict=True)}

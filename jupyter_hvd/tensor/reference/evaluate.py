@@ -1,0 +1,219 @@
+"""The meaning of a term (Figs. 4 and 5), read straight from the rules, over floats or exact
+fractions.
+
+Scalars are Python numbers, arrays are lists, pairs are 2-tuples. Every function takes an
+`Environment`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from ..language.affine import Affine
+from ..language.predicates import (
+    NOT,
+    And,
+    Compare,
+    Exists,
+    Or,
+    Predicate,
+    Related,
+    conjuncts,
+    solve,
+)
+from ..language.terms import (
+    Add,
+    At,
+    Binders,
+    Call,
+    Const,
+    Gen,
+    Guard,
+    Let,
+    Mul,
+    Pair,
+    Proj,
+    Sum,
+    Term,
+    Var,
+    strip_sums,
+)
+from ..language.types import Array, Product, Type
+
+Holds = Callable[[tuple[int, ...]], bool]
+
+
+@dataclass
+class Environment:
+    """σ: the values of variables, the integers that index variables and sizes stand for, and the
+    relations.
+    """
+
+    values: dict[str, Any] = field(default_factory=dict)
+    integers: dict[str, int] = field(default_factory=dict)
+    relations: Mapping[str, Holds] = field(default_factory=dict)
+
+
+def evaluate(e: Term, env: Environment) -> Any:
+    """`⟦e|σ⟧` (4.1–4.14). Raises IndexError where an entry that is not guarded away lies out of
+    range.
+    """
+    match e:
+        case Var(name):
+            return env.values[name]
+        case Const(value):
+            return value.evaluate(env.integers) if isinstance(value, Affine) else value
+        case Add(left, right):
+            return evaluate(left, env) + evaluate(right, env)
+        case Mul(left, right):
+            return evaluate(left, env) * evaluate(right, env)
+        case Call(function, arguments):
+            return function.compute(*(evaluate(argument, env) for argument in arguments))
+        case Pair(first, second):
+            return (evaluate(first, env), evaluate(second, env))
+        case Proj(side, body):
+            return evaluate(body, env)[side]
+        case Gen(index, size, body):
+            return [evaluate(body, env) for _ in loop(index, size, env)]
+        case Sum():
+            binders, p, body = strip_sums(e)
+            return sum((evaluate(body, env) for _ in points(binders, p, env)), 0)
+        case At(body, index):
+            array, k = evaluate(body, env), index.evaluate(env.integers)
+            if not 0 <= k < len(array):
+                raise IndexError(f"{body}[{index}] reads index {k} of {len(array)} entries")
+            return array[k]
+        case Guard(condition, body):
+            return evaluate(body, env) if holds(condition, env) else zero(body.type, env)
+        case Let(name, value, body):
+            bound = evaluate(value, env)
+            with_name = Environment({**env.values, name: bound}, env.integers, env.relations)
+            return evaluate(body, with_name)
+    raise TypeError(e)
+
+
+def zero(type_: Type, env: Environment) -> Any:
+    """The zero of a type."""
+    match type_:
+        case Array(size, element):
+            return [zero(element, env) for _ in range(size.evaluate(env.integers))]
+        case Product(first, second):
+            return (zero(first, env), zero(second, env))
+    return 0
+
+
+def holds(p: Predicate, env: Environment) -> bool:
+    """`⟦p|σ⟧` (4.15–4.21)."""
+    match p:
+        case Compare(op, left, right):
+            difference = right.evaluate(env.integers) - left.evaluate(env.integers)
+            return (
+                difference > 0 if op == "<" else difference >= 0 if op == "≤" else difference == 0
+            )
+        case Related(relation, arguments):
+            point = tuple(a.evaluate(env.integers) for a in arguments)
+            if relation.startswith(NOT):
+                return not env.relations[relation[len(NOT) :]](point)
+            return env.relations[relation](point)
+        case And(parts):
+            return all(holds(part, env) for part in parts)
+        case Or(parts):
+            return any(holds(part, env) for part in parts)
+        case Exists(index, size, body):
+            return any(True for _ in points(((index, size),), body, env))
+    raise TypeError(p)
+
+
+def loop(index: str, size: Affine, env: Environment) -> Iterator[int]:
+    """Let the index run over `0 ≤ i < size`, and give back what the name meant before."""
+    integers = env.integers
+    before = integers.get(index)
+    try:
+        for k in range(size.evaluate(integers)):
+            integers[index] = k
+            yield k
+    finally:
+        _restore(integers, index, before)
+
+
+def points(binders: Binders, p: Predicate, env: Environment) -> Iterator[None]:
+    """Let the binders run over exactly the points where `p` holds, in no particular order.
+
+    Equalities are solved instead of searched and every conjunct is tested as soon as its indices
+    are known: that is all that sets this apart from trying every point, and it makes a sum over
+    a sparse predicate cost what its support does.
+    """
+    integers = env.integers
+    before = [(index, integers.get(index)) for index, _ in binders]
+    try:
+        yield from _run(_plan(binders, p), 0, env)
+    finally:
+        for index, value in before:
+            _restore(integers, index, value)
+
+
+def _restore(integers: dict[str, int], index: str, value: int | None) -> None:
+    if value is None:
+        integers.pop(index, None)
+    else:
+        integers[index] = value
+
+
+Step = tuple[str, Affine, Affine | None, tuple[Predicate, ...]]
+
+
+@lru_cache(maxsize=4096)
+def _plan(binders: Binders, p: Predicate) -> tuple[Step, ...]:
+    """The order in which to bind: an index that an equality determines first, the outermost
+    otherwise.
+    """
+    unbound = dict(binders)
+    waiting = list(conjuncts(p))
+    steps: list[Step] = [("", Affine.of(0), None, _take(waiting, unbound))]
+    while unbound:
+        index, value = _determined(waiting, unbound) or (next(iter(unbound)), None)
+        size = unbound.pop(index)
+        steps.append((index, size, value, _take(waiting, unbound)))
+    return tuple(steps)
+
+
+def _take(waiting: list[Predicate], unbound: Mapping[str, Affine]) -> tuple[Predicate, ...]:
+    """Remove and return the conjuncts whose indices are all bound."""
+    ready = tuple(part for part in waiting if not any(i in unbound for i in part.names))
+    waiting[:] = [part for part in waiting if part not in ready]
+    return ready
+
+
+def _determined(
+    waiting: list[Predicate], unbound: Mapping[str, Affine]
+) -> tuple[str, Affine] | None:
+    for part in waiting:
+        missing = [i for i in part.names if i in unbound]
+        if len(missing) == 1 and (value := solve(part, missing[0])) is not None:
+            return missing[0], value
+    return None
+
+
+def _run(steps: tuple[Step, ...], k: int, env: Environment) -> Iterator[None]:
+    if k == len(steps):
+        yield
+        return
+    index, size, value, tests = steps[k]
+    integers = env.integers
+    if not index:
+        if all(holds(test, env) for test in tests):
+            yield from _run(steps, k + 1, env)
+        return
+    bound = size.evaluate(integers)
+    if value is None:
+        candidates = range(bound)
+    else:
+        solved = value.evaluate(integers)
+        candidates = range(solved, solved + 1) if 0 <= solved < bound else range(0)
+    for candidate in candidates:
+        integers[index] = candidate
+        if all(holds(test, env) for test in tests):
+            yield from _run(steps, k + 1, env)

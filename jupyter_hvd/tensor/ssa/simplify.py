@@ -1,0 +1,269 @@
+"""Simplification (§6): what makes the bound real in running code.
+
+Equalities in a mask eliminate indices, reads of reads compose, constants fold, zeros and dead
+code vanish, equal terms merge. None of it changes the meaning, none raises the cost.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+
+from ..language import predicates
+from ..language.affine import Affine
+from ..language.predicates import FALSE, TRUE, Predicate, conj, conjuncts, in_range, solve
+from ..language.terms import Binders
+from ..polyhedral import sets
+from .program import (
+    Addition,
+    Builder,
+    Constant,
+    Contraction,
+    Factor,
+    Map,
+    Output,
+    Program,
+    Rhs,
+    Statement,
+    canonical,
+    flat,
+    operands,
+    pointwise,
+    rename,
+    support,
+)
+
+
+def simplify(program: Program) -> Program:
+    """Simplify each statement in turn, fuse products into the sums that consume them, and drop
+    what is dead.
+    """
+    return _renumber(_sweep(_fuse(_sweep(program))))
+
+
+def _sweep(program: Program) -> Program:
+    builder = Builder()
+    names: dict[str, str] = {}
+    for statement in program.statements:
+        builder.origin = statement.origin
+        rhs = simplified(rename(statement.rhs, names), builder)
+        names[statement.name] = rhs if isinstance(rhs, str) else builder.add(rhs)
+    return live(builder.program(_renamed(program.output, names)))
+
+
+def _renamed(output: Output, names: dict[str, str]) -> Output:
+    if isinstance(output, str):
+        return names[output]
+    return _renamed(output[0], names), _renamed(output[1], names)
+
+
+def live(program: Program) -> Program:
+    """Drop the statements that the output does not need."""
+    needed = set(flat(program.output))
+    kept: list[Statement] = []
+    for statement in reversed(program.statements):
+        if statement.name in needed:
+            kept.append(statement)
+            needed.update(operands(statement.rhs))
+    return Program(tuple(reversed(kept)), program.output)
+
+
+def _renumber(program: Program) -> Program:
+    builder, names = Builder(), dict[str, str]()
+    for s in program.statements:
+        builder.origin = s.origin
+        names[s.name] = builder.add(rename(s.rhs, names))
+    return builder.program(_renamed(program.output, names))
+
+
+def simplified(rhs: Rhs, builder: Builder) -> Rhs | str:
+    """A simpler right-hand side with the same meaning, or the variable that it equals."""
+    match rhs:
+        case Addition():
+            return _addition(rhs, builder)
+        case Map():
+            mask = sets.simplify(rhs.mask, rhs.gens)
+            return replace(rhs, mask=mask) if mask is not FALSE else Constant(rhs.gens, 0)
+        case Contraction():
+            return _contraction(rhs, builder)
+    return rhs
+
+
+def _is(rhs: Rhs, value: int) -> bool:
+    return isinstance(rhs, Constant) and rhs.value == value
+
+
+def _addition(rhs: Addition, builder: Builder) -> Rhs | str:
+    rhs_ = canonical(rhs)
+    assert isinstance(rhs_, Addition)
+    binders = rhs_.gens
+    p0 = _sharpened(rhs_.left_mask, builder.defined[rhs_.left], pointwise(binders), binders)
+    p1 = _sharpened(rhs_.right_mask, builder.defined[rhs_.right], pointwise(binders), binders)
+    if p0 is FALSE or _is(builder.defined[rhs_.left], 0):
+        return _contraction(_view(binders, p1, rhs_.right), builder)
+    if p1 is FALSE or _is(builder.defined[rhs_.right], 0):
+        return _contraction(_view(binders, p0, rhs_.left), builder)
+    if rhs_.left == rhs_.right and p0 == p1:  # e + e = 2·e
+        two = Factor(builder.add(Constant((), 2)), ())
+        doubled = Contraction(binders, (), p0, (two, Factor(rhs_.left, pointwise(binders))))
+        return _contraction(doubled, builder)
+    return Addition(binders, p0, rhs_.left, p1, rhs_.right)
+
+
+def _view(binders: Binders, p: Predicate, name: str) -> Contraction:
+    return Contraction(binders, (), p, (Factor(name, pointwise(binders)),))
+
+
+def _sharpened(
+    p: Predicate, operand: Rhs, indices: tuple[Affine, ...], binders: Binders
+) -> Predicate:
+    """`p`, and the operand's support at these indices where that is a plain conjunction."""
+    known = support(operand)
+    if all(isinstance(part, predicates.Compare | predicates.Related) for part in conjuncts(known)):
+        at = dict(zip((g for g, _ in operand.gens), indices, strict=True))
+        p = conj(p, predicates.substitute(known, at))
+    return sets.simplify(p, binders)
+
+
+def _contraction(rhs: Contraction, builder: Builder) -> Rhs | str:
+    binders, summed, mask, factors = rhs.gens, rhs.sums, rhs.mask, rhs.factors
+    factors, mask = _compose(factors, mask, builder)
+    for factor in factors:
+        at = dict(
+            zip((g for g, _ in builder.defined[factor.name].gens), factor.indices, strict=True)
+        )
+        known = support(builder.defined[factor.name])
+        if all(isinstance(q, predicates.Compare | predicates.Related) for q in conjuncts(known)):
+            mask = conj(mask, predicates.substitute(known, at))
+    summed, mask, factors = _solve(summed, mask, factors)
+    mask = sets.simplify(mask, (*binders, *summed))
+    summed, mask, factors = _solve(summed, mask, factors)
+    if mask is FALSE or any(_is(builder.defined[f.name], 0) for f in factors):
+        return Constant(binders, 0)
+    factors = _fold(factors, builder)
+    if not summed and len(factors) == 1:
+        (factor,) = factors
+        source = builder.defined[factor.name]
+        same_shape = [size for _, size in source.gens] == [size for _, size in binders]
+        if mask is TRUE and same_shape and factor.indices == pointwise(binders):
+            return factor.name
+        if mask is TRUE and isinstance(source, Constant):
+            return Constant(binders, source.value)
+    return Contraction(binders, summed, mask, factors)
+
+
+def _solve(
+    summed: Binders, mask: Predicate, factors: tuple[Factor, ...]
+) -> tuple[Binders, Predicate, tuple[Factor, ...]]:
+    """`Σi. [i=a ∧ q]·e ⇝ [0≤a<n ∧ q[i↦a]]·e[i↦a]` for every sum that an equality of the mask
+    determines.
+    """
+    while True:
+        found = next(
+            (
+                (index, size, a)
+                for index, size in summed
+                for part in conjuncts(mask)
+                if (a := solve(part, index)) is not None
+            ),
+            None,
+        )
+        if found is None:
+            return summed, mask, factors
+        index, size, a = found
+        at = {index: a}
+        summed = tuple(binder for binder in summed if binder[0] != index)
+        mask = conj(in_range(a, size), predicates.substitute(mask, at))
+        factors = tuple(Factor(f.name, tuple(b.substitute(at) for b in f.indices)) for f in factors)
+
+
+def _compose(
+    factors: tuple[Factor, ...], mask: Predicate, builder: Builder
+) -> tuple[tuple[Factor, ...], Predicate]:
+    """Read through reads: where X is `⊞g. [q]·Z[b]`, `X[a]` is `[q[g↦a]]·Z[b[g↦a]]`; an entry of
+    a constant array is the constant.
+    """
+    result = []
+    for factor in factors:
+        source = builder.defined[factor.name]
+        at = dict(zip((g for g, _ in source.gens), factor.indices, strict=True))
+        if isinstance(source, Contraction) and not source.sums and len(source.factors) == 1:
+            (inner,) = source.factors
+            mask = conj(mask, predicates.substitute(source.mask, at))
+            indices = tuple(b.substitute(at) for b in inner.indices)
+            factor = Factor(inner.name, indices)
+        elif isinstance(source, Constant) and source.gens:
+            ranges = [in_range(a, n) for a, (_, n) in zip(factor.indices, source.gens, strict=True)]
+            mask = conj(mask, *ranges)
+            factor = Factor(builder.add(Constant((), source.value)), ())
+        result.append(factor)
+    return tuple(result), mask
+
+
+def _fold(factors: tuple[Factor, ...], builder: Builder) -> tuple[Factor, ...]:
+    """`c0·c1` as one constant, `1·e = e`; and `c0·(c1·e)` as `(c0·c1)·e`."""
+    if len(factors) < 2:
+        return factors
+    constants = [f for f in factors if isinstance(builder.defined[f.name], Constant)]
+    rest = [f for f in factors if f not in constants]
+    values = [v for f in constants if not isinstance(v := _value(builder, f), Affine)]
+    if len(values) == 2:
+        return (Factor(builder.add(Constant((), values[0] * values[1])), ()),)
+    if values and values[0] == 1 and rest:
+        return (rest[0],)
+    return factors
+
+
+def _value(builder: Builder, factor: Factor) -> int | float | Fraction | Affine:
+    rhs = builder.defined[factor.name]
+    assert isinstance(rhs, Constant)
+    return rhs.value
+
+
+def _fuse(program: Program) -> Program:
+    """Sum a product where it is consumed: `Σs. X[a]` with `X = ⊞h Σt. [q]·X0·X1` becomes one
+    contraction.
+
+    That keeps the cost where nothing else reads X and no two terms of the sum read the same
+    entry: then every term of the two sums is one of the one.
+    """
+    readers = Counter(x for s in program.statements for x in operands(s.rhs))
+    readers.update(flat(program.output))
+    defined = {s.name: s.rhs for s in program.statements}
+    origins = {s.name: s.origin for s in program.statements}
+    fused: list[Statement] = []
+    for statement in program.statements:
+        rhs = statement.rhs
+        if isinstance(rhs, Contraction) and len(rhs.factors) == 1:
+            (factor,) = rhs.factors
+            source = defined[factor.name]
+            once = readers[factor.name] == 1 and _injective(factor, rhs)
+            if isinstance(source, Contraction) and once:
+                if not rhs.sums:  # A read: the operations are those of what it reads.
+                    origins[statement.name] = origins[factor.name]
+                rhs = _substituted(rhs, factor, source)
+                defined[statement.name] = rhs
+        fused.append(Statement(statement.name, rhs, origins[statement.name]))
+    return Program(tuple(fused), program.output)
+
+
+def _injective(factor: Factor, rhs: Contraction) -> bool:
+    """Whether different generators and sums read different entries: each of them is itself a
+    place of the read.
+    """
+    places = {a.name for a in factor.indices}
+    return all(index in places for index, _ in (*rhs.gens, *rhs.sums))
+
+
+def _substituted(rhs: Contraction, factor: Factor, source: Contraction) -> Contraction:
+    inner = tuple((f"t{k}", size) for k, (_, size) in enumerate(source.sums))
+    at = dict(zip((g for g, _ in source.gens), factor.indices, strict=True))
+    at |= {s: Affine.of(t) for (s, _), (t, _) in zip(source.sums, inner, strict=True)}
+    factors = tuple(
+        Factor(f.name, tuple(a.substitute(at) for a in f.indices)) for f in source.factors
+    )
+    mask = conj(rhs.mask, predicates.substitute(source.mask, at))
+    result = canonical(Contraction(rhs.gens, (*rhs.sums, *inner), mask, factors))
+    assert isinstance(result, Contraction)
+    return result
