@@ -75,7 +75,7 @@ def run(shell: InteractiveShell, source: str) -> float:
 
 def warm_cells(shell: InteractiveShell, rounds: int) -> dict[str, float]:
     """For each kind of cell the median of what it costs above its code's own time, in milliseconds."""
-    from jupyter_hvd.launch import distribute
+    from jupyter_hvd.session import distribute
 
     own: list[float] = []
     judge = distribute.Session._judge

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 
 from jupyter_hvd import convert_source
-from jupyter_hvd.launch.job import run_job
+from jupyter_hvd.launchers.job import run_job
 
 HEAD = """\
 import time

@@ -397,7 +397,7 @@ class RefusedError(Exception):
 
 
 def run_run(arguments: argparse.Namespace) -> int:
-    from .launch.job import LaunchError, run_job
+    from .launchers.job import LaunchError, run_job
 
     console, errors = make_consoles(False)
     options = options_for(arguments, arguments.file)
@@ -445,7 +445,7 @@ def tagged_printer(console: Console, errors: Console) -> Callable[[int | None, s
 
 def run_verify(arguments: argparse.Namespace) -> int:
     from .convert import NotPythonError
-    from .launch.job import LaunchError
+    from .launchers.job import LaunchError
     from .verify import verify
 
     console, errors = make_consoles(arguments.json or arguments.events)

@@ -22,7 +22,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 
 if TYPE_CHECKING:
-    from .launch.distribute import Session
+    from .session.distribute import Session
 
 COMMANDS = ("status", "pull", "push", "restart", "stop")
 OPTIONS = ("-n", "-H", "--show", "--dry-run", "--no-deps", "--timeout")
@@ -72,7 +72,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
 
     @cached_property
     def session(self) -> Session:
-        from .launch.distribute import Session
+        from .session.distribute import Session
 
         session = Session(self.shell)
         session.failed |= self.failed
@@ -93,7 +93,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
     @cell_magic  # type: ignore[untyped-decorator]
     def distribute(self, line: str, cell: str) -> None:
         """Convert this cell and run it on N ranks that live on between cells: `%%distribute --help`."""
-        from .launch.distribute import Request
+        from .session.distribute import Request
 
         arguments = distribute_parser().parse_args(shlex.split(line))
         request = Request(

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from jupyter_hvd import cli
 from jupyter_hvd.convert import Options
-from jupyter_hvd.launch.job import run_job
+from jupyter_hvd.launchers.job import run_job
 from jupyter_hvd.verify.probe import orders, read_record
 
 NOTEBOOK = Path(__file__).parents[1] / "examples" / "gradient_tape.ipynb"

@@ -11,7 +11,7 @@ import psutil
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from jupyter_hvd.launch.job import JOB_VARIABLE
+from jupyter_hvd.launchers.job import JOB_VARIABLE
 
 pytestmark = pytest.mark.slow
 
@@ -77,7 +77,7 @@ def test_traceback_once(hvd, tmp_path: Path) -> None:
     assert done.stderr.count("ValueError: not today") == 1
     assert "rank 1 failed" in done.stderr
     assert "raise ValueError('not today')" in done.stderr
-    assert "launch/rank.py" not in done.stderr
+    assert "rank/batch.py" not in done.stderr
 
 
 def test_killed_rank(hvd, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..convert import Conversion, NotebookConversion, Options, convert_notebook, convert_source
 from ..files import Script, read_notebook, read_script, write_notebook, write_script
-from ..launch.job import rank_environment, run_job
+from ..launchers.job import rank_environment, run_job
 from . import checks
 from .checks import Check, Record, Run
 from .probe import orders
@@ -184,7 +184,7 @@ class Runner:
         command = [
             sys.executable,
             "-m",
-            "jupyter_hvd.launch.rank",
+            "jupyter_hvd.rank.batch",
             str(program),
             str(folder),
             str(self.path.resolve()),

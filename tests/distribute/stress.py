@@ -19,9 +19,9 @@ from conftest import Notebook, left
 
 #: Requests as a cell makes them, as fast as they can be made.
 REQUESTS = """
-from jupyter_hvd.launch import on_rank
+from jupyter_hvd.rank import remote
 magics = get_ipython().magics_manager.registry['HvdMagics']
-runs = [magics.session.ranks.run(on_rank.where) for _ in range({requests})]
+runs = [magics.session.ranks.run(remote.where) for _ in range({requests})]
 print(sum(len(run.replies) == 2 and not run.stopped for run in runs), 'answered')
 """
 

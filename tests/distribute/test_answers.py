@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 #: Rank 0 answers while the thread that sends and receives is held up before it asks rank 1.
 HELD_UP = """
 import time
-from jupyter_hvd.launch import on_rank
+from jupyter_hvd.rank import remote
 
 ranks = get_ipython().magics_manager.registry['HvdMagics'].session.ranks
 call = ranks._call
@@ -22,12 +22,12 @@ def held_up(rank, request):
     return call(rank, request)
 
 ranks._call = held_up
-runs = [ranks.run(on_rank.where) for _ in range(10)]
+runs = [ranks.run(remote.where) for _ in range(10)]
 ranks._call = call
 print(sum(len(run.replies) == 2 for run in runs), 'answered')
 """
 MANY = """
-runs = [ranks.run(on_rank.where) for _ in range(500)]
+runs = [ranks.run(remote.where) for _ in range(500)]
 print(sum(len(run.replies) == 2 for run in runs), 'answered')
 """
 

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-from jupyter_hvd.launch.addresses import PORTS_VARIABLE
+from jupyter_hvd.launchers.addresses import PORTS_VARIABLE
 
 pytestmark = pytest.mark.slow
 

@@ -16,8 +16,8 @@ from ..convert.edits import Edit
 from ..convert.notebook import convert_cells, mask_cell
 from ..files import UnusableInputError
 from ..settings import installed_target, settings_near
+from .dependencies import names_of
 from .errors import DistributeError, named_error
-from .needs import names_of
 from .tracebacks import line_map
 
 if TYPE_CHECKING:

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from . import on_rank
+from ..launchers.job import LaunchError, check_size
+from ..rank import remote
+from ..rank.serialization import SerializedValue, keras_kind, pack, unpack, weights_of
+from .cell_output import CellOutput
+from .cluster import Cluster
+from .dependencies import Cell, Needs, names_of, needs
 from .errors import DistributeError, named_error
-from .job import LaunchError, check_size
-from .needs import Cell, Needs, names_of, needs
-from .outputs import Screen
+from .monitor import Run, Stall
 from .program import (
     ANY_NAME,
     DISTRIBUTE,
@@ -26,12 +29,9 @@ from .program import (
     refuse,
     runnable,
 )
-from .ranks import Ranks
 from .reports import failure_of, stall_text
 from .tracebacks import SentCell
 from .transfer import digest, push
-from .values import Packed, keras_kind, pack, unpack, weights_of
-from .waiting import Run, Stall
 
 DEFAULT_SIZE = 2
 
@@ -53,7 +53,7 @@ class Session:
 
     def __init__(self, shell: Any) -> None:
         self.shell = shell
-        self.ranks: Ranks | None = None
+        self.ranks: Cluster | None = None
         self.failed: set[int] = set()
         self._ran: list[int] = []
         self._pushed: dict[str, int] = {}
@@ -95,7 +95,7 @@ class Session:
         number = self._number(body)
         source = f"%%distribute {line}".rstrip() + "\n" + body
         check_syntax(source)
-        screen = Screen(self.shell, self._stall_text)
+        screen = CellOutput(self.shell, self._stall_text)
         try:
             plan, program = self._prepare(number, source)  # a refusal starts nothing
             if not request.dry_run:
@@ -149,7 +149,7 @@ class Session:
         run = tuple(n for n in plan.cells if n in plan.run or n not in own)
         return Needs(plan.cells, run, plan.push, plan.names, plan.changed)
 
-    def _report(self, program: Program, screen: Screen) -> None:
+    def _report(self, program: Program, screen: CellOutput) -> None:
         """Show what the conversion has to say."""
         if program.uses_horovod:
             screen.say("this uses Horovod by itself, and runs as it is written")
@@ -157,13 +157,13 @@ class Session:
         for line in program.diagnostics:
             screen.say(line)
 
-    def _announce(self, plan: Needs, screen: Screen, verb: str) -> None:
+    def _announce(self, plan: Needs, screen: CellOutput, verb: str) -> None:
         if plan.run:
             screen.say(f"{verb} first: {', '.join(f'In[{n}]' for n in plan.run)}")
 
     # Ranks
 
-    def _ensure(self, request: Request, screen: Screen) -> None:
+    def _ensure(self, request: Request, screen: CellOutput) -> None:
         """Have the ranks that are asked for, ready."""
         size, hosts = request.size, request.hosts
         if size is None:
@@ -206,7 +206,7 @@ class Session:
 
     def _start(self, size: int, hosts: str | None) -> None:
         if self.ranks is None:
-            self.ranks = Ranks(size, hosts)
+            self.ranks = Cluster(size, hosts)
 
     def stop(self) -> None:
         """End the ranks; nothing of them is left."""
@@ -238,18 +238,18 @@ class Session:
         if self.ranks is None:
             raise DistributeError("there are no ranks; a cell with %%distribute starts them")
         self.renew()
-        self._ensure(Request(), Screen(self.shell))
+        self._ensure(Request(), CellOutput(self.shell))
 
     # Running
 
     def _run(
-        self, request: Request, plan: Needs, program: Program, number: int, screen: Screen
+        self, request: Request, plan: Needs, program: Program, number: int, screen: CellOutput
     ) -> None:
         assert self.ranks is not None
         added = sorted(program.added)
         if plan.run:
             cells = [self._file(n, program) for n in plan.run]
-            run = self.ranks.run(on_rank.run_cells, cells, added, timeout=request.timeout)
+            run = self.ranks.run(remote.run_cells, cells, added, timeout=request.timeout)
             what = "a cell that this one needs failed on the ranks"
             self._judge(run, screen, what, request.timeout)
             self._ran += plan.run
@@ -259,7 +259,7 @@ class Session:
         marker = f"\x1e{uuid.uuid4().hex}"
         text, file = self._file(number, program)
         run = self.ranks.run(
-            on_rank.run_cell,
+            remote.run_cell,
             text,
             file,
             added,
@@ -276,13 +276,13 @@ class Session:
 
     def _file(self, number: int, program: Program) -> tuple[str, str]:
         """A cell as it is sent, and the file that it is known by."""
-        file = on_rank.CELL_FILE.format(number=number, serial=next(self._serial))
+        file = remote.CELL_FILE.format(number=number, serial=next(self._serial))
         self._files[file] = SentCell(number, program.sources[number], program.lines[number])
         return runnable(program.converted[number]), file
 
     # Values
 
-    def _values_for(self, plan: Needs, program: Program) -> dict[str, Packed]:
+    def _values_for(self, plan: Needs, program: Program) -> dict[str, SerializedValue]:
         """What is pushed before the cell: values that no cell makes, and what cells just run there made anew."""
         namespace = self.shell.user_ns
         values = {}
@@ -309,7 +309,7 @@ class Session:
                 values[name] = pack(namespace[name], limit=None)
         return values
 
-    def _push_changed(self, values: Mapping[str, Packed], screen: Screen) -> None:
+    def _push_changed(self, values: Mapping[str, SerializedValue], screen: CellOutput) -> None:
         """Push what the ranks do not have as it is; weights may have been trained, here or there."""
         digests = {n: digest(v) for n, v in values.items() if v.kind != "weights"}
         fresh = {
@@ -319,7 +319,7 @@ class Session:
             arrived = self._push(fresh, screen)
             self._pushed.update({n: digests[n] for n in arrived if n in digests})
 
-    def _push(self, values: Mapping[str, Packed], screen: Screen) -> list[str]:
+    def _push(self, values: Mapping[str, SerializedValue], screen: CellOutput) -> list[str]:
         """Push values, and say so; the names of those that have arrived."""
         assert self.ranks is not None
         run = push(self.ranks, values)
@@ -346,7 +346,7 @@ class Session:
         }
         return sorted(plan.changed | trained)
 
-    def _take_back(self, values: Mapping[str, Packed], screen: Screen) -> None:
+    def _take_back(self, values: Mapping[str, SerializedValue], screen: CellOutput) -> None:
         namespace = self.shell.user_ns
         for name, packed in values.items():
             if packed.kind == "none" or (packed.kind == "weights" and name not in namespace):
@@ -359,7 +359,7 @@ class Session:
     # What went wrong
 
     def _judge(
-        self, run: Run, screen: Screen, what: str | None = None, timeout: float | None = None
+        self, run: Run, screen: CellOutput, what: str | None = None, timeout: float | None = None
     ) -> None:
         """Tell what went wrong in a run, and see to it that the ranks are usable.
 
@@ -382,7 +382,7 @@ class Session:
         if run.usable:
             if not run.stopped:
                 return []
-            check = self.ranks.run(on_rank.agree, timeout=4.0)
+            check = self.ranks.run(remote.agree, timeout=4.0)
             if check.usable and not check.stopped:
                 return ["The ranks are usable: their state is as the cell left it."]
         self.renew()
@@ -393,7 +393,7 @@ class Session:
 
     # %hvd
 
-    def require(self) -> Ranks:
+    def require(self) -> Cluster:
         """The ranks, ready.
 
         Raises:
@@ -401,7 +401,7 @@ class Session:
         """
         if self.ranks is None:
             raise DistributeError("there are no ranks; a cell with %%distribute starts them")
-        self._ensure(Request(), Screen(self.shell))
+        self._ensure(Request(), CellOutput(self.shell))
         return self.ranks
 
     def pull(self, names: Sequence[str]) -> None:
@@ -410,9 +410,9 @@ class Session:
         Raises:
             DistributeError: a name is not there, or its value cannot travel.
         """
-        run = self.require().run(on_rank.get_values, list(names), ranks=[0])
-        self._judge(run, Screen(self.shell), None)
-        values: dict[str, Packed | None] = run.replies[0]
+        run = self.require().run(remote.get_values, list(names), ranks=[0])
+        self._judge(run, CellOutput(self.shell), None)
+        values: dict[str, SerializedValue | None] = run.replies[0]
         namespace = self.shell.user_ns
         for name in names:
             packed = values[name]
@@ -438,7 +438,7 @@ class Session:
             if values[name].kind == "none":
                 raise DistributeError(f"`{name}`: {values[name].why}")
         self.require()
-        arrived = self._push(values, Screen(self.shell))
+        arrived = self._push(values, CellOutput(self.shell))
         number = len(self.shell.history_manager.input_hist_raw) - 1
         # Weights are set in what a cell has made; that cell is needed as before.
         plain = (name for name in arrived if values[name].kind != "weights")
@@ -454,7 +454,7 @@ class Session:
                 {"rank": r, **ranks.told(r), "doing": ranks.told(r).get("stage", "starting")}
                 for r in range(ranks.size)
             ]
-        run = ranks.run(on_rank.where, timeout=5.0) if ranks.lost() is None else None
+        run = ranks.run(remote.where, timeout=5.0) if ranks.lost() is None else None
         lost = ranks.lost()
         if run is None or lost is not None:
             rank, how = lost or (0, "")

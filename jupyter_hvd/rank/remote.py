@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from .values import Packed, pack, size_of, unpack
+from .serialization import SerializedValue, pack, read_pushed, size_of, unpack
 
 #: The file of a cell's code on the ranks, `<In[3]#7>`: the notebook's number and a serial one.
 CELL_FILE = "<In[{number}]#{serial}>"
@@ -146,9 +146,7 @@ def set_values(head: bytes, path: str | None, places: list[tuple[int, int]]) -> 
     """Bind names in this rank's namespace, as `transfer.push` sends them; answers with what failed, by name."""
     from IPython.core.getipython import get_ipython
 
-    from .transfer import read
-
-    values: dict[str, Packed] = read(head, path, places)
+    values: dict[str, SerializedValue] = read_pushed(head, path, places)
 
     shell: Any = get_ipython()
     failed = {}
@@ -160,7 +158,7 @@ def set_values(head: bytes, path: str | None, places: list[tuple[int, int]]) -> 
     return failed
 
 
-def get_values(names: Sequence[str]) -> dict[str, Packed | None]:
+def get_values(names: Sequence[str]) -> dict[str, SerializedValue | None]:
     """The values of some names; None for a name that is not there."""
     from IPython.core.getipython import get_ipython
 

@@ -27,9 +27,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from . import on_rank
-from .addresses import PORTS_VARIABLE, choose_ports, own_address
-from .job import (
+from ..launchers.addresses import PORTS_VARIABLE, choose_ports, own_address
+from ..launchers.job import (
     EXITED,
     TAGGED,
     LaunchError,
@@ -38,13 +37,14 @@ from .job import (
     launcher,
     rank_environment,
 )
-from .lifeline import ADDRESS_VARIABLE, FOLDER_VARIABLE, Lifelines
-from .waiting import PATIENCE, Message, Reason, Run, Show, Text, Waiting
+from ..launchers.lifeline import ADDRESS_VARIABLE, FOLDER_VARIABLE, Lifelines
+from ..rank import remote
+from .monitor import PATIENCE, CallMonitor, Message, Reason, Run, Show, Text
 
 START_TIMEOUT = 120.0
 
 
-class Ranks:
+class Cluster:
     """N ranks of one Horovod job. Made at once; ready some seconds later."""
 
     def __init__(self, size: int, hosts: str | None = None) -> None:
@@ -97,7 +97,7 @@ class Ranks:
             ADDRESS_VARIABLE: f"{address}:{self._lifelines.port}",
             FOLDER_VARIABLE: str(self._folder),
         }
-        held = [sys.executable, "-m", "jupyter_hvd.launch.held"]
+        held = [sys.executable, "-m", "jupyter_hvd.launchers.held"]
         # horovodrun first: it takes longer, and the controller starts in its shadow.
         command = launcher(self.size, self.hosts)
         module = command.index("-m") + 1
@@ -108,7 +108,7 @@ class Ranks:
                 *command[module:],
                 sys.executable,
                 "-m",
-                "jupyter_hvd.launch.engine",
+                "jupyter_hvd.rank.living",
             ],
             environment,
             self._read_launcher,
@@ -316,11 +316,11 @@ class Ranks:
         self._forget_events()
         ranks = range(self.size) if ranks is None else ranks
         call = next(self._calls)
-        request = [PrePickled(part) for part in (on_rank.answer, call, function, *args)]
+        request = [PrePickled(part) for part in (remote.answer, call, function, *args)]
         size = sum(memoryview(buffer).nbytes for part in request for buffer in part.buffers)
         started = time.monotonic()
         futures = {rank: self._call(rank, request) for rank in ranks}
-        waiting = Waiting(call, set(ranks), show, marker, size, started)
+        waiting = CallMonitor(call, set(ranks), show, marker, size, started)
         stopped: Reason | None = None
         stopped_at = asked_at = started
         lost = None
@@ -370,7 +370,7 @@ class Ranks:
             message_future_hook=prepare,
         )
 
-    def _pump(self, waiting: Waiting, futures: Mapping[int, Any]) -> None:
+    def _pump(self, waiting: CallMonitor, futures: Mapping[int, Any]) -> None:
         """Wait for news for a moment, and take in all there is."""
         event = None
         with suppress(queue.Empty):
@@ -386,7 +386,7 @@ class Ranks:
             except queue.Empty:
                 return
 
-    def _watch(self, waiting: Waiting, now: float) -> None:
+    def _watch(self, waiting: CallMonitor, now: float) -> None:
         """Take in where those are that still run, and ask them again."""
         assert self._lifelines is not None
         for rank in list(waiting.open):
@@ -398,7 +398,7 @@ class Ranks:
             self._lifelines.send(f"rank {rank}", {"where": waiting.call})
         waiting.tell_stall(now)
 
-    def _let_finish(self, waiting: Waiting, futures: Mapping[int, Any]) -> None:
+    def _let_finish(self, waiting: CallMonitor, futures: Mapping[int, Any]) -> None:
         """What was printed last may still be on its way when the answers are there."""
         deadline = time.monotonic() + 0.5
         while time.monotonic() < deadline and not (

@@ -1,4 +1,4 @@
-"""`horovodrun`, two seconds faster: `python -m jupyter_hvd.launch.horovodrun` takes the same arguments.
+"""`horovodrun`, two seconds faster: `python -m jupyter_hvd.launchers.horovodrun` takes the same arguments.
 
 Before it starts the first rank, `horovodrun --gloo` imports TensorFlow in a process of its own,
 only to ask whether Horovod was built with Gloo. The ranks find that out by themselves.

@@ -107,7 +107,7 @@ class Run:
         return self.lost is None and not self.stuck
 
 
-class Waiting:
+class CallMonitor:
     """What has been heard of a call so far.
 
     Attributes:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_hvd.launch.waiting import Stall, Waiting
+from jupyter_hvd.session.monitor import CallMonitor, Stall
 
 EVENT_LOOP = {"cell": None, "inside": "/lib/python3.11/selectors.py"}
 ALLREDUCE = {"cell": ["<In[3]#1>", 2], "inside": "/site-packages/horovod/tensorflow/mpi_ops.py"}
@@ -19,7 +19,7 @@ class Scene:
 
     def __init__(self, size: int = 0) -> None:
         self.shown: list[Any] = []
-        self.waiting = Waiting(7, {0, 1}, self.shown.append, None, size, now=0.0)
+        self.waiting = CallMonitor(7, {0, 1}, self.shown.append, None, size, now=0.0)
         self.now = 0.0
         self.cpu = [0.0, 0.0]
 

@@ -1,4 +1,4 @@
-"""Runs one rank of a job: `python -m jupyter_hvd.launch.rank PROGRAM STATUS_DIR ORIGINAL [ARGS]`.
+"""Runs one rank of a job: `python -m jupyter_hvd.rank.batch PROGRAM STATUS_DIR ORIGINAL [ARGS]`.
 
 A notebook's cells run one after the other in an IPython shell, as in a kernel. How
 the rank ended is left in the status folder, since `horovodrun` answers 1 to every

@@ -70,7 +70,7 @@ def render(error: Mapping[str, Any], where: str, cells: Mapping[str, SentCell]) 
     """The lines of a traceback, as IPython shows one.
 
     Args:
-        error: as `on_rank.describe` gives it. where: "rank 1".
+        error: as `remote.describe` gives it. where: "rank 1".
         cells: the cells by the names of their files on the ranks.
     """
     lines: list[str] = []

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .waiting import Message, Output, Stall, Text
+from .monitor import Message, Output, Stall, Text
 
 #: Lines kept of each folded rank.
 KEPT = 1000
@@ -16,7 +16,7 @@ KEPT = 1000
 PACE = 0.3
 
 
-class Screen:
+class CellOutput:
     """The output of one `%%distribute` cell."""
 
     def __init__(self, shell: Any, stall_text: Callable[[Stall], str] = str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_hvd.launch.needs import Cell, Needs, names_of, needs
+from jupyter_hvd.session.dependencies import Cell, Needs, names_of, needs
 
 
 def plan(

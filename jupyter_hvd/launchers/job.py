@@ -64,7 +64,7 @@ def check_size(size: int, hosts: str | None) -> None:
 
 def launcher(size: int, hosts: str | None, timeout: float | None = None) -> list[str]:
     """The command that places ranks on hosts, to be followed by what each rank runs."""
-    command = [sys.executable, "-m", "jupyter_hvd.launch.horovodrun", "--gloo", "-np", str(size)]
+    command = [sys.executable, "-m", "jupyter_hvd.launchers.horovodrun", "--gloo", "-np", str(size)]
     command += ["-H", hosts or f"localhost:{size}"]
     if timeout is not None:
         command += ["--start-timeout", str(max(1, int(timeout)))]
@@ -112,7 +112,7 @@ def run_job(
             *(
                 sys.executable,
                 "-m",
-                "jupyter_hvd.launch.rank",
+                "jupyter_hvd.rank.batch",
                 str(program),
                 status,
                 str(original),

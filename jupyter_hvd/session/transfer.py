@@ -8,18 +8,16 @@ of them writes to its array, which then has pages of its own there.
 from __future__ import annotations
 
 import hashlib
-import mmap
 import pickle
 import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from . import on_rank
-from .ranks import Ranks
-from .values import Packed
-from .waiting import Run
+from ..rank import remote
+from ..rank.serialization import SerializedValue
+from .cluster import Cluster
+from .monitor import Run
 
 #: From this size on, a value goes through shared memory.
 LARGE = 2**20
@@ -27,7 +25,7 @@ LARGE = 2**20
 ALIGNMENT = 64
 
 
-def digest(packed: Packed) -> int:
+def digest(packed: SerializedValue) -> int:
     """Changes when the value does."""
     state = hashlib.blake2b(digest_size=8)
 
@@ -39,13 +37,13 @@ def digest(packed: Packed) -> int:
     return int.from_bytes(state.digest(), "big")
 
 
-def push(ranks: Ranks, values: Mapping[str, Packed]) -> Run:
+def push(ranks: Cluster, values: Mapping[str, SerializedValue]) -> Run:
     """Bind values on every rank; the ranks answer with what failed, by name."""
     buffers: list[pickle.PickleBuffer] = []
     head = pickle.dumps(dict(values), protocol=5, buffer_callback=buffers.append)
     size = sum(buffer.raw().nbytes for buffer in buffers)
     if ranks.hosts is not None or size < LARGE:
-        return ranks.run(on_rank.set_values, pickle.dumps(dict(values), protocol=5), None, [])
+        return ranks.run(remote.set_values, pickle.dumps(dict(values), protocol=5), None, [])
     folder = Path(tempfile.mkdtemp(prefix="jupyter-hvd-", dir=shared_memory(size)))
     try:
         places = []
@@ -55,7 +53,7 @@ def push(ranks: Ranks, values: Mapping[str, Packed]) -> Run:
                 places.append((file.tell(), buffer.raw().nbytes))
                 file.write(buffer.raw())
             file.truncate()
-        return ranks.run(on_rank.set_values, head, str(folder / "buffers"), places)
+        return ranks.run(remote.set_values, head, str(folder / "buffers"), places)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -67,14 +65,3 @@ def shared_memory(size: int) -> str | None:
         return str(memory) if shutil.disk_usage(memory).free > 2 * size else None
     except OSError:
         return None
-
-
-def read(head: bytes, path: str | None, places: list[tuple[int, int]]) -> Any:
-    """What `push` has written."""
-    if path is None:
-        return pickle.loads(head)  # noqa: S301 — from the user's own kernel, over a signed channel
-    with Path(path).open("rb") as file:
-        # Private: what a rank writes to is its own. The arrays keep the memory when the file has gone.
-        memory = memoryview(mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE))
-    buffers = [memory[start : start + length] for start, length in places]
-    return pickle.loads(head, buffers=buffers)  # noqa: S301 — the same

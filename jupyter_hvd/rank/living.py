@@ -1,7 +1,7 @@
-"""One living rank: `python -m jupyter_hvd.launch.engine`, started by horovodrun.
+"""One living rank: `python -m jupyter_hvd.rank.living`, started by horovodrun.
 
 It joins Horovod, then becomes an ipyparallel engine whose id is its rank. What the
-kernel asks of it, it asks by calling the functions of `on_rank.py`.
+kernel asks of it, it asks by calling the functions of `remote.py`.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from . import on_rank
-from .job import JOB_VARIABLE
-from .lifeline import ADDRESS_VARIABLE, Held, threads
+from ..launchers.job import JOB_VARIABLE
+from ..launchers.lifeline import ADDRESS_VARIABLE, LifelineClient, threads
+from . import remote
 
 
 def main() -> None:
     rank = int(os.environ["HOROVOD_RANK"])
-    held = Held(f"rank {rank}", os.environ[JOB_VARIABLE], os.environ[ADDRESS_VARIABLE])
-    on_rank.tell = held.tell
-    # An interrupt is for the cell that runs, see `on_rank.py`; between cells there is nothing to stop.
+    held = LifelineClient(f"rank {rank}", os.environ[JOB_VARIABLE], os.environ[ADDRESS_VARIABLE])
+    remote.tell = held.tell
+    # An interrupt is for the cell that runs, see `remote.py`; between cells there is nothing to stop.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     held.tell({"stage": "importing TensorFlow"})
     import horovod.tensorflow as hvd

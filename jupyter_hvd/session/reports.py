@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .monitor import Place, Run, Stall
 from .tracebacks import PLAIN, RED, SentCell, blame, ranks_text, render
-from .waiting import Place, Run, Stall
 
 Cells = Mapping[str, SentCell]
 

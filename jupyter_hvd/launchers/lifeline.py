@@ -174,7 +174,7 @@ class Lifelines:
 # The other processes' side
 
 
-class Held:
+class LifelineClient:
     """This process's lifeline; it ends the process when the kernel has gone."""
 
     def __init__(self, name: str, token: str, address: str) -> None:

@@ -1,0 +1,1 @@
+"""The rank's side: what runs in each process of a job."""
