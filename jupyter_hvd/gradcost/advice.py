@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 from math import log
 
 from ..tensor.cost.formula import Counted, Formula, canonical, cost_formula_of, cost_formulas
@@ -47,12 +47,32 @@ WORTH = 0.02  # of all operations: less is not worth a word
 SHOWN = 6
 
 
-def advice(subject: Subject, sizes: Sizes, report: Report, locate: Locate) -> tuple[Advice, ...]:
-    """What to change, the largest saving first, then what JAX alone would make of it."""
-    cheaper = sorted(_cheaper(subject, sizes, locate), key=lambda a: -a.saves)
-    found = sorted(_found(subject, sizes, locate), key=lambda a: -a.saves)
-    jax = [*_estimated(subject, sizes, report.plain), *_measured(report.measured)]
-    return (*cheaper[:SHOWN], *found[:SHOWN], *jax)
+@dataclass(frozen=True, eq=False)
+class Adviser:
+    """What is worked out once about a subject, whatever the sizes."""
+
+    subject: Subject
+
+    def advice(self, sizes: Sizes, report: Report, locate: Locate) -> tuple[Advice, ...]:
+        """What to change, the largest saving first, then what JAX alone would make of it."""
+        cheaper = sorted(_cheaper(self, sizes, locate), key=lambda a: -a.saves)
+        found = sorted(_found(self, sizes, locate), key=lambda a: -a.saves)
+        jax = [*_estimated(self.subject, sizes, report.plain), *_measured(report.measured)]
+        return (*cheaper[:SHOWN], *found[:SHOWN], *jax)
+
+    @cached_property
+    def candidates(self) -> tuple[Candidate, ...]:
+        program = self.subject.value.instance.ssa
+        return tuple(Candidate(self.subject, rewriting) for rewriting in rewritings(program))
+
+    @cached_property
+    def value(self) -> tuple[Formula, ...]:
+        """What the value costs as it stands."""
+        return tuple(_costs(self.subject.value.instance.ssa))
+
+    @cached_property
+    def written(self) -> dict[tuple[str, int], tuple[Place, Formula]]:
+        return _written(self.subject)
 
 
 # Cheaper ways to write it
@@ -60,23 +80,25 @@ def advice(subject: Subject, sizes: Sizes, report: Report, locate: Locate) -> tu
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A rewriting, and what it changes of the value's cost."""
+    """A rewriting, and what the program so written and its gradient cost."""
 
+    subject: Subject
     rewriting: Rewriting
-    program: Program
-    before: tuple[Formula, ...]
-    after: tuple[Formula, ...]
 
+    @cached_property
+    def program(self) -> Program:
+        return simplify(self.rewriting.program)
 
-@lru_cache(maxsize=64)
-def _candidates(subject: Subject) -> tuple[Candidate, ...]:
-    old = subject.value.instance.ssa
-    spent = _costs(old)
-    made = []
-    for rewriting in rewritings(old):
-        program = simplify(rewriting.program)
-        made.append(Candidate(rewriting, program, tuple(spent), tuple(_costs(program))))
-    return tuple(made)
+    @cached_property
+    def value(self) -> tuple[Formula, ...]:
+        return tuple(_costs(self.program))
+
+    @cached_property
+    def gradient(self) -> tuple[Formula, ...]:
+        body = self.subject.instance.function.body
+        seed = None if self.subject.is_scalar else ("dy", soa(body.type))
+        wrt = _typed(self.subject.instance, self.subject.wrt)
+        return tuple(_costs(simplify(adjoint(self.program, wrt, seed))))
 
 
 def _costs(program: Program) -> Iterator[Formula]:
@@ -87,29 +109,22 @@ def _costs(program: Program) -> Iterator[Formula]:
         yield from (f for f in cost_formulas(term).values() if str(f) != "0")
 
 
-@lru_cache(maxsize=64)
-def _gradient(subject: Subject, program: Program) -> tuple[Formula, ...]:
-    """What the gradient of the program as rewritten costs."""
-    wrt = _typed(subject.instance, subject.wrt)
-    seed = None if subject.is_scalar else ("dy", soa(subject.instance.function.body.type))
-    return tuple(_costs(simplify(adjoint(program, wrt, seed))))
-
-
 def _sum(subject: Subject, formulas: tuple[Formula, ...], sizes: Sizes) -> int | None:
     numbers = [subject.evaluate(f, sizes) for f in formulas]
     return None if None in numbers else sum(n for n in numbers if n is not None)
 
 
-def _cheaper(subject: Subject, sizes: Sizes, locate: Locate) -> Iterator[Advice]:
+def _cheaper(adviser: Adviser, sizes: Sizes, locate: Locate) -> Iterator[Advice]:
+    subject = adviser.subject
     told: set[tuple[str, Place | None]] = set()
     gradient = tuple(f for line in subject.adjoint.lines for f in line.costs.values())
-    for candidate in _candidates(subject):
-        value = _sum(subject, candidate.before, sizes)
-        value_then = _sum(subject, candidate.after, sizes)
+    for candidate in adviser.candidates:
+        value = _sum(subject, adviser.value, sizes)
+        value_then = _sum(subject, candidate.value, sizes)
         if value is None or value_then is None or value_then >= value:
             continue
         adjoint_now = _sum(subject, gradient, sizes)
-        adjoint_then = _sum(subject, _gradient(subject, candidate.program), sizes)
+        adjoint_then = _sum(subject, candidate.gradient, sizes)
         if adjoint_now is None or adjoint_then is None:
             continue
         saves = value + adjoint_now - value_then - adjoint_then
@@ -201,7 +216,6 @@ def _condition(text: str) -> str:
 # What the compiled function finds by itself
 
 
-@lru_cache(maxsize=64)
 def _written(subject: Subject) -> dict[tuple[str, int], tuple[Place, Formula]]:
     """What each line of the source costs as written, by file and line."""
     places = subject.instance.traced.places
@@ -254,9 +268,9 @@ def _own(
             yield canonical(binders, p), 1
 
 
-def _found(subject: Subject, sizes: Sizes, locate: Locate) -> Iterator[Advice]:
+def _found(adviser: Adviser, sizes: Sizes, locate: Locate) -> Iterator[Advice]:
     """Lines that cost more as written than as compiled."""
-    written = _written(subject)
+    subject = adviser.subject
     compiled: dict[tuple[str, int], int] = {}
     for line in subject.value.lines:
         place = line.origin.place
@@ -264,7 +278,7 @@ def _found(subject: Subject, sizes: Sizes, locate: Locate) -> Iterator[Advice]:
             key = place.filename, place.line
             compiled[key] = compiled.get(key, 0) + (subject.evaluate.sum(line.costs, sizes) or 0)
     whole = subject.evaluate(subject.value.total, sizes)
-    for key, (place, formula) in written.items():
+    for key, (place, formula) in adviser.written.items():
         cost, now = subject.evaluate(formula, sizes), compiled.get(key, 0)
         if cost is None or not whole or cost - now <= max(WORTH * whole, 0):
             continue

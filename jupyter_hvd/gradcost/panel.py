@@ -17,14 +17,13 @@ from typing import Any
 from ..tensor import TensorError
 from ..tensor.jax.profile import ProfileCancelledError
 from . import work
-from .advice import advice
+from .advice import Adviser
 from .cells import Cells, explained
 from .fallback import bundle
 from .report import Measured, Plain, Report, Row, chosen, report
 from .subject import Subject, subject
 
 Send = Callable[[dict[str, Any]], None]
-Reinspect = Callable[[str, tuple[str, ...]], Subject]
 
 REPEATS = 10
 
@@ -47,7 +46,7 @@ class Panel:
         self._start(about)
 
     def _start(self, about: Subject) -> None:
-        self.subject = about
+        self.subject, self.adviser = about, Adviser(about)
         self.sizes: dict[str, int] = dict(about.start)
         self.plain = Plain("pending", work.what(about))
         self.measured: Measured | None = None
@@ -75,7 +74,7 @@ class Panel:
             )
             if self.measured is not None:
                 made = _timed(made, self.measured, self.sizes)
-            return replace(made, advice=advice(self.subject, self.sizes, made, self.cells.locate))
+            return replace(made, advice=self.adviser.advice(self.sizes, made, self.cells.locate))
 
     def bundle(self) -> dict[str, Any]:
         return bundle(self.report())
@@ -131,8 +130,7 @@ class Panel:
         with self.lock:
             same = name == self.subject.name
             if same:
-                wrt = subject(self.subject.function, wrt).wrt
-                about = replace(self.subject, wrt=wrt)
+                about = self.subject.by(wrt)
             else:
                 functions = self.functions() if self.functions else {}
                 about = subject(functions.get(name), wrt, label=name)
@@ -157,11 +155,12 @@ class Panel:
     def estimate(self) -> Task:
         """XLA's estimates for the sizes as they stand."""
         self.estimating.cancel()
-        sizes, about = dict(self.sizes), self.subject
+        with self.lock:
+            about, sizes, linked, known = self.subject, dict(self.sizes), self.linked, self.known
 
         def run(cancelled: work.Cancelled) -> None:
             try:
-                found = work.estimates(about, sizes, self.linked, self.known, cancelled)
+                found = work.estimates(about, sizes, linked, known, cancelled)
             except ProfileCancelledError:
                 return
             except Exception as error:  # the user's own version, or XLA, at its limits
@@ -179,26 +178,31 @@ class Panel:
         """Measured times at the sizes as they stand, with progress."""
         if self.measuring.running:
             return self.measuring
-        self.error = ""
-        sizes, about = dict(self.sizes), self.subject
+        with self.lock:
+            about, sizes = self.subject, dict(self.sizes)
+            self.error = ""
 
         def progress(done: int, total: int) -> None:
             self._broadcast({"progress": {"done": done, "total": total}})
 
         def run(cancelled: work.Cancelled) -> None:
+            measured, error = None, ""
             try:
-                found = work.measure(about, sizes, REPEATS, progress, cancelled)
+                measured = work.measure(about, sizes, REPEATS, progress, cancelled)
             except ProfileCancelledError:
-                self._broadcast({"progress": None, "cancelled": True})
-                return
-            except TensorError as error:
-                self.error = explained(error, self.cells)
-            except Exception as error:  # XLA at its limits, the user's own version
-                self.error = f"{type(error).__name__}: {error}"
-            else:
-                self.measured = found
+                pass
+            except TensorError as wrong:
+                error = explained(wrong, self.cells)
+            except Exception as wrong:  # XLA at its limits, the user's own version
+                error = f"{type(wrong).__name__}: {wrong}"
+            with self.lock:
+                # It may have been cancelled after its last step: the panel is about another gradient.
+                stopped = cancelled()
+                if not stopped:
+                    self.measured, self.error = measured or self.measured, error
             self._broadcast({"progress": None})
-            self._tell()
+            if not stopped:
+                self._tell()
 
         self.measuring = Task.start(run)
         return self.measuring

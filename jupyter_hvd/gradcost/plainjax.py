@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..tensor.cost.counting import Data
+from ..tensor.jax.elementwise import call
 from ..tensor.language.affine import Affine
 from ..tensor.language.predicates import (
     NOT,
@@ -62,20 +63,6 @@ class Named:
 
     array: Any
     axes: tuple[str, ...] = ()
-
-
-_SPELLINGS = {
-    "atan": "arctan",
-    "asin": "arcsin",
-    "acos": "arccos",
-    "atan2": "arctan2",
-    "pow": "power",
-}
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "recip": lambda x: 1 / x,
-    "erf": jax.scipy.special.erf,
-    "greater": lambda x, y: jnp.where(x > y, 1.0, jnp.where(x == y, 0.5, 0.0)),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +119,7 @@ class Translation:
                 )
             case Call(function, arguments):
                 return _joined(
-                    _function(function.name),
+                    lambda *xs: call(function, xs, jnp.result_type(float)),
                     [self.scalar(x, values, ranges) for x in arguments],
                     ranges,
                 )
@@ -307,11 +294,6 @@ def _all(combine: Callable[[Any, Any], Any], empty: bool, parts: list[Any]) -> A
     for part in parts:
         result = combine(result, part)
     return result
-
-
-def _function(name: str) -> Callable[..., Any]:
-    found = _FUNCTIONS.get(name)
-    return found if found is not None else getattr(jnp, _SPELLINGS.get(name, name))
 
 
 def _aligned(x: Named, axes: Sequence[str]) -> Any:

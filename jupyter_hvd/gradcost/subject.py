@@ -157,6 +157,14 @@ class Subject:
             found |= dict.fromkeys(sorted(lookup.size.names), lookup.relation)
         return found
 
+    def by(self, wrt: Sequence[str]) -> Subject:
+        """The same function differentiated by other parameters, by all real ones if none is named."""
+        names = tuple(wrt) or self.differentiable
+        if not names:
+            raise TensorError(f"`{self.name}` has no real parameter to differentiate by")
+        self.function._differentiable(names)
+        return replace(self, wrt=names)
+
     # Sizes
 
     @cached_property
@@ -244,13 +252,7 @@ def subject(
         start = function.last_sizes or {}
     names = _size_names(instance)
     known = {name: max(1, start[name]) for name in names if name in start}
-    by = tuple(wrt) or tuple(
-        x for x, t, _ in instance.parameters if isinstance(t, Real | Array | Product)
-    )
-    if not by:
-        raise TensorError(f"`{function.__name__}` has no real parameter to differentiate by")
-    function._differentiable(by)
-    made = Subject(function, by, instance, known, arguments, against, label)
+    made = Subject(function, (), instance, known, arguments, against, label).by(wrt)
     return made if len(known) == len(names) else replace(made, start=_first_fit(made, names))
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..tensor import TensorError
-from ..tensor.jax.profile import ProfileCancelledError
+from ..tensor.jax.profile import ProfileCancelledError, profile
+from ..tensor.tensor_function import check_reads
 from .analysis import Sizes
 from .report import Measured, Plain
 from .subject import Subject
@@ -118,9 +119,11 @@ def measure(
     def after(done: int) -> Progress:
         return lambda k, _n: progress(done + k, total)
 
-    value = subject.function.profile(**own, repeats=repeats, progress=after(0), cancelled=cancelled)
-    adjoint = subject.reverse.profile(
-        **arguments, repeats=repeats, progress=after(steps[0]), cancelled=cancelled
+    # The instances: a call of the function would change what its cards tell of its last call.
+    check_reads(subject.instance, own, sizes)
+    value = profile(subject.value.instance, sizes, own, repeats, after(0), cancelled)
+    adjoint = profile(
+        subject.adjoint.instance, sizes, arguments, repeats, after(steps[0]), cancelled
     )
     pair = jax_bytes = None
     if with_jax:

@@ -140,7 +140,7 @@ class TensorFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The result, by a compiled JAX kernel for the arguments' sizes."""
         instance, arguments, sizes = self._at(args, kwargs)
-        _check_reads(instance, arguments, sizes)
+        check_reads(instance, arguments, sizes)
         at = tuple(sorted(sizes.items()))
         kernel = instance.kernel(at) if self._shards is None else instance.shards(at, *self._shards)
         return laid_out(kernel(*arguments.values()), instance.layout)
@@ -152,7 +152,7 @@ class TensorFunction:
         Arrays come as NumPy arrays; an array of tuples comes as a tuple of arrays.
         """
         instance, arguments, sizes = self._at(args, kwargs)
-        _check_reads(instance, arguments, sizes)
+        check_reads(instance, arguments, sizes)
         env = _environment(instance, arguments, sizes)
         body = instance.function.body
         value = struct_of_arrays(evaluate(body, env), body.type)
@@ -180,7 +180,7 @@ class TensorFunction:
         from .jax.profile import profile
 
         instance, arguments, sizes = self._at(args, kwargs)
-        _check_reads(instance, arguments, sizes)
+        check_reads(instance, arguments, sizes)
         return profile(instance, sizes, arguments, repeats, progress, cancelled)
 
     def _at(
@@ -513,9 +513,7 @@ def _substituted(type_: Any, values: Mapping[str, Affine]) -> Any:
     return type_
 
 
-def _check_reads(
-    instance: Instance, arguments: Mapping[str, Any], sizes: Mapping[str, int]
-) -> None:
+def check_reads(instance: Instance, arguments: Mapping[str, Any], sizes: Mapping[str, int]) -> None:
     """Raise TensorError where a read is out of range.
 
     Under `jax.jit` and the like relations have no data yet, and what only they can show is not

@@ -1,15 +1,16 @@
 """Advice holds: what it says would be saved is saved by a function so written."""
 
+import gc
 import math
+import weakref
 
 import numpy as np
 import pytest
 from programs import CASES
 
 from jupyter_hvd.gradcost import work
-from jupyter_hvd.gradcost.advice import _gradient, advice
+from jupyter_hvd.gradcost.advice import Adviser
 from jupyter_hvd.gradcost.report import plain_source, report
-from jupyter_hvd.gradcost.rewrites import rewritings
 from jupyter_hvd.gradcost.subject import subject
 from jupyter_hvd.tensor import tensor
 from jupyter_hvd.tensor.reference.evaluate import Environment, evaluate
@@ -71,7 +72,7 @@ VECTOR = SQUARE[0]
 def given(f, wrt, *arguments):
     about = subject(f, wrt, (arguments, {}))
     made = report(about, about.start)
-    return {a.kind: a for a in advice(about, about.start, made, plain_source)}
+    return {a.kind: a for a in Adviser(about).advice(about.start, made, plain_source)}
 
 
 def test_another_order_of_sums():
@@ -108,6 +109,16 @@ def test_a_guard_and_a_value_that_are_found():
     assert found.before == "as written 31 operations"
 
 
+def test_arguments_are_let_go():
+    """Advice about a call does not keep the user's arrays when the panel has gone."""
+    x = np.ones(16)
+    kept = weakref.ref(x)
+    assert given(diagonal, ("x",), x)
+    del x
+    gc.collect()
+    assert kept() is None
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_rewritings_keep_the_value(case):
     """By the reference evaluator, and so do their gradients have a cost."""
@@ -115,11 +126,12 @@ def test_rewritings_keep_the_value(case):
     instance, arguments, sizes = case.function.specialised(*case.arguments)
     env = _environment(instance, arguments, sizes)
     expected = np.ravel(np.array(evaluate(to_term(instance.ssa), env), dtype=object))
-    for rewriting in rewritings(instance.ssa):
+    for candidate in Adviser(about).candidates:
+        rewriting = candidate.rewriting
         again = Environment(dict(env.values), dict(sizes), env.relations)
         value = np.ravel(np.array(evaluate(to_term(rewriting.program), again), dtype=object))
         assert np.allclose(value.astype(float), expected.astype(float)), rewriting.kind
-        assert _gradient(about, rewriting.program) is not None
+        assert candidate.gradient is not None
 
 
 def test_jax_alone_by_its_own_estimate():
@@ -141,7 +153,7 @@ def test_jax_alone_by_its_own_estimate():
     made = report(about, about.start)
     from dataclasses import replace
 
-    found = advice(about, about.start, replace(made, plain=plain), plain_source)
+    found = Adviser(about).advice(about.start, replace(made, plain=plain), plain_source)
     (said,) = [a for a in found if a.kind == "jax"]
     assert "grows like n², this one like a constant" in said.message
     sizes = [dict(key)["n"] for key in known]

@@ -3,11 +3,13 @@
 import json
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
 import pytest
 
+from jupyter_hvd.gradcost import work
 from jupyter_hvd.gradcost.cells import Cells
 from jupyter_hvd.gradcost.fallback import MIME, bundle
 from jupyter_hvd.gradcost.live import Panels
@@ -86,10 +88,54 @@ def test_a_measurement_is_cancelled(by_name, shell):
     front.ask(do="measure")
     front.panel.measure()
     front.ask(do="cancel")
-    front.until(lambda m: m.get("cancelled"))
+    front.until(lambda m: m.get("progress", "none") is None)
     assert front.panel.report().measured is None
     front.panel.measuring.wait(10)
     assert not front.panel.measuring.running
+
+
+@pytest.mark.parametrize("outcome", ["times", "error"])
+def test_what_was_measured_of_another_gradient_is_dropped(by_name, shell, monkeypatch, outcome):
+    """A measurement compiles after it was last asked whether to go on."""
+    case = by_name["quadratic_form"]
+    front = Front(Panel(subject(case.function, ("x",), (case.arguments, {})), Cells(shell)))
+    at_its_end, go_on = threading.Event(), threading.Event()
+    whole = work.measure
+
+    def slow(*arguments):
+        try:
+            if outcome == "error":
+                raise RuntimeError("out of memory")
+            return whole(*arguments[:-1], lambda: False)
+        finally:
+            at_its_end.set()
+            go_on.wait(60)
+
+    monkeypatch.setattr(work, "measure", slow)
+    task = front.panel.measure()
+    assert at_its_end.wait(60)
+    front.ask(do="inspect", function=front.panel.subject.name, wrt=["A", "x"])
+    go_on.set()
+    task.wait(60)
+    made = front.panel.report()
+    assert made.wrt == ("A", "x")
+    assert made.measured is None
+    assert made.error == ""
+    front.panel.estimating.wait(60)
+
+
+def test_measuring_leaves_the_cards(shell):
+    from jupyter_hvd.gradcost.cards import card
+
+    shell.run_cell("%%tensor\ndef f(x):\n    return sum(x[i] for i in range(len(x)))")
+    f = shell.user_ns["f"]
+    f(np.ones(3))
+    front = Front(Panel(subject(f), Cells(shell)))
+    front.ask(do="sizes", sizes={"x_0": 50})
+    front.panel.measure().wait(60)
+    assert front.panel.measured.sizes == {"x_0": 50}
+    assert f.last_sizes == {"x_0": 3}
+    assert "x_0 = 3" in card(f).state or "2 sizes" in card(f).state
 
 
 def test_too_much_to_measure_is_not_begun(by_name, shell):

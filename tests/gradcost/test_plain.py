@@ -7,6 +7,7 @@ from programs import CASES
 
 from jupyter_hvd.gradcost import plainjax
 from jupyter_hvd.gradcost.subject import subject
+from jupyter_hvd.tensor import tensor
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +46,30 @@ def _placed(about, case, wrt):
         next(moved) if x in case.wrt else a
         for x, a in zip(dict(about.types), case.arguments, strict=True)
     ]
+
+
+@tensor
+def curved(x):
+    return sum(np.tanh(x[i]) + 1 / x[i] + x[i] ** 2.5 for i in range(len(x)))
+
+
+slope = curved.grad("x")
+
+
+@tensor
+def roughness(x):
+    d = slope(x)
+    return sum(d[i] * d[i] for i in range(len(x)))
+
+
+def test_derived_black_boxes_are_translated():
+    """A function may call the gradient of another, and with it `recip′` and `tanh′`."""
+    x = np.linspace(0.5, 1.5, 5)
+    about = subject(roughness, ("x",), ((x,), {}))
+    both = plainjax.plain(about, about.start)
+    assert np.allclose(both.value(x), roughness(x))
+    (gradient,) = both.adjoint(x)
+    assert np.allclose(gradient, roughness.grad("x")(x))
 
 
 def test_paired_times_know_what_they_tell_apart():
