@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from ..frameworks.base import TrainingLoop
 from .edits import Edit
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 Status = Literal["converted", "unchanged", "refused", "invalid"]
 Severity = Literal["error", "warning", "info"]
 Target = Literal["keras2", "tf_keras"]
-TrainingLoop = Literal["gradient_tape", "keras_fit", "both", "none"]
 
 
 @dataclass(frozen=True)

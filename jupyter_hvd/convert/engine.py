@@ -11,9 +11,9 @@ from contextlib import contextmanager
 
 import libcst as cst
 
+from ..analysis.module import Module, Span
 from .conversion import Change, Conversion, Diagnostic, Options
 from .edits import Edit, apply_edits
-from .module import Module, Span
 from .rule import Context, Finding, Fix, Problem, Rule
 from .rules import RULES
 from .rules.refusals import imports_horovod, is_own_work

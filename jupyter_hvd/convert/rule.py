@@ -13,14 +13,14 @@ from typing import ClassVar
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
+from ..analysis.io_effects import writes
+from ..analysis.module import Module, Span
+from ..analysis.values import Roles
+from ..frameworks.tensorflow.data import Datasets
+from ..frameworks.tensorflow.randomness import Randomness
+from ..frameworks.tensorflow.training import Training
 from .conversion import Options, Severity
-from .datasets import Datasets
 from .edits import Edit
-from .module import Module, Span
-from .output import writes
-from .randomness import Randomness
-from .roles import Roles
-from .training_loop import Training
 
 
 @dataclass(frozen=True)

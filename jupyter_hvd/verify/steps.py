@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..analysis.module import Module
 from ..convert.conversion import Options
 from ..convert.edits import Edit, apply_edits
-from ..convert.module import Module
 from ..convert.notebook import mask_cells
 from ..convert.rule import Context
 

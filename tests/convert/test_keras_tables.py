@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from jupyter_hvd.convert.keras import OPTIMIZERS, SCHEDULES, optimizer
+from jupyter_hvd.frameworks.tensorflow.tf_api import OPTIMIZERS, SCHEDULES, optimizer
 
 
 @pytest.fixture(scope="module")

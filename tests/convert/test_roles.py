@@ -6,8 +6,8 @@ import libcst as cst
 import pytest
 
 from jupyter_hvd import convert_source
-from jupyter_hvd.convert.module import Module
-from jupyter_hvd.convert.roles import Kind, Roles
+from jupyter_hvd.analysis.module import Module
+from jupyter_hvd.analysis.values import Kind, Roles
 
 HEAD = "import tensorflow as tf\nfrom tensorflow import keras as k\n"
 

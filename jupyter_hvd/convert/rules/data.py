@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ...analysis.values import argument, method
 from ..edits import Edit
-from ..roles import argument, method
 from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
 
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from .. import keras
-from ..output import opens_for, writes
-from ..purity import is_uniform
-from ..roles import Kind, argument, method
+from ...analysis.evaluation import is_uniform
+from ...analysis.io_effects import opens_for, writes
+from ...analysis.values import Kind, argument, method
+from ...frameworks.tensorflow import tf_api as keras
 from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
 from .keras_fit import callback_values
 from .rank_zero import is_guarded

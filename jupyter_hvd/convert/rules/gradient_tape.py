@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ...analysis.evaluation import is_uniform
+from ...analysis.values import Kind, argument
+from ...frameworks.tensorflow.training import VARIABLE_LISTS, EagerSite, TrainingTape, Update
 from ..edits import Edit
-from ..purity import is_uniform
-from ..roles import Kind, argument
 from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
-from ..training_loop import VARIABLE_LISTS, EagerSite, TrainingTape, Update
 
 
 class Tape(Rule):

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from .. import keras
+from ...analysis.values import Kind, Value, argument, has_star, method
+from ...frameworks.tensorflow import tf_api as keras
 from ..edits import Edit
-from ..roles import Kind, Value, argument, has_star, method
 from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
 
 FIT_POSITIONS = {"verbose": 4, "callbacks": 5}

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ...analysis.evaluation import is_pure
+from ...analysis.io_effects import prints, writes
 from ..edits import Edit
-from ..output import prints, writes
-from ..purity import is_pure
 from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
-from .. import keras
-from ..roles import Kind, method
+from ...analysis.values import Kind, method
+from ...frameworks.tensorflow import tf_api as keras
 from ..rule import Context, Example, Finding, Problem, Rule, program
 from .setup import MARK, first_import
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from .. import keras
-from ..roles import Kind, Value, argument
+from ...analysis.values import Kind, Value, argument
+from ...frameworks.tensorflow import tf_api as keras
 from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
 
 RATES = ("learning_rate", "lr")

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
+from ...analysis.values import Kind, argument
+from ...frameworks.tensorflow.tf_api import canonical
 from ..edits import Edit
-from ..keras import canonical
-from ..roles import Kind, argument
 from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
 from . import data, files, schedules
 

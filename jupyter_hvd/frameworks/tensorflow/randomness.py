@@ -11,8 +11,8 @@ from functools import cached_property
 
 import libcst as cst
 
-from . import keras
-from .roles import Roles, argument, method
+from ...analysis.values import Roles, argument, method
+from . import tf_api as keras
 
 #: Generators of random numbers of their own; without a seed no two ranks draw the same.
 GENERATORS = frozenset({"numpy.random.default_rng", "numpy.random.RandomState", "random.Random"})

@@ -13,9 +13,9 @@ from functools import cached_property
 
 import libcst as cst
 
-from . import keras
-from .roles import EACH, Binding, Kind, Path, Value, argument, method
-from .training_loop import Training
+from ...analysis.values import EACH, Binding, Kind, Path, Value, argument, method
+from . import tf_api as keras
+from .training import Training
 
 #: Methods that neither mix nor regroup: what comes out of them is the same on every rank.
 _ORDERLY = frozenset(

@@ -6,7 +6,7 @@ import re
 
 import libcst as cst
 
-from .roles import Kind, Roles, argument, method
+from .values import Kind, Roles, argument, method
 
 PRINTING = (
     "builtins.print",

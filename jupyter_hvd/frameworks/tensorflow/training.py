@@ -13,9 +13,20 @@ from functools import cached_property
 
 import libcst as cst
 
-from .conversion import TrainingLoop
-from .module import Module
-from .roles import EACH, MAX_PATH, Binding, Kind, Path, Roles, Value, argument, method, parameters
+from ...analysis.module import Module
+from ...analysis.values import (
+    EACH,
+    MAX_PATH,
+    Binding,
+    Kind,
+    Path,
+    Roles,
+    Value,
+    argument,
+    method,
+    parameters,
+)
+from ..base import TrainingLoop
 
 GRADIENT_METHODS = frozenset({"gradient"})
 TRAINING_METHODS = frozenset({"train_step", "make_train_function", "train_on_batch"})

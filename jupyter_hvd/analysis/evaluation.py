@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from .roles import EACH, Binding, Identity, Kind, Roles, method
+from .values import EACH, Binding, Identity, Kind, Roles, method
 
 _PURE_BUILTINS = frozenset(
     "abs all any bool callable chr complex dict dir divmod enumerate float format frozenset "

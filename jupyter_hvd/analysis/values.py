@@ -18,7 +18,7 @@ import libcst as cst
 from libcst.helpers import get_full_name_for_node
 from libcst.metadata import Assignment, BaseAssignment, ImportAssignment
 
-from . import keras
+from ..frameworks.tensorflow import tf_api as keras
 from .module import Module
 
 

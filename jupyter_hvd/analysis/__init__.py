@@ -1,0 +1,1 @@
+"""What a program may hold, call and change, read from its text. Start reading at `values.py`."""
