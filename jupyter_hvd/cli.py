@@ -159,23 +159,17 @@ def codes(text: str) -> tuple[str, ...]:
 
 
 def options_for(arguments: argparse.Namespace, path: Path) -> Options:
-    """What was asked on the command line, else in the nearest `pyproject.toml`, else what is installed."""
-    from .settings import installed_target, settings_near
+    """The options for a file: those of the command line go before those of its project."""
+    from dataclasses import fields
 
-    names = (
-        "select",
-        "ignore",
-        "target",
-        "compression",
-        "warmup_epochs",
-        "backward_passes_per_step",
-    )
-    asked = {
-        name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None
-    }
-    from .convert import Options
+    from .convert import OptionError, Options
 
-    return Options(**{"target": installed_target(), **settings_near(path), **asked})
+    given = {field.name: getattr(arguments, field.name, None) for field in fields(Options)}
+    try:
+        return Options.resolve({n: v for n, v in given.items() if v is not None}, path)
+    except OptionError as error:
+        option = error.name.replace("_", "-")
+        raise UnusableInputError(f"--{option}: {error.problem}") from None
 
 
 # convert
@@ -229,20 +223,18 @@ def convert_file(path: Path, options: Options) -> Converted:
 
 
 def run_convert(arguments: argparse.Namespace) -> int:
-
     if arguments.output is not None and arguments.in_place:
         raise UnusableInputError("-o and --in-place exclude each other")
     if arguments.output is not None and len(arguments.files) > 1 and not arguments.output.is_dir():
         raise UnusableInputError(
             f"{arguments.output}: to convert several files, name a folder that exists"
         )
-    options = options_for(arguments, arguments.files[0])
     console, errors = make_consoles(arguments.json)
     files: list[dict[str, Any]] = []
     code = OK
     for path in arguments.files:
         try:
-            converted = convert_file(path, options)
+            converted = convert_file(path, options_for(arguments, path))
             output = None
             if converted.outcome.status == "converted" and not arguments.check:
                 output = output_path(path, arguments)

@@ -28,15 +28,8 @@ from jupyter_server.utils import url_path_join
 from tornado import web
 from tornado.iostream import StreamClosedError
 
-from .worker import (
-    OK,
-    RequestError,
-    check_keys,
-    parse,
-    read_frame,
-    read_options,
-    write_frame,
-)
+from .bodies import RequestError, check_keys, parse, read_folder, read_options, whole_number
+from .worker import OK, read_frame, write_frame
 
 #: A notebook's code is far smaller; outputs need not be sent.
 MAX_BODY = 16 * 1024 * 1024
@@ -47,6 +40,10 @@ MAX_STEPS = 1000
 #: Names a verification in the environment of its processes, so that all of them can be ended.
 VERIFY_VARIABLE = "JUPYTER_HVD_VERIFY"
 GRACE = 10.0
+#: Neither from the server's working folder nor from a notebook's is anything imported.
+SAFE_PYTHON = [sys.executable, "-P", "-m"]
+#: Where the server's processes work: nothing lies here that a user or a notebook could have put.
+NOWHERE = "/"
 VERIFY_COMMAND = [sys.executable, "-m", "jupyter_hvd", "verify"]
 
 
@@ -61,13 +58,14 @@ class WorkerError(Exception):
 class Worker:
     """A process that converts, started at its first use and anew after a failure."""
 
-    def __init__(self, limit: float = CONVERT_SECONDS) -> None:
+    def __init__(self, root: Path, limit: float = CONVERT_SECONDS) -> None:
+        self.root = root
         self.limit = limit
         self._process: subprocess.Popen[bytes] | None = None
         # One thread: requests wait for one another, and the event loop for none.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="jupyter-hvd")
 
-    async def ask(self, kind: str, body: bytes = b"") -> tuple[int, bytes]:
+    async def ask(self, kind: str, body: bytes = b"{}") -> tuple[int, bytes]:
         """The HTTP status and the JSON that answer a request.
 
         Raises:
@@ -103,8 +101,9 @@ class Worker:
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "jupyter_hvd.worker"],
+            self._process = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
+                [*SAFE_PYTHON, "jupyter_hvd.worker", str(self.root)],
+                cwd=NOWHERE,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
             )
@@ -198,7 +197,8 @@ class Handler(APIHandler):
 
     auth_resource = "jupyter-hvd"
 
-    def initialize(self, worker: Worker, verifier: Verifier) -> None:
+    def initialize(self, worker: Worker, verifier: Verifier, root: Path) -> None:
+        self.root = root
         self.worker = worker
         self.verifier = verifier
 
@@ -214,7 +214,7 @@ class Handler(APIHandler):
             raise web.HTTPError(413, f"{size / 1e6:.0f} MB are too much; the limit is {limit} MiB")
         return self.request.body
 
-    async def answer(self, kind: str, body: bytes = b"") -> None:
+    async def answer(self, kind: str, body: bytes = b"{}") -> None:
         try:
             status, result = await self.worker.ask(kind, body)
         except WorkerError as error:
@@ -253,7 +253,7 @@ class VerifyHandler(Handler):
     async def post(self) -> None:
         try:
             request = await asyncio.to_thread(parse, self.body())
-            arguments = verify_arguments(request, self.settings["server_root_dir"])
+            arguments = verify_arguments(request, self.root)
         except RequestError as error:
             raise web.HTTPError(400, str(error)) from None
         if self.verifier.busy:
@@ -277,7 +277,7 @@ class VerifyHandler(Handler):
             running.cancel()
 
 
-def verify_arguments(request: Mapping[str, Any], root: str) -> list[str]:
+def verify_arguments(request: Mapping[str, Any], root: Path) -> list[str]:
     """What follows the file on the command line.
 
     Args:
@@ -292,32 +292,12 @@ def verify_arguments(request: Mapping[str, Any], root: str) -> list[str]:
     arguments = ["-n", str(whole_number(request, "n", MAX_RANKS)), "--events"]
     if "steps" in request:
         arguments += ["--steps", str(whole_number(request, "steps", MAX_STEPS))]
-    if "path" in request:
-        arguments += folder_of(request["path"], Path(root).expanduser().resolve())
+    if (folder := read_folder(request, root)) is not None:
+        arguments.append(f"--beside={folder}")
     for name, value in read_options(request).items():
         text = value if isinstance(value, str) else ",".join(value)
         arguments.append(f"--{name}={text}")
     return arguments
-
-
-def folder_of(path: Any, root: Path) -> list[str]:
-    """The option that shows the program the files beside the notebook.
-
-    None for a notebook that lies in no folder of this machine: its contents come from elsewhere.
-    """
-    if not isinstance(path, str):
-        raise RequestError("`path` must be the notebook's path on the server")
-    folder = (root / path.lstrip("/")).resolve().parent
-    if not folder.is_relative_to(root):
-        raise RequestError("`path` must lie in the folder that the server shows")
-    return [f"--beside={folder}"] if folder.is_dir() else []
-
-
-def whole_number(request: Mapping[str, Any], name: str, most: int) -> int:
-    value = request.get(name)
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-        raise RequestError(f"`{name}` must be a whole number from 1 to {most}")
-    return value
 
 
 ROUTES = {
@@ -333,8 +313,10 @@ def _jupyter_server_extension_points() -> list[dict[str, str]]:
 
 
 def _load_jupyter_server_extension(server_app: Any) -> None:
-    parts = {"worker": Worker(), "verifier": Verifier()}
-    base = server_app.web_app.settings["base_url"]
+    settings = server_app.web_app.settings
+    root = Path(settings["server_root_dir"]).expanduser().resolve()
+    parts = {"worker": Worker(root), "verifier": Verifier(), "root": root}
+    base = settings["base_url"]
     routes = [
         (url_path_join(base, "jupyter-hvd", name), handler, parts)
         for name, handler in ROUTES.items()

@@ -2,44 +2,97 @@
 
 from __future__ import annotations
 
+import re
+import stat
+import tempfile
 import tomllib
+from collections.abc import Iterator
 from dataclasses import fields
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
 from .files import UnusableInputError
 
+TABLE = "jupyter-hvd"
+
 
 def settings_near(path: Path) -> dict[str, Any]:
     """The settings for a file, from its folder or the nearest above that has a `pyproject.toml`.
 
     Raises:
-        UnusableInputError: the file is no TOML, or names a setting that there is none of.
+        UnusableInputError: the file is no TOML, or has a setting that there is none of, or of another kind.
     """
-    from .convert import Options
-
-    start = path.resolve()
-    for folder in (start if start.is_dir() else start.parent, *start.parents):
+    for folder in project_folders(path):
         file = folder / "pyproject.toml"
         if file.is_file():
-            break
-    else:
-        return {}
+            return read_settings(file)
+    return {}
+
+
+def project_folders(path: Path) -> Iterator[Path]:
+    """The folder of a file and those above it, up to one that everybody shares, such as `/tmp`."""
+    start = path.resolve()
+    for folder in (start if start.is_dir() else start.parent, *start.parents):
+        if is_shared(folder):
+            return
+        yield folder
+
+
+def is_shared(folder: Path) -> bool:
+    """Whether folders of several users lie side by side here: anybody can put files beside them."""
+    if folder == Path(tempfile.gettempdir()).resolve():
+        return True
+    sticky = stat.S_ISVTX | stat.S_IWOTH
+    return folder.is_dir() and folder.stat().st_mode & sticky == sticky
+
+
+def read_settings(file: Path) -> dict[str, Any]:
+    """The table's entries by the names of `Options`.
+
+    Raises:
+        UnusableInputError: as for `settings_near`.
+    """
+    from .convert import OptionError, Options
+
     try:
-        table = tomllib.loads(file.read_text()).get("tool", {}).get("jupyter-hvd", {})
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        text = file.read_text(encoding="utf-8")
+        tables = tomllib.loads(text)
+    except (OSError, ValueError, RecursionError) as error:
         raise UnusableInputError(f"{file}: {error}") from None
-    known = {field.name for field in fields(Options)}
-    settings = {name.replace("-", "_"): value for name, value in table.items()}
-    for name, value in settings.items():
+    tools = tables.get("tool", {})
+    table = tools.get(TABLE, {}) if isinstance(tools, dict) else {}
+    if not isinstance(table, dict):
+        raise UnusableInputError(f"{file}: [tool.{TABLE}] must be a table")
+    known = {field.name.replace("_", "-") for field in fields(Options)} - {"open-ended"}
+    settings: dict[str, Any] = {}
+    for key, value in table.items():
+        place = f"{file}:{line_of(text, key)}"
+        # An underscore is taken for a hyphen: it is how Python spells these names.
+        name = key.replace("_", "-")
         if name not in known:
-            raise UnusableInputError(f"{file}: there is no setting {name!r} in [tool.jupyter-hvd]")
-        if isinstance(value, list):
-            settings[name] = tuple(value)
+            raise UnusableInputError(f"{place}: there is no setting {key!r} in [tool.{TABLE}]")
+        setting: dict[str, Any] = {
+            name.replace("-", "_"): tuple(value) if isinstance(value, list) else value
+        }
+        try:
+            Options(**setting)
+        except OptionError as error:
+            raise UnusableInputError(f"{place}: {key}: {error.problem}") from None
+        settings |= setting
     return settings
 
 
+def line_of(text: str, key: str) -> int:
+    """The line, from 1, in which a setting stands: the first with its name from the table on."""
+    lines = text.splitlines()
+    start = next((i for i, line in enumerate(lines) if TABLE in line), 0)
+    named = re.compile(rf"\b{re.escape(key)}\b")
+    return next((i for i, line in enumerate(lines) if i >= start and named.search(line)), start) + 1
+
+
+@cache
 def installed_target() -> Literal["keras2", "tf_keras"]:
     """Keras 2 came with TensorFlow up to 2.15; beside newer ones it is a package of its own."""
     for name in ("tensorflow", "tensorflow-cpu", "tensorflow-gpu"):

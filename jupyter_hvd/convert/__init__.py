@@ -3,7 +3,7 @@
 Knows no Jupyter server, no TensorFlow, no network. Start reading at `engine.py`.
 """
 
-from .conversion import Change, Conversion, Diagnostic, NotebookConversion, Options
+from .conversion import Change, Conversion, Diagnostic, NotebookConversion, OptionError, Options
 from .engine import convert_source
 from .notebook import NotPythonError, convert_notebook
 
@@ -13,6 +13,7 @@ __all__ = [
     "Diagnostic",
     "NotPythonError",
     "NotebookConversion",
+    "OptionError",
     "Options",
     "convert_notebook",
     "convert_source",

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import libcst as cst
 
 from ..analysis.module import Module, Span
-from .conversion import Change, Conversion, Diagnostic, Options
+from .conversion import SYNTAX, Change, Conversion, Diagnostic, Options
 from .edits import Edit, apply_edits
 from .rule import Context, Finding, Fix, Problem, Rule
 from .rules import RULES
@@ -34,7 +34,7 @@ def convert_source(source: str, *, options: Options | None = None) -> Conversion
     Returns:
         the conversion. Its `code` is `source` itself unless its status is `converted`.
     """
-    return convert_module(source, source, (0,), None, options or Options())
+    return convert_module(source, source, (0,), None, options or Options.resolve())
 
 
 def convert_module(
@@ -161,7 +161,7 @@ def _refuse_syntax(
     message, advice = f"this is not valid Python: {reason}", "mend the syntax first"
     if PYTHON_2.search(text):
         message, advice = "this is Python 2", "bring it to Python 3 first, for instance with 2to3"
-    diagnostic = Diagnostic("HVD001", "error", cell, line, column, message, advice)
+    diagnostic = Diagnostic(SYNTAX, "error", cell, line, column, message, advice)
     return Conversion(original, "invalid", "none", (), (diagnostic,))
 
 

@@ -76,7 +76,9 @@ def convert_cells(
     joined = "".join(source + "\n" for source in sources)
     starts = tuple(accumulate((len(source) + 1 for source in sources[:-1]), initial=0))
     names = range(len(sources)) if indices is None else indices
-    outcome = convert_module(mask_cells(sources), joined, starts, names, options or Options())
+    outcome = convert_module(
+        mask_cells(sources), joined, starts, names, options or Options.resolve()
+    )
     converted = []
     for start, source in zip(starts, sources, strict=False):
         edits = (

@@ -15,7 +15,6 @@ from ..convert.conversion import Options
 from ..convert.edits import Edit
 from ..convert.notebook import convert_cells, mask_cell
 from ..files import UnusableInputError
-from ..settings import installed_target, settings_near
 from .dependencies import names_of
 from .errors import DistributeError, named_error
 from .tracebacks import line_map
@@ -169,10 +168,9 @@ def options_here() -> Options:
         DistributeError: the settings there are unusable.
     """
     try:
-        settings = settings_near(Path.cwd())
+        return Options.resolve({"open_ended": True}, Path.cwd())
     except UnusableInputError as error:
         raise DistributeError(str(error)) from None
-    return Options(**{"target": installed_target(), **settings, "open_ended": True})
 
 
 def check_syntax(source: str) -> None:

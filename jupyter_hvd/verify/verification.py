@@ -89,7 +89,9 @@ def verify(
         UnusableInputError: the file is none that could be converted.
         LaunchError: the job cannot be started.
     """
-    original, converted, conversion = _programs(path, options or Options())
+    original, converted, conversion = _programs(
+        path, options or Options.resolve(path=beside or path)
+    )
     if conversion.status != "converted":
         return Verification(conversion, ())
     found: list[Check] = []

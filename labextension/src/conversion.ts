@@ -144,6 +144,10 @@ export interface ConvertRequest {
    */
   notebook: {};
   options?: Options;
+  /**
+   * Where the notebook lies on the server: the settings of its project count.
+   */
+  path?: string;
 }
 /**
  * This interface was referenced by `Conversion`'s JSON-Schema

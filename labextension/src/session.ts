@@ -94,7 +94,8 @@ export class ConversionSession implements IDisposable {
     try {
       const conversion = await this._api.convert({
         notebook: withoutOutputs(this._content()),
-        options: this._options()
+        options: this._options(),
+        path: this._contents.localPath(this.path)
       });
       if (request === this._requests && !this.isDisposed) {
         this._model = new ConversionModel(cells, conversion, this._model?.left);

@@ -17,16 +17,16 @@ export class Settings {
     return (this._settings?.composite.action as Action | undefined) ?? 'notebook';
   }
 
+  /** What is set here; the server knows the rest, from the project and from what is installed. */
   get options(): Options {
-    const target = this._settings?.composite.target as Options['target'];
-    return {
-      select: this._codes('select'),
-      ignore: this._codes('ignore'),
-      target: target ?? 'keras2'
-    };
-  }
-
-  private _codes(name: 'select' | 'ignore'): string[] {
-    return (this._settings?.composite[name] as string[] | undefined) ?? [];
+    const chosen: Options = {};
+    for (const name of ['select', 'ignore'] as const) {
+      const codes = this._settings?.composite[name] as string[] | undefined;
+      if (codes?.length) {
+        chosen[name] = codes;
+      }
+    }
+    const target = this._settings?.composite.target as Options['target'] | 'auto';
+    return target && target !== 'auto' ? { ...chosen, target } : chosen;
   }
 }

@@ -31,8 +31,8 @@ for a, b in data:
 
 
 @pytest.fixture(scope="session")
-def worker() -> Iterator[server.Worker]:
-    worker = server.Worker()
+def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[server.Worker]:
+    worker = server.Worker(tmp_path_factory.mktemp("nothing"))
     yield worker
     worker.stop()
 
@@ -40,7 +40,7 @@ def worker() -> Iterator[server.Worker]:
 @pytest.fixture(autouse=True)
 def one_worker(worker: server.Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     """The servers of all tests share one worker, which saves its start."""
-    monkeypatch.setattr(server, "Worker", lambda: worker)
+    monkeypatch.setattr(server, "Worker", lambda _: worker)
 
 
 @pytest.fixture

@@ -80,7 +80,7 @@ async def test_without_a_token_all_is_forbidden(jp_fetch, method, route):
             {"notebook": {"nbformat": 4, "nbformat_minor": 5, "cells": [3]}},
             "not a Jupyter notebook",
         ),
-        ({"notebook": {}, "path": "/etc/passwd"}, "unknown field `path`"),
+        ({"notebook": {}, "file": "/etc/passwd"}, "unknown field `file`"),
     ],
 )
 async def test_what_is_no_notebook_is_refused(jp_fetch, notebook, body, message):

@@ -34,9 +34,9 @@ def test_the_schema_is_one():
 def test_answers_of_the_server(notebook):
     request = {"notebook": notebook, "options": {"ignore": ["HVD6"]}}
     valid(request, "ConvertRequest")
-    valid(convert(request))
+    valid(convert(request, ROOT))
     valid(script({"notebook": notebook}), "Script")
-    for rule in rules():
+    for rule in rules({}):
         valid(rule, "Rule")
 
 
@@ -47,7 +47,7 @@ def test_answers_of_the_server(notebook):
 def test_every_status(notebook, source, status):
     notebook["cells"][1]["source"] = source
     notebook["cells"] = notebook["cells"][:2]
-    answer = convert({"notebook": notebook})
+    answer = convert({"notebook": notebook}, ROOT)
     valid(answer)
     assert status in (None, answer["status"])
 
@@ -64,7 +64,7 @@ def test_what_the_command_line_prints(tmp_path, notebook):
 
 def test_wrong_forms_are_told_apart(notebook):
     for wrong in ({"rule": "HVD1"}, {"cell": -1}, {"line": 0}, {"more": 1}):
-        answer = convert({"notebook": notebook})
+        answer = convert({"notebook": notebook}, ROOT)
         answer["changes"][0] |= wrong
         with pytest.raises(jsonschema.ValidationError):
             valid(answer)

@@ -1,0 +1,115 @@
+"""What the bodies of requests hold: read, and refused with a reason where they have another form.
+
+Nothing here imports the converter, so that the server can use it too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+#: A rule's code or the beginning of one.
+CODE = re.compile(r"[A-Z]{1,3}[0-9]{0,3}")
+TARGETS = ("keras2", "tf_keras")
+
+
+class RequestError(Exception):
+    """A request that cannot be answered; the message is for the user."""
+
+
+def parse(body: bytes) -> dict[str, Any]:
+    """The JSON object in a request's body.
+
+    Raises:
+        RequestError: it is something else.
+    """
+    try:
+        request = json.loads(body)
+    except ValueError as error:
+        raise RequestError(f"the request is not JSON: {error}") from None
+    except RecursionError:
+        raise RequestError("the request's JSON is nested too deeply") from None
+    if not isinstance(request, dict):
+        raise RequestError("the request must be a JSON object")
+    return request
+
+
+def check_keys(given: Mapping[str, Any], known: set[str]) -> None:
+    if unknown := sorted(given.keys() - known):
+        raise RequestError(f"unknown field `{unknown[0]}`; there are {', '.join(sorted(known))}")
+
+
+def read_options(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that a request gives, as `Options.resolve` takes them.
+
+    Raises:
+        RequestError: the options have another form than documented.
+    """
+    options = request.get("options", {})
+    if not isinstance(options, dict):
+        raise RequestError("`options` must be an object")
+    check_keys(options, {"select", "ignore", "target"})
+    read: dict[str, Any] = {}
+    for name, value in options.items():
+        if name == "target":
+            if value not in TARGETS:
+                raise RequestError(f"`target` must be one of {', '.join(TARGETS)}")
+            read[name] = value
+        elif isinstance(value, list) and all(CODE.fullmatch(str(code)) for code in value):
+            read[name] = tuple(value)
+        else:
+            raise RequestError(f"`{name}` must be a list of codes such as HVD2 or HVD301")
+    return read
+
+
+def read_folder(request: Mapping[str, Any], root: Path) -> Path | None:
+    """The folder of the notebook at `path` below the folder that the server shows.
+
+    None for a notebook that lies in no folder of this machine: its contents come from elsewhere.
+
+    Raises:
+        RequestError: there can be no such path, or it leads out of the server's folder.
+    """
+    path = request.get("path")
+    if path is None:
+        return None
+    if not isinstance(path, str):
+        raise RequestError("`path` must be the notebook's path on the server")
+    try:
+        folder = (root / path.lstrip("/")).resolve().parent
+        is_there = folder.is_dir()
+    except (OSError, ValueError, RuntimeError):  # a null character, a name too long, a circle
+        raise RequestError("`path` cannot be a path on this server") from None
+    if not folder.is_relative_to(root):
+        raise RequestError("`path` must lie in the folder that the server shows")
+    return folder if is_there else None
+
+
+def whole_number(request: Mapping[str, Any], name: str, most: int) -> int:
+    value = request.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+        raise RequestError(f"`{name}` must be a whole number from 1 to {most}")
+    return value
+
+
+def read_notebook(value: Any) -> Any:
+    """A notebook of any version of nbformat, as version 4.
+
+    Raises:
+        RequestError: it is none.
+    """
+    import nbformat
+
+    if not isinstance(value, dict):
+        raise RequestError("`notebook` must be a notebook in nbformat's JSON")
+    try:
+        notebook = nbformat.reads(json.dumps(value), as_version=4)
+        nbformat.validate(notebook)
+    except Exception as error:
+        # nbformat raises whatever the broken place happens to cause.
+        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        raise RequestError(f"`notebook` is not a Jupyter notebook: {reason}") from None
+    return notebook
