@@ -13,24 +13,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import log
 
-from ..tensor.cost.formula import Counted, Formula, canonical, cost_formula_of, cost_formulas
+from ..tensor.cost.formula import Counted, Formula, cost_formula_of, cost_formulas, operations
 from ..tensor.derivative.reverse import adjoint
 from ..tensor.language.errors import Place
-from ..tensor.language.predicates import TRUE, Predicate, conj, conjuncts, exists_all
+from ..tensor.language.predicates import TRUE, Predicate, conj, conjuncts
 from ..tensor.language.printer import show_predicate
 from ..tensor.language.provenance import Origin, carrying, origin_of
 from ..tensor.language.terms import (
-    Add,
     Binders,
-    Call,
-    Gen,
-    Guard,
-    Mul,
-    Sum,
     Term,
     Var,
-    strip_guards,
-    strip_sums,
     uniquify,
 )
 from ..tensor.polyhedral import sets
@@ -41,7 +33,7 @@ from .analysis import Sizes
 from .report import Advice, Locate, Measured, Plain, Report
 from .rewrites import Rewriting, rewritings
 from .subject import Subject
-from .wording import number, operations, seconds
+from .wording import number, operation_count, seconds
 
 WORTH = 0.02  # of all operations: less is not worth a word
 SHOWN = 6
@@ -222,50 +214,13 @@ def _written(subject: Subject) -> dict[tuple[str, int], tuple[Place, Formula]]:
     counted: dict[tuple[str, int], Counted] = {}
     first: dict[tuple[str, int], Place] = {}
     with carrying({term: Origin(place=place) for term, place in places.items()}):
-        for node, binders, p in _nodes(uniquify(subject.instance.function.body), (), TRUE):
-            origin = origin_of(node)
-            if origin is None or origin.place is None:
-                continue
-            line = origin.place.filename, origin.place.line
-            first.setdefault(line, origin.place)
-            own = counted.setdefault(line, {})
-            for key, times in _own(node, binders, p):
-                own[key] = own.get(key, 0) + times
+        for operation in operations(uniquify(subject.instance.function.body)):
+            origin = origin_of(operation.term)
+            if origin is not None and origin.place is not None:
+                line = origin.place.filename, origin.place.line
+                first.setdefault(line, origin.place)
+                operation.count_in(counted.setdefault(line, {}))
     return {line: (first[line], cost_formula_of(own)) for line, own in counted.items()}
-
-
-def _nodes(e: Term, binders: Binders, p: Predicate) -> Iterator[tuple[Term, Binders, Predicate]]:
-    """Every operation of a term, with the points at which it is done."""
-    match e:
-        case Gen(index, size, body):
-            yield from _nodes(body, (*binders, (index, size)), p)
-            return
-        case Guard(condition, body):
-            yield from _nodes(body, binders, conj(p, condition))
-            return
-        case Sum():
-            yield e, binders, p
-            inner, q, body = strip_sums(e)
-            yield from _nodes(body, (*binders, *inner), conj(p, q))
-            return
-        case Add() | Mul() | Call():
-            yield e, binders, p
-    for child in e.children:
-        yield from _nodes(child, binders, p)
-
-
-def _own(
-    e: Term, binders: Binders, p: Predicate
-) -> Iterator[tuple[tuple[Binders, Predicate], int]]:
-    match e:
-        case Add(left, right):
-            yield canonical(binders, conj(p, strip_guards(left)[0], strip_guards(right)[0])), 1
-        case Sum():
-            inner, q, _ = strip_sums(e)
-            yield canonical((*binders, *inner), conj(p, q)), 1
-            yield canonical(binders, conj(p, exists_all(inner, q))), -1
-        case _:
-            yield canonical(binders, p), 1
 
 
 def _found(adviser: Adviser, sizes: Sizes, locate: Locate) -> Iterator[Advice]:
@@ -283,7 +238,7 @@ def _found(adviser: Adviser, sizes: Sizes, locate: Locate) -> Iterator[Advice]:
         if cost is None or not whole or cost - now <= max(WORTH * whole, 0):
             continue
         kind = "guard" if now else "shared"
-        message = _FOUND[kind].format(cost=operations(cost), now=number(now))
+        message = _FOUND[kind].format(cost=operation_count(cost), now=number(now))
         yield Advice(
             kind,
             message,

@@ -20,7 +20,6 @@ from .subject import BOUND, Subject
 from .wording import pretty
 
 VERSION = 1
-POINTS = 4  # a curve's points in each doubling are this much apart: one in four doublings at least
 
 
 @dataclass(frozen=True)
@@ -154,7 +153,6 @@ class Measured:
     paired_adjoint: float | None
     jax_adjoint: float | None
     apart: bool
-    jax_bytes: int | None
     note: str = ""
 
 

@@ -27,7 +27,7 @@ def number(value: float | None) -> str:
     return f"{value / 1000**power:.3g} {['', 'k', 'M', 'G', 'T'][power]}"
 
 
-def operations(value: float | None) -> str:
+def operation_count(value: float | None) -> str:
     return f"{number(value)} operation{'' if value == 1 else 's'}"
 
 

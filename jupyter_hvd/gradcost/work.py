@@ -56,7 +56,7 @@ def estimates(
 ) -> Plain:
     """XLA's estimates of plain JAX's gradient; `known` keeps those that are there already."""
     try:
-        from . import plainjax
+        from . import plainjax, xla
     except ImportError:
         return Plain("failed", what(subject), "JAX is not installed")
     if subject.missing:
@@ -67,7 +67,7 @@ def estimates(
         if cancelled():
             raise ProfileCancelledError
         both = plainjax.plain(subject, dict(at))
-        known[at] = plainjax.estimate(both.adjoint, both.shapes)
+        known[at] = xla.estimate(both.adjoint, both.shapes)
     return remembered(subject, sizes, linked, known)
 
 
@@ -94,7 +94,9 @@ def measure(
 
     Raises ProfileCancelledError once `cancelled()` is true.
     """
-    from . import plainjax
+    from . import plainjax, xla
+    from .arguments import on_device, random_arguments, real_arguments
+    from .timing import paired
 
     if subject.missing:
         raise TensorError(subject.missing)
@@ -109,7 +111,7 @@ def measure(
         )
     dense = subject.space(sizes)
     with_jax = subject.against is not None or dense <= MEASURED >> 2
-    arguments = plainjax.random_arguments(subject.adjoint.instance, sizes, subject.arguments)
+    arguments = random_arguments(subject.adjoint.instance, sizes, subject.arguments)
     if subject.arguments is not None and dict(sizes) == dict(subject.start):
         arguments |= subject.arguments
     own = {x: arguments[x] for x, _ in subject.types}
@@ -125,7 +127,7 @@ def measure(
     adjoint = profile(
         subject.adjoint.instance, sizes, arguments, repeats, after(steps[0]), cancelled
     )
-    pair = jax_bytes = None
+    pair = None
     if with_jax:
         done = sum(steps)
 
@@ -137,26 +139,24 @@ def measure(
             done += 1
 
         both = plainjax.plain(subject, sizes)
-        real = plainjax.real_arguments(subject, own)
+        real = real_arguments(subject, own)
         names = [x for x in arguments if x in subject.differentiable]
 
         def ours(*moved: Any) -> Any:
             return subject.reverse(**{**arguments, **dict(zip(names, moved, strict=True))})
 
-        pair = plainjax.paired(
-            plainjax.compiled(ours, plainjax.on_device([arguments[x] for x in names])),
-            plainjax.compiled(both.adjoint, real),
+        pair = paired(
+            xla.compiled(ours, on_device([arguments[x] for x in names])),
+            xla.compiled(both.adjoint, real),
             repeats,
             step,
         )
-        found = plainjax.estimate(both.adjoint, both.shapes)
-        jax_bytes = None if found is None else found.memory
         progress(total, total)
     return Measured(
         sizes=dict(sizes),
         at=spelt(subject, sizes),
         repeats=repeats,
-        device=plainjax.device(),
+        device=xla.device(),
         value=value.total.seconds,
         adjoint=adjoint.total.seconds,
         value_bytes=value.total.bytes,
@@ -166,7 +166,6 @@ def measure(
         paired_adjoint=None if pair is None else pair.first,
         jax_adjoint=None if pair is None else pair.second,
         apart=pair is not None and pair.apart,
-        jax_bytes=jax_bytes,
         note=""
         if with_jax
         else f"plain JAX would form an array of {dense:,} numbers; it was not run",

@@ -9,7 +9,7 @@ remainders, stays as it is, `#{…}`, and is counted when evaluated.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -33,14 +33,12 @@ from ..language.terms import (
     Add,
     Binders,
     Call,
-    Const,
     Gen,
     Guard,
     Lambda,
     Mul,
     Sum,
     Term,
-    Var,
     strip_guards,
     strip_sums,
     uniquify,
@@ -224,8 +222,52 @@ def count_formula(binders: Binders, p: Predicate) -> Formula:
 
 def _collected(e: Term) -> dict[str, Counted]:
     counted: dict[str, Counted] = {"additions": {}, "multiplications": {}, "calls": {}}
-    _collect(uniquify(e), (), TRUE, counted)
+    for operation in operations(uniquify(e)):
+        operation.count_in(counted[operation.kind])
     return counted
+
+
+@dataclass(frozen=True)
+class Operation:
+    """`times` operations of a kind at each point of `{binders | condition}`, for a part of a term."""
+
+    term: Term
+    kind: str
+    binders: Binders
+    condition: Predicate
+    times: int = 1
+
+    def count_in(self, counted: Counted) -> None:
+        key = canonical(self.binders, self.condition)
+        counted[key] = counted.get(key, 0) + self.times
+
+
+def operations(e: Term, binders: Binders = (), p: Predicate = TRUE) -> Iterator[Operation]:
+    """What the cost of a term consists of (Fig. 6), at the points where it is evaluated. No name
+    is bound twice in the term.
+    """
+    match e:
+        case Add(left, right):
+            both = conj(p, strip_guards(left)[0], strip_guards(right)[0])
+            yield Operation(e, "additions", binders, both)
+        case Mul():
+            yield Operation(e, "multiplications", binders, p)
+        case Call():
+            yield Operation(e, "calls", binders, p)
+        case Gen(index, size, body):
+            yield from operations(body, (*binders, (index, size)), p)
+            return
+        case Guard(condition, body):
+            yield from operations(body, binders, conj(p, condition))
+            return
+        case Sum():
+            inner, q, body = strip_sums(e)
+            yield Operation(e, "additions", (*binders, *inner), conj(p, q))
+            yield Operation(e, "additions", binders, conj(p, exists_all(inner, q)), -1)
+            yield from operations(body, (*binders, *inner), conj(p, q))
+            return
+    for child in e.children:
+        yield from operations(child, binders, p)
 
 
 def cost_formula_of(counted: Counted) -> Formula:
@@ -241,40 +283,6 @@ def cost_formula_of(counted: Counted) -> Formula:
         else:
             total = _sum_pieces(total, [(r, q * Polynomial.of(times)) for r, q in pieces])
     return Formula(_ordered(total), tuple(counts))
-
-
-def _collect(e: Term, binders: Binders, p: Predicate, counted: Mapping[str, Counted]) -> None:
-    """The counts that a term's cost consists of, by kind: `{(binders, p): times}`, at the points
-    where it is evaluated.
-    """
-
-    def count(kind: str, q: Predicate, times: int = 1, inner: Binders = ()) -> None:
-        key = canonical((*binders, *inner), q)
-        counted[kind][key] = counted[kind].get(key, 0) + times
-
-    match e:
-        case Var() | Const():
-            return
-        case Add(left, right):
-            count("additions", conj(p, strip_guards(left)[0], strip_guards(right)[0]))
-        case Mul():
-            count("multiplications", p)
-        case Call():
-            count("calls", p)
-        case Gen(index, size, body):
-            _collect(body, (*binders, (index, size)), p, counted)
-            return
-        case Guard(condition, body):
-            _collect(body, binders, conj(p, condition), counted)
-            return
-        case Sum():
-            inner, q, body = strip_sums(e)
-            count("additions", conj(p, q), 1, inner)
-            count("additions", conj(p, exists_all(inner, q)), -1)
-            _collect(body, (*binders, *inner), conj(p, q), counted)
-            return
-    for child in e.children:
-        _collect(child, binders, p, counted)
 
 
 def canonical(binders: Binders, p: Predicate) -> tuple[Binders, Predicate]:

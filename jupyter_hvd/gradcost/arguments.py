@@ -1,0 +1,59 @@
+"""Arguments to measure with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..tensor.language.types import Array, Product, Real, dimensions
+from ..tensor.tensor_function import Instance
+from .analysis import Sizes
+from .subject import Subject
+
+
+def random_arguments(
+    instance: Instance, sizes: Sizes, given: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Arguments to measure with: numbers from 0.5 to 1.5, and the relations that are given."""
+    random = np.random.default_rng(0)
+    dtype = jnp.result_type(float)
+
+    def made(type_: Any, layout: Any) -> Any:
+        if isinstance(type_, Product):
+            assert layout is not None
+            if len(layout) == 2:
+                return made(type_.first, layout[0]), made(type_.second, layout[1])
+            return (made(type_.first, layout[0]), *made(type_.second, layout[1:]))
+        dims = tuple(n.evaluate(sizes) for n in dimensions(type_))
+        return np.asarray(random.uniform(0.5, 1.5, dims), dtype)
+
+    return {
+        x: made(type_, layout)
+        if isinstance(type_, Real | Array | Product)
+        else sizes[x]
+        if x in sizes
+        else (given or {})[x]
+        for x, type_, layout in instance.parameters
+    }
+
+
+def real_arguments(subject: Subject, arguments: Mapping[str, Any]) -> list[Any]:
+    """Those of the real parameters, tuples as nested pairs."""
+
+    def pairs(type_: Any, value: Any) -> Any:
+        if isinstance(type_, Product):
+            rest = value[1:] if len(value) > 2 else value[1]
+            return pairs(type_.first, value[0]), pairs(type_.second, rest)
+        return jnp.asarray(value)
+
+    return [
+        pairs(t, arguments[x]) for x, t in subject.types if isinstance(t, Real | Array | Product)
+    ]
+
+
+def on_device(values: Any) -> Any:
+    return jax.tree_util.tree_map(jnp.asarray, values)

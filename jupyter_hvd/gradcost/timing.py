@@ -1,0 +1,52 @@
+"""Two functions timed against each other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Median times of two functions that ran in turn; `apart` where their quartiles do not
+    overlap.
+    """
+
+    first: float
+    second: float
+    apart: bool
+
+
+SAMPLE = 2e-3  # seconds that one sample takes at least, so that the clock does not decide
+
+
+def paired(
+    first: Callable[[], Any], second: Callable[[], Any], repeats: int, step: Callable[[], None]
+) -> Paired:
+    """Time two functions in turn, after one call each to warm up; `step` is called between the
+    samples and may raise.
+    """
+
+    def sample(run: Callable[[], Any], calls: int) -> float:
+        began = time.perf_counter()
+        for _ in range(calls):
+            jax.block_until_ready(run())
+        return (time.perf_counter() - began) / calls
+
+    both = (first, second)
+    for run in both:
+        step()
+        sample(run, 1)
+    calls = [max(1, int(SAMPLE / sample(run, 1))) for run in both]
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(repeats):
+        step()
+        for run, n, found in zip(both, calls, times, strict=True):
+            found.append(sample(run, n))
+    (low0, mid0, high0), (low1, mid1, high1) = (np.quantile(t, (0.25, 0.5, 0.75)) for t in times)
+    return Paired(float(mid0), float(mid1), bool(high0 < low1 or high1 < low0))

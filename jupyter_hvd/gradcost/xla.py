@@ -1,0 +1,43 @@
+"""What XLA compiles, and what it says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """XLA's own estimate of a compiled function: floating-point operations, and the bytes that it
+    needs beside its arguments and result.
+    """
+
+    flops: float
+    memory: int
+
+
+def estimate(function: Callable[..., Any], shapes: Sequence[Any]) -> Estimate | None:
+    """XLA's estimate after its own optimisations; None where it gives none."""
+    compiled = function.lower(*shapes).compile()  # type: ignore[attr-defined]
+    analysis = compiled.cost_analysis()
+    if isinstance(analysis, list):
+        analysis = analysis[0] if analysis else {}
+    flops = (analysis or {}).get("flops")
+    memory = compiled.memory_analysis()
+    if flops is None:
+        return None
+    return Estimate(float(flops), int(getattr(memory, "temp_size_in_bytes", 0)))
+
+
+def compiled(function: Callable[..., Any], arguments: Sequence[Any]) -> Callable[[], Any]:
+    """A call that is compiled beforehand, for real arguments."""
+    run = jax.jit(function).lower(*arguments).compile()
+    return partial(run, *arguments)
+
+
+def device() -> str:
+    return str(jax.devices()[0].device_kind)
