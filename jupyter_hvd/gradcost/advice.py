@@ -17,7 +17,7 @@ from ..tensor.cost.formula import Counted, Formula, cost_formula_of, cost_formul
 from ..tensor.derivative.reverse import adjoint
 from ..tensor.language.errors import Place
 from ..tensor.language.predicates import TRUE, Predicate, conj, conjuncts
-from ..tensor.language.printer import show_predicate
+from ..tensor.language.printer import show
 from ..tensor.language.provenance import Origin, carrying, origin_of
 from ..tensor.language.terms import (
     Binders,
@@ -26,7 +26,7 @@ from ..tensor.language.terms import (
     uniquify,
 )
 from ..tensor.polyhedral import sets
-from ..tensor.ssa.program import Contraction, Input, Map, Program, Rhs, Statement, _term, type_of
+from ..tensor.ssa.program import Contraction, Input, Map, Program, Rhs, Statement, term_of, type_of
 from ..tensor.ssa.simplify import simplify
 from ..tensor.tensor_function import _typed, soa
 from .analysis import Sizes
@@ -96,7 +96,7 @@ class Candidate:
 def _costs(program: Program) -> Iterator[Formula]:
     variables: dict[str, Term] = {}
     for s in program.statements:
-        term = _term(s.rhs, variables)
+        term = term_of(s.rhs, variables)
         variables[s.name] = Var(s.name, type_of(s.rhs))
         yield from (f for f in cost_formulas(term).values() if str(f) != "0")
 
@@ -162,7 +162,7 @@ def python(rhs: Rhs, program: Program, sizes: Sizes) -> str:
             if mask.relations:
                 return ""
             mask = conj(*(q for q in conjuncts(mask) if not _always(q, _binders(rhs), sizes)))
-            if "∃" in show_predicate(mask):
+            if "∃" in show(mask):
                 return ""
             body = " * ".join(
                 entry(f.name, tuple(spell(str(a)) for a in f.indices)) for f in factors
@@ -175,7 +175,7 @@ def python(rhs: Rhs, program: Program, sizes: Sizes) -> str:
             return ""
     if sums:
         loops = " ".join(f"for {indices[s]} in range({spell(str(n))})" for s, n in sums)
-        condition = "" if mask == TRUE else f" if {_condition(spell(show_predicate(mask)))}"
+        condition = "" if mask == TRUE else f" if {_condition(spell(show(mask)))}"
         body = f"sum({body} {loops}{condition})"
     for g, n in reversed(gens):
         body = f"[{body} for {indices[g]} in range({spell(str(n))})]"

@@ -21,7 +21,7 @@ from ..tensor.cost.model import interface
 from ..tensor.language.affine import Affine
 from ..tensor.language.predicates import NOT, TRUE, Predicate, disj
 from ..tensor.language.predicates import substitute as substitute_predicate
-from ..tensor.language.printer import show, show_predicate
+from ..tensor.language.printer import show
 from ..tensor.language.provenance import Origin
 from ..tensor.language.terms import Binders, Gen, Lambda, Term, Var
 from ..tensor.reference.evaluate import Environment, holds
@@ -33,8 +33,8 @@ from ..tensor.ssa.program import (
     Map,
     Rhs,
     Statement,
-    _term,
     support,
+    term_of,
     type_of,
 )
 from ..tensor.tensor_function import Instance
@@ -84,7 +84,7 @@ class Analysis:
         variables: dict[str, Term] = {}
         made = []
         for statement in self.instance.ssa.statements:
-            term = _term(statement.rhs, variables)
+            term = term_of(statement.rhs, variables)
             made.append(_line(statement, term))
             # Inputs and numbers read better as they are than by the variable's name.
             plain = isinstance(statement.rhs, Input | Constant) and not isinstance(term, Gen)
@@ -104,7 +104,7 @@ def _line(statement: Statement, term: Term) -> Line:
     return Line(
         statement.name,
         show(term),
-        "" if p == TRUE else show_predicate(p),
+        "" if p == TRUE else show(p),
         statement.origin,
         rhs,
         cost_formulas(term),

@@ -20,8 +20,8 @@ from .derivative.forward import derivative
 from .derivative.reverse import adjoint
 from .frontend import signature
 from .frontend.signature import Parameter
-from .frontend.trace import Traced, trace
-from .frontend.tracers import Layout
+from .frontend.trace import trace
+from .frontend.tracing.traced import Traced
 from .language.affine import Affine
 from .language.errors import TensorError
 from .language.predicates import compare, fresh
@@ -32,6 +32,7 @@ from .language.types import (
     Array,
     IndexArray,
     Integer,
+    Layout,
     ParameterType,
     Product,
     Real,
@@ -42,8 +43,9 @@ from .language.types import (
     leaves,
 )
 from .reference.evaluate import Environment, evaluate
+from .ssa.convert import to_ssa, to_term
 from .ssa.normalize import normalize
-from .ssa.program import Program, to_ssa, to_term
+from .ssa.program import Program
 from .ssa.simplify import simplify
 
 if TYPE_CHECKING:

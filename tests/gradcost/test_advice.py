@@ -14,7 +14,7 @@ from jupyter_hvd.gradcost.report import plain_source, report
 from jupyter_hvd.gradcost.subject import subject
 from jupyter_hvd.tensor import tensor
 from jupyter_hvd.tensor.reference.evaluate import Environment, evaluate
-from jupyter_hvd.tensor.ssa.program import to_term
+from jupyter_hvd.tensor.ssa.convert import to_term
 from jupyter_hvd.tensor.tensor_function import _environment
 
 

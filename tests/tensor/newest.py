@@ -20,7 +20,7 @@ from jupyter_hvd.tensor.lowering.sharding import mapped  # noqa: E402
 from jupyter_hvd.tensor.reference.evaluate import evaluate  # noqa: E402
 from jupyter_hvd.tensor.ssa import normalize as normal  # noqa: E402
 from jupyter_hvd.tensor.ssa import simplify  # noqa: E402
-from jupyter_hvd.tensor.ssa.program import to_ssa, to_term  # noqa: E402
+from jupyter_hvd.tensor.ssa.convert import to_ssa, to_term  # noqa: E402
 
 
 def same(found, expected, tolerance=1e-9):

@@ -136,7 +136,7 @@ def test_the_paper_probe_of_a_convolution():
     assert "c" in str(probe.ssa)
     from jupyter_hvd.tensor.cost.model import cost
     from jupyter_hvd.tensor.reference.evaluate import Environment
-    from jupyter_hvd.tensor.ssa.program import to_term
+    from jupyter_hvd.tensor.ssa.convert import to_term
 
     sizes = {"x_0": 6, "c_0": 2}
     assert cost(to_term(probe.ssa), Environment(integers=sizes)).total == 0

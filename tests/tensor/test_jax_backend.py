@@ -16,7 +16,7 @@ from jupyter_hvd.tensor.lowering.coo import Tuples, with_tuples
 from jupyter_hvd.tensor.reference.evaluate import Environment, evaluate
 from jupyter_hvd.tensor.ssa import normalize as normal
 from jupyter_hvd.tensor.ssa import simplify
-from jupyter_hvd.tensor.ssa.program import to_ssa, to_term
+from jupyter_hvd.tensor.ssa.convert import to_ssa, to_term
 from jupyter_hvd.tensor.tensor_function import soa, struct_of_arrays
 
 

@@ -11,8 +11,8 @@ from jupyter_hvd.tensor.language import printer
 from jupyter_hvd.tensor.language.parser import parse, parse_lambda
 from jupyter_hvd.tensor.language.terms import Add, Const, Pair, Var
 from jupyter_hvd.tensor.language.types import REAL
+from jupyter_hvd.tensor.ssa import convert as ssa
 from jupyter_hvd.tensor.ssa import normalize as normal
-from jupyter_hvd.tensor.ssa import program as ssa
 from jupyter_hvd.tensor.ssa.simplify import simplify
 
 

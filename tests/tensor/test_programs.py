@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from programs import CASES, Case
 
-from jupyter_hvd.tensor.ssa import program as ssa
+from jupyter_hvd.tensor.ssa import convert as ssa
 from jupyter_hvd.tensor.ssa import simplify
 
 

@@ -19,9 +19,10 @@ from jupyter_hvd.tensor.language.affine import Affine
 from jupyter_hvd.tensor.language.parser import parse, parse_lambda
 from jupyter_hvd.tensor.language.terms import Guard, Lambda, Let, Mul, Sum, Term, Var, lets, rebuild
 from jupyter_hvd.tensor.language.types import Array
+from jupyter_hvd.tensor.ssa import convert as ssa
 from jupyter_hvd.tensor.ssa import normalize as normal
-from jupyter_hvd.tensor.ssa import program as ssa
 from jupyter_hvd.tensor.ssa import simplify
+from jupyter_hvd.tensor.ssa.builder import Builder
 
 PROGRAMS = 2000
 
@@ -106,7 +107,7 @@ def test_lets_in_the_printed_order_are_caught(monkeypatch):
 def test_a_cotangent_keeps_its_predicate(monkeypatch):
     """Dropping the predicate of the last inner product, as §6.3 allows for the cost, would change the gradient."""
     binders = (("g0", Affine.of("n")),)
-    builder = ssa.Builder()
+    builder = Builder()
     x = builder.add(ssa.Input("x", Array(Affine.of("n"), theorems.REAL), (), binders))
     first, second = (predicates.compare("=", "g0", k) for k in (0, 1))
     y = builder.add(ssa.Addition(binders, first, x, second, x))
@@ -120,7 +121,7 @@ def test_a_cotangent_keeps_its_predicate(monkeypatch):
         )
 
     assert pulled() == [5, 6, 0]
-    monkeypatch.setattr(ssa.Builder, "view", lambda _self, name, *_rest: name)
+    monkeypatch.setattr(Builder, "view", lambda _self, name, *_rest: name)
     monkeypatch.setattr(adjoint._Reverse, "_merge", lambda self, s: self.due[s.name][0])
     assert pulled() == [5, 6, 7]
 
@@ -205,7 +206,8 @@ def test_the_generator_covers_every_constructor():
 
 def chain_ratio(arity, length=40):
     """`$IO(Dᵀ)/$IO` of y ↦ f(y, …, y), `length` times over."""
-    from jupyter_hvd.tensor.language.functions import defined, parameter_names
+    from jupyter_hvd.tensor.derivative.blackboxes import defined
+    from jupyter_hvd.tensor.language.function import parameter_names
     from jupyter_hvd.tensor.language.terms import Call
 
     names = parameter_names(arity)

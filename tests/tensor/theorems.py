@@ -18,8 +18,8 @@ from jupyter_hvd.tensor.language import parser
 from jupyter_hvd.tensor.language.terms import Lambda, Pair, Term, Var
 from jupyter_hvd.tensor.language.types import REAL, Array, Product, Type, size_cost
 from jupyter_hvd.tensor.reference.evaluate import Environment, evaluate
+from jupyter_hvd.tensor.ssa import convert as ssa
 from jupyter_hvd.tensor.ssa import normalize as normal
-from jupyter_hvd.tensor.ssa import program as ssa
 from jupyter_hvd.tensor.ssa import simplify
 
 Pass = tuple[str, Callable[[Term], Term]]

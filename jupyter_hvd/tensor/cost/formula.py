@@ -28,7 +28,7 @@ from ..language.predicates import (
     fresh,
 )
 from ..language.predicates import substitute as substitute_predicate
-from ..language.printer import show_predicate
+from ..language.printer import show
 from ..language.terms import (
     Add,
     Binders,
@@ -132,7 +132,7 @@ class Count:
 
     def __str__(self) -> str:
         ranges = ", ".join(f"{index}:{size}" for index, size in self.binders)
-        condition = "" if self.condition == TRUE else f" | {show_predicate(self.condition)}"
+        condition = "" if self.condition == TRUE else f" | {show(self.condition)}"
         return (
             f"{self.times}*#{{{ranges}{condition}}}"
             if self.times != 1
@@ -193,7 +193,7 @@ def _holds(p: Predicate, integers: Mapping[str, int]) -> bool:
 
 
 def _python(p: Predicate) -> str:
-    text = show_predicate(p).replace("=", " == ").replace("<", " < ").replace("≤", " <= ")
+    text = show(p).replace("=", " == ").replace("<", " < ").replace("≤", " <= ")
     return text.replace("∧", "and").replace("∨", "or").replace("·", "*")
 
 

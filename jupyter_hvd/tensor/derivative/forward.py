@@ -138,15 +138,13 @@ def _sum(e: Sum, sigma: dict[str, Term], fused: bool) -> Term | None:
 
 def _call(e: Call, differentials: list[Term | None], fused: bool) -> Term | None:
     """`D⟦f(e,…)⟧ = Df(e,…; D⟦e⟧,…)` (6.6)."""
-    from ..language.functions import total
-
     partials = e.function.partials(e.arguments)
     active = tuple(
         k for k, d in enumerate(differentials) if d is not None and partials[k] is not None
     )
     if fused and len(active) > 1:
         moved = tuple(d for k in active if (d := differentials[k]) is not None)
-        return Call(total(e.function, active), (*e.arguments, *moved))
+        return Call(e.function.total(active), (*e.arguments, *moved))
     result: Term | None = None
     for k in active:
         result = plus(result, times(partials[k], differentials[k]))

@@ -13,15 +13,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from ..language.affine import Affine
-from ..language.functions import cotangent
 from ..language.predicates import TRUE, Predicate, compare, conj, disj, exists_all, substitute
 from ..language.provenance import NOWHERE, Origin
 from ..language.terms import Binders, Call, Const, Mul, Term, Var
 from ..language.types import REAL, Type
 from ..polyhedral import sets
+from ..ssa.builder import Builder, inputs
 from ..ssa.program import (
     Addition,
-    Builder,
     Constant,
     Contraction,
     Factor,
@@ -31,7 +30,6 @@ from ..ssa.program import (
     Program,
     Statement,
     flat,
-    inputs,
     operands,
     pointwise,
 )
@@ -152,7 +150,7 @@ class _Reverse:
             assert partial is not None
             if len(moved) > 1:
                 name = self.builder.add(
-                    Map(rhs.gens, p, cotangent(rhs.function, k), (*rhs.arguments, dy)), "6.47", x
+                    Map(rhs.gens, p, rhs.function.cotangent(k), (*rhs.arguments, dy)), "6.47", x
                 )
             else:
                 slope = self._pointwise(partial, rhs.gens, p, x)

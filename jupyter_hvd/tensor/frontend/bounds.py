@@ -9,13 +9,12 @@ from typing import Any
 from ..language.affine import Affine
 from ..language.errors import Place, TensorError
 from ..language.predicates import NOT, TRUE, And, Or, Predicate, Related, compare, conj, disj
-from ..language.printer import show, show_predicate
+from ..language.printer import show
 from ..language.terms import At, Binders, Const, Gen, Guard, Sum, Term, Var
 from ..language.types import Array, IndexArray, Relation
 from ..polyhedral import sets
 from ..reference.evaluate import Environment, points
-from .trace import Traced
-from .tracing.packing import Lookup
+from .tracing.traced import Lookup, Traced
 
 
 @dataclass(frozen=True)
@@ -166,5 +165,5 @@ def _related(
             if isinstance(type_, Relation | IndexArray):
                 place = traced.places.get(Guard(q, Const(1)))
                 for axis, (a, size) in enumerate(zip(arguments, type_.dims, strict=False)):
-                    text = show_predicate(q)
+                    text = show(q)
                     yield Read(text, name, axis, a, size, binders, p, place)

@@ -20,6 +20,7 @@ from ..language.types import (
     Array,
     IndexArray,
     Integer,
+    Layout,
     ParameterType,
     Product,
     Real,
@@ -29,7 +30,6 @@ from ..language.types import (
     array,
 )
 from ..reference.evaluate import Holds
-from .tracers import Layout
 
 Parameter = tuple[str, ParameterType, Layout]
 

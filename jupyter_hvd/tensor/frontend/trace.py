@@ -10,32 +10,18 @@ parameter is a reference (`Var`), an entry of a tuple a selection (`Proj`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..language.affine import Affine
-from ..language.errors import Place, TensorError
-from ..language.terms import Lambda, Term, Var, lets
-from ..language.types import IndexArray, Integer, ParameterType, Relation, TupleSet
-from .tracers import Data, Index, Layout, Value
+from ..language.errors import TensorError
+from ..language.terms import Lambda, Var, lets
+from ..language.types import IndexArray, Integer, Layout, ParameterType, Relation, TupleSet
+from .tracers import Data, Index, Value
 from .tracing.calls import Tracer
-from .tracing.packing import Lookup
+from .tracing.traced import Traced
 
 if TYPE_CHECKING:
     from .rewrite import Rewritten
-
-
-@dataclass(frozen=True)
-class Traced:
-    """A traced function: the program, how its result is laid out, and where in the source its
-    terms are.
-    """
-
-    function: Lambda
-    layout: Layout
-    places: dict[Term, Place] = field(compare=False)
-    size_names: dict[str, str] = field(compare=False)
-    lookups: tuple[Lookup, ...] = ()
 
 
 def stand_in(tracer: Tracer, name: str, type_: ParameterType, layout: Layout) -> Any:

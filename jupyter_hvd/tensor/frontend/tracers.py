@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ..language.affine import Affine
 from ..language.errors import TensorError
 from ..language.predicates import Predicate, Related
 from ..language.terms import Term
-from ..language.types import Array, IndexArray, Product, Relation, TupleSet, Type
+from ..language.types import Array, IndexArray, Layout, Product, Relation, TupleSet, Type
 
-if TYPE_CHECKING:
-    from .tracing.packing import Packing
 
-# How a value is laid out for its user: None for what is no tuple, a tuple of layouts for a tuple, in or out of arrays.
-Layout = tuple["Layout", ...] | None
+class Tracing(Protocol):
+    """What stand-ins ask of the tracer that made them."""
+
+    def error(self, message: str, help_: str = "") -> TensorError: ...
+
+    def note(self, term: Term) -> None: ...
+
+    def parts(self, value: Value) -> list[Value]: ...
 
 
 class Value:
@@ -23,7 +27,7 @@ class Value:
 
     __array_ufunc__ = None
 
-    def __init__(self, tracer: Packing, term: Term, layout: Layout = None) -> None:
+    def __init__(self, tracer: Tracing, term: Term, layout: Layout = None) -> None:
         self.tracer = tracer
         self.term = term
         self.layout = layout
@@ -63,7 +67,7 @@ class Value:
 class Index:
     """A stand-in for an integer: an index, a size, or an affine expression of them."""
 
-    def __init__(self, tracer: Packing, affine: Affine) -> None:
+    def __init__(self, tracer: Tracing, affine: Affine) -> None:
         self.tracer = tracer
         self.affine = affine
 
@@ -83,7 +87,7 @@ class IndexEntry:
     """A stand-in for an entry of an index array, `src[e]`, plus an offset."""
 
     def __init__(
-        self, tracer: Packing, relation: str, arguments: tuple[Affine, ...], offset: Affine
+        self, tracer: Tracing, relation: str, arguments: tuple[Affine, ...], offset: Affine
     ) -> None:
         self.tracer = tracer
         self.relation = relation
@@ -97,7 +101,7 @@ class IndexEntry:
 class Condition:
     """A stand-in for a truth value over indices and relations."""
 
-    def __init__(self, tracer: Packing, predicate: Predicate) -> None:
+    def __init__(self, tracer: Tracing, predicate: Predicate) -> None:
         self.tracer = tracer
         self.predicate = predicate
 
@@ -112,7 +116,7 @@ class Data:
 
     def __init__(
         self,
-        tracer: Packing,
+        tracer: Tracing,
         name: str,
         type_: Relation | IndexArray | TupleSet,
         arguments: tuple[Affine, ...] = (),

@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax.scipy import special
 
-from ..language.functions import Function, parameter_names
+from ..language.function import Function, parameter_names
 from ..language.predicates import TRUE, conjuncts
 from ..language.terms import Add, Call, Const, Mul, Term, Var
 from ..lowering.ir import Apply, Masked, Total

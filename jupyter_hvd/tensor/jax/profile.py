@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from ..cost import counting
 from ..cost.counting import Data
 from ..language.predicates import TRUE, conj
-from ..language.printer import show, show_predicate
+from ..language.printer import show
 from ..language.terms import Term, Var
-from ..ssa.program import Addition, Contraction, Map, Rhs, Statement, _term, support, type_of
+from ..ssa.program import Addition, Contraction, Map, Rhs, Statement, support, term_of, type_of
 
 if TYPE_CHECKING:
     from ..tensor_function import Instance
@@ -100,7 +100,7 @@ def profile(
         if cancelled is not None and cancelled():
             raise ProfileCancelledError
         measured = _measured(jax, stage.run, stage.operands, repeats)
-        term = _term(statement.rhs, variables)
+        term = term_of(statement.rhs, variables)
         variables[statement.name] = Var(statement.name, type_of(statement.rhs))
         points, operations = counts(concrete[statement.name], data)
         made.append(
@@ -198,7 +198,7 @@ def _predicate(statement: Statement) -> str:
             p = statement.rhs.mask
         case _:
             p = TRUE
-    return "" if p == TRUE else show_predicate(p)
+    return "" if p == TRUE else show(p)
 
 
 def counts(rhs: Rhs, data: Mapping[str, Data]) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TypeVar
 
 from .affine import Affine
-from .functions import named
+from .function import Cotangent, Derivation, Function, Partial, Total, named, names
 from .predicates import FALSE, NOT, TRUE, Predicate, Related, compare, conj, disj, exists
 from .terms import Add, At, Call, Const, Gen, Guard, Lambda, Let, Mul, Pair, Proj, Sum, Term, Var
 from .types import (
@@ -201,7 +201,7 @@ class _Parser:
             while self.accept(","):
                 arguments.append(self.expression())
             self.take(")")
-            return Call(named(name), tuple(arguments))
+            return Call(_function(name), tuple(arguments))
         if name not in self.types:
             raise ValueError(f"`{name}` has no type")
         return Var(name, self.types[name])
@@ -264,3 +264,24 @@ class _Parser:
         left = self.affine()
         op = self.take()
         return compare(op, left, self.affine())
+
+
+def _function(name: str) -> Function:
+    """The black box that is printed so; KeyError where there is none."""
+    how: Derivation
+    if name in names():
+        return named(name)
+    if name.endswith("′"):
+        of, how = _function(name[:-1]), Partial(0)
+    elif found := re.fullmatch(r"(∂|Dᵀ)(\d)(.+)", name):
+        k = int(found[2])
+        of, how = _function(found[3]), Partial(k) if found[1] == "∂" else Cotangent(k)
+    elif found := re.fullmatch(r"D(\d*)(.+)", name):
+        of = _function(found[2])
+        how = Total(tuple(map(int, found[1])) or tuple(range(of.arity)))
+    else:
+        raise KeyError(name)
+    made = of.derived(how)
+    if made is None:
+        raise KeyError(name)
+    return made

@@ -14,6 +14,7 @@ from functools import cached_property
 
 from .affine import Affine
 from .hashcons import HashConsed
+from .printer import Binds, Style, show
 
 NOT = "¬"
 
@@ -30,6 +31,13 @@ class Predicate(metaclass=HashConsed):
     def relations(self) -> frozenset[str]:
         """The relations that occur; a complemented one is named `¬R`."""
         return frozenset()
+
+    def written(self, s: Style) -> tuple[str, Binds]:
+        """The text in a style, and how tightly it binds."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return show(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +56,9 @@ class Compare(Predicate):
     def difference(self) -> Affine:
         return self.right - self.left
 
+    def written(self, s: Style) -> tuple[str, Binds]:
+        return s.compare(self.op, self.left, self.right), Binds.ATOM
+
 
 @dataclass(frozen=True, eq=False)
 class Related(Predicate):
@@ -64,9 +75,14 @@ class Related(Predicate):
     def relations(self) -> frozenset[str]:
         return frozenset((self.relation,))
 
+    def written(self, s: Style) -> tuple[str, Binds]:
+        inside = ", ".join(map(s.affine, self.arguments))
+        negation = s.negation if self.relation.startswith(NOT) else ""
+        return f"{negation}{s.name(self.relation.removeprefix(NOT))}({inside})", Binds.ATOM
+
 
 @dataclass(frozen=True, eq=False)
-class And(Predicate):
+class _Parts(Predicate):
     parts: tuple[Predicate, ...]
 
     @cached_property
@@ -77,18 +93,25 @@ class And(Predicate):
     def relations(self) -> frozenset[str]:
         return frozenset().union(*(p.relations for p in self.parts))
 
+    def _joined(self, s: Style, sign: str, empty: str) -> tuple[str, Binds]:
+        """The parts, those that are themselves joined or quantified in brackets."""
+        if not self.parts:
+            return empty, Binds.ATOM
+        return sign.join(s.part(part, Binds.ATOM) for part in self.parts), Binds.SUM
 
-@dataclass(frozen=True, eq=False)
-class Or(Predicate):
-    parts: tuple[Predicate, ...]
 
-    @cached_property
-    def names(self) -> frozenset[str]:
-        return frozenset().union(*(p.names for p in self.parts))
+class And(_Parts):
+    """`p ∧ …`; of no parts, `true`."""
 
-    @cached_property
-    def relations(self) -> frozenset[str]:
-        return frozenset().union(*(p.relations for p in self.parts))
+    def written(self, s: Style) -> tuple[str, Binds]:
+        return self._joined(s, s.conj, s.true)
+
+
+class Or(_Parts):
+    """`p ∨ …`; of no parts, `false`."""
+
+    def written(self, s: Style) -> tuple[str, Binds]:
+        return self._joined(s, s.disj, s.false)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +129,10 @@ class Exists(Predicate):
     @cached_property
     def relations(self) -> frozenset[str]:
         return self.body.relations
+
+    def written(self, s: Style) -> tuple[str, Binds]:
+        body = self.body.written(s)[0]
+        return s.exists.format(s.name(self.index), s.affine(self.size), body), Binds.BODY
 
 
 TRUE: Predicate = And(())

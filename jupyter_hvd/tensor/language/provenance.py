@@ -8,18 +8,15 @@ a term says that the new one came from the old.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, TypeVar
 
 from .errors import Place
 
-if TYPE_CHECKING:
-    from .terms import Term
-
-T = TypeVar("T", bound="Term")
+T = TypeVar("T")  # a term
 
 
 @dataclass(frozen=True)
@@ -37,7 +34,7 @@ class Origin:
 
 
 NOWHERE = Origin()
-Origins = dict["Term", Origin]
+Origins = MutableMapping[Any, Origin]  # of terms
 
 _carried: ContextVar[Origins | None] = ContextVar("origins", default=None)
 
@@ -52,7 +49,7 @@ def carrying(origins: Origins) -> Iterator[Origins]:
         _carried.reset(token)
 
 
-def came_from(new: T, old: Term) -> T:
+def came_from(new: T, old: object) -> T:
     """`new`, which is `old` rewritten."""
     origins = _carried.get()
     if origins is not None and new is not old and (origin := origins.get(old)) is not None:
@@ -68,7 +65,7 @@ def noted(term: T, origin: Origin) -> T:
     return term
 
 
-def origin_of(term: Term) -> Origin | None:
+def origin_of(term: object) -> Origin | None:
     """Where a term came from, as far as the table knows."""
     origins = _carried.get()
     return None if origins is None else origins.get(term)

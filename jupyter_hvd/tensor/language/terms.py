@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import ClassVar
 
 from . import predicates
 from .affine import Affine
-from .functions import Function
+from .function import Function
 from .hashcons import HashConsed
 from .predicates import Predicate, conj, fresh
+from .printer import Binds, Style, show
 from .provenance import came_from
 from .types import REAL, Array, ParameterType, Product, Type
 
@@ -29,10 +31,12 @@ class Term(metaclass=HashConsed):
     """A term of the core language."""
 
     type: Type
+    __match_args__: ClassVar[tuple[str, ...]] = ()
 
-    @property
+    @cached_property
     def children(self) -> tuple[Term, ...]:
-        return ()
+        """The terms that it is built from, in order."""
+        return tuple(part for part in self._parts() if isinstance(part, Term))
 
     @cached_property
     def variables(self) -> frozenset[str]:
@@ -44,9 +48,23 @@ class Term(metaclass=HashConsed):
         """The index variables and sizes that occur free, those in types of variables apart."""
         return _NONE.union(*(child.names for child in self.children))
 
-    def __str__(self) -> str:
-        from .printer import show
+    def over(self, *children: Term) -> Term:
+        """The same constructor over other children."""
+        if not children:
+            return self
+        rest = iter(children)
+        parts = (next(rest) if isinstance(part, Term) else part for part in self._parts())
+        return type(self)(*parts)
 
+    def _parts(self) -> tuple[object, ...]:
+        """What the constructor takes, in order."""
+        return tuple(getattr(self, name) for name in self.__match_args__)
+
+    def written(self, s: Style) -> tuple[str, Binds]:
+        """The text in a style, and how tightly it binds."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
         return show(self)
 
 
@@ -72,6 +90,9 @@ class Var(Term):
     def variables(self) -> frozenset[str]:
         return frozenset((self.name,))
 
+    def written(self, s: Style) -> tuple[str, Binds]:
+        return s.name(self.name), Binds.ATOM
+
 
 @dataclass(frozen=True, eq=False)
 class Const(Term):
@@ -86,6 +107,9 @@ class Const(Term):
     def names(self) -> frozenset[str]:
         return self.value.names if isinstance(self.value, Affine) else _NONE
 
+    def written(self, s: Style) -> tuple[str, Binds]:
+        return s.number(self.value), Binds.ATOM
+
 
 @dataclass(frozen=True, eq=False)
 class Add(Term):
@@ -96,9 +120,9 @@ class Add(Term):
         _scalar("+", self.left, self.right)
         _typed(self, REAL)
 
-    @property
-    def children(self) -> tuple[Term, ...]:
-        return (self.left, self.right)
+    def written(self, s: Style) -> tuple[str, Binds]:
+        left, right = s.part(self.left, Binds.SUM), s.part(self.right, Binds.PRODUCT)
+        return f"{left}{s.plus}{right}", Binds.SUM
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,9 +134,10 @@ class Mul(Term):
         _scalar("·", self.left, self.right)
         _typed(self, REAL)
 
-    @property
-    def children(self) -> tuple[Term, ...]:
-        return (self.left, self.right)
+    def written(self, s: Style) -> tuple[str, Binds]:
+        # A guard on the left would take the whole product, so it is bracketed.
+        first = Binds.PRODUCT if isinstance(self.left, Mul) else Binds.PREFIX
+        return f"{s.part(self.left, first)}{s.dot}{s.part(self.right, Binds.PREFIX)}", Binds.PRODUCT
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,9 +153,16 @@ class Call(Term):
             raise TypeError(f"{self.function.name} takes {self.function.arity} arguments")
         _typed(self, REAL)
 
-    @property
+    @cached_property
     def children(self) -> tuple[Term, ...]:
         return self.arguments
+
+    def over(self, *children: Term) -> Term:
+        return Call(self.function, children)
+
+    def written(self, s: Style) -> tuple[str, Binds]:
+        inside = ", ".join(s.part(argument, Binds.BODY) for argument in self.arguments)
+        return s.call.format(s.name(self.function.name), inside), Binds.ATOM
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,9 +173,8 @@ class Pair(Term):
     def __post_init__(self) -> None:
         _typed(self, Product(self.first.type, self.second.type))
 
-    @property
-    def children(self) -> tuple[Term, ...]:
-        return (self.first, self.second)
+    def written(self, s: Style) -> tuple[str, Binds]:
+        return f"({s.part(self.first, Binds.BODY)}, {s.part(self.second, Binds.BODY)})", Binds.ATOM
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,50 +189,49 @@ class Proj(Term):
             raise TypeError(f"π{self.side} takes a pair, not {self.body.type}")
         _typed(self, (self.body.type.first, self.body.type.second)[self.side])
 
-    @property
-    def children(self) -> tuple[Term, ...]:
-        return (self.body,)
+    def written(self, s: Style) -> tuple[str, Binds]:
+        return s.proj.format(self.side, s.part(self.body, Binds.PREFIX)), Binds.PREFIX
 
 
 @dataclass(frozen=True, eq=False)
-class Gen(Term):
-    """`⊞ index:size. body`, an array."""
+class Loop(Term):
+    """What binds an index of a range: an array or a sum."""
 
     index: str
     size: Affine
     body: Term
 
     def __post_init__(self) -> None:
-        _typed(self, Array(self.size, self.body.type))
-
-    @property
-    def children(self) -> tuple[Term, ...]:
-        return (self.body,)
+        raise NotImplementedError
 
     @cached_property
     def names(self) -> frozenset[str]:
         return (self.body.names - {self.index}) | self.size.names
 
+    def _spelt(self, s: Style, binder: str) -> tuple[str, Binds]:
+        inside = s.part(self.body, Binds.BODY)
+        return binder.format(s.name(self.index), s.affine(self.size), inside), Binds.BODY
 
-@dataclass(frozen=True, eq=False)
-class Sum(Term):
+
+class Gen(Loop):
+    """`⊞ index:size. body`, an array."""
+
+    def __post_init__(self) -> None:
+        _typed(self, Array(self.size, self.body.type))
+
+    def written(self, s: Style) -> tuple[str, Binds]:
+        return self._spelt(s, s.gen)
+
+
+class Sum(Loop):
     """`Σ index:size. body`."""
-
-    index: str
-    size: Affine
-    body: Term
 
     def __post_init__(self) -> None:
         _scalar("Σ", self.body)
         _typed(self, REAL)
 
-    @property
-    def children(self) -> tuple[Term, ...]:
-        return (self.body,)
-
-    @cached_property
-    def names(self) -> frozenset[str]:
-        return (self.body.names - {self.index}) | self.size.names
+    def written(self, s: Style) -> tuple[str, Binds]:
+        return self._spelt(s, s.sum)
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,13 +246,14 @@ class At(Term):
             raise TypeError(f"only an array has entries, not {self.body.type}")
         _typed(self, self.body.type.element)
 
-    @property
-    def children(self) -> tuple[Term, ...]:
-        return (self.body,)
-
     @cached_property
     def names(self) -> frozenset[str]:
         return self.body.names | self.index.names
+
+    def written(self, s: Style) -> tuple[str, Binds]:
+        array, indices = strip_entries(self)
+        inside = ", ".join(map(s.affine, indices))
+        return f"{s.part(array, Binds.ATOM)}[{inside}]", Binds.ATOM
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,13 +268,13 @@ class Guard(Term):
     def __post_init__(self) -> None:
         _typed(self, self.body.type)
 
-    @property
-    def children(self) -> tuple[Term, ...]:
-        return (self.body,)
-
     @cached_property
     def names(self) -> frozenset[str]:
         return self.body.names | self.condition.names
+
+    def written(self, s: Style) -> tuple[str, Binds]:
+        condition, body = s.part(self.condition, Binds.BODY), s.part(self.body, Binds.PRODUCT)
+        return s.guard.format(condition, body), Binds.PRODUCT
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,13 +288,13 @@ class Let(Term):
     def __post_init__(self) -> None:
         _typed(self, self.body.type)
 
-    @property
-    def children(self) -> tuple[Term, ...]:
-        return (self.value, self.body)
-
     @cached_property
     def variables(self) -> frozenset[str]:
         return self.value.variables | (self.body.variables - {self.name})
+
+    def written(self, s: Style) -> tuple[str, Binds]:
+        bound = s.part(self.value, Binds.SUM if isinstance(self.value, Let) else Binds.BODY)
+        return s.let.format(s.name(self.name), bound, s.part(self.body, Binds.BODY)), Binds.BODY
 
 
 @dataclass(frozen=True)
@@ -279,9 +310,8 @@ class Lambda:
     body: Term
 
     def __str__(self) -> str:
-        from .printer import show_lambda
-
-        return show_lambda(self)
+        fields = ", ".join(f"{name}:{type_}" for name, type_ in self.parameter_type)
+        return f"λ({fields}).\n{show(self.body)}"
 
 
 Binders = tuple[tuple[str, Affine], ...]
@@ -320,6 +350,15 @@ def entry(e: Term, *indices: Affine) -> Term:
     return e
 
 
+def strip_entries(e: Term) -> tuple[Term, tuple[Affine, ...]]:
+    """`e[a0]…[ak]` as `(e, (a0, …, ak))`."""
+    indices: list[Affine] = []
+    while isinstance(e, At):
+        indices.append(e.index)
+        e = e.body
+    return e, tuple(reversed(indices))
+
+
 def strip_guards(e: Term) -> tuple[Predicate, Term]:
     """`([p]·[q]·…e)` as `(p∧q∧…, e)`."""
     p = predicates.TRUE
@@ -344,34 +383,7 @@ def strip_sums(e: Term) -> tuple[Binders, Predicate, Term]:
 
 def rebuild(e: Term, f: Callable[[Term], Term]) -> Term:
     """The same constructor over `f` of the children."""
-    return came_from(_rebuilt(e, f), e)
-
-
-def _rebuilt(e: Term, f: Callable[[Term], Term]) -> Term:
-    match e:
-        case Var() | Const():
-            return e
-        case Add(left, right):
-            return Add(f(left), f(right))
-        case Mul(left, right):
-            return Mul(f(left), f(right))
-        case Call(function, arguments):
-            return Call(function, tuple(map(f, arguments)))
-        case Pair(first, second):
-            return Pair(f(first), f(second))
-        case Proj(side, body):
-            return Proj(side, f(body))
-        case Gen(index, size, body):
-            return Gen(index, size, f(body))
-        case Sum(index, size, body):
-            return Sum(index, size, f(body))
-        case At(body, index):
-            return At(f(body), index)
-        case Guard(condition, body):
-            return Guard(condition, f(body))
-        case Let(name, value, body):
-            return Let(name, f(value), f(body))
-    raise TypeError(e)
+    return came_from(e.over(*map(f, e.children)), e)
 
 
 def substitute(
@@ -406,8 +418,7 @@ def _substituted(e: Term, variables: Mapping[str, Term], indices: Mapping[str, A
             if bound != index:
                 inner[index] = Affine.of(bound)
             body = substitute(body, variables, inner)
-            make = Gen if isinstance(e, Gen) else Sum
-            return make(bound, size.substitute(indices), body)
+            return type(e)(bound, size.substitute(indices), body)
         case Let(name, value, body):
             value = substitute(value, variables, indices)
             kept = {x: t for x, t in variables.items() if x != name and x in e.variables}
@@ -432,8 +443,7 @@ def uniquify(e: Term, taken: Iterable[str] = ()) -> Term:
                 used.add(bound)
                 if bound != index:
                     body = substitute(body, indices={index: Affine.of(bound)})
-                make = Gen if isinstance(e, Gen) else Sum
-                return came_from(make(bound, size, rename(body)), e)
+                return came_from(type(e)(bound, size, rename(body)), e)
             case Let(name, value, body):
                 value = rename(value)
                 bound = fresh(name, used)

@@ -80,6 +80,9 @@ class Integer:
         return "ℤ"
 
 
+# How a value is laid out for its user: None for what is no tuple, a tuple of layouts for a tuple, in or out of arrays.
+Layout = tuple["Layout", ...] | None
+
 ParameterType = Type | Relation | IndexArray | TupleSet | Integer
 
 

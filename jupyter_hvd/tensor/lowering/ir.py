@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..language.affine import Affine
-from ..language.functions import Function
+from ..language.function import Function
 from ..language.predicates import TRUE, Predicate
 from ..language.terms import Binders, Number
 

@@ -49,8 +49,7 @@ def _lift(e: Term) -> tuple[Bindings, Term]:
                 array = came_from(Gen(index, size, substitute(value, at_index)), value)
                 lifted.append((name, array))
                 at_index[name] = At(Var(name, array.type), Affine.of(index))
-            make = Gen if isinstance(e, Gen) else Sum
-            return lifted, came_from(make(index, size, substitute(body, at_index)), e)
+            return lifted, came_from(type(e)(index, size, substitute(body, at_index)), e)
         case Guard(condition, body):  # (5.9)
             bindings, body = _lift(body)
             guarded: Bindings = [

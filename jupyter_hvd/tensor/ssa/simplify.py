@@ -15,9 +15,9 @@ from ..language.affine import Affine
 from ..language.predicates import FALSE, TRUE, Predicate, conj, conjuncts, in_range, solve
 from ..language.terms import Binders
 from ..polyhedral import sets
+from .builder import Builder, canonical
 from .program import (
     Addition,
-    Builder,
     Constant,
     Contraction,
     Factor,
@@ -26,7 +26,6 @@ from .program import (
     Program,
     Rhs,
     Statement,
-    canonical,
     flat,
     operands,
     pointwise,

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from ...language.affine import Affine
-from ...language.functions import named
+from ...language.function import named
 from ...language.predicates import conj
 from ...language.terms import Add, Call, Const, Guard, Mul, Term
 from ..tracers import Condition, Index, IndexEntry, Value

@@ -7,16 +7,17 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from ...derivative.blackboxes import NAMES
 from ...language.affine import Affine
-from ...language.functions import NAMES, named
+from ...language.function import named
 from ...language.terms import Add, At, Call, Const, Let, Sum, Term, substitute
-from ...language.types import REAL, Array, Integer, ParameterType
-from ..tracers import Data, Index, Layout, Value, describe, kind
+from ...language.types import REAL, Array, Integer, Layout, ParameterType
+from ..tracers import Data, Index, Value, describe, kind
 from .entries import Entries
 
 if TYPE_CHECKING:
     from ..rewrite import Rewritten
-    from ..trace import Traced
+    from .traced import Traced
 
 
 class Tracer(Entries):

@@ -9,9 +9,9 @@ from typing import Any
 from ...language.affine import Affine
 from ...language.predicates import FALSE, TRUE, Predicate, Related, compare, conj, disj, negate
 from ...language.terms import Add, At, Const, Gen, Guard, Pair, Proj, Term, guard, lets
-from ...language.types import REAL, Array, Product, TupleSet
+from ...language.types import REAL, Array, Layout, Product, TupleSet
 from ...polyhedral import sets
-from ..tracers import Condition, Data, IndexEntry, Layout, Value, describe, kind
+from ..tracers import Condition, Data, IndexEntry, Value, describe, kind
 from .packing import Packing
 
 

@@ -10,7 +10,7 @@ from ...language.terms import Add, At, Const, Gen, Guard, Pair, Proj, Sum, Term
 from ...language.types import REAL, Array, Product, Relation, TupleSet
 from ..tracers import Condition, Data, IndexEntry, Value
 from .arithmetic import Arithmetic
-from .packing import Lookup
+from .traced import Lookup
 
 
 class Entries(Arithmetic):

@@ -11,24 +11,10 @@ from typing import Any
 from ...language.affine import Affine
 from ...language.errors import Place, TensorError
 from ...language.predicates import FALSE, TRUE, Predicate, fresh
-from ...language.terms import Binders, Const, Guard, Pair, Proj, Term, Var
-from ...language.types import REAL, Product
-from ..tracers import Condition, Data, Index, IndexEntry, Layout, Value, data_help, describe, kind
-
-
-@dataclass(frozen=True)
-class Lookup:
-    """A read of an array through an index array, `x[src[e] + offset]`, whose range only the data
-    can show.
-    """
-
-    relation: str
-    arguments: tuple[Affine, ...]
-    offset: Affine
-    size: Affine
-    binders: Binders
-    condition: Predicate
-    place: Place | None
+from ...language.terms import Const, Guard, Pair, Proj, Term, Var
+from ...language.types import REAL, Layout, Product
+from ..tracers import Condition, Data, Index, IndexEntry, Value, data_help, describe, kind
+from .traced import Lookup
 
 
 @dataclass

@@ -1,0 +1,151 @@
+"""The black boxes of the language, and those derived from them.
+
+A derivative that is no black box of this table becomes one, with the derivative's term as its
+`body`: the paper's cost model charges one call for `Df` (6.6), and so do we.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+from ..language.function import (
+    PARAMETERS,
+    Cotangent,
+    Derivation,
+    Function,
+    Partial,
+    Total,
+    derived_name,
+    names,
+    parameter_names,
+    register,
+)
+from ..language.parser import parse
+from ..language.terms import Call, Const, Mul, Term, Var, substitute
+from ..language.types import REAL
+from ..reference.evaluate import Environment, evaluate
+from .forward import differential
+
+
+def defined(
+    name: str, arity: int, body: Term, derivation: tuple[Function, Derivation] | None = None
+) -> Function:
+    """The black box of that name, whose value is the scalar term `body` over the first `arity` of
+    x, y, z, …
+    """
+    parameters = parameter_names(arity)
+
+    def compute(*arguments: Any) -> Any:
+        return evaluate(body, Environment(dict(zip(parameters, arguments, strict=True))))
+
+    def slope(k: int) -> Term | None:
+        return differential(body, {parameters[k]: Const(1)})
+
+    return _register(name, arity, compute, slope, body=body, derivation=derivation)
+
+
+def _register(
+    name: str,
+    arity: int,
+    compute: Callable[..., Any],
+    slope: Callable[[int], Term | None],
+    *,
+    simple: bool = False,
+    body: Term | None = None,
+    derivation: tuple[Function, Derivation] | None = None,
+) -> Function:
+    """The black box of that name. `slope` gives the partial derivative by an argument, over x, y,
+    z, …; it becomes a black box of its own unless it is `simple`.
+    """
+
+    def partials(arguments: tuple[Term, ...]) -> tuple[Term | None, ...]:
+        if simple:
+            e = slope(0)
+            return (e and substitute(e, {"x": arguments[0]}),)
+        slopes = (f.derived(Partial(k)) for k in range(arity))
+        return tuple(None if d is None else Call(d, arguments) for d in slopes)
+
+    @cache
+    def derived(how: Derivation) -> Function | None:
+        made = slope(how.argument) if isinstance(how, Partial) else _combined(f, how)
+        if made is None:
+            return None
+        more = len(how.active) if isinstance(how, Total) else isinstance(how, Cotangent)
+        return defined(derived_name(f, how), arity + more, made, (f, how))
+
+    f = Function(name, arity, compute, partials, derived, body, derivation)
+    return register(f)
+
+
+def _combined(f: Function, how: Total | Cotangent) -> Term | None:
+    """The value of `Df` (6.6) or `Dᵀf` (6.47) over x, y, z, …; None where it is zero."""
+    if isinstance(how, Total):
+        variables = [Var(x, REAL) for x in parameter_names(f.arity + len(how.active))]
+        body = Call(f, tuple(variables[: f.arity]))
+        sigma = {variables[k].name: variables[f.arity + j] for j, k in enumerate(how.active)}
+        return differential(body, sigma, fused=False)
+    *arguments, dy = (Var(x, REAL) for x in parameter_names(f.arity + 1))
+    partial = f.partials(tuple(arguments))[how.argument]
+    return None if partial is None else Mul(partial, dy)
+
+
+def _recip(x: Any) -> Any:
+    return Fraction(1, x) if isinstance(x, int) else 1 / x
+
+
+def _sign(x: Any) -> int:
+    return int(x > 0) - int(x < 0)
+
+
+def _power(x: Any, y: Any) -> Any:
+    exact = isinstance(x, int | Fraction) and isinstance(y, int | Fraction) and y == int(y)
+    return Fraction(x) ** int(y) if exact else x**y
+
+
+def _enter(name: str, arity: int, compute: Callable[..., Any], *slopes: str) -> None:
+    """Enter a black box with its partial derivatives as the printer writes them, over x and y."""
+    _register(name, arity, compute, lambda k: _read(slopes[k]))
+
+
+def _enter_simple(name: str, compute: Callable[[Any], Any], slope: str) -> None:
+    """Enter a black box whose derivative costs at most two operations, which the bound of 4 has
+    room for.
+    """
+    _register(name, 1, compute, lambda _: _read(slope), simple=True)
+
+
+@cache
+def _read(slope: str) -> Term | None:
+    return None if slope == "0" else parse(slope, dict.fromkeys(PARAMETERS, REAL))
+
+
+_enter_simple("sin", math.sin, "cos(x)")
+_enter_simple("cos", math.cos, "-1·sin(x)")
+_enter_simple("exp", math.exp, "exp(x)")
+_enter_simple("log", math.log, "recip(x)")
+_enter_simple("sinh", math.sinh, "cosh(x)")
+_enter_simple("cosh", math.cosh, "sinh(x)")
+_enter_simple("abs", abs, "sign(x)")
+_enter_simple("sign", _sign, "0")
+_enter_simple("floor", math.floor, "0")
+_enter("recip", 1, _recip, "-1·recip(x)·recip(x)")
+_enter("sqrt", 1, math.sqrt, "1/2·recip(sqrt(x))")
+_enter("tan", 1, math.tan, "1 + tan(x)·tan(x)")
+_enter("tanh", 1, math.tanh, "1 + -1·tanh(x)·tanh(x)")
+_enter("atan", 1, math.atan, "recip(1 + x·x)")
+_enter("asin", 1, math.asin, "recip(sqrt(1 + -1·x·x))")
+_enter("acos", 1, math.acos, "-1·recip(sqrt(1 + -1·x·x))")
+_enter("erf", 1, math.erf, f"{2 / math.sqrt(math.pi)!r}·exp(-1·x·x)")
+_enter("expm1", 1, math.expm1, "exp(x)")
+_enter("log1p", 1, math.log1p, "recip(1 + x)")
+_enter("pow", 2, _power, "y·pow(x, y + -1)", "pow(x, y)·log(x)")
+_enter("atan2", 2, math.atan2, "y·recip(x·x + y·y)", "-1·x·recip(x·x + y·y)")
+_enter("greater", 2, lambda x, y: int(x > y) + Fraction(int(x == y), 2), "0", "0")
+_enter("maximum", 2, max, "greater(x, y)", "greater(y, x)")
+_enter("minimum", 2, min, "greater(y, x)", "greater(x, y)")
+
+NAMES = names()

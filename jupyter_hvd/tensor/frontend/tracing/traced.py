@@ -1,0 +1,39 @@
+"""What tracing gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...language.affine import Affine
+from ...language.errors import Place
+from ...language.predicates import Predicate
+from ...language.terms import Binders, Lambda, Term
+from ...language.types import Layout
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """A read of an array through an index array, `x[src[e] + offset]`, whose range only the data
+    can show.
+    """
+
+    relation: str
+    arguments: tuple[Affine, ...]
+    offset: Affine
+    size: Affine
+    binders: Binders
+    condition: Predicate
+    place: Place | None
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A traced function: the program, how its result is laid out, and where in the source its
+    terms are.
+    """
+
+    function: Lambda
+    layout: Layout
+    places: dict[Term, Place] = field(compare=False)
+    size_names: dict[str, str] = field(compare=False)
+    lookups: tuple[Lookup, ...] = ()

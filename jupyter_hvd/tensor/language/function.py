@@ -1,0 +1,114 @@
+"""Black boxes `f(e,…)`: scalar functions that the language calls but does not look into."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .terms import Term
+
+
+@dataclass(frozen=True)
+class Partial:
+    """The partial derivative by one argument: `f′(x)`, `∂0f(x, y)`."""
+
+    argument: int
+
+
+@dataclass(frozen=True)
+class Total:
+    """`Df(X; dX)` (6.6): the arguments, then a differential for each of the active ones."""
+
+    active: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Cotangent:
+    """`Dᵀf(X, dY)` for one argument (6.47): the arguments, then the cotangent of the value."""
+
+    argument: int
+
+
+Derivation = Partial | Total | Cotangent
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """A black box of `arity` scalars; equal functions are one object.
+
+    `compute` works on floats and, where the function is rational, on fractions. `body`, where
+    there is one, is the function as a term over the variables x, y, z, … `partials` gives the
+    derivative by each argument as terms over the arguments, or None where it is zero. `derived`
+    gives a black box that is made from this one, or None where that is zero; `derivation` says how
+    this one was made, and from which.
+    """
+
+    name: str
+    arity: int
+    compute: Callable[..., Any] = field(repr=False)
+    partials: Callable[[tuple[Term, ...]], tuple[Term | None, ...]] = field(repr=False)
+    derived: Callable[[Derivation], Function | None] = field(repr=False)
+    body: Term | None = field(default=None, repr=False)
+    derivation: tuple[Function, Derivation] | None = field(default=None, repr=False)
+
+    def total(self, active: tuple[int, ...]) -> Function:
+        """`Df(X; dX)` as one black box (6.6)."""
+        made = self.derived(Total(active))
+        assert made is not None
+        return made
+
+    def cotangent(self, k: int) -> Function:
+        """`Dᵀf(X, dY)` for argument k as one black box (6.47)."""
+        made = self.derived(Cotangent(k))
+        assert made is not None
+        return made
+
+    def __reduce__(self) -> tuple[Callable[..., Function | None], tuple[Any, ...]]:
+        if self.derivation is None:
+            return named, (self.name,)
+        return derived, self.derivation
+
+
+_TABLE: dict[str, Function] = {}
+
+
+def register(f: Function) -> Function:
+    """The black box of that name: `f`, where there was none."""
+    return _TABLE.setdefault(f.name, f)
+
+
+def named(name: str) -> Function:
+    """The black box of that name; KeyError where there is none yet."""
+    return _TABLE[name]
+
+
+def names() -> frozenset[str]:
+    """The names of all black boxes so far."""
+    return frozenset(_TABLE)
+
+
+def derived(f: Function, how: Derivation) -> Function | None:
+    """The black box that is made from another."""
+    return f.derived(how)
+
+
+def derived_name(f: Function, how: Derivation) -> str:
+    """What a derived black box is called: `tanh′`, `∂0pow`, `D1pow`, `Dᵀ0pow`."""
+    match how:
+        case Partial(k):
+            return f"{f.name}′" if f.arity == 1 else f"∂{k}{f.name}"
+        case Total(active):
+            marks = "" if len(active) == f.arity else "".join(map(str, active))
+            return f"D{marks}{f.name}"
+        case Cotangent(k):
+            return f"Dᵀ{k}{f.name}"
+
+
+PARAMETERS = ("x", "y", "z", "w")
+
+
+def parameter_names(arity: int) -> tuple[str, ...]:
+    """The variables that the body of a black box of that arity is written in."""
+    return PARAMETERS[:arity] if arity <= len(PARAMETERS) else tuple(f"x{k}" for k in range(arity))

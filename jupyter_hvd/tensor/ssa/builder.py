@@ -1,0 +1,112 @@
+"""Building Tensor SSA: statements hash-consed by their canonical form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from ..language.affine import Affine
+from ..language.predicates import TRUE, Predicate
+from ..language.predicates import substitute as substitute_predicate
+from ..language.provenance import NOWHERE, Origin
+from ..language.terms import Binders
+from ..language.types import Type, dimensions, leaves
+from .program import (
+    Addition,
+    Constant,
+    Contraction,
+    Factor,
+    Input,
+    Map,
+    Output,
+    Program,
+    Rhs,
+    Statement,
+    pointwise,
+)
+
+
+def canonical(rhs: Rhs) -> Rhs:
+    """Index variables named g0, g1, … and s0, s1, … in order of occurrence; addends and factors
+    in order.
+
+    So equal right-hand sides are equal values.
+    """
+    if isinstance(rhs, Input | Constant):
+        return replace(rhs, gens=_numbered("g", rhs.gens)[0])
+    if isinstance(rhs, Contraction):
+        factors = tuple(sorted(rhs.factors, key=lambda f: _order(f.name)))
+        order = {s: k for k, s in enumerate(_by_occurrence(factors))}
+        summed = sorted(rhs.sums, key=lambda b: order.get(b[0], len(order)))
+        gens_, renamed = _numbered("g", rhs.gens)
+        sums_, also = _numbered("s", tuple(summed))
+        renamed |= also
+        return Contraction(
+            gens_,
+            sums_,
+            substitute_predicate(rhs.mask, renamed),
+            tuple(Factor(f.name, tuple(a.substitute(renamed) for a in f.indices)) for f in factors),
+        )
+    gens_, renamed = _numbered("g", rhs.gens)
+    if isinstance(rhs, Map):
+        return replace(rhs, gens=gens_, mask=substitute_predicate(rhs.mask, renamed))
+    left = (_order(rhs.left), rhs.left, substitute_predicate(rhs.left_mask, renamed))
+    right = (_order(rhs.right), rhs.right, substitute_predicate(rhs.right_mask, renamed))
+    (_, x0, p0), (_, x1, p1) = (left, right) if left[0] <= right[0] else (right, left)
+    return Addition(gens_, p0, x0, p1, x1)
+
+
+def _order(name: str) -> tuple[int, str]:
+    return len(name), name
+
+
+def _by_occurrence(factors: Iterable[Factor]) -> dict[str, None]:
+    return dict.fromkeys(n for f in factors for a in f.indices for n, _ in a.terms)
+
+
+def _numbered(letter: str, binders: Binders) -> tuple[Binders, dict[str, Affine]]:
+    renamed = {index: Affine.of(f"{letter}{k}") for k, (index, _) in enumerate(binders)}
+    return tuple((f"{letter}{k}", size) for k, (_, size) in enumerate(binders)), renamed
+
+
+@dataclass
+class Builder:
+    """Collects statements; equal right-hand sides share one variable, whose origin is that of the
+    first.
+    """
+
+    statements: list[Statement] = field(default_factory=list)
+    defined: dict[str, Rhs] = field(default_factory=dict)
+    found: dict[Rhs, str] = field(default_factory=dict)
+    prefix: str = "X"
+    origin: Origin = NOWHERE  # of the statements to come, as far as they do not say
+
+    def add(self, rhs: Rhs, rule: str = "", of: str = "") -> str:
+        """The variable for a right-hand side, new where no equal one is there."""
+        rhs = canonical(rhs)
+        name = self.found.get(rhs)
+        if name is None:
+            name = f"{self.prefix}{len(self.statements)}"
+            self.found[rhs] = name
+            self.defined[name] = rhs
+            origin = replace(self.origin, rule=self.origin.rule or rule, of=of or self.origin.of)
+            self.statements.append(Statement(name, rhs, origin))
+        return name
+
+    def view(self, name: str, gens_: Binders, mask: Predicate, rule: str = "", of: str = "") -> str:
+        """`⊞g. [p]·X[g]`, or X itself where p is true."""
+        if mask == TRUE:
+            return name
+        return self.add(Contraction(gens_, (), mask, (Factor(name, pointwise(gens_)),)), rule, of)
+
+    def program(self, output: Output) -> Program:
+        return Program(tuple(self.statements), output)
+
+
+def inputs(parameter: str, type_: Type, builder: Builder) -> dict[tuple[int, ...], str]:
+    """The variable for each pair-free component of a parameter."""
+    found = {}
+    for path, leaf in leaves(type_):
+        dims = tuple((f"g{k}", size) for k, size in enumerate(dimensions(leaf)))
+        found[path] = builder.add(Input(parameter, type_, path, dims))
+    return found

@@ -1,0 +1,189 @@
+"""From terms to Tensor SSA (Figs. 11 and 12), and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ..language.affine import Affine
+from ..language.predicates import TRUE, Predicate, compare, conj
+from ..language.provenance import noted, origin_of
+from ..language.terms import (
+    Add,
+    At,
+    Binders,
+    Call,
+    Const,
+    Gen,
+    Guard,
+    Let,
+    Mul,
+    Number,
+    Pair,
+    Proj,
+    Sum,
+    Term,
+    Var,
+    lets,
+    strip_entries,
+    strip_guards,
+    strip_sums,
+)
+from ..language.types import dimensions
+from .builder import Builder
+from .program import (
+    Addition,
+    Constant,
+    Contraction,
+    Factor,
+    Input,
+    Map,
+    Output,
+    Program,
+    Rhs,
+    output_term,
+    pointwise,
+    term_of,
+)
+
+
+def to_ssa(e: Term) -> Program:
+    """Convert a block of lets over flat terms (what `normalize` returns) to Tensor SSA
+    (5.25–5.34).
+
+    Three of the printed rules do not hold as they stand and are mended here;
+    `docs/tensor-language.md` has the counter-examples: a constant keeps its guard (5.29), nested
+    sums and their guard become one contraction whose mask includes that guard (5.34), and guards
+    on factors join the mask (5.32).
+    """
+    builder = Builder()
+    env: dict[str, str] = {}
+    while isinstance(e, Let):  # (5.25)
+        env[e.name] = _convert(e.value, (), TRUE, env, builder)
+        e = e.body
+    return builder.program(_output(e, env, builder))
+
+
+def _output(e: Term, env: Mapping[str, str], builder: Builder) -> Output:
+    if isinstance(e, Pair):
+        return _output(e.first, env, builder), _output(e.second, env, builder)
+    return _convert(e, (), TRUE, env, builder)
+
+
+def _convert(
+    e: Term, outer: Binders, p: Predicate, env: Mapping[str, str], builder: Builder
+) -> str:
+    """The variable for `⊞outer. [p]·e`."""
+    around = builder.origin
+    builder.origin = origin_of(e) or around
+    name = _converted(e, outer, p, env, builder)
+    builder.origin = around
+    return name
+
+
+def _converted(
+    e: Term, outer: Binders, p: Predicate, env: Mapping[str, str], builder: Builder
+) -> str:
+    if dims := dimensions(e.type):
+        if isinstance(e, Gen):  # (5.27)
+            return _convert(e.body, (*outer, (e.index, e.size)), p, env, builder)
+        if isinstance(e, Guard):
+            return _convert(e.body, outer, conj(p, e.condition), env, builder)
+        fresh = f"η{len(outer)}"
+        return _convert(At(e, Affine.of(fresh)), (*outer, (fresh, dims[0])), p, env, builder)
+    match e:
+        case Guard(condition, body):  # (5.28)
+            return _convert(body, outer, conj(p, condition), env, builder)
+        case Const(value):  # (5.29)
+            if p == TRUE:
+                return builder.add(Constant(outer, value), "5.29")
+            return builder.add(Contraction(outer, (), p, (Factor(_scalar(value, builder), ()),)))
+        case Add(left, right):  # (5.31)
+            (p0, left), (p1, right) = strip_guards(left), strip_guards(right)
+            p0, p1 = conj(p, p0), conj(p, p1)
+            x0 = _convert(left, outer, p0, env, builder)
+            x1 = _convert(right, outer, p1, env, builder)
+            return builder.add(Addition(outer, p0, x0, p1, x1), "5.31")
+        case Mul(left, right):  # (5.32)
+            (p0, left), (p1, right) = strip_guards(left), strip_guards(right)
+            p = conj(p, p0, p1)
+            factors = [_convert(factor, outer, p, env, builder) for factor in (left, right)]
+            return builder.add(_product(outer, p, factors), "5.32")
+        case Call(function, arguments):  # (5.33)
+            names = tuple(_convert(argument, outer, p, env, builder) for argument in arguments)
+            return builder.add(Map(outer, p, function, names), "5.33")
+        case Sum():  # (5.34)
+            binders, q, body = strip_sums(e)
+            p = conj(p, q)
+            x = _convert(body, (*outer, *binders), p, env, builder)
+            return builder.add(_total(outer, binders, p, x), "5.34")
+    return _read(e, outer, p, env, builder)  # (5.26), (5.30)
+
+
+def _scalar(value: Number | Affine, builder: Builder) -> str:
+    return builder.add(Constant((), value), "5.29")
+
+
+def _copies(binders: Binders, mark: str) -> tuple[Binders, Predicate]:
+    """Fresh indices over the same ranges, and the condition that they equal the old ones."""
+    fresh = tuple((f"{mark}{k}", size) for k, (_, size) in enumerate(binders))
+    same = (compare("=", i, j) for (i, _), (j, _) in zip(binders, fresh, strict=True))
+    return fresh, conj(*same)
+
+
+def _product(outer: Binders, p: Predicate, names: list[str]) -> Contraction:
+    """`⊞g Σ i0,i1. [p ∧ g=i0 ∧ g=i1]·X0[i0]·X1[i1]`."""
+    i0, same0 = _copies(outer, "ι")
+    i1, same1 = _copies(outer, "κ")
+    factors = (Factor(names[0], pointwise(i0)), Factor(names[1], pointwise(i1)))
+    return Contraction(outer, (*i0, *i1), conj(p, same0, same1), factors)
+
+
+def _total(outer: Binders, inner: Binders, p: Predicate, name: str) -> Contraction:
+    """`⊞g Σ i,j. [p ∧ g=i]·X[i,j]`."""
+    i, same = _copies(outer, "ι")
+    factor = Factor(name, (*pointwise(i), *pointwise(inner)))
+    return Contraction(outer, (*i, *inner), conj(p, same), (factor,))
+
+
+def _read(e: Term, outer: Binders, p: Predicate, env: Mapping[str, str], builder: Builder) -> str:
+    """`⊞g. [p]·X[a…] ⇝ ⊞g Σi. [p ∧ i=a…]·X[i…]` (5.30), and X itself for `X[g]`."""
+    e, accesses = strip_entries(e)
+    name = env[e.name] if isinstance(e, Var) and e.name in env else _input(e, builder)
+    sizes = _dims(builder.defined[name])
+    if p == TRUE and accesses == pointwise(outer) and sizes == tuple(n for _, n in outer):
+        return name
+    i = tuple((f"ι{k}", size) for k, size in enumerate(sizes))
+    same = (compare("=", index, a) for (index, _), a in zip(i, accesses, strict=True))
+    factor = Factor(name, pointwise(i))
+    return builder.add(Contraction(outer, i, conj(p, *same), (factor,)), "5.30")
+
+
+def _dims(rhs: Rhs) -> tuple[Affine, ...]:
+    return tuple(size for _, size in rhs.gens)
+
+
+def _input(e: Term, builder: Builder) -> str:
+    type_ = e.type
+    path: list[int] = []
+    while isinstance(e, Proj):
+        path.insert(0, e.side)
+        e = e.body
+    assert isinstance(e, Var), e
+    dims = tuple((f"g{k}", size) for k, size in enumerate(dimensions(type_)))
+    return builder.add(Input(e.name, e.declared, tuple(path), dims), "5.30")
+
+
+def to_term(program: Program) -> Term:
+    """The program as a term of the core language, with which its meaning and cost are defined."""
+    variables: dict[str, Term] = {}
+    bindings: list[tuple[str, Term]] = []
+    for statement in program.statements:
+        value = term_of(statement.rhs, variables)
+        if isinstance(statement.rhs, Input):
+            variables[statement.name] = value
+        else:
+            noted(value, replace(statement.origin, of="", source=statement.name))
+            bindings.append((statement.name, value))
+            variables[statement.name] = Var(statement.name, value.type)
+    return lets(bindings, output_term(program.output, variables))
