@@ -13,7 +13,8 @@ from pathlib import Path
 from statistics import median
 
 from jupyter_hvd import convert_source
-from jupyter_hvd.launchers.job import run_job
+from jupyter_hvd.launchers.job import Program, run_job
+from jupyter_hvd.launchers.reaper import private_folder
 
 HEAD = """\
 import time
@@ -64,9 +65,13 @@ BY_HAND = HEAD.format(
 
 def step_seconds(path: Path) -> float:
     printed: list[str] = []
-    result = run_job(
-        path, path, 2, listener=lambda rank, _, line: printed.append(line) if rank == 0 else None
-    )
+    with private_folder() as folder:
+        result = run_job(
+            Program(path, path),
+            2,
+            folder,
+            listener=lambda rank, _, line: printed.append(line) if rank == 0 else None,
+        )
     assert result.code == 0, result.report
     return float(next(line for line in printed if line.startswith("median")).split()[1])
 

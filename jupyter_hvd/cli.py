@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from .convert import Conversion, Diagnostic, NotebookConversion, Options
+    from .launchers.reaper import PrivateFolder
     from .verify import Check
 
 OK, REFUSED, UNUSABLE = 0, 1, 2
@@ -367,21 +367,23 @@ def print_diagnostics(console: Console, path: Path, diagnostics: Sequence[Diagno
 
 
 @contextmanager
-def converted_copy(path: Path, options: Options) -> Iterator[Path]:
+def converted_copy(path: Path, options: Options) -> Iterator[tuple[Path, PrivateFolder]]:
     """A converted copy of a file, in a folder of its own that goes with the block.
 
     Raises:
         UnusableInputError: the file cannot be converted.
     """
+    from .launchers.reaper import private_folder
+
     converted = convert_file(path, options)
     if converted.outcome.status not in ("converted", "unchanged"):
         _, errors = make_consoles(False)
         print_outcome(errors, converted, None)
         raise RefusedError(converted.outcome.status)
-    with tempfile.TemporaryDirectory(prefix="jupyter-hvd-") as folder:
-        copy = Path(folder) / f"{path.stem}_hvd{path.suffix or '.py'}"
+    with private_folder() as folder:
+        copy = folder.path / f"{path.stem}_hvd{path.suffix or '.py'}"
         converted.write(copy)
-        yield copy
+        yield copy, folder
 
 
 class RefusedError(Exception):
@@ -389,18 +391,20 @@ class RefusedError(Exception):
 
 
 def run_run(arguments: argparse.Namespace) -> int:
-    from .launchers.job import LaunchError, run_job
+    from .launchers.hosts import LaunchError, hosts_for
+    from .launchers.job import Program, run_job
+    from .launchers.signals import ended_by_signals
 
     console, errors = make_consoles(False)
     options = options_for(arguments, arguments.file)
     try:
-        with converted_copy(arguments.file, options) as program:
+        hosts_for(arguments.size, arguments.hosts)  # refused before anything is done
+        with ended_by_signals(), converted_copy(arguments.file, options) as (copy, folder):
             result = run_job(
-                program,
-                arguments.file,
+                Program(copy, arguments.file, arguments.extra),
                 arguments.size,
+                folder,
                 hosts=arguments.hosts,
-                args=arguments.extra,
                 timeout=arguments.timeout,
                 listener=tagged_printer(console, errors),
             )
@@ -437,13 +441,17 @@ def tagged_printer(console: Console, errors: Console) -> Callable[[int | None, s
 
 def run_verify(arguments: argparse.Namespace) -> int:
     from .convert import NotPythonError
-    from .launchers.job import LaunchError
+    from .launchers.hosts import LaunchError
+    from .launchers.signals import ended_by_signals
     from .verify import verify
 
     console, errors = make_consoles(arguments.json or arguments.events)
     options = options_for(arguments, arguments.file)
     quiet = arguments.json or arguments.events  # a live display would take the stream from them
-    with nullcontext() if quiet else console.status("reading the file") as status:
+    with (
+        ended_by_signals(),
+        nullcontext() if quiet else console.status("reading the file") as status,
+    ):
 
         def listen(check: Check) -> None:
             if arguments.events:

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from jupyter_hvd import cli
 from jupyter_hvd.convert import Options
-from jupyter_hvd.launchers.job import run_job
+from jupyter_hvd.launchers.job import Program, run_job
 from jupyter_hvd.verify.probe import orders, read_record
 
 NOTEBOOK = Path(__file__).parents[1] / "examples" / "gradient_tape.ipynb"
@@ -35,11 +35,11 @@ def main() -> int:
                 console.print(f"[cyan]\\[{rank}][/] {line}", highlight=False)
                 printed.append(line)
 
-        with cli.converted_copy(NOTEBOOK, Options()) as program:
+        with cli.converted_copy(NOTEBOOK, Options()) as (copy, private):
             result = run_job(
-                program,
-                NOTEBOOK,
+                Program(copy, NOTEBOOK, module="jupyter_hvd.verify.rank"),
                 RANKS,
+                private,
                 listener=show,
                 environment=orders(folder, NOTEBOOK.parent, seed=1),
             )

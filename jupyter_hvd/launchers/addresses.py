@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import socket
+from collections.abc import Sequence
 
-from .job import LaunchError
+from .hosts import Host, LaunchError, address_of, address_towards, is_local
 
 #: Ports to listen on, `first-last`, for machines behind a firewall; any free ones where not set.
 PORTS_VARIABLE = "JUPYTER_HVD_PORTS"
@@ -13,18 +14,19 @@ PORTS_VARIABLE = "JUPYTER_HVD_PORTS"
 PORTS_NEEDED = 24
 
 
-def own_address(hosts: str | None) -> str:
-    """This machine's address as the hosts of the ranks see it."""
-    for host in (hosts or "localhost").split(","):
-        name = host.rpartition(":")[0] or host
+def own_address(hosts: Sequence[Host]) -> str:
+    """This machine's address as the hosts of the ranks see it; the loopback's if all of them are this machine.
+
+    Raises:
+        LaunchError: a host cannot be reached, or nobody knows it.
+    """
+    for host in hosts:
+        if is_local(host.name):
+            continue
         try:
-            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-                probe.connect((name, 9))
-                address = str(probe.getsockname()[0])
+            return address_towards(address_of(host.name))
         except OSError as error:
-            raise LaunchError(f"host {name}: {error.strerror or error}") from None
-        if not address.startswith("127."):
-            return address
+            raise LaunchError(f"host {host.name}: {error.strerror or error}") from None
     return "127.0.0.1"
 
 

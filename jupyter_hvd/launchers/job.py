@@ -1,35 +1,31 @@
-"""A batch job on N ranks: `horovodrun --gloo`, its output by rank, its true exit code, no process left."""
+"""A batch job on N ranks: its output by rank, its true exit code, no process left."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-#: Names a job in the environment of its processes, so that each of them can be found again.
-JOB_VARIABLE = "JUPYTER_HVD_JOB"
-#: A line of a rank's output, as horovodrun tags it, and its word of a rank's exit code.
-TAGGED = re.compile(r"^\[(\d+)\]<(stdout|stderr)>: ?(.*)$", re.DOTALL)
-EXITED = re.compile(r"Process (\d+) exit with status code (\d+)")
-_LAUNCHER_NOISE = re.compile(
-    r"Terminating remaining workers|Process name:|Exit code:|Traceback|RuntimeError|  |\[?horovodrun"
-)
+from .addresses import own_address
+from .base import Exit, Launcher, Orders, describe_exit, rank_environment
+from .gloo import GlooLauncher
+from .hosts import LaunchError, hosts_for
+from .lifeline import ADDRESS_VARIABLE, Lifelines
+from .processes import end_processes
+from .reaper import PrivateFolder
 
 #: Receives a line of output: the rank (None: the launcher), "stdout" or "stderr", the text without newline.
 Listener = Callable[[int | None, str, str], None]
-
-
-class LaunchError(Exception):
-    """The job could not be started; the message is for the user."""
+#: What runs a program on each rank of a batch job.
+BATCH_RANK = "jupyter_hvd.rank.batch"
 
 
 @dataclass(frozen=True)
@@ -47,107 +43,143 @@ class JobResult:
     report: str = ""
 
 
-def check_size(size: int, hosts: str | None) -> None:
-    """Refuse a number of ranks that cannot be meant.
+@dataclass(frozen=True)
+class Program:
+    """What a rank runs.
 
-    Raises:
-        LaunchError: fewer than one rank, or far more than this machine has cores.
+    Attributes:
+        converted: the file to run. original: the user's file, for `sys.argv` and imports.
+        module: the module that runs it, `python -m module CONVERTED FOLDER ORIGINAL *ARGUMENTS`.
     """
-    if size < 1:
-        raise LaunchError(f"a job needs at least one rank, not {size}")
-    limit = 16 * (os.cpu_count() or 1)
-    if hosts is None and size > limit:
-        raise LaunchError(
-            f"{size} ranks on this machine's {os.cpu_count()} cores: more than {limit} cannot be meant"
-        )
 
-
-def launcher(size: int, hosts: str | None, timeout: float | None = None) -> list[str]:
-    """The command that places ranks on hosts, to be followed by what each rank runs."""
-    command = [sys.executable, "-m", "jupyter_hvd.launchers.horovodrun", "--gloo", "-np", str(size)]
-    command += ["-H", hosts or f"localhost:{size}"]
-    if timeout is not None:
-        command += ["--start-timeout", str(max(1, int(timeout)))]
-    return command
-
-
-def rank_environment(job: str) -> dict[str, str]:
-    """The environment of the ranks: unbuffered, named, silent about TensorFlow's start."""
-    return {
-        **os.environ,
-        JOB_VARIABLE: job,
-        "PYTHONUNBUFFERED": "1",
-        "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "2"),
-    }
+    converted: Path
+    original: Path
+    arguments: Sequence[str] = ()
+    module: str = BATCH_RANK
 
 
 def run_job(
-    program: Path,
-    original: Path,
+    program: Program,
     size: int,
+    folder: PrivateFolder,
     *,
     hosts: str | None = None,
-    args: Sequence[str] = (),
     timeout: float | None = None,
     listener: Listener,
     environment: Mapping[str, str] | None = None,
+    launcher: Launcher | None = None,
 ) -> JobResult:
-    """Run a converted script or notebook on `size` ranks and wait for its end.
+    """Run a program on `size` ranks and wait for its end.
 
     Args:
-        program: the converted file. original: the user's file, for `sys.argv` and imports.
+        folder: names the job, and goes with it.
         hosts: as horovodrun's `-H`, `host:slots,…`; this machine where None.
         timeout: seconds after which the job is ended.
         environment: more variables for the ranks.
 
     Raises:
-        LaunchError: Horovod is missing, or the size cannot be meant.
+        LaunchError: Horovod is missing, or there cannot be so many ranks, or not on those hosts.
     """
-    check_size(size, hosts)
+    placed = hosts_for(size, hosts)
     _require_horovod()
-    job = uuid.uuid4().hex
-    with tempfile.TemporaryDirectory(prefix="jupyter-hvd-") as status:
-        command = [
-            *launcher(size, hosts),
-            *(
-                sys.executable,
-                "-m",
-                "jupyter_hvd.rank.batch",
-                str(program),
-                status,
-                str(original),
-                *args,
-            ),
-        ]
+    launcher = launcher or GlooLauncher()
+    address = own_address(placed)
+    exits: dict[int, int] = {}
+    said: list[str] = []
+    with _status_folder(folder) as status, _lifelines(folder.job, address, size) as lifeline:
+        orders = Orders(
+            folder.job,
+            size,
+            placed,
+            program.module,
+            _arguments(program, status),
+            rank_environment(folder.job, {ADDRESS_VARIABLE: lifeline, **(environment or {})}),
+            os.getcwd(),  # noqa: PTH109 — as the user's shell names it
+            address,
+        )
+        process = launcher.start(orders)
+        with ended_with(process, folder.job), _expiring(process, timeout) as expired:
+            assert process.stdout is not None
+            for line in process.stdout:
+                report = launcher.parse(line.rstrip("\n"))
+                if isinstance(report, Exit):
+                    exits.setdefault(report.rank, report.code)
+                elif report is not None and report.rank is None:
+                    said.append(report.text)
+                elif report is not None:
+                    listener(report.rank, report.stream, report.text)
+            code = process.wait()
+        if expired.is_set():
+            return JobResult(124, None, f"the job was ended after {timeout:g} s, as asked")
+        return _result(status, code, exits, said)
+
+
+def run_single(
+    program: Program,
+    folder: PrivateFolder,
+    *,
+    timeout: float | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> tuple[JobResult, list[str]]:
+    """Run a program in one process, without Horovod and its launcher; how it ended, and the lines it printed."""
+    with _status_folder(folder) as status, _lifelines(folder.job, "127.0.0.1", 1) as lifeline:
         process = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
-            command,
-            env={**rank_environment(job), **(environment or {})},
+            [sys.executable, "-P", "-m", program.module, *_arguments(program, status)],
+            env=rank_environment(folder.job, {ADDRESS_VARIABLE: lifeline, **(environment or {})}),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=subprocess.PIPE,
             text=True,
             errors="replace",
             start_new_session=True,
         )
-        exits: dict[int, int] = {}
-        with ended_with(process, job):
-            expired = threading.Event()
-            timer = threading.Timer(timeout or 0, _expire, (process, expired))
-            if timeout:
-                timer.start()
-            assert process.stdout is not None
-            for line in process.stdout:
-                _pass_on(line.rstrip("\n"), listener, exits)
-            code = process.wait()
-            timer.cancel()
+        with ended_with(process, None), _expiring(process, timeout) as expired:
+            printed, said = process.communicate()
         if expired.is_set():
-            return JobResult(124, None, f"the job was ended after {timeout:g} s, as asked")
-        return _result(Path(status), code, exits)
+            return JobResult(124, None, f"no end within {timeout:g} s"), []
+        code = process.returncode if process.returncode >= 0 else 128 - process.returncode
+        return _result(status, code, {}, said.splitlines()), printed.splitlines()
 
 
-def _expire(process: subprocess.Popen[str], expired: threading.Event) -> None:
-    expired.set()
-    process.terminate()
+def _arguments(program: Program, status: Path) -> tuple[str, ...]:
+    return (str(program.converted), str(status), str(program.original), *program.arguments)
+
+
+@contextmanager
+def _status_folder(folder: PrivateFolder) -> Iterator[Path]:
+    """Where the ranks of one run write how they ended."""
+    with tempfile.TemporaryDirectory(prefix="status-", dir=folder.path) as status:
+        yield Path(status)
+
+
+@contextmanager
+def _lifelines(job: str, address: str, size: int) -> Iterator[str]:
+    """Listen for the ranks and their launcher: they end with this process, on whatever host."""
+    names = ["launcher", *(f"rank {rank}" for rank in range(size))]
+    lifelines = Lifelines(job, address, 0, lambda: None, names)
+    try:
+        yield f"{address}:{lifelines.port}"
+    finally:
+        lifelines.close()
+
+
+@contextmanager
+def _expiring(process: subprocess.Popen[str], timeout: float | None) -> Iterator[threading.Event]:
+    """Terminate a process after some seconds; the event tells whether that has happened."""
+    expired = threading.Event()
+
+    def expire() -> None:
+        expired.set()
+        process.terminate()
+
+    timer = threading.Timer(timeout or 0, expire)
+    timer.daemon = True
+    if timeout:
+        timer.start()
+    try:
+        yield expired
+    finally:
+        timer.cancel()
 
 
 def _require_horovod() -> None:
@@ -157,20 +189,9 @@ def _require_horovod() -> None:
         raise LaunchError("Horovod is not installed here: see `jupyter hvd doctor`")
 
 
-def _pass_on(line: str, listener: Listener, exits: dict[int, int]) -> None:
-    tagged = TAGGED.match(line)
-    if tagged is not None:
-        if tagged[3] != "Terminated":  # said of the ranks that are ended because one has failed
-            listener(int(tagged[1]), tagged[2], tagged[3])
-        return
-    exited = EXITED.search(line)
-    if exited is not None:
-        exits.setdefault(int(exited[1]), int(exited[2]))
-    elif line.strip() and not _LAUNCHER_NOISE.match(line):
-        listener(None, "stderr", line)
-
-
-def _result(status: Path, code: int, exits: Mapping[int, int]) -> JobResult:
+def _result(
+    status: Path, code: int, exits: Mapping[int, int], said: Sequence[str] = ()
+) -> JobResult:
     """The rank that failed first, by its own clock, with its own exit code."""
     endings = [json.loads(file.read_text()) for file in sorted(status.glob("rank-*.json"))]
     failed = sorted((e for e in endings if e["code"] != 0), key=lambda e: e["time"])
@@ -181,14 +202,10 @@ def _result(status: Path, code: int, exits: Mapping[int, int]) -> JobResult:
     if silent:
         # A rank that could not write how it ended was killed from outside.
         rank = silent[0]
-        signal = exits[rank] - 128 if exits[rank] > 128 else None
-        how = f"signal {signal}" if signal else f"exit code {exits[rank]}"
-        return JobResult(
-            exits[rank] or 1, rank, f"the process was killed ({how}); out of memory, perhaps"
-        )
+        return JobResult(exits[rank] or 1, rank, describe_exit(exits[rank]))
     if failed:
         return JobResult(failed[0]["code"], failed[0]["rank"], failed[0]["report"])
-    return JobResult(code)
+    return JobResult(code, None, "\n".join(said) if code else "")
 
 
 def _is_consequence(report: str) -> bool:
@@ -197,46 +214,22 @@ def _is_consequence(report: str) -> bool:
 
 
 @contextmanager
-def ended_with(process: subprocess.Popen[str], job: str) -> Iterator[None]:
-    """End the launcher and every process of the job when the block is left, however it is left."""
+def ended_with(process: subprocess.Popen[str], job: str | None) -> Iterator[None]:
+    """End a process, and all of its job, or of its session if no job is named, when the block is left."""
     try:
         yield
     finally:
         if process.poll() is None:
             process.terminate()
             with suppress(subprocess.TimeoutExpired):
-                process.wait(5)
-        end_processes(job)
+                process.wait(6)
         if process.poll() is None:
             process.kill()
-            process.wait()
+        if job is not None:
+            end_processes(job)
+        else:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # its children, if it has left any
+        process.wait()
         if process.stdout is not None:
             process.stdout.close()
-
-
-def processes_of(job: str) -> list[int]:
-    """The process ids, on this machine, of a job's processes."""
-    import psutil
-
-    found = []
-    for process in psutil.process_iter():
-        with suppress(psutil.Error, OSError):
-            if process.pid != os.getpid() and process.environ().get(JOB_VARIABLE) == job:
-                found.append(process.pid)
-    return found
-
-
-def end_processes(job: str, grace: float = 3.0) -> None:
-    """Terminate what is left of a job, and kill what does not go within `grace` seconds."""
-    import psutil
-
-    left = []
-    for pid in processes_of(job):
-        with suppress(psutil.Error):
-            process = psutil.Process(pid)
-            process.terminate()
-            left.append(process)
-    for process in psutil.wait_procs(left, grace)[1]:
-        with suppress(psutil.Error):
-            process.kill()
-    psutil.wait_procs(left, grace)

@@ -14,13 +14,12 @@ import hmac
 import json
 import os
 import selectors
-import shutil
 import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Collection, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,8 +27,10 @@ from typing import Any, NoReturn
 
 #: Where the kernel listens, for the processes of a job: `host:port`.
 ADDRESS_VARIABLE = "JUPYTER_HVD_LIFELINE"
-#: The kernel's folder for this job, keys in it: whoever outlives the kernel removes it.
-FOLDER_VARIABLE = "JUPYTER_HVD_FOLDER"
+#: The longest line that is read of a process which has not yet said who it is, and of one that has.
+FIRST_LINE, LONGEST_LINE = 2**12, 2**20
+#: Connections that have not said who they are, at most; more are not accepted until some have gone.
+STRANGERS = 64
 
 Message = Mapping[str, Any]
 CUT_OFF = frozenset({errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH})
@@ -53,10 +54,19 @@ def encode(message: Message) -> bytes:
     return json.dumps(message).encode() + b"\n"
 
 
+def decode(line: bytes) -> dict[str, Any] | None:
+    """The message in a line; None if there is none."""
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return message if isinstance(message, dict) else None
+
+
 # The kernel's side
 
 
-@dataclass
+@dataclass(eq=False)
 class Member:
     """A process that holds on: its connection, and what it has told about itself.
 
@@ -72,9 +82,20 @@ class Member:
 
 
 class Lifelines:
-    """The kernel's end of all lifelines of one job."""
+    """The kernel's end of all lifelines of one job.
 
-    def __init__(self, token: str, host: str, port: int, changed: Callable[[], None]) -> None:
+    Anybody on this machine can connect. Nothing that a stranger sends is heeded but the token, in a
+    first line of moderate length; each member is known by one of the expected names, once at a time.
+    """
+
+    def __init__(
+        self,
+        token: str,
+        host: str,
+        port: int,
+        changed: Callable[[], None],
+        expected: Collection[str],
+    ) -> None:
         """Listen; `changed` is called, from another thread, whenever something is heard.
 
         Raises:
@@ -82,7 +103,8 @@ class Lifelines:
         """
         self.members: dict[str, Member] = {}
         self.gone: dict[str, Member] = {}
-        self._token, self._changed = token, changed
+        self._token, self._changed, self._expected = token, changed, frozenset(expected)
+        self._strangers: list[Member] = []
         self._listener = socket.create_server((host, port))
         self.port: int = self._listener.getsockname()[1]
         self._selector = selectors.DefaultSelector()
@@ -120,13 +142,19 @@ class Lifelines:
                     self._close_all()
                     return
                 if key.fileobj is self._listener:
-                    with suppress(OSError):
-                        connection, _ = self._listener.accept()
-                        keep_alive(connection)
-                        member = Member(connection)
-                        self._selector.register(connection, selectors.EVENT_READ, member)
+                    self._accept()
                 else:
                     self._read(key.data)
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            connection, _ = self._listener.accept()
+            keep_alive(connection)
+            member = Member(connection)
+            self._selector.register(connection, selectors.EVENT_READ, member)
+            self._strangers.append(member)
+        if len(self._strangers) > STRANGERS:  # the ranks of a job speak at once: the oldest is none
+            self._drop(self._strangers[0])
 
     def _close_all(self) -> None:
         for key in list(self._selector.get_map().values()):
@@ -148,24 +176,35 @@ class Lifelines:
             if not self._hear(member, line):
                 self._drop(member)
                 return
+        if len(member.unread) > (LONGEST_LINE if member.name else FIRST_LINE):
+            self._drop(member)
+            return
         self._changed()
 
     def _hear(self, member: Member, line: bytes) -> bool:
-        try:
-            message = json.loads(line)
-        except ValueError:
+        """Take in a line; whether it is one of ours."""
+        message = decode(line) if member.name or len(line) <= FIRST_LINE else None
+        if message is None:
             return False
         if not member.name:
-            if not hmac.compare_digest(str(message.pop("token", "")), self._token):
+            token, name = message.pop("token", None), message.get("name")
+            if not isinstance(token, str) or not isinstance(name, str):
                 return False
-            member.name = str(message["name"])
-            self.members[member.name] = member
+            if not hmac.compare_digest(token.encode(errors="replace"), self._token.encode()):
+                return False
+            if name not in self._expected or name in self.members:
+                return False
+            member.name = name
+            self.members[name] = member
+            self._strangers.remove(member)
         member.told.update(message)
         return True
 
     def _drop(self, member: Member) -> None:
         self._selector.unregister(member.connection)
         member.connection.close()
+        if member in self._strangers:
+            self._strangers.remove(member)
         if self.members.get(member.name) is member:
             self.gone[member.name] = self.members.pop(member.name)
         self._changed()
@@ -178,13 +217,12 @@ class LifelineClient:
     """This process's lifeline; it ends the process when the kernel has gone."""
 
     def __init__(self, name: str, token: str, address: str) -> None:
-        """Connect and say who this is.
-
-        Raises:
-            OSError: nobody listens there, or not within ten seconds.
-        """
+        """Connect and say who this is; where nobody listens, the kernel has gone, and the process ends."""
         host, _, port = address.rpartition(":")
-        self._connection = socket.create_connection((host, int(port)), timeout=10)
+        try:
+            self._connection = socket.create_connection((host, int(port)), timeout=10)
+        except OSError:
+            end_self()
         self._connection.settimeout(None)
         keep_alive(self._connection)
         #: Threads that are never idle, whether the rank computes or not: Horovod's own.
@@ -208,7 +246,9 @@ class LifelineClient:
         try:
             with self._connection.makefile("rb") as lines:
                 for line in lines:
-                    message = json.loads(line)
+                    message = decode(line)
+                    if message is None:
+                        break
                     if message.get("interrupt"):
                         # To the main thread itself: a signal to the process may wake another one.
                         main = threading.main_thread().ident
@@ -269,6 +309,4 @@ def end_self() -> NoReturn:
                 # multiprocessing's tracker removes what the others leave behind, then ends by itself.
                 if "multiprocessing.resource_tracker" not in " ".join(child.cmdline()):
                     child.kill()
-    if FOLDER_VARIABLE in os.environ:
-        shutil.rmtree(os.environ[FOLDER_VARIABLE], ignore_errors=True)
     os._exit(1)

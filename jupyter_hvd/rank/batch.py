@@ -1,8 +1,8 @@
 """Runs one rank of a job: `python -m jupyter_hvd.rank.batch PROGRAM STATUS_DIR ORIGINAL [ARGS]`.
 
 A notebook's cells run one after the other in an IPython shell, as in a kernel. How
-the rank ended is left in the status folder, since `horovodrun` answers 1 to every
-failure and lets every rank print a traceback of its own.
+the rank ended is left in the status folder, so that one rank
+is blamed for a failure that all of them report.
 """
 
 from __future__ import annotations
@@ -14,16 +14,27 @@ import sys
 import time
 import traceback
 import types
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ..launchers.base import JOB_VARIABLE
+from ..launchers.lifeline import ADDRESS_VARIABLE, LifelineClient
 
-def main(program: Path, status: Path, original: Path, args: list[str]) -> int:
+
+def main(
+    program: Path, status: Path, original: Path, args: list[str], finish: Callable[[], None] | None
+) -> int:
+    """Run a program as the original would run; its exit code.
+
+    Args:
+        finish: called when the program has ended, however it has.
+    """
     rank = int(os.environ.get("HOROVOD_RANK", "0"))
     sys.argv = [str(original), *args]
-    sys.path[0] = str(original.resolve().parent)
+    sys.path.insert(0, str(original.resolve().parent))
     code, report = 0, ""
-    probe = _probe()
     try:
         if program.suffix == ".ipynb":
             code, report = run_notebook(program, quiet=rank != 0)
@@ -36,10 +47,11 @@ def main(program: Path, status: Path, original: Path, args: list[str]) -> int:
         code, report = 130, "interrupted"
     except BaseException as error:
         code, report = 1, _traceback(error)
-    if probe is not None:
-        probe.finish()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    if finish is not None:
+        finish()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # the program may have closed it
+            stream.flush()
     ending = {
         "rank": rank,
         "code": code,
@@ -51,13 +63,10 @@ def main(program: Path, status: Path, original: Path, args: list[str]) -> int:
     return code
 
 
-def _probe() -> Any:
-    """What `jupyter hvd verify` watches this rank with, None in an ordinary job."""
-    if "JUPYTER_HVD_PROBE" not in os.environ:
-        return None
-    from ..verify.probe import from_environment
-
-    return from_environment()
+def hold_lifeline() -> None:
+    """End with the process that began the job, on whatever host it is."""
+    rank = os.environ.get("HOROVOD_RANK", "0")
+    LifelineClient(f"rank {rank}", os.environ[JOB_VARIABLE], os.environ[ADDRESS_VARIABLE])
 
 
 def run_script(program: Path, original: Path) -> None:
@@ -127,5 +136,12 @@ def _cell_traceback(shell: Any, error: BaseException) -> str:
     return str(shell.InteractiveTB.stb2text(lines))
 
 
+def run(arguments: list[str], finish: Callable[[], None] | None = None) -> int:
+    """What follows the module's name on the command line, run."""
+    program, status, original, *args = arguments
+    return main(Path(program), Path(status), Path(original), args, finish)
+
+
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4:]))
+    hold_lifeline()
+    sys.exit(run(sys.argv[1:]))

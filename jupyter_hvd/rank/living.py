@@ -1,4 +1,4 @@
-"""One living rank: `python -m jupyter_hvd.rank.living`, started by horovodrun.
+"""One living rank: `python -m jupyter_hvd.rank.living`, started by a launcher.
 
 It joins Horovod, then becomes an ipyparallel engine whose id is its rank. What the
 kernel asks of it, it asks by calling the functions of `remote.py`.
@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from ..launchers.job import JOB_VARIABLE
+from ..launchers.base import JOB_VARIABLE
 from ..launchers.lifeline import ADDRESS_VARIABLE, LifelineClient, threads
 from . import remote
 
@@ -23,6 +23,7 @@ def main() -> None:
     rank = int(os.environ["HOROVOD_RANK"])
     held = LifelineClient(f"rank {rank}", os.environ[JOB_VARIABLE], os.environ[ADDRESS_VARIABLE])
     remote.tell = held.tell
+    remote.keep_outputs()
     # An interrupt is for the cell that runs, see `remote.py`; between cells there is nothing to stop.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     held.tell({"stage": "importing TensorFlow"})
@@ -43,7 +44,7 @@ def run_engine(rank: int) -> None:
     from ipykernel.iostream import OutStream
 
     class PythonOutStream(OutStream):
-        """Python's own output; what C++ writes goes through horovodrun, and is not lost in a crash."""
+        """Python's own output; what C++ writes goes through the launcher, and is not lost in a crash."""
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **{**kwargs, "watchfd": False})  # type: ignore[no-untyped-call]
@@ -51,6 +52,11 @@ def run_engine(rank: int) -> None:
     class RankEngine(ipyparallel.engine.app.IPEngine):  # type: ignore[misc]
         def init_signal(self) -> None:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+        def initialize(self, argv: Any = None) -> None:
+            super().initialize(argv)
+            del os.environ["IPP_CONNECTION_INFO"]  # the key is not for what a cell starts
+            sys.path.insert(0, "")  # as in a kernel: what lies beside the notebook can be imported
 
     sys.argv = [sys.argv[0]]
     RankEngine.launch_instance(

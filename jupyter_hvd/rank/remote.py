@@ -8,7 +8,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from .serialization import SerializedValue, pack, read_pushed, size_of, unpack
@@ -27,6 +27,28 @@ def answer(call: int, function: Callable[..., Any], *args: Any) -> Any:
     if tell is not None:
         tell({"answered": [call, size_of(reply)]})
     return reply
+
+
+#: Copies of standard output and error as they were when the rank began, by their descriptors.
+_outputs: dict[int, int] = {}
+
+
+def keep_outputs() -> None:
+    """Keep copies of standard output and error: a cell may close them."""
+    _outputs.update({descriptor: os.dup(descriptor) for descriptor in (1, 2)})
+
+
+def reopen_outputs() -> bool:
+    """Open again what a cell has closed of standard output and error; whether it has."""
+    closed = []
+    for descriptor, kept in _outputs.items():
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            with suppress(OSError):
+                os.dup2(kept, descriptor)
+            closed.append(descriptor)
+    return bool(closed)
 
 
 def run_cells(cells: Sequence[tuple[str, str]], added: Sequence[str]) -> dict[str, Any]:
@@ -55,12 +77,18 @@ def run_cell(
 
     shell: Any = get_ipython()
     started = time.time()
+    reopen_outputs()
     with own_names(shell.user_ns, added), quiet_shell(shell, file), interruptible():
         try:
             result = shell.run_cell(source, store_history=False)
             error = result.error_before_exec or result.error_in_exec
         except KeyboardInterrupt as interrupt:
             error = interrupt
+    if reopen_outputs():
+        print(
+            "the cell has closed the standard output of this rank; it is open again",
+            file=sys.stderr,
+        )
     sys.stdout.flush()
     sys.stderr.flush()
     for stream in (1, 2) if marker else ():

@@ -1,6 +1,6 @@
-"""Living ranks: ipyparallel engines under `horovodrun --gloo`, as the notebook's kernel holds them.
+"""Living ranks: ipyparallel engines that are ranks of one Horovod job, as the notebook's kernel holds them.
 
-    kernel ── lifelines ──┬─ horovodrun ── rank 0 … rank N-1    (placed by horovodrun, Gloo rendezvous)
+    kernel ── lifelines ──┬─ placement ── rank 0 … rank N-1     (they find one another by Gloo's rendezvous)
            └─ ipyparallel client ── controller ── engine 0 … engine N-1   (the same processes)
 
 What is asked of the ranks and what they answer and print goes through ipyparallel;
@@ -12,13 +12,10 @@ from __future__ import annotations
 import json
 import os
 import queue
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-import uuid
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -28,20 +25,27 @@ from pathlib import Path
 from typing import Any
 
 from ..launchers.addresses import PORTS_VARIABLE, choose_ports, own_address
-from ..launchers.job import (
-    EXITED,
-    TAGGED,
-    LaunchError,
-    check_size,
-    end_processes,
-    launcher,
+from ..launchers.base import (
+    Exit,
+    Launcher,
+    Orders,
+    describe_exit,
+    launcher_environment,
     rank_environment,
 )
-from ..launchers.lifeline import ADDRESS_VARIABLE, FOLDER_VARIABLE, Lifelines
+from ..launchers.gloo import GlooLauncher
+from ..launchers.hosts import LaunchError, hosts_for
+from ..launchers.lifeline import ADDRESS_VARIABLE, Lifelines
+from ..launchers.processes import end_processes
+from ..launchers.reaper import PrivateFolder
 from ..rank import remote
 from .monitor import PATIENCE, CallMonitor, Message, Reason, Run, Show, Text
 
 START_TIMEOUT = 120.0
+#: Seconds without news after which nothing more of a finished call's output is expected.
+QUIET = 0.5
+#: Seconds that are spent on the rest of a finished call's output, at most.
+LONGEST_FLOOD = 30.0
 
 
 class Cluster:
@@ -53,7 +57,7 @@ class Cluster:
         Raises:
             LaunchError: they cannot be started, and why.
         """
-        check_size(size, hosts)
+        self._hosts = hosts_for(size, hosts)
         for module, name in (
             ("tensorflow", "TensorFlow"),
             ("horovod", "Horovod"),
@@ -62,7 +66,6 @@ class Cluster:
             if find_spec(module) is None:
                 raise LaunchError(f"{name} is not installed here: see `jupyter hvd doctor`")
         self.size, self.hosts = size, hosts
-        self.job = uuid.uuid4().hex
         self.ready = False
         self.started = time.monotonic()
         self._calls = count(1)
@@ -70,11 +73,13 @@ class Cluster:
         self._log: deque[str] = deque(maxlen=60)
         self._exits: dict[int, int] = {}
         self._client: Any = None
-        self._informed: set[str] = set()
+        self._informed: set[int] = set()
         self._lifelines: Lifelines | None = None
         self._processes: list[subprocess.Popen[str]] = []
-        self._folder = Path(tempfile.mkdtemp(prefix="jupyter-hvd-"))
         self._stopped = False
+        self._launcher: Launcher = GlooLauncher()
+        self._folder = PrivateFolder()
+        self.job = self._folder.job
         try:
             self._launch()
         except OSError as error:
@@ -87,56 +92,42 @@ class Cluster:
     # Start and stop
 
     def _launch(self) -> None:
-        address = own_address(self.hosts)
+        address = own_address(self._hosts)
         ports = choose_ports(address, os.environ.get(PORTS_VARIABLE))
         self._lifelines = Lifelines(
-            self.job, address, ports[0] if ports else 0, lambda: self._events.put(None)
+            self.job,
+            address,
+            ports[0] if ports else 0,
+            lambda: self._events.put(None),
+            ["launcher", "controller", *(f"rank {rank}" for rank in range(self.size))],
         )
-        environment = {
-            **rank_environment(self.job),
-            ADDRESS_VARIABLE: f"{address}:{self._lifelines.port}",
-            FOLDER_VARIABLE: str(self._folder),
-        }
-        held = [sys.executable, "-m", "jupyter_hvd.launchers.held"]
-        # horovodrun first: it takes longer, and the controller starts in its shadow.
-        command = launcher(self.size, self.hosts)
-        module = command.index("-m") + 1
-        self._start(
-            [
-                *held,
-                "launcher",
-                *command[module:],
-                sys.executable,
-                "-m",
-                "jupyter_hvd.rank.living",
-            ],
-            environment,
-            self._read_launcher,
+        orders = Orders(
+            self.job,
+            self.size,
+            self._hosts,
+            "jupyter_hvd.rank.living",
+            (),
+            rank_environment(self.job, {ADDRESS_VARIABLE: f"{address}:{self._lifelines.port}"}),
+            os.getcwd(),  # noqa: PTH109 — as the notebook names it
+            address,
+            ports[1] if ports else 0,
         )
-        self._start(
+        # The ranks first: they take longer, and the controller starts in their shadow.
+        self._watch_process(self._launcher.start(orders), self._read_launcher)
+        controller = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
             [
-                *held,
-                "controller",
-                "ipyparallel.controller",
-                f"--profile-dir={self._folder}",
+                *(sys.executable, "-P", "-m", "jupyter_hvd.session.controller"),
+                f"--profile-dir={self._folder.path}",
                 f"--ip={address}",
                 f"--location={address}",
                 "--log-level=ERROR",
                 "--IPController.use_threads=True",
                 "--HeartMonitor.period=200",  # an engine counts as registered at its second beat
                 "--HeartMonitor.max_heartmonitor_misses=1000000",  # who has gone, the lifelines tell
-                *([f"--ports={','.join(map(str, ports[1:]))}"] if ports else []),
+                *([f"--ports={','.join(map(str, ports[2:]))}"] if ports else []),
             ],
-            environment,
-            self._read_controller,
-        )
-
-    def _start(
-        self, command: Sequence[str], environment: Mapping[str, str], read: Callable[[str], None]
-    ) -> None:
-        process = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
-            command,
-            env=environment,
+            env=launcher_environment(orders),
+            cwd=self._folder.path,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -144,6 +135,9 @@ class Cluster:
             errors="replace",
             start_new_session=True,
         )
+        self._watch_process(controller, self._read_controller)
+
+    def _watch_process(self, process: subprocess.Popen[str], read: Callable[[str], None]) -> None:
         self._processes.append(process)
 
         def listen() -> None:
@@ -157,15 +151,14 @@ class Cluster:
         threading.Thread(target=listen, name="hvd-output", daemon=True).start()
 
     def _read_launcher(self, line: str) -> None:
-        exited = EXITED.search(line)
-        if exited is not None:
-            self._exits.setdefault(int(exited[1]), int(exited[2]))
-        tagged = TAGGED.match(line)
-        self._log.append(line if tagged is None else f"[{tagged[1]}] {tagged[3]}")
-        if tagged is not None:
-            self._events.put(Text(int(tagged[1]), tagged[2], tagged[3]))
-        elif line.strip() and exited is None:
-            self._events.put(Text(None, "stderr", line))
+        report = self._launcher.parse(line)
+        if isinstance(report, Exit):
+            self._exits.setdefault(report.rank, report.code)
+        elif report is not None:
+            self._log.append(
+                report.text if report.rank is None else f"[{report.rank}] {report.text}"
+            )
+            self._events.put(Text(report.rank, report.stream, report.text))
 
     def _read_controller(self, line: str) -> None:
         if line.strip():
@@ -205,7 +198,7 @@ class Cluster:
             raise LaunchError(
                 f"the ranks did not start within {START_TIMEOUT:g} s: {self._stage()}\n{self._tail()}"
             )
-        security = self._folder / "security"
+        security = self._folder.path / "security"
         connection = read_json(security / "ipcontroller-engine.json")
         if connection is None:
             return False
@@ -215,10 +208,10 @@ class Cluster:
             from ipyparallel import Client
 
             self._client = Client(str(security / "ipcontroller-client.json"), timeout=30)
-        for name in list(self._lifelines.members):
-            if name not in self._informed:
-                self._lifelines.send(name, {"connection": connection})
-                self._informed.add(name)
+        for rank in range(self.size):
+            if rank not in self._informed and f"rank {rank}" in self._lifelines.members:
+                self._informed.add(rank)
+                self._lifelines.send(f"rank {rank}", {"connection": connection})
         return sorted(self._client.ids) == list(range(self.size))
 
     def _stage(self) -> str:
@@ -229,7 +222,7 @@ class Cluster:
             if n.startswith("rank")
         ]
         if len(stages) < self.size:
-            return "horovodrun places them"
+            return "placing them"
         order = ("starting", "importing TensorFlow", "joining Horovod", "joined")
         return order[min(map(order.index, stages))]
 
@@ -255,7 +248,7 @@ class Cluster:
         end_processes(self.job, 0.5)  # they have had their time to heed the lifeline
         for process in self._processes:
             process.wait()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.remove()
 
     # Who is there
 
@@ -287,7 +280,7 @@ class Cluster:
         return None
 
     def _await_exit(self, rank: int) -> None:
-        """horovodrun names the exit code a moment after the connection has ended."""
+        """The launcher names the exit code a moment after the connection has ended."""
         deadline = time.monotonic() + 1.5
         while rank not in self._exits and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -319,7 +312,7 @@ class Cluster:
         request = [PrePickled(part) for part in (remote.answer, call, function, *args)]
         size = sum(memoryview(buffer).nbytes for part in request for buffer in part.buffers)
         started = time.monotonic()
-        futures = {rank: self._call(rank, request) for rank in ranks}
+        futures = {rank: self._call(rank, call, request) for rank in ranks}
         waiting = CallMonitor(call, set(ranks), show, marker, size, started)
         stopped: Reason | None = None
         stopped_at = asked_at = started
@@ -352,10 +345,12 @@ class Cluster:
         stuck = waiting.unanswered() if stopped == "unanswered" else waiting.open
         return Run(waiting.replies, stopped, tuple(sorted(stuck)))
 
-    def _call(self, rank: int, request: list[Any]) -> Any:
+    def _call(self, rank: int, call: int, request: list[Any]) -> Any:
         def prepare(future: Any) -> None:
             future.iopub_callbacks.append(
-                lambda m: self._events.put(Message(rank, m["header"]["msg_type"], m["content"]))
+                lambda m: self._events.put(
+                    Message(rank, m["header"]["msg_type"], m["content"], call)
+                )
             )
             future.add_done_callback(lambda _: self._events.put(None))
 
@@ -400,12 +395,16 @@ class Cluster:
 
     def _let_finish(self, waiting: CallMonitor, futures: Mapping[int, Any]) -> None:
         """What was printed last may still be on its way when the answers are there."""
-        deadline = time.monotonic() + 0.5
-        while time.monotonic() < deadline and not (
-            waiting.all_marked() and all(f.output.done() for f in futures.values())
-        ):
+        quiet_since = begun = time.monotonic()
+        while not (waiting.all_marked() and all(f.output.done() for f in futures.values())):
+            now = time.monotonic()
+            if now - quiet_since > QUIET or now - begun > LONGEST_FLOOD:
+                break
             with suppress(queue.Empty):
-                waiting.hear(self._events.get(timeout=0.005))
+                event = self._events.get(timeout=0.005)
+                waiting.hear(event)
+                if event is not None:
+                    quiet_since = now
         with suppress(queue.Empty):
             while True:
                 waiting.hear(self._events.get_nowait())
@@ -420,19 +419,6 @@ class Cluster:
         assert self._lifelines is not None
         for rank in range(self.size):
             self._lifelines.send(f"rank {rank}", {"interrupt": True})
-
-
-def describe_exit(code: int) -> str:
-    """What an exit code tells the user."""
-    if code == 137:
-        return "it was killed (signal 9); by the system, perhaps, because memory ran out"
-    if code == 134:
-        return "it aborted (signal 6); memory may have run out"
-    if code == 255:
-        return "its process ended with code 255; over ssh, this is a lost connection"
-    if code > 128:
-        return f"it was killed by signal {code - 128}"
-    return f"its process ended with exit code {code}"
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

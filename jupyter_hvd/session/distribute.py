@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from ..launchers.job import LaunchError, check_size
+from ..launchers.hosts import LaunchError, hosts_for, parse_hosts
 from ..rank import remote
 from ..rank.serialization import SerializedValue, keras_kind, pack, unpack, weights_of
 from .cell_output import CellOutput
@@ -166,12 +166,14 @@ class Session:
     def _ensure(self, request: Request, screen: CellOutput) -> None:
         """Have the ranks that are asked for, ready."""
         size, hosts = request.size, request.hosts
-        if size is None:
-            size = slots(hosts) if hosts else self.ranks.size if self.ranks else DEFAULT_SIZE
-        if hosts is None and self.ranks is not None and request.size in (None, self.ranks.size):
-            hosts = self.ranks.hosts
         try:
-            check_size(size, hosts)
+            if size is None and hosts is not None:
+                size = sum(host.slots for host in parse_hosts(hosts))
+            elif size is None:
+                size = self.ranks.size if self.ranks else DEFAULT_SIZE
+            if hosts is None and self.ranks is not None and request.size in (None, self.ranks.size):
+                hosts = self.ranks.hosts
+            hosts_for(size, hosts)
         except LaunchError as error:
             raise DistributeError(str(error)) from None
         try:
@@ -472,18 +474,3 @@ class Session:
 
 def without_cells(plan: Needs) -> Needs:
     return Needs(plan.cells, (), frozenset(), plan.names, plan.changed)
-
-
-def slots(hosts: str) -> int:
-    """How many ranks `host:slots,…` has room for.
-
-    Raises:
-        DistributeError: it is not written so.
-    """
-    total = 0
-    for host in hosts.split(","):
-        name, _, number = host.rpartition(":")
-        if not name or not number.isdigit():
-            raise DistributeError(f"-H {hosts}: write the hosts as name:slots,name:slots")
-        total += int(number)
-    return total

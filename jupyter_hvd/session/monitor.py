@@ -34,7 +34,7 @@ PATIENCE: Mapping[Reason, float] = {
 
 @dataclass(frozen=True)
 class Text:
-    """Something that a rank wrote below Python, or None for horovodrun's own words."""
+    """Something that a rank wrote below Python, or None for the launcher's own words."""
 
     rank: int | None
     stream: str
@@ -43,11 +43,12 @@ class Text:
 
 @dataclass(frozen=True)
 class Message:
-    """An IOPub message from a rank: a stream, a display, …"""
+    """An IOPub message from a rank, of some call: a stream, a display, …"""
 
     rank: int
     kind: str
     content: Mapping[str, Any]
+    call: int = 0
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,8 @@ class CallMonitor:
         self._idle_since: dict[int, float] = {}
 
     def hear(self, event: Output | None) -> None:
+        if isinstance(event, Message) and event.call != self.call:
+            return  # the rest of an earlier call's output
         if (
             isinstance(event, Text)
             and self._marker is not None

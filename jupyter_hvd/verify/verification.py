@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable
@@ -15,7 +13,8 @@ from typing import Any
 
 from ..convert import Conversion, NotebookConversion, Options, convert_notebook, convert_source
 from ..files import Script, read_notebook, read_script, write_notebook, write_script
-from ..launchers.job import rank_environment, run_job
+from ..launchers.job import Program, run_job, run_single
+from ..launchers.reaper import PrivateFolder, private_folder
 from . import checks
 from .checks import Check, Record, Run
 from .probe import orders
@@ -104,8 +103,8 @@ def verify(
         found.append(check)
         listen(check)
 
-    with tempfile.TemporaryDirectory(prefix="jupyter-hvd-verify-") as folder:
-        runner = Runner(path, Path(folder), beside or path.parent, size, steps, timeout)
+    with private_folder() as folder:
+        runner = Runner(path, folder, beside or path.parent, size, steps, timeout)
         listen(Check(CHECKS[0], "running", "the original, and the conversion on one rank"))
         with ThreadPoolExecutor(2) as pool:
             first = pool.submit(runner.alone, "original", original)
@@ -119,7 +118,7 @@ def verify(
         tell(checks.broadcast_once(job))
         tell(checks.rate_scaled(before, job))
         tell(checks.work_divided(before, job))
-        tell(checks.only_rank_zero_writes(job, (folder, tempfile.gettempdir())))
+        tell(checks.only_rank_zero_writes(job, (str(folder.path), tempfile.gettempdir())))
         tell(checks.step_time(single, job))
     return Verification(conversion, tuple(found), (before, single, job))
 
@@ -164,14 +163,14 @@ class Runner:
     """Runs programs under the probe, each rank in a folder of its own beside the user's files."""
 
     path: Path
-    folder: Path
+    folder: PrivateFolder
     beside: Path
     size: int
     steps: int
     timeout: float
 
     def _prepare(self, name: str, write: Writer, ranks: int) -> tuple[Path, Path, dict[str, str]]:
-        folder = self.folder / name
+        folder = self.folder.path / name
         folder.mkdir()
         program = folder / f"program{self.path.suffix}"
         write(program)
@@ -183,30 +182,13 @@ class Runner:
     def alone(self, name: str, write: Writer) -> Run:
         """One process without a launcher."""
         folder, program, environment = self._prepare(name, write, 1)
-        command = [
-            sys.executable,
-            "-m",
-            "jupyter_hvd.rank.batch",
-            str(program),
-            str(folder),
-            str(self.path.resolve()),
-        ]
-        try:
-            done = subprocess.run(  # noqa: S603 — a list of arguments, no shell
-                command,
-                env={**rank_environment("verify"), **environment},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=self.timeout,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return Run(124, f"no end within {self.timeout:g} s", ())
-        ending = folder / "rank-0.json"
-        report = json.loads(ending.read_text())["report"] if ending.exists() else done.stderr
-        return Run(done.returncode, report, _records(folder, {0: done.stdout.splitlines()}))
+        result, printed = run_single(
+            self._program(program), self.folder, timeout=self.timeout, environment=environment
+        )
+        return Run(result.code, result.report, _records(folder, {0: printed}))
+
+    def _program(self, converted: Path) -> Program:
+        return Program(converted, self.path.resolve(), module="jupyter_hvd.verify.rank")
 
     def on_ranks(self, name: str, write: Writer) -> Run:
         folder, program, environment = self._prepare(name, write, self.size)
@@ -217,9 +199,9 @@ class Runner:
                 printed[rank].append(line)
 
         result = run_job(
-            program,
-            self.path.resolve(),
+            self._program(program),
             self.size,
+            self.folder,
             timeout=self.timeout,
             listener=hear,
             environment=environment,

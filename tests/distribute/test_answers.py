@@ -16,10 +16,10 @@ from jupyter_hvd.rank import remote
 ranks = get_ipython().magics_manager.registry['HvdMagics'].session.ranks
 call = ranks._call
 
-def held_up(rank, request):
+def held_up(rank, *request):
     if rank == 1:
         ranks._client._io_loop.add_callback(time.sleep, 0.05)
-    return call(rank, request)
+    return call(rank, *request)
 
 ranks._call = held_up
 runs = [ranks.run(remote.where) for _ in range(10)]

@@ -159,7 +159,7 @@ def test_messages_are_lost(ready: Any, after: Any, fault_told: Any) -> None:
     """What goes between kernel and ranks gets stuck on its way: the ranks wait for work."""
     before = ready.processes()
     for process in before:
-        if "ipyparallel.controller" in process.cmdline():
+        if "jupyter_hvd.session.controller" in process.cmdline():
             process.suspend()
     result = ready.run("%%distribute\n1")
     assert result.error["ename"] == "AnswerLost"
@@ -245,9 +245,16 @@ def test_kernel_restarted(ready: Any, after: Any, fault_told: Any) -> None:
     check_afterwards(ready)
 
 
+def private_folder(processes: list[psutil.Process]) -> Path:
+    """The folder of a job, which its controller is told of."""
+    option = "--profile-dir="
+    words = (word for process in processes for word in process.cmdline())
+    return Path(next(word.removeprefix(option) for word in words if word.startswith(option)))
+
+
 def test_kernel_killed(ready: Any, after: Any, fault_told: Any) -> None:
     before = ready.processes()
-    folder = Path(before[0].environ()["JUPYTER_HVD_FOLDER"])
+    folder = private_folder(before)
     assert folder.is_dir()
     message = ready.begin(f"%%distribute\n{HOROVOD}if hvd.rank() == 0:\n    {WAIT}time.sleep(600)")
     assert message
@@ -323,7 +330,7 @@ def environment_without(missing: str, folder: Path) -> str:
     ("options", "words"),
     [
         ("-n 0", "at least one rank"),
-        ("-n 1000", "cannot be meant"),
+        ("-n 1000", "exceed the limit"),
         ("-n two", "invalid int value"),
         ("-H nowhere", "name:slots"),
         ("--what", "unrecognized arguments"),

@@ -1,0 +1,117 @@
+"""Which hosts a job runs on, as `-H name:slots,name:slots` says, and which of them is this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+#: What a host may be called; nothing that ssh would take for an option.
+NAME = re.compile(r"[A-Za-z0-9_][\w.-]*")
+#: Ranks on this machine, at most, for each of its cores.
+RANKS_PER_CORE = 16
+
+
+class LaunchError(Exception):
+    """The job could not be started; the message is for the user."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host and how many ranks it has room for."""
+
+    name: str
+    slots: int
+
+
+def parse_hosts(text: str) -> tuple[Host, ...]:
+    """The hosts of `name:slots,name:slots`, each once.
+
+    Raises:
+        LaunchError: it is not written so.
+    """
+    found: dict[str, Host] = {}
+    for part in text.split(","):
+        name, _, slots = part.strip().rpartition(":")
+        if not NAME.fullmatch(name) or not re.fullmatch(r"[0-9]{1,6}", slots) or int(slots) < 1:
+            raise LaunchError(
+                f"-H {text}: `{part}` is no host; write the hosts as name:slots,name:slots"
+            )
+        if name in found:
+            raise LaunchError(f"-H {text}: {name} is there twice; add its slots up")
+        found[name] = Host(name, int(slots))
+    return tuple(found.values())
+
+
+def hosts_for(size: int, text: str | None) -> tuple[Host, ...]:
+    """Where to place a number of ranks; this machine where no hosts are named.
+
+    Raises:
+        LaunchError: fewer than one rank, more than the hosts have room for or than this machine
+            can bear, or a host that nobody knows.
+    """
+    if size < 1:
+        raise LaunchError(f"a job needs at least one rank, not {size}")
+    hosts = parse_hosts(text) if text is not None else (Host("localhost", size),)
+    room = sum(host.slots for host in hosts)
+    if size > room:
+        raise LaunchError(f"-H {text} has room for {room} ranks, not for {size}")
+    here = min(size, sum(host.slots for host in hosts if is_local(host.name)))
+    cores = os.cpu_count() or 1
+    if here > RANKS_PER_CORE * cores:
+        raise LaunchError(
+            f"{here} ranks on this machine's {cores} cores exceed the limit of {RANKS_PER_CORE * cores}"
+        )
+    return hosts
+
+
+def address_of(name: str) -> str:
+    """A host's IPv4 address.
+
+    Raises:
+        LaunchError: nobody knows it.
+    """
+    try:
+        return socket.gethostbyname(name)
+    except OSError as error:
+        raise LaunchError(f"host {name}: {error.strerror or error}") from None
+
+
+def is_local(name: str) -> bool:
+    """Whether a host is this machine."""
+    address = address_of(name)
+    return address.startswith("127.") or address in local_interfaces()
+
+
+def are_local(hosts: Sequence[Host]) -> bool:
+    return all(is_local(host.name) for host in hosts)
+
+
+def local_interfaces() -> dict[str, str]:
+    """The names of this machine's network interfaces, by their IPv4 addresses."""
+    import psutil
+
+    return {
+        entry.address: name
+        for name, entries in psutil.net_if_addrs().items()
+        for entry in entries
+        if entry.family == socket.AF_INET
+    }
+
+
+def address_towards(address: str) -> str:
+    """This machine's address as another one sees it; the loopback's for one of this machine.
+
+    Raises:
+        OSError: there is no way there.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((address, 9))  # sends nothing
+        return str(probe.getsockname()[0])
+
+
+def interface_towards(address: str) -> str | None:
+    """The network interface by which this machine reaches an address."""
+    return local_interfaces().get(address_towards(address))

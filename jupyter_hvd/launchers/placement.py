@@ -1,0 +1,227 @@
+"""Places the ranks of a job: `python -m jupyter_hvd.launchers.placement`, its orders on standard input.
+
+It does what `horovodrun --gloo` does, with Horovod's own assignment of slots and its store, but
+gives nothing away. horovodrun writes the whole environment into the command line of a shell,
+which every user of the machine can read; here a rank on this machine inherits its environment,
+and one on another host reads it from ssh's standard input (`rank/entry.py`). What it reports
+goes to standard output, one JSON object a line, as `gloo.py` reads it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import IO, Any
+
+from horovod.runner.common.util.hosts import HostInfo, SlotInfo, get_host_assignments
+from horovod.runner.gloo_run import create_run_env_vars, create_slot_env_vars
+
+from .base import JOB_VARIABLE, Orders
+from .hosts import Host, LaunchError, address_of, interface_towards, is_local
+from .lifeline import ADDRESS_VARIABLE, LifelineClient
+from .rendezvous import Rendezvous
+
+#: Never a question on a terminal that nobody sees; a host whose key is not known is refused.
+SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15")
+#: Seconds for the other ranks to end when one has failed, before they are killed.
+GRACE = 5.0
+#: A line that is longer is reported in pieces.
+LONGEST_LINE = 2**20
+#: Variables that are about this machine and mean nothing, or something else, on another.
+OF_THIS_HOST = re.compile(
+    r"SSH_\w+|DISPLAY|WAYLAND_DISPLAY|XDG_\w+|DBUS_\w+|HOSTNAME|TMPDIR|OLDPWD|BASH_FUNC_.*"
+)
+
+
+@dataclass(frozen=True)
+class RankCommand:
+    """How one rank is started: its command, its environment, and what it reads from standard input."""
+
+    slot: SlotInfo
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    orders: bytes = b""
+
+
+def main() -> int:
+    orders = read_orders(sys.stdin.read())
+    LifelineClient("launcher", os.environ[JOB_VARIABLE], os.environ[ADDRESS_VARIABLE])
+    hosts = [HostInfo(host.name, host.slots) for host in orders.hosts]
+    slots = get_host_assignments(hosts, orders.size, orders.size)
+    others = [host.name for host in orders.hosts if not is_local(host.name)]
+    for name in others:
+        check_reachable(name)
+    store = Rendezvous((orders.address, orders.port), {address_of(n) for n in others}, slots)
+    commands = [command_for(slot, orders, store.port, slot.hostname in others) for slot in slots]
+    return Placement(commands).run()
+
+
+def read_orders(text: str) -> Orders:
+    fields = json.loads(text)
+    fields["hosts"] = tuple(Host(**host) for host in fields["hosts"])
+    fields["arguments"] = tuple(fields["arguments"])
+    return Orders(**fields)
+
+
+def check_reachable(name: str) -> None:
+    """Make sure that ssh leads to a host without asking anything.
+
+    Raises:
+        LaunchError: it does not, and what ssh says.
+    """
+    done = subprocess.run(  # noqa: S603 — a list of arguments, no shell
+        [*SSH, name, "true"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        said = (done.stderr.strip().splitlines() or [f"ssh ends with code {done.returncode}"])[-1]
+        raise LaunchError(
+            f"host {name} cannot be reached: {said}. `ssh {name} true` must work without a question"
+        )
+
+
+def command_for(slot: SlotInfo, orders: Orders, port: int, remote: bool) -> RankCommand:
+    """How the rank of a slot is started here, or on another host."""
+    rank = [sys.executable, "-P", "-m", orders.module, *orders.arguments]
+    horovod = horovod_variables(slot, orders.address, port)
+    environment = {**orders.environment, **horovod}
+    if not remote:
+        given = {
+            "HOROVOD_GLOO_IFACE": interface_towards(orders.address) or "lo",
+            "NCCL_SOCKET_IFNAME": interface_towards(orders.address) or "lo",
+        }
+        return RankCommand(slot, tuple(rank), {**given, **environment})
+    entry = shlex.join([sys.executable, "-P", "-m", "jupyter_hvd.rank.entry", *rank])
+    there = f"cd {shlex.quote(orders.directory)} && exec {entry}"
+    path = orders.environment.get("PYTHONPATH")
+    if path:  # where the package is found, which reads the rest
+        there = f"export PYTHONPATH={shlex.quote(path)} && {there}"
+    travels = {k: v for k, v in environment.items() if not OF_THIS_HOST.fullmatch(k)}
+    return RankCommand(
+        slot, (*SSH, slot.hostname, there), os.environ, json.dumps(travels).encode() + b"\n"
+    )
+
+
+def horovod_variables(slot: SlotInfo, address: str, port: int) -> dict[str, str]:
+    """What Horovod reads from its environment; each rank finds its own network interface."""
+    run = create_run_env_vars(address, ["lo"], port)
+    del run["HOROVOD_GLOO_IFACE"], run["NCCL_SOCKET_IFNAME"]
+    return {name: str(value) for name, value in {**run, **create_slot_env_vars(slot)}.items()}
+
+
+class Placement:
+    """The ranks that have been started, until the last of them has ended."""
+
+    def __init__(self, commands: Iterable[RankCommand]) -> None:
+        self._commands = tuple(commands)
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._speaking = threading.Lock()
+        self._ended = threading.Condition()
+        self._codes: dict[int, int] = {}
+        self._stopped = False
+
+    def run(self) -> int:
+        """Start the ranks and wait; 0 if all end well, else 1. One that fails ends the others."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._stop)
+        threads = []
+        for command in self._commands:
+            threads.append(threading.Thread(target=self._attend, args=(command,), daemon=True))
+            self._start(command)
+        for thread in threads:
+            thread.start()
+        with self._ended:
+            while len(self._codes) < len(self._commands) and not self._failed():
+                self._ended.wait(0.5)  # so that a signal is heard
+        self._end_all()
+        for thread in threads:
+            thread.join(1)
+        return int(self._failed())
+
+    def _failed(self) -> bool:
+        return self._stopped or any(self._codes.values())
+
+    def _stop(self, *_: object) -> None:
+        self._stopped = True
+
+    def _start(self, command: RankCommand) -> None:
+        self._processes[command.slot.rank] = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
+            command.command,
+            env=command.environment,
+            stdin=subprocess.PIPE if command.orders else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def _attend(self, command: RankCommand) -> None:
+        """Pass on what a rank writes, and how it ends."""
+        rank = command.slot.rank
+        process = self._processes[rank]
+        if process.stdin is not None:
+            with suppress(BrokenPipeError):
+                process.stdin.write(command.orders)
+                process.stdin.close()
+        pumps = [
+            threading.Thread(target=self._pass_on, args=(rank, name, stream), daemon=True)
+            for name, stream in (("stdout", process.stdout), ("stderr", process.stderr))
+        ]
+        for pump in pumps:
+            pump.start()
+        code = process.wait()
+        for pump in pumps:
+            pump.join(1)  # a child of the rank's may hold its output open
+        code = code if code >= 0 else 128 - code
+        if code:
+            self._report({"rank": rank, "exit": code})
+        with self._ended:
+            self._codes[rank] = code
+            self._ended.notify_all()
+
+    def _pass_on(self, rank: int, name: str, stream: IO[bytes]) -> None:
+        with suppress(OSError, ValueError):
+            for line in lines_of(stream):
+                self._report({"rank": rank, "stream": name, "text": line.decode(errors="replace")})
+
+    def _report(self, report: Mapping[str, Any]) -> None:
+        with self._speaking, suppress(OSError):
+            sys.stdout.write(json.dumps(report) + "\n")
+            sys.stdout.flush()
+
+    def _end_all(self) -> None:
+        for process in self._processes.values():
+            process.terminate()
+        deadline = time.monotonic() + GRACE
+        for process in self._processes.values():
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, deadline - time.monotonic()))
+            process.kill()
+
+
+def lines_of(stream: IO[bytes]) -> Iterator[bytes]:
+    """The lines of a stream as they come; what a carriage return ends is one, too: progress shows at once."""
+    rest = b""
+    while data := os.read(stream.fileno(), 2**16):
+        *lines, rest = re.split(rb"\r?\n|\r(?!\n)", rest + data)
+        yield from lines
+        if len(rest) > LONGEST_LINE:
+            yield rest
+            rest = b""
+    if rest:
+        yield rest
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except LaunchError as error:
+        print(json.dumps({"rank": None, "stream": "stderr", "text": str(error)}), flush=True)
+        sys.exit(1)

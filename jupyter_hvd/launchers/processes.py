@@ -1,0 +1,42 @@
+"""The processes of a job on this machine, found by its name in their environment, and ended."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from .base import JOB_VARIABLE
+
+
+def processes_of(job: str, variable: str = JOB_VARIABLE) -> list[int]:
+    """The ids of the processes whose environment names a job, this one left out."""
+    import psutil
+
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            if process.pid != os.getpid() and process.environ().get(variable) == job:
+                found.append(process.pid)
+    return found
+
+
+def end_processes(job: str, grace: float = 3.0, variable: str = JOB_VARIABLE) -> None:
+    """Terminate what is left of a job, and kill what does not go within `grace` seconds.
+
+    What they start meanwhile is found in the next round.
+    """
+    import psutil
+
+    for _ in range(3):
+        left = []
+        for pid in processes_of(job, variable):
+            with suppress(psutil.Error):
+                process = psutil.Process(pid)
+                process.terminate()
+                left.append(process)
+        if not left:
+            return
+        for process in psutil.wait_procs(left, grace)[1]:
+            with suppress(psutil.Error):
+                process.kill()
+        psutil.wait_procs(left, grace)

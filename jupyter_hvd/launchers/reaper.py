@@ -1,0 +1,90 @@
+"""Ends what is left of a job when the process that began it has died, however it died.
+
+    python -P -m jupyter_hvd.launchers.reaper FOLDER JOB
+
+Its standard input is a pipe that the beginner holds open. When that ends without a word, the
+reaper ends the processes that bear the job's name and removes the folder: not even SIGKILL
+leaves anything behind on this machine. On other hosts, lifelines do the same.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from .base import launcher_variables
+
+#: What the beginner says when it has cleaned up by itself.
+DONE = b"done"
+
+
+class PrivateFolder:
+    """A new folder that only this user can look into, and the name of the job that it belongs to.
+
+    Both are looked after: when this process dies, the job's processes end and the folder goes.
+
+    Attributes:
+        path: the folder. job: the name.
+    """
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="jupyter-hvd-"))
+        self.job = uuid.uuid4().hex
+        self._reaper = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
+            [
+                *(sys.executable, "-P", "-m", "jupyter_hvd.launchers.reaper"),
+                *(str(self.path), self.job),
+            ],
+            env=launcher_variables(),
+            cwd="/",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # neither a closed terminal nor Ctrl-C is for it
+        )
+        self._owner = os.getpid()
+        # A forked child of this process would hold the pipe open.
+        os.register_at_fork(after_in_child=self._let_go)
+
+    def _let_go(self) -> None:
+        if os.getpid() != self._owner and self._reaper.stdin is not None:
+            os.close(self._reaper.stdin.fileno())
+
+    def remove(self) -> None:
+        """Remove the folder; the job's processes are ended by whoever started them."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        with suppress(OSError):
+            self._reaper.communicate(DONE)
+
+
+@contextmanager
+def private_folder() -> Iterator[PrivateFolder]:
+    """A private folder for a block."""
+    folder = PrivateFolder()
+    try:
+        yield folder
+    finally:
+        folder.remove()
+
+
+def main(folder: str, job: str) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    if sys.stdin.buffer.read() == DONE:
+        return
+    from .processes import end_processes
+
+    end_processes(job)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,33 @@
+"""SIGTERM and SIGHUP end a command in order: its blocks are left, and what they hold is cleaned up."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Raise SystemExit, with the code that a shell gives, where a signal would end the process at once.
+
+    A signal that is ignored stays so: `nohup` means it. While the blocks are left, a second one changes nothing.
+    """
+
+    def end(number: int, _: object) -> NoReturn:
+        for other in caught:
+            signal.signal(other, signal.SIG_IGN)
+        raise SystemExit(128 + number)
+
+    before = {number: signal.getsignal(number) for number in ENDING}
+    caught = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
+    for number in caught:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
