@@ -13,10 +13,11 @@ from typing import ClassVar
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
-from ..analysis.io_effects import writes
+from ..analysis.effects import writes
 from ..analysis.module import Module, Span
-from ..analysis.values import Roles
+from ..analysis.values import ValueAnalysis
 from ..frameworks.tensorflow.data import Datasets
+from ..frameworks.tensorflow.library import TensorFlowLibrary
 from ..frameworks.tensorflow.randomness import Randomness
 from ..frameworks.tensorflow.training import Training
 from .conversion import Options, Severity
@@ -90,14 +91,14 @@ class Context:
     module: Module
     options: Options
     cell_starts: tuple[int, ...] = (0,)
-    roles: Roles = field(init=False)
+    roles: ValueAnalysis = field(init=False)
     training: Training = field(init=False)
 
     datasets: Datasets = field(init=False)
     randomness: Randomness = field(init=False)
 
     def __post_init__(self) -> None:
-        self.roles = Roles(self.module)
+        self.roles = ValueAnalysis(self.module, TensorFlowLibrary())
         self.training = Training(self.roles)
         self.datasets = Datasets(self.training)
         self.randomness = Randomness(self.roles)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ...analysis.values import argument, method
+from ...analysis.syntax import argument, method
 from ..edits import Edit
 from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
 
@@ -464,10 +464,11 @@ class UnseenData(Rule):
         shared = {batches.expression for batches in context.datasets.batches}
         for call, iterables in context.datasets.loops.items():
             function = context.module.function_of(call)
-            if context.options.open_ended and function and not context.roles.call_sites(function):
+            if context.options.open_ended and function and not context.roles.calls.sites(function):
                 continue  # a later cell calls it, with data that are seen there
             if not any(
-                context.datasets.counted(data) in shared or context.datasets.pipelines_of(data)
+                context.roles.flow.unwrap_iteration(data) in shared
+                or context.datasets.pipelines_of(data)
                 for data in iterables
             ):
                 anchor = iterables[0] if iterables else call

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ...analysis.evaluation import is_uniform
-from ...analysis.io_effects import opens_for, writes
-from ...analysis.values import Kind, argument, method
+from ...analysis.effects import opens_for, writes
+from ...analysis.library import Kind
+from ...analysis.syntax import argument, method
+from ...analysis.uniformity import is_uniform
 from ...frameworks.tensorflow import tf_api as keras
 from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
 from .keras_fit import callback_values

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ...analysis.evaluation import is_uniform
-from ...analysis.values import Kind, argument
+from ...analysis.library import Kind
+from ...analysis.syntax import argument
+from ...analysis.uniformity import is_uniform
 from ...frameworks.tensorflow.training import VARIABLE_LISTS, EagerSite, TrainingTape, Update
 from ..edits import Edit
 from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
@@ -166,7 +167,7 @@ def is_flat(context: Context, sources: cst.BaseExpression) -> bool:
                 context.roles.kinds(element.value) == {Kind.VARIABLE} for element in elements
             )
         case cst.Name():
-            bindings = context.roles.bindings(sources)
+            bindings = context.roles.definitions.of(sources)
             return bool(bindings) and all(
                 not isinstance(b, cst.CSTNode) and not b.path and is_flat(context, b.value)
                 for b in bindings
@@ -401,7 +402,7 @@ def _all_variables(context: Context, variables: cst.BaseExpression, site: EagerS
             variable = context.module.text(variables.elt.elements[1].value)
             return f"[{variable} {context.module.text(variables.for_in)}]"
         case cst.Name():
-            bindings = context.roles.bindings(variables)
+            bindings = context.roles.definitions.of(variables)
             if (
                 len(bindings) == 1
                 and not isinstance(bindings[0], cst.CSTNode)

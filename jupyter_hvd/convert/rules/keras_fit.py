@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ...analysis.values import Kind, Value, argument, has_star, method
+from ...analysis.library import Kind, Value
+from ...analysis.syntax import argument, has_star, method
 from ...frameworks.tensorflow import tf_api as keras
 from ..edits import Edit
 from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
@@ -88,8 +89,9 @@ class FitCallbacks(Rule):
             name = keras.callback(value.name)
             if name in keras.METRIC_CALLBACKS or value.kind in (Kind.INSTANCE, Kind.UNKNOWN):
                 return True
-            if name == "ModelCheckpoint" and isinstance(value.node, cst.Call):
-                return argument(value.node, "save_best_only", 3) is not None
+            made = value.node if name == "ModelCheckpoint" else None
+            if isinstance(made, cst.Call) and argument(made, "save_best_only", 3) is not None:
+                return True
         return False
 
     def _add(

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ...analysis.values import Kind, Value, argument, has_star
+from ...analysis.library import Kind, Value
+from ...analysis.syntax import argument, has_star
 from ...frameworks.tensorflow import tf_api as keras
 from ..edits import Edit
 from ..rule import Context, Example, Finding, Fix, Problem, Rule, program

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ...analysis.evaluation import is_pure
-from ...analysis.io_effects import prints, writes
+from ...analysis.effects import is_pure, prints, writes
 from ..edits import Edit
 from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
-from ...analysis.values import Kind, method
+from ...analysis.library import Kind
+from ...analysis.syntax import method
 from ...frameworks.tensorflow import tf_api as keras
 from ..rule import Context, Example, Finding, Problem, Rule, program
 from .setup import MARK, first_import

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ...analysis.values import Kind, Value, argument
+from ...analysis.library import Kind, Value
+from ...analysis.syntax import argument
 from ...frameworks.tensorflow import tf_api as keras
 from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
 
@@ -16,7 +17,8 @@ RATES = ("learning_rate", "lr")
 def is_own_schedule(context: Context, value: Value) -> bool:
     """Whether a value is of a class of the program's own that inherits Keras' schedules."""
     return isinstance(value.node, cst.ClassDef) and any(
-        name.endswith(".LearningRateSchedule") for name in context.roles.library_bases(value.node)
+        name.endswith(".LearningRateSchedule")
+        for name in context.roles.classes.library_bases(value.node)
     )
 
 
@@ -284,7 +286,7 @@ class SetRate(Rule):
 
     def find(self, context: Context) -> Iterator[Finding]:
         for rate in self._set_rates(context):
-            behind = list(context.roles.behind(rate))
+            behind = list(context.roles.flow.backward_slice(rate))
             if any(map(self._reads_rate, behind)):
                 if any(self._decides(context, node) for node in behind):
                     yield Problem(

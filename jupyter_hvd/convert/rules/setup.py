@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
-from ...analysis.values import Kind, argument
+from ...analysis.library import Kind
+from ...analysis.syntax import argument
 from ...frameworks.tensorflow.tf_api import canonical
 from ..edits import Edit
 from ..rule import Context, Example, Finding, Fix, Problem, Rule, program

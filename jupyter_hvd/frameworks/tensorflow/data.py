@@ -13,8 +13,10 @@ from functools import cached_property
 
 import libcst as cst
 
-from ...analysis.values import EACH, Binding, Kind, Path, Value, argument, method
-from . import tf_api as keras
+from ...analysis.index import Binding, Path
+from ...analysis.library import Kind, Value
+from ...analysis.syntax import argument, method
+from . import tf_api
 from .training import Training
 
 #: Methods that neither mix nor regroup: what comes out of them is the same on every rank.
@@ -150,6 +152,11 @@ def _is_sample(looked_at: list[Pipeline]) -> bool:
     return all(any(method(step) == "take" for step in p.steps) for p in looked_at)
 
 
+def is_range(name: str) -> bool:
+    """Whether calling this canonical name counts: a loop over it runs over numbers, not data."""
+    return name in ("builtins.range", "tensorflow.range") or name.endswith(".trange")
+
+
 @dataclass(frozen=True, eq=False)
 class ArrayFit:
     """A `fit` of arrays: the arguments of which each rank takes its rows."""
@@ -172,7 +179,7 @@ class Datasets:
 
     def __init__(self, training: Training) -> None:
         self.training = training
-        self.roles = training.roles
+        self.values = training.values
         self.module = training.module
 
     # Where training takes its data from
@@ -204,23 +211,18 @@ class Datasets:
                 outermost = ancestor
                 if isinstance(ancestor, cst.For) and self._gives_data(ancestor.iter):
                     yield ancestor.iter
-        for drawn in self.roles.index.calls:
-            is_draw = self.roles.qualified(drawn.func) == "builtins.next" and drawn.args
+        for drawn in self.values.index.calls:
+            is_draw = self.values.qualified(drawn.func) == "builtins.next" and drawn.args
             if is_draw and outermost in (drawn, *self.module.ancestors(drawn)):
                 yield drawn.args[0].value
         if function is not None and function not in seen:
-            for site in self.roles.call_sites(function):
+            for site in self.values.calls.sites(function):
                 yield from self._data_around(site, seen | {function})
 
     def _gives_data(self, iterable: cst.BaseExpression) -> bool:
         """Whether a loop runs over data, not over numbers."""
-        if isinstance(iterable, cst.Call):
-            name = self.roles.qualified(iterable.func)
-            if name in ("builtins.range", "tensorflow.range"):
-                return False
-            if name in ("builtins.enumerate", "tqdm.tqdm", "tqdm.trange") or name.endswith(".tqdm"):
-                return bool(iterable.args) and self._gives_data(iterable.args[0].value)
-        return True
+        inner = self.values.flow.unwrap_iteration(iterable)
+        return not (isinstance(inner, cst.Call) and is_range(self.values.qualified(inner.func)))
 
     @cached_property
     def counted_loops(self) -> list[cst.For | cst.While]:
@@ -231,8 +233,8 @@ class Datasets:
         """
         sites = [s.call for u in self.training.updates for s in self.training.eager_sites(u)]
         found: dict[cst.For | cst.While, None] = {}
-        for drawn in self.roles.index.calls:
-            if self.roles.qualified(drawn.func) != "builtins.next" or not drawn.args:
+        for drawn in self.values.index.calls:
+            if self.values.qualified(drawn.func) != "builtins.next" or not drawn.args:
                 continue
             made = self._iterators(drawn.args[0].value)
             around = [
@@ -269,7 +271,7 @@ class Datasets:
         ups = [small for line in lines for small in line.body if _is_one_more(small, name)]
         first = "0" if isinstance(operator, cst.LessThan) else "1"
         within = {id(small) for small in ups}
-        for binding in self.roles.bindings(counter):
+        for binding in self.values.definitions.of(counter):
             value = binding.value if isinstance(binding, Binding) else binding
             node = (binding.target or binding.value) if isinstance(binding, Binding) else binding
             if within & {id(each) for each in (node, *self.module.ancestors(node))}:
@@ -308,7 +310,7 @@ class Datasets:
                 yield ancestor
             if isinstance(ancestor, cst.While) and self.counter_limit(ancestor) is not None:
                 yield ancestor
-        sites = self.roles.call_sites(function) if function is not None else []
+        sites = self.values.calls.sites(function) if function is not None else []
         if function is not None and len(sites) == 1 and function not in seen:
             yield from self._counts_around(sites[0], seen | {function})
 
@@ -316,7 +318,7 @@ class Datasets:
         """Where an iterator is made: the expression itself, or what its name is bound to."""
         if not isinstance(iterator, cst.Name):
             return [iterator]
-        bound = self.roles.bindings(iterator)
+        bound = self.values.definitions.of(iterator)
         return [b if isinstance(b, cst.CSTNode) else b.value for b in bound]
 
     @cached_property
@@ -326,7 +328,7 @@ class Datasets:
             (call, arg.value)
             for call in self.training.fits
             if (arg := argument(call, "x", 0)) is not None
-            and self.roles.may_be(arg.value, Kind.DATASET)
+            and self.values.may_be(arg.value, Kind.DATASET)
         ]
 
     @cached_property
@@ -350,7 +352,7 @@ class Datasets:
                 part for arg in passed if arg is not None for part in self._parts(arg.value)
             )
             batch_size = (
-                size.value if size and self.roles.kinds(size.value) != {Kind.NONE} else None
+                size.value if size and self.values.kinds(size.value) != {Kind.NONE} else None
             )
             found.append(ArrayFit(call, arrays, batch_size))
         return found
@@ -361,32 +363,27 @@ class Datasets:
         given = [x.value for call in self.training.fits if (x := argument(call, "x", 0))]
         found: dict[cst.BaseExpression, Batches] = {}
         for expression in given:
-            values = self.roles.values(expression)
+            values = self.values.values(expression)
             if values and all(self._is_sequence(v) for v in values):
                 found[expression] = Batches(expression, True)
-        given += [self.counted(data) for iterables in self.loops.values() for data in iterables]
+        given += [
+            self.values.flow.unwrap_iteration(data)
+            for iterables in self.loops.values()
+            for data in iterables
+        ]
         for expression in given:
-            if self.roles.kinds(expression) == {Kind.GENERATOR}:
+            if self.values.kinds(expression) == {Kind.GENERATOR}:
                 found[expression] = Batches(expression, False)
         return list(found.values())
 
-    def counted(self, iterable: cst.BaseExpression) -> cst.BaseExpression:
-        """What `enumerate` or `tqdm` runs over."""
-        match iterable:
-            case cst.Call(func=func, args=[cst.Arg(value=inner), *_]):
-                name = self.roles.qualified(func)
-                if name == "builtins.enumerate" or name.endswith(".tqdm"):
-                    return self.counted(inner)
-        return iterable
-
     def _is_sequence(self, value: Value) -> bool:
-        return keras.sequence(value.name) or (
+        return tf_api.sequence(value.name) or (
             isinstance(value.node, cst.ClassDef)
-            and bool(self.roles.library_bases(value.node) & keras.SEQUENCES)
+            and bool(self.values.classes.library_bases(value.node) & tf_api.SEQUENCES)
         )
 
     def _is_array(self, expression: cst.BaseExpression) -> bool:
-        values = self.roles.values(expression)
+        values = self.values.values(expression)
         return bool(values) and all(v.kind is Kind.OTHER for v in values)
 
     def _parts(self, expression: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
@@ -444,12 +441,12 @@ class Datasets:
         used = {data for iterables in self.loops.values() for data in iterables}
         found: list[tuple[cst.CSTNode, cst.BaseExpression]] = [
             (call, call.args[0].value)
-            for call in self.roles.index.calls
+            for call in self.values.index.calls
             if method(call) == "adapt" and call.args
         ]
         found += [
             (loop, loop.iter)
-            for loop in self.roles.index.loops
+            for loop in self.values.index.loops
             if loop.iter not in used and not _looks_once(loop)
         ]
         uses = [
@@ -479,7 +476,7 @@ class Datasets:
         seen |= {node}
         match node:
             case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(value=name))) if (
-                name in keras.DATASET_METHODS and self.roles.may_be(receiver, Kind.DATASET)
+                name in tf_api.DATASET_METHODS and self.values.may_be(receiver, Kind.DATASET)
             ):
                 found = self.pipelines_of(receiver, (), seen)
                 if name == "concatenate" and node.args:
@@ -491,59 +488,28 @@ class Datasets:
                 )
             ):
                 return self.pipelines_of(receiver, (), seen)
-            case cst.Call():
-                return self._pipelines_of_call(node, path, seen)
-            case cst.Name():
-                found = []
-                for binding in self.roles.reaching(node):
-                    if isinstance(binding, cst.Param):
-                        function = self.module.owner(binding)
-                        for _, passed in self.roles.passed(function, binding) if function else ():
-                            found += self.pipelines_of(passed, (), seen)
-                    elif not isinstance(binding, cst.CSTNode):
-                        if self._is_unpacked_source(binding.value) and binding.path:
-                            found.append(Pipeline(node))
-                        else:
-                            found += self.pipelines_of(binding.value, binding.path + path, seen)
-                return found
-            case cst.Tuple(elements=elements) if (
-                path and path[0] != EACH and path[0] < len(elements)
-            ):
-                return self.pipelines_of(elements[path[0]].value, path[1:], seen)
-            case cst.IfExp(body=body, orelse=orelse):
-                return self.pipelines_of(body, path, seen) + self.pipelines_of(orelse, path, seen)
-            case cst.Attribute(attr=cst.Name(value=name)):
-                found = []
-                for bound in self.roles.index.attribute_bindings.get(name, ()):
-                    found += self.pipelines_of(bound.value, bound.path, seen)
-                return found
-        return []
-
-    def _is_unpacked_source(self, value: cst.BaseExpression) -> bool:
-        return any(v.kind is Kind.DATASET and v.node is value for v in self.roles.values(value))
-
-    def _pipelines_of_call(
-        self, call: cst.Call, path: Path, seen: frozenset[cst.CSTNode]
-    ) -> list[Pipeline]:
-        name = self.roles.qualified(call.func)
-        if name in ("builtins.enumerate", "builtins.iter", "builtins.list") or name.startswith(
-            "tqdm."
-        ):
-            return self.pipelines_of(call.args[0].value, (), seen) if call.args else []
-        if name in _COMBINING and call.args:
-            return self._pipelines_of_several(call, seen)
-        if any(v.kind is Kind.DATASET and v.node is call for v in self.roles.values(call)):
-            return [Pipeline(call)]
+            case cst.Call(args=[_, *_]) if self.values.qualified(node.func) in _COMBINING:
+                return self._pipelines_of_several(node, seen)
+            case cst.Call() if self._is_source(node):
+                return [Pipeline(node)]
+            case cst.Call() if (inner := self.values.flow.unwrap_iteration(node)) is not node:
+                return self.pipelines_of(inner, (), seen)
+            case cst.Subscript():
+                return []  # a part that nothing tells from the others
         found = []
-        for callee in self.roles.values(call.func):
-            if callee.kind is Kind.FUNCTION and callee.node is not None:
-                for returned in self.roles.index.returns[callee.node]:
-                    found += self.pipelines_of(returned, path, seen)
+        for source, part in self.values.flow.predecessors(node, path):
+            if part and isinstance(node, cst.Name) and self._is_source(source):
+                found.append(Pipeline(node))  # one of several that the source gives
+            else:
+                found += self.pipelines_of(source, part, seen)
         return found
+
+    def _is_source(self, node: cst.CSTNode) -> bool:
+        return any(v.kind is Kind.DATASET and v.node is node for v in self.values.values(node))
 
     def _pipelines_of_several(self, call: cst.Call, seen: frozenset[cst.CSTNode]) -> list[Pipeline]:
         """Datasets in one: divided as a whole where all are in order, else each at its own source."""
-        zips = self.roles.qualified(call.func).endswith("zip")
+        zips = self.values.qualified(call.func).endswith("zip")
         given = [
             part for arg in call.args[: None if zips else 1] for part in self._parts(arg.value)
         ]
@@ -558,7 +524,7 @@ class Datasets:
         """The argument that makes the source shuffle, each rank in its own way, or None."""
         if not isinstance(pipeline.source, cst.Call):
             return None
-        known = _SHUFFLING_SOURCES.get(self.roles.qualified(pipeline.source.func))
+        known = _SHUFFLING_SOURCES.get(self.values.qualified(pipeline.source.func))
         if known is None:
             return None
         keyword, default = known
@@ -573,14 +539,14 @@ class Datasets:
         `len(train)` is a rank's own number of steps where `train` is behind the place at
         which the ranks part.
         """
-        for node in self.roles.behind(count):
+        for node in self.values.flow.backward_slice(count):
             counted: cst.BaseExpression | None = None
             match node:
                 case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name("cardinality"))) if (
                     not node.args
                 ):
                     counted = receiver
-                case cst.Call(args=[cst.Arg(value=given)]) if self.roles.qualified(node.func) in (
+                case cst.Call(args=[cst.Arg(value=given)]) if self.values.qualified(node.func) in (
                     "builtins.len",
                     "tensorflow.data.experimental.cardinality",
                 ):

@@ -11,8 +11,9 @@ from functools import cached_property
 
 import libcst as cst
 
-from ...analysis.values import Roles, argument, method
-from . import tf_api as keras
+from ...analysis.syntax import argument, method
+from ...analysis.values import ValueAnalysis
+from . import tf_api
 
 #: Generators of random numbers of their own; without a seed no two ranks draw the same.
 GENERATORS = frozenset({"numpy.random.default_rng", "numpy.random.RandomState", "random.Random"})
@@ -24,23 +25,23 @@ _SILENT = _SEEDS | {"numpy.random.get_state", "numpy.random.set_state", "random.
 class Randomness:
     """The random numbers of one module."""
 
-    def __init__(self, roles: Roles) -> None:
-        self.roles = roles
+    def __init__(self, values: ValueAnalysis) -> None:
+        self.values = values
 
     @cached_property
     def unseeded(self) -> list[cst.Call]:
         """Where a random generator is made that every rank would seed in its own way."""
         return [
             call
-            for call in self.roles.index.calls
-            if self.roles.qualified(call.func) in GENERATORS and not call.args
+            for call in self.values.index.calls
+            if self.values.qualified(call.func) in GENERATORS and not call.args
         ]
 
     @cached_property
     def draws(self) -> list[cst.Call]:
         """What draws from the random numbers that NumPy, or Python, keeps for the whole process."""
-        calls = self.roles.index.calls
-        seeded = {self.roles.qualified(call.func) for call in calls if call.args} & _SEEDS
+        calls = self.values.index.calls
+        seeded = {self.values.qualified(call.func) for call in calls if call.args} & _SEEDS
         if "tensorflow.keras.utils.set_random_seed" in seeded:
             return []
         libraries = {"numpy": "numpy.random.seed", "random": "random.seed"}
@@ -52,7 +53,7 @@ class Randomness:
 
     def _drawn(self, call: cst.Call) -> str | None:
         """The library whose random numbers a call draws without a seed of its own."""
-        name = self.roles.qualified(call.func)
+        name = self.values.qualified(call.func)
         if name.startswith("random.") and name not in _SILENT | GENERATORS:
             return "random"
         if name.startswith("numpy.random.") and name not in _SILENT | GENERATORS:
@@ -61,7 +62,7 @@ class Randomness:
             return None
         splits = name.startswith(("sklearn.model_selection.", "sklearn.datasets.make_"))
         samples = method(call) == "sample" and self._imports_pandas
-        flows = any(keras.sequence(value.name) for value in self.roles.values(call))
+        flows = any(tf_api.sequence(value.name) for value in self.values.values(call))
         if (
             splits
             or samples
@@ -75,6 +76,6 @@ class Randomness:
     def _imports_pandas(self) -> bool:
         return any(
             value.name.partition(".")[0] == "pandas"
-            for call in self.roles.index.calls
-            for value in self.roles.values(call.func)
+            for call in self.values.index.calls
+            for value in self.values.values(call.func)
         )

@@ -141,10 +141,20 @@ def makes_dataset(name: str) -> bool:
     )
 
 
-def wraps_argument(name: str) -> bool:
-    """Whether calling this canonical name gives its first argument, in another dress."""
+def is_wrapper(name: str) -> bool:
+    """Whether calling this canonical name returns a wrapper around its first argument."""
     return name == "tensorflow.function" or (
         name.startswith("horovod.") and name.endswith(".DistributedOptimizer")
+    )
+
+
+def makes_optimizer(name: str) -> bool:
+    """Whether calling this canonical name gives an optimizer."""
+    return (
+        optimizer(name) is not None
+        or name.startswith("tensorflow_addons.optimizers.")
+        or (name.startswith("tensorflow.keras.optimizers.") and name.endswith(".get"))
+        or (name.startswith("tensorflow.keras.") and name.endswith(".LossScaleOptimizer"))
     )
 
 

@@ -13,19 +13,11 @@ from functools import cached_property
 
 import libcst as cst
 
+from ...analysis.index import ELEMENT, Binding, Path
+from ...analysis.library import Kind, Value
 from ...analysis.module import Module
-from ...analysis.values import (
-    EACH,
-    MAX_PATH,
-    Binding,
-    Kind,
-    Path,
-    Roles,
-    Value,
-    argument,
-    method,
-    parameters,
-)
+from ...analysis.syntax import argument, method, parameters
+from ...analysis.values import MAX_PATH, ValueAnalysis
 from ..base import TrainingLoop
 
 GRADIENT_METHODS = frozenset({"gradient"})
@@ -88,23 +80,23 @@ class TrainingTape:
 class Training:
     """The training of one module."""
 
-    def __init__(self, roles: Roles) -> None:
-        self.roles = roles
-        self.module: Module = roles.module
+    def __init__(self, values: ValueAnalysis) -> None:
+        self.values = values
+        self.module: Module = values.module
 
     # Updates
 
     @cached_property
     def updates(self) -> list[Update]:
         found = []
-        for call in self.roles.index.calls:
+        for call in self.values.index.calls:
             if not isinstance(call.func, cst.Attribute):
                 continue
             name, optimizer = method(call), call.func.value
             if name == "apply_gradients" and not self._is_own_class(optimizer):
                 arg = argument(call, "grads_and_vars", 0)
                 variables, listed = self.variables_of(arg.value) if arg else ((), False)
-            elif name == "minimize" and self.roles.may_be(optimizer, Kind.OPTIMIZER):
+            elif name == "minimize" and self.values.may_be(optimizer, Kind.OPTIMIZER):
                 arg = argument(call, "var_list", 1)
                 variables, listed = ((arg.value,) if arg else ()), False
             else:
@@ -113,12 +105,12 @@ class Training:
         return found
 
     def _is_own_class(self, receiver: cst.BaseExpression) -> bool:
-        return self.roles.kinds(receiver) == {Kind.INSTANCE}
+        return self.values.kinds(receiver) == {Kind.INSTANCE}
 
     def variables_of(
         self,
         pairs: cst.BaseExpression,
-        path: Path = (EACH, 1),
+        path: Path = (ELEMENT, 1),
         seen: frozenset[cst.CSTNode] = frozenset(),
     ) -> tuple[tuple[cst.BaseExpression, ...], bool]:
         """The variables in (gradient, variable) pairs, `v` of `zip(g, v)`, and whether they are listed singly."""
@@ -126,12 +118,12 @@ class Training:
             return (), False
         seen |= {pairs}
         match pairs:
-            case cst.Call(func=func, args=args) if self.roles.qualified(func) in (
+            case cst.Call(func=func, args=args) if self.values.qualified(func) in (
                 "builtins.list",
                 "builtins.tuple",
             ):
                 return self.variables_of(args[0].value, path, seen) if args else ((), False)
-            case cst.Call(func=func, args=args) if self.roles.qualified(func) == "builtins.zip":
+            case cst.Call(func=func, args=args) if self.values.qualified(func) == "builtins.zip":
                 return ((args[path[1]].value,) if len(args) > path[1] else ()), False
             case cst.List(elements=elements) | cst.Tuple(elements=elements):
                 pairs_of = [e.value for e in elements if isinstance(e.value, (cst.Tuple, cst.List))]
@@ -146,7 +138,7 @@ class Training:
                 )
             ):
                 for binding in self._bindings(name):
-                    if binding[1][:1] == (EACH,) and len(binding[1]) == 2:
+                    if binding[1][:1] == (ELEMENT,) and len(binding[1]) == 2:
                         return self.variables_of(binding[0], binding[1], seen)
             case (
                 cst.ListComp(elt=cst.Tuple(elements=[_, _]))
@@ -154,14 +146,16 @@ class Training:
             ):
                 return (pairs,), False
             case cst.Name():
-                match self.roles.reaching(pairs):
+                match self.values.definitions.reaching(pairs):
                     case [Binding(value=value, path=())]:
                         return self.variables_of(value, path, seen)
         return (), False
 
     def _bindings(self, name: cst.Name) -> list[tuple[cst.BaseExpression, Path]]:
         return [
-            (b.value, b.path) for b in self.roles.bindings(name) if not isinstance(b, cst.CSTNode)
+            (b.value, b.path)
+            for b in self.values.definitions.of(name)
+            if not isinstance(b, cst.CSTNode)
         ]
 
     # Compiled functions
@@ -170,24 +164,24 @@ class Training:
     def compiled(self) -> frozenset[cst.CSTNode]:
         """Functions that TensorFlow compiles themselves: decorated with or passed to `tf.function`."""
         found: set[cst.CSTNode] = set()
-        for function in self.roles.index.functions:
+        for function in self.values.index.functions:
             for decorator in function.decorators:
                 expression = decorator.decorator
                 if isinstance(expression, cst.Call):
                     if (
-                        self.roles.qualified(expression.func) == "functools.partial"
+                        self.values.qualified(expression.func) == "functools.partial"
                         and expression.args
                     ):
                         expression = expression.args[0].value
                     else:
                         expression = expression.func
-                if self.roles.qualified(expression) == "tensorflow.function":
+                if self.values.qualified(expression) == "tensorflow.function":
                     found.add(function)
-        for call in self.roles.index.calls:
-            if self.roles.qualified(call.func) == "tensorflow.function" and call.args:
+        for call in self.values.index.calls:
+            if self.values.qualified(call.func) == "tensorflow.function" and call.args:
                 found.update(
                     v.node
-                    for v in self.roles.values(call.args[0].value)
+                    for v in self.values.values(call.args[0].value)
                     if v.kind is Kind.FUNCTION and v.node
                 )
         return frozenset(found)
@@ -197,7 +191,7 @@ class Training:
         if function is None or function.name.value not in TRAINING_METHODS:
             return False
         owner = self.module.class_of(function)
-        return owner is not None and self.roles.is_model_class(owner)
+        return owner is not None and self.values.is_of_kind(owner, Kind.MODEL)
 
     def eager_sites(self, update: Update) -> list[EagerSite]:
         """The outermost calls in eager code that run an update; empty where nothing calls it."""
@@ -209,12 +203,12 @@ class Training:
         if function is None or not self._runs_compiled(function, frozenset()):
             yield EagerSite(call, chain)
             return
-        for site in self.roles.call_sites(function):
+        for site in self.values.calls.sites(function):
             if site not in chain and not self._is_wrapping(site):
                 yield from self._eager_sites(site, self.module.function_of(site), (*chain, site))
 
     def _is_wrapping(self, call: cst.Call) -> bool:
-        return self.roles.qualified(call.func) == "tensorflow.function"
+        return self.values.qualified(call.func) == "tensorflow.function"
 
     def _runs_compiled(self, function: cst.FunctionDef, seen: frozenset[cst.CSTNode]) -> bool:
         """Whether some call of the function runs inside a compiled function."""
@@ -222,7 +216,7 @@ class Training:
             return True
         if function in seen:
             return False
-        callers = [self.module.function_of(site) for site in self.roles.call_sites(function)]
+        callers = [self.module.function_of(site) for site in self.values.calls.sites(function)]
         return any(c is not None and self._runs_compiled(c, seen | {function}) for c in callers)
 
     # Expressions carried from one function to another
@@ -269,7 +263,7 @@ class Training:
         ):
             return name.value
         call = chain[0]
-        bindings = self.roles.bindings(name)
+        bindings = self.values.definitions.of(name)
         if len(bindings) != 1:
             return None
         bound = bindings[0]
@@ -283,7 +277,7 @@ class Training:
         if self.module.class_of(function) is not None and parameters(function)[:1] == [bound]:
             receiver = call.func.value if isinstance(call.func, cst.Attribute) else call.func
             return self.lift(receiver, chain[1:], target)
-        for site, passed in self.roles.passed(function, bound):
+        for site, passed in self.values.calls.actual_arguments(function, bound):
             if site is call:
                 return self.lift(passed, chain[1:], target)
         return self.module.text(bound.default) if bound.default is not None else None
@@ -300,7 +294,7 @@ class Training:
                 continue
             arg = argument(update.call, "grads_and_vars", 0)
             if arg is not None:
-                found.update(self._gradients_in(arg.value, (EACH, 0), seen))
+                found.update(self._gradients_in(arg.value, (ELEMENT, 0), seen))
         return frozenset(found)
 
     def _gradients_in(
@@ -310,77 +304,34 @@ class Training:
         if (node, path) in seen or len(path) > MAX_PATH:
             return
         seen.add((node, path))
-        match node:
-            case cst.Call():
-                yield from self._gradients_in_call(node, path, seen)
-            case cst.Name():
-                for binding in self.roles.reaching(node):
-                    if isinstance(binding, cst.Param):
-                        function = self.module.owner(binding)
-                        for _, passed in self.roles.passed(function, binding) if function else ():
-                            yield from self._gradients_in(passed, path, seen)
-                    elif not isinstance(binding, cst.CSTNode):
-                        yield from self._gradients_in(binding.value, binding.path + path, seen)
-                for call in self._filled_by(node):
-                    yield from self._gradients_in(call.args[-1].value, path[1:], seen)
-            case cst.Tuple(elements=elements) | cst.List(elements=elements) if path:
-                chosen = elements if path[0] == EACH else elements[path[0] : path[0] + 1]
-                for element in chosen:
-                    yield from self._gradients_in(element.value, path[1:], seen)
-            case cst.ListComp(elt=elt) | cst.GeneratorExp(elt=elt) if path:
-                yield from self._gradients_in(elt, path[1:], seen)
-            case cst.Attribute(attr=cst.Name(value=attribute)):
-                for bound in self.roles.index.attribute_bindings.get(attribute, ()):
-                    yield from self._gradients_in(bound.value, bound.path + path, seen)
-            case cst.Param() | cst.Arg():
-                return
-            case _:
-                for child in node.children:
-                    yield from self._gradients_in(child, (), seen)
+        if isinstance(node, cst.Call) and self._is_gradient(node):
+            yield node
+            return
+        sources = self.values.flow.predecessors(node, path)
+        for source, part in sources:
+            yield from self._gradients_in(source, part, seen)
+        if sources:
+            return
+        if isinstance(node, cst.Call):
+            if not any(v.kind is Kind.FUNCTION for v in self.values.values(node.func)):
+                for arg in node.args:  # a library computes it from them, or from their elements
+                    yield from self._gradients_in(arg.value, (), seen)
+                    yield from self._gradients_in(arg.value, (ELEMENT,), seen)
+        elif not isinstance(node, (cst.Name, cst.Attribute)):
+            for child in node.children:
+                yield from self._gradients_in(child, (), seen)
 
-    def _filled_by(self, name: cst.Name) -> Iterator[cst.Call]:
-        """`name.append(x)` and the like."""
-        for call in self.roles.index.calls:
-            match call:
-                case cst.Call(
-                    func=cst.Attribute(
-                        value=cst.Name(value=receiver), attr=cst.Name(value="append" | "extend")
-                    )
-                ) if receiver == name.value and call.args:
-                    yield call
-
-    def _gradients_in_call(
-        self, call: cst.Call, path: Path, seen: set[tuple[cst.CSTNode, Path]]
-    ) -> Iterator[cst.Call]:
-        if method(call) in GRADIENT_METHODS and isinstance(call.func, cst.Attribute):
-            kinds = self.roles.kinds(call.func.value)
-            if kinds & {Kind.TAPE, Kind.UNKNOWN} or not kinds:
-                yield call
-                return
-        callees = {
-            v.node
-            for v in self.roles.values(call.func)
-            if v.kind is Kind.FUNCTION and v.node is not None
-        }
-        for callee in callees:
-            for value in self.roles.index.returns[callee]:
-                yield from self._gradients_in(value, path, seen)
-        name = self.roles.qualified(call.func)
-        if name == "builtins.zip" and len(path) > 1 and len(call.args) > path[1] >= 0:
-            yield from self._gradients_in(call.args[path[1]].value, (EACH, *path[2:]), seen)
-        elif name in ("builtins.list", "builtins.tuple") and call.args:
-            yield from self._gradients_in(call.args[0].value, path, seen)
-        elif not callees:
-            for arg in call.args:
-                yield from self._gradients_in(arg.value, (), seen)
-                if isinstance(arg.value, (cst.Name, cst.List, cst.Tuple, cst.ListComp)):
-                    yield from self._gradients_in(arg.value, (EACH,), seen)
+    def _is_gradient(self, call: cst.Call) -> bool:
+        if method(call) not in GRADIENT_METHODS or not isinstance(call.func, cst.Attribute):
+            return False
+        kinds = self.values.kinds(call.func.value)
+        return bool(kinds & {Kind.TAPE, Kind.UNKNOWN}) or not kinds
 
     @cached_property
     def training_tapes(self) -> list[TrainingTape]:
         """The tapes of `training_gradients`, each with all that is asked of it."""
         asked: dict[Value | None, list[cst.Call]] = {}
-        for call in self.roles.index.calls:
+        for call in self.values.index.calls:
             if method(call) in GRADIENT_METHODS | {"jacobian", "batch_jacobian"}:
                 assert isinstance(call.func, cst.Attribute)
                 tapes: list[Value | None] = [*self._tapes_of(call.func.value)]
@@ -399,16 +350,20 @@ class Training:
 
     def _tapes_of(self, receiver: cst.BaseExpression) -> list[Value]:
         """The tapes that an expression may hold where it stands: of two of one name, the last before it."""
-        tapes = [v for v in self.roles.values(receiver) if v.kind is Kind.TAPE]
+        tapes = [v for v in self.values.values(receiver) if v.kind is Kind.TAPE]
         if isinstance(receiver, cst.Name):
-            bound = [b.value for b in self.roles.reaching(receiver) if isinstance(b, Binding)]
+            bound = [
+                b.value
+                for b in self.values.definitions.reaching(receiver)
+                if isinstance(b, Binding)
+            ]
             return [v for v in tapes if v.node in bound] or tapes
         return tapes
 
     def _block_of(self, tape: Value | None) -> tuple[cst.With | None, cst.Name | None]:
         if tape is None:
             return None, None
-        for block in self.roles.index.withs:
+        for block in self.values.index.withs:
             for item in block.items:
                 if (
                     item.item is tape.node
@@ -422,7 +377,7 @@ class Training:
 
     def is_model(self, receiver: cst.BaseExpression) -> bool | None:
         """Whether a receiver is a Keras model; None where nothing tells."""
-        kinds = self.roles.kinds(receiver)
+        kinds = self.values.kinds(receiver)
         if Kind.MODEL in kinds:
             return True
         return None if not kinds or Kind.UNKNOWN in kinds else False
@@ -435,7 +390,7 @@ class Training:
         Keras is to know with `super().compile(…)`; without arguments it trains with its own optimizers.
         """
         found = []
-        for call in self.roles.index.calls:
+        for call in self.values.index.calls:
             if method(call) != "compile" or not isinstance(call.func, cst.Attribute):
                 continue
             receiver = call.func.value
@@ -453,18 +408,18 @@ class Training:
     def _is_super_of_model(self, receiver: cst.BaseExpression) -> bool:
         if not (
             isinstance(receiver, cst.Call)
-            and self.roles.qualified(receiver.func) == "builtins.super"
+            and self.values.qualified(receiver.func) == "builtins.super"
         ):
             return False
         owner = self.module.enclosing(receiver, cst.ClassDef)
-        return owner is not None and self.roles.is_model_class(owner)
+        return owner is not None and self.values.is_of_kind(owner, Kind.MODEL)
 
     def _has_own_compile(self, receiver: cst.BaseExpression) -> bool:
         return any(
             isinstance(member, cst.FunctionDef) and member.name.value == "compile"
-            for value in self.roles.values(receiver)
+            for value in self.values.values(receiver)
             if isinstance(value.node, cst.ClassDef)
-            for owner in self.roles.lineage(value.node)
+            for owner in self.values.classes.lineage(value.node)
             for member in owner.body.body
         )
 
@@ -473,7 +428,7 @@ class Training:
         """Calls of a model's `fit`."""
         return [
             call
-            for call in self.roles.index.calls
+            for call in self.values.index.calls
             if method(call) == "fit" and self._fits_model(call)
         ]
 

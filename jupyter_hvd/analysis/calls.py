@@ -1,0 +1,92 @@
+"""The call graph: which calls run a function of the module, and what they pass."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+
+import libcst as cst
+
+from .classes import ClassHierarchy
+from .index import Index
+from .library import Kind, Resolver
+from .module import Module
+from .syntax import Function, argument, parameters
+
+#: How often calls are looked for again, each time through one more function that is passed on.
+MAX_ROUNDS = 4
+
+
+class CallGraph:
+    """The calls of one module.
+
+    Args:
+        afresh: a context in which no earlier question is open; what was answered by the calls
+            known before is forgotten at its end.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        index: Index,
+        classes: ClassHierarchy,
+        resolver: Resolver,
+        afresh: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        self._module = module
+        self._index = index
+        self._classes = classes
+        self._resolver = resolver
+        self._afresh = afresh
+        self._sites: dict[cst.CSTNode, list[cst.Call]] | None = None
+
+    def sites(self, function: cst.CSTNode) -> list[cst.Call]:
+        """The calls in this module that may call the function or make the class."""
+        if self._sites is None:
+            self._find_sites()
+        assert self._sites is not None
+        return self._sites.get(function, [])
+
+    def _find_sites(self) -> None:
+        """A fixed point from below: what functions are passed is known once their calls are."""
+        self._sites = {}
+        for _ in range(MAX_ROUNDS):
+            sites: dict[cst.CSTNode, list[cst.Call]] = defaultdict(list)
+            with self._afresh():
+                for call in self._index.calls:
+                    for callee in self._run_by(call):
+                        sites[callee].append(call)
+            before, self._sites = self._sites, dict(sites)
+            if before == self._sites:
+                return
+
+    def _run_by(self, call: cst.Call) -> Iterator[cst.CSTNode]:
+        for value in self._resolver.values(call.func):
+            if value.kind in (Kind.FUNCTION, Kind.CLASS) and value.node is not None:
+                yield value.node
+            elif isinstance(value.node, cst.ClassDef):
+                # Calling an instance runs its `__call__`, and of a Keras layer its `call`.
+                yield from self._classes.methods(value.node, "call", "__call__")
+
+    def actual_arguments(
+        self, function: Function, param: cst.Param
+    ) -> list[tuple[cst.Call, cst.BaseExpression]]:
+        """The calls of a function that pass this parameter, and what they pass."""
+        if param not in parameters(function):
+            return []  # `*args` and `**kwargs`
+        position: int | None = parameters(function).index(param)
+        owner = self._module.class_of(function) if isinstance(function, cst.FunctionDef) else None
+        sites = list(self.sites(function))
+        if isinstance(function, cst.FunctionDef) and owner is not None:
+            assert position is not None
+            position -= 1
+            if function.name.value == "__init__":
+                sites += self.sites(owner)
+        if param in function.params.kwonly_params:
+            position = None
+        return [
+            (call, arg.value)
+            for call in sites
+            if (arg := argument(call, param.name.value, position)) is not None
+        ]

@@ -1,0 +1,114 @@
+"""What a name is bound to: anywhere, and where it stands (its reaching definitions)."""
+
+from __future__ import annotations
+
+import libcst as cst
+from libcst.metadata import Assignment, BaseAssignment
+
+from .index import Binding, Index
+from .module import Module
+
+#: A binding, or the def, class, import or parameter itself.
+Definition = Binding | cst.CSTNode
+#: A node, or the assignments of the variable that a name stands for.
+Identity = cst.CSTNode | frozenset[BaseAssignment]
+
+
+class Definitions:
+    """The definitions of the names of one module."""
+
+    def __init__(self, module: Module, index: Index) -> None:
+        self._module = module
+        self._index = index
+        self._identities: dict[cst.Name, Identity] = {}
+
+    def identity(self, node: cst.CSTNode) -> Identity:
+        """What two expressions share that are the same variable: its assignments; else the node itself.
+
+        Without it a name that is bound fifty times in terms of itself, as layers are
+        stacked, would be followed along every order of its bindings.
+        """
+        if not isinstance(node, cst.Name):
+            return node
+        if node not in self._identities:
+            scope = self._module.scope(node)
+            assignments = frozenset(scope[node.value]) if scope is not None else frozenset()
+            self._identities[node] = assignments or node
+        return self._identities[node]
+
+    def of(self, name: cst.Name) -> list[Definition]:
+        """What a name may be bound to, anywhere."""
+        scope = self._module.scope(name)
+        if scope is None:
+            return []
+        return [
+            self._index.bound.get(assignment.node, assignment.node)
+            for assignment in scope[name.value]
+            if isinstance(assignment, Assignment)
+        ]
+
+    def reaching(self, name: cst.Name) -> list[Definition]:
+        """Of the definitions of a name, those that it may hold where it stands, by the order of the text.
+
+        `ds = ds.batch(8)` speaks of the `ds` before it. A binding ends those before it where
+        it is sure to run first: where its block is also around the name. One that follows in
+        a loop around both may come round, unless the loop is sure to bind the name before.
+        """
+        found = self.of(name)
+        bound = [b for b in found if isinstance(b, Binding) and b.target is not None]
+        others = [b for b in found if b not in bound]
+        before = [b for b in bound if self._is_before(b, name)]
+        if not before:
+            return [*others, *bound]
+        sure = {id(b): self._start(b) for b in before if self._is_sure(b, name)}
+        carried = [
+            b
+            for b in bound
+            if b not in before
+            and (loop := self._common_loop(b, name)) is not None
+            and not any(id(s) in sure and self._common_loop(s, name) is loop for s in before)
+        ]
+        last = max(sure.values(), default=-1)
+        reached = [b for b in before if self._start(b) >= last]
+        return [*(others if not sure else ()), *reached, *carried]
+
+    def _start(self, binding: Binding) -> int:
+        assert binding.target is not None
+        return self._module.span(binding.target).start
+
+    def _common_loop(self, binding: Binding, name: cst.Name) -> cst.CSTNode | None:
+        """The innermost loop of one function around both a binding and a name."""
+        assert binding.target is not None
+        function = self._module.function_of(name)
+        if self._module.function_of(binding.target) is not function:
+            return None
+        around = [
+            a for a in self._module.ancestors(binding.target) if isinstance(a, (cst.For, cst.While))
+        ]
+        for ancestor in self._module.ancestors(name):
+            if ancestor is function:
+                return None
+            if ancestor in around:
+                return ancestor
+        return None
+
+    def _is_before(self, binding: Binding, name: cst.Name) -> bool:
+        assert binding.target is not None
+        if self._module.function_of(name) is not self._module.function_of(binding.target):
+            return True
+        statement = self._module.enclosing(binding.target, cst.BaseStatement)
+        around = statement is not None and any(a is statement for a in self._module.ancestors(name))
+        inside_block = isinstance(statement, cst.BaseCompoundStatement)
+        return (not around or inside_block) and (
+            self._module.span(binding.target).start < self._module.span(name).start
+        )
+
+    def _is_sure(self, binding: Binding, name: cst.Name) -> bool:
+        assert binding.target is not None
+        block = self._module.enclosing(binding.target, (cst.IndentedBlock, cst.Module))
+        elsewhere = self._module.function_of(name) is not self._module.function_of(binding.target)
+        return (
+            isinstance(block, cst.Module)
+            if elsewhere
+            else any(a is block for a in self._module.ancestors(name))
+        )

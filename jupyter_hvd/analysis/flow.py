@@ -1,0 +1,250 @@
+"""The flow of values, one step backwards: from where an expression takes what it holds.
+
+Everything that follows values, forwards in time or back, takes this step and no other: so
+scopes, the order of statements, calls, and the receivers of attributes mean the same to all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import libcst as cst
+from libcst.helpers import get_full_name_for_node
+
+from .calls import CallGraph
+from .classes import ClassHierarchy
+from .definitions import Definitions
+from .index import ELEMENT, Binding, Index, Path
+from .library import Kind, Library, Resolver
+from .module import Module
+
+#: The part `path` of an expression.
+Source = tuple[cst.BaseExpression, Path]
+
+#: How many nodes a slice may hold.
+MAX_SLICE = 5_000
+
+
+class ValueFlow:
+    """The flow of values in one module."""
+
+    def __init__(
+        self,
+        module: Module,
+        index: Index,
+        definitions: Definitions,
+        classes: ClassHierarchy,
+        calls: CallGraph,
+        library: Library,
+        resolver: Resolver,
+    ) -> None:
+        self._module = module
+        self._index = index
+        self._definitions = definitions
+        self._classes = classes
+        self._calls = calls
+        self._library = library
+        self._resolver = resolver
+
+    def predecessors(
+        self, node: cst.CSTNode, path: Path = (), *, in_order: bool = True
+    ) -> list[Source]:
+        """The expressions, with the parts of them, that the part `path` of an expression may be.
+
+        None where the value is made here: by a literal, an operator, a library.
+
+        Args:
+            in_order: a name is what reaches it by the order of the text, else all that it is bound to.
+        """
+        match node:
+            case cst.Name():
+                return list(self._of_name(node, path, in_order))
+            case cst.Attribute():
+                return list(self._of_attribute(node, path))
+            case cst.Call():
+                return list(self._of_call(node, path))
+            case cst.IfExp(body=one, orelse=other) | cst.BooleanOperation(left=one, right=other):
+                return [(one, path), (other, path)]
+            case cst.NamedExpr(value=value) | cst.Await(expression=value):
+                return [(value, path)]
+            case cst.Subscript(value=value, slice=[cst.SubscriptElement(slice=cst.Slice())]):
+                return [(value, path)]
+            case cst.Subscript(value=value):
+                return [(value, (_constant_index(node), *path))]
+            case _ if not path:
+                return []
+            case (
+                cst.Tuple(elements=elements)
+                | cst.List(elements=elements)
+                | cst.Set(elements=elements)
+            ):
+                return list(_of_elements(elements, path))
+            case cst.Dict(elements=items):
+                return [(item.value, path[1:]) for item in items]
+            case cst.ListComp(elt=elt) | cst.GeneratorExp(elt=elt) | cst.SetComp(elt=elt):
+                return [(elt, path[1:])]
+            case cst.BinaryOperation(left=left, right=right):
+                return [(left, path), (right, path)]
+        return []
+
+    def _of_name(self, name: cst.Name, path: Path, in_order: bool) -> Iterator[Source]:
+        definitions = self._definitions
+        for definition in definitions.reaching(name) if in_order else definitions.of(name):
+            if isinstance(definition, Binding):
+                yield definition.value, definition.path + path
+            elif isinstance(definition, cst.Param):
+                yield from ((value, path) for value in self.passed(definition))
+                if definition.default is not None:
+                    yield definition.default, path
+        for call in self._index.filled.get(name.value, ()) if path else ():
+            assert isinstance(call.func, cst.Attribute)
+            if definitions.identity(call.func.value) == definitions.identity(name):
+                added = call.args[-1].value
+                yield added, path if call.func.attr.value == "extend" else path[1:]
+
+    def passed(self, param: cst.Param) -> list[cst.BaseExpression]:
+        """What the calls of its function pass for a parameter."""
+        function = self._module.owner(param)
+        if function is None:
+            return []
+        return [value for _, value in self._calls.actual_arguments(function, param)]
+
+    # Attributes
+
+    def _of_attribute(self, node: cst.Attribute, path: Path) -> Iterator[Source]:
+        for binding in self._bindings_of(node):
+            yield binding.value, binding.path + path
+        for member in self.methods(node):
+            if is_property(member):
+                yield from ((value, path) for value in self._index.returns[member])
+
+    def _bindings_of(self, used: cst.Attribute) -> list[Binding]:
+        """The bindings of an attribute of that name whose receiver may be the one used here.
+
+        Of a receiver of which nothing is known, all of the name; an object of a library is none of this module's.
+        """
+        named = self._index.attribute_bindings.get(used.attr.value, ())
+        if not named:
+            return []
+        owners = self._classes_of(used.value)
+        if owners:
+            return [
+                b
+                for b in named
+                if b.receiver is not None and self._may_be_one_of(b.receiver, owners)
+            ]
+        text = self._module.text(used.value)
+        same = [b for b in named if b.receiver and self._module.text(b.receiver) == text]
+        unknown = {value.kind for value in self._resolver.values(used.value)} <= {Kind.UNKNOWN}
+        return same or ([*named] if unknown else [])
+
+    def _classes_of(self, receiver: cst.BaseExpression) -> list[cst.ClassDef]:
+        nodes = (value.node for value in self._resolver.values(receiver))
+        return [node for node in nodes if isinstance(node, cst.ClassDef)]
+
+    def _may_be_one_of(self, receiver: cst.BaseExpression, owners: list[cst.ClassDef]) -> bool:
+        return any(
+            self._classes.may_share_instances(cls, owner)
+            for cls in self._classes_of(receiver)
+            for owner in owners
+        )
+
+    def methods(self, node: cst.Attribute) -> list[cst.FunctionDef]:
+        """The methods and properties of this module that an attribute may mean."""
+        found = (
+            self._classes.methods(cls, node.attr.value) for cls in self._classes_of(node.value)
+        )
+        return list(dict.fromkeys(member for members in found for member in members))
+
+    # Calls
+
+    def _of_call(self, call: cst.Call, path: Path) -> Iterator[Source]:
+        for callee in self._resolver.values(call.func):
+            if callee.kind is Kind.FUNCTION and callee.node is not None:
+                if callee.node in self._index.generators:
+                    continue
+                yield from ((value, path) for value in self._index.returns[callee.node])
+            elif callee.kind is Kind.LIBRARY:
+                yield from self._through_library(call, callee.name, path)
+
+    def _through_library(self, call: cst.Call, name: str, path: Path) -> Iterator[Source]:
+        """What the library hands on: the elements of what it iterates over, or its argument as it is."""
+        if not call.args:
+            return
+        if name == "builtins.next":
+            yield call.args[0].value, (ELEMENT, *path)
+        elif self._library.is_wrapper(name):
+            yield call.args[0].value, path
+        elif path and (is_iteration(name) or name == "builtins.tuple"):
+            args = positional(call)
+            if name == "builtins.enumerate":
+                if path[1:2] == (1,) and args:
+                    yield args[0], (ELEMENT, *path[2:])
+            elif name == "builtins.zip":
+                if path[1:] and path[1] < len(args):
+                    for arg in args if path[1] == ELEMENT else [args[path[1]]]:
+                        yield arg, (ELEMENT, *path[2:])
+            elif args:
+                yield args[0], path
+
+    def unwrap_iteration(self, iterable: cst.BaseExpression) -> cst.BaseExpression:
+        """What `enumerate`, `iter`, `list` or a progress bar runs over, element by element."""
+        while isinstance(iterable, cst.Call) and iterable.args:
+            name = self._resolver.qualified(iterable.func)
+            if not is_iteration(name) or name == "builtins.zip":
+                break
+            iterable = iterable.args[0].value
+        return iterable
+
+    # Further back
+
+    def backward_slice(self, expression: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """Every node that the value of an expression may be computed from, the expression first."""
+        pending, seen = [expression], set[cst.CSTNode]()
+        while pending and len(seen) < MAX_SLICE:
+            node = pending.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            yield node
+            pending.extend(node.children)
+            pending.extend(source for source, _ in self.predecessors(node))
+
+
+def is_iteration(name: str) -> bool:
+    """Whether calling this name gives the elements of its arguments, in their order.
+
+    A progress bar is `tqdm`, from whatever module.
+    """
+    last = name.rpartition(".")[2]
+    return name in _ITERATIONS or last in ("tqdm", "tqdm_notebook")
+
+
+_ITERATIONS = frozenset(f"builtins.{name}" for name in ("enumerate", "iter", "list", "zip"))
+
+
+def positional(call: cst.Call) -> list[cst.BaseExpression]:
+    """What is passed by position, one by one."""
+    return [arg.value for arg in call.args if not arg.star and arg.keyword is None]
+
+
+def is_property(function: cst.FunctionDef) -> bool:
+    return any(get_full_name_for_node(d.decorator) == "property" for d in function.decorators)
+
+
+def _of_elements(elements: Iterable[cst.BaseElement], path: Path) -> Iterator[Source]:
+    """The elements that a step into a tuple or list may mean, a starred one by all that it may add."""
+    listed = list(elements)
+    place = path[0]
+    if place != ELEMENT and not any(isinstance(e, cst.StarredElement) for e in listed):
+        listed = listed[place : place + 1]
+    for element in listed:
+        starred = isinstance(element, cst.StarredElement)
+        yield element.value, (ELEMENT, *path[1:]) if starred else path[1:]
+
+
+def _constant_index(node: cst.Subscript) -> int:
+    match node.slice:
+        case [cst.SubscriptElement(slice=cst.Index(value=cst.Integer(value=literal)))]:
+            return int(literal, 0)
+    return ELEMENT

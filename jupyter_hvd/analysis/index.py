@@ -1,0 +1,136 @@
+"""All places of a module that the analysis asks for, collected in one walk."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+#: A step of a path into a value: an index of a tuple, or ELEMENT for any element of an iterable.
+ELEMENT = -1
+Path = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A name or attribute is bound to the part `path` of `value`."""
+
+    value: cst.BaseExpression
+    path: Path = ()
+    receiver: cst.BaseExpression | None = None
+    target: cst.Name | None = None
+
+
+@dataclass
+class Index(cst.CSTVisitor):
+    """All places of a module that the analysis asks for, collected in one walk."""
+
+    calls: list[cst.Call] = field(default_factory=list)
+    functions: list[cst.FunctionDef] = field(default_factory=list)
+    classes: list[cst.ClassDef] = field(default_factory=list)
+    withs: list[cst.With] = field(default_factory=list)
+    imports: list[cst.Import | cst.ImportFrom] = field(default_factory=list)
+    assigns: list[cst.Assign] = field(default_factory=list)
+    attributes: list[cst.Attribute] = field(default_factory=list)
+    loops: list[cst.For | cst.CompFor] = field(default_factory=list)
+    generators: set[cst.CSTNode] = field(default_factory=set)
+    leaves: list[cst.Break | cst.Continue | cst.Return] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
+    bound: dict[cst.CSTNode, Binding] = field(default_factory=dict)  # by target node
+    filled: dict[str, list[cst.Call]] = field(default_factory=lambda: defaultdict(list))
+    attribute_bindings: dict[str, list[Binding]] = field(default_factory=lambda: defaultdict(list))
+    returns: dict[cst.CSTNode, list[cst.BaseExpression]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    _functions: list[cst.CSTNode] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def bind(self, target: cst.CSTNode, value: cst.BaseExpression, path: Path = ()) -> None:
+        match target:
+            case cst.Name():
+                self.bound[target] = Binding(value, path, None, target)
+            case cst.Attribute(value=receiver, attr=cst.Name(value=name)):
+                self.attribute_bindings[name].append(Binding(value, path, receiver))
+            case cst.Tuple(elements=elements) | cst.List(elements=elements):
+                for index, element in enumerate(elements):
+                    starred = isinstance(element, cst.StarredElement)
+                    self.bind(element.value, value, (*path, ELEMENT if starred else index))
+
+    def visit_Assign(self, node: cst.Assign) -> None:
+        self.assigns.append(node)
+        for target in node.targets:
+            self.bind(target.target, node.value)
+
+    def visit_AnnAssign(self, node: cst.AnnAssign) -> None:
+        if node.value is not None:
+            self.bind(node.target, node.value)
+
+    def visit_AugAssign(self, node: cst.AugAssign) -> None:
+        self.bind(node.target, node.value)
+
+    def visit_NamedExpr(self, node: cst.NamedExpr) -> None:
+        self.bind(node.target, node.value)
+
+    def visit_For(self, node: cst.For) -> None:
+        self.loops.append(node)
+        self.bind(node.target, node.iter, (ELEMENT,))
+
+    def visit_CompFor(self, node: cst.CompFor) -> None:
+        self.loops.append(node)
+        self.bind(node.target, node.iter, (ELEMENT,))
+
+    def visit_With(self, node: cst.With) -> None:
+        self.withs.append(node)
+        for item in node.items:
+            if item.asname is not None:
+                self.bind(item.asname.name, item.item)
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
+        self.functions.append(node)
+        self._functions.append(node)
+
+    def leave_FunctionDef(self, original_node: cst.FunctionDef) -> None:
+        self._functions.pop()
+
+    def visit_Yield(self, node: cst.Yield) -> None:
+        if self._functions:
+            self.generators.add(self._functions[-1])
+
+    def visit_Lambda(self, node: cst.Lambda) -> None:
+        self.returns[node].append(node.body)
+
+    def visit_Break(self, node: cst.Break) -> None:
+        self.leaves.append(node)
+
+    def visit_Continue(self, node: cst.Continue) -> None:
+        self.leaves.append(node)
+
+    def visit_Return(self, node: cst.Return) -> None:
+        self.leaves.append(node)
+        if node.value is not None and self._functions:
+            self.returns[self._functions[-1]].append(node.value)
+
+    def visit_ClassDef(self, node: cst.ClassDef) -> None:
+        self.classes.append(node)
+
+    def visit_Call(self, node: cst.Call) -> None:
+        self.calls.append(node)
+        match node.func:
+            case cst.Attribute(value=cst.Name(value=name), attr=cst.Name("append" | "extend")):
+                if node.args:
+                    self.filled[name].append(node)
+
+    def visit_Import(self, node: cst.Import) -> None:
+        self.imports.append(node)
+
+    def visit_ImportFrom(self, node: cst.ImportFrom) -> None:
+        self.imports.append(node)
+
+    def visit_Name(self, node: cst.Name) -> None:
+        self.names.add(node.value)
+
+    def visit_Attribute(self, node: cst.Attribute) -> None:
+        self.attributes.append(node)

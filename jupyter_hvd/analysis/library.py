@@ -1,0 +1,131 @@
+"""Values, and what the analysis asks of the libraries that a program uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Protocol
+
+import libcst as cst
+
+from .index import Index, Path
+
+
+class Kind(Enum):
+    """What kind of thing a value is, as far as rules must tell them apart."""
+
+    LIBRARY = auto()  # a module, class or function of a library, by its qualified name
+    FUNCTION = auto()
+    CLASS = auto()
+    INSTANCE = auto()  # of a class of this module
+    MODEL = auto()
+    OPTIMIZER = auto()
+    SCHEDULE = auto()
+    TAPE = auto()
+    DATASET = auto()
+    GENERATOR = auto()  # what a function with `yield` gives; its node is the function
+    CHECKPOINT = auto()
+    CHECKPOINT_MANAGER = auto()
+    CALLBACK = auto()
+    NONE = auto()
+    CONSTANT = auto()
+    CONTAINER = auto()
+    VARIABLE = auto()
+    OTHER = auto()  # what a library made, known not to be any of these
+    UNKNOWN = auto()
+
+
+@dataclass(frozen=True)
+class Value:
+    """One thing that an expression may hold.
+
+    Attributes:
+        node: the node that makes it: a call, a class, a function, a literal.
+        name: the canonical name of the library's class or function that made it.
+    """
+
+    kind: Kind
+    node: cst.CSTNode | None = None
+    name: str = ""
+
+
+UNKNOWN = Value(Kind.UNKNOWN)
+
+
+@dataclass(frozen=True)
+class Effects:
+    """What is known of the effects of libraries' functions, by their canonical names.
+
+    Attributes:
+        pure: beginnings of the names of what changes nothing and waits for nobody.
+        impure: exceptions from these.
+        printing: what prints or shows something.
+        writing: what writes a file.
+        writing_methods: methods that write, by what they are called on.
+        pure_methods: methods that are pure for values of a kind.
+        opening: what opens a file, and the place of the mode among its arguments.
+    """
+
+    pure: tuple[str, ...] = ()
+    impure: tuple[str, ...] = ()
+    printing: frozenset[str] = frozenset()
+    writing: frozenset[str] = frozenset()
+    writing_methods: Mapping[Kind, frozenset[str]] = field(default_factory=dict)
+    pure_methods: Mapping[Kind, frozenset[str]] = field(default_factory=dict)
+    opening: Mapping[str, int] = field(default_factory=dict)
+
+    def __or__(self, other: Effects) -> Effects:
+        return Effects(
+            self.pure + other.pure,
+            self.impure + other.impure,
+            self.printing | other.printing,
+            self.writing | other.writing,
+            {**self.writing_methods, **other.writing_methods},
+            {**self.pure_methods, **other.pure_methods},
+            {**self.opening, **other.opening},
+        )
+
+
+class Resolver(Protocol):
+    """Who answers what expressions hold."""
+
+    index: Index
+
+    def values(self, expression: cst.CSTNode, path: Path = ()) -> frozenset[Value]:
+        """What the part `path` of an expression may hold."""
+
+    def qualified(self, expression: cst.CSTNode) -> str:
+        """The canonical name of a library that an expression means, or ''."""
+
+
+class Library(Protocol):
+    """What is known of a library; names are canonical."""
+
+    effects: Effects
+
+    def canonical(self, name: str) -> str:
+        """The one spelling of a qualified name, however the program spells it."""
+
+    def is_known(self, name: str) -> bool:
+        """Whether something is known of this name, so that an `import *` may have brought it."""
+
+    def is_wrapper(self, name: str) -> bool:
+        """Whether calling this name gives what its first argument is."""
+
+    def kind_of_result(self, name: str) -> Kind:
+        """The kind of what calling this name gives."""
+
+    def kind_of_instance(self, bases: Set[str]) -> Kind:
+        """The kind of the instances of a class of the program with these bases of a library."""
+
+    def is_collection(self, kind: Kind) -> bool:
+        """Whether values of this kind hold elements that loops run over."""
+
+    def attribute(
+        self, resolver: Resolver, receiver: Value, name: str, path: Path
+    ) -> Iterable[Value] | None:
+        """What an attribute of a value holds; None where nothing is known of it."""
+
+    def result_of_method(self, receiver: Value, call: cst.Call) -> Value:
+        """What calling a method of a value gives."""

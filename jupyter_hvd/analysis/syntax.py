@@ -1,0 +1,36 @@
+"""Small questions to a node that its own text answers."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+Function = cst.FunctionDef | cst.Lambda
+
+
+def argument(call: cst.Call, name: str, position: int | None = None) -> cst.Arg | None:
+    """The argument passed under a name, or at a position, counted from 0, before any `*args`."""
+    for index, arg in enumerate(call.args):
+        if arg.keyword is not None:
+            if arg.keyword.value == name:
+                return arg
+        elif arg.star:
+            if arg.star == "*":
+                position = None
+        elif index == position:
+            return arg
+    return None
+
+
+def has_star(call: cst.Call) -> bool:
+    """Whether some arguments are hidden behind `*args` or `**kwargs`."""
+    return any(arg.star for arg in call.args)
+
+
+def method(call: cst.Call) -> str:
+    """The name of the method that is called, or ''."""
+    return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+
+
+def parameters(function: Function) -> list[cst.Param]:
+    params = function.params
+    return [*params.posonly_params, *params.params, *params.kwonly_params]

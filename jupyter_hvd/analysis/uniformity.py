@@ -1,0 +1,72 @@
+"""Whether an expression gives the same on every rank.
+
+Counters, constants, and what is made of them do; losses, metrics, clocks and random numbers
+are each rank's own.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from .definitions import Identity
+from .flow import is_iteration
+from .index import ELEMENT, Path
+from .syntax import method
+from .values import MAX_PATH, ValueAnalysis
+
+_UNIFORM_BUILTINS = frozenset(
+    "abs bool divmod float int len list max min pow range round str sum tuple".split()
+)
+#: What a program is given when it starts is the same on every rank.
+_UNIFORM_CALLS = frozenset({"os.environ.get", "os.getenv", "os.cpu_count"})
+_ARGUMENT_PARSERS = frozenset({"parse_args", "parse_known_args"})
+
+Question = tuple[Identity, Path]
+
+
+def is_uniform(
+    values: ValueAnalysis,
+    expression: cst.CSTNode,
+    path: Path = (),
+    asked: set[Question] | None = None,
+) -> bool:
+    """Whether the part `path` of an expression is the same on every rank."""
+    asked = set() if asked is None else asked
+    question = (values.definitions.identity(expression), path)
+    if question in asked:
+        return True  # nothing more than what is being asked already
+    if len(path) > MAX_PATH:
+        return False
+    asked.add(question)
+
+    match expression:
+        case cst.Call():
+            return _is_uniform_call(values, expression, path, asked)
+        case cst.Attribute() if values.qualified(expression):
+            return True
+    sources = values.flow.predecessors(expression, path, in_order=False)
+    if not all(is_uniform(values, source, part, asked) for source, part in sources):
+        return False
+    if isinstance(expression, cst.Name) or (
+        sources and (path or isinstance(expression, cst.Attribute))
+    ):
+        return True
+    parts = [expression.value] if isinstance(expression, cst.Attribute) else expression.children
+    return all(is_uniform(values, part, (), asked) for part in parts)
+
+
+def _is_uniform_call(
+    values: ValueAnalysis, call: cst.Call, path: Path, asked: set[Question]
+) -> bool:
+    name = values.qualified(call.func)
+    if name in _UNIFORM_CALLS or method(call) in _ARGUMENT_PARSERS:
+        return True
+    if name == "builtins.enumerate" and path[:2] == (ELEMENT, 0):
+        return True  # the counter; what is counted may differ
+    if is_iteration(name) and path:
+        sources = values.flow.predecessors(call, path, in_order=False)
+        return all(is_uniform(values, source, part, asked) for source, part in sources)
+    if name.removeprefix("builtins.") not in _UNIFORM_BUILTINS:
+        return False
+    parts: list[Path] = [()] if name == "builtins.len" else [(), (ELEMENT,)]
+    return all(is_uniform(values, arg.value, part, asked) for arg in call.args for part in parts)
