@@ -92,7 +92,9 @@ def aftermath(
 
 
 def pytest_terminal_summary(terminalreporter) -> None:
-    reports = [r for group in terminalreporter.stats.values() for r in group]
+    reports = [
+        r for group in terminalreporter.stats.values() for r in group if hasattr(r, "outcome")
+    ]
     hostile = [r for r in reports if "tests/hostile" in getattr(r, "nodeid", "")]
     rows = [
         [value for key, value in report.user_properties if key == "hvd-hostile"]
