@@ -49,6 +49,10 @@ def run_engine(rank: int) -> None:
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **{**kwargs, "watchfd": False})  # type: ignore[no-untyped-call]
 
+        def write(self, string: str) -> int:
+            remote.printed += len(string)
+            return super().write(string) or 0
+
     class RankEngine(ipyparallel.engine.app.IPEngine):  # type: ignore[misc]
         def init_signal(self) -> None:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)

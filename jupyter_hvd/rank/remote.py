@@ -29,6 +29,9 @@ def answer(call: int, function: Callable[..., Any], *args: Any) -> Any:
     return reply
 
 
+#: How many characters this rank has printed; its output counts.
+printed = 0
+
 #: Copies of standard output and error as they were when the rank began, by their descriptors.
 _outputs: dict[int, int] = {}
 
@@ -76,7 +79,7 @@ def run_cell(
     from IPython.core.getipython import get_ipython
 
     shell: Any = get_ipython()
-    started = time.time()
+    started, printed_before = time.time(), printed
     reopen_outputs()
     with own_names(shell.user_ns, added), quiet_shell(shell, file), interruptible():
         try:
@@ -93,7 +96,12 @@ def run_cell(
     sys.stderr.flush()
     for stream in (1, 2) if marker else ():
         os.write(stream, f"{marker}\n".encode())
-    reply: dict[str, Any] = {"error": None, "time": time.time(), "seconds": time.time() - started}
+    reply: dict[str, Any] = {
+        "error": None,
+        "time": time.time(),
+        "seconds": time.time() - started,
+        "printed": printed - printed_before,
+    }
     if error is not None:
         reply["error"] = describe(error)
     elif os.environ.get("HOROVOD_RANK") == "0":

@@ -10,8 +10,8 @@ from typing import Any
 
 from .monitor import Message, Output, Stall, Text
 
-#: Lines kept of each folded rank.
-KEPT = 1000
+#: Lines kept of each folded rank, and characters of each line.
+KEPT, KEPT_CHARACTERS = 1000, 10_000
 #: Seconds between two updates of the folded output.
 PACE = 0.3
 
@@ -100,7 +100,8 @@ class CellOutput:
         lines = self._others.setdefault(rank, [""])
         for piece in text.replace("\r\n", "\n").splitlines(keepends=True):
             body = piece.rstrip("\r\n")
-            lines[-1] = lines[-1] + body if not piece.startswith("\r") else body
+            line = lines[-1] + body if not piece.startswith("\r") else body
+            lines[-1] = line if len(line) <= KEPT_CHARACTERS else line[:KEPT_CHARACTERS] + "…"
             if piece.endswith("\n"):
                 lines.append("")
             elif piece.endswith("\r"):

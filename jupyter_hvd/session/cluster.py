@@ -39,13 +39,11 @@ from ..launchers.lifeline import ADDRESS_VARIABLE, Lifelines
 from ..launchers.processes import end_processes
 from ..launchers.reaper import PrivateFolder
 from ..rank import remote
-from .monitor import PATIENCE, CallMonitor, Message, Reason, Run, Show, Text
+from .monitor import PATIENCE, SLOWEST, CallMonitor, Message, Reason, Run, Show, Text
 
 START_TIMEOUT = 120.0
-#: Seconds without news after which nothing more of a finished call's output is expected.
-QUIET = 0.5
-#: Seconds that are spent on the rest of a finished call's output, at most.
-LONGEST_FLOOD = 30.0
+#: Seconds for the last words of a finished call, and more for those of a cell that has printed much.
+LAST_WORDS = 0.5
 
 
 class Cluster:
@@ -395,16 +393,12 @@ class Cluster:
 
     def _let_finish(self, waiting: CallMonitor, futures: Mapping[int, Any]) -> None:
         """What was printed last may still be on its way when the answers are there."""
-        quiet_since = begun = time.monotonic()
-        while not (waiting.all_marked() and all(f.output.done() for f in futures.values())):
-            now = time.monotonic()
-            if now - quiet_since > QUIET or now - begun > LONGEST_FLOOD:
-                break
+        deadline = time.monotonic() + LAST_WORDS + waiting.printed() / SLOWEST
+        while time.monotonic() < deadline and not (
+            waiting.all_marked() and all(f.output.done() for f in futures.values())
+        ):
             with suppress(queue.Empty):
-                event = self._events.get(timeout=0.005)
-                waiting.hear(event)
-                if event is not None:
-                    quiet_since = now
+                waiting.hear(self._events.get(timeout=0.005))
         with suppress(queue.Empty):
             while True:
                 waiting.hear(self._events.get_nowait())

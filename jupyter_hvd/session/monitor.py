@@ -169,6 +169,11 @@ class CallMonitor:
         if isinstance(reply, dict) and reply.get("error") and self._first_error is None:
             self._first_error = now
 
+    def printed(self) -> int:
+        """How many characters the ranks have printed in this call, by their own count."""
+        replies = (reply for reply in self.replies.values() if isinstance(reply, dict))
+        return sum(reply.get("printed", 0) for reply in replies)
+
     def all_marked(self) -> bool:
         return self._markers_due <= 0
 

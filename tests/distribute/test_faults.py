@@ -7,6 +7,7 @@ notebook's own state is untouched, and the next `%%distribute` works.
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 import time
@@ -242,6 +243,54 @@ def test_kernel_restarted(ready: Any, after: Any, fault_told: Any) -> None:
     assert "no ranks" in ready.good("%hvd status").stdout
     fault_told("the kernel is restarted", time.monotonic() - started, remaining)
     ready.good("own = [1, 2, 3]; place = id(own)")
+    check_afterwards(ready)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize("stage", ["the ranks are placed", "the ranks import TensorFlow", "idle"])
+def test_kernel_ended_by_a_signal(
+    open_notebook: Callable[..., Any],
+    after: Any,
+    fault_told: Any,
+    number: signal.Signals,
+    stage: str,
+    tmp_path: Path,
+) -> None:
+    notebook = open_notebook(TMPDIR=str(tmp_path))
+    message = notebook.begin("%%distribute -n 2\n1")
+    if stage == "idle":
+        notebook.finish(message)
+    else:
+        word = "placing" if "placed" in stage else "importing"
+        notebook.finish(message, until=lambda result: word in result.shown)
+    before = notebook.processes()
+    started = time.monotonic()
+    psutil.Process(notebook.pid).send_signal(number)
+    remaining = gone(before, after)
+    seconds = time.monotonic() - started
+    while list(tmp_path.glob("jupyter-hvd-*")):
+        assert time.monotonic() - started < 10
+        time.sleep(0.05)
+    fault_told(f"{number.name} to the kernel: {stage}", seconds, remaining)
+
+
+def test_closed_outputs(ready: Any, fault_told: Any) -> None:
+    """A cell that closes standard output and error is told; the next ones work."""
+    result = ready.run("%%distribute\nimport os\nos.close(1); os.close(2)")
+    assert result.error is None
+    assert "has closed the standard output" in result.text
+    fault_told("a cell closes the ranks' standard output", result.seconds, 0)
+    for _ in range(3):
+        check_afterwards(ready)
+
+
+def test_a_flood_of_output(ready: Any, fault_told: Any) -> None:
+    """What a cell prints shows in that cell, all of it, and not in the next."""
+    result = ready.run("%%distribute\nprint('y' * 10**8)")
+    assert result.error is None
+    assert result.stdout.count("y") == 10**8
+    fault_told("a cell prints 100 MB", 0.0, 0)
+    assert "y" not in ready.good("%%distribute\nprint('next')").stdout
     check_afterwards(ready)
 
 

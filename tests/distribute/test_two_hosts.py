@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 #: Of this process alone: others on the machine may run this test at the same time.
+SECRET = "secret-that-nobody-else-may-read"
 BRIDGE, NETWORK = f"hvd{os.getpid():x}", f"10.213.{os.getpid() % 250 + 1}"
 HOSTS = {f"{BRIDGE}a": f"{NETWORK}.11", f"{BRIDGE}b": f"{NETWORK}.12"}
 OWN_FILES = Path("/etc/netns")  # what stands here under a namespace's name, it sees in /etc
@@ -100,6 +102,24 @@ def make_sshd(folder: Path) -> list[subprocess.Popen[bytes]]:
     return servers
 
 
+def command_lines() -> list[str]:
+    """What every user of the machine can read of every process."""
+    lines = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            lines.append(" ".join(process.cmdline()))
+    return lines
+
+
+def key_of(processes: list[psutil.Process]) -> str:
+    """The key by which the kernel and the ranks sign what they say."""
+    option = "--profile-dir="
+    words = (word for process in processes for word in process.cmdline())
+    folder = Path(next(word.removeprefix(option) for word in words if word.startswith(option)))
+    connection = json.loads((folder / "security" / "ipcontroller-engine.json").read_text())
+    return str(connection["key"])
+
+
 @pytest.fixture
 def two_hosts(tmp_path: Path) -> Iterator[Path]:
     """Yields a folder whose `bin/ssh` reaches both."""
@@ -123,7 +143,11 @@ def two_hosts(tmp_path: Path) -> Iterator[Path]:
 def test_training_across_two_hosts_and_the_loss_of_one(
     two_hosts: Path, open_notebook: Callable[..., Any], after: Any, fault_told: Any
 ) -> None:
-    notebook = open_notebook(PATH=f"{two_hosts / 'bin'}:{os.environ['PATH']}")
+    notebook = open_notebook(
+        PATH=f"{two_hosts / 'bin'}:{os.environ['PATH']}",
+        SECRET_OF_MINE=SECRET,
+        JUPYTER_TOKEN=SECRET,
+    )
     hosts = ",".join(f"{address}:1" for address in HOSTS.values())
     notebook.good(
         "import os\nimport numpy as np\nimport tensorflow as tf\n"
@@ -149,6 +173,12 @@ def test_training_across_two_hosts_and_the_loss_of_one(
         "%%distribute\nimport time\nprint('begun', flush=True)\ntime.sleep(600)"
     )
     notebook.finish(message, until=lambda r: "begun" in r.stdout)
+    # Both hosts share this machine's list of processes.
+    lines = command_lines()
+    assert sum("jupyter_hvd.rank.living" in line for line in lines) >= 2
+    for secret in (SECRET, key_of(before), before[0].environ()["JUPYTER_HVD_JOB"]):
+        found = [line for line in lines if secret in line and "launchers.reaper" not in line]
+        assert not found
     second = list(HOSTS)[1]
     sh("ip", "link", "set", cable(second), "down")  # the cable is pulled
     result = notebook.finish(message)
