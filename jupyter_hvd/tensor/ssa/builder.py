@@ -65,8 +65,9 @@ def _by_occurrence(factors: Iterable[Factor]) -> dict[str, None]:
 
 
 def _numbered(letter: str, binders: Binders) -> tuple[Binders, dict[str, Affine]]:
-    renamed = {index: Affine.of(f"{letter}{k}") for k, (index, _) in enumerate(binders)}
-    return tuple((f"{letter}{k}", size) for k, (_, size) in enumerate(binders)), renamed
+    numbered = tuple((f"{letter}{k}", size) for k, (_, size) in enumerate(binders))
+    both = zip(binders, numbered, strict=True)
+    return numbered, {old: Affine.of(new) for (old, _), (new, _) in both if old != new}
 
 
 @dataclass
