@@ -63,6 +63,7 @@ lint: env lint-ts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 node_modules/.yarn-state.yml: package.json yarn.lock | $(VENV)/.ready
 	@node --version >/dev/null || { echo "the JupyterLab extension needs Node 20 to be built"; exit 1; }

@@ -15,7 +15,9 @@ from math import log
 
 from ..tensor.cost.formula import Counted, Formula, cost_formula_of, cost_formulas, operations
 from ..tensor.derivative.reverse import adjoint
+from ..tensor.derivative.transforms import real_parameters
 from ..tensor.language.errors import Place
+from ..tensor.language.pairs import soa
 from ..tensor.language.predicates import TRUE, Predicate, conj, conjuncts
 from ..tensor.language.printer import show
 from ..tensor.language.provenance import Origin, carrying, origin_of
@@ -28,7 +30,6 @@ from ..tensor.language.terms import (
 from ..tensor.polyhedral import sets
 from ..tensor.ssa.program import Contraction, Input, Map, Program, Rhs, Statement, term_of, type_of
 from ..tensor.ssa.simplify import simplify
-from ..tensor.tensor_function import _typed, soa
 from .analysis import Sizes
 from .report import Advice, Locate, Measured, Plain, Report
 from .rewrites import Rewriting, rewritings
@@ -89,7 +90,7 @@ class Candidate:
     def gradient(self) -> tuple[Formula, ...]:
         body = self.subject.instance.function.body
         seed = None if self.subject.is_scalar else ("dy", soa(body.type))
-        wrt = _typed(self.subject.instance, self.subject.wrt)
+        wrt = real_parameters(self.subject.instance, self.subject.wrt)
         return tuple(_costs(simplify(adjoint(self.program, wrt, seed))))
 
 

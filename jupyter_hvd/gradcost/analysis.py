@@ -18,6 +18,7 @@ from ..tensor.cost.formula import (
     count_formula,
 )
 from ..tensor.cost.model import interface
+from ..tensor.instance import Instance
 from ..tensor.language.affine import Affine
 from ..tensor.language.predicates import NOT, TRUE, Predicate, disj
 from ..tensor.language.predicates import substitute as substitute_predicate
@@ -37,7 +38,6 @@ from ..tensor.ssa.program import (
     term_of,
     type_of,
 )
-from ..tensor.tensor_function import Instance
 
 Sizes = Mapping[str, int]
 

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..tensor.instance import Instance
 from ..tensor.language.types import Array, Product, Real, dimensions
-from ..tensor.tensor_function import Instance
 from .analysis import Sizes
 from .subject import Subject
 

@@ -52,8 +52,7 @@ def card(function: TensorFunction) -> Card:
 
 
 def _state(function: TensorFunction) -> str:
-    kernels = function.instance.__dict__.get("kernel")
-    compiled = kernels is not None and kernels.cache_info().currsize
+    compiled = function.compiled
     if not compiled:
         return "compiles at its first call"
     if not function.last_sizes:

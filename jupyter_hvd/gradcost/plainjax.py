@@ -11,8 +11,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ..tensor.language.pairs import from_pairs
 from ..tensor.language.types import Array, Product, Real, dimensions
-from ..tensor.tensor_function import laid_out
 from .analysis import Sizes
 from .dense import Dense
 from .subject import Subject
@@ -62,7 +62,7 @@ def _own(subject: Subject, sizes: Sizes) -> Callable[..., Any]:
         arguments = []
         for x, t in kinds:
             if isinstance(t, Real | Array | Product):
-                arguments.append(laid_out(next(remaining), _layout(subject, x)))
+                arguments.append(from_pairs(next(remaining), _layout(subject, x)))
             elif x in sizes:
                 arguments.append(sizes[x])
             else:

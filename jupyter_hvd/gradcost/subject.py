@@ -15,6 +15,7 @@ import numpy as np
 from ..tensor import TensorError, TensorFunction
 from ..tensor.cost.counting import Data
 from ..tensor.frontend.bounds import reads, undecided
+from ..tensor.instance import Instance
 from ..tensor.language.affine import Affine
 from ..tensor.language.predicates import FALSE, Predicate, compare, conj, disj, exists_all
 from ..tensor.language.terms import Gen, Let, Sum, Term
@@ -33,7 +34,7 @@ from ..tensor.language.types import (
 from ..tensor.polyhedral.sets import simplify_under
 from ..tensor.reference.evaluate import Environment, holds
 from ..tensor.ssa.normalize import normalize
-from ..tensor.tensor_function import Instance
+from ..tensor.tensor_function import DerivedFunction
 from .analysis import Analysis, Evaluator, Sizes
 
 BOUND = 4  # Theorems 6.1 and 6.55
@@ -78,7 +79,7 @@ class Subject:
         return self.instance.function.body.type == REAL
 
     @cached_property
-    def reverse(self) -> TensorFunction:
+    def reverse(self) -> DerivedFunction:
         """The gradient; of what is no scalar, the adjoint."""
         return (self.function.grad if self.is_scalar else self.function.vjp)(*self.wrt)
 
@@ -94,7 +95,7 @@ class Subject:
     def adjoint(self) -> Analysis:
         return self._derived(self.reverse)
 
-    def _derived(self, derivative: TensorFunction) -> Analysis:
+    def _derived(self, derivative: DerivedFunction) -> Analysis:
         instance = derivative.derived_from(self.instance)
         return Analysis(instance, instance.function)
 
@@ -162,7 +163,7 @@ class Subject:
         names = tuple(wrt) or self.differentiable
         if not names:
             raise TensorError(f"`{self.name}` has no real parameter to differentiate by")
-        self.function._differentiable(names)
+        self.function.check_names(names)
         return replace(self, wrt=names)
 
     # Sizes

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..tensor import TensorError
+from ..tensor import TensorError, calls
 from ..tensor.jax.profile import ProfileCancelledError, profile
-from ..tensor.tensor_function import check_reads
 from .analysis import Sizes
 from .report import Measured, Plain
 from .subject import Subject
@@ -122,7 +121,7 @@ def measure(
         return lambda k, _n: progress(done + k, total)
 
     # The instances: a call of the function would change what its cards tell of its last call.
-    check_reads(subject.instance, own, sizes)
+    calls.check(subject.instance, own, sizes)
     value = profile(subject.value.instance, sizes, own, repeats, after(0), cancelled)
     adjoint = profile(
         subject.adjoint.instance, sizes, arguments, repeats, after(steps[0]), cancelled

@@ -13,6 +13,7 @@ energy.grad("x")(A, x)
 """
 
 from .language.errors import TensorError
-from .tensor_function import TensorFunction, tensor
+from .tensor_function import TensorFunction
+from .written import tensor
 
 __all__ = ["TensorError", "TensorFunction", "tensor"]

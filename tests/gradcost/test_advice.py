@@ -13,9 +13,9 @@ from jupyter_hvd.gradcost.advice import Adviser
 from jupyter_hvd.gradcost.report import plain_source, report
 from jupyter_hvd.gradcost.subject import subject
 from jupyter_hvd.tensor import tensor
+from jupyter_hvd.tensor.frontend.signature import environment
 from jupyter_hvd.tensor.reference.evaluate import Environment, evaluate
 from jupyter_hvd.tensor.ssa.convert import to_term
-from jupyter_hvd.tensor.tensor_function import _environment
 
 
 @tensor
@@ -124,7 +124,7 @@ def test_rewritings_keep_the_value(case):
     """By the reference evaluator, and so do their gradients have a cost."""
     about = subject(case.function, case.wrt, (case.arguments, {}))
     instance, arguments, sizes = case.function.specialised(*case.arguments)
-    env = _environment(instance, arguments, sizes)
+    env = environment(instance.parameters, arguments, sizes)
     expected = np.ravel(np.array(evaluate(to_term(instance.ssa), env), dtype=object))
     for candidate in Adviser(about).candidates:
         rewriting = candidate.rewriting

@@ -50,9 +50,9 @@ def test_formulas_of_values_and_gradients_are_exact(case):
     for f, arguments in functions:
         counted = f.cost(*arguments).total
         instance, given, sizes = f._at(arguments, {})
-        from jupyter_hvd.tensor.tensor_function import _environment
+        from jupyter_hvd.tensor.frontend.signature import environment
 
-        assert f.cost_formula().evaluate(_environment(instance, given, sizes)) == counted
+        assert f.cost_formula().evaluate(environment(instance.parameters, given, sizes)) == counted
 
 
 def test_formulas_of_random_programs_are_exact():

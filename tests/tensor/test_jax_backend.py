@@ -10,6 +10,7 @@ from random_programs import INPUTS, PARAMETERS, Draw, environment, value
 from jupyter_hvd.tensor import tensor
 from jupyter_hvd.tensor.derivative import reverse as adjoint
 from jupyter_hvd.tensor.jax.kernel import Kernel
+from jupyter_hvd.tensor.language.pairs import soa, struct_of_arrays
 from jupyter_hvd.tensor.language.types import TupleSet
 from jupyter_hvd.tensor.lowering import coiteration as indexed
 from jupyter_hvd.tensor.lowering.coo import Tuples, with_tuples
@@ -17,7 +18,6 @@ from jupyter_hvd.tensor.reference.evaluate import Environment, evaluate
 from jupyter_hvd.tensor.ssa import normalize as normal
 from jupyter_hvd.tensor.ssa import simplify
 from jupyter_hvd.tensor.ssa.convert import to_ssa, to_term
-from jupyter_hvd.tensor.tensor_function import soa, struct_of_arrays
 
 
 def leaves(value):

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from ..language.affine import Affine
 from ..language.errors import Place, TensorError
 from ..language.predicates import NOT, TRUE, And, Or, Predicate, Related, compare, conj, disj
 from ..language.printer import show
 from ..language.terms import At, Binders, Const, Gen, Guard, Sum, Term, Var
-from ..language.types import Array, IndexArray, Relation
+from ..language.types import Array, IndexArray, Parameter, Relation, TupleSet
 from ..polyhedral import sets
 from ..reference.evaluate import Environment, points
+from .signature import environment
 from .tracing.traced import Lookup, Traced
 
 
@@ -65,6 +69,32 @@ def check(
             raise _out_of_range(read, point, env.integers)
     for lookup in lookups:
         _check_lookup(lookup, env, data)
+
+
+def check_call(
+    checked: Traced,
+    pending: Iterable[Read],
+    parameters: Iterable[Parameter],
+    arguments: Mapping[str, Any],
+    sizes: Mapping[str, int],
+) -> None:
+    """Raise TensorError where a read of a call is out of range.
+
+    Under `jax.jit` and the like relations have no data yet, and what only they can show is not
+    checked.
+    """
+    relations = [p for p in parameters if isinstance(p.type, Relation | IndexArray | TupleSet)]
+    data = {p.name: arguments[p.name] for p in relations}
+    if not (pending or checked.lookups) or any(map(_is_abstract, data.values())):
+        return
+    arrays = {x: np.asarray(v) for x, v in data.items() if not isinstance(v, set | frozenset)}
+    env = environment(relations, arguments, sizes)
+    check(pending, checked.lookups, env, arrays)
+
+
+def _is_abstract(value: Any) -> bool:
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(value, jax.core.Tracer)
 
 
 def _outside(read: Read) -> Predicate:

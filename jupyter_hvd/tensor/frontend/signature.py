@@ -9,18 +9,20 @@ import inspect
 import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from ..language.affine import Affine
 from ..language.errors import TensorError
+from ..language.pairs import halves, to_pairs
 from ..language.types import (
     REAL,
     Array,
     IndexArray,
     Integer,
     Layout,
+    Parameter,
     ParameterType,
     Product,
     Real,
@@ -29,9 +31,7 @@ from ..language.types import (
     Type,
     array,
 )
-from ..reference.evaluate import Holds
-
-Parameter = tuple[str, ParameterType, Layout]
+from ..reference.evaluate import Environment, Holds
 
 
 def declared(name: str, annotation: Any) -> ParameterType | None:
@@ -97,12 +97,8 @@ def observed(name: str, value: Any) -> tuple[ParameterType, Layout]:
                 f"`{name}` has a part that is no array of floats",
                 "pass relations, index arrays and integers as parameters of their own",
             )
-        type_ = parts[-1][0]
-        for part_type, _ in reversed(parts[:-1]):
-            assert isinstance(part_type, Real | Array | Product)
-            assert isinstance(type_, Real | Array | Product)
-            type_ = Product(part_type, type_)
-        return type_, tuple(layout for _, layout in parts)
+        types = [cast("Type", t) for t, _ in parts]
+        return to_pairs(types, Product), tuple(layout for _, layout in parts)
     if isinstance(value, set | frozenset):
         arities = {len(t) if isinstance(t, tuple) else 0 for t in value}
         if len(arities) > 1 or 0 in arities:
@@ -169,8 +165,8 @@ def matches(name: str, type_: ParameterType, value: Any) -> None:
     if isinstance(type_, Product):
         if not isinstance(value, tuple) or len(value) < 2:
             raise TensorError(f"`{name}` is a tuple of type {type_}, not {type(value).__name__}")
-        matches(name, type_.first, value[0])
-        matches(name, type_.second, value[1:] if len(value) > 2 else value[1])
+        for part_type, part in zip((type_.first, type_.second), halves(value), strict=True):
+            matches(name, part_type, part)
     else:
         adapt(name, type_, value)
 
@@ -229,8 +225,8 @@ def _axes(type_: ParameterType, value: Any) -> list[tuple[int, Affine, int]]:
     one after the other.
     """
     if isinstance(type_, Product):
-        rest = value[1:] if len(value) > 2 else value[1]
-        return _axes(type_.first, value[0]) + _axes(type_.second, rest)
+        first, rest = halves(value)
+        return _axes(type_.first, first) + _axes(type_.second, rest)
     if isinstance(type_, Relation | IndexArray):
         dims = type_.dims
     else:
@@ -244,8 +240,8 @@ def _axes(type_: ParameterType, value: Any) -> list[tuple[int, Affine, int]]:
 def plain(type_: Type, value: Any) -> Any:
     """An argument as the evaluator takes it: nested lists of numbers, nested pairs for a tuple."""
     if isinstance(type_, Product):
-        rest = value[1:] if len(value) > 2 else value[1]
-        return plain(type_.first, value[0]), plain(type_.second, rest)
+        first, rest = halves(value)
+        return plain(type_.first, first), plain(type_.second, rest)
     if isinstance(value, int | float | Fraction):
         return value
     return np.asarray(value).tolist()
@@ -263,3 +259,17 @@ def relation(type_: Relation | IndexArray | TupleSet, value: Any) -> Holds:
 
 def _inside(point: tuple[int, ...], shape: tuple[int, ...]) -> bool:
     return all(0 <= k < n for k, n in zip(point, shape, strict=True))
+
+
+def environment(
+    parameters: Sequence[Parameter], arguments: Mapping[str, Any], sizes: Mapping[str, int]
+) -> Environment:
+    """What the evaluator needs of the arguments of a call."""
+    values, relations = {}, {}
+    for x, type_, _ in parameters:
+        match type_:
+            case Real() | Array() | Product():
+                values[x] = plain(type_, arguments[x])
+            case Relation() | IndexArray() | TupleSet():
+                relations[x] = relation(type_, arguments[x])
+    return Environment(values, dict(sizes), relations)

@@ -14,7 +14,7 @@ from ..lowering.sharding import divided
 from .kernel import Kernel
 
 if TYPE_CHECKING:
-    from ..tensor_function import Instance
+    from ..instance import Instance
 
 
 def kernel(instance: Instance, sizes: Mapping[str, int]) -> Kernel:

@@ -16,7 +16,7 @@ from ..language.terms import Term, Var
 from ..ssa.program import Addition, Contraction, Map, Rhs, Statement, support, term_of, type_of
 
 if TYPE_CHECKING:
-    from ..tensor_function import Instance
+    from ..instance import Instance
 
 Progress = Callable[[int, int], None]
 Cancelled = Callable[[], bool]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple, TypeVar, cast
 
 from .affine import Affine
 
@@ -83,7 +84,41 @@ class Integer:
 # How a value is laid out for its user: None for what is no tuple, a tuple of layouts for a tuple, in or out of arrays.
 Layout = tuple["Layout", ...] | None
 
+AnyType = TypeVar("AnyType", bound="ParameterType")
 ParameterType = Type | Relation | IndexArray | TupleSet | Integer
+
+
+class Parameter(NamedTuple):
+    """A parameter of a function at given types."""
+
+    name: str
+    type: ParameterType
+    layout: Layout
+
+
+def size_names(type_: ParameterType) -> frozenset[str]:
+    """The names in the sizes of a type."""
+    match type_:
+        case Array(size, element):
+            return size.names | size_names(element)
+        case Product(first, second):
+            return size_names(first) | size_names(second)
+        case Relation(dims) | IndexArray(dims):
+            return frozenset[str]().union(*(n.names for n in dims))
+    return frozenset()
+
+
+def at_sizes(type_: AnyType, values: Mapping[str, Affine]) -> AnyType:
+    """The type with names in its sizes replaced."""
+    made: ParameterType = type_
+    match type_:
+        case Array(size, element):
+            made = Array(size.substitute(values), at_sizes(element, values))
+        case Product(first, second):
+            made = Product(at_sizes(first, values), at_sizes(second, values))
+        case Relation(dims) | IndexArray(dims):
+            made = type(type_)(tuple(n.substitute(values) for n in dims))
+    return cast("AnyType", made)
 
 
 def array(dims: tuple[Affine, ...], element: Type = REAL) -> Type:

@@ -11,7 +11,7 @@ from ...derivative.blackboxes import NAMES
 from ...language.affine import Affine
 from ...language.function import named
 from ...language.terms import Add, At, Call, Const, Let, Sum, Term, substitute
-from ...language.types import REAL, Array, Integer, Layout, ParameterType
+from ...language.types import REAL, Array, Integer, Parameter
 from ..tracers import Data, Index, Value, describe, kind
 from .entries import Entries
 
@@ -92,14 +92,14 @@ class Tracer(Entries):
 
     # Whole functions
 
-    def parameter(self, name: str, value: Any) -> tuple[str, ParameterType, Layout]:
+    def parameter(self, name: str, value: Any) -> Parameter:
         """The parameter that an argument of a call fits."""
         if isinstance(value, Data):
-            return name, value.type, None
+            return Parameter(name, value.type, None)
         if isinstance(value, Index):
-            return name, Integer(), None
+            return Parameter(name, Integer(), None)
         term, layout = self.pack(value)
-        return name, term.type, layout
+        return Parameter(name, term.type, layout)
 
     def inline(self, name: str, rewritten: Rewritten, arguments: dict[str, Any]) -> Any:
         """Trace another function's body in place, its lets in the scope of the call."""

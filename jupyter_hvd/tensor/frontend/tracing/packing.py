@@ -10,11 +10,21 @@ from typing import Any
 
 from ...language.affine import Affine
 from ...language.errors import Place, TensorError
+from ...language.pairs import to_pairs
 from ...language.predicates import FALSE, TRUE, Predicate, fresh
 from ...language.terms import Const, Guard, Pair, Proj, Term, Var
 from ...language.types import REAL, Layout, Product
 from ..tracers import Condition, Data, Index, IndexEntry, Value, data_help, describe, kind
 from .traced import Lookup
+
+
+class SizeNamed(Exception):  # noqa: N818 - no error
+    """The program names a size, as `n = len(x)` does: what is traced starts again with that name."""
+
+    def __init__(self, size: str, name: str) -> None:
+        super().__init__(size, name)
+        self.size = size
+        self.name = name
 
 
 @dataclass
@@ -33,7 +43,8 @@ class Packing:
         self.binders: list[tuple[str, Affine]] = []
         self.conditions: list[Predicate] = []
         self.places_of: dict[Term, Place] = {}
-        self.size_names: dict[str, str] = {}
+        self.reserved: frozenset[str] = frozenset()  # parameters and sizes
+        self.nameless: set[str] = set()  # sizes that the program may name
         self.lookups: list[Lookup] = []
         self.stack: list[str] = []
 
@@ -99,9 +110,7 @@ class Packing:
                 if len(value) < 2:
                     raise self.error("a tuple needs at least two parts")
                 parts = [self.pack(part) for part in value]
-                term = parts[-1][0]
-                for part, _ in reversed(parts[:-1]):
-                    term = Pair(part, term)
+                term = to_pairs([part for part, _ in parts], Pair)
                 return term, tuple(layout for _, layout in parts)
         if is_numpy_scalar(value):
             return self.pack(value.item())
@@ -179,8 +188,10 @@ class Packing:
         return self._bind(name, value)
 
     def _bind(self, name: str, value: Any) -> Any:
-        if isinstance(value, Index) and (size := value.affine.name) and not self.binders:
-            self.size_names.setdefault(size, name)
+        if isinstance(value, Index) and value.affine.name in self.nameless and not self.binders:
+            self.nameless.remove(value.affine.name)
+            if name not in self.reserved:
+                raise SizeNamed(value.affine.name, name)
         if isinstance(value, tuple):
             return tuple(self._bind(f"{name}_{j}", part) for j, part in enumerate(value))
         if isinstance(value, Value) and not isinstance(value.term, Var | Const):

@@ -35,5 +35,4 @@ class Traced:
     function: Lambda
     layout: Layout
     places: dict[Term, Place] = field(compare=False)
-    size_names: dict[str, str] = field(compare=False)
     lookups: tuple[Lookup, ...] = ()

@@ -1,0 +1,130 @@
+"""The derivatives of a tensor function, from the SSA and the types of the function to those of the
+derivative.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from ..language.errors import TensorError
+from ..language.pairs import soa
+from ..language.predicates import compare, conj, fresh
+from ..language.provenance import carrying
+from ..language.terms import Binders, Const, Term, Var, gens, guard, substitute
+from ..language.types import (
+    Array,
+    Layout,
+    Parameter,
+    Product,
+    Real,
+    Type,
+    dimensions,
+)
+from ..ssa.convert import to_ssa, to_term
+from ..ssa.normalize import normalize
+from ..ssa.program import Program
+from ..ssa.simplify import simplify
+from .forward import derivative
+from .reverse import adjoint
+
+
+class Differentiable(Protocol):
+    """What is differentiated: a program with the types of its parameters and of its result."""
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]: ...
+    @property
+    def type(self) -> Type: ...
+    @property
+    def layout(self) -> Layout: ...
+    @property
+    def ssa(self) -> Program: ...
+
+
+@dataclass(frozen=True)
+class Derivative:
+    """A derivative: its simplified SSA, the parameters that it adds, and its result's layout."""
+
+    program: Program
+    extra: tuple[Parameter, ...]
+    layout: Layout
+
+
+def gradient(of: Differentiable, wrt: tuple[str, ...], *, value: bool = False) -> Derivative:
+    """The gradient of a scalar by the parameters `wrt`, nested pairs of several; with `value`, the
+    pair of the value and it.
+    """
+    program = adjoint(of.ssa, real_parameters(of, wrt), None, keep=value)
+    layout = _layout(of, wrt)
+    return Derivative(simplify(program), (), (None, layout) if value else layout)
+
+
+def pullback(of: Differentiable, wrt: tuple[str, ...]) -> Derivative:
+    """The adjoint derivative (vjp): one more parameter, the cotangent `dy` of the result; gives the
+    cotangents of the parameters `wrt`.
+    """
+    type_ = soa(of.type)
+    dy = fresh("dy", {p.name for p in of.parameters})
+    program = adjoint(of.ssa, real_parameters(of, wrt), (dy, type_))
+    return Derivative(simplify(program), (Parameter(dy, type_, of.layout),), _layout(of, wrt))
+
+
+def pushforward(of: Differentiable, wrt: tuple[str, ...]) -> Derivative:
+    """The forward derivative (jvp): one more parameter for each of `wrt`, its differential `dx`;
+    gives the differential of the result.
+    """
+    taken = {p.name for p in of.parameters}
+    layouts = {p.name: p.layout for p in of.parameters}
+    extra: list[Parameter] = []
+    sigma: dict[str, Term] = {}
+    for x, type_ in real_parameters(of, wrt):
+        dx = fresh(f"d{x}", taken)
+        taken.add(dx)
+        extra.append(Parameter(dx, type_, layouts[x]))
+        sigma[x] = Var(dx, type_)
+    with carrying({}):
+        moved = to_ssa(normalize(derivative(to_term(of.ssa), sigma)))
+        return Derivative(simplify(moved), tuple(extra), of.layout)
+
+
+def jacobian(of: Differentiable, name: str) -> Derivative:
+    """`D⟦e⟧` applied to every one-hot array of one parameter: for one with dimensions d, the result's
+    dimensions after d. Of a gradient it is the Hessian. Simplification leaves no one-hot behind.
+    """
+    ((_, type_),) = real_parameters(of, (name,))
+    if isinstance(type_, Product):
+        raise TensorError(f"`{name}` is a tuple", "take the Hessian by one array at a time")
+    hot = fresh("hot", {p.name for p in of.parameters})
+    outer = tuple((f"h{k}", size) for k, size in enumerate(dimensions(type_)))
+    with carrying({}):
+        moved = derivative(to_term(of.ssa), {name: Var(hot, type_)})
+        columns = gens(outer, substitute(moved, {hot: _one_hot(outer)}))
+        return Derivative(simplify(to_ssa(normalize(columns))), (), None)
+
+
+def real_parameters(of: Differentiable, wrt: tuple[str, ...]) -> tuple[tuple[str, Type], ...]:
+    """The parameters to differentiate by, with their types. Raises TensorError where one is a
+    relation, an index array or an integer.
+    """
+    types = {p.name: p.type for p in of.parameters}
+    made = []
+    for x in wrt:
+        type_ = types[x]
+        if not isinstance(type_, Real | Array | Product):
+            message = f"`{x}` is no real parameter, so nothing differentiates by it"
+            raise TensorError(message, "pass floats")
+        made.append((x, type_))
+    return tuple(made)
+
+
+def _layout(of: Differentiable, wrt: tuple[str, ...]) -> Layout:
+    layouts = {p.name: p.layout for p in of.parameters}
+    return layouts[wrt[0]] if len(wrt) == 1 else tuple(layouts[x] for x in wrt)
+
+
+def _one_hot(outer: Binders) -> Term:
+    """`⊞k. [k=h]·1` over the dimensions of h."""
+    inner = tuple((f"k{j}", size) for j, (_, size) in enumerate(outer))
+    same = conj(*(compare("=", k, h) for (k, _), (h, _) in zip(inner, outer, strict=True)))
+    return gens(inner, guard(same, Const(1)))

@@ -1,0 +1,52 @@
+"""A tensor function at given types: what everything after tracing starts from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from .frontend.tracing.traced import Traced
+from .language.provenance import Origin, carrying
+from .language.terms import Lambda
+from .language.types import Layout, Parameter, Type
+from .ssa.convert import to_ssa
+from .ssa.normalize import normalize
+from .ssa.program import Program
+from .ssa.simplify import simplify
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """A tensor function at given types: its program, its Tensor SSA, and how its result is laid
+    out.
+
+    `checked` is the function as written, whose reads and lookups are checked at each call: this
+    one, or the one that it is a derivative of. `derived` is the SSA of a derivative.
+    """
+
+    parameters: tuple[Parameter, ...]
+    traced: Traced
+    checked: Traced
+    derived: Program | None = None
+
+    @property
+    def function(self) -> Lambda:
+        return self.traced.function
+
+    @property
+    def type(self) -> Type:
+        """Of the result, its arrays of tuples as the program has them."""
+        return self.function.body.type
+
+    @property
+    def layout(self) -> Layout:
+        return self.traced.layout
+
+    @cached_property
+    def ssa(self) -> Program:
+        """The Tensor SSA, simplified."""
+        if self.derived is not None:
+            return self.derived
+        places = {term: Origin(place=place) for term, place in self.traced.places.items()}
+        with carrying(places):
+            return simplify(to_ssa(normalize(self.function.body)))

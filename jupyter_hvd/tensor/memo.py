@@ -1,0 +1,32 @@
+"""Results kept for as long as the object lives that they were made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Concatenate, Generic, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
+
+T = TypeVar("T")
+K = ParamSpec("K")
+R = TypeVar("R")
+
+
+class Kept(Generic[T, K, R]):
+    """`make(of, *key)`, made once for each object and key. What it makes must not refer to the
+    object, which would then never go.
+    """
+
+    def __init__(self, make: Callable[Concatenate[T, K], R]) -> None:
+        self.make = make
+        self.made: WeakKeyDictionary[T, dict[Hashable, R]] = WeakKeyDictionary()
+
+    def __call__(self, of: T, *args: K.args, **kwargs: K.kwargs) -> R:
+        made = self.made.setdefault(of, {})
+        key = args, tuple(sorted(kwargs.items()))
+        if key not in made:
+            made[key] = self.make(of, *args, **kwargs)
+        return made[key]
+
+    def count(self, of: T) -> int:
+        """How many there are for an object."""
+        return len(self.made.get(of, ()))

@@ -1,0 +1,76 @@
+"""`@tensor`: a Python function as a program of the tensor language."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from .frontend import signature
+from .frontend.trace import trace, trace_named
+from .instance import Instance
+from .language.errors import TensorError
+from .language.types import Parameter
+from .tensor_function import TensorFunction
+
+if TYPE_CHECKING:
+    from .frontend.rewrite import Rewritten
+
+
+def tensor(function: Callable[..., Any]) -> TensorFunction:
+    """Make a Python function a tensor function. Syntax that the language does not have raises
+    TensorError here; what only types can show does when they are known.
+    """
+    from .frontend.rewrite import rewrite
+
+    return WrittenFunction(function, rewrite(function))
+
+
+class WrittenFunction(TensorFunction):
+    """A tensor function written in Python."""
+
+    def __init__(self, function: Callable[..., Any], rewritten: Rewritten) -> None:
+        super().__init__(function.__name__, inspect.signature(function))
+        functools.update_wrapper(self, function)
+        self._python = function
+        self._rewritten = rewritten
+        parameters = self.__signature__.parameters
+        self._annotated = {x: signature.declared(x, p.annotation) for x, p in parameters.items()}
+        self._traced = functools.cache(self._trace)
+        self._named = functools.cache(self._trace_named)
+
+    @property
+    def python(self) -> Callable[..., Any]:
+        """The Python function as written."""
+        return self._python
+
+    def at(self, types: Mapping[str, Parameter]) -> Instance:
+        return self._traced(tuple(types.values()))
+
+    def _trace(self, types: tuple[Parameter, ...]) -> Instance:
+        traced = trace(self.__name__, self._rewritten, types)
+        return Instance(types, traced, traced)
+
+    def _trace_named(self, types: tuple[Parameter, ...]) -> Instance:
+        types, traced = trace_named(self.__name__, self._rewritten, types)
+        return Instance(types, traced, traced)
+
+    def _resolve(self, arguments: Mapping[str, Any] | None) -> Instance:
+        return self._named(tuple(self._parameter(x, arguments) for x in self._annotated))
+
+    def _parameter(self, x: str, arguments: Mapping[str, Any] | None) -> Parameter:
+        type_ = self._annotated[x]
+        if arguments is None:
+            if type_ is None:
+                raise TensorError(
+                    f"the type of `{x}` is not known yet",
+                    f'annotate it, `{x}: Float[Array, "n"]`, or call `{self.__name__}` once',
+                )
+            return Parameter(x, type_, None)
+        if type_ is None:
+            return Parameter(x, *signature.observed(x, arguments[x]))
+        return Parameter(x, signature.adapt(x, type_, arguments[x]), None)
+
+    def __tensor_inline__(self, tracer: Any, args: Any, kwargs: Any) -> Any:
+        return tracer.inline(self.__name__, self._rewritten, self._bind(args, kwargs))
