@@ -36,6 +36,13 @@ def spread(x, w):
 
 
 @tensor
+def weighted(w, R):
+    """The tuples do not follow the index that is divided."""
+    n, m = len(w), 4
+    return sum(w[k] * sum(1 for i in range(m) for j in range(m) if (i, j) in R) for k in range(n))
+
+
+@tensor
 def trace(A):
     return sum(A[k, k] for k in range(len(A)))
 
@@ -100,6 +107,12 @@ def main():
     same(spread.sharded("k").grad("x", "w")(x, w), spread.grad("x", "w")(x, w))
     same(spread.sharded("k", devices=4).grad("x")(x, w), spread.grad("x")(x, w))
 
+    factor = weighted.sharded("k")
+    for size in (1, 2, 4):  # a set of another size is another kernel, frozen or not
+        pairs = {(k, k) for k in range(size)}
+        assert factor(np.ones(16), pairs) == factor(np.ones(16), frozenset(pairs)) == size * 16
+
+    w = rng.normal(size=5)
     assert "cannot share" in refused(data, w, b, X[:63], y[:63])
     assert "across the shares" in refused(neighbours.sharded("k"), rng.normal(size=17))
     assert "along two axes" in refused(trace.sharded("k"), rng.normal(size=(8, 8)))

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from random_programs import INPUTS, PARAMETERS, Draw, environment, value
 
-from jupyter_hvd.tensor import tensor
+from jupyter_hvd.tensor import TensorError, tensor
 from jupyter_hvd.tensor.derivative import reverse as adjoint
+from jupyter_hvd.tensor.jax import kernel as kernel_module
 from jupyter_hvd.tensor.jax.kernel import Kernel
 from jupyter_hvd.tensor.language.pairs import soa, struct_of_arrays
 from jupyter_hvd.tensor.language.types import TupleSet
@@ -116,3 +117,37 @@ def test_derivatives_by_jax_from_outside_stay_finite_behind_guards():
 
     found = jax.grad(guarded.jax)(np.array([0.0, 2.0, 4.0]))
     np.testing.assert_allclose(found, [0, 0.5, 0.25])
+
+
+def test_arrays_of_the_other_byte_order_are_turned():
+    @tensor
+    def picked(x, s):
+        return sum(x[s[e]] for e in range(len(s)))
+
+    assert picked(np.arange(4.0).astype(">f4"), np.array([1, 3]).astype(">i4")) == 4
+
+
+def test_masked_arrays_are_refused():
+    @tensor
+    def total(x):
+        return sum(x[i] for i in range(len(x)))
+
+    with pytest.raises(TensorError, match="getmaskarray"):
+        total(np.ma.array([1.0, 2.0], mask=[False, True]))
+    with pytest.raises(TensorError, match="masked"):
+        total.interpret(np.ma.array([1.0, 2.0], mask=[False, True]))
+
+
+def test_what_is_read_is_found_once_for_all_numbers_of_tuples(monkeypatch):
+    calls = []
+    restrict = kernel_module.restrict
+    monkeypatch.setattr(kernel_module, "restrict", lambda p: calls.append(p) or restrict(p))
+
+    @tensor
+    def energy(x, R):
+        n = len(x)
+        return sum(x[i] * x[j] for i in range(n) for j in range(n) if (i, j) in R)
+
+    for count in range(1, 4):
+        assert energy(np.ones(3), {(0, k) for k in range(count)}) == count
+    assert len(calls) == 1

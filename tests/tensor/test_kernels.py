@@ -7,12 +7,21 @@ import numpy as np
 import pytest
 
 from jupyter_hvd.tensor import tensor
+from jupyter_hvd.tensor.cost import counting
 from jupyter_hvd.tensor.cost.counting import Data, count, holds, projected
 from jupyter_hvd.tensor.jax.access import Space, read
 from jupyter_hvd.tensor.jax.backend import kernel
 from jupyter_hvd.tensor.language.affine import Affine
-from jupyter_hvd.tensor.language.predicates import Related, compare, conj, conjuncts, disj, exists
-from jupyter_hvd.tensor.language.types import IndexArray, Relation
+from jupyter_hvd.tensor.language.predicates import (
+    Exists,
+    Related,
+    compare,
+    conj,
+    conjuncts,
+    disj,
+    exists,
+)
+from jupyter_hvd.tensor.language.types import IndexArray, Relation, TupleSet
 from jupyter_hvd.tensor.lowering import coiteration as indexed
 from jupyter_hvd.tensor.lowering import coo as tuples
 from jupyter_hvd.tensor.lowering import tiling as blocks
@@ -106,6 +115,28 @@ def test_counts_follow_data():
     assert count(space(i=4, j=3, k=7), p, data) == 21
 
 
+def test_counts_follow_the_tuples_of_a_set(monkeypatch):
+    """Neither ranges of 10^5 values are crossed, nor is a table of any size made at once."""
+    n = 10**5
+    pairs = np.array([(7, 3), (8, 3), (n - 1, 0)], np.int32)
+    mask = np.zeros((4, 5), bool)
+    mask[3, 2] = mask[0, 4] = True
+    data = {"R": Data(TupleSet(2), pairs), "S": Data(Relation((Affine.of(4), Affine.of(5))), mask)}
+    e = Affine.of("e")
+    tuples, back = Related("R", (I_, J_)), Related("R", (K_, J_))
+    box = space(i=n, j=n, k=n)
+    for block in (1, 1 << 22):
+        monkeypatch.setattr(counting, "BLOCK", block)
+        assert count(space(i=n, j=n), tuples, data) == 3
+        assert count(box, conj(tuples, back), data) == 5
+        assert count(box, conj(tuples, Related("S", (J_, K_))), data) == 3
+        assert count(space(i=n), Related("S", (I_ * 2 - 1, I_)), data) == 1
+        assert count(space(i=n, j=n), conj(Related("R", (I_ + J_, J_)), tuples), data) == 1
+        shadow = Exists("e", Affine.of(n), Related("R", (e, I_)))
+        assert count(space(i=n, j=n), conj(shadow, compare("<", J_, I_)), data) == 3
+        assert projected(space(j=n), space(i=n), tuples, data) == 2
+
+
 def random_predicate(random, indices, depth):
     kind = random.randrange(8) if depth else random.randrange(4)
     first, second = (Affine.of(random.choice(indices)) for _ in range(2))
@@ -120,6 +151,23 @@ def random_predicate(random, indices, depth):
     index = random.choice("ijef")  # which may hide another
     body = random_predicate(random, [*indices, index, index], depth - 1)
     return exists(index, Affine.of(random.randrange(1, 4)), body)
+
+
+def test_random_counts_are_those_of_the_points(monkeypatch):
+    sizes = {"i": 3, "j": 4, "k": 2}
+    binders, grid = space(**sizes), np.indices(tuple(sizes.values()))
+    columns = dict(zip(sizes, grid.reshape(3, -1), strict=True))
+    for seed in range(1000):
+        random, rng = Random(seed), np.random.default_rng(seed)
+        monkeypatch.setattr(counting, "BLOCK", random.choice((1, 3, 1 << 22)))
+        p = conj(*(random_predicate(random, "ijk", 2) for _ in range(2)))
+        pairs = np.unique(rng.integers(-1, 5, (random.randrange(6), 2)), axis=0)
+        entries = rng.random((4, 3)) < 0.5
+        shape = Relation((Affine.of(4), Affine.of(3)))
+        data = {"R": Data(TupleSet(2), pairs), "S": Data(shape, entries)}
+        there = np.broadcast_to(holds(p, columns, data), (24,)).reshape(3, 4, 2)
+        assert count(binders, p, data) == there.sum(), seed
+        assert projected(binders[:2], binders[2:], p, data) == there.any(2).sum(), seed
 
 
 def test_quantifiers_are_dropped_only_where_the_rest_says_them():

@@ -32,3 +32,20 @@ def test_progress_and_cancel():
     assert seen == [(k + 1, len(seen)) for k in range(len(seen))]
     with pytest.raises(ProfileCancelledError):
         square.profile(np.ones(3), repeats=1, cancelled=lambda: True)
+
+
+def test_the_work_of_a_count_follows_the_tuples():
+    """10 tuples of 10^10 pairs: counted by going over the tuples, as the kernel does."""
+
+    @tensor
+    def energy(x, y, R):
+        n, m = len(x), len(y)
+        return sum((x[i] - y[j]) ** 2 for i in range(n) for j in range(m) if (i, j) in R)
+
+    n = 10**5
+    pairs = {(97 * k, n - 1 - k) for k in range(10)}
+    gradient = energy.grad("x", "y")
+    found = gradient.profile(np.ones(n), np.ones(n), pairs, repeats=1)
+    small = {(k, k) for k in range(10)}
+    expected = gradient.cost(np.ones(10), np.ones(10), small)
+    assert found.total.operations < expected.total + 20

@@ -2,14 +2,17 @@
 
 Affine predicates are summed in closed form (`formula.symbolic`). Where data decide, the points are
 joined as columns of a table, the way a database would: an equality or an index array that determines
-an index gives its column, a range that nothing determines is crossed with the rows, and each
-conjunct removes the rows where it fails. So the work follows the points, not the index space.
+an index gives its column, the tuples of a relation are joined on the indices that are known, a range
+that nothing else restricts is crossed with the rows, and each conjunct removes the rows where it
+fails. A quantifier over relations is such a join itself, of which the distinct rows are kept. So the
+work follows the points, not the index space.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -24,7 +27,9 @@ from ..language.predicates import (
     Or,
     Predicate,
     Related,
+    conj,
     conjuncts,
+    disj,
     solve,
 )
 from ..language.terms import Binders
@@ -42,6 +47,17 @@ class Data:
 
     type: Relation | IndexArray | TupleSet
     array: Any
+
+    @cached_property
+    def rows(self) -> Any:
+        """The index tuples, one a row."""
+        match self.type:
+            case TupleSet(arity):
+                return np.asarray(self.array, np.int64).reshape(-1, arity)
+            case Relation():
+                return np.argwhere(self.array)
+        places = np.indices(self.array.shape).reshape(self.array.ndim, -1).T
+        return np.concatenate([places, np.reshape(self.array, (-1, 1))], 1)
 
     def holds(self, columns: list[Any]) -> Any:
         """Whether each index tuple is in the relation; false where it lies outside."""
@@ -94,19 +110,13 @@ def projected(binders: Binders, sums: Binders, p: Predicate, data: Mapping[str, 
         from ..language.predicates import exists_all
 
         return count(binders, exists_all(sums, p), data)
-    extents = [max(0, n.evaluate({})) for _, n in (*binders, *sums)]
-    if 0 in extents:
+    extents = {index: max(0, n.evaluate({})) for index, n in (*binders, *sums)}
+    if 0 in extents.values():
         return 0
-    free = [n.evaluate({}) for index, n in binders if index not in p.names]
-    kept = [(index, n.evaluate({})) for index, n in binders if index in p.names]
+    free = [extents[index] for index, _ in binders if index not in p.names]
+    kept = [index for index, _ in binders if index in p.names]
     bound = tuple(binder for binder in (*binders, *sums) if binder[0] in p.names)
-    seen: Any = np.zeros(0, np.int64)
-    for rows, columns in tables(bound, p, data):
-        key: Any = np.zeros(rows, np.int64)
-        for index, n in kept:
-            key = key * n + columns[index]
-        seen = np.unique(np.concatenate([seen, key]))
-    return prod(free) * len(seen)
+    return prod(free) * len(distinct(kept, tables(bound, p, data), extents))
 
 
 def tables(
@@ -114,7 +124,49 @@ def tables(
 ) -> Iterator[tuple[int, Columns]]:
     """The points of `{binders | p}` as columns of indices, some at a time."""
     ranges = {index: max(0, n.evaluate({})) for index, n in binders}
-    yield from _join({}, 1, ranges, list(conjuncts(p)), data)
+    found = dict(data)
+    p = _materialized(p, ranges, found)
+    yield from _join({}, 1, ranges, list(conjuncts(p)), found)
+
+
+def _materialized(p: Predicate, ranges: Mapping[str, int], data: dict[str, Data]) -> Predicate:
+    """`p` with each `∃` over relations as a relation of its own, which is added to the data."""
+    match p:
+        case And(parts):
+            return conj(*(_materialized(part, ranges, data) for part in parts))
+        case Or(parts):
+            return disj(*(_materialized(part, ranges, data) for part in parts))
+        case Exists(index, size, body) if p.relations:
+            inner = {**ranges, index: max(0, size.evaluate({}))}
+            body = _materialized(body, inner, data)
+            if not any(_has_tuples(q) for q in conjuncts(body)):
+                return Exists(index, size, body)
+            free = tuple(i for i in ranges if i in p.names)
+            used = {i: inner[i] for i in (*free, index)}
+            keys = distinct(free, _join({}, 1, used, list(conjuncts(body)), data), ranges)
+            shape = tuple(ranges[i] for i in free)
+            name = f"∃{len(data)}"
+            rows = np.stack(np.unravel_index(keys, shape), 1) if free else keys[:, None]
+            data[name] = Data(TupleSet(len(free) or 1), rows)
+            return Related(name, tuple(map(Affine.of, free)) or (Affine.of(0),))
+    return p
+
+
+def _has_tuples(p: Predicate) -> bool:
+    return isinstance(p, Related) and not p.relation.startswith(NOT)
+
+
+def distinct(
+    names: Sequence[str], found: Iterable[tuple[int, Columns]], ranges: Mapping[str, int]
+) -> Any:
+    """The distinct values of some columns, in order, as places in the box of their ranges."""
+    seen: Any = np.zeros(0, np.int64)
+    for rows, columns in found:
+        key: Any = np.zeros(rows, np.int64)
+        for index in names:
+            key = key * ranges[index] + columns[index]
+        seen = np.unique(np.concatenate([seen, key]))
+    return seen
 
 
 def _join(
@@ -146,7 +198,13 @@ def _join(
         kept = (column >= 0) & (column < ranges[index])
         columns = {**{i: c[kept] for i, c in columns.items()}, index: column[kept]}
         rows = int(kept.sum())
-    index = missing[0]
+    matches = [m for q in waiting if (m := _matches(q, columns, rows, missing, data)) is not None]
+    best = min(matches, key=lambda m: m.total, default=None)
+    if best is not None and best.total <= rows * prod(ranges[i] for i in best.values):
+        for joined, found_rows in best.joined(columns, ranges):
+            yield from _join(joined, found_rows, ranges, waiting, data)
+        return
+    index = min(missing, key=lambda i: ranges[i])
     n = ranges[index]
     step = max(1, BLOCK // max(1, n))
     for start in range(0, rows, step):
@@ -154,6 +212,93 @@ def _join(
         size = min(step, rows - start)
         part[index] = np.tile(np.arange(n), size)
         yield from _join(part, size * n, ranges, waiting, data)
+
+
+@dataclass(frozen=True)
+class _Matches:
+    """Which tuples of a relation agree with each row in the arguments that are known: those from
+    `first` on, `count` of them. `values` has for each index that a tuple determines the argument
+    and the tuples' entries there.
+    """
+
+    first: Any
+    count: Any
+    values: Mapping[str, tuple[Affine, Any]]
+
+    @property
+    def total(self) -> int:
+        return int(self.count.sum())
+
+    def joined(self, columns: Columns, ranges: Mapping[str, int]) -> Iterator[tuple[Columns, int]]:
+        """The rows with each of their tuples, so many at a time."""
+        ends = np.cumsum(self.count)
+        start = 0
+        while start < len(ends):
+            before = int(ends[start - 1]) if start else 0
+            stop = max(start + 1, int(np.searchsorted(ends, before + BLOCK, "right")))
+            count = self.count[start:stop]
+            rows = np.repeat(np.arange(start, stop), count)
+            offsets = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
+            places = np.repeat(self.first[start:stop], count) + offsets
+            part = {i: c[rows] for i, c in columns.items()}
+            kept = np.ones(len(rows), bool)
+            for index, (a, entries) in self.values.items():
+                k = a.coefficient(index)
+                left = entries[places] - affine(a - Affine.of(index) * k, columns, rows)
+                part[index] = left // k
+                kept &= (left % k == 0) & (part[index] >= 0) & (part[index] < ranges[index])
+            yield {i: c[kept] for i, c in part.items()}, int(kept.sum())
+            start = stop
+
+
+def _matches(
+    q: Predicate, columns: Columns, rows: int, missing: Sequence[str], data: Mapping[str, Data]
+) -> _Matches | None:
+    """The join with a relation's tuples; None where they determine no index."""
+    if not isinstance(q, Related) or not _has_tuples(q):
+        return None
+    known = [k for k, a in enumerate(q.arguments) if a.names <= columns.keys()]
+    solved: dict[str, int] = {}
+    for k, a in enumerate(q.arguments):
+        unknown = [i for i in a.names if i in missing]
+        if len(unknown) == 1:
+            solved.setdefault(unknown[0], k)
+    if not solved:
+        return None
+    table = data[q.relation].rows
+    used = [*known, *solved.values()]
+    whole, table = len(used) == table.shape[1], table[:, used]
+    table = table if whole else np.unique(table, axis=0)  # the others are asked once known
+    wanted = [np.broadcast_to(affine(q.arguments[k], columns), (rows,)) for k in known]
+    keys, asked = _ranked(table, wanted, rows)
+    order = np.argsort(keys, kind="stable")
+    first, last = (np.searchsorted(keys[order], asked, side) for side in ("left", "right"))
+    values = {
+        index: (q.arguments[k], table[order, len(known) + n])
+        for n, (index, k) in enumerate(solved.items())
+    }
+    return _Matches(first, last - first, values)
+
+
+def _ranked(table: Any, wanted: Sequence[Any], rows: int) -> tuple[Any, Any]:
+    """The leading columns of a table and those that are looked for, as one number a row: equal
+    where they are, -1 for what the table does not have.
+    """
+    keys, asked = np.zeros(len(table), np.int64), np.zeros(rows, np.int64)
+    for k, values in enumerate(wanted):
+        entries, ranks = np.unique(table[:, k], return_inverse=True)
+        place = _place(entries, values)
+        both = asked * len(entries) + place
+        known, keys = np.unique(keys * len(entries) + ranks, return_inverse=True)
+        asked = np.where((asked >= 0) & (place >= 0), _place(known, both), -1)
+    return keys, asked
+
+
+def _place(known: Any, values: Any) -> Any:
+    """Where each value is in an array in order, -1 where it is not."""
+    place = np.searchsorted(known, values)
+    there = (place < len(known)) & (np.append(known, 0)[place] == values)
+    return np.where(there, place, -1)
 
 
 def _determined(
@@ -182,11 +327,11 @@ def _determined(
     return None
 
 
-def affine(a: Affine, columns: Mapping[str, Any]) -> Any:
-    """An affine expression on columns of indices."""
+def affine(a: Affine, columns: Mapping[str, Any], rows: Any = ...) -> Any:
+    """An affine expression on columns of indices, in some of their rows."""
     total: Any = np.asarray(a.constant, np.int64)
     for name, k in a.terms:
-        total = total + columns[name] * k
+        total = total + columns[name][rows] * k
     return total
 
 

@@ -117,6 +117,12 @@ def observed(name: str, value: Any) -> tuple[ParameterType, Layout]:
 
 def _kind_and_shape(name: str, value: Any) -> tuple[str, tuple[int, ...]]:
     """The kind of number (b, i, u, f or O for exact ones) and the shape of an argument."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TensorError(
+            f"`{name}` is a masked array, and the language has no missing entries",
+            f"pass `{name}.data` and `~np.ma.getmaskarray({name})`, and sum under that boolean array: "
+            f"`sum({name}[i] for i in range(n) if present[i])`",
+        )
     if not hasattr(value, "dtype"):
         if value is None or isinstance(value, str | bytes | dict):
             raise TensorError(

@@ -11,7 +11,7 @@ import jax
 
 from ..language.errors import TensorError
 from ..lowering.sharding import divided
-from .kernel import Kernel
+from .kernel import Counts, Kernel
 
 if TYPE_CHECKING:
     from ..instance import Instance
@@ -58,11 +58,11 @@ def sharded(
     if devices is not None and not 0 < devices <= len(available):
         raise TensorError(f"there are {len(available)} devices, not {devices}")
     made = kernel(instance, sizes)
-    jitted: dict[Any, Callable[..., Any]] = {}
+    jitted: dict[Counts, Callable[..., Any]] = {}
 
     def call(*arguments: Any) -> Any:
         arrays = made.arrays(arguments)
-        counts = tuple(len(a) for a, v in zip(arrays, arguments, strict=True) if isinstance(v, set))
+        counts = made.counts(arrays)
         if counts not in jitted:
             jitted[counts] = made.sharded(arrays, axes, available[: devices or len(available)])
         return jitted[counts](*arrays)

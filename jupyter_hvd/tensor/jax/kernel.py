@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -29,6 +30,7 @@ from . import contraction, elementwise
 from .runtime import Values, fence
 
 Kinds = list[tuple[str, ParameterType]]
+Counts = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Kernel:
     def __init__(self, program: Program, kinds: Kinds, sizes: Mapping[str, int]) -> None:
         self.kinds = kinds
         self.program = at_sizes(program, sizes)
-        self.plans: dict[tuple[tuple[str, int], ...], Plan] = {}
+        self.plans: dict[Counts, Plan] = {}
         self.types = {
             x: _at_sizes(t, sizes)
             for x, t in kinds
@@ -82,15 +84,24 @@ class Kernel:
             if isinstance(t, Relation | IndexArray | TupleSet)
         }
 
-    def plan(self, arrays: tuple[Any, ...]) -> Plan:
-        """The plan for these arguments, of which only the numbers of tuples matter."""
-        counts = tuple(
+    def counts(self, arrays: tuple[Any, ...]) -> Counts:
+        """The number of tuples of each relation that is given by its tuples."""
+        return tuple(
             (x, len(value.rows if isinstance(value, Tuples) else value))
             for (x, t), value in zip(self.kinds, arrays, strict=True)
             if isinstance(t, TupleSet) or isinstance(value, Tuples)
         )
+
+    @cached_property
+    def restricted(self) -> Program:
+        """The program, only what is read computed; the same for every number of tuples."""
+        return restrict(self.program)
+
+    def plan(self, arrays: tuple[Any, ...]) -> Plan:
+        """The plan for these arguments, of which only the numbers of tuples matter."""
+        counts = self.counts(arrays)
         if counts not in self.plans:
-            self.plans[counts] = plan(restrict(self.program), self.types, dict(counts))
+            self.plans[counts] = plan(self.restricted, self.types, dict(counts))
         return self.plans[counts]
 
     def values(self, arrays: tuple[Any, ...]) -> Values:
@@ -277,8 +288,11 @@ def _array(type_: Any, value: Any) -> Any:
         return tuple(_array(None, part) for part in value)
     if isinstance(value, list):
         value = np.array(value)
-    exact = getattr(getattr(value, "dtype", None), "kind", "") == "O"  # fractions
-    return value.astype(float) if exact else value
+    if isinstance(value, np.ndarray | np.generic):
+        if value.dtype.kind == "O":  # fractions
+            return value.astype(float)
+        return value.astype(value.dtype.newbyteorder("="), copy=False)
+    return value
 
 
 def _pairs(type_: Any, value: Any) -> Any:
