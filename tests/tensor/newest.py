@@ -15,8 +15,8 @@ from random_programs import PARAMETERS, Draw, environment  # noqa: E402
 
 from jupyter_hvd.tensor import tensor  # noqa: E402
 from jupyter_hvd.tensor.jax.kernel import Kernel  # noqa: E402
+from jupyter_hvd.tensor.jax.shards import shard_map  # noqa: E402
 from jupyter_hvd.tensor.lowering import tiling as blocks  # noqa: E402
-from jupyter_hvd.tensor.lowering.sharding import mapped  # noqa: E402
 from jupyter_hvd.tensor.reference.evaluate import evaluate  # noqa: E402
 from jupyter_hvd.tensor.ssa import normalize as normal  # noqa: E402
 from jupyter_hvd.tensor.ssa import simplify  # noqa: E402
@@ -94,7 +94,9 @@ def compositions():
     )
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("d",))
     here = jax.sharding.PartitionSpec("d")
-    rows = mapped(jax.vmap(energy.jax, (None, 0)), mesh, (jax.sharding.PartitionSpec(), here), here)
+    rows = shard_map(
+        jax.vmap(energy.jax, (None, 0)), mesh, (jax.sharding.PartitionSpec(), here), here
+    )
     same(jax.jit(rows)(A, xs), [energy(A, row) for row in xs])
     for dtype, tolerance in ((jnp.float32, 1e-4), (jnp.bfloat16, 0.1)):
         found = energy.grad("x")(jnp.asarray(A, dtype), jnp.asarray(x, dtype))

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from ..language.affine import Affine
+from ..lowering.strategy import reach, sharing_axes
 
 Axes = tuple[str, ...]
 Aligned = tuple[Any, Axes]
@@ -75,7 +76,7 @@ def read(array: Any, indices: Sequence[Affine], space: Space, ordered: bool = Tr
 
 def _affine(array: Any, indices: Sequence[Affine], space: Space) -> Aligned:
     """Dimensions that share an axis are flattened into one first: a diagonal is a strided slice."""
-    groups = _groups(indices)
+    groups = sharing_axes(indices)
     dims = [d for group in groups for d in group]
     if dims != sorted(dims):
         array = jnp.transpose(array, dims)
@@ -91,18 +92,6 @@ def _affine(array: Any, indices: Sequence[Affine], space: Space) -> Aligned:
     return array, tuple(axes)
 
 
-def _groups(indices: Sequence[Affine]) -> list[list[int]]:
-    """The dimensions, together where they share an axis."""
-    groups: list[tuple[set[str], list[int]]] = []
-    for d, a in enumerate(indices):
-        names, dims = set(a.names), [d]
-        for other in [g for g in groups if g[0] & names]:
-            groups.remove(other)
-            names, dims = names | other[0], [*other[1], *dims]
-        groups.append((names, sorted(dims)))
-    return sorted((dims for _, dims in groups), key=lambda dims: dims[0])
-
-
 def _terms(address: Affine, space: Space) -> list[tuple[str, int, int]]:
     return [(name, k, space.extents[name]) for name, k in address.terms]
 
@@ -116,7 +105,7 @@ def _flattened(
     padding, shape = [(0, 0, 0)] * array.ndim, []
     moved = []
     for k, a in enumerate(indices):
-        low, high = reach(a, space)
+        low, high = reach(a, space.extents)
         n = array.shape[place + k]
         before, after = max(0, -low), max(0, high - (n - 1))
         padding[place + k] = (before, after, 0)
@@ -132,15 +121,6 @@ def _flattened(
         address = address * n + a
     after_ = array.shape[place + len(indices) :]
     return address, array.reshape(*array.shape[:place], prod(shape), *after_)
-
-
-def reach(a: Affine, space: Space) -> tuple[int, int]:
-    """The smallest and the largest value of an affine expression."""
-    low = high = a.constant
-    for name, k in a.terms:
-        last = k * (space.extents[name] - 1)
-        low, high = low + min(0, last), high + max(0, last)
-    return low, high
 
 
 def _strided(
@@ -171,7 +151,7 @@ def _strided(
     index, over = space.index(window)
     n = array.shape[place]
     taken = jnp.take(array, index, place, mode="clip")
-    low, high = reach(window, space)
+    low, high = reach(window, space.extents)
     if low >= 0 and high < n:
         return taken, list(over)
     shape = [1] * place + list(index.shape) + [1] * (array.ndim - place - 1)
@@ -265,20 +245,3 @@ def _by_index(array: Any, indices: Sequence[Affine], space: Space) -> Aligned:
     mode = lax.GatherScatterMode.FILL_OR_DROP
     places = jnp.stack(columns, count)
     return lax.gather(array, places, numbers, window, mode=mode, fill_value=0), axes
-
-
-def windowed(indices: Sequence[Affine], space: Space) -> set[str]:
-    """The axes of windows that overlap: which could only be read by gathering."""
-    found: set[str] = set()
-    for group in _groups(indices):
-        if len(group) > 1:
-            continue
-        terms = _terms(indices[group[0]], space)
-        terms = sorted(((i, abs(k), n) for i, k, n in terms), key=lambda term: -term[1])
-        while len(terms) > 1:
-            (_, k, _), *rest = terms
-            if sum(j * (n - 1) for _, j, n in rest) >= k:
-                found |= {i for i, _, _ in terms}
-                break
-            terms = rest
-    return found

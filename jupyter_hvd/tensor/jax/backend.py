@@ -8,10 +8,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import jax
+import numpy as np
 
 from ..language.errors import TensorError
+from ..lowering.plan import Counts
 from ..lowering.sharding import divided
-from .kernel import Counts, Kernel
+from . import shards
+from .execute import execute
+from .kernel import Kernel
 
 if TYPE_CHECKING:
     from ..instance import Instance
@@ -24,13 +28,18 @@ def kernel(instance: Instance, sizes: Mapping[str, int]) -> Kernel:
 
 def compiled(instance: Instance, sizes: Mapping[str, int]) -> Callable[..., Any]:
     """A jitted function of the instance's parameters, at the given sizes; it returns nested
-    pairs of arrays.
+    pairs of arrays. Each call is planned before JAX traces it.
     """
     made = kernel(instance, sizes)
-    jitted = jax.jit(made.run)
+    jitted: dict[tuple[Counts, np.dtype[Any]], Callable[..., Any]] = {}
 
     def call(*arguments: Any) -> Any:
-        return jitted(*made.operands(arguments))
+        arrays = made.operands(arguments)
+        key = made.counts(arrays), made.dtype(arrays)
+        if key not in jitted:
+            plan = made.compile(*key)
+            jitted[key] = jax.jit(lambda *arrays: execute(plan, arrays))
+        return jitted[key](*arrays)
 
     return call
 
@@ -58,13 +67,14 @@ def sharded(
     if devices is not None and not 0 < devices <= len(available):
         raise TensorError(f"there are {len(available)} devices, not {devices}")
     made = kernel(instance, sizes)
-    jitted: dict[Counts, Callable[..., Any]] = {}
+    jitted: dict[tuple[Counts, np.dtype[Any]], Callable[..., Any]] = {}
 
     def call(*arguments: Any) -> Any:
         arrays = made.arrays(arguments)
-        counts = made.counts(arrays)
-        if counts not in jitted:
-            jitted[counts] = made.sharded(arrays, axes, available[: devices or len(available)])
-        return jitted[counts](*arrays)
+        key = made.counts(arrays), made.dtype(arrays)
+        if key not in jitted:
+            plan = made.compile(*key)
+            jitted[key] = shards.sharded(plan, arrays, axes, available[: devices or len(available)])
+        return jitted[key](*arrays)
 
     return call

@@ -1,14 +1,6 @@
-"""Sums of products: `dot_general` where the operands allow it, else one fused reduction.
+"""Contractions in JAX, each strategy of `lowering.strategy` a function.
 
-⊞out. Σ sums. [mask]·A[a]·B[b]
-
-How, in order of preference:
-
-1. without sums, the product of two views, masked;
-2. a window (`x[i+j]`, i and j both axes) over a short axis: one contraction for each of its entries;
-3. a mask that each operand can take by itself: operands masked, then `einsum`; a relation among
-   fewer axes than all of them is an operand itself, of zeros and ones;
-4. a mask that couples operands: product, mask and sum in one reduction, which XLA fuses.
+Operands are aligned arrays: an array and the axes of the step that it has, in its own order.
 """
 
 from __future__ import annotations
@@ -23,58 +15,82 @@ import jax.numpy as jnp
 from jax import lax
 
 from ..language.affine import Affine
-from ..language.predicates import TRUE, Predicate, Related, conjuncts, substitute
-from ..lowering.dataflow import used_lookups
-from ..lowering.ir import Lookup, Product, Read
-from ..lowering.tiling import OFFSET
-from .access import Aligned, Axes, Space, align, cut, reach, read, windowed
+from ..language.predicates import TRUE, Predicate, conjuncts
+from ..lowering.dataflow import names_of, used_lookups
+from ..lowering.ir import Contract, Rewriting
+from ..lowering.strategy import (
+    Convolution,
+    Masks,
+    Multiplied,
+    Pairing,
+    Pointwise,
+    Reduced,
+    Unrolled,
+    choose,
+    pairing,
+    reach,
+)
+from .access import Aligned, Axes, Space, align, cut, read
 from .masks import mask
-from .runtime import Values, entries, fence, turned
-
-MATRIX = 1 << 20  # points of a sum from which on relations in it are multiplied as matrices
-WINDOWS = 64  # entries of a window that are summed one after the other
+from .runtime import Values, entries, fusion_barrier, turned
 
 
-def product(step: Product, values: Values) -> Any:
-    """The array of a product step."""
+def contract(step: Contract, values: Values) -> Any:
+    """The array of a contraction."""
     result = _summed(step, values)
-    if step.targets:
-        return _scattered(step, result, values)
-    return result
+    return _scattered(step, result, values) if step.scatter_to else result
 
 
-def _summed(step: Product, values: Values) -> Any:
-    space = Space({i: n.constant for i, n in (*step.out, *step.sums)})
-    if step.sums and (axis := _window(step, space)) is not None:
-        correlated = _correlation(step, space, values)
-        return _unrolled(step, axis, space, values) if correlated is None else correlated
-    entries(step.lookups, space, values)
-    operands = [read(values.arrays[r.array], r.indices, space, False) for r in step.reads]
+def _summed(step: Contract, values: Values) -> Any:
+    """`⊞out. Σ sums. …`, before it is scattered."""
+    match choose(step, jax.default_backend()):
+        case Pointwise():
+            return _pointwise(step, values)
+        case Convolution() as convolution:
+            return _convolved(step, convolution, values)
+        case Unrolled(axis, _):
+            return _unrolled(step, axis, values)
+        case Multiplied(_, _, masks):
+            space, operands = _operands(step, masks, values)
+            return _einsum(operands, step.axes, space)
+        case Reduced(coupling, masks):
+            return _reduced(step, coupling, masks, values)
+
+
+def _pointwise(step: Contract, values: Values) -> Any:
+    space = _space(step, values)
+    operands = [turned(r, space, values) for r in step.reads]
     tests = conjuncts(step.mask) if step.mask != TRUE else ()
-    masks = [(q, mask(q, space, values.relation)) for q in tests]
-    out = tuple(i for i, _ in step.out)
-    sums = tuple(i for i, _ in step.sums)
-    if not sums:
-        operands = [turned(r, space, values) for r in step.reads]
-        every = [m for _, m in masks]
-        return jnp.broadcast_to(_multiplied(operands, every, out), space.shape(out))
-    coupled = []
-    for q, m in masks:
-        hosts = [k for k, (_, axes) in enumerate(operands) if set(m[1]) <= set(axes)]
+    masks = [mask(q, space, values.relation) for q in tests]
+    return jnp.broadcast_to(_multiplied(operands, masks, step.axes), space.shape(step.axes))
+
+
+def _reduced(step: Contract, coupling: Sequence[Predicate], masks: Masks, values: Values) -> Any:
+    space, operands = _operands(step, masks, values)
+    tests = [mask(q, space, values.relation) for q in coupling]
+    axes = tuple(space.extents)
+    whole = jnp.broadcast_to(_multiplied(operands, tests, axes), space.shape(axes))
+    return whole.sum(tuple(range(len(step.out), len(axes))))
+
+
+def _space(step: Contract, values: Values) -> Space:
+    space = Space(step.extents)
+    entries(step.lookups, space, values)
+    return space
+
+
+def _operands(step: Contract, masks: Masks, values: Values) -> tuple[Space, list[Aligned]]:
+    """What is read, masked, and the relations that are matrices of zeros and ones."""
+    space = _space(step, values)
+    operands = [read(values.arrays[r.array], r.indices, space, False) for r in step.reads]
+    for q, hosts in masks:
         for k in hosts:
             operands[k] = _masked(operands[k], q, space, values)
-        if hosts:
-            continue
-        if isinstance(q, Related) and max(MATRIX, 4 * m[0].size) <= prod(space.extents.values()):
-            operands = [_covered(operand, m) for operand in operands]
-            operands.append((m[0].astype(values.dtype), m[1]))  # a matrix of zeros and ones
-        else:
-            coupled.append(m)
-    if coupled:
-        axes = (*out, *sums)
-        whole = jnp.broadcast_to(_multiplied(operands, coupled, axes), space.shape(axes))
-        return whole.sum(tuple(range(len(out), len(axes))))
-    return _einsum(operands, out, sums, space)
+        if not hosts:
+            inside = mask(q, space, values.relation)
+            operands = [_covered(operand, inside) for operand in operands]
+            operands.append((inside[0].astype(values.dtype), inside[1]))
+    return space, operands
 
 
 def _multiplied(operands: Sequence[Aligned], masks: Sequence[Aligned], axes: Axes) -> Any:
@@ -108,22 +124,21 @@ def _covered(operand: Aligned, m: Aligned) -> Aligned:
     return jnp.where(align((some, shared), axes), array, jnp.zeros((), array.dtype)), axes
 
 
-def _einsum(operands: Sequence[Aligned], out: Axes, sums: Axes, space: Space) -> Any:
+def _einsum(operands: Sequence[Aligned], out: Axes, space: Space) -> Any:
     scalars = [array for array, axes in operands if not axes]
     factors = [operand for operand in operands if operand[1]]
     used = {axis for _, axes in factors for axis in axes}
     present = tuple(axis for axis in out if axis in used)
-    times = prod(space.extents[axis] for axis in sums if axis not in used)
-    if not factors:
-        total = scalars.pop()
-    elif len(factors) == 1:
-        array, axes = factors[0]
-        total, axes = _alone((array, axes), present)
-        total = align((total, axes), present)
-    elif len(factors) == 2:
-        total = _pair(factors[0], factors[1], present)
-    else:
-        total = _several(factors, present)
+    times = prod(n for axis, n in space.extents.items() if axis not in used and axis not in out)
+    match factors:
+        case []:
+            total = scalars.pop()
+        case [factor]:
+            total = align(_alone(factor, present), present)
+        case [left, right]:
+            total = _pair(left, right, present)
+        case _:
+            total = _several(factors, present)
     for scalar in scalars:
         total = total * scalar
     if times != 1:
@@ -132,25 +147,19 @@ def _einsum(operands: Sequence[Aligned], out: Axes, sums: Axes, space: Space) ->
 
 
 def _pair(left: Aligned, right: Aligned, out: Axes) -> Any:
-    shared = set(left[1]) & set(right[1])
-    if out and set(left[1]) == set(right[1]):
-        # Many short dot products: a fused multiply and sum; a batched `dot_general` is slower.
-        whole = left[0] * align(right, left[1])
-        total = whole.sum(tuple(k for k, axis in enumerate(left[1]) if axis not in out))
-        return align((total, tuple(axis for axis in left[1] if axis in out)), out)
-    if not shared - set(out) and not set(left[1]) | set(right[1]) <= set(out):
-        # Nothing is summed together: sum each by itself first.
-        parts = [_alone(left, out), _alone(right, out)]
-        return _multiplied(parts, [], out)
+    match pairing(frozenset(left[1]), frozenset(right[1]), frozenset(out)):
+        case Pairing.FUSED:
+            whole = left[0] * align(right, left[1])
+            return align(_alone((whole, left[1]), out), out)
+        case Pairing.APART:
+            return _multiplied([_alone(left, out), _alone(right, out)], [], out)
     if _summed_first(left, out) or _summed_first(right, out) is False:
         left, right = right, left  # so that XLA need not turn a matrix round
-    number = {axis: k for k, axis in enumerate(dict.fromkeys((*left[1], *right[1])))}
-    letters = [[number[axis] for axis in axes] for axes in (left[1], right[1], out)]
-    return jnp.einsum(left[0], letters[0], right[0], letters[1], letters[2])
+    return _several((left, right), out)
 
 
 def _several(factors: Sequence[Aligned], out: Axes) -> Any:
-    """Three factors or more, two at a time in the order that costs least."""
+    """Factors multiplied two at a time, in the order that costs least."""
     number = {axis: k for k, axis in enumerate(dict.fromkeys(a for _, has in factors for a in has))}
     operands: list[Any] = []
     for array, axes in factors:
@@ -175,92 +184,55 @@ def _alone(operand: Aligned, out: Axes) -> Aligned:
 # Windows
 
 
-def _window(step: Product, space: Space) -> str | None:
-    """The shortest axis of a window, where it is short and something else is summed or kept."""
-    looked = {OFFSET, *(x.name for x in step.lookups)}
-    found: set[str] = set()
-    for r in step.reads:
-        if not any(a.names & looked for a in r.indices):
-            found |= windowed(r.indices, space)
-    if not found or len(step.reads) < 2:
-        return None
-    axis = min(found, key=lambda i: space.extents[i])
-    return axis if 1 < space.extents[axis] <= WINDOWS else None
-
-
-def _correlation(step: Product, space: Space, values: Values) -> Any | None:
-    """`⊞w. Σs. A[±w±s+c]·B[±s+d]` as a convolution, where w is the shorter: XLA for CPUs does that
-    well, and the dot products of an unrolled w badly. None for anything else.
-    """
-    if len(step.out) != 1 or len(step.sums) != 1 or step.mask != TRUE or step.targets:
-        return None
-    if len(step.reads) != 2 or jax.default_backend() != "cpu":
-        return None
+def _convolved(step: Contract, found: Convolution, values: Values) -> Any:
     ((w, _),), ((s, _),) = step.out, step.sums
-    long, short = sorted(step.reads, key=lambda r: -len(r.indices[0].terms) if r.indices else 0)
-    if len(long.indices) != 1 or len(short.indices) != 1:
-        return None
-    (a,), (b,) = long.indices, short.indices
-    turn_w, turn_s, turn_b = a.coefficient(w), a.coefficient(s), b.coefficient(s)
-    if {abs(turn_w), abs(turn_s), abs(turn_b)} != {1} or a.names != {w, s} or b.names != {s}:
-        return None
-    if space.extents[w] > space.extents[s]:
-        return None
-    low, high = reach(a, space)
-    segment, _ = read(
-        values.arrays[long.array], (Affine.of("t") + low,), Space({"t": high - low + 1})
-    )
-    window, _ = read(values.arrays[short.array], (b,), Space({s: space.extents[s]}))
-    window = window if turn_s > 0 else jnp.flip(window)
-    found = lax.conv_general_dilated(segment[None, None], window[None, None], (1,), "VALID")[0, 0]
-    return found if turn_w > 0 else jnp.flip(found)
+    (a,), (b,) = found.long.indices, found.short.indices
+    low, high = reach(a, step.extents)
+    long = Space({"t": high - low + 1})
+    segment, _ = read(values.arrays[found.long.array], (Affine.of("t") + low,), long)
+    window, _ = read(values.arrays[found.short.array], (b,), Space({s: step.extents[s]}))
+    window = window if a.coefficient(s) > 0 else jnp.flip(window)
+    result = lax.conv_general_dilated(segment[None, None], window[None, None], (1,), "VALID")[0, 0]
+    return result if a.coefficient(w) > 0 else jnp.flip(result)
 
 
-def _unrolled(step: Product, axis: str, space: Space, values: Values) -> Any:
-    parts = [_summed(_fixed(step, axis, value), values) for value in range(space.extents[axis])]
-    kept = [i for i, _ in step.out]
-    if axis in kept:
-        return jnp.stack(parts, kept.index(axis))
+def _unrolled(step: Contract, axis: str, values: Values) -> Any:
+    parts = [_summed(_fixed(step, axis, value), values) for value in range(step.extents[axis])]
+    if axis in step.axes:
+        return jnp.stack(parts, step.axes.index(axis))
     total = parts[0]
     for part in parts[1:]:
         total = total + part
-    return fence(total, values)  # else it may be computed anew for each step that reads it
+    return fusion_barrier(total, values)  # else it may be computed anew for each reader
 
 
-def _fixed(step: Product, axis: str, value: int) -> Product:
-    at = {axis: Affine.of(value)}
-
-    def here(indices: Sequence[Affine]) -> tuple[Affine, ...]:
-        return tuple(a.substitute(at) for a in indices)
-
+def _fixed(step: Contract, axis: str, value: int) -> Contract:
+    """The contraction at one value of an axis, not scattered."""
     return replace(
-        step,
+        step.rewritten(Rewriting.substituting({axis: Affine.of(value)})),
         out=tuple(b for b in step.out if b[0] != axis),
         sums=tuple(b for b in step.sums if b[0] != axis),
-        reads=tuple(Read(r.array, here(r.indices)) for r in step.reads),
-        mask=substitute(step.mask, at),
-        lookups=tuple(Lookup(x.name, x.relation, here(x.places)) for x in step.lookups),
-        targets=(),
+        scatter_to=(),
     )
 
 
 # Terms that data send somewhere
 
 
-def _scattered(step: Product, terms: Any, values: Values) -> Any:
-    """Add up terms with equal targets."""
-    space = Space({i: n.constant for i, n in step.out})
-    for a, n in step.targets:
+def _scattered(step: Contract, terms: Any, values: Values) -> Any:
+    """Add up terms with equal places."""
+    space = Space({i: step.extents[i] for i in step.axes})
+    for a, n in step.scatter_to:
         if len(a.terms) == 2 and a.names <= space.extents.keys():
             return _digits(terms, step, a, n)
-    entries(used_lookups(step.lookups, [a for a, _ in step.targets]), space, values)
-    indices = [space.index(a) for a, _ in step.targets]
-    extents = tuple(n for _, n in step.targets)
-    plain = [a.name if a.name in space.extents else None for a, _ in step.targets]
+    entries(used_lookups(step.lookups, names_of(a for a, _ in step.scatter_to)), space, values)
+    indices = [space.index(a) for a, _ in step.scatter_to]
+    extents = tuple(n for _, n in step.scatter_to)
+    plain = [a.name if a.name in space.extents else None for a, _ in step.scatter_to]
     kept = [k for k, name in enumerate(plain) if name is not None and plain.count(name) == 1]
     sent = [k for k in range(len(plain)) if k not in kept]
     looked = {axis for k in sent for axis in indices[k][1]}
-    # Axes that are targets themselves and on which no other target depends stay whole.
+    # Axes that are places themselves and on which no other place depends stay whole.
     whole = [k for k in kept if plain[k] not in looked]
     sent = [k for k in range(len(plain)) if k not in whole]
     rest = [str(plain[k]) for k in whole]
@@ -284,11 +256,11 @@ def _scattered(step: Product, terms: Any, values: Values) -> Any:
     return jnp.transpose(total, [order.index(k) for k in range(len(extents))])
 
 
-def _digits(terms: Any, step: Product, address: Affine, extent: int) -> Any:
+def _digits(terms: Any, step: Contract, address: Affine, extent: int) -> Any:
     """Terms at `k·r + e + c`, `0 ≤ e < k`: r and e are two axes that become one."""
     names = [i for i, _ in step.out]
     (e, _), (r, k) = sorted(address.terms, key=lambda term: term[1])
-    order = [a.name if a is not address else r for a, _ in step.targets]
+    order = [a.name if a is not address else r for a, _ in step.scatter_to]
     place = order.index(r)
     order.insert(place + 1, e)
     array = jnp.transpose(terms, [names.index(str(i)) for i in order])

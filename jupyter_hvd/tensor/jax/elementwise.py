@@ -11,7 +11,7 @@ from jax.scipy import special
 from ..language.function import Function, parameter_names
 from ..language.predicates import TRUE, conjuncts
 from ..language.terms import Add, Call, Const, Mul, Term, Var
-from ..lowering.ir import Apply, Masked, Total
+from ..lowering.ir import Accumulate, Apply, Masked
 from .access import Space, align
 from .masks import mask
 from .runtime import Values, entries, turned
@@ -33,9 +33,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-def total(step: Total, values: Values) -> Any:
-    """The array of a total step."""
-    space = Space({i: n.constant for i, n in step.out})
+def accumulate(step: Accumulate, values: Values) -> Any:
+    """The array of an accumulating step."""
+    space = Space(step.extents)
     axes = tuple(space.extents)
     return jnp.broadcast_to(_added(step.addends, space, values), space.shape(axes))
 
@@ -63,7 +63,7 @@ def _inside(step: Masked | Apply, space: Space, values: Values) -> Any:
 
 def apply(step: Apply, values: Values) -> Any:
     """The array of a map step."""
-    space = Space({i: n.constant for i, n in step.out})
+    space = Space(step.extents)
     shape = space.shape(tuple(space.extents))
     arguments = [_added(argument, space, values) for argument in step.arguments]
     if step.mask == TRUE:

@@ -1,4 +1,6 @@
-"""What steps compute with: the arrays made so far, and the data of relations."""
+"""What steps compute with: the arrays made so far, and the data of relations; and what XLA must not
+fuse.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from ..language.types import ParameterType, Relation, TupleSet
-from ..lowering.ir import Lookup, Read
+from ..lowering.ir import Access, IndexLookup
 from ..lowering.tiling import OFFSET
 from .access import Aligned, Space, align
 from .access import read as read_at
@@ -21,11 +23,14 @@ FENCED = 1 << 16  # entries below which computing some twice costs nothing
 
 @dataclass
 class Values:
-    """`arguments` are the real parameters, as nested pairs; `data` the relations by name.
+    """What steps compute with, in `dtype`: `arguments` are the real parameters, as nested pairs;
+    `data` has the type and the data of each relation: a boolean array or one of integers, of the
+    type's dimensions, or an array of index tuples, one a row, in order. `arrays` are those that
+    steps have made, each of its action's `shape`.
 
-    `both_ways` are the arrays that are read straight and turned round.
-    `offset` is the first row of the block that runs. `whole` says that XLA is to see the program
-    without fences, to divide it among devices.
+    `both_ways` are the arrays that are read straight and turned round. `offset` is the first row
+    of the block that runs, a scalar. `under_shard_map` says that XLA is to see the program without
+    barriers, to divide it among devices.
     """
 
     dtype: Any
@@ -33,7 +38,7 @@ class Values:
     data: Mapping[str, tuple[ParameterType, Any]]
     arrays: dict[str, Any] = field(default_factory=dict)
     both_ways: frozenset[str] = frozenset()
-    whole: bool = False
+    under_shard_map: bool = False
     offset: Any = None
 
     def relation(self, name: str) -> tuple[ParameterType, Any]:
@@ -41,21 +46,21 @@ class Values:
         return self.data[name] if name in self.data else (Relation(()), self.arrays[name])
 
 
-def fence(array: Any, values: Values, change: Callable[[Any], Any] = lambda x: x) -> Any:
+def fusion_barrier(array: Any, values: Values, change: Callable[[Any], Any] = lambda x: x) -> Any:
     """`change(array)`, computed before what reads it and once.
 
     XLA for CPUs computes an entry anew for each shifted or transposed read that it fuses, behind a
     branch for each padding: a stencil of a stencil runs thirty times slower than two stencils. It
     fuses nothing across a conditional, and does not see that this one's condition is always true.
     """
-    if not fences(array, values):
+    if not pays_barrier(array, values):
         return change(array)
     return lax.cond(_always(values), change, lambda x: jnp.zeros_like(change(x)), array)
 
 
-def fences(array: Any, values: Values) -> bool:
-    """Whether a fence around an array pays, and can be made."""
-    small = array.size < FENCED or values.whole
+def pays_barrier(array: Any, values: Values) -> bool:
+    """Whether a barrier after an array pays, and can be made."""
+    small = array.size < FENCED or values.under_shard_map
     return not small and bool(_filled(values)) and jax.default_backend() == "cpu"
 
 
@@ -69,7 +74,7 @@ def _always(values: Values) -> Any:
     return (first == first) | (first != first)
 
 
-def turned(read: Read, space: Space, values: Values) -> Aligned:
+def turned(read: Access, space: Space, values: Values) -> Aligned:
     """What is read, its axes in the order of the space."""
     array = values.arrays[read.array]
     found, axes = read_at(array, read.indices, space, False)
@@ -82,32 +87,30 @@ def turned(read: Read, space: Space, values: Values) -> Aligned:
 
 
 def apart(array: Any, values: Values) -> Any:
-    """The array as another one, where XLA for CPUs must not see that it is read straight too.
-
-    In `A + Aᵀ` it may walk through both in an order that suits neither, up to ten times slower. Rows
-    that begin at multiples of 2 KiB would meet in the same lines of the cache, so that their copy
-    has longer rows; the others need none.
+    """A distinct copy, so that XLA does not fuse straight and transposed reads of one array: in
+    `A + Aᵀ` it may walk through both in an order that suits neither, up to ten times slower. Rows
+    of multiples of 2 KiB are padded, against conflicts in the same lines of the cache.
     """
-    if not fences(array, values):
+    if not pays_barrier(array, values):
         return array
     zero, n = jnp.zeros((), array.dtype), array.shape[-1]
     if n * array.dtype.itemsize % 2048:
         return jnp.where(_always(values), array, zero)
     padding = [(0, 0, 0)] * (array.ndim - 1) + [(0, 16, 0)]
-    longer = fence(array, values, lambda x: lax.pad(x, zero, padding))
+    longer = fusion_barrier(array, values, lambda x: lax.pad(x, zero, padding))
     return lax.slice_in_dim(longer, 0, n, axis=array.ndim - 1)
 
 
-def entries(lookups: Sequence[Lookup], space: Space, values: Values) -> None:
+def entries(lookups: Sequence[IndexLookup], space: Space, values: Values) -> None:
     """Look up the entries of index arrays that a space's indices use, and the block's offset."""
     if values.offset is not None:
         space.entries[OFFSET] = values.offset, ()
     for lookup in lookups:
         type_, array = values.relation(lookup.relation)
         if isinstance(type_, TupleSet):
-            row, column = lookup.places
+            row, column = lookup.subscripts
             array = jnp.asarray(array)[:, column.constant]
             found, axes = read_at(array, (row,), space)
         else:
-            found, axes = read_at(jnp.asarray(array), lookup.places, space)
+            found, axes = read_at(jnp.asarray(array), lookup.subscripts, space)
         space.entries[lookup.name] = found.astype(jnp.int32), axes

@@ -9,8 +9,11 @@ equality gives; `δ` names stand for the entries.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
+from typing import TypeGuard
 
 from ..language.affine import Affine
 from ..language.predicates import (
@@ -27,70 +30,71 @@ from ..language.predicates import substitute as substitute_predicate
 from ..language.terms import Binders
 from ..language.types import IndexArray, ParameterType, Relation, TupleSet
 from .coo import table
-from .ir import Lookup
+from .ir import IndexLookup
 
 GATHER = 4  # entries of a mask that are read in the time of one that is gathered
 
 
 @dataclass(frozen=True)
-class Resolved:
+class Coiteration:
     """A space without the indices that data determine.
 
-    `values` gives each of those over the rest and the lookups. `rows` names the row of each
-    relation atom; rows of relations between generators alone are among the generators.
+    `values` gives each of those over the rest and the lookups. `positions` names the position in
+    the table of each relation atom; positions of relations between generators alone are among
+    the generators.
     """
 
     gens: Binders
     sums: Binders
     condition: Predicate
     values: Mapping[str, Affine]
-    lookups: tuple[Lookup, ...]
-    rows: Mapping[Predicate, str]
+    lookups: tuple[IndexLookup, ...]
+    positions: Mapping[Related, str]
 
 
-def resolve(
+def coiterate(
     gens: Binders,
     sums: Binders,
     p: Predicate,
     types: Mapping[str, ParameterType],
     counts: Mapping[str, int],
-) -> Resolved:
+) -> Coiteration:
     """Eliminate what data determine; `counts` has the number of tuples of each relation that is
     given by them.
     """
-    rows: dict[Predicate, str] = {}
-    lookups: list[Lookup] = []
+    positions: dict[Related, str] = {}
+    lookups: list[IndexLookup] = []
     named: dict[tuple[str, tuple[Affine, ...]], str] = {}
     rest: list[Predicate] = []
     extents = dict((*gens, *sums))
     inner = {i for i, _ in sums}
 
-    def look(relation: str, places: tuple[Affine, ...]) -> Affine:
-        key = (relation, places)
+    def look(relation: str, subscripts: tuple[Affine, ...]) -> Affine:
+        key = (relation, subscripts)
         if key not in named:
             named[key] = f"δ{len(named)}"
-            lookups.append(Lookup(named[key], relation, places))
+            lookups.append(IndexLookup(named[key], relation, subscripts))
         return Affine.of(named[key])
 
-    by_rows = _by_rows(p, gens, sums, types, counts)
+    iterated = Tables(gens, sums, p, types, counts).iterated
     for q in conjuncts(p):
-        if not isinstance(q, Related) or q.relation.startswith(NOT):
+        if not _is_positive(q):
             rest.append(q)
-        elif q in by_rows:
-            row = rows[q] = row_name(q)
+        elif q in iterated:
+            position = positions[q] = position_name(q)
             name = q.relation if isinstance(types[q.relation], TupleSet) else table(q.relation)
-            extents[row] = Affine.of(counts[q.relation])
+            extents[position] = Affine.of(counts[q.relation])
             if q.names & inner:
-                sums = (*sums, (row, extents[row]))
+                sums = (*sums, (position, extents[position]))
             else:
-                gens = (*gens, (row, extents[row]))
+                gens = (*gens, (position, extents[position]))
             for k, a in enumerate(q.arguments):
-                entry = look(name, (Affine.of(row), Affine.of(k)))
+                entry = look(name, (Affine.of(position), Affine.of(k)))
                 rest.append(compare("=", a, entry))
         elif isinstance(kind := types[q.relation], IndexArray):
-            *places, last = q.arguments
-            rest += [in_range(a, n) for a, n in zip(places, kind.dims, strict=True)]
-            rest.append(compare("=", last, look(q.relation, tuple(places))))
+            *subscripts, last = q.arguments
+            rest += [in_range(a, n) for a, n in zip(subscripts, kind.dims, strict=True)]
+            rest.append(compare("=", last, look(q.relation, tuple(subscripts))))
         else:
             rest.append(q)
     condition = conj(*rest)
@@ -101,64 +105,96 @@ def resolve(
         condition = conj(in_range(value, extents[index]), substitute_predicate(condition, at))
         values = {i: a.substitute(at) for i, a in values.items()} | at
         lookups = [
-            Lookup(x.name, x.relation, tuple(a.substitute(at) for a in x.places)) for x in lookups
+            IndexLookup(x.name, x.relation, tuple(a.substitute(at) for a in x.subscripts))
+            for x in lookups
         ]
         gens = tuple(b for b in gens if b[0] != index)
         sums = tuple(b for b in sums if b[0] != index)
-    return Resolved(gens, sums, condition, values, _ordered(lookups), rows)
+    return Coiteration(gens, sums, condition, values, _ordered(lookups), positions)
 
 
-def _by_rows(
-    p: Predicate,
-    gens: Binders,
-    sums: Binders,
-    types: Mapping[str, ParameterType],
-    counts: Mapping[str, int],
-) -> frozenset[Predicate]:
-    """The relations to run over tuple by tuple: where that is less than running over the indices
-    that they determine, the ones that save most first. The others are looked up: `R(i, j) ∧
-    S(j, k)` is run over by the tuples of R, and by those of S only if they are fewer than the
-    values of k. Where all have masks, products of these as matrices may cost less still.
-    """
-    related = [q for q in conjuncts(p) if isinstance(q, Related) and not q.relation.startswith(NOT)]
-    extents = {i: n.constant for i, n in (*gens, *sums)}
-    chosen = [q for q in related if row_name(q) in p.names]  # an array is stored by these rows
-    known = {i for q in chosen for i in q.names}
-    needed = bool(chosen)
+def _is_positive(p: Predicate) -> TypeGuard[Related]:
+    """Whether it is a relation, and not the complement of one."""
+    return isinstance(p, Related) and not p.relation.startswith(NOT)
 
-    def solved(q: Related) -> set[str]:
-        """The indices that a tuple of q determines: of each argument one, where its factor is 1 or -1."""
+
+@dataclass(frozen=True)
+class Tables:
+    """The relations of a space, any of which may be iterated over tuple by tuple."""
+
+    gens: Binders
+    sums: Binders
+    predicate: Predicate
+    types: Mapping[str, ParameterType]
+    counts: Mapping[str, int]
+
+    @cached_property
+    def related(self) -> list[Related]:
+        return [q for q in conjuncts(self.predicate) if _is_positive(q)]
+
+    @cached_property
+    def extents(self) -> dict[str, int]:
+        return {i: n.constant for i, n in (*self.gens, *self.sums)}
+
+    def rows(self, q: Related) -> int:
+        """The number of tuples."""
+        return self.counts[q.relation]
+
+    def price(self, q: Related) -> int:
+        """What a tuple costs, in entries of a mask that are read in that time."""
+        return GATHER if isinstance(self.types[q.relation], Relation) else 1
+
+    def points(self, names: Iterable[str]) -> int:
+        """The values of some indices together."""
+        return prod(self.extents[i] for i in names)
+
+    def determines(self, q: Related, known: AbstractSet[str]) -> set[str]:
+        """The indices that a tuple gives beside the known ones: of each argument one, where its
+        factor is 1 or -1.
+        """
         found: set[str] = set()
         for a in q.arguments:
             names = [i for i, k in a.terms if abs(k) == 1 and i not in known | found]
             found |= set(names[:1])
         return found
 
-    def points(names: Iterable[str]) -> int:
-        return prod(extents[i] for i in names)
+    @cached_property
+    def iterated(self) -> frozenset[Related]:
+        """Choose which relations to iterate over; the others are probed.
 
-    def share(q: Related) -> float:
-        price = GATHER if isinstance(types[q.relation], Relation) else 1
-        return price * counts[q.relation] / max(points(solved(q)), 1)
+        Iterated are those of which going over the tuples is less than going over the indices that
+        they determine, the ones that save most first: `R(i, j) ∧ S(j, k)` is run over by the tuples
+        of R, and by those of S only if they are fewer than the values of k. An array that is stored
+        by positions is read by them. Where all relations have masks, their product as matrices may
+        cost less than any of this.
+        """
+        stored = [q for q in self.related if position_name(q) in self.predicate.names]
+        known = {i for q in stored for i in q.names}
+        chosen = list(stored)
 
-    waiting = [q for q in related if q.relation in counts and q not in chosen]
-    while waiting:
-        best = min(waiting, key=share)
-        waiting.remove(best)
-        if solved(best) and share(best) <= 1:
-            known |= solved(best)
-            chosen.append(best)
-    if (
-        not needed
-        and len(related) > 1
-        and all(isinstance(types[q.relation], Relation) for q in related)
-    ):
-        left = set().union(*(q.names for q in related)) - known
-        visited = GATHER * prod(counts[q.relation] for q in chosen) * points(left)
-        kept = [g for g, _ in gens if any(g in q.names for q in related)]
-        if visited > _as_matrices([sorted(q.names) for q in related], kept, extents):
+        def share(q: Related) -> float:
+            return self.price(q) * self.rows(q) / max(self.points(self.determines(q, known)), 1)
+
+        waiting = [q for q in self.related if q.relation in self.counts and q not in chosen]
+        while waiting:
+            best = min(waiting, key=share)
+            waiting.remove(best)
+            if self.determines(best, known) and share(best) <= 1:
+                known |= self.determines(best, known)
+                chosen.append(best)
+        if not stored and self._is_cheaper_as_matrices(chosen, known):
             return frozenset()
-    return frozenset(chosen)
+        return frozenset(chosen)
+
+    def _is_cheaper_as_matrices(self, chosen: Sequence[Related], known: AbstractSet[str]) -> bool:
+        masks = all(isinstance(self.types[q.relation], Relation) for q in self.related)
+        if len(self.related) < 2 or not masks:
+            return False
+        left = set[str]().union(*(q.names for q in self.related)) - known
+        visited = GATHER * prod(map(self.rows, chosen)) * self.points(left)
+        kept = [g for g, _ in self.gens if any(g in q.names for q in self.related)]
+        axes = [sorted(q.names) for q in self.related]
+        return visited > _as_matrices(axes, kept, self.extents)
 
 
 def _as_matrices(
@@ -178,16 +214,16 @@ def _as_matrices(
     return float(opt_einsum.contract_path(subscripts, *shapes, shapes=True)[1].opt_cost)
 
 
-def row_name(atom: Related) -> str:
-    """What the row of a relation's table with these indices is called."""
+def position_name(atom: Related) -> str:
+    """What the position of these indices in a relation's table is called."""
     return f"ρ{atom.relation}({','.join(map(str, atom.arguments))})"
 
 
 def _solvable(
-    condition: Predicate, gens: Binders, sums: Binders, lookups: list[Lookup]
+    condition: Predicate, gens: Binders, sums: Binders, lookups: list[IndexLookup]
 ) -> tuple[str, Affine] | None:
     """An index that an equality gives by entries which do not depend on it: a sum's, if any."""
-    sources = {x.name: frozenset().union(*(a.names for a in x.places)) for x in lookups}
+    sources = {x.name: frozenset().union(*(a.names for a in x.subscripts)) for x in lookups}
 
     def depends(a: Affine) -> frozenset[str]:
         names, seen = set(a.names), set[str]()
@@ -209,13 +245,13 @@ def _solvable(
     return None
 
 
-def _ordered(lookups: list[Lookup]) -> tuple[Lookup, ...]:
-    """Each lookup after those that its places use; none twice."""
-    made: list[Lookup] = []
+def _ordered(lookups: list[IndexLookup]) -> tuple[IndexLookup, ...]:
+    """Each lookup after those that its subscripts use; none twice."""
+    made: list[IndexLookup] = []
     waiting = list(lookups)
     while waiting:
         names = {x.name for x in waiting}
-        ready = [x for x in waiting if not any(a.names & names for a in x.places)]
+        ready = [x for x in waiting if not any(a.names & names for a in x.subscripts)]
         assert ready, "lookups in a ring"
         made += ready
         waiting = [x for x in waiting if x not in ready]

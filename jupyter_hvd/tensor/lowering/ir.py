@@ -6,33 +6,90 @@ own; `out` are the axes of its result, in order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from ..language.affine import Affine
 from ..language.function import Function
-from ..language.predicates import TRUE, Predicate
+from ..language.predicates import NOT, TRUE, Predicate, substitute
 from ..language.terms import Binders, Number
+
+Subscripts = tuple[Affine, ...]
 
 
 @dataclass(frozen=True)
-class Lookup:
-    """`name := relation[places]`, an entry of an index array as an index."""
+class IndexLookup:
+    """`name := relation[subscripts]`, an entry of an index array as an index."""
 
     name: str
     relation: str
-    places: tuple[Affine, ...]
+    subscripts: Subscripts
 
 
 @dataclass(frozen=True)
-class Read:
+class Access:
     """`array[indices]`, zero where an index lies outside; an index may use lookups."""
 
     array: str
-    indices: tuple[Affine, ...]
+    indices: Subscripts
 
 
 @dataclass(frozen=True)
-class Load:
+class Rewriting:
+    """What becomes of the accesses, masks and lookups of an action."""
+
+    access: Callable[[Access], Access]
+    mask: Callable[[Predicate], Predicate]
+    lookup: Callable[[IndexLookup], IndexLookup]
+
+    @staticmethod
+    def substituting(values: Mapping[str, Affine]) -> Rewriting:
+        """Axes replaced by affine expressions, everywhere."""
+
+        def at(indices: Subscripts) -> Subscripts:
+            return tuple(a.substitute(values) for a in indices)
+
+        return Rewriting(
+            lambda r: Access(r.array, at(r.indices)),
+            lambda p: substitute(p, values),
+            lambda x: IndexLookup(x.name, x.relation, at(x.subscripts)),
+        )
+
+
+class Action:
+    """What makes an array."""
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        """What is read entry by entry."""
+        return ()
+
+    @property
+    def conditions(self) -> tuple[Predicate, ...]:
+        """The masks."""
+        return ()
+
+    @property
+    def indirections(self) -> tuple[IndexLookup, ...]:
+        """The entries of index arrays that indices use."""
+        return ()
+
+    @cached_property
+    def sources(self) -> frozenset[str]:
+        """The arrays that are read."""
+        return frozenset(r.array for r in self.accesses)
+
+    @cached_property
+    def relations(self) -> frozenset[str]:
+        """The relations that are consulted."""
+        looked = (x.relation for x in self.indirections)
+        masks = (r.removeprefix(NOT) for p in self.conditions for r in p.relations)
+        return frozenset((*looked, *masks))
+
+
+@dataclass(frozen=True)
+class Load(Action):
     """A component of a parameter: `π…π x`."""
 
     parameter: str
@@ -40,7 +97,7 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Fill:
+class Fill(Action):
     """A constant array."""
 
     out: Binders
@@ -48,57 +105,159 @@ class Fill:
 
 
 @dataclass(frozen=True)
-class Product:
-    """`result[out] = Σ sums. [mask]·read·read`, each term under lookups.
+class Nonzero(Action):
+    """`result[…] = array[…] ≠ 0`, a relation for the masks of later steps."""
 
-    With `targets`, the result is indexed by those instead, entry by entry, and terms with equal
-    targets add up: `target` extents and indices over the step's variables and lookups.
+    array: str
+
+    @cached_property
+    def sources(self) -> frozenset[str]:
+        return frozenset((self.array,))
+
+
+@dataclass(frozen=True)
+class Entrywise(Action):
+    """An array over the box of `out`, of what is read at affine indices of these axes and, in a
+    contraction, of those of `sums`.
     """
 
     out: Binders
+
+    @property
+    def summed(self) -> Binders:
+        """The axes that are summed."""
+        return ()
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return tuple(i for i, _ in self.out)
+
+    @cached_property
+    def extents(self) -> dict[str, int]:
+        """Of all axes, in order."""
+        return {i: n.constant for i, n in (*self.out, *self.summed)}
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the result."""
+        return tuple(n.constant for _, n in self.out)
+
+    def rewritten(self, change: Rewriting) -> Entrywise:
+        """The action with other accesses, masks and lookups on the same axes."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Contract(Entrywise):
+    """`result[out] = Σ sums. [mask]·read·read`, each term under lookups.
+
+    With `scatter_to`, the result is indexed by those instead, entry by entry, and terms with equal
+    places add up: indices over the step's variables and lookups, with the extents that they index.
+    """
+
     sums: Binders
-    reads: tuple[Read, ...]
+    reads: tuple[Access, ...]
     mask: Predicate = TRUE
-    lookups: tuple[Lookup, ...] = ()
-    targets: tuple[tuple[Affine, int], ...] = ()
+    lookups: tuple[IndexLookup, ...] = ()
+    scatter_to: tuple[tuple[Affine, int], ...] = ()
+
+    @property
+    def summed(self) -> Binders:
+        return self.sums
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        return self.reads
+
+    @property
+    def conditions(self) -> tuple[Predicate, ...]:
+        return (self.mask,)
+
+    @property
+    def indirections(self) -> tuple[IndexLookup, ...]:
+        return self.lookups
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(n for _, n in self.scatter_to) or super().shape
+
+    def rewritten(self, change: Rewriting) -> Contract:
+        return replace(
+            self,
+            reads=tuple(map(change.access, self.reads)),
+            mask=change.mask(self.mask),
+            lookups=tuple(map(change.lookup, self.lookups)),
+        )
 
 
 @dataclass(frozen=True)
 class Masked:
     """`[mask]·read`, an addend."""
 
-    read: Read
+    read: Access
     mask: Predicate = TRUE
-    lookups: tuple[Lookup, ...] = ()
+    lookups: tuple[IndexLookup, ...] = ()
+
+    def rewritten(self, change: Rewriting) -> Masked:
+        lookups = tuple(map(change.lookup, self.lookups))
+        return Masked(change.access(self.read), change.mask(self.mask), lookups)
 
 
 @dataclass(frozen=True)
-class Total:
+class Accumulate(Entrywise):
     """`result[out] = Σ addends`."""
 
-    out: Binders
     addends: tuple[Masked, ...]
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        return tuple(a.read for a in self.addends)
+
+    @property
+    def conditions(self) -> tuple[Predicate, ...]:
+        return tuple(a.mask for a in self.addends)
+
+    @property
+    def indirections(self) -> tuple[IndexLookup, ...]:
+        return tuple(x for a in self.addends for x in a.lookups)
+
+    def rewritten(self, change: Rewriting) -> Accumulate:
+        return replace(self, addends=tuple(a.rewritten(change) for a in self.addends))
 
 
 @dataclass(frozen=True)
-class Apply:
-    """`result[out] = [mask]·f(argument, …)`, each argument a total."""
+class Apply(Entrywise):
+    """`result[out] = [mask]·f(argument, …)`, each argument a sum of addends."""
 
-    out: Binders
     function: Function
     arguments: tuple[tuple[Masked, ...], ...]
     mask: Predicate = TRUE
-    lookups: tuple[Lookup, ...] = ()
+    lookups: tuple[IndexLookup, ...] = ()
 
+    @property
+    def addends(self) -> tuple[Masked, ...]:
+        """Those of all arguments."""
+        return tuple(a for argument in self.arguments for a in argument)
 
-@dataclass(frozen=True)
-class Test:
-    """`result[…] = array[…] ≠ 0`, a relation for the masks of later steps."""
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        return tuple(a.read for a in self.addends)
 
-    array: str
+    @property
+    def conditions(self) -> tuple[Predicate, ...]:
+        return (self.mask, *(a.mask for a in self.addends))
 
+    @property
+    def indirections(self) -> tuple[IndexLookup, ...]:
+        return (*self.lookups, *(x for a in self.addends for x in a.lookups))
 
-Action = Load | Fill | Product | Total | Apply | Test
+    def rewritten(self, change: Rewriting) -> Apply:
+        return replace(
+            self,
+            arguments=tuple(tuple(a.rewritten(change) for a in x) for x in self.arguments),
+            mask=change.mask(self.mask),
+            lookups=tuple(map(change.lookup, self.lookups)),
+        )
 
 
 @dataclass(frozen=True)
@@ -108,3 +267,8 @@ class Step:
     name: str
     action: Action
     statement: str
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The arrays and relations that the step uses."""
+        return self.action.sources | self.action.relations

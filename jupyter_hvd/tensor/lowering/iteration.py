@@ -1,9 +1,10 @@
-"""The spaces that steps run over, and the layouts of what they make."""
+"""The iteration domains of steps, and how what they make is stored."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from ..language.affine import Affine
 from ..language.predicates import (
@@ -23,108 +24,143 @@ from ..language.types import ParameterType
 from ..polyhedral.lattice import (
     Frame,
     affine_part,
-    cases,
     digits,
+    disjuncts,
     frame,
     points,
+    preimage,
     projected,
-    seen_from,
 )
 from ..polyhedral.sets import simplify
-from .coiteration import Resolved, resolve
-from .ir import Lookup
-from .storage import Layout
+from .coiteration import Coiteration, coiterate
+from .dataflow import axes_of
+from .ir import IndexLookup
+from .storage import Storage
 
 
 @dataclass(frozen=True)
-class Domain:
-    """The space that a step runs over.
+class IterationDomain:
+    """The points that a step runs over.
 
-    `out` and `sums` are its axes, `meaning` what each index of the statement is on them,
-    `condition` what holds on its points; `layout` is that of the result. `targets` are the
-    result's own indices where those differ from `out`; `rows` names the relations' rows.
+    `out` and `sums` are its axes, `index_map` what each index of the statement is on them,
+    `condition` what holds at its points; `storage` is that of the result. `scatter_to` are the
+    result's own indices where those differ from `out`; `positions` names the relations' positions.
     """
 
-    layout: Layout
+    storage: Storage
     out: Binders
     sums: Binders
-    meaning: Mapping[str, Affine]
+    index_map: Mapping[str, Affine]
     condition: Predicate
-    lookups: tuple[Lookup, ...]
-    targets: tuple[tuple[Affine, int], ...]
-    rows: frozenset[str]
+    lookups: tuple[IndexLookup, ...]
+    scatter_to: tuple[tuple[Affine, int], ...]
+    positions: frozenset[str]
 
 
-def domains(
+def iteration_domains(
     gens: Binders,
     sums: Binders,
     p: Predicate,
     types: Mapping[str, ParameterType],
     counts: Mapping[str, int],
-) -> Iterator[Domain]:
-    """The disjoint spaces that `{gens, sums | p}` consists of."""
-    found = resolve(gens, sums, p, types, counts)
+) -> Iterator[IterationDomain]:
+    """The disjoint domains that `{gens, sums | p}` consists of."""
+    found = coiterate(gens, sums, p, types, counts)
     support = _support(gens, sums, p)
-    inner = [i for i, _ in found.sums]
-    for case in cases((*found.gens, *found.sums), found.condition):
-        made = _domain(gens, found, inner, case, p, support)
-        if made is not None:
-            yield made
+    for case in disjuncts((*found.gens, *found.sums), found.condition):
+        box = _boxed(found, case)
+        if box is not None:
+            yield _domain(gens, p, support, found, box)
+
+
+@dataclass(frozen=True)
+class _Box:
+    """What encloses a case of a predicate: the frame `outer` of its generators, and the frame
+    `whole` of that one's coordinates and the summed indices. `space` is the case over these two.
+    """
+
+    case: Predicate
+    outer: Frame
+    whole: Frame
+    space: Any
+    index_map: Mapping[str, Affine]
+
+    @property
+    def out(self) -> Binders:
+        return self.whole.coordinates[: len(self.outer.coordinates)]
+
+    @property
+    def sums(self) -> Binders:
+        return self.whole.coordinates[len(self.outer.coordinates) :]
+
+
+def _boxed(found: Coiteration, case: Predicate) -> _Box | None:
+    gens, sums = [i for i, _ in found.gens], [i for i, _ in found.sums]
+    space = points((*found.gens, *found.sums), case)
+    outer = frame(gens, projected(space, len(gens)))
+    if outer is None:
+        return None
+    kept = [u for u, _ in outer.coordinates]
+    forward = {**outer.index_map, **{i: Affine.of(i) for i in sums}}
+    space = preimage(space, [*gens, *sums], forward, [*kept, *sums])
+    whole = frame([*kept, *sums], space, len(kept), "r")
+    assert whole is not None
+    index_map = {i: a.substitute(whole.index_map) for i, a in forward.items()}
+    return _Box(case, outer, whole, space, index_map)
 
 
 def _domain(
-    gens: Binders,
-    found: Resolved,
-    inner: Sequence[str],
-    case: Predicate,
-    p: Predicate,
-    support: Predicate,
-) -> Domain | None:
-    outer = [i for i, _ in found.gens]
-    space = points((*found.gens, *found.sums), case)
-    around = frame(outer, projected(space, len(outer)))
-    if around is None:
-        return None
-    axes = [u for u, _ in around.coordinates]
-    meaning = {**around.meaning, **{i: Affine.of(i) for i in inner}}
-    seen = seen_from(space, [*outer, *inner], meaning, [*axes, *inner])
-    inside = frame([*axes, *inner], seen, len(axes), "r")
-    assert inside is not None
-    at = {i: a.substitute(inside.meaning) for i, a in meaning.items()}
+    gens: Binders, p: Predicate, support: Predicate, found: Coiteration, box: _Box
+) -> IterationDomain:
+    at = box.index_map
     lookups = tuple(
-        Lookup(x.name, x.relation, tuple(a.substitute(at) for a in x.places)) for x in found.lookups
+        IndexLookup(x.name, x.relation, tuple(a.substitute(at) for a in x.subscripts))
+        for x in found.lookups
     )
     values = {i: a.substitute(at) for i, a in found.values.items()}
-    out, rest = inside.coordinates[: len(axes)], inside.coordinates[len(axes) :]
-    rows = frozenset(found.rows.values())
+    ranges = (in_range(Affine.of(i), n) for i, n in (*found.gens, *found.sums))
+    domain = IterationDomain(
+        _gathered(gens, box.outer, found, p, support),
+        box.out,
+        box.sums,
+        {**at, **values},
+        substitute(conj(box.case, *ranges), at),
+        lookups,
+        (),
+        frozenset(found.positions.values()),
+    )
     by_data = [g for g, _ in gens if g in values]
     needed = axes_of([values[g] for g in by_data], lookups)
-    targets: tuple[tuple[Affine, int], ...] = ()
-    told = _told(gens, p)
-    if by_data and (needed & {r for r, _ in rest} or not told.issuperset(by_data)):
-        layout, targets = _scattered(gens, around, rows, values, support)
-        out = (*out, *(b for b in rest if b[0] in needed))
-        rest = tuple(b for b in rest if b[0] not in needed)
-    else:
-        layout = _gathered(gens, around, found, p, support)
-    ranges = (in_range(Affine.of(i), n) for i, n in (*found.gens, *found.sums))
-    condition = substitute(conj(case, *ranges), at)
-    if not targets and not lookups and rest:
-        space = seen_from(seen, [*axes, *inner], inside.meaning, [i for i, _ in (*out, *rest)])
-        fold = digits(space, out, rest)
-        if fold is not None:
-            u, r, address, n = fold
-            to = {u: address}
-            targets = tuple((to.get(i, Affine.of(i)), m.constant) for i, m in out)
-            out = (*((i, n if i == u else m) for i, m in out), *(b for b in rest if b[0] == r))
-            rest = tuple(b for b in rest if b[0] != r)
-            at = {i: a.substitute(to) for i, a in at.items()}
-            condition = substitute(condition, to)
-    return Domain(layout, out, rest, {**at, **values}, condition, lookups, targets, rows)
+    summed = needed & {r for r, _ in box.sums}
+    if by_data and (summed or not determined(gens, p).issuperset(by_data)):
+        return _scattered(domain, box, needed, values, support)
+    return domain if lookups else _folded(domain, box)
 
 
-def _told(gens: Binders, p: Predicate) -> frozenset[str]:
-    """The generators that relations between generators alone determine, and equalities with these."""
+def _folded(domain: IterationDomain, box: _Box) -> IterationDomain:
+    """Where an index u of the result is `k·r + e + c` for a summed r and `0 ≤ e < k`, the step runs
+    over r and e, which are no more points than u has values, and sends each term to u.
+    """
+    names = [i for i, _ in (*domain.out, *domain.sums)]
+    space = preimage(box.space, list(box.whole.index_map), box.whole.index_map, names)
+    found = digits(space, domain.out, domain.sums) if domain.sums else None
+    if found is None:
+        return domain
+    u, r, address, n = found
+    to = {u: address}
+    out = tuple((i, n if i == u else m) for i, m in domain.out)
+    return replace(
+        domain,
+        out=(*out, *(b for b in domain.sums if b[0] == r)),
+        sums=tuple(b for b in domain.sums if b[0] != r),
+        index_map={i: a.substitute(to) for i, a in domain.index_map.items()},
+        condition=substitute(domain.condition, to),
+        scatter_to=tuple((to.get(i, Affine.of(i)), m.constant) for i, m in domain.out),
+    )
+
+
+def determined(gens: Binders, p: Predicate) -> frozenset[str]:
+    """The generators that relations among generators determine, closed under equalities."""
     names = {g for g, _ in gens}
     found: set[str] = set()
     for q in conjuncts(p):
@@ -148,58 +184,65 @@ def _equalities(gens: Binders, p: Predicate) -> Iterator[Compare]:
 
 
 def _gathered(
-    gens: Binders, around: Frame, found: Resolved, p: Predicate, support: Predicate
-) -> Layout:
+    gens: Binders, around: Frame, found: Coiteration, p: Predicate, support: Predicate
+) -> Storage:
     """Over the frame's coordinates; indices that data give are not stored."""
-    meaning, names = around.meaning, {g for g, _ in gens}
+    forward, names = around.index_map, {g for g, _ in gens}
     used = around.lattice().names.union(*(a.names for a in around.inverse))
-    rows = tuple(
-        atom for atom, row in found.rows.items() if row in used and isinstance(atom, Related)
-    )
-    by_data = bool(rows) or any(g in found.values for g in names)
+    positions = tuple(atom for atom, position in found.positions.items() if position in used)
+    by_data = bool(positions) or any(g in found.values for g in names)
     atoms = (
         q
         for q in conjuncts(p)
         if isinstance(q, Related) and not q.relation.startswith(NOT) and q.names <= names
     )
-    return Layout(
+    return Storage(
         gens,
         tuple(n.constant for _, n in around.coordinates),
         around.inverse,
-        tuple(meaning.get(g) for g, _ in gens),
+        tuple(forward.get(g) for g, _ in gens),
         conj(around.lattice(), *((*atoms, *_equalities(gens, p)) if by_data else ())),
         support,
-        rows,
+        positions,
     )
 
 
 def _scattered(
-    gens: Binders,
-    around: Frame,
-    rows: frozenset[str],
+    domain: IterationDomain,
+    box: _Box,
+    needed: frozenset[str],
     values: Mapping[str, Affine],
     support: Predicate,
-) -> tuple[Layout, tuple[tuple[Affine, int], ...]]:
-    """Whole along the indices that data give, which differ from term to term of a sum."""
+) -> IterationDomain:
+    """The domain with a result that is whole along the indices which data give: they differ from
+    term to term of a sum. The `needed` axes of these are not summed before.
+    """
+    gens, around, positions = domain.storage.gens, box.outer, domain.positions
     kept = [
         (u, n.constant, a)
         for (u, n), a in zip(around.coordinates, around.inverse, strict=True)
-        if not a.names & rows
+        if not a.names & positions
     ]
     by_data = [(g, n.constant) for g, n in gens if g in values]
-    targets = (*((Affine.of(u), n) for u, n, _ in kept), *((values[g], n) for g, n in by_data))
+    scatter_to = (*((Affine.of(u), n) for u, n, _ in kept), *((values[g], n) for g, n in by_data))
     place = {u: Affine.of(f"u{k}") for k, (u, _, _) in enumerate(kept)}
     whole = {g: Affine.of(f"u{len(kept) + k}") for k, (g, _) in enumerate(by_data)}
-    meaning = around.meaning
-    layout = Layout(
+    forward = around.index_map
+    storage = Storage(
         gens,
-        tuple(n for _, n in targets),
+        tuple(n for _, n in scatter_to),
         (*(a for _, _, a in kept), *(Affine.of(g) for g, _ in by_data)),
-        tuple(whole[g] if g in whole else meaning[g].substitute(place) for g, _ in gens),
-        conj(*(q for q in conjuncts(around.lattice()) if not q.names & rows)),
+        tuple(whole[g] if g in whole else forward[g].substitute(place) for g, _ in gens),
+        conj(*(q for q in conjuncts(around.lattice()) if not q.names & positions)),
         support,
     )
-    return layout, targets
+    return replace(
+        domain,
+        storage=storage,
+        out=(*domain.out, *(b for b in domain.sums if b[0] in needed)),
+        sums=tuple(b for b in domain.sums if b[0] not in needed),
+        scatter_to=scatter_to,
+    )
 
 
 def _support(gens: Binders, sums: Binders, p: Predicate) -> Predicate:
@@ -212,14 +255,3 @@ def _support(gens: Binders, sums: Binders, p: Predicate) -> Predicate:
         left = simplify(exists_all(sums, affine), gens)
         outside += [q for q in conjuncts(left) if not isinstance(q, Exists) and q not in outside]
     return simplify(conj(*outside), gens)
-
-
-def axes_of(values: Sequence[Affine], lookups: Sequence[Lookup]) -> frozenset[str]:
-    """The axes that expressions run over, through the places of the lookups that they use."""
-    by_name = {x.name: x for x in lookups}
-    names: set[str] = set().union(*(a.names for a in values)) if values else set()
-    while looked := names & by_name.keys():
-        for name in looked:
-            names.discard(name)
-            names |= set().union(*(a.names for a in by_name[name].places))
-    return frozenset(names)

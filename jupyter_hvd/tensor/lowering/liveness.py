@@ -17,7 +17,7 @@ from ..language.affine import Affine
 from ..language.predicates import TRUE, And, Compare, Or, Predicate, conj
 from ..language.terms import Binders
 from ..polyhedral import sets
-from ..polyhedral.lattice import frame, points, projected, seen_from
+from ..polyhedral.lattice import frame, points, preimage, projected
 from ..ssa.program import Addition, Contraction, Factor, Map, Program, Rhs, flat, pointwise
 
 PARTS = 24  # basic sets beyond which a set is taken for everything
@@ -111,7 +111,7 @@ def _space(rhs: Contraction, filled: dict[str, Any]) -> Any:
 def _there(set_: Any, factor: Factor, binders: Binders) -> Any:
     names = [i for i, _ in binders]
     places = [f"place{k}" for k in range(len(factor.indices))]
-    return seen_from(set_, places, dict(zip(places, factor.indices, strict=True)), names)
+    return preimage(set_, places, dict(zip(places, factor.indices, strict=True)), names)
 
 
 def _reads(
@@ -129,7 +129,7 @@ def _reads(
         case Contraction():
             binders = (*rhs.gens, *rhs.sums)
             at = {f"place{k}": a for k, a in enumerate(here)}
-            wanted = seen_from(want, list(at), at, [i for i, _ in binders])
+            wanted = preimage(want, list(at), at, [i for i, _ in binders])
             space = _space(rhs, filled).intersect(wanted)
             return [(f.name, binders, space, f.indices) for f in rhs.factors]
     return []

@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
+from typing import Any
+
+import numpy as np
 
 from ..language.affine import Affine
 from ..language.predicates import (
@@ -23,7 +26,7 @@ from ..language.predicates import (
 from ..language.terms import Binders
 from ..language.types import ParameterType, Relation
 from ..polyhedral.entailment import quantified, trimmed
-from ..polyhedral.lattice import residual
+from ..polyhedral.lattice import gist
 from ..polyhedral.sets import simplify
 from ..ssa.program import (
     Addition,
@@ -38,58 +41,60 @@ from ..ssa.program import (
     pointwise,
     support,
 )
-from .coiteration import row_name
-from .dataflow import both_ways, fenced, live, used_lookups
-from .ir import Apply, Fill, Load, Masked, Product, Read, Step, Test
-from .iteration import Domain
+from .coiteration import position_name
+from .dataflow import fusion_barriers, names_of, needed_steps, read_both_ways, used_lookups
+from .ir import Access, Apply, Contract, Fill, Load, Masked, Nonzero, Step
+from .iteration import IterationDomain
 from .pieces import MANY, Pieces, untested
-from .storage import Layout, Piece, identity, membership, read_shows, zero_outside
-from .tiling import Blocks, blocked
+from .plan import Counts, Plan
+from .storage import Piece, Storage, identity, membership, nonzero_read, zero_outside
+from .tiling import blocked
 
 Reading = tuple[Piece, tuple[Affine, ...]]
 
 
-@dataclass(frozen=True)
-class Plan:
-    """The steps of a kernel and the arrays that it returns, as the program's output tree.
-
-    Arrays in `fenced` are computed before anything reads them, those in `both_ways` are read
-    straight and turned round. `order` has the steps around big
-    intermediates gathered into blocks.
-    """
-
-    steps: tuple[Step, ...]
-    output: Output
-    fenced: frozenset[str] = frozenset()
-    both_ways: frozenset[str] = frozenset()
-    order: tuple[Step | Blocks, ...] = ()
-
-
-def plan(program: Program, types: Mapping[str, ParameterType], counts: Mapping[str, int]) -> Plan:
-    """Plan a program whose sizes are integers; `counts` has each tuple relation's number of rows."""
-    planner = _Planner(dict(types), counts)
+def lower(
+    program: Program,
+    parameters: Sequence[tuple[str, ParameterType]],
+    counts: Counts,
+    dtype: np.dtype[Any],
+    platform: str,
+) -> Plan:
+    """The plan of a program whose sizes are integers, for relations with so many tuples."""
+    lowering = _Lowering(dict(parameters), dict(counts))
     for statement in program.statements:
-        planner.statement = statement.name
-        planner.gens[statement.name] = statement.rhs.gens
-        planner.pieces[statement.name] = planner.rhs(statement.rhs)
-        planner.supports[statement.name] = simplify(support(statement.rhs), statement.rhs.gens)
+        lowering.statement = statement.name
+        lowering.gens[statement.name] = statement.rhs.gens
+        lowering.pieces[statement.name] = lowering.rhs(statement.rhs)
+        lowering.supports[statement.name] = simplify(support(statement.rhs), statement.rhs.gens)
     wholes = {}
     for name in dict.fromkeys(flat(program.output)):
-        planner.statement = name
-        wholes[name] = planner.whole(name)
-    output = _renamed(program.output, wholes)
-    steps = live(planner.steps, output)
-    return Plan(steps, output, fenced(steps), both_ways(steps), blocked(steps, output))
+        lowering.statement = name
+        wholes[name] = lowering.whole(name)
+    output = _renamed_output(program.output, wholes)
+    steps = needed_steps(lowering.steps, output)
+    return Plan(
+        tuple(parameters),
+        counts,
+        dtype,
+        platform,
+        steps,
+        output,
+        fusion_barriers(steps),
+        read_both_ways(steps),
+        blocked(steps, output),
+        lowering.storages,
+    )
 
 
-def _renamed(output: Output, names: Mapping[str, str]) -> Output:
+def _renamed_output(output: Output, names: Mapping[str, str]) -> Output:
     if isinstance(output, str):
         return names[output]
-    return _renamed(output[0], names), _renamed(output[1], names)
+    return _renamed_output(output[0], names), _renamed_output(output[1], names)
 
 
 @dataclass
-class _Planner(Pieces):
+class _Lowering(Pieces):
     """`supports` has the predicate of each variable, `tests` the relations made from quantifiers,
     `outer` the factors of arrays that are outer products.
     """
@@ -103,11 +108,11 @@ class _Planner(Pieces):
             return ()
         match rhs:
             case Input(parameter, _, path, gens):
-                return (Piece(self.step(Load(parameter, path)), identity(gens)),)
+                return (self.piece(Load(parameter, path), identity(gens)),)
             case Constant(gens, value):
                 assert not isinstance(value, Affine)
                 whole = identity(gens)
-                return (Piece(self.step(Fill(whole.coordinates, value)), whole),) if value else ()
+                return (self.piece(Fill(whole.coordinates, value), whole),) if value else ()
             case Addition(gens, p0, x0, p1, x1):
                 left, right = self.view(x0, gens, p0), self.view(x1, gens, p1)
                 return self.merged((*left, *right))
@@ -154,11 +159,11 @@ class _Planner(Pieces):
         if key not in self.tests:
             spelt = zip((*free, *bound), (*gens, *sums), strict=True)
             at = {i: Affine.of(j) for (i, _), (j, _) in spelt}
-            one = Piece(self.step(Fill((), 1)), identity(()))
+            one = self.piece(Fill((), 1), identity(()))
             pieces = self.product(gens, sums, substitute(body, at), [(one, ())])
-            whole = self.sum_of(identity(gens), [self.plain(x) for x in self.merged([*pieces])])
+            whole = self.sum_of(identity(gens), [self.densify(x) for x in self.merged([*pieces])])
             name = self.tests[key] = f"∃{len(self.tests)}"
-            self.steps.append(Step(name, Test(whole.name), self.statement))
+            self.steps.append(Step(name, Nonzero(whole.name), self.statement))
             self.types[name] = Relation(tuple(n for _, n in gens))
         return Related(self.tests[key], tuple(Affine.of(i) for i, _ in free))
 
@@ -191,8 +196,8 @@ class _Planner(Pieces):
             if factors is None:
                 found.append((piece, indices))
                 continue
-            p = conj(p, membership(piece.layout, indices))
-            places = piece.layout.stored(indices)
+            p = conj(p, membership(piece.storage, indices))
+            places = piece.storage.stored(indices)
             at = {f"u{k}": a for k, a in enumerate(places)}
             for factor, inner in factors:
                 found.append((factor, tuple(a.substitute(at) for a in inner)))
@@ -204,7 +209,7 @@ class _Planner(Pieces):
         p = self.settled(p, gens, [(name, here)])
         made: list[Piece] = []
         for piece in self.pieces[name]:
-            if residual(p, gens, zero_outside(piece.layout, here)) == TRUE:
+            if gist(p, gens, zero_outside(piece.storage, here)) == TRUE:
                 made.append(piece)
             else:
                 made += self.product(gens, (), p, [(piece, here)])
@@ -214,22 +219,23 @@ class _Planner(Pieces):
         self, gens: Binders, sums: Binders, p: Predicate, readings: Sequence[Reading]
     ) -> Iterator[Piece]:
         """`⊞g Σs. [p]·…` of one piece of each factor."""
-        inside = (membership(x.layout, indices) for x, indices in readings)
+        inside = (membership(x.storage, indices) for x, indices in readings)
         for d in self.domains(gens, sums, conj(p, *inside)):
             reads, known = [], []
             for piece, indices in readings:
-                at = tuple(a.substitute(d.meaning) for a in piece.layout.stored(indices))
-                reads.append(Read(piece.name, at))
-                known.append(substitute(read_shows(piece.layout, indices), d.meaning))
-            known += [in_range(a, Affine.of(n)) for a, n in d.targets]
+                at = tuple(a.substitute(d.index_map) for a in piece.storage.stored(indices))
+                reads.append(Access(piece.name, at))
+                known.append(substitute(nonzero_read(piece.storage, indices), d.index_map))
+            known += [in_range(a, Affine.of(n)) for a, n in d.scatter_to]
             mask = untested(d.condition, (*d.out, *d.sums), conj(*known), d.lookups)
-            used = used_lookups(d.lookups, (*reads, *(a for a, _ in d.targets), mask))
-            action = Product(d.out, d.sums, tuple(reads), mask, used, d.targets)
-            made = self.piece(action, d.layout)
-            stored = sum(piece.layout.volume for piece, _ in readings)
-            if not d.sums and mask == TRUE and not used and d.layout.volume > 4 * stored:
+            indices = (*(a for r in reads for a in r.indices), *(a for a, _ in d.scatter_to))
+            used = used_lookups(d.lookups, mask.names | names_of(indices))
+            action = Contract(d.out, d.sums, tuple(reads), mask, used, d.scatter_to)
+            made = self.piece(action, d.storage)
+            stored = sum(piece.storage.volume for piece, _ in readings)
+            if not d.sums and mask == TRUE and not used and d.storage.volume > 4 * stored:
                 self.outer[made.name] = [
-                    (Piece(piece.name, _as_stored(piece.layout)), r.indices)
+                    (Piece(piece.name, _as_stored(piece.storage)), r.indices)
                     for (piece, _), r in zip(readings, reads, strict=True)
                 ]
             yield made
@@ -241,29 +247,29 @@ class _Planner(Pieces):
         for d in self.domains(rhs.gens, (), self.settled(rhs.mask, rhs.gens, ())):
             arguments = tuple(self.addends(x, rhs.gens, d) for x in rhs.arguments)
             mask = untested(d.condition, d.out, TRUE, d.lookups)
-            used = used_lookups(d.lookups, (mask, *(a for x in arguments for a in x)))
+            used = used_lookups(d.lookups, mask.names)
             apply = Apply(d.out, rhs.function, arguments, mask, used)
-            if d.targets:
-                applied = Read(self.step(apply), pointwise(d.out))
-                used = used_lookups(d.lookups, [a for a, _ in d.targets])
-                sent = Product(d.out, (), (applied,), TRUE, used, d.targets)
-                made.append(self.piece(sent, d.layout))
+            if d.scatter_to:
+                applied = Access(self.step(apply), pointwise(d.out))
+                used = used_lookups(d.lookups, names_of(a for a, _ in d.scatter_to))
+                sent = Contract(d.out, (), (applied,), TRUE, used, d.scatter_to)
+                made.append(self.piece(sent, d.storage))
             else:
-                made.append(self.piece(apply, d.layout))
+                made.append(self.piece(apply, d.storage))
         return tuple(made)
 
-    def addends(self, name: str, gens: Binders, d: Domain) -> tuple[Masked, ...]:
+    def addends(self, name: str, gens: Binders, d: IterationDomain) -> tuple[Masked, ...]:
         """A variable on the axes of a domain, as a sum of its pieces there."""
         here = pointwise(gens)
         parts = []
         for piece in self.pieces[name]:
-            if not {row_name(a) for a in piece.layout.rows} <= d.rows:
-                piece = self.plain(piece)
-            at = {**piece.layout.at(here), **d.meaning}
+            if not {position_name(a) for a in piece.storage.positions} <= d.positions:
+                piece = self.densify(piece)
+            at = {**piece.storage.at(here), **d.index_map}
             parts.append(self.masked(piece, at, d.out, d.condition, d.lookups))
         return tuple(parts)
 
 
-def _as_stored(layout: Layout) -> Layout:
+def _as_stored(storage: Storage) -> Storage:
     """The array itself as a tensor."""
-    return identity(tuple((f"g{k}", n) for k, (_, n) in enumerate(layout.coordinates)))
+    return identity(tuple((f"g{k}", n) for k, (_, n) in enumerate(storage.coordinates)))

@@ -18,20 +18,20 @@ from ..language.predicates import (
 )
 from ..language.terms import Binders
 from ..language.types import ParameterType
-from ..polyhedral.lattice import residual
+from ..polyhedral.lattice import gist
 from ..ssa.program import pointwise
-from .coiteration import row_name
-from .dataflow import used_lookups
-from .ir import Action, Fill, Lookup, Masked, Product, Read, Step, Total
-from .iteration import Domain, domains
-from .storage import Layout, Piece, hull, identity
+from .coiteration import position_name
+from .dataflow import names_of, used_lookups
+from .ir import Access, Accumulate, Action, Contract, Fill, IndexLookup, Masked, Step
+from .iteration import IterationDomain, iteration_domains
+from .storage import Piece, Storage, hull, identity
 
 MANY = 12  # pieces of a variable beyond which they are joined
 
 
 @dataclass
 class Pieces:
-    """The steps made so far, and the pieces of each variable."""
+    """The steps made so far, and the pieces of each variable; where the entries of arrays are."""
 
     types: dict[str, ParameterType]
     counts: Mapping[str, int]
@@ -40,6 +40,7 @@ class Pieces:
     gens: dict[str, Binders] = field(default_factory=dict)
     statement: str = ""
     made: dict[Action, str] = field(default_factory=dict)
+    storages: dict[str, Storage] = field(default_factory=dict)
 
     def step(self, action: Action) -> str:
         """The array that an action makes, made once."""
@@ -50,11 +51,14 @@ class Pieces:
             self.steps.append(Step(name, action, self.statement))
         return self.made[action]
 
-    def domains(self, gens: Binders, sums: Binders, p: Predicate) -> Iterator[Domain]:
-        return domains(gens, sums, p, self.types, self.counts)
+    def domains(self, gens: Binders, sums: Binders, p: Predicate) -> Iterator[IterationDomain]:
+        return iteration_domains(gens, sums, p, self.types, self.counts)
 
-    def piece(self, action: Action, layout: Layout) -> Piece:
-        return Piece(self.step(action), layout)
+    def piece(self, action: Action, storage: Storage) -> Piece:
+        """The array that an action makes, and where its entries belong."""
+        name = self.step(action)
+        self.storages.setdefault(name, storage)
+        return Piece(name, storage)
 
     def masked(
         self,
@@ -62,81 +66,88 @@ class Pieces:
         at: Mapping[str, Affine],
         box: Binders,
         known: Predicate,
-        lookups: tuple[Lookup, ...] = (),
+        lookups: tuple[IndexLookup, ...] = (),
     ) -> Masked:
         """A piece read where its generators are what `at` says, zero where it stores nothing."""
-        places = tuple(a.substitute(at) for a in piece.layout.inverse)
-        mask = untested(substitute(piece.layout.lattice, at), box, known, lookups)
-        read = Read(piece.name, places)
-        return Masked(read, mask, used_lookups(lookups, (read, mask)))
+        places = tuple(a.substitute(at) for a in piece.storage.inverse)
+        mask = untested(substitute(piece.storage.lattice, at), box, known, lookups)
+        read = Access(piece.name, places)
+        return Masked(read, mask, used_lookups(lookups, names_of(read.indices) | mask.names))
 
     def merged(self, pieces: Sequence[Piece]) -> tuple[Piece, ...]:
         """The sum of some pieces, with one array for those that fit into one box at little
         waste.
         """
-        groups: list[tuple[Layout, list[Piece]]] = []
-        for piece in sorted(pieces, key=lambda x: -x.layout.volume):
-            for k, (layout, members) in enumerate(groups):
-                grown = self.grown(layout, piece.layout)
+        groups: list[tuple[Storage, list[Piece]]] = []
+        for piece in sorted(pieces, key=lambda x: -x.storage.volume):
+            for k, (storage, members) in enumerate(groups):
+                grown = self.grown(storage, piece.storage)
                 if grown is not None:
                     groups[k] = grown, [*members, piece]
                     break
             else:
-                groups.append((piece.layout, [piece]))
+                groups.append((piece.storage, [piece]))
         if len(groups) > MANY:
-            whole = identity(pieces[0].layout.gens)
-            groups = [(whole, [self.plain(piece) for piece in pieces])]
-        return tuple(self.sum_of(layout, members) for layout, members in groups)
+            whole = identity(pieces[0].storage.gens)
+            groups = [(whole, [self.densify(piece) for piece in pieces])]
+        return tuple(self.sum_of(storage, members) for storage, members in groups)
 
-    def grown(self, layout: Layout, other: Layout) -> Layout | None:
-        if None in layout.forward or layout.rows:
-            same = (layout.inverse, layout.extents, layout.lattice, layout.rows)
-            alike = same == (other.inverse, other.extents, other.lattice, other.rows)
-            return layout if alike else None
-        return hull(layout, other)
+    def grown(self, storage: Storage, other: Storage) -> Storage | None:
+        if None in storage.forward or storage.positions:
+            same = (storage.inverse, storage.extents, storage.lattice, storage.positions)
+            alike = same == (other.inverse, other.extents, other.lattice, other.positions)
+            return storage if alike else None
+        return hull(storage, other)
 
-    def sum_of(self, layout: Layout, members: Sequence[Piece]) -> Piece:
+    def sum_of(self, storage: Storage, members: Sequence[Piece]) -> Piece:
         if (
             len(members) == 1
-            and members[0].layout.extents == layout.extents
-            and (members[0].layout.inverse == layout.inverse)
+            and members[0].storage.extents == storage.extents
+            and (members[0].storage.inverse == storage.inverse)
         ):
             return members[0]
-        support = disj(*(conj(x.layout.lattice, x.layout.support) for x in members))
-        layout = replace(layout, support=support)
-        return self.piece(self.total(layout, members), layout)
+        support = disj(*(conj(x.storage.lattice, x.storage.support) for x in members))
+        storage = replace(storage, support=support)
+        return self.piece(self.total(storage, members), storage)
 
-    def total(self, layout: Layout, members: Sequence[Piece]) -> Total:
-        """The members added up on the box of a layout."""
+    def total(self, storage: Storage, members: Sequence[Piece]) -> Accumulate:
+        """The members added up on the box of a storage."""
         addends = []
         for piece in members:
-            if piece.layout.inverse == layout.inverse and piece.layout.extents == layout.extents:
-                places = tuple(Affine.of(u) for u, _ in layout.coordinates)
-                addends.append(Masked(Read(piece.name, places)))
+            if (
+                piece.storage.inverse == storage.inverse
+                and piece.storage.extents == storage.extents
+            ):
+                places = tuple(Affine.of(u) for u, _ in storage.coordinates)
+                addends.append(Masked(Access(piece.name, places)))
                 continue
             at = {
-                g: a for (g, _), a in zip(layout.gens, layout.forward, strict=True) if a is not None
+                g: a
+                for (g, _), a in zip(storage.gens, storage.forward, strict=True)
+                if a is not None
             }
-            addends.append(self.masked(piece, at, layout.coordinates, TRUE))
-        return Total(layout.coordinates, tuple(addends))
+            addends.append(self.masked(piece, at, storage.coordinates, TRUE))
+        return Accumulate(storage.coordinates, tuple(addends))
 
-    def plain(self, piece: Piece) -> Piece:
-        """A piece stored by the rows of relations as one stored by its indices."""
-        if not piece.layout.rows:
+    def densify(self, piece: Piece) -> Piece:
+        """A piece stored by the positions of relations as one stored by its indices."""
+        if not piece.storage.positions:
             return piece
-        whole = identity(piece.layout.gens, piece.layout.support)
-        places = zip(piece.layout.inverse, piece.layout.extents, strict=True)
-        rows = {row_name(atom) for atom in piece.layout.rows}
-        stored = (in_range(a, Affine.of(n)) for a, n in places if a.names & rows)
-        p = conj(piece.layout.lattice, *stored)  # which names the rows, so that they stay rows
-        (d,) = self.domains(piece.layout.gens, (), p)
-        targets = tuple(
-            (Affine.of(g).substitute(d.meaning), n.constant) for g, n in piece.layout.gens
+        whole = identity(piece.storage.gens, piece.storage.support)
+        places = zip(piece.storage.inverse, piece.storage.extents, strict=True)
+        positions = {position_name(atom) for atom in piece.storage.positions}
+        stored = (in_range(a, Affine.of(n)) for a, n in places if a.names & positions)
+        p = conj(
+            piece.storage.lattice, *stored
+        )  # which names the positions, so that they stay positions
+        (d,) = self.domains(piece.storage.gens, (), p)
+        scatter_to = tuple(
+            (Affine.of(g).substitute(d.index_map), n.constant) for g, n in piece.storage.gens
         )
-        at = {**piece.layout.at(pointwise(piece.layout.gens)), **d.meaning}
-        read = Read(piece.name, tuple(a.substitute(at) for a in piece.layout.inverse))
-        used = used_lookups(d.lookups, (read, *(a for a, _ in targets)))
-        return self.piece(Product(d.out, (), (read,), TRUE, used, targets), whole)
+        at = {**piece.storage.at(pointwise(piece.storage.gens)), **d.index_map}
+        read = Access(piece.name, tuple(a.substitute(at) for a in piece.storage.inverse))
+        used = used_lookups(d.lookups, names_of((*read.indices, *(a for a, _ in scatter_to))))
+        return self.piece(Contract(d.out, (), (read,), TRUE, used, scatter_to), whole)
 
     def joined(self, name: str) -> Piece:
         """A variable as one piece."""
@@ -144,20 +155,22 @@ class Pieces:
         if len(pieces) == 1:
             return pieces[0]
         whole = identity(self.gens[name])
-        return self.sum_of(whole, [self.plain(piece) for piece in pieces])
+        return self.sum_of(whole, [self.densify(piece) for piece in pieces])
 
     def whole(self, name: str) -> str:
         """A variable as the array that the program returns."""
-        layout = identity(self.gens[name])
+        storage = identity(self.gens[name])
         pieces = self.pieces[name]
         if not pieces:
-            return self.step(Fill(layout.coordinates, 0))
-        return self.sum_of(layout, [self.plain(piece) for piece in pieces]).name
+            return self.step(Fill(storage.coordinates, 0))
+        return self.sum_of(storage, [self.densify(piece) for piece in pieces]).name
 
 
-def untested(p: Predicate, box: Binders, known: Predicate, lookups: Sequence[Lookup]) -> Predicate:
+def untested(
+    p: Predicate, box: Binders, known: Predicate, lookups: Sequence[IndexLookup]
+) -> Predicate:
     """What of `p` is left to test, given what is known and what the lookups are."""
-    entries = {(x.relation, x.places): Affine.of(x.name) for x in lookups}
+    entries = {(x.relation, x.subscripts): Affine.of(x.name) for x in lookups}
     parts = [
         q
         for q in conjuncts(p)
@@ -167,4 +180,4 @@ def untested(p: Predicate, box: Binders, known: Predicate, lookups: Sequence[Loo
             and entries.get((q.relation, q.arguments[:-1])) == q.arguments[-1]
         )
     ]
-    return residual(conj(*parts), box, known)
+    return gist(conj(*parts), box, known)

@@ -15,18 +15,18 @@ from math import prod
 from ..language.affine import Affine
 from ..language.predicates import TRUE, Predicate, Related, conj, conjuncts, in_range, substitute
 from ..language.terms import Binders
-from .coiteration import row_name
+from .coiteration import position_name
 
 
 @dataclass(frozen=True)
-class Layout:
+class Storage:
     """Entry `gens` of a tensor at place `inverse(gens)` of an array with the given extents.
 
     `lattice` is the condition that there is such a place, the extents apart: equalities, and
     relations where an index array gives an index of its own (`j = src[e]`). `support` says more:
     where it fails, the entry is zero. `forward` is each gen over the coordinates, None where data
     give it. A coordinate may count the tuples of relations: then `inverse` uses the names of
-    their rows, and `rows` has the relation of each over the generators.
+    their positions, and `positions` has the relation of each over the generators.
     """
 
     gens: Binders
@@ -35,7 +35,7 @@ class Layout:
     forward: tuple[Affine | None, ...]
     lattice: Predicate = TRUE
     support: Predicate = TRUE
-    rows: tuple[Related, ...] = ()
+    positions: tuple[Related, ...] = ()
 
     @property
     def volume(self) -> int:
@@ -53,12 +53,12 @@ class Layout:
         )
 
     def at(self, indices: Sequence[Affine]) -> dict[str, Affine]:
-        """What to substitute for the generators, and for rows, to read the entry at `indices`."""
+        """What to substitute for the generators, and for positions, to read at `indices`."""
         at = dict(zip((g for g, _ in self.gens), indices, strict=True))
-        for atom in self.rows:
+        for atom in self.positions:
             there = substitute(atom, at)
             assert isinstance(there, Related)
-            at[row_name(atom)] = Affine.of(row_name(there))
+            at[position_name(atom)] = Affine.of(position_name(there))
         return at
 
     def stored(self, indices: Sequence[Affine]) -> tuple[Affine, ...]:
@@ -72,18 +72,18 @@ class Piece:
     """A named array and where its entries belong."""
 
     name: str
-    layout: Layout
+    storage: Storage
 
 
-def identity(gens: Binders, support: Predicate = TRUE) -> Layout:
+def identity(gens: Binders, support: Predicate = TRUE) -> Storage:
     """The tensor stored whole."""
     places = tuple(Affine.of(g) for g, _ in gens)
     coordinates = tuple(Affine.of(f"u{k}") for k in range(len(gens)))
     extents = tuple(n.constant for _, n in gens)
-    return Layout(gens, extents, places, coordinates, TRUE, support)
+    return Storage(gens, extents, places, coordinates, TRUE, support)
 
 
-def holding(big: Layout, small: Layout) -> tuple[Affine, ...] | None:
+def holding(big: Storage, small: Storage) -> tuple[Affine, ...] | None:
     """The places in `big`, of unlimited extent, of the entries of `small`; None where some entry
     does not lie on its lattice.
     """
@@ -96,7 +96,7 @@ def holding(big: Layout, small: Layout) -> tuple[Affine, ...] | None:
     return places if again == forward else None
 
 
-def hull(big: Layout, small: Layout) -> Layout | None:
+def hull(big: Storage, small: Storage) -> Storage | None:
     """`big` with its box grown to hold `small`; None where that stores more than twice both."""
     places = holding(big, small)
     if places is None:
@@ -121,29 +121,29 @@ def hull(big: Layout, small: Layout) -> Layout | None:
     )
 
 
-def membership(layout: Layout, indices: Sequence[Affine]) -> Predicate:
+def membership(storage: Storage, indices: Sequence[Affine]) -> Predicate:
     """The condition that the entry at `indices` is stored."""
-    ranges = zip(layout.stored(indices), layout.extents, strict=True)
+    ranges = zip(storage.stored(indices), storage.extents, strict=True)
     inside = (in_range(a, Affine.of(n)) for a, n in ranges)
-    return conj(substitute(layout.lattice, layout.at(indices)), *inside)
+    return conj(substitute(storage.lattice, storage.at(indices)), *inside)
 
 
-def zero_outside(layout: Layout, indices: Sequence[Affine]) -> Predicate:
+def zero_outside(storage: Storage, indices: Sequence[Affine]) -> Predicate:
     """The condition under which the entry at `indices` may be other than zero."""
-    at = layout.at(indices)
-    return conj(membership(layout, indices), substitute(layout.support, at))
+    at = storage.at(indices)
+    return conj(membership(storage, indices), substitute(storage.support, at))
 
 
-def read_shows(layout: Layout, indices: Sequence[Affine]) -> Predicate:
-    """A condition outside which reading the place of the entry at `indices` gives zero.
+def nonzero_read(storage: Storage, indices: Sequence[Affine]) -> Predicate:
+    """A superset of the indices at which a read of the place of their entry gives other than zero.
 
     The entry stored there may be another one: whether the indices lie on the lattice, this does
     not say.
     """
-    places = layout.stored(indices)
-    ranges = (in_range(a, Affine.of(n)) for a, n in zip(places, layout.extents, strict=True))
+    places = storage.stored(indices)
+    ranges = (in_range(a, Affine.of(n)) for a, n in zip(places, storage.extents, strict=True))
     back = {f"u{k}": a for k, a in enumerate(places)}
-    pairs = zip(layout.gens, layout.forward, strict=True)
+    pairs = zip(storage.gens, storage.forward, strict=True)
     at = {g: a.substitute(back) for (g, _), a in pairs if a is not None}
-    shown = (q for q in conjuncts(layout.support) if q.names <= at.keys())
+    shown = (q for q in conjuncts(storage.support) if q.names <= at.keys())
     return conj(*ranges, *(substitute(q, at) for q in shown))

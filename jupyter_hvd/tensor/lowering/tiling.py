@@ -7,10 +7,9 @@ over it are added up, results along it are laid side by side.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
 
 from ..language.affine import Affine
 from ..language.predicates import (
@@ -27,14 +26,11 @@ from ..language.predicates import (
 )
 from ..language.terms import Binders
 from ..ssa.program import Output, flat
-from .dataflow import relations, sources
-from .ir import Apply, Lookup, Masked, Product, Read, Step, Total
+from .ir import Access, Contract, Entrywise, IndexLookup, Rewriting, Step
 
 BIG = 1 << 23  # entries of an intermediate from which on it is made in blocks
 BLOCK = 1 << 20  # entries of the largest intermediate in one block
 OFFSET = "β"  # the first row of the block, in indices
-
-Entrywise = Product | Total | Apply
 
 
 @dataclass(frozen=True)
@@ -51,60 +47,44 @@ class Blocks:
     added: tuple[str, ...]
     joined: tuple[tuple[str, int], ...]
 
+    @property
+    def count(self) -> int:
+        return -(-self.extent // self.rows)
+
 
 def blocked(steps: Sequence[Step], output: Output) -> tuple[Step | Blocks, ...]:
     """The steps, those around big intermediates gathered into blocks."""
     kept = set(flat(output))
-    big = {s.name: s for s in steps if s.name not in kept and _size(s) >= BIG}
-    extents = {_binders(s)[0][1].constant for s in big.values()}
-    for extent in sorted(extents, reverse=True):
-        region = {x for x, s in big.items() if _binders(s)[0][1].constant == extent}
+    shapes = {s.name: _shape(s) for s in steps if s.name not in kept}
+    big = {name: shape for name, shape in shapes.items() if shape and prod(shape) >= BIG}
+    for extent in sorted({shape[0] for shape in big.values()}, reverse=True):
+        region = {name for name, shape in big.items() if shape[0] == extent}
         found = _around(steps, region, extent)
         if found is not None:
             return found
     return tuple(steps)
 
 
-def _size(step: Step) -> int:
+def _shape(step: Step) -> tuple[int, ...]:
+    """That of an array which is made entry by entry; none otherwise."""
     action = step.action
-    if not isinstance(action, Entrywise) or not action.out:
-        return 0
-    if isinstance(action, Product) and action.targets:
-        return 0
-    return prod(n.constant for _, n in action.out)
+    return action.shape if isinstance(action, Entrywise) and not _scatters(action) else ()
 
 
-def _binders(step: Step) -> Binders:
-    assert isinstance(step.action, Entrywise)
-    return step.action.out
-
-
-def reads(step: Step) -> list[Read]:
-    """What an action reads, entry by entry."""
-    match step.action:
-        case Product():
-            return list(step.action.reads)
-        case Total(_, addends):
-            return [a.read for a in addends]
-        case Apply():
-            return [a.read for argument in step.action.arguments for a in argument]
-    return []
+def _scatters(action: Entrywise) -> bool:
+    return isinstance(action, Contract) and bool(action.scatter_to)
 
 
 def _around(
     steps: Sequence[Step], region: set[str], extent: int
 ) -> tuple[Step | Blocks, ...] | None:
     while region:
-        axes = {s.name: _binders(s)[0][0] for s in steps if s.name in region}
         wrong: set[str] = set()
         for step in steps:
-            touched = {r.array for r in reads(step)} & region
-            touched |= (sources(step.action) | relations(step.action)) & region
-            if not touched or (
-                step.name in region and _first(step, region, extent) == axes[step.name]
-            ):
-                continue
-            if step.name in region or _first(step, region, extent) is None:
+            touched = step.needs & region
+            axis = _along(step, region, extent)
+            inside = step.name in region
+            if touched and (axis != _first_axis(step) if inside else axis is None):
                 wrong |= touched
         wrong |= _late(steps, region)
         if not wrong:
@@ -115,23 +95,28 @@ def _around(
     return _assembled(steps, region, extent)
 
 
-def _first(step: Step, region: set[str], extent: int) -> str | None:
+def _first_axis(step: Step) -> str:
+    assert isinstance(step.action, Entrywise)
+    return step.action.axes[0]
+
+
+def _along(step: Step, region: set[str], extent: int) -> str | None:
     """The axis of a step that runs along the first one of all arrays of the region, and as far;
     None where there is none such.
     """
     action = step.action
-    if not isinstance(action, Entrywise) or (isinstance(action, Product) and action.targets):
+    if not isinstance(action, Entrywise) or _scatters(action):
         return None
-    if not {r.array for r in reads(step)} & region:
-        return action.out[0][0] if step.name in region else None
-    firsts = {r.indices[0].name for r in reads(step) if r.array in region}
-    if len(firsts) != 1 or None in firsts or relations(action) & region:
+    reads = [r for r in action.accesses if r.array in region]
+    if not reads:
+        return action.axes[0] if step.name in region else None
+    firsts = {r.indices[0].name for r in reads}
+    if len(firsts) != 1 or None in firsts or action.relations & region:
         return None
     (axis,) = firsts
     assert axis is not None
-    inside = dict(action.out) | (dict(action.sums) if isinstance(action, Product) else {})
-    elsewhere = (a.names for r in reads(step) if r.array in region for a in r.indices[1:])
-    if inside.get(axis) != Affine.of(extent) or any(axis in names for names in elsewhere):
+    elsewhere = (a.names for r in reads for a in r.indices[1:])
+    if action.extents.get(axis) != extent or any(axis in names for names in elsewhere):
         return None
     return axis
 
@@ -141,11 +126,10 @@ def _late(steps: Sequence[Step], region: set[str]) -> set[str]:
     after: set[str] = set()  # outside the region, and dependent on it
     late: set[str] = set()
     for step in steps:
-        needs = sources(step.action) | relations(step.action)
         if step.name in region:
-            if needs & after:
+            if step.needs & after:
                 late.add(step.name)
-        elif needs & (region | after):
+        elif step.needs & (region | after):
             after.add(step.name)
     return late
 
@@ -153,41 +137,40 @@ def _late(steps: Sequence[Step], region: set[str]) -> set[str]:
 def _assembled(
     steps: Sequence[Step], region: set[str], extent: int
 ) -> tuple[Step | Blocks, ...] | None:
-    users = [s for s in steps if s.name not in region and {r.array for r in reads(s)} & region]
-    ends = {s.name for s in users}
-    inside: list[Step] = []
+    ends = {s.name for s in steps if s.name not in region and s.action.sources & region}
+    inside: list[tuple[Step, str]] = []
     added, joined = [], []
     before: list[Step | Blocks] = []
     after: list[Step] = []
     waiting: set[str] = set()
     for step in steps:
-        needs = sources(step.action) | relations(step.action)
         if step.name in region or step.name in ends:
-            if needs & waiting:
+            if step.needs & waiting:
                 return None  # what sums the pairs needs another such sum first
-            axis = _first(step, region, extent)
+            axis = _along(step, region, extent)
             assert axis is not None
+            assert isinstance(step.action, Entrywise)
             if step.name in ends:
-                kept = [i for i, _ in _binders(step)]
-                if axis in kept:
-                    joined.append((step.name, kept.index(axis)))
+                axes = step.action.axes
+                if axis in axes:
+                    joined.append((step.name, axes.index(axis)))
                 else:
                     added.append(step.name)
                 waiting.add(step.name)
-            inside.append(step)
-        elif needs & waiting:
+            inside.append((step, axis))
+        elif step.needs & waiting:
             waiting.add(step.name)
             after.append(step)
         else:
             before.append(step)
-    widest = max(_size(s) // extent for s in inside if s.name in region)
+    widest = max(prod(_shape(s)) // extent for s, _ in inside if s.name in region)
     rows = max(1, min(extent, BLOCK // widest))
-    made = tuple(local(s, str(_first(s, region, extent)), region, rows, extent) for s in inside)
+    made = tuple(strip_mine(s, axis, region, rows, extent) for s, axis in inside)
     blocks = Blocks(made, extent, rows, tuple(added), tuple(joined))
     return (*before, blocks, *after)
 
 
-def local(
+def strip_mine(
     step: Step, axis: str, here: Collection[str], rows: int, extent: int | None = None
 ) -> Step:
     """A step on `rows` rows of one axis, those from the offset on.
@@ -195,68 +178,38 @@ def local(
     Arrays and relations in `here` have these rows only, the others all of them. Where the rows may
     go beyond `extent`, sums leave those out.
     """
+    action = step.action
+    assert isinstance(action, Entrywise)
     at = {axis: Affine.of(axis) + Affine.of(OFFSET)}
+    whole = Rewriting.substituting(at)
 
-    def settled(p: Predicate) -> Predicate:
+    def access(r: Access) -> Access:
+        return r if r.array in here else whole.access(r)
+
+    def lookup(x: IndexLookup) -> IndexLookup:
+        return x if x.relation in here else whole.lookup(x)
+
+    def mask(p: Predicate) -> Predicate:
         match p:
             case And(parts):
-                return conj(*map(settled, parts))
+                return conj(*map(mask, parts))
             case Or(parts):
-                return disj(*map(settled, parts))
+                return disj(*map(mask, parts))
             case Related(relation, _) if relation.removeprefix(NOT) in here:
                 return p
             case Exists(index, size, body):
-                return Exists(index, size, settled(body))
+                return Exists(index, size, mask(body))
         return substitute(p, at)
 
     def cut(binders: Binders) -> Binders:
         return tuple((i, Affine.of(rows) if i == axis else n) for i, n in binders)
 
-    def moved(indices: Iterable[Affine]) -> tuple[Affine, ...]:
-        return tuple(a.substitute(at) for a in indices)
-
-    def read(r: Read) -> Read:
-        return r if r.array in here else Read(r.array, moved(r.indices))
-
-    def look(lookups: tuple[Lookup, ...]) -> tuple[Lookup, ...]:
-        return tuple(
-            x if x.relation in here else Lookup(x.name, x.relation, moved(x.places))
-            for x in lookups
+    made = action.rewritten(Rewriting(access, mask, lookup))
+    if isinstance(made, Contract):
+        if extent is not None and axis in dict(made.sums):  # the last block has rows too many
+            made = replace(made, mask=conj(made.mask, compare("<", at[axis], extent)))
+        places = tuple(
+            (a, rows) if a.name == axis else (a.substitute(at), n) for a, n in made.scatter_to
         )
-
-    def masked(m: Masked) -> Masked:
-        return Masked(read(m.read), settled(m.mask), look(m.lookups))
-
-    action: Any = step.action
-    match action:
-        case Product():
-            mask = settled(action.mask)
-            if extent is not None and axis in [
-                i for i, _ in action.sums
-            ]:  # the last block has rows too many
-                mask = conj(mask, compare("<", at[axis], extent))
-            action = replace(
-                action,
-                out=cut(action.out),
-                sums=cut(action.sums),
-                reads=tuple(map(read, action.reads)),
-                mask=mask,
-                lookups=look(action.lookups),
-                targets=tuple(
-                    (a, rows) if a.name == axis else (a.substitute(at), n)
-                    for a, n in action.targets
-                ),
-            )
-        case Total():
-            action = replace(
-                action, out=cut(action.out), addends=tuple(map(masked, action.addends))
-            )
-        case Apply():
-            action = replace(
-                action,
-                out=cut(action.out),
-                arguments=tuple(tuple(map(masked, x)) for x in action.arguments),
-                mask=settled(action.mask),
-                lookups=look(action.lookups),
-            )
-    return replace(step, action=action)
+        made = replace(made, sums=cut(made.sums), scatter_to=places)
+    return replace(step, action=replace(made, out=cut(made.out)))

@@ -1,4 +1,4 @@
-"""`∃` over relations: dropped where the rest says it, else an array of its own.
+"""`∃` over relations: dropped where the rest implies it, else an array of its own.
 
 The adjoint masks what it adds up: `[∃ e. src(e, i)]·Y[i]`. Where Y is `Σe. [src(e, i)]·…`, Y is zero
 outside anyway.
@@ -23,10 +23,10 @@ from ..language.predicates import (
     substitute,
 )
 from ..language.terms import Binders
-from .lattice import implied, residual
+from .lattice import gist, implied
 
 
-def canonical(p: Predicate, depth: int = 0) -> Predicate:
+def renamed_by_depth(p: Predicate, depth: int = 0) -> Predicate:
     """Bound indices named by their depth, parts in an order of their own: equal up to that is
     equal.
     """
@@ -34,12 +34,12 @@ def canonical(p: Predicate, depth: int = 0) -> Predicate:
         case Exists(index, size, body):
             name = f"∃{depth}"
             return Exists(
-                name, size, canonical(substitute(body, {index: Affine.of(name)}), depth + 1)
+                name, size, renamed_by_depth(substitute(body, {index: Affine.of(name)}), depth + 1)
             )
         case And(parts):
-            return conj(*(canonical(part, depth) for part in parts))
+            return conj(*(renamed_by_depth(part, depth) for part in parts))
         case Or(parts):
-            return disj(*(canonical(part, depth) for part in parts))
+            return disj(*(renamed_by_depth(part, depth) for part in parts))
     return p
 
 
@@ -48,25 +48,25 @@ def trimmed(p: Predicate, known: Predicate, binders: Binders) -> Predicate:
     implies. Plain relations stay: they say over which points a statement runs.
     """
     parts = list(conjuncts(p))
-    facts = canonical(known)
+    facts = renamed_by_depth(known)
     for q in list(parts):
         if not q.relations or isinstance(q, Related):
             continue
         others = conj(*(r for r in parts if r is not q))
-        if says(facts, q, binders) or says(others, q, binders):
+        if entails(facts, q, binders) or entails(others, q, binders):
             parts.remove(q)
     return conj(*parts)
 
 
-def says(known: Predicate, p: Predicate, binders: Binders) -> bool:
+def entails(known: Predicate, p: Predicate, binders: Binders) -> bool:
     """Whether `known` implies `p` by its form: a case of it, or an instance of its quantifiers."""
-    if implied(canonical(p), known):
+    if implied(renamed_by_depth(p), known):
         return True
     match p:
         case Or(parts):
-            return any(says(known, part, binders) for part in parts)
+            return any(entails(known, part, binders) for part in parts)
         case And(parts):
-            return all(says(known, part, binders) for part in parts)
+            return all(entails(known, part, binders) for part in parts)
         case Exists():
             bound, body = quantified(p)
             atoms = [q for q in conjuncts(body) if isinstance(q, Related)]
@@ -74,9 +74,9 @@ def says(known: Predicate, p: Predicate, binders: Binders) -> bool:
             for at in _instances(atoms, facts, [i for i, _ in bound]):
                 there = conj(*(in_range(at[i], n) for i, n in bound), substitute(body, at))
                 tests, affine = _apart(there)
-                if all(says(known, q, binders) for q in tests):
+                if all(entails(known, q, binders) for q in tests):
                     shown = conj(*(q for q in conjuncts(known) if not q.relations))
-                    if residual(conj(*affine), binders, shown) == TRUE:
+                    if gist(conj(*affine), binders, shown) == TRUE:
                         return True
     return False
 

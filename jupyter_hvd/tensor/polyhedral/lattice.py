@@ -41,7 +41,7 @@ class Frame:
         return prod(n.constant for _, n in self.coordinates)
 
     @property
-    def meaning(self) -> dict[str, Affine]:
+    def index_map(self) -> dict[str, Affine]:
         """Each variable over the coordinates."""
         return dict(self.forward)
 
@@ -82,7 +82,7 @@ def frame(variables: Sequence[str], set_: Any, fixed: int = 0, stem: str = "u") 
     equalities = _equalities(variables, set_)
     forward, inverse = _solved(variables, equalities, kept, set_)
     names = list(inverse)
-    inside = seen_from(set_, variables, forward, names)
+    inside = preimage(set_, variables, forward, names)
     bounds = {t: _range(inside, k) for k, t in enumerate(names)}
     while (found := _skew(inside, names, bounds, kept)) is not None:
         t, a, rest = found
@@ -90,7 +90,7 @@ def frame(variables: Sequence[str], set_: Any, fixed: int = 0, stem: str = "u") 
         back = {t: Affine.of(t) - rest}
         forward = {v: b.substitute(back) for v, b in forward.items()}
         inverse[t] = a.substitute(inverse)
-        inside = seen_from(set_, variables, forward, names)
+        inside = preimage(set_, variables, forward, names)
         bounds = {t: _range(inside, k) for k, t in enumerate(names)}
     renamed: dict[str, Affine] = {}
     coordinates, back_ = [], []
@@ -184,10 +184,10 @@ def _solved(
     return forward, inverse
 
 
-def seen_from(
+def preimage(
     set_: Any, variables: Sequence[str], forward: Mapping[str, Affine], names: Sequence[str]
 ) -> Any:
-    """The set over the parameters `names`."""
+    """The set over `names`, of which `forward` gives each variable."""
     from islpy import MultiAff
 
     spelt = {t: f"t{k}" for k, t in enumerate(names)}
@@ -215,7 +215,7 @@ def _skew(
         low, high = bounds[t]
         position = list(names).index(t)
         moved = {name: Affine.of(name) for name in names} | {t: Affine.of(t) - rest}
-        first, last = _range(seen_from(inside, names, moved, names), position)
+        first, last = _range(preimage(inside, names, moved, names), position)
         ratio = (last - first + 1) / (high - low + 1)
         if ratio <= best:
             best, found = ratio - 1e-9, (t, Affine.of(t) + rest, rest)
@@ -257,14 +257,14 @@ def digits(inside: Any, kept: Binders, rest: Binders) -> tuple[str, str, Affine,
                         continue
                     moved = {i: Affine.of(i) for i in names}
                     moved[u] = Affine.of(u) + Affine.of(r) * k
-                    low, high = _range(seen_from(inside, names, moved, names), names.index(u))
+                    low, high = _range(preimage(inside, names, moved, names), names.index(u))
                     if high - low < k:
                         return u, r, moved[u] + low, Affine.of(high - low + 1)
     return None
 
 
 @lru_cache(maxsize=4096)
-def cases(binders: Binders, p: Predicate) -> tuple[Predicate, ...]:
+def disjuncts(binders: Binders, p: Predicate) -> tuple[Predicate, ...]:
     """`p` as disjoint cases, where their boxes together are at most half of the box around all:
     `[i=j ∨ i=j+1]` is two diagonals.
     """
@@ -291,7 +291,7 @@ def cases(binders: Binders, p: Predicate) -> tuple[Predicate, ...]:
 
 
 def implied(p: Predicate, known: Predicate) -> bool:
-    """Whether `known` says `p`, as far as its form shows."""
+    """Whether `known` implies `p`, as far as its form shows."""
     if p in (known, TRUE):
         return True
     if isinstance(p, And):
@@ -303,7 +303,7 @@ def implied(p: Predicate, known: Predicate) -> bool:
     return isinstance(p, Or) and any(implied(part, known) for part in p.parts)
 
 
-def residual(p: Predicate, binders: Binders, known: Predicate) -> Predicate:
+def gist(p: Predicate, binders: Binders, known: Predicate) -> Predicate:
     """What of `p` is left to test inside the binders' box where `known` holds already."""
     variables = [i for i, _ in binders]
     plain = conj(*(q for q in conjuncts(p) if not q.relations and q.names <= set(variables)))
@@ -320,8 +320,8 @@ def residual(p: Predicate, binders: Binders, known: Predicate) -> Predicate:
         if around.is_subset(inside):
             plain = TRUE
         else:
-            gist = sets.predicate(inside.gist(around), sets.spelling(binders, plain))
-            plain = plain if gist is None else gist
+            left = sets.predicate(inside.gist(around), sets.spelling(binders, plain))
+            plain = plain if left is None else left
     return conj(plain, *others)
 
 

@@ -1,0 +1,46 @@
+"""Arguments as JAX takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..language.types import Integer, Product, TupleSet
+
+
+def as_array(type_: Any, value: Any) -> Any:
+    """An argument of the given type: a set of tuples as 32-bit rows in order, `()` for an integer, a
+    tuple of arrays for a tuple.
+    """
+    if isinstance(type_, Integer):
+        return ()
+    if isinstance(type_, TupleSet):
+        return np.array(sorted(value), dtype=np.int32).reshape(len(value), type_.arity)
+    if isinstance(value, tuple):
+        return tuple(as_array(None, part) for part in value)
+    if isinstance(value, list):
+        value = np.array(value)
+    if isinstance(value, np.ndarray | np.generic):
+        if value.dtype.kind == "O":  # fractions
+            return value.astype(float)
+        return value.astype(value.dtype.newbyteorder("="), copy=False)
+    return value
+
+
+def to_pairs(type_: Any, value: Any) -> Any:
+    """A tuple as the nested pairs of its type."""
+    if isinstance(type_, Product):
+        rest = value[1:] if len(value) > 2 else value[1]
+        return to_pairs(type_.first, value[0]), to_pairs(type_.second, rest)
+    return value
+
+
+def floating_type(reals: Iterable[Any]) -> np.dtype[Any]:
+    """The floating type of real arguments together."""
+    leaves = jax.tree_util.tree_leaves(list(reals))
+    together = jnp.result_type(*leaves) if leaves else jnp.result_type(float)
+    return np.dtype(together if jnp.issubdtype(together, jnp.floating) else jnp.result_type(float))

@@ -1,0 +1,106 @@
+"""A plan run by JAX, step by step: what is traced once and compiled by XLA."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from ..language.types import IndexArray, Integer, ParameterType, Relation, TupleSet
+from ..lowering.coo import Tuples, table
+from ..lowering.ir import Accumulate, Action, Apply, Contract, Fill, Load, Nonzero, Step
+from ..lowering.plan import Plan
+from ..lowering.tiling import Blocks
+from ..ssa.program import Output
+from . import contraction, elementwise
+from .arguments import to_pairs
+from .runtime import Values, fusion_barrier
+
+
+def execute(plan: Plan, arrays: Sequence[Any]) -> Any:
+    """The results of a plan for its parameters in order, as `Kernel.operands` gives them; nested
+    pairs of arrays.
+    """
+    values = started(plan, arrays)
+    for part in plan.order:
+        if isinstance(part, Blocks):
+            values.arrays.update(run_blocks(part, values))
+        else:
+            made = run(part.action, values)
+            barrier = part.name in plan.barriers
+            values.arrays[part.name] = fusion_barrier(made, values) if barrier else made
+    return collected(plan.output, values.arrays)
+
+
+def started(plan: Plan, arrays: Sequence[Any]) -> Values:
+    """What the first step starts from."""
+    data: dict[str, tuple[ParameterType, Any]] = {}
+    reals = {}
+    for (x, type_), value in zip(plan.parameters, arrays, strict=True):
+        if isinstance(value, Tuples):
+            data[x] = type_, jnp.asarray(value.mask)
+            data[table(x)] = TupleSet(value.rows.shape[1]), jnp.asarray(value.rows)
+        elif isinstance(type_, Relation | IndexArray | TupleSet):
+            data[x] = type_, jnp.asarray(value)
+        elif not isinstance(type_, Integer):
+            reals[x] = to_pairs(type_, value)
+    return Values(plan.dtype, reals, data, both_ways=plan.both_ways)
+
+
+def run(action: Action, values: Values) -> Any:
+    """The array that an action makes."""
+    match action:
+        case Load(parameter, path):
+            value = values.arguments[parameter]
+            for side in path:
+                value = value[side]
+            return jnp.asarray(value, values.dtype)
+        case Fill(out, value):
+            return jnp.full([n.constant for _, n in out], float(value), values.dtype)
+        case Contract():
+            return contraction.contract(action, values)
+        case Accumulate():
+            return elementwise.accumulate(action, values)
+        case Apply():
+            return elementwise.apply(action, values)
+        case Nonzero(array):
+            return values.arrays[array] != 0
+    raise TypeError(action)
+
+
+def run_blocks(blocks: Blocks, values: Values) -> dict[str, Any]:
+    """The results of steps that run block by block."""
+
+    def block(sums: Any, offset: Any) -> tuple[Any, Any]:
+        here = replace(values, arrays=dict(values.arrays), under_shard_map=True, offset=offset)
+        run_all(blocks.steps, here)
+        added = [total + here.arrays[x] for total, x in zip(sums, blocks.added, strict=True)]
+        return added, [here.arrays[x] for x, _ in blocks.joined]
+
+    offsets = jnp.arange(blocks.count, dtype=jnp.int32) * blocks.rows
+    shapes = jax.eval_shape(lambda offset: block([0.0] * len(blocks.added), offset)[0], offsets[0])
+    start = [jnp.zeros(x.shape, x.dtype) for x in shapes]
+    sums, parts = lax.scan(block, start, offsets)
+    found = dict(zip(blocks.added, sums, strict=True))
+    for (name, axis), part in zip(blocks.joined, parts, strict=True):
+        rows = jnp.moveaxis(part, 0, axis)  # the blocks before the rows of each
+        shape = (*rows.shape[:axis], blocks.count * blocks.rows, *rows.shape[axis + 2 :])
+        found[name] = lax.slice_in_dim(rows.reshape(shape), 0, blocks.extent, 1, axis)
+    return found
+
+
+def run_all(steps: Sequence[Step], values: Values) -> None:
+    """Steps one after the other, without barriers."""
+    for step in steps:
+        values.arrays[step.name] = run(step.action, values)
+
+
+def collected(output: Output, arrays: Mapping[str, Any]) -> Any:
+    """The arrays of an output tree, as nested pairs."""
+    if isinstance(output, str):
+        return arrays[output]
+    return collected(output[0], arrays), collected(output[1], arrays)

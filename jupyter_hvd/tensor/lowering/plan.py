@@ -1,0 +1,227 @@
+"""A kernel before it runs: its steps, and the table that says how each array is made and stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..language.affine import Affine
+from ..language.predicates import TRUE
+from ..language.printer import show
+from ..language.terms import Binders
+from ..language.types import ParameterType
+from ..ssa.program import Output, flat
+from .ir import (
+    Access,
+    Accumulate,
+    Action,
+    Apply,
+    Contract,
+    Entrywise,
+    Fill,
+    IndexLookup,
+    Load,
+    Masked,
+    Nonzero,
+    Step,
+)
+from .storage import Storage
+from .strategy import choose
+from .tiling import Blocks
+
+Counts = tuple[tuple[str, int], ...]  # the number of tuples of relations that are given by them
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The steps of a kernel and the arrays that it returns, as the program's output tree.
+
+    Arrays in `barriers` are computed before anything reads them, those in `both_ways` are read
+    straight and turned round. `order` has the steps around big intermediates gathered into blocks.
+    `storages` says where entries are, of arrays that are not just what they are called. `print`
+    shows it as a table with a line an array.
+    """
+
+    parameters: tuple[tuple[str, ParameterType], ...]
+    counts: Counts
+    dtype: np.dtype[Any]
+    platform: str
+    steps: tuple[Step, ...]
+    output: Output
+    barriers: frozenset[str]
+    both_ways: frozenset[str]
+    order: tuple[Step | Blocks, ...]
+    storages: Mapping[str, Storage]
+
+    @property
+    def types(self) -> dict[str, ParameterType]:
+        return dict(self.parameters)
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each array; of one made in blocks, that of a block."""
+        found: dict[str, tuple[int, ...]] = {}
+        for step in _flat(self.order):
+            match step.action:
+                case Entrywise() as action:
+                    found[step.name] = action.shape
+                case Fill(out, _):
+                    found[step.name] = tuple(n.constant for _, n in out)
+                case Nonzero(array):
+                    found[step.name] = found[array]
+                case Load():
+                    found[step.name] = self.storages[step.name].extents
+        return found
+
+    def bytes(self, step: Step, shapes: Mapping[str, tuple[int, ...]]) -> int:
+        """What an array takes where XLA does not fuse it into what reads it."""
+        width = 1 if isinstance(step.action, Nonzero) else self.dtype.itemsize
+        return prod(shapes[step.name]) * width
+
+    @property
+    def largest(self) -> int:
+        """No step makes more bytes than this, its terms before they are summed included."""
+        points = (
+            prod(s.action.extents.values()) if isinstance(s.action, Entrywise) else 0
+            for s in _flat(self.order)
+        )
+        shapes = self.shapes()
+        sizes = (self.bytes(s, shapes) for s in _flat(self.order))
+        return max((*(n * self.dtype.itemsize for n in points), *sizes), default=0)
+
+    def __str__(self) -> str:
+        shapes = self.shapes()
+        rows = [("array", "bytes", "stored as", "iterates over", "made by")]
+        for part in self.order:
+            if isinstance(part, Blocks):
+                rows.append(
+                    ("", "", "", f"{part.count} times, {part.rows} rows of β at a time:", "")
+                )
+            for step in part.steps if isinstance(part, Blocks) else (part,):
+                rows.append(self._row(step, shapes, isinstance(part, Blocks)))
+        widths = [max(len(row[k]) for row in rows) for k in range(4)]
+        lines = [
+            f"{row[0]:{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:{widths[2]}}  "
+            f"{row[3]:{widths[3]}}  {row[4]}".rstrip()
+            for row in rows
+        ]
+        total = sum(self.bytes(s, shapes) for s in _flat(self.order) if not _is_load(s))
+        tuples = "".join(f"; {x}: {n} tuples" for x, n in self.counts)
+        returned = ", ".join(dict.fromkeys(flat(self.output)))
+        return "\n".join(
+            (
+                *lines,
+                f"{self.dtype} on {self.platform}{tuples}; returns {returned}; "
+                f"{_size(total)} at most beside the arguments",
+            )
+        )
+
+    def _row(
+        self, step: Step, shapes: Mapping[str, tuple[int, ...]], in_block: bool
+    ) -> tuple[str, str, str, str, str]:
+        shape, storage = shapes[step.name], self.storages.get(step.name)
+        made = _how(step.action, self.platform)
+        if step.name in self.barriers and not in_block:
+            made += " (not fused into what reads it)"
+        return (
+            step.name,
+            _size(self.bytes(step, shapes)),
+            _stored(shape, storage),
+            _domain(step.action),
+            made,
+        )
+
+
+def _flat(order: Sequence[Step | Blocks]) -> Iterator[Step]:
+    for part in order:
+        yield from part.steps if isinstance(part, Blocks) else (part,)
+
+
+def _is_load(step: Step) -> bool:
+    return isinstance(step.action, Load)
+
+
+def _size(n: int) -> str:
+    """Bytes, to three figures."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if n < 1000:
+            return f"{n:.3g} {unit}"
+        n /= 1000  # type: ignore[assignment]
+    return f"{n:.3g} TB"
+
+
+def _stored(shape: Sequence[int], storage: Storage | None) -> str:
+    """The extents, and the index map from the tensor's indices where it is not the identity."""
+    extents = "×".join(map(str, shape)) or "scalar"
+    if storage is None or storage.is_identity:
+        return extents
+    text = f"{extents} at [{_indices(storage.inverse)}]"
+    return text if storage.lattice == TRUE else f"{text} where {show(storage.lattice)}"
+
+
+def _domain(action: Action) -> str:
+    """The points that a step visits."""
+    if not isinstance(action, Entrywise):
+        return ""
+    text = _ranges(action.out)
+    if action.summed:
+        text = f"{text} Σ {_ranges(action.summed)}".strip()
+    mask = action.mask if isinstance(action, Contract | Apply) else TRUE
+    return text if mask == TRUE else f"{text} where {show(mask)}"
+
+
+def _ranges(binders: Binders) -> str:
+    return " ".join(f"{i}<{n}" for i, n in binders)
+
+
+def _how(action: Action, platform: str) -> str:
+    match action:
+        case Load(parameter, path):
+            return f"argument {parameter}{''.join(f'.{side}' for side in path)}"
+        case Fill(_, value):
+            return f"constant {value}"
+        case Nonzero(array):
+            return f"{array} ≠ 0"
+        case Contract():
+            strategy = str(choose(action, platform))
+            terms = "·".join(map(_access, action.reads))
+            if action.scatter_to:
+                places = _indices(a for a, _ in action.scatter_to)
+                terms = f"[{places}] += {terms}"
+                strategy += ", joined" if _is_joined(action) else ", scatter-add"
+            return f"{strategy}: {terms}{_lookups(action.indirections)}"
+        case Accumulate(_, addends):
+            return f"added: {_sum(addends)}{_lookups(action.indirections)}"
+        case Apply(_, function, arguments):
+            inside = ", ".join(map(_sum, arguments))
+            return f"entry by entry: {function.name}({inside}){_lookups(action.indirections)}"
+    raise TypeError(action)
+
+
+def _is_joined(action: Contract) -> bool:
+    """Whether two axes become one, which is a reshape."""
+    return any(len(a.terms) == 2 and a.names <= {*action.axes} for a, _ in action.scatter_to)
+
+
+def _sum(addends: Sequence[Masked]) -> str:
+    parts = (
+        _access(m.read) if m.mask == TRUE else f"[{show(m.mask)}]·{_access(m.read)}"
+        for m in addends
+    )
+    return " + ".join(parts) or "0"
+
+
+def _access(read: Access) -> str:
+    return f"{read.array}[{_indices(read.indices)}]" if read.indices else read.array
+
+
+def _indices(indices: Sequence[Affine] | Iterator[Affine]) -> str:
+    return ", ".join(map(str, indices))
+
+
+def _lookups(lookups: Sequence[IndexLookup]) -> str:
+    found = dict.fromkeys(f"{x.name} = {x.relation}[{_indices(x.subscripts)}]" for x in lookups)
+    return f" with {', '.join(found)}" if found else ""

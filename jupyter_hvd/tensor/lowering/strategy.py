@@ -1,0 +1,245 @@
+"""How a contraction is run: `⊞out. Σ sums. [mask]·A[a]·B[b]`, from what is known of the step alone.
+
+In order of preference:
+
+1. without sums, the product of two views, masked;
+2. a window (`x[i+j]`, i and j both axes) over a short axis: a convolution, or one contraction for
+   each of its entries;
+3. a mask that each operand can take by itself: operands masked, then a product (`dot_general`); a
+   relation among fewer axes than all of them is an operand itself, of zeros and ones;
+4. a mask that couples operands: product, mask and sum in one reduction, which XLA fuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from enum import Enum
+from math import prod
+
+from ..language.affine import Affine
+from ..language.predicates import (
+    TRUE,
+    And,
+    Compare,
+    Exists,
+    Or,
+    Predicate,
+    Related,
+    conjuncts,
+    substitute,
+)
+from .dataflow import axes_of
+from .ir import Access, Contract, IndexLookup
+from .tiling import OFFSET
+
+MATRIX = 1 << 20  # points of a sum from which on relations in it are multiplied as matrices
+WINDOWS = 64  # entries of a window that are summed one after the other
+
+
+@dataclass(frozen=True)
+class Pointwise:
+    """Operands multiplied point by point; nothing is summed."""
+
+    def __str__(self) -> str:
+        return "entry by entry"
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """`⊞w. Σs. long[±w±s+c]·short[±s+d]`."""
+
+    long: Access
+    short: Access
+
+    def __str__(self) -> str:
+        return "convolution"
+
+
+@dataclass(frozen=True)
+class Unrolled:
+    """One contraction for each of the values of an axis."""
+
+    axis: str
+    extent: int
+
+    def __str__(self) -> str:
+        return f"{self.extent} contractions, one for each {self.axis}"
+
+
+Masks = tuple[tuple[Predicate, tuple[int, ...]], ...]
+
+
+@dataclass(frozen=True)
+class Multiplied:
+    """Operands multiplied and summed. Of `masks`, each conjunct is taken by the operands with the
+    given numbers; where there are none it is one itself, a matrix of zeros and ones, behind the
+    others. `operands` has the axes of all.
+    """
+
+    operands: tuple[frozenset[str], ...]
+    out: tuple[str, ...]
+    masks: Masks
+
+    def __str__(self) -> str:
+        factors = [axes for axes in self.operands if axes]
+        kept = frozenset[str]().union(*factors) & frozenset(self.out)
+        match len(factors):
+            case 0:
+                return "scaled"
+            case 1:
+                return "scaled" if factors[0] <= kept else "sum"
+            case 2:
+                return pairing(factors[0], factors[1], kept).value
+        return "several dot_generals, in opt_einsum's order"
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """Product, the `coupling` conjuncts as a mask of it, and sum, in one reduction; other masks as
+    in `Multiplied`.
+    """
+
+    coupling: tuple[Predicate, ...]
+    masks: Masks
+
+    def __str__(self) -> str:
+        return "masked sum of products"
+
+
+Strategy = Pointwise | Convolution | Unrolled | Multiplied | Reduced
+
+
+def choose(action: Contract, platform: str) -> Strategy:
+    """The way to run a contraction on a kind of device."""
+    if not action.sums:
+        return Pointwise()
+    if (axis := _window(action)) is not None:
+        found = _correlation(action) if platform == "cpu" else None
+        return found or Unrolled(axis, action.extents[axis])
+    extents, lookups = action.extents, action.lookups
+    operands = [axes_of(r.indices, lookups) & extents.keys() for r in action.reads]
+    masks: list[tuple[Predicate, tuple[int, ...]]] = []
+    coupling: list[Predicate] = []
+    for q in conjuncts(action.mask):
+        axes = mask_axes(q, lookups) & extents.keys()
+        hosts = tuple(k for k, has in enumerate(operands) if axes <= has)
+        size = prod(extents[i] for i in axes)
+        if hosts:
+            masks.append((q, hosts))
+        elif isinstance(q, Related) and max(MATRIX, 4 * size) <= prod(extents.values()):
+            masks.append((q, ()))
+            operands.append(axes)
+        else:
+            coupling.append(q)
+    if coupling:
+        return Reduced(tuple(coupling), tuple(masks))
+    return Multiplied(tuple(operands), action.axes, tuple(masks))
+
+
+def mask_axes(p: Predicate, lookups: Sequence[IndexLookup]) -> frozenset[str]:
+    """The names that a mask runs over, through lookups."""
+    match p:
+        case Compare():
+            return axes_of((p.difference,), lookups)
+        case Related(_, arguments):
+            return axes_of(arguments, lookups)
+        case And(parts) | Or(parts):
+            return frozenset[str]().union(*(mask_axes(q, lookups) for q in parts))
+        case Exists(index, _, body):
+            bound = f"∃{index}"
+            return mask_axes(substitute(body, {index: Affine.of(bound)}), lookups) - {bound}
+    raise TypeError(p)
+
+
+class Pairing(Enum):
+    """How two operands are multiplied and summed."""
+
+    FUSED = "fused multiply and sum"
+    APART = "sums, multiplied"
+    DOT = "dot_general"
+
+
+def pairing(left: AbstractSet[str], right: AbstractSet[str], out: AbstractSet[str]) -> Pairing:
+    """By the axes of two operands. Many short dot products are a fused multiply and sum, for a batched
+    `dot_general` is slower. Where nothing is summed together, each is summed by itself first.
+    """
+    if out and left == right:
+        return Pairing.FUSED
+    if not (left & right) - out and not left | right <= out:
+        return Pairing.APART
+    return Pairing.DOT
+
+
+# Windows
+
+
+def _window(action: Contract) -> str | None:
+    """The shortest axis of a window, where it is short and something else is summed or kept."""
+    looked = {OFFSET, *(x.name for x in action.lookups)}
+    found: set[str] = set()
+    for r in action.reads:
+        if not any(a.names & looked for a in r.indices):
+            found |= windowed(r.indices, action.extents)
+    if not found or len(action.reads) < 2:
+        return None
+    axis = min(found, key=lambda i: action.extents[i])
+    return axis if 1 < action.extents[axis] <= WINDOWS else None
+
+
+def _correlation(action: Contract) -> Convolution | None:
+    """`⊞w. Σs. A[±w±s+c]·B[±s+d]`, where w is the shorter: XLA for CPUs does a convolution well, and
+    the dot products of an unrolled w badly. None for anything else.
+    """
+    if len(action.out) != 1 or len(action.sums) != 1 or action.mask != TRUE or action.scatter_to:
+        return None
+    if len(action.reads) != 2:
+        return None
+    ((w, _),), ((s, _),) = action.out, action.sums
+    long, short = sorted(action.reads, key=lambda r: -len(r.indices[0].terms) if r.indices else 0)
+    if len(long.indices) != 1 or len(short.indices) != 1:
+        return None
+    (a,), (b,) = long.indices, short.indices
+    turns = a.coefficient(w), a.coefficient(s), b.coefficient(s)
+    if {abs(k) for k in turns} != {1} or a.names != {w, s} or b.names != {s}:
+        return None
+    return Convolution(long, short) if action.extents[w] <= action.extents[s] else None
+
+
+def windowed(indices: Sequence[Affine], extents: Mapping[str, int]) -> set[str]:
+    """The axes of windows that overlap: which could only be read by gathering."""
+    found: set[str] = set()
+    for group in sharing_axes(indices):
+        if len(group) > 1:
+            continue
+        terms = [(i, abs(k), extents[i]) for i, k in indices[group[0]].terms]
+        terms = sorted(terms, key=lambda term: -term[1])
+        while len(terms) > 1:
+            (_, k, _), *rest = terms
+            if sum(j * (n - 1) for _, j, n in rest) >= k:
+                found |= {i for i, _, _ in terms}
+                break
+            terms = rest
+    return found
+
+
+def sharing_axes(indices: Sequence[Affine]) -> list[list[int]]:
+    """The dimensions that some indices read, together where they share an axis."""
+    groups: list[tuple[set[str], list[int]]] = []
+    for d, a in enumerate(indices):
+        names, dims = set(a.names), [d]
+        for other in [g for g in groups if g[0] & names]:
+            groups.remove(other)
+            names, dims = names | other[0], [*other[1], *dims]
+        groups.append((names, sorted(dims)))
+    return sorted((dims for _, dims in groups), key=lambda dims: dims[0])
+
+
+def reach(a: Affine, extents: Mapping[str, int]) -> tuple[int, int]:
+    """The smallest and the largest value of an affine expression."""
+    low = high = a.constant
+    for name, k in a.terms:
+        last = k * (extents[name] - 1)
+        low, high = low + min(0, last), high + max(0, last)
+    return low, high
