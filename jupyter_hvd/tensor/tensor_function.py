@@ -28,6 +28,7 @@ from .ssa.program import Program
 
 if TYPE_CHECKING:
     from .jax.profile import Profile
+    from .lowering.plan import Plan
 
 
 class TensorFunction(ABC):
@@ -105,6 +106,16 @@ class TensorFunction(ABC):
 
         instance, arguments, sizes = self._checked(args, kwargs)
         return profile(instance, sizes, arguments, repeats, progress, cancelled)
+
+    def plan(self, *args: Any, **kwargs: Any) -> Plan:
+        """How a call with these arguments is computed, which says why it is as fast as it is: its
+        `str` has a line an array, with its bytes, how it is stored, the points that are visited and
+        the loop or product that makes it. Nothing is computed.
+        """
+        from .jax.backend import planned
+
+        instance, arguments, sizes = self.specialised(*args, **kwargs)
+        return planned(instance, sizes, tuple(arguments.values()))
 
     def _checked(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]

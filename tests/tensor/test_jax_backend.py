@@ -10,6 +10,7 @@ from random_programs import INPUTS, PARAMETERS, Draw, environment, value
 from jupyter_hvd.tensor import TensorError, tensor
 from jupyter_hvd.tensor.derivative import reverse as adjoint
 from jupyter_hvd.tensor.jax import kernel as kernel_module
+from jupyter_hvd.tensor.jax import memory
 from jupyter_hvd.tensor.jax.kernel import Kernel
 from jupyter_hvd.tensor.language.pairs import soa, struct_of_arrays
 from jupyter_hvd.tensor.language.types import TupleSet
@@ -136,6 +137,36 @@ def test_masked_arrays_are_refused():
         total(np.ma.array([1.0, 2.0], mask=[False, True]))
     with pytest.raises(TensorError, match="masked"):
         total.interpret(np.ma.array([1.0, 2.0], mask=[False, True]))
+
+
+@tensor
+def outer(x):
+    n = len(x)
+    return [[x[i] * x[j] for j in range(n)] for i in range(n)]
+
+
+@tensor
+def product(A, B):
+    n = len(A)
+    return [[sum(A[i, k] * B[k, j] for k in range(n)) for j in range(n)] for i in range(n)]
+
+
+def test_what_there_is_no_memory_for_is_refused():
+    x = np.ones(10**6, np.float32)
+    with pytest.raises(TensorError, match=r"take 4 TB, and .* are there: X\d+ has 1000000×1000000"):
+        outer(x)
+
+
+def test_what_xla_never_stores_is_not_refused(monkeypatch):
+    monkeypatch.setattr(memory, "free_bytes", lambda: 4_000_000)
+    monkeypatch.setattr(memory, "SMALL", 0)
+    x, A = np.ones(2000), np.ones((300, 300))
+    assert product(A, A)[0, 0] == 300
+    with pytest.raises(TensorError, match="take 32 MB, and 4 MB are there"):
+        outer(x)
+    with pytest.raises(TensorError, match="take 32 MB"):
+        outer.profile(x, repeats=1)
+    assert jax.jit(outer.jax)(x[:10]).shape == (10, 10)
 
 
 def test_what_is_read_is_found_once_for_all_numbers_of_tuples(monkeypatch):

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..language.pairs import halves
 from ..language.types import Integer, Product, TupleSet
 
 
@@ -31,11 +32,11 @@ def as_array(type_: Any, value: Any) -> Any:
     return value
 
 
-def to_pairs(type_: Any, value: Any) -> Any:
+def nested(type_: Any, value: Any) -> Any:
     """A tuple as the nested pairs of its type."""
     if isinstance(type_, Product):
-        rest = value[1:] if len(value) > 2 else value[1]
-        return to_pairs(type_.first, value[0]), to_pairs(type_.second, rest)
+        first, rest = halves(value)
+        return nested(type_.first, first), nested(type_.second, rest)
     return value
 
 

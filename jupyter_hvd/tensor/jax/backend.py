@@ -1,21 +1,22 @@
 """Tensor SSA as JAX: a jitted function for the sizes of a call, whose time and memory follow the
-supports of the predicates (`kernels`).
+supports of the predicates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
 from ..language.errors import TensorError
-from ..lowering.plan import Counts
+from ..lowering.plan import Counts, Plan
 from ..lowering.sharding import divided
 from . import shards
 from .execute import execute
 from .kernel import Kernel
+from .memory import may_exceed, require_memory
 
 if TYPE_CHECKING:
     from ..instance import Instance
@@ -26,22 +27,39 @@ def kernel(instance: Instance, sizes: Mapping[str, int]) -> Kernel:
     return Kernel(instance.ssa, [(x, t) for x, t, _ in instance.parameters], sizes)
 
 
+def planned(instance: Instance, sizes: Mapping[str, int], arguments: Sequence[Any]) -> Plan:
+    """How the instance is computed for these arguments."""
+    made = kernel(instance, sizes)
+    return made.plan(made.operands(arguments))
+
+
 def compiled(instance: Instance, sizes: Mapping[str, int]) -> Callable[..., Any]:
     """A jitted function of the instance's parameters, at the given sizes; it returns nested
-    pairs of arrays. Each call is planned before JAX traces it.
+    pairs of arrays. Each call is planned before JAX traces it; TensorError where there is not the
+    memory for it.
     """
     made = kernel(instance, sizes)
-    jitted: dict[tuple[Counts, np.dtype[Any]], Callable[..., Any]] = {}
+    jitted: dict[tuple[Counts, np.dtype[Any]], tuple[Plan, Any]] = {}
+    analysed: dict[tuple[Counts, np.dtype[Any]], Any] = {}
 
     def call(*arguments: Any) -> Any:
         arrays = made.operands(arguments)
         key = made.counts(arrays), made.dtype(arrays)
         if key not in jitted:
             plan = made.compile(*key)
-            jitted[key] = jax.jit(lambda *arrays: execute(plan, arrays))
-        return jitted[key](*arrays)
+            jitted[key] = plan, jax.jit(lambda *arrays: execute(plan, arrays))
+        plan, run = jitted[key]
+        if may_exceed(plan) and not any(map(_is_abstract, jax.tree_util.tree_leaves(arrays))):
+            if key not in analysed:  # which `run` does not do again
+                analysed[key] = run.lower(*arrays).compile()
+            require_memory(analysed[key], plan)
+        return run(*arrays)
 
     return call
+
+
+def _is_abstract(value: Any) -> bool:
+    return isinstance(value, jax.core.Tracer)
 
 
 def sharded(

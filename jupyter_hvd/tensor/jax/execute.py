@@ -17,7 +17,7 @@ from ..lowering.plan import Plan
 from ..lowering.tiling import Blocks
 from ..ssa.program import Output
 from . import contraction, elementwise
-from .arguments import to_pairs
+from .arguments import nested
 from .runtime import Values, fusion_barrier
 
 
@@ -47,7 +47,7 @@ def started(plan: Plan, arrays: Sequence[Any]) -> Values:
         elif isinstance(type_, Relation | IndexArray | TupleSet):
             data[x] = type_, jnp.asarray(value)
         elif not isinstance(type_, Integer):
-            reals[x] = to_pairs(type_, value)
+            reals[x] = nested(type_, value)
     return Values(plan.dtype, reals, data, both_ways=plan.both_ways)
 
 

@@ -14,6 +14,7 @@ from ..language.predicates import TRUE, conj
 from ..language.printer import show
 from ..language.terms import Term, Var
 from ..ssa.program import Addition, Contraction, Map, Rhs, Statement, support, term_of, type_of
+from .memory import require_memory
 
 if TYPE_CHECKING:
     from ..instance import Instance
@@ -152,6 +153,7 @@ def _measured(jax: Any, run: Callable[..., Any], operands: Any, repeats: int) ->
     began = time.perf_counter()
     compiled = jax.jit(run).lower(*operands).compile()
     compile_seconds = time.perf_counter() - began
+    require_memory(compiled)
     result = jax.block_until_ready(compiled(*operands))
     times = []
     for _ in range(max(1, repeats)):

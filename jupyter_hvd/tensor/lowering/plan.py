@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -81,16 +82,23 @@ class Plan:
         width = 1 if isinstance(step.action, Nonzero) else self.dtype.itemsize
         return prod(shapes[step.name]) * width
 
-    @property
-    def largest(self) -> int:
-        """No step makes more bytes than this, its terms before they are summed included."""
-        points = (
-            prod(s.action.extents.values()) if isinstance(s.action, Entrywise) else 0
-            for s in _flat(self.order)
-        )
+    @cached_property
+    def bound(self) -> int:
+        """The bytes of all steps together were nothing fused: of results, and of terms before they
+        are summed.
+        """
+        shapes, total = self.shapes(), 0
+        for step in _flat(self.order):
+            terms = prod(step.action.extents.values()) if isinstance(step.action, Entrywise) else 0
+            total += max(terms * self.dtype.itemsize, self.bytes(step, shapes))
+        return total
+
+    def widest(self) -> str:
+        """The largest array and its bytes."""
         shapes = self.shapes()
-        sizes = (self.bytes(s, shapes) for s in _flat(self.order))
-        return max((*(n * self.dtype.itemsize for n in points), *sizes), default=0)
+        step = max(_flat(self.order), key=lambda s: self.bytes(s, shapes))
+        extents = "×".join(map(str, shapes[step.name]))
+        return f"{step.name} has {extents} entries, {in_bytes(self.bytes(step, shapes))}"
 
     def __str__(self) -> str:
         shapes = self.shapes()
@@ -115,7 +123,7 @@ class Plan:
             (
                 *lines,
                 f"{self.dtype} on {self.platform}{tuples}; returns {returned}; "
-                f"{_size(total)} at most beside the arguments",
+                f"{in_bytes(total)} at most beside the arguments",
             )
         )
 
@@ -128,7 +136,7 @@ class Plan:
             made += " (not fused into what reads it)"
         return (
             step.name,
-            _size(self.bytes(step, shapes)),
+            in_bytes(self.bytes(step, shapes)),
             _stored(shape, storage),
             _domain(step.action),
             made,
@@ -144,12 +152,12 @@ def _is_load(step: Step) -> bool:
     return isinstance(step.action, Load)
 
 
-def _size(n: int) -> str:
-    """Bytes, to three figures."""
+def in_bytes(n: float) -> str:
+    """A number of bytes, to three figures."""
     for unit in ("B", "kB", "MB", "GB"):
         if n < 1000:
             return f"{n:.3g} {unit}"
-        n /= 1000  # type: ignore[assignment]
+        n /= 1000
     return f"{n:.3g} TB"
 
 

@@ -1,0 +1,55 @@
+"""Whether there is memory for what a kernel makes: asked before it runs, for XLA ends the process, or
+the system does, where there is none.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import jax
+import psutil
+
+from ..language.errors import TensorError
+from ..lowering.plan import Plan, in_bytes
+
+SMALL = 1 << 28  # bytes that are there
+LIMIT = Path("/sys/fs/cgroup/memory.max")  # of the container
+
+
+def require_memory(compiled: Any, plan: Plan | None = None) -> None:
+    """Raise TensorError where a function that XLA has compiled needs more memory than there is."""
+    needed, there = needed_bytes(compiled), free_bytes()
+    if needed > there:
+        raise TensorError(
+            f"the result and what is made on the way take {in_bytes(needed)}, and {in_bytes(there)} "
+            f"are there{f': {plan.widest()}' if plan else ''}",
+            "`print(f.plan(…))` shows every array and its bytes; sum what need not be returned whole",
+        )
+
+
+def may_exceed(plan: Plan) -> bool:
+    """Whether the arrays of a plan, none of them fused away, might take more memory than there is."""
+    return plan.bound > SMALL and plan.bound > free_bytes()
+
+
+def needed_bytes(compiled: Any) -> int:
+    """What a compiled function allocates beside its arguments; 0 where XLA does not say."""
+    with suppress(Exception):  # some platforms have no such analysis
+        found = compiled.memory_analysis()
+        return int(found.temp_size_in_bytes + found.output_size_in_bytes)
+    return 0
+
+
+def free_bytes() -> int:
+    """What the first device has left; on a CPU, what the system or its container has."""
+    device = jax.devices()[0]
+    if device.platform != "cpu":
+        found = device.memory_stats() or {}
+        if "bytes_limit" in found:
+            return int(found["bytes_limit"] - found.get("bytes_in_use", 0))
+    there = int(psutil.virtual_memory().available)
+    with suppress(OSError, ValueError):  # no container, or one without a limit
+        there = min(there, int(LIMIT.read_text()) - int(psutil.Process().memory_info().rss))
+    return there
