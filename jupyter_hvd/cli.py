@@ -277,7 +277,7 @@ def output_path(path: Path, arguments: argparse.Namespace) -> Path:
 
 
 def is_own_output(path: Path) -> bool:
-    from .convert.rules.setup import MARK
+    from .convert.rules.imports import MARK
 
     return MARK in path.read_text(errors="replace")
 

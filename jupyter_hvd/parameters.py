@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any
 
-from .convert.notebook import mask_cells
+from .convert.cells import JoinedCells
 
 #: A shape without its batch dimension; None is a dimension of any length.
 Shape = tuple[int | None, ...]
@@ -25,7 +25,7 @@ class UnknownSizeError(Exception):
 def model_sizes(sources: Sequence[str]) -> list[dict[str, Any]]:
     """Name, parameters and bytes of each model in some cells whose size can be known."""
     try:
-        tree = ast.parse(mask_cells(sources))
+        tree = ast.parse(JoinedCells.of(sources).python)
     except (SyntaxError, ValueError):
         return []
     constants: dict[str, Any] = {}

@@ -6,7 +6,7 @@ The JSON form is documented in `docs/json.md` and is the same everywhere.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -50,6 +50,8 @@ class Options:
         backward_passes_per_step: `fit` averages the gradients of so many batches at once.
         open_ended: the program goes on elsewhere, as a notebook's next cell: a training step that
             nothing calls yet is no fault.
+        standalone: what the program needs of `jupyter_hvd.runtime` is written into it, so that it
+            runs where Horovod is and this package is not.
 
     Raises:
         OptionError: a value is of another kind, or names a rule that there is none of.
@@ -62,6 +64,7 @@ class Options:
     warmup_epochs: int = 0
     backward_passes_per_step: int = 1
     open_ended: bool = False
+    standalone: bool = False
 
     def __post_init__(self) -> None:
         for name in ("select", "ignore"):
@@ -73,8 +76,9 @@ class Options:
             value = getattr(self, name)
             if type(value) is not int or value < least:
                 raise OptionError(name, f"must be a whole number from {least} on")
-        if type(self.open_ended) is not bool:
-            raise OptionError("open_ended", "must be true or false")
+        for name in ("open_ended", "standalone"):
+            if type(getattr(self, name)) is not bool:
+                raise OptionError(name, "must be true or false")
 
     @classmethod
     def resolve(
@@ -130,6 +134,8 @@ class Change:
         before: the changed lines as they were.
         after: the same lines as they are now, with this change alone.
         why: one sentence for the user.
+        needs: what must be in the program for this change to work; other changes provide it.
+        provides: what this change provides: it is made where one that needs it is made, and only there.
         edits: the edits to the text of the script, or of the joined cells.
         origin: where the cell begins in the joined cells; 0 in a script.
     """
@@ -140,6 +146,8 @@ class Change:
     before: str
     after: str
     why: str
+    needs: tuple[str, ...] = ()
+    provides: str | None = None
     edits: tuple[Edit, ...] = field(default=(), repr=False)
     origin: int = field(default=0, repr=False)
 
@@ -152,14 +160,10 @@ class Change:
             "before": self.before,
             "after": self.after,
             "why": self.why,
+            "needs": list(self.needs),
+            "provides": self.provides,
             "edits": [
-                {
-                    "start": edit.start - self.origin,
-                    "end": edit.end - self.origin,
-                    "priority": edit.priority,
-                    "text": edit.text,
-                }
-                for edit in sorted(self.edits, key=Edit.order)
+                asdict(edit.shifted(self.origin)) for edit in sorted(self.edits, key=Edit.order)
             ],
         }
 
@@ -203,6 +207,11 @@ class Conversion:
     training_loop: TrainingLoop
     changes: tuple[Change, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
+
+    @property
+    def edits(self) -> list[Edit]:
+        """The edits that make all changes."""
+        return [e for change in self.changes for e in change.edits if e.unless is None]
 
     def as_json(self) -> dict[str, Any]:
         return outcome_as_json(self)

@@ -8,25 +8,71 @@ taken or left by itself.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+
+class Layer(IntEnum):
+    """The order of insertions at one place, the smallest first.
+
+    A wrapper opens at its layer and closes at minus its layer: the one with the smaller layer
+    opens first and closes last, so it stands outside.
+    """
+
+    WAIT = -30  # a line before a statement, whatever that statement is put under
+    GUARD = -20  # the header that a statement is put under
+    INDENT = -19  # and the statement, one step further in
+    CHOICE = -8  # `… if hvd.rank() == 0 else …` behind an expression
+    TAPE = -6  # a line after the block of a tape
+    FIRST_ELEMENT = -5
+    DIVISION = -3  # `… // hvd.size()`
+    SHARD = -2  # `.shard(…)` behind a dataset
+    EQUAL_STEPS = -1  # `.apply(…)` behind that
+    PLAIN = 0
+    CALLBACKS = 2  # new arguments of `fit`, in this order
+    VERBOSE = 3
+    # Wrappers, from the outermost to the innermost
+    LIST = 5
+    WRAP = 10
+    COUNT = 11
+    CALL = 15
+    # What is put after the imports, in this order
+    TENSORFLOW = 20
+    HOROVOD = 21
+    HOROVOD_KERAS = 22
+    RUNTIME = 23
+    DEFINITION = 30  # and the numbers after it, one for each definition
+    TF_KERAS = 80  # which Keras Horovod takes; what imports Horovod then comes `LATER`
+    START = 90
+    SEED = 91
+
+
+#: By how much the imports of Horovod come later where its Keras must be chosen before.
+LATER = Layer.TF_KERAS - Layer.TENSORFLOW
 
 
 @dataclass(frozen=True)
 class Edit:
     """Replace `source[start:end]` by `text`; `start == end` inserts.
 
-    Insertions at one place are applied in the order of `priority`: an outer
-    wrapper opens before an inner one (negative) and closes after it (positive).
+    Attributes:
+        priority: orders what is inserted at one place; see `Layer`.
+        unless: a change, by its place in the conversion, with which this edit is not made.
     """
 
     start: int
     end: int
-    priority: int = 0
+    priority: int = Layer.PLAIN
     text: str = ""
+    unless: int | None = None
 
     def order(self) -> tuple[int, int, int]:
         """The order in which edits are applied; those that are equal in it, as they come."""
         return (self.start, self.end, self.priority)
+
+    def shifted(self, by: int) -> Edit:
+        """The same edit of a text that begins `by` characters further on."""
+        return replace(self, start=self.start - by, end=self.end - by)
 
 
 def apply_edits(source: str, edits: Iterable[Edit]) -> str:

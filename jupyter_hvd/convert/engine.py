@@ -1,27 +1,26 @@
-"""From source to conversion: parse, ask every rule, apply what they found."""
+"""From source to conversion: parse, ask every rule, keep what is chosen and add what that needs."""
 
 from __future__ import annotations
 
-import ast
 import re
 import sys
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
 from ..analysis.module import Module, Span
-from .conversion import SYNTAX, Change, Conversion, Diagnostic, Options
-from .edits import Edit, apply_edits
+from .cells import TOO_DEEP, JoinedCells, mask_cell, syntax_error
+from .conversion import SYNTAX, Change, Conversion, Diagnostic, Options, Status
+from .edits import Layer, apply_edits
 from .rule import Context, Finding, Fix, Problem, Rule
 from .rules import RULES
-from .rules.refusals import imports_horovod, is_own_work
+from .rules.imports import imports_horovod, is_own_work
 
 PYTHON_2 = re.compile(
     r"^\s*(print\s+[^\s(=]|exec\s+[^\s(=]|except\s+\w+\s*,\s*\w+\s*:)", re.MULTILINE
 )
-TOO_DEEP = (1, 1, "an expression is nested too deeply")
 IGNORE = re.compile(r"#\s*hvd:\s*ignore(?:\[([A-Z0-9,\s]+)\])?")
 
 
@@ -34,33 +33,25 @@ def convert_source(source: str, *, options: Options | None = None) -> Conversion
     Returns:
         the conversion. Its `code` is `source` itself unless its status is `converted`.
     """
-    return convert_module(source, source, (0,), None, options or Options.resolve())
+    return convert_joined(JoinedCells((source,)), options or Options.resolve())
 
 
-def convert_module(
-    source: str,
-    original: str,
-    cell_starts: tuple[int, ...],
-    cells: Sequence[int] | None,
-    options: Options,
-) -> Conversion:
-    """Convert a text whose parts, from each offset in `cell_starts` on, are cells.
-
-    Args:
-        source: Python; where the original has magics, something of the same length that Python accepts.
-        original: the text to apply the edits to.
-        cells: for each part its index in the notebook, None for a script.
-    """
-    if (found := syntax_error(source)) is not None:  # LibCST's own parser can crash on deep nesting
-        return _invalid(source, original, cell_starts, cells, found)
+def convert_joined(cells: JoinedCells, options: Options) -> Conversion:
+    """Convert cells as one program; the `code` of the conversion is all of them joined."""
+    # LibCST's own parser can crash on deep nesting, so Python's is asked first.
+    if (found := syntax_error(cells.python)) is not None:
+        return _invalid(cells, found)
     try:
         with deep_recursion():
-            return _convert_parsed(Module(source), original, cell_starts, cells, options)
+            context = Context(cells, options)
+            if context.training.loop == "none" or imports_horovod(context) is not None:
+                return _left_alone(context)
+            return _convert(context)
     except cst.ParserSyntaxError as error:
         found = (error.raw_line, error.raw_column + 1, "invalid syntax")
     except RecursionError:
         found = TOO_DEEP
-    return _invalid(source, original, cell_starts, cells, found)
+    return _invalid(cells, found)
 
 
 @contextmanager
@@ -74,158 +65,178 @@ def deep_recursion() -> Iterator[None]:
         sys.setrecursionlimit(before)
 
 
-def _convert_parsed(
-    module: Module,
-    original: str,
-    cell_starts: tuple[int, ...],
-    cells: Sequence[int] | None,
-    options: Options,
-) -> Conversion:
-    places = Places(module, cell_starts, cells)
-    context = Context(module, options, cell_starts)
-    if context.training.loop == "none" or imports_horovod(context) is not None:
-        return _left_alone(context, places, original, options)
-    fixes: list[tuple[Rule, Fix]] = []
+@dataclass(frozen=True)
+class Chosen:
+    """A fix that is made, and the rule that found it."""
+
+    rule: Rule
+    fix: Fix
+
+
+def _convert(context: Context) -> Conversion:
+    loop, text = context.training.loop, context.cells.text
+    chosen: list[Chosen] = []
     diagnostics: list[Diagnostic] = []
     for rule in RULES:
-        for finding in rule.find(context) if options.uses(rule.code) else ():
-            # No other change works without the start of Horovod: a comment cannot leave that out.
-            if rule.code != "HVD101" and places.is_ignored(finding, rule.code):
+        if not (rule.mandatory or context.options.uses(rule.code)):
+            continue
+        for finding in rule.find(context):
+            if not rule.mandatory and _is_ignored(context, finding, rule.code):
                 continue
             if isinstance(finding, Fix):
-                fixes.append((rule, finding))
+                chosen.append(Chosen(rule, finding))
             else:
-                diagnostics.append(places.diagnostic(rule.code, finding))
+                diagnostics.append(_diagnostic(context, rule, finding))
     diagnostics.sort(key=lambda d: (d.cell or 0, d.line, d.column))
     if any(diagnostic.severity == "error" for diagnostic in diagnostics):
-        return Conversion(original, "refused", context.training.loop, (), tuple(diagnostics))
-    code = apply_edits(original, [edit for _, fix in fixes for edit in fix.edits])
-    changes = sorted(
-        (places.change(rule, fix, original) for rule, fix in fixes),
-        key=lambda c: (c.cell or 0, c.line, c.rule),
-    )
-    return Conversion(code, "converted", context.training.loop, tuple(changes), tuple(diagnostics))
+        return Conversion(text, "refused", loop, (), tuple(diagnostics))
+    provided = _provided(context, chosen)
+    changes = _changes(context, [*provided.values(), *chosen], provided)
+    status: Status = "converted" if changes else "unchanged"
+    outcome = Conversion(text, status, loop, changes, tuple(diagnostics))
+    return replace(outcome, code=apply_edits(text, outcome.edits))
 
 
-def _left_alone(context: Context, places: Places, original: str, options: Options) -> Conversion:
+def _left_alone(context: Context) -> Conversion:
     """The outcome for a program without training, or with Horovod in it."""
     diagnostics = tuple(
-        places.diagnostic(rule.code, finding)
+        _diagnostic(context, rule, finding)
         for rule in RULES
-        if rule.code.startswith("HVD90") and options.uses(rule.code)
+        if rule.refuses and context.options.uses(rule.code)
         for finding in rule.find(context)
         if isinstance(finding, Problem)
     )
     refused = any(d.severity == "error" for d in diagnostics) and not is_own_work(context)
-    return Conversion(
-        original, "refused" if refused else "unchanged", context.training.loop, (), diagnostics
+    status: Status = "refused" if refused else "unchanged"
+    return Conversion(context.cells.text, status, context.training.loop, (), diagnostics)
+
+
+# What the chosen fixes need
+
+
+def _provided(context: Context, chosen: Iterable[Chosen]) -> dict[str, Chosen]:
+    """What provides all that the chosen fixes need, and what that needs in turn, by name."""
+    found: dict[str, Chosen] = {}
+    pending = [name for each in chosen for name in each.fix.needs]
+    while pending:
+        name = pending.pop()
+        for rule in RULES:
+            fix = rule.provide(context, name) if rule.mandatory and name not in found else None
+            if fix is not None:
+                found[name] = Chosen(rule, fix)
+                pending += fix.needs
+    return found
+
+
+def _all_needs(fix: Fix, provided: dict[str, Chosen]) -> tuple[str, ...]:
+    """Whatever of what is provided a fix needs, and that needs in turn."""
+    found: set[str] = set()
+    pending = list(fix.needs)
+    while pending:
+        name = pending.pop()
+        if name in provided and name not in found:
+            found.add(name)
+            pending += provided[name].fix.needs
+    return tuple(name for name in provided if name in found)
+
+
+# From fixes to changes
+
+
+def _changes(
+    context: Context, chosen: Sequence[Chosen], provided: dict[str, Chosen]
+) -> tuple[Change, ...]:
+    made = [(each.fix, _change(context, each, provided)) for each in chosen]
+    made.sort(key=lambda pair: (pair[1].cell or 0, pair[1].line, pair[1].rule))
+    guarded = {fix.guard.line: place for place, (fix, _) in enumerate(made) if fix.guard}
+    changes = [change for _, change in made]
+    for place, (fix, change) in enumerate(made):
+        before = context.line_before(fix.guard.line) if fix.guard else None
+        if fix.guard and before in guarded and not _parts(context, before, fix.guard.line, changes):
+            shared = replace(fix.guard.header, unless=guarded[before])
+            edits = tuple(shared if edit == fix.guard.header else edit for edit in change.edits)
+            changes[place] = replace(change, edits=edits)
+    return tuple(changes)
+
+
+def _parts(
+    context: Context, first: cst.CSTNode, second: cst.CSTNode, changes: Iterable[Change]
+) -> bool:
+    """Whether some change puts a line of its own between two neighbouring lines."""
+    start, end = context.module.span(first).end, context.module.span(second).start
+    return any(
+        start <= edit.start <= end and context.module.newline in edit.text
+        for change in changes
+        for edit in change.edits
+        if edit.priority != Layer.GUARD
     )
 
 
-def _invalid(
-    source: str,
-    original: str,
-    cell_starts: tuple[int, ...],
-    cells: Sequence[int] | None,
-    found: tuple[int, int, str],
-) -> Conversion:
+def _change(context: Context, chosen: Chosen, provided: dict[str, Chosen]) -> Change:
+    fix, rule = chosen.fix, chosen.rule
+    span = _lines_of(context.module, fix)
+    before = context.cells.text[span.start : span.end]
+    cell, line, _ = context.cells.locate(span.start)
+    return Change(
+        rule.code,
+        cell,
+        line,
+        before,
+        apply_edits(before, (edit.shifted(span.start) for edit in fix.edits)),
+        fix.why or rule.message,
+        _all_needs(fix, provided),
+        fix.provides,
+        fix.edits,
+        context.cells.starts[context.cells.cell_of(span.start)],
+    )
+
+
+def _lines_of(module: Module, fix: Fix) -> Span:
+    """The whole lines that a fix touches."""
+    start = min(edit.start for edit in fix.edits)
+    end = max(edit.end for edit in fix.edits)
+    return Span(module.line_start(start), module.line_end(end))
+
+
+def _diagnostic(context: Context, rule: Rule, problem: Problem) -> Diagnostic:
+    place = context.cells.locate(_start(context, problem))
+    return Diagnostic(rule.code, problem.severity, *place, problem.message, problem.help)
+
+
+def _is_ignored(context: Context, finding: Finding, code: str) -> bool:
+    """Whether a comment `# hvd: ignore[CODE]` on the finding's first line silences it."""
+    module, start = context.module, _start(context, finding)
+    match = IGNORE.search(module.source[module.line_start(start) : module.line_end(start)])
+    if match is None:
+        return False
+    codes = match.group(1)
+    return codes is None or code in re.split(r"[,\s]+", codes)
+
+
+def _start(context: Context, finding: Finding) -> int:
+    anchor = finding.anchor
+    return 0 if isinstance(anchor, cst.Module) else context.module.span(anchor).start
+
+
+# Programs that are no Python
+
+
+def _invalid(cells: JoinedCells, found: tuple[int, int, str]) -> Conversion:
     """A syntax error, blamed on the first cell that is no Python by itself."""
-    for index, start in enumerate(cell_starts if cells is not None else ()):
-        end = cell_starts[index + 1] if index + 1 < len(cell_starts) else len(source)
-        in_cell = syntax_error(source[start:end])
+    for label, source in zip(cells.labels or (), cells.sources, strict=False):
+        masked = mask_cell(source)
+        in_cell = syntax_error(masked)
         if in_cell is not None:
-            assert cells is not None
-            return _refuse_syntax(original, cells[index], in_cell, source[start:end])
-    return _refuse_syntax(original, None, found, source)
-
-
-def syntax_error(source: str) -> tuple[int, int, str] | None:
-    """Line, column and Python's own message, or None for valid Python; cells may await."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            compile(source, "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    except SyntaxError as error:
-        return error.lineno or 1, error.offset or 1, error.msg
-    except ValueError as error:
-        return 1, 1, str(error)
-    except (RecursionError, MemoryError):
-        return TOO_DEEP
-    return None
+            return _refuse_syntax(cells, label, in_cell, masked)
+    return _refuse_syntax(cells, None, found, cells.python)
 
 
 def _refuse_syntax(
-    original: str, cell: int | None, found: tuple[int, int, str], text: str
+    cells: JoinedCells, label: int | None, found: tuple[int, int, str], text: str
 ) -> Conversion:
     line, column, reason = found
-    message, advice = f"this is not valid Python: {reason}", "mend the syntax first"
+    message, advice = f"this is not valid Python: {reason}", "fix the syntax error first"
     if PYTHON_2.search(text):
         message, advice = "this is Python 2", "bring it to Python 3 first, for instance with 2to3"
-    diagnostic = Diagnostic(SYNTAX, "error", cell, line, column, message, advice)
-    return Conversion(original, "invalid", "none", (), (diagnostic,))
-
-
-class Places:
-    """Where findings stand, in the user's terms: cell, line, column."""
-
-    def __init__(
-        self, module: Module, cell_starts: tuple[int, ...], cells: Sequence[int] | None
-    ) -> None:
-        self.module = module
-        self.cell_starts = cell_starts
-        self.cells = cells
-
-    def locate(self, offset: int) -> tuple[int | None, int, int]:
-        """Cell (None in a script), line in it and column, of an offset."""
-        line, column = self.module.line(offset), self.module.column(offset)
-        if self.cells is None:
-            return None, line, column
-        part = max(i for i, start in enumerate(self.cell_starts) if start <= offset)
-        return self.cells[part], line - self.module.line(self.cell_starts[part]) + 1, column
-
-    def origin(self, offset: int) -> int:
-        """Where the cell of an offset begins in the joined text."""
-        return max(start for start in self.cell_starts if start <= offset)
-
-    def is_ignored(self, finding: Finding, code: str) -> bool:
-        """Whether a comment `# hvd: ignore[CODE]` on the finding's first line silences it."""
-        start = self._start(finding)
-        line = self.module.source[self.module.line_start(start) : self.module.line_end(start)]
-        match = IGNORE.search(line)
-        if match is None:
-            return False
-        codes = match.group(1)
-        return codes is None or code in re.split(r"[,\s]+", codes)
-
-    def _start(self, finding: Finding) -> int:
-        return (
-            0 if isinstance(finding.anchor, cst.Module) else self.module.span(finding.anchor).start
-        )
-
-    def diagnostic(self, code: str, problem: Problem) -> Diagnostic:
-        cell, line, column = self.locate(self._start(problem))
-        return Diagnostic(code, problem.severity, cell, line, column, problem.message, problem.help)
-
-    def change(self, rule: Rule, fix: Fix, original: str) -> Change:
-        span = self._lines_of(fix.edits)
-        before = original[span.start : span.end]
-        shifted = [
-            Edit(e.start - span.start, e.end - span.start, e.priority, e.text) for e in fix.edits
-        ]
-        cell, line, _ = self.locate(span.start)
-        return Change(
-            rule.code,
-            cell,
-            line,
-            before,
-            apply_edits(before, shifted),
-            fix.why or rule.message,
-            fix.edits,
-            self.origin(span.start),
-        )
-
-    def _lines_of(self, edits: Sequence[Edit]) -> Span:
-        """The whole lines that some edits touch."""
-        start = min(edit.start for edit in edits)
-        end = max(edit.end for edit in edits)
-        return Span(self.module.line_start(start), self.module.line_end(end))
+    diagnostic = Diagnostic(SYNTAX, "error", label, line, column, message, advice)
+    return Conversion(cells.text, "invalid", "none", (), (diagnostic,))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,8 +19,10 @@ from ..frameworks.tensorflow.data import Datasets
 from ..frameworks.tensorflow.library import TensorFlowLibrary
 from ..frameworks.tensorflow.randomness import Randomness
 from ..frameworks.tensorflow.training import Training
+from . import standalone
+from .cells import JoinedCells
 from .conversion import Options, Severity
-from .edits import Edit
+from .edits import Edit, Layer
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,34 @@ def program(text: str) -> str:
     return cleandoc(text) + "\n"
 
 
+#: What a fix may need to be in the program, besides the functions of `jupyter_hvd.runtime` by their names.
+HOROVOD, HOROVOD_KERAS, TENSORFLOW = "horovod", "horovod.keras", "tensorflow"
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A line that is put under a header, which the line before may have already."""
+
+    line: cst.SimpleStatementLine
+    header: Edit
+
+
 @dataclass(frozen=True)
 class Fix:
-    """Edits that belong together, anchored where the user should look."""
+    """Edits that belong together, anchored where the user should look.
+
+    Attributes:
+        needs: what must be in the program for them to work; a mandatory rule provides it.
+        provides: what they provide for others.
+        guard: the header among the edits, left out where the line before stands under the same one.
+    """
 
     anchor: cst.CSTNode
     edits: tuple[Edit, ...]
     why: str = ""
+    needs: tuple[str, ...] = (HOROVOD,)
+    provides: str | None = None
+    guard: Guard | None = None
 
 
 @dataclass(frozen=True)
@@ -72,32 +94,40 @@ class Rule(ABC):
         name: a few words, for lists.
         message: why, in one sentence, for the user who reads a diff.
         examples: what it does, tested and shown.
+        mandatory: it provides what the changes of others need; no option leaves it out.
+        refuses: it looks at programs, too, in which there is nothing to convert.
     """
 
     code: ClassVar[str]
     name: ClassVar[str]
     message: ClassVar[str]
     examples: ClassVar[tuple[Example, ...]] = ()
+    mandatory: ClassVar[bool] = False
+    refuses: ClassVar[bool] = False
 
     @abstractmethod
     def find(self, context: Context) -> Iterator[Finding]:
         """Everything in the module that this rule changes or objects to."""
 
+    def provide(self, context: Context, name: str) -> Fix | None:
+        """What puts something that is needed into the program, where it is this rule that does."""
+        return None
+
 
 @dataclass
 class Context:
-    """One module as the rules see it: its text, roles and training, and the names to write with."""
+    """One program as the rules see it: its text, roles and training, and the names to write with."""
 
-    module: Module
+    cells: JoinedCells
     options: Options
-    cell_starts: tuple[int, ...] = (0,)
+    module: Module = field(init=False)
     roles: ValueAnalysis = field(init=False)
     training: Training = field(init=False)
-
     datasets: Datasets = field(init=False)
     randomness: Randomness = field(init=False)
 
     def __post_init__(self) -> None:
+        self.module = Module(self.cells.python)
         self.roles = ValueAnalysis(self.module, TensorFlowLibrary())
         self.training = Training(self.roles)
         self.datasets = Datasets(self.training)
@@ -119,6 +149,25 @@ class Context:
     def hvd_keras(self) -> str:
         """The name of the Horovod module with Keras callbacks."""
         return self.fresh("hvd_keras") if self.uses_both else self.hvd
+
+    @cached_property
+    def jhvd(self) -> str:
+        """The name of the runtime library."""
+        return self.fresh("jhvd", "jupyter_hvd_runtime")
+
+    def runtime(self, name: str) -> str:
+        """How the program writes the name of a function of the runtime library, which the fix needs."""
+        return self.runtime_names[name] if self.options.standalone else f"{self.jhvd}.{name}"
+
+    @cached_property
+    def runtime_names(self) -> dict[str, str]:
+        """What the names of the runtime library are in a program that they are written into."""
+        return {
+            name: self.fresh(name, f"hvd_{name}")
+            if definition.is_import
+            else self.fresh(f"hvd_{name.lstrip('_')}")
+            for name, definition in standalone.definitions().items()
+        }
 
     @cached_property
     def uses_both(self) -> bool:
@@ -150,10 +199,6 @@ class Context:
     def is_rank_zero(self) -> str:
         return f"{self.hvd}.rank() == 0"
 
-    def cell_of(self, offset: int) -> int:
-        """The cell, counted from 0 among the joined ones, in which an offset stands."""
-        return bisect_right(self.cell_starts, offset) - 1
-
     @property
     def compression(self) -> str:
         """The argument of Horovod's wrappers that compresses gradients, or ''."""
@@ -165,16 +210,15 @@ class Context:
 
     # Edits that many rules make
 
-    def insert(self, offset: int, text: str, priority: int = 0) -> Edit:
-        return Edit(offset, offset, priority, text)
+    def insert(self, offset: int, text: str, layer: int = Layer.PLAIN) -> Edit:
+        return Edit(offset, offset, layer, text)
 
-    def wrap(self, node: cst.CSTNode, before: str, after: str, depth: int = 0) -> tuple[Edit, Edit]:
-        """`before` and `after` around a node; wrappers with a greater depth stand nearer to it."""
+    def wrap(
+        self, node: cst.CSTNode, before: str, after: str, layer: Layer = Layer.WRAP
+    ) -> tuple[Edit, Edit]:
+        """`before` and `after` around a node; wrappers with a greater layer stand nearer to it."""
         span = self.module.span(node)
-        return (
-            self.insert(span.start, before, 10 + depth),
-            self.insert(span.end, after, -10 - depth),
-        )
+        return self.insert(span.start, before, layer), self.insert(span.end, after, -layer)
 
     def replace(self, node: cst.CSTNode, text: str) -> Edit:
         span = self.module.span(node)
@@ -200,53 +244,106 @@ class Context:
         plain = isinstance(count, (cst.Name, cst.Integer, cst.Attribute))
         if plain and not compared:
             end = self.module.span(count).end
-            return (self.insert(end, f"{size} or {self.module.text(count)}", -3),)
+            return (self.insert(end, f"{size} or {self.module.text(count)}", Layer.DIVISION),)
         if plain or isinstance(count, cst.Call) or count.lpar:
-            return self.wrap(count, "max(1, ", f"{size})", 1)
-        return self.wrap(count, "max(1, (", f"){size})", 1)
+            return self.wrap(count, "max(1, ", f"{size})", Layer.COUNT)
+        return self.wrap(count, "max(1, (", f"){size})", Layer.COUNT)
 
-    def add_keyword(self, call: cst.Call, text: str, priority: int = 0) -> Edit:
+    def add_keyword(self, call: cst.Call, text: str, layer: Layer = Layer.PLAIN) -> Edit:
         """`name=value` as one more argument at the end of a call."""
         end = self.module.span(call).end - 1
         if not call.args:
-            return self.insert(end, text, priority)
+            return self.insert(end, text, layer)
         last = call.args[-1]
         after = self.module.span(last.value).end
         trailing = isinstance(last.comma, cst.Comma)
         if not trailing:
-            return self.insert(after, f", {text}", priority)
+            return self.insert(after, f", {text}", layer)
         # A trailing comma is kept; where the arguments stand on lines of their own, so does the new one.
         comma = self.module.source.index(",", after) + 1
         between = self.module.source[comma:end]
         if "\n" in between:
             start = self.module.span(last).start
             return self.insert(
-                comma, f"{self.module.newline}{self.module.indentation(start)}{text},", priority
+                comma, f"{self.module.newline}{self.module.indentation(start)}{text},", layer
             )
-        return self.insert(comma, f" {text}", priority)
+        return self.insert(comma, f" {text}", layer)
 
-    def after_statement(self, statement: cst.CSTNode, lines: list[str], priority: int = 0) -> Edit:
+    def after_statement(
+        self, statement: cst.CSTNode, lines: list[str], layer: Layer = Layer.PLAIN
+    ) -> Edit:
         """New lines, indented like the statement, on the line after it."""
         span = self.module.span(statement)
         indent = self.module.indentation(span.start)
         text = "".join(f"{self.module.newline}{indent}{line}" for line in lines)
-        return self.insert(self.module.line_end(span.end), text, priority)
+        return self.insert(self.module.line_end(span.end), text, layer)
 
-    def guard_lines(self, statement: cst.SimpleStatementLine, header: str) -> tuple[Edit, ...]:
-        """A statement put, as it stands, under a header one step further in."""
-        span = self.module.span(statement)
-        indent = self.module.indentation(span.start)
-        step = self.indent_step
-        edits = [self.insert(span.start, f"{header}{self.module.newline}{indent}{step}", -20)]
-        fixed = self._spans_inside_strings(statement)
-        for start in self.module.line_starts_within(span):
-            if not any(s.start < start <= s.end for s in fixed):
-                edits.append(self.insert(start, step, -20))
-        return tuple(edits)
+    def on_rank_zero(self, line: cst.SimpleStatementLine, anchor: cst.CSTNode) -> Fix:
+        """A line that rank 0 alone runs: under an `if` of its own, or the one that holds nothing else."""
+        condition = self._only_condition(line)
+        if condition is not None:
+            return Fix(anchor, self._and_rank_zero(condition))
+        span = self.module.span(line)
+        newline, indent = self.module.newline, self.module.indentation(span.start)
+        header = self.insert(span.start, f"if {self.is_rank_zero}:{newline}{indent}", Layer.GUARD)
+        fixed = self._spans_inside_strings(line)
+        starts = [
+            start
+            for start in self.module.line_starts_within(span)
+            if not any(string.start < start <= string.end for string in fixed)
+        ]
+        step = self.indent_step(line)
+        indents = [self.insert(start, step, Layer.INDENT) for start in (span.start, *starts)]
+        return Fix(anchor, (header, *indents), guard=Guard(line, header))
+
+    def _only_condition(self, line: cst.SimpleStatementLine) -> cst.BaseExpression | None:
+        """The test of an `if` that does nothing but this line, and nothing where it does not hold."""
+        block = self.module.parent(line)
+        owner = self.module.parent(block) if isinstance(block, cst.IndentedBlock) else None
+        if isinstance(owner, cst.If) and owner.body is block and len(block.body) == 1:
+            return owner.test if owner.orelse is None else None
+        return None
+
+    def _and_rank_zero(self, test: cst.BaseExpression) -> tuple[Edit, ...]:
+        more = f" and {self.is_rank_zero}"
+        binds_less = isinstance(test, (cst.IfExp, cst.Lambda, cst.NamedExpr)) or (
+            isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.Or)
+        )
+        if binds_less and not test.lpar:
+            return self.wrap(test, "(", f"){more}", Layer.LIST)
+        return (self.insert(self.module.span(test).end, more),)
+
+    def line_before(self, line: cst.SimpleStatementLine) -> cst.SimpleStatementLine | None:
+        """The statement of the same block and cell that stands on the line directly before."""
+        block = self.module.parent(line)
+        if not isinstance(block, (cst.IndentedBlock, cst.Module)):
+            return None
+        place = block.body.index(line)
+        before = block.body[place - 1] if place else None
+        if not isinstance(before, cst.SimpleStatementLine):
+            return None
+        end, start = self.module.span(before).end, self.module.span(line).start
+        adjacent = self.module.line(start) == self.module.line(end) + 1
+        return before if adjacent and self.cells.cell_of(end) == self.cells.cell_of(start) else None
+
+    def indent_step(self, node: cst.CSTNode) -> str:
+        """What a block is indented by where a node stands: as its own block, else as the first of its cell."""
+        default = self.module.tree.default_indent
+        around = self.module.enclosing(node, cst.IndentedBlock)
+        if around is None and not isinstance(node, cst.Module):
+            cell = self.cells.cell_of(self.module.span(node).start)
+            around = self._first_blocks.get(cell)
+        return default if around is None or around.indent is None else around.indent
 
     @cached_property
-    def indent_step(self) -> str:
-        return self.module.tree.default_indent
+    def _first_blocks(self) -> dict[int, cst.IndentedBlock]:
+        """The first indented block of each cell."""
+        found: dict[int, cst.IndentedBlock] = {}
+        for statement in self.module.tree.body:
+            block = getattr(statement, "body", None)
+            if isinstance(block, cst.IndentedBlock):
+                found.setdefault(self.cells.cell_of(self.module.span(statement).start), block)
+        return found
 
     def _spans_inside_strings(self, node: cst.CSTNode) -> list[Span]:
         """The strings of a statement that go over several lines: their lines must not move."""

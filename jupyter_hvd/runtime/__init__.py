@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from .data import equal_steps, shard_batches, shard_rows, shard_sequence
 from .files import local_rank_zero_first, wait_for_rank_zero
-from .process import start
+from .process import start, use_tf_keras
 from .randomness import same_seed
 from .rates import scaled_rates, scaled_schedule
 from .weights import broadcast_once
@@ -26,5 +26,6 @@ __all__ = [
     "shard_rows",
     "shard_sequence",
     "start",
+    "use_tf_keras",
     "wait_for_rank_zero",
 ]

@@ -11,9 +11,10 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..convert.cells import mask_cell
 from ..convert.conversion import Options
-from ..convert.edits import Edit
-from ..convert.notebook import convert_cells, mask_cell
+from ..convert.edits import Edit, apply_edits
+from ..convert.notebook import convert_cells
 from ..files import UnusableInputError
 from .dependencies import names_of
 from .errors import DistributeError, named_error
@@ -95,30 +96,21 @@ def convert(sources: tuple[tuple[int, str], ...], options: Options) -> Program:
     if not any(TRAINING_WORDS.search(text) for text in texts):
         lines = {n: tuple(range(1, t.count("\n") + 2)) for n, t in sources}
         return Program(dict(sources), dict(sources), lines, None)
-    converted, outcome = convert_texts(tuple(texts), options)
-    lines, start = {}, 0
-    edits = [edit for change in outcome.changes for edit in change.edits]
-    for number, source in sources:
-        own = [
-            Edit(e.start - start, e.end - start, e.priority, e.text)
-            for e in edits
-            if start <= e.start <= start + len(source)
-        ]
-        lines[number] = line_map(source, own)
-        start += len(source) + 1
+    edits, outcome = convert_texts(tuple(texts), options)
+    of_cells = dict(zip(numbers, edits, strict=True))
     named = tuple(
         d if d.cell is None else replace(d, cell=numbers[d.cell]) for d in outcome.diagnostics
     )
     return Program(
         dict(sources),
-        dict(zip(numbers, converted, strict=True)),
-        lines,
+        {number: apply_edits(source, of_cells[number]) for number, source in sources},
+        {number: line_map(source, of_cells[number]) for number, source in sources},
         replace(outcome, diagnostics=named),
     )
 
 
 @lru_cache(maxsize=64)
-def convert_texts(texts: tuple[str, ...], options: Options) -> tuple[list[str], Conversion]:
+def convert_texts(texts: tuple[str, ...], options: Options) -> tuple[list[list[Edit]], Conversion]:
     """A cell that is run again has another number, and the same conversion."""
     return convert_cells(texts, options=options)
 

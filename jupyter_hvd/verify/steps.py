@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..analysis.module import Module
+from ..convert.cells import JoinedCells
 from ..convert.conversion import Options
-from ..convert.edits import Edit, apply_edits
-from ..convert.notebook import mask_cells
+from ..convert.edits import Edit
+from ..convert.engine import deep_recursion
 from ..convert.rule import Context
 
 #: The name under which the probe puts its counter among the builtins.
@@ -24,19 +24,14 @@ def mark_steps(sources: Sequence[str]) -> list[str]:
     Raises:
         libcst.ParserSyntaxError: the program is no Python.
     """
-    masked = mask_cells(sources) if len(sources) > 1 else sources[0]
-    context = Context(Module(masked), Options())
-    offsets: set[int] = set()
-    for update in context.training.updates:
-        for site in context.training.eager_sites(update):
-            if context.training.in_keras(update.function):
-                continue
-            statement = context.statement_of(site.call)
-            if statement is not None:
-                offsets.add(context.module.span(statement).start)
-    marked, start = [], 0
-    for source in sources:
-        own = [o - start for o in offsets if start <= o < start + len(source)]
-        marked.append(apply_edits(source, [Edit(o, o, 0, f"{COUNTER}(); ") for o in own]))
-        start += len(source) + 1
-    return marked
+    cells = JoinedCells.of(sources)
+    with deep_recursion():
+        context = Context(cells, Options())
+        statements = [
+            context.statement_of(site.call)
+            for update in context.training.updates
+            for site in context.training.eager_sites(update)
+            if not context.training.in_keras(update.function)
+        ]
+    offsets = {context.module.span(statement).start for statement in statements if statement}
+    return cells.apply(Edit(offset, offset, text=f"{COUNTER}(); ") for offset in offsets)

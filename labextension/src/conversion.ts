@@ -29,7 +29,7 @@ export interface Conversion {
   models?: ModelSize[];
 }
 /**
- * One change, the rule that asked for it and why. It belongs to one cell and can be taken or left by itself.
+ * One change, the rule that asked for it and why. It belongs to one cell. It can be taken or left by itself, unless it provides what others need.
  *
  * This interface was referenced by `Conversion`'s JSON-Schema
  * via the `definition` "Change".
@@ -60,6 +60,14 @@ export interface Change {
    */
   why: string;
   /**
+   * What must be in the program for this change to work, each provided by another change.
+   */
+  needs: string[];
+  /**
+   * What this change provides: it is made where a change that needs it is made, and only there.
+   */
+  provides: string | null;
+  /**
    * In the order in which they are applied.
    */
   edits: Edit[];
@@ -81,6 +89,10 @@ export interface Edit {
    */
   priority: number;
   text: string;
+  /**
+   * The index of a change of the conversion: where that is made, this edit is not.
+   */
+  unless: number | null;
 }
 /**
  * Something that the user should know; one of severity `error` refuses the file.
@@ -162,6 +174,10 @@ export interface Options {
    * The Keras that the program will run on: that of TensorFlow up to 2.15, or the package tf-keras.
    */
   target?: 'keras2' | 'tf_keras';
+  /**
+   * Whether what the program needs of jupyter_hvd.runtime is written into it.
+   */
+  standalone?: boolean;
   /**
    * Codes, or prefixes of codes, of the rules to leave out.
    */

@@ -52,8 +52,16 @@ export class ConversionModel {
     return this.changes.filter(change => this.isAccepted(change));
   }
 
+  /** Whether a change is made: it is not left out, or one that is made needs what it provides. */
   isAccepted(change: Change): boolean {
-    return !this._left.has(this.keyOf(change));
+    return change.provides === null
+      ? !this._left.has(this.keyOf(change))
+      : this.changes.some(
+          other =>
+            other.provides === null &&
+            other.needs.includes(change.provides!) &&
+            this.isAccepted(other)
+        );
   }
 
   keyOf(change: Change): string {
@@ -83,10 +91,12 @@ export class ConversionModel {
   /** A cell's text with the accepted changes made. */
   resultOf(cell: number): string {
     const accepted = this.changesOf(cell).filter(change => this.isAccepted(change));
-    return applyEdits(
-      this.cells[cell].source,
-      accepted.flatMap(change => change.edits)
-    );
+    const edits = accepted
+      .flatMap(change => change.edits)
+      .filter(
+        edit => edit.unless === null || !this.isAccepted(this.changes[edit.unless])
+      );
+    return applyEdits(this.cells[cell].source, edits);
   }
 
   /** The new text of each cell that the accepted changes alter, by the cell's index. */
@@ -98,12 +108,6 @@ export class ConversionModel {
       }
     }
     return results;
-  }
-
-  /** Whether the other accepted changes need what starts Horovod, which is left out. */
-  get lacksStart(): boolean {
-    const starts = this.changes.filter(change => change.rule === START);
-    return starts.some(change => !this.isAccepted(change)) && this.accepted.length > 0;
   }
 
   /** The notebook from top to bottom; neighbours without changes or diagnostics are folded. */
@@ -129,9 +133,6 @@ export class ConversionModel {
   private _left: Set<string>;
   private _changed = new Signal<this, void>(this);
 }
-
-/** The rule that starts Horovod. */
-const START = 'HVD101';
 
 /** A key for each change: rule, cell and changed lines, and a number where these are the same. */
 function keysOf(changes: readonly Change[], cells: readonly ICell[]): string[] {

@@ -53,6 +53,12 @@ function ChangeRow({ change }: { change: Change }): JSX.Element {
   const { session, trans } = useView();
   const model = session.model!;
   const accepted = model.isAccepted(change);
+  const title =
+    change.provides !== null
+      ? trans.__('Made where other accepted changes need it')
+      : accepted
+        ? trans.__('Leave this change out')
+        : trans.__('Accept this change');
   return (
     <li className={accepted ? '' : 'jp-hvd-mod-left'}>
       <input
@@ -60,9 +66,8 @@ function ChangeRow({ change }: { change: Change }): JSX.Element {
         className="jp-hvd-accept jp-mod-styled"
         checked={accepted}
         aria-label={trans.__('Accept %1: %2', change.rule, change.why)}
-        title={
-          accepted ? trans.__('Leave this change out') : trans.__('Accept this change')
-        }
+        title={title}
+        disabled={change.provides !== null}
         onChange={event => model.accept([change], event.target.checked)}
       />
       <RuleLink code={change.rule} />

@@ -26,6 +26,9 @@ export class Settings {
         chosen[name] = codes;
       }
     }
+    if (this._settings?.composite.standalone) {
+      chosen.standalone = true;
+    }
     const target = this._settings?.composite.target as Options['target'] | 'auto';
     return target && target !== 'auto' ? { ...chosen, target } : chosen;
   }

@@ -33,7 +33,9 @@ export class ConversionView extends ReactWidget {
 
   /** Move the focus to the next change, or to the one before. */
   focusChange(step: 1 | -1): void {
-    const changes = [...this.node.querySelectorAll<HTMLElement>('.jp-hvd-accept')];
+    const changes = [
+      ...this.node.querySelectorAll<HTMLElement>('.jp-hvd-accept:enabled')
+    ];
     const focused = changes.indexOf(document.activeElement as HTMLElement);
     const next = focused < 0 ? (step > 0 ? 0 : -1) : focused + step;
     const change = changes.at(next % changes.length);
@@ -167,13 +169,6 @@ function Summary(): JSX.Element {
           {trans._n('in %1 cell', 'in %1 cells', cells)}
           {accepted < model.changes.length && ', ' + trans.__('%1 accepted', accepted)}
         </p>
-        {model.lacksStart && (
-          <p className="jp-hvd-warning" role="alert">
-            {trans.__(
-              'HVD101, which starts Horovod, is left out: the other changes do not work without it.'
-            )}
-          </p>
-        )}
       </header>
     );
   }

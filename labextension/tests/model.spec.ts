@@ -56,10 +56,13 @@ describe('ConversionModel', () => {
     for (const change of conversion.changes) {
       const model = new ConversionModel(cells, conversion);
       model.accept([change], false);
-      expect(model.accepted).toHaveLength(conversion.changes.length - 1);
+      const left = change.provides === null ? 1 : 0;
+      expect(model.accepted).toHaveLength(conversion.changes.length - left);
       model.accept(model.changes, false);
       model.accept([change], true);
-      expect(model.resultOf(change.cell!)).toContain(change.after);
+      expect(model.resultOf(change.cell!)).toContain(
+        change.provides === null ? change.after : cells[change.cell!].source
+      );
     }
   });
 
@@ -86,14 +89,33 @@ describe('ConversionModel', () => {
     expect([...model.results().keys()].sort()).toEqual(different);
   });
 
-  it('knows when Horovod is used but not started', () => {
+  it('starts Horovod where a change is made that needs it, and only there', () => {
     const model = new ConversionModel(cells, conversion);
-    expect(model.lacksStart).toBe(false);
-    const start = model.changes.filter(change => change.rule === 'HVD101');
-    model.accept(start, false);
-    expect(model.lacksStart).toBe(true);
+    const start = model.changes.find(change => change.provides === 'horovod')!;
+    const tape = model.changes.find(change => change.needs.includes('horovod'))!;
+    model.accept([start], false);
+    expect(model.isAccepted(start)).toBe(true);
     model.accept(model.changes, false);
-    expect(model.lacksStart).toBe(false);
+    expect(model.isAccepted(start)).toBe(false);
+    model.accept([tape], true);
+    expect(model.accepted).toEqual([start, tape]);
+    model.accept([tape], false);
+    expect(model.accepted).toEqual([]);
+  });
+
+  it('keeps the header that neighbouring lines share above the first that is made', () => {
+    const model = new ConversionModel(cells, conversion);
+    const second = model.changes.find(change =>
+      change.edits.some(edit => edit.unless !== null)
+    )!;
+    const first = model.changes[second.edits.find(edit => edit.unless !== null)!.unless!];
+    const end = (): string => model.resultOf(5).split('None\n').at(-1)!;
+    const header = 'if hvd.rank() == 0:\n';
+    expect(end()).toBe(`${header}    print('first')\n    print('second')`);
+    model.accept([first], false);
+    expect(end()).toBe(`print('first')\n${header}    print('second')`);
+    model.accept([second], false);
+    expect(end()).toBe(`print('first')\nprint('second')`);
   });
 
   it('folds neighbours without changes', () => {

@@ -83,7 +83,8 @@ def test_select_and_ignore(hvd, script: Path) -> None:
     rules = {c["rule"] for c in json.loads(done.stdout)["files"][0]["changes"]}
     assert rules == {"HVD101", "HVD202"}
     done = hvd("convert", script, "--check", "--json", "--select", "HVD202")
-    assert {c["rule"] for c in json.loads(done.stdout)["files"][0]["changes"]} == {"HVD202"}
+    changes = json.loads(done.stdout)["files"][0]["changes"]
+    assert {c["rule"]: c["provides"] for c in changes} == {"HVD101": "horovod", "HVD202": None}
 
 
 def notebook_text(**metadata: object) -> str:
@@ -201,7 +202,7 @@ def test_rule(hvd) -> None:
     assert "HVD302" in hvd("rule").stdout
     page = hvd("rule", "hvd302").stdout
     assert "broadcast" in page
-    assert "hvd_broadcast_done" in page
+    assert "jhvd.broadcast_once(" in page
 
 
 def test_doctor(hvd) -> None:
@@ -240,4 +241,4 @@ def test_atomic_under_interruption(script: Path, tmp_path: Path) -> None:
             whole = whole or output.read_text()
             assert output.read_text() == whole
     assert whole is not None
-    assert "hvd.init()" in whole
+    assert "jhvd.start()" in whole

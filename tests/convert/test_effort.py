@@ -58,4 +58,4 @@ def test_step_that_is_passed_through_functions() -> None:
     )
     conversion = convert_source(f"import tensorflow as tf\n{source}")
     assert conversion.status == "converted", conversion.diagnostics
-    assert "        run(x, y)\n        if not hasattr(optimizer" in conversion.code
+    assert "        run(x, y)\n        jhvd.broadcast_once(optimizer, " in conversion.code

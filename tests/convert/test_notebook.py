@@ -12,7 +12,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from jupyter_hvd import convert_notebook
 from jupyter_hvd.convert import NotPythonError
-from jupyter_hvd.convert.notebook import mask_cell
+from jupyter_hvd.convert.cells import mask_cell
 
 
 def training_notebook() -> nbformat.NotebookNode:
@@ -53,7 +53,7 @@ def test_boundaries_magics_and_metadata_stay() -> None:
     assert after.cells[1].source.endswith("!pip list")
     assert after.cells[3].source == before.cells[3].source
     assert after.cells[6].source.startswith(
-        "%time model.fit(hvd_share(x), hvd_share(y), callbacks="
+        "%time model.fit(jhvd.shard_rows(x), jhvd.shard_rows(y), callbacks="
     )
     assert after.cells[6].source.endswith("\nmodel?")
     nbformat.validate(after)

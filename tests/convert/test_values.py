@@ -163,7 +163,7 @@ def test_a_dataset_is_what_it_was_bound_to_last() -> None:
     )
     code = convert_source(source).code
     assert code.count(".shard(") == code.count(".apply(") == 1
-    assert "ds.batch(3).apply(hvd_equal_steps)" in code
+    assert "ds.batch(3).apply(jhvd.equal_steps)" in code
 
 
 def test_stacked_rebinding_ends() -> None:

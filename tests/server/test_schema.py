@@ -82,6 +82,7 @@ def test_the_fixture_of_the_typescript_tests():
             for change in FIXTURE["conversion"]["changes"]
             if change["cell"] == index
             for edit in change["edits"]
+            if edit["unless"] is None
         ]
         assert apply_edits(before["source"], edits) == after["source"]
 

@@ -7,95 +7,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ...analysis.syntax import argument, method
-from ..edits import Edit
-from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
-
-
-def helper_lines(context: Context) -> list[str]:
-    """The functions that the rules of this file call, to be defined where Horovod is started."""
-    hvd, step = context.hvd, context.indent_step
-    lines: list[str] = []
-    if context.options.uses(Share.code) and context.datasets.needs_equal_steps:
-        tf = context.tf
-        lines += [
-            "",
-            "",
-            f"def {context.fresh('hvd_equal_steps')}(dataset):",
-            f"{step}# As many batches on every rank: none may wait for one that has finished.",
-            f"{step}steps = dataset.cardinality()",
-            f"{step}if {hvd}.size() == 1 or steps == {tf}.data.INFINITE_CARDINALITY:",
-            f"{step}{step}return dataset",
-            f"{step}if steps == {tf}.data.UNKNOWN_CARDINALITY:",
-            f"{step}{step}steps = dataset.reduce({tf}.constant(0, {tf}.int64), lambda count, *_: count + 1)",
-            f"{step}least = int(min({hvd}.allgather([int(steps)])))",
-            f"{step}return dataset if least == steps else dataset.take(least)",
-        ]
-    if context.options.uses(ArrayShare.code) and context.datasets.needs_array_share:
-        lines += [
-            "",
-            "",
-            f"def {context.fresh('hvd_share')}(rows, batch_size=32):",
-            f"{step}# This rank's rows, every size-th one. Rows that would give some ranks one batch more are left out.",
-            f"{step}count = len(rows)",
-            f"{step}if count // {hvd}.size() % batch_size == 0:",
-            f"{step}{step}count -= count % {hvd}.size()",
-            f"{step}return rows[{hvd}.rank():count:{hvd}.size()]",
-        ]
-    return lines + (batch_lines(context) if context.options.uses(BatchShare.code) else [])
-
-
-def batch_lines(context: Context) -> list[str]:
-    """What shares the batches of generators and sequences."""
-    hvd, tf, step = context.hvd, context.tf, context.indent_step
-    batches = context.datasets.batches
-    same_seed = context.randomness.draws and context.options.uses("HVD103")
-    lines: list[str] = []
-    if batches:
-        lines += [
-            "",
-            "",
-            f"def {context.fresh('hvd_rows')}(batch):",
-            f"{step}# This rank's rows of a batch: for those left over when each rank has had as many batches. Never none.",
-            f"{step}return {tf}.nest.map_structure(lambda part: part[min({hvd}.rank(), len(part) - 1)::{hvd}.size()], batch)",
-        ]
-    if any(not each.is_sequence for each in batches):
-        lines += [
-            "",
-            "",
-            f"def {context.fresh('hvd_share_batches')}(batches):",
-            f"{step}# Of as many batches as there are ranks, this rank's.",
-            f"{step}group = []",
-            f"{step}for batch in batches:",
-            f"{step}{step}group.append(batch)",
-            f"{step}{step}if len(group) == {hvd}.size():",
-            f"{step}{step}{step}yield group[{hvd}.rank()]",
-            f"{step}{step}{step}group = []",
-            f"{step}yield from map({context.fresh('hvd_rows')}, group)",
-        ]
-    if any(each.is_sequence for each in batches):
-        lines += [
-            "",
-            "",
-            f"class {context.fresh('hvd_sequence')}({tf}.keras.utils.Sequence):",
-            f"{step}# Of as many batches as there are ranks, this rank's.",
-            f"{step}def __init__(self, batches):",
-            f"{step}{step}self.batches = batches",
-            "",
-            f"{step}def __len__(self):",
-            f"{step}{step}return sum(divmod(len(self.batches), {hvd}.size()))",
-            "",
-            f"{step}def __getitem__(self, index):",
-            f"{step}{step}whole = len(self.batches) // {hvd}.size()",
-            f"{step}{step}if index < whole:",
-            f"{step}{step}{step}return self.batches[index * {hvd}.size() + {hvd}.rank()]",
-            f"{step}{step}return {context.fresh('hvd_rows')}(self.batches[whole * ({hvd}.size() - 1) + index])",
-            "",
-            f"{step}def on_epoch_end(self):",
-            *([f"{step}{step}{context.fresh('hvd_same_seed')}()"] if same_seed else []),
-            f"{step}{step}self.batches.on_epoch_end()",
-        ]
-    return lines
-
+from ..edits import Edit, Layer
+from ..rule import HOROVOD, Context, Example, Finding, Fix, Problem, Rule, program
 
 EQUAL_STEPS = (
     "No rank may have a batch more than the others: it would wait for their gradients for ever."
@@ -133,7 +46,7 @@ class Share(Rule):
 
                 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
                 model.compile('sgd', loss='mse')
-                model.fit(tf.data.Dataset.from_tensor_slices((x, y)).shard(hvd.size(), hvd.rank()).shuffle(1000).batch(32).apply(hvd_equal_steps), verbose=0)
+                model.fit(tf.data.Dataset.from_tensor_slices((x, y)).shard(hvd.size(), hvd.rank()).shuffle(1000).batch(32).apply(jhvd.equal_steps), verbose=0)
                 """
             ),
         ),
@@ -155,7 +68,7 @@ class Share(Rule):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        edits: dict[Edit, tuple[cst.BaseExpression, str]] = {}
+        fixes: dict[Edit, Fix] = {}
         for pipeline in context.datasets.pipelines:
             keyword = context.datasets.shuffles_at_source(pipeline)
             if keyword is not None:
@@ -172,15 +85,15 @@ class Share(Rule):
             hvd = context.hvd
             point = context.datasets.share_after(pipeline)
             shared = context.module.span(point).end
-            share = context.insert(shared, f".shard({hvd}.size(), {hvd}.rank())", -2)
-            edits[share] = (point, self.message)
+            share = context.insert(shared, f".shard({hvd}.size(), {hvd}.rank())", Layer.SHARD)
+            fixes[share] = Fix(point, (share,))
             if not pipeline.is_endless:
                 last = pipeline.last_batching(point)
                 batched = context.module.span(last).end
-                equal = context.insert(batched, f".apply({context.fresh('hvd_equal_steps')})", -1)
-                edits[equal] = (last, EQUAL_STEPS)
-        for edit, (anchor, why) in edits.items():
-            yield Fix(anchor, (edit,), why)
+                text = f".apply({context.runtime('equal_steps')})"
+                equal = context.insert(batched, text, Layer.EQUAL_STEPS)
+                fixes[equal] = Fix(last, (equal,), EQUAL_STEPS, (HOROVOD, "equal_steps"))
+        yield from fixes.values()
         yield from self._problems(context)
 
     def _problems(self, context: Context) -> Iterator[Problem]:
@@ -360,7 +273,7 @@ class ArrayShare(Rule):
 
                 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
                 model.compile('sgd', loss='mse')
-                model.fit(hvd_share(x, 64), hvd_share(y, 64), batch_size=64, verbose=0)
+                model.fit(jhvd.shard_rows(x, 64), jhvd.shard_rows(y, 64), batch_size=64, verbose=0)
                 """
             ),
         ),
@@ -370,7 +283,8 @@ class ArrayShare(Rule):
         for fit in context.datasets.fit_arrays:
             size = f", {context.module.text(fit.batch_size)}" if fit.batch_size is not None else ""
             for array in fit.arrays:
-                yield Fix(array, context.wrap(array, f"{context.fresh('hvd_share')}(", f"{size})"))
+                rows = context.wrap(array, f"{context.runtime('shard_rows')}(", f"{size})")
+                yield Fix(array, rows, needs=(HOROVOD, "shard_rows"))
 
 
 class BatchShare(Rule):
@@ -412,7 +326,7 @@ class BatchShare(Rule):
 
                 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
                 model.compile('sgd', loss='mse')
-                model.fit(hvd_share_batches(batches()), steps_per_epoch=50, verbose=0)
+                model.fit(jhvd.shard_batches(batches()), steps_per_epoch=50, verbose=0)
                 """
             ),
         ),
@@ -420,12 +334,11 @@ class BatchShare(Rule):
 
     def find(self, context: Context) -> Iterator[Finding]:
         for batches in context.datasets.batches:
-            share = (
-                context.fresh("hvd_sequence")
-                if batches.is_sequence
-                else context.fresh("hvd_share_batches")
-            )
-            yield Fix(batches.expression, context.wrap(batches.expression, f"{share}(", ")"))
+            share = "shard_sequence" if batches.is_sequence else "shard_batches"
+            shuffles = batches.is_sequence and context.randomness.draws
+            closing = ", shuffles=True)" if shuffles else ")"
+            edits = context.wrap(batches.expression, f"{context.runtime(share)}(", closing)
+            yield Fix(batches.expression, edits, needs=(HOROVOD, share))
 
 
 class UnseenData(Rule):

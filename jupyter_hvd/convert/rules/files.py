@@ -12,27 +12,11 @@ from ...analysis.library import Kind
 from ...analysis.syntax import argument, method
 from ...analysis.uniformity import is_uniform
 from ...frameworks.tensorflow import tf_api as keras
-from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
-from .keras_fit import callback_values
-from .rank_zero import is_guarded
+from ..edits import Layer
+from ..rule import HOROVOD, Context, Example, Finding, Fix, Problem, Rule, program
+from .questions import callback_values, is_guarded
 
 NOWHERE = "/dev/null"
-
-
-def helper_lines(context: Context) -> list[str]:
-    """The function that `Download` calls, to be defined where Horovod is started."""
-    hvd, step = context.hvd, context.indent_step
-    if not (context.options.uses(Download.code) and downloads(context)):
-        return []
-    return [
-        "",
-        "",
-        f"def {context.fresh('hvd_first_here')}(load):",
-        f"{step}# The first rank of each machine downloads; the others then find the files.",
-        f"{step}loaded = load() if {hvd}.local_rank() == 0 else None",
-        f"{step}{hvd}.allgather([0])",
-        f"{step}return loaded if {hvd}.local_rank() == 0 else load()",
-    ]
 
 
 class OpenForWriting(Rule):
@@ -94,7 +78,7 @@ class OpenForWriting(Rule):
             choice = f" if {context.is_rank_zero} else {NOWHERE!r}"
             if simple or path.value.lpar:
                 end = context.module.span(path.value).end
-                yield Fix(call, (context.insert(end, choice, -8),))
+                yield Fix(call, (context.insert(end, choice, Layer.CHOICE),))
             else:
                 yield Fix(call, context.wrap(path.value, "(", f"){choice}"))
 
@@ -130,7 +114,7 @@ class WaitForFile(Rule):
                 model.compile('sgd', loss='mse')
                 best = tf.keras.callbacks.ModelCheckpoint('best.h5', save_weights_only=True)
                 model.fit(x, y, verbose=0, callbacks=[best])
-                hvd.broadcast(0, root_rank=0)  # not before rank 0 has written
+                jhvd.wait_for_rank_zero()
                 model.load_weights('best.h5')
                 """
             ),
@@ -157,11 +141,11 @@ class WaitForFile(Rule):
                 continue
             if all_ranks_come_here(context, call):
                 waited = start
-                text = f"{context.hvd}.broadcast(0, root_rank=0)  # not before rank 0 has written"
                 where = context.module.span(statement).start
-                indent = context.module.indentation(where)
-                newline = context.module.newline
-                yield Fix(call, (context.insert(where, f"{text}{newline}{indent}", -30),))
+                called = f"{context.runtime('wait_for_rank_zero')}()"
+                text = f"{called}{context.module.newline}{context.module.indentation(where)}"
+                wait = context.insert(where, text, Layer.WAIT)
+                yield Fix(call, (wait,), needs=(HOROVOD, "wait_for_rank_zero"))
 
     def _written(self, context: Context) -> list[int]:
         """Where the program writes files: in the text, or in a `fit` with a callback that does."""
@@ -265,7 +249,7 @@ class Download(Rule):
                 """
                 import tensorflow as tf
 
-                (x, y), _ = hvd_first_here(lambda: tf.keras.datasets.mnist.load_data())
+                (x, y), _ = jhvd.local_rank_zero_first(lambda: tf.keras.datasets.mnist.load_data())
                 model = tf.keras.Sequential([tf.keras.layers.Flatten(), tf.keras.layers.Dense(1)])
                 model.compile('sgd', loss='mse')
                 model.fit(x, y, verbose=0)
@@ -276,9 +260,9 @@ class Download(Rule):
 
     def find(self, context: Context) -> Iterator[Finding]:
         for call in downloads(context):
-            yield Fix(
-                call, context.wrap(call, f"{context.fresh('hvd_first_here')}(lambda: ", ")", 5)
-            )
+            first = f"{context.runtime('local_rank_zero_first')}(lambda: "
+            edits = context.wrap(call, first, ")", Layer.CALL)
+            yield Fix(call, edits, needs=(HOROVOD, "local_rank_zero_first"))
 
 
 def downloads(context: Context) -> list[cst.Call]:

@@ -10,8 +10,8 @@ from ...analysis.library import Kind
 from ...analysis.syntax import argument
 from ...analysis.uniformity import is_uniform
 from ...frameworks.tensorflow.training import VARIABLE_LISTS, EagerSite, TrainingTape, Update
-from ..edits import Edit
-from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
+from ..edits import Edit, Layer
+from ..rule import HOROVOD, TENSORFLOW, Context, Example, Finding, Fix, Problem, Rule, program
 
 
 class Tape(Rule):
@@ -95,7 +95,8 @@ class Tape(Rule):
     def _average(self, context: Context, call: cst.Call) -> Fix:
         """A tape that still records cannot be wrapped; what it gives can be averaged."""
         average = f"lambda gradient: gradient if gradient is None else {context.hvd}.allreduce(gradient{context.compression})"
-        return Fix(call, context.wrap(call, f"{context.tf}.nest.map_structure({average}, ", ")"))
+        edits = context.wrap(call, f"{context.tf}.nest.map_structure({average}, ", ")")
+        return Fix(call, edits, needs=(HOROVOD, TENSORFLOW))
 
     def _can_wrap_after_block(self, context: Context, tape: TrainingTape) -> bool:
         if tape.block is None or tape.name is None or tape.others:
@@ -119,7 +120,7 @@ class Tape(Rule):
         return context.insert(
             context.module.line_end(context.module.span(last).end),
             f"{context.module.newline}{indent}{line}",
-            -5,
+            Layer.TAPE,
         )
 
     def _gradient(self, context: Context, call: cst.Call, wrap: bool) -> Iterator[Finding]:
@@ -137,7 +138,7 @@ class Tape(Rule):
             edits += context.wrap(call, f"{nest}.pack_sequence_as({text}, ", ")")
             edits += context.wrap(sources.value, f"{nest}.flatten(", ")")
         if edits:
-            yield Fix(call, tuple(edits))
+            yield Fix(call, tuple(edits), needs=(HOROVOD, TENSORFLOW))
 
 
 def last_line(block: cst.CSTNode) -> cst.CSTNode:
@@ -183,7 +184,7 @@ class Broadcast(Rule):
     exist only after the first update. The seeds' rule, inside the step, broadcasts an
     exhausted `zip`, or never, or at every step once the step is compiled. So the
     broadcast stands after the call that runs the step, outside every
-    `tf.function`, and each optimizer remembers that it is done.
+    `tf.function`; `jhvd.broadcast_once` does nothing when it is called again.
     """
 
     code = "HVD302"
@@ -231,10 +232,7 @@ class Broadcast(Rule):
 
                 for x, y in dataset:
                     step(x, y)
-                    if not hasattr(opt, 'hvd_broadcast_done'):
-                        hvd.broadcast_variables(model.variables, root_rank=0)
-                        hvd.broadcast_variables(opt.variables(), root_rank=0)
-                        opt.hvd_broadcast_done = True
+                    jhvd.broadcast_once(opt, model)
                 """
             ),
             "The step is compiled, so the broadcast follows its call.",
@@ -311,8 +309,8 @@ class Broadcast(Rule):
             )
             return
         optimizer = context.training.lift(update.optimizer, site.chain, site.call)
-        variables = variables_text(context, update, site)
-        if optimizer is None or variables is None:
+        trained = trained_texts(context, update, site)
+        if optimizer is None or trained is None:
             what = "which optimizer" if optimizer is None else "which variables"
             yield Problem(
                 update.call,
@@ -321,35 +319,19 @@ class Broadcast(Rule):
             )
             return
         texts = placed.setdefault((statement, optimizer), [])
-        if variables not in texts:
-            texts.append(variables)
+        texts += [text for text in trained if text not in texts]
 
     def _write(
         self, context: Context, placed: dict[tuple[cst.CSTNode, str], list[str]]
     ) -> Iterator[Finding]:
         by_statement: dict[cst.CSTNode, list[str]] = {}
-        flags: dict[tuple[str, ...], str] = {}
-        step = context.indent_step
-        for (statement, optimizer), variables in placed.items():
-            # One optimizer that trains two models in two places has two broadcasts to remember.
-            twins = [key for key in flags if key[0] == optimizer]
-            flag = flags.setdefault(
-                (optimizer, *variables),
-                f"hvd_broadcast_done_{len(twins) + 1}" if twins else "hvd_broadcast_done",
-            )
-            by_statement.setdefault(statement, []).extend(
-                [
-                    f"if not hasattr({optimizer}, '{flag}'):",
-                    *(
-                        f"{step}{context.hvd}.broadcast_variables({text}, root_rank=0)"
-                        for text in variables
-                    ),
-                    f"{step}{context.hvd}.broadcast_variables({optimizer}.variables(), root_rank=0)",
-                    f"{step}{optimizer}.{flag} = True",
-                ]
-            )
+        broadcast = context.runtime("broadcast_once")
+        for (statement, optimizer), trained in placed.items():
+            line = f"{broadcast}({', '.join([optimizer, *trained])})"
+            by_statement.setdefault(statement, []).append(line)
         for statement, lines in by_statement.items():
-            yield Fix(statement, after_small_statement(context, statement, lines))
+            edits = after_small_statement(context, statement, lines)
+            yield Fix(statement, edits, needs=(HOROVOD, "broadcast_once"))
 
 
 def compiled_loop(context: Context, update: Update, site: EagerSite) -> cst.CSTNode | None:
@@ -373,45 +355,55 @@ def compiled_loop(context: Context, update: Update, site: EagerSite) -> cst.CSTN
     return None
 
 
-def variables_text(context: Context, update: Update, site: EagerSite) -> str | None:
-    """The variables to broadcast, written for the place of the eager call."""
-    texts = []
+def trained_texts(context: Context, update: Update, site: EagerSite) -> list[str] | None:
+    """The models and variables to broadcast, written for the place of the eager call."""
+    texts: list[str] = []
     for variables in update.variables:
-        text = _all_variables(context, variables, site)
-        if text is None:
+        found = _owners(context, variables, site)
+        if found is None:
             return None
-        texts.append(text)
-    if not texts:
-        return None
-    return f"[{', '.join(texts)}]" if update.listed else " + ".join(texts)
+        texts += found
+    return texts or None
 
 
-def _all_variables(context: Context, variables: cst.BaseExpression, site: EagerSite) -> str | None:
-    """`m.variables` for `m.trainable_variables`: moving averages must be equal too."""
+def _owners(context: Context, variables: cst.BaseExpression, site: EagerSite) -> list[str] | None:
+    """`m` for `m.trainable_variables`: its moving averages must be equal too."""
     lift = context.training.lift
     match variables:
         case cst.Attribute(value=owner, attr=cst.Name(value=name)) if name in VARIABLE_LISTS:
             base = lift(owner, site.chain, site.call)
-            return f"{base}.variables" if base else None
+            return [base] if base else None
         case cst.BinaryOperation(left=left, operator=cst.Add(), right=right):
-            one, two = _all_variables(context, left, site), _all_variables(context, right, site)
-            return f"{one} + {two}" if one and two else None
+            one, two = _owners(context, left, site), _owners(context, right, site)
+            return [*one, *two] if one and two else None
         case cst.ListComp() | cst.GeneratorExp() if not site.chain:
             # Pairs made one by one: the same comprehension, of the variables alone.
             assert isinstance(variables.elt, cst.Tuple)
             variable = context.module.text(variables.elt.elements[1].value)
-            return f"[{variable} {context.module.text(variables.for_in)}]"
+            return [f"[{variable} {context.module.text(variables.for_in).strip()}]"]
         case cst.Name():
             bindings = context.roles.definitions.of(variables)
             if (
                 len(bindings) == 1
                 and not isinstance(bindings[0], cst.CSTNode)
                 and not bindings[0].path
+                and _ends_in_list(bindings[0].value)
             ):
-                whole = _all_variables(context, bindings[0].value, site)
-                if whole and whole.endswith(".variables"):
-                    return whole
-    return lift(variables, site.chain, site.call)
+                found = _owners(context, bindings[0].value, site)
+                if found:
+                    return found
+    text = lift(variables, site.chain, site.call)
+    return [text] if text else None
+
+
+def _ends_in_list(variables: cst.BaseExpression) -> bool:
+    """Whether an expression is the variables of a model, or of several."""
+    match variables:
+        case cst.Attribute(attr=cst.Name(value=name)):
+            return name in VARIABLE_LISTS
+        case cst.BinaryOperation(operator=cst.Add(), right=right):
+            return _ends_in_list(right)
+    return False
 
 
 def after_small_statement(
@@ -430,9 +422,9 @@ def after_small_statement(
     if isinstance(parent, cst.SimpleStatementSuite):
         owner = module.parent(parent)
         assert owner is not None
-        indent = module.indentation(module.span(owner).start) + context.indent_step
+        indent = module.indentation(module.span(owner).start) + context.indent_step(owner)
         first = module.span(parent.body[0]).start
-        edits.append(context.insert(first, f"{module.newline}{indent}", -30))
+        edits.append(context.insert(first, f"{module.newline}{indent}", Layer.WAIT))
         text = "".join(f"{module.newline}{indent}{line}" for line in lines)
         return (*edits, context.insert(module.line_end(span.end), text))
     line = parent if isinstance(parent, cst.SimpleStatementLine) else statement

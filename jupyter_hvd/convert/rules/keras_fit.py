@@ -6,23 +6,14 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ...analysis.library import Kind, Value
+from ...analysis.library import Kind
 from ...analysis.syntax import argument, has_star, method
 from ...frameworks.tensorflow import tf_api as keras
-from ..edits import Edit
-from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
+from ..edits import Edit, Layer
+from ..rule import HOROVOD, HOROVOD_KERAS, Context, Example, Finding, Fix, Problem, Rule, program
+from .questions import FIT_POSITIONS, callback_values
 
-FIT_POSITIONS = {"verbose": 4, "callbacks": 5}
 VERBOSE_POSITIONS = {"fit": 4, "evaluate": 3, "predict": 2}
-
-
-def callback_values(context: Context, call: cst.Call) -> frozenset[Value]:
-    """The callbacks that a `fit` may be given, one by one."""
-    arg = argument(call, "callbacks", FIT_POSITIONS["callbacks"])
-    if arg is None:
-        return frozenset()
-    each = context.roles.values(arg.value, (-1,))
-    return each | frozenset(v for v in context.roles.values(arg.value) if v.kind is Kind.CALLBACK)
 
 
 class FitCallbacks(Rule):
@@ -82,7 +73,8 @@ class FitCallbacks(Rule):
                 added.append(
                     f"{context.hvd_keras}.callbacks.LearningRateWarmupCallback({arguments})"
                 )
-            yield Fix(call, tuple(self._add(context, call, arg, added)))
+            edits = tuple(self._add(context, call, arg, added))
+            yield Fix(call, edits, needs=(HOROVOD, HOROVOD_KERAS))
 
     def _needs_average(self, context: Context, call: cst.Call) -> bool:
         for value in callback_values(context, call):
@@ -99,7 +91,7 @@ class FitCallbacks(Rule):
     ) -> Iterator[Edit]:
         text = ", ".join(added)
         if arg is None:
-            yield context.add_keyword(call, f"callbacks=[{text}]", 2)
+            yield context.add_keyword(call, f"callbacks=[{text}]", Layer.CALLBACKS)
             return
         value = arg.value
         values = context.roles.values(value)
@@ -109,28 +101,30 @@ class FitCallbacks(Rule):
         elif kinds == {Kind.NONE}:
             yield context.replace(value, f"[{text}]")
         elif kinds == {Kind.CONTAINER}:
-            yield from context.wrap(value, f"[{text}] + list(", ")", -5)
+            yield from context.wrap(value, f"[{text}] + list(", ")", Layer.LIST)
         elif kinds == {Kind.CALLBACK}:
             if any(keras.callback(v.name) in keras.RANK_ZERO_CALLBACKS for v in values):
                 yield from context.wrap(
-                    value, f"[{text}] + ([", f"] if {context.is_rank_zero} else [])", -5
+                    value, f"[{text}] + ([", f"] if {context.is_rank_zero} else [])", Layer.LIST
                 )
             else:
-                yield from context.wrap(value, f"[{text}, ", "]", -5)
+                yield from context.wrap(value, f"[{text}, ", "]", Layer.LIST)
         else:
-            yield from context.wrap(value, f"[{text}] + list(", " or [])", -5)
+            yield from context.wrap(value, f"[{text}] + list(", " or [])", Layer.LIST)
 
     def _first_in(self, context: Context, elements: cst.List, text: str) -> Edit:
         """One more element in front; on a line of its own where the others have lines of their own."""
         start = context.module.span(elements).start + 1
         if not elements.elements:
-            return context.insert(start, text, -5)
+            return context.insert(start, text, Layer.FIRST_ELEMENT)
         first = context.module.span(elements.elements[0]).start
         if context.module.line(first) == context.module.line(start):
-            return context.insert(start, f"{text}, ", -5)
+            return context.insert(start, f"{text}, ", Layer.FIRST_ELEMENT)
         indent = context.module.indentation(first)
         return context.insert(
-            context.module.line_start(first), f"{indent}{text},{context.module.newline}", -5
+            context.module.line_start(first),
+            f"{indent}{text},{context.module.newline}",
+            Layer.FIRST_ELEMENT,
         )
 
 
@@ -186,7 +180,7 @@ class RankZeroCallbacks(Rule):
                 statement = context.statement_of(call)
                 line = context.module.parent(statement) if statement is not None else None
                 if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
-                    yield Fix(line, context.guard_lines(line, f"if {context.is_rank_zero}:"))
+                    yield context.on_rank_zero(line, line)
 
     def _in_list(self, context: Context, elements: cst.List) -> Iterator[Finding]:
         for element in elements.elements:
@@ -250,14 +244,17 @@ class Verbose(Rule):
             choice = f" if {context.is_rank_zero} else 0"
             if arg is None:
                 if not has_star(call):
-                    yield Fix(call, (context.add_keyword(call, f"verbose=1{choice}", 3),))
+                    yield Fix(
+                        call, (context.add_keyword(call, f"verbose=1{choice}", Layer.VERBOSE),)
+                    )
             elif not (isinstance(arg.value, cst.Integer) and arg.value.value == "0"):
                 simple = isinstance(
                     arg.value, (cst.Name, cst.Integer, cst.Attribute, cst.SimpleString, cst.Call)
                 )
                 if simple or arg.value.lpar:
                     yield Fix(
-                        arg.value, (context.insert(context.module.span(arg.value).end, choice, -8),)
+                        arg.value,
+                        (context.insert(context.module.span(arg.value).end, choice, Layer.CHOICE),),
                     )
                 else:
                     yield Fix(arg.value, context.wrap(arg.value, "(", f"){choice}"))

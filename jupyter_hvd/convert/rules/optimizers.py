@@ -10,8 +10,8 @@ from ...analysis.library import Kind, Value
 from ...analysis.syntax import argument, has_star
 from ...frameworks.tensorflow import tf_api as keras
 from ..edits import Edit
-from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
-from .schedules import is_own_schedule
+from ..rule import HOROVOD, TENSORFLOW, Context, Example, Finding, Fix, Problem, Rule, program
+from .questions import is_own_schedule
 
 
 class LearningRate(Rule):
@@ -96,7 +96,8 @@ class LearningRate(Rule):
         named = given.evaluated_value if isinstance(given, cst.SimpleString) else None
         known = keras.OPTIMIZERS.get(str(named).lower())
         if known is not None:
-            yield Fix(call, (context.replace(call, made(context, known)),))
+            edit = context.replace(call, made(context, known))
+            yield Fix(call, (edit,), needs=(HOROVOD, TENSORFLOW))
 
     def _scale(
         self,
@@ -270,10 +271,8 @@ class Compile(Rule):
                     "pass it as optimizer=…",
                 )
             elif arg is None:
-                yield Fix(
-                    call,
-                    (context.add_keyword(call, f"optimizer={self._made(context, 'rmsprop')}"),),
-                )
+                default = context.add_keyword(call, f"optimizer={self._made(context, 'rmsprop')}")
+                yield Fix(call, (default,), needs=(HOROVOD, TENSORFLOW))
             elif isinstance(arg.value, (cst.SimpleString, cst.ConcatenatedString)):
                 yield from self._from_string(context, arg.value)
             else:
@@ -296,7 +295,8 @@ class Compile(Rule):
     ) -> Iterator[Finding]:
         name = str(string.evaluated_value).lower()
         if name in keras.OPTIMIZERS:
-            yield Fix(string, (context.replace(string, self._made(context, name)),))
+            edit = context.replace(string, self._made(context, name))
+            yield Fix(string, (edit,), needs=(HOROVOD, TENSORFLOW))
         else:
             yield Problem(
                 string,

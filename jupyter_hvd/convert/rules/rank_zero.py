@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ...analysis.effects import is_pure, prints, writes
-from ..edits import Edit
-from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
+from ..edits import Edit, Layer
+from ..rule import HOROVOD, TENSORFLOW, Context, Example, Finding, Fix, Problem, Rule, program
+from .questions import is_guarded
 
 
 class Print(Rule):
@@ -58,34 +59,34 @@ class Print(Rule):
     def find(self, context: Context) -> Iterator[Finding]:
         for call in context.roles.index.calls:
             if prints(context.roles, call) and not is_guarded(context, call):
-                yield Fix(call, print_edits(context, call))
+                yield print_fix(context, call)
 
 
-def print_edits(context: Context, call: cst.Call) -> tuple[Edit, ...]:
+def print_fix(context: Context, call: cst.Call) -> Fix:
     module = context.module
     line = own_line(context, call)
     if all(is_pure(context.roles, arg.value) for arg in call.args):
         if line is not None:
-            return context.guard_lines(line, f"if {context.is_rank_zero}:")
-        return in_expression(context, call)
+            return context.on_rank_zero(line, call)
+        return Fix(call, in_expression(context, call))
     positional = [arg for arg in call.args if arg.keyword is None and arg.star != "**"]
     named = [arg for arg in call.args if arg not in positional]
     if line is None or not all(is_pure(context.roles, arg.value) for arg in named):
         silent = "lambda *args, **kwargs: None"
-        return context.wrap(call.func, "(", f" if {context.is_rank_zero} else {silent})")
+        choice = context.wrap(call.func, "(", f" if {context.is_rank_zero} else {silent})")
+        return Fix(call, choice)
     kept = context.fresh("hvd_printed")
     start, end = module.span(call.func).start, module.span(call).end
     opening = module.source.index("(", module.span(call.func).end) + 1
     rest = "".join(f", {module.text(arg)}" for arg in named).rstrip(", ")
     function = module.text(call.func)
-    return (
-        Edit(start, opening, 0, f"{kept} = ("),
-        Edit(module.span(positional[-1].value).end, end, 0, ",)"),
-        context.after_statement(
-            line,
-            [f"if {context.is_rank_zero}:", f"{context.indent_step}{function}(*{kept}{rest})"],
-        ),
+    indented = f"{context.indent_step(line)}{function}(*{kept}{rest})"
+    edits = (
+        Edit(start, opening, text=f"{kept} = ("),
+        Edit(module.span(positional[-1].value).end, end, text=",)"),
+        context.after_statement(line, [f"if {context.is_rank_zero}:", indented]),
     )
+    return Fix(call, edits)
 
 
 def own_line(context: Context, call: cst.Call) -> cst.SimpleStatementLine | None:
@@ -99,16 +100,7 @@ def in_expression(context: Context, call: cst.Call) -> tuple[Edit, ...]:
     """The call where it stands inside something larger, or beside others on its line."""
     alone = isinstance(context.module.parent(call), cst.Expr)
     opening, closing = ("", "") if alone else ("(", ")")
-    return context.wrap(call, opening, f" if {context.is_rank_zero} else None{closing}", 5)
-
-
-def is_guarded(context: Context, node: cst.CSTNode) -> bool:
-    """Whether the node already runs on rank 0 alone."""
-    return any(
-        isinstance(ancestor, (cst.If, cst.IfExp))
-        and ".rank()" in context.module.text(ancestor.test)
-        for ancestor in context.module.ancestors(node)
-    )
+    return context.wrap(call, opening, f" if {context.is_rank_zero} else None{closing}", Layer.CALL)
 
 
 class Write(Rule):
@@ -157,7 +149,8 @@ class Write(Rule):
                 yield from self._guard(context, call)
             elif context.roles.qualified(call.func) == "tensorflow.summary.create_file_writer":
                 noop = f" if {context.is_rank_zero} else {context.tf}.summary.create_noop_writer()"
-                yield Fix(call, context.wrap(call, "(", f"{noop})"))
+                edits = context.wrap(call, "(", f"{noop})")
+                yield Fix(call, edits, needs=(HOROVOD, TENSORFLOW))
 
     def _guard(self, context: Context, call: cst.Call) -> Iterator[Finding]:
         if not all(is_pure(context.roles, arg.value) for arg in call.args):
@@ -169,7 +162,7 @@ class Write(Rule):
             return
         line = own_line(context, call)
         if line is not None:
-            yield Fix(call, context.guard_lines(line, f"if {context.is_rank_zero}:"))
+            yield context.on_rank_zero(line, call)
         elif isinstance(context.module.parent(call), cst.Expr):
             yield Fix(call, in_expression(context, call))
         else:

@@ -5,35 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import libcst as cst
-from libcst.helpers import get_full_name_for_node
 
 from ...analysis.library import Kind
 from ...analysis.syntax import method
 from ...frameworks.tensorflow import tf_api as keras
 from ..rule import Context, Example, Finding, Problem, Rule, program
-from .setup import MARK, first_import
+from .imports import first_import, imports_horovod, is_own_work
 
 
-def imports_horovod(context: Context) -> cst.CSTNode | None:
-    for node in context.roles.index.imports:
-        modules = (
-            [node.module]
-            if isinstance(node, cst.ImportFrom)
-            else [alias.name for alias in node.names]
-        )
-        for module in modules:
-            name = get_full_name_for_node(module) if module is not None else ""
-            if name and (name == "horovod" or name.startswith("horovod.")):
-                return node
-    return None
+class Refusal(Rule):
+    """A rule about programs that cannot be converted, whether they train or not."""
+
+    refuses = True
 
 
-def is_own_work(context: Context) -> bool:
-    """Whether this converter wrote the program."""
-    return MARK in context.module.source and imports_horovod(context) is not None
-
-
-class AlreadyHorovod(Rule):
+class AlreadyHorovod(Refusal):
     """The program already uses Horovod.
 
     What this converter has written is left as it is. A program that somebody else has
@@ -80,7 +66,7 @@ class AlreadyHorovod(Rule):
             )
 
 
-class OtherDistribution(Rule):
+class OtherDistribution(Refusal):
     """The program distributes with `tf.distribute`.
 
     A strategy and Horovod both take the devices and both average gradients.
@@ -115,7 +101,7 @@ class OtherDistribution(Rule):
         )
 
 
-class TF1(Rule):
+class TF1(Refusal):
     """The program uses TensorFlow 1: sessions, placeholders, graph mode.
 
     The rules are about eager TensorFlow 2. A session runs one graph, built once, and needs
@@ -150,7 +136,7 @@ class TF1(Rule):
         )
 
 
-class Estimators(Rule):
+class Estimators(Refusal):
     """The program trains an Estimator, which builds its own graph and sessions."""
 
     code = "HVD904"
@@ -193,7 +179,7 @@ def uses(context: Context, names: tuple[str, ...], message: str, advice: str) ->
             return
 
 
-class HiddenFit(Rule):
+class HiddenFit(Refusal):
     """A `fit` of something that may or may not be a Keras model.
 
     `fit` of a scaler is left alone, `fit` of a model must be converted. Where nothing in
@@ -249,7 +235,7 @@ class HiddenFit(Rule):
         return all(not value.name for value in context.roles.values(receiver))
 
 
-class HiddenTraining(Rule):
+class HiddenTraining(Refusal):
     """A model or an optimizer is handed to a function of another module, which may train it.
 
     The rules see one file (restriction 3.1.1 of the seeds). What another module does

@@ -6,20 +6,13 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ...analysis.library import Kind, Value
+from ...analysis.library import Kind
 from ...analysis.syntax import argument
 from ...frameworks.tensorflow import tf_api as keras
-from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
+from ..rule import HOROVOD, Context, Example, Finding, Fix, Problem, Rule, program
+from .questions import is_own_schedule
 
 RATES = ("learning_rate", "lr")
-
-
-def is_own_schedule(context: Context, value: Value) -> bool:
-    """Whether a value is of a class of the program's own that inherits Keras' schedules."""
-    return isinstance(value.node, cst.ClassDef) and any(
-        name.endswith(".LearningRateSchedule")
-        for name in context.roles.classes.library_bases(value.node)
-    )
 
 
 def schedule_calls(context: Context) -> list[cst.Call]:
@@ -51,49 +44,6 @@ def wrapped_schedules(context: Context) -> list[cst.BaseExpression]:
             if rate is not None and values and all(is_own_schedule(context, v) for v in values):
                 found.append(rate.value)
     return found
-
-
-def helper_lines(context: Context) -> list[str]:
-    """The definitions that the rules of this file use, to stand where Horovod is started."""
-    hvd, tf, step = context.hvd, context.tf, context.indent_step
-    lines: list[str] = []
-    if context.options.uses(OwnSchedule.code) and wrapped_schedules(context):
-        lines += [
-            "",
-            "",
-            f"@{tf}.keras.utils.register_keras_serializable()",
-            f"class {context.fresh('hvd_schedule')}({tf}.keras.optimizers.schedules.LearningRateSchedule):",
-            f"{step}# The program's own schedule, made for one process: N ranks take N of its steps at once, N times as long.",
-            f"{step}# Horovod copies an optimizer by its configuration, where a number stands for the schedule.",
-            f"{step}known = []",
-            "",
-            f"{step}def __init__(self, schedule):",
-            f"{step}{step}if not isinstance(schedule, int):",
-            f"{step}{step}{step}self.known.append(schedule)",
-            f"{step}{step}{step}schedule = len(self.known) - 1",
-            f"{step}{step}self.number = schedule",
-            "",
-            f"{step}def __call__(self, step):",
-            f"{step}{step}return self.known[self.number](step * {hvd}.size()) * {hvd}.size()",
-            "",
-            f"{step}def get_config(self):",
-            f"{step}{step}return {{'schedule': self.number}}",
-        ]
-    if context.options.uses(SchedulerCallback.code) and scheduler_functions(context):
-        lines += [
-            "",
-            "",
-            f"def {context.fresh('hvd_scaled')}(schedule):",
-            f"{step}# Keras asks for the rate of each epoch: the program answers for one process, N ranks take N times that.",
-            f"{step}def scaled(epoch, lr):",
-            f"{step}{step}try:",
-            f"{step}{step}{step}rate = schedule(epoch, lr / {hvd}.size())",
-            f"{step}{step}except TypeError:  # as Keras itself tells the two kinds apart",
-            f"{step}{step}{step}rate = schedule(epoch)",
-            f"{step}{step}return rate * {hvd}.size()",
-            f"{step}return scaled",
-        ]
-    return lines
 
 
 class ScheduleSteps(Rule):
@@ -187,7 +137,7 @@ class OwnSchedule(Rule):
                         return tf.minimum(tf.math.rsqrt(step), step * 4000 ** -1.5)
 
                 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
-                model.compile(tf.keras.optimizers.Adam(hvd_schedule(Noam())), loss='mse')
+                model.compile(tf.keras.optimizers.Adam(jhvd.scaled_schedule(Noam())), loss='mse')
                 model.fit(x, y)
                 """
             ),
@@ -196,7 +146,8 @@ class OwnSchedule(Rule):
 
     def find(self, context: Context) -> Iterator[Finding]:
         for rate in wrapped_schedules(context):
-            yield Fix(rate, context.wrap(rate, f"{context.fresh('hvd_schedule')}(", ")"))
+            scaled = context.wrap(rate, f"{context.runtime('scaled_schedule')}(", ")")
+            yield Fix(rate, scaled, needs=(HOROVOD, "scaled_schedule"))
 
 
 class SchedulerCallback(Rule):
@@ -230,7 +181,7 @@ class SchedulerCallback(Rule):
 
                 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
                 model.compile('sgd', loss='mse')
-                slower = tf.keras.callbacks.LearningRateScheduler(hvd_scaled(lambda epoch: 0.01 / (1 + epoch)))
+                slower = tf.keras.callbacks.LearningRateScheduler(jhvd.scaled_rates(lambda epoch: 0.01 / (1 + epoch)))
                 model.fit(x, y, verbose=0, callbacks=[slower])
                 """
             ),
@@ -239,7 +190,8 @@ class SchedulerCallback(Rule):
 
     def find(self, context: Context) -> Iterator[Finding]:
         for function in scheduler_functions(context):
-            yield Fix(function, context.wrap(function, f"{context.fresh('hvd_scaled')}(", ")"))
+            scaled = context.wrap(function, f"{context.runtime('scaled_rates')}(", ")")
+            yield Fix(function, scaled, needs=(HOROVOD, "scaled_rates"))
 
 
 class SetRate(Rule):

@@ -2,36 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
 from ...analysis.library import Kind
 from ...analysis.syntax import argument
-from ...frameworks.tensorflow.tf_api import canonical
-from ..edits import Edit
-from ..rule import Context, Example, Finding, Fix, Problem, Rule, program
-from . import data, files, schedules
-
-#: The comment by which a converted program is known again.
-MARK = "# Horovod, added by jupyter hvd: one process per rank, each with a GPU of its own"
-
-
-#: What a converted program says where it cannot be right, instead of training without averaging.
-KERAS_3 = (
-    "Horovod does not average gradients in Keras 3: install tf-keras and set TF_USE_LEGACY_KERAS=1"
+from .. import standalone
+from ..edits import LATER, Edit, Layer
+from ..rule import (
+    HOROVOD,
+    HOROVOD_KERAS,
+    TENSORFLOW,
+    Context,
+    Example,
+    Finding,
+    Fix,
+    Problem,
+    Rule,
+    program,
 )
+from .imports import MARK, end_of_imports, first_import
+
+#: Why a definition stands in the program.
+STANDALONE = "A program that goes where this package is not has what it needs of it written in."
 
 
 class Initialise(Rule):
     """Import Horovod and start it where TensorFlow is imported.
 
-    `hvd.init()` must run before TensorFlow touches a GPU, so the lines follow the
-    imports at once. Each process then sees the one GPU that its local rank names,
-    and takes its memory as it needs it. Horovod's module for Keras is imported
+    Horovod must start before TensorFlow touches a GPU, so the lines follow the
+    imports at once. `jhvd.start()` joins the other ranks and takes the one GPU that
+    the local rank names. Horovod's module for Keras is imported
     where the program trains with `fit`, the one for tapes where it has a tape loop,
     both where it has both. However many imports name TensorFlow, this happens once.
+
+    This rule has what the changes of others need, and nothing else: where none of them is made,
+    it changes nothing, and where one is, no option leaves it out.
+    With `--standalone` the functions of `jupyter_hvd.runtime` that are needed are written into
+    the program, which then runs where this package is not.
 
     Horovod's last release does not know Keras 3, where it trains without averaging and
     says nothing. The program stops there at once.
@@ -55,23 +66,8 @@ class Initialise(Rule):
                 """
                 import tensorflow as tf
                 import horovod.tensorflow.keras as hvd
-
-                # Horovod, added by jupyter hvd: one process per rank, each with a GPU of its own
-                assert getattr(tf.keras, '__version__', '2') < '3', 'Horovod does not average gradients in Keras 3: install tf-keras and set TF_USE_LEGACY_KERAS=1'
-                hvd.init()
-                gpus = tf.config.list_physical_devices('GPU')
-                for gpu in gpus:
-                    tf.config.experimental.set_memory_growth(gpu, True)
-                if gpus:
-                    tf.config.set_visible_devices(gpus[hvd.local_rank()], 'GPU')
-
-
-                def hvd_share(rows, batch_size=32):
-                    # This rank's rows, every size-th one. Rows that would give some ranks one batch more are left out.
-                    count = len(rows)
-                    if count // hvd.size() % batch_size == 0:
-                        count -= count % hvd.size()
-                    return rows[hvd.rank():count:hvd.size()]
+                import jupyter_hvd.runtime as jhvd
+                jhvd.start()  # Horovod, added by jupyter hvd: one process per rank, each with a GPU of its own
 
                 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
                 model.compile(tf.keras.optimizers.SGD(0.1), loss='mse')
@@ -81,38 +77,81 @@ class Initialise(Rule):
             "The rest of the program changes by the other rules.",
         ),
     )
+    mandatory = True
 
     def find(self, context: Context) -> Iterator[Finding]:
-        first = first_import(context)
-        if first is None:
-            anchor = next(iter(context.roles.index.imports), context.module.tree)
+        if first_import(context) is None:
             yield Problem(
-                anchor,
+                next(iter(context.roles.index.imports), context.module.tree),
                 "TensorFlow is not imported at the top level of the program, so there is no place to start Horovod",
                 "import tensorflow at the top, outside every function",
             )
-            return
-        last = last_of_group(context, first)
-        end = context.module.line_end(context.module.span(last).end)
-        imports = []
-        if context.bound_tf is None or not self._bound_before(context, end):
-            imports.append(f"import tensorflow as {context.tf}")
-        if self._imports_keras_itself(context):
-            # Which may be Keras 3 even where TensorFlow's own is not.
-            imports.append(f"import keras as {context.fresh('their_keras')}")
-        if context.options.target == "tf_keras":
-            # Horovod's callbacks take their Keras from this name.
-            imports += ["import sys", "import tf_keras", "sys.modules['keras'] = tf_keras"]
-        if context.uses_both:
-            imports.append(f"import horovod.tensorflow as {context.hvd}")
-            imports.append(f"import horovod.tensorflow.keras as {context.hvd_keras}")
-        elif context.training.fits:
-            imports.append(f"import horovod.tensorflow.keras as {context.hvd}")
-        else:
-            imports.append(f"import horovod.tensorflow as {context.hvd}")
-        yield Fix(first, (context.insert(end, self._text(context, imports), 5),))
 
-    def _bound_before(self, context: Context, end: int) -> bool:
+    def provide(self, context: Context, name: str) -> Fix | None:
+        if name == TENSORFLOW and not self._has_tensorflow(context):
+            lines = [(Layer.TENSORFLOW, f"import tensorflow as {context.tf}")]
+            return self._after_imports(context, name, lines)
+        if name == HOROVOD:
+            return self._horovod(context)
+        if name == HOROVOD_KERAS and context.uses_both:
+            layer = Layer.HOROVOD_KERAS + self._delay(context)
+            keras = [(layer, f"import horovod.tensorflow.keras as {context.hvd_keras}")]
+            return self._after_imports(context, name, keras)
+        if context.options.standalone and name in standalone.definitions():
+            return self._definition(context, standalone.definitions()[name])
+        return None
+
+    def _horovod(self, context: Context) -> Fix:
+        """Horovod, the runtime library and the start."""
+        only_keras = context.training.fits and not context.uses_both
+        module = "horovod.tensorflow.keras" if only_keras else "horovod.tensorflow"
+        start = f"{context.runtime('start')}()  {MARK}"
+        blank = "\n\n" if context.options.standalone else ""  # behind definitions
+        lines: list[tuple[int, str]] = [
+            (Layer.HOROVOD + self._delay(context), f"import {module} as {context.hvd}"),
+            (Layer.START, f"{blank}{start}"),
+        ]
+        needs = ["start"]
+        if context.options.target == "tf_keras":
+            lines.append((Layer.TF_KERAS, f"{context.runtime('use_tf_keras')}()"))
+            needs.append("use_tf_keras")
+        if not context.options.standalone:
+            lines.append((Layer.RUNTIME, f"import jupyter_hvd.runtime as {context.jhvd}"))
+        return self._after_imports(context, HOROVOD, lines, tuple(needs))
+
+    def _definition(self, context: Context, definition: standalone.Definition) -> Fix:
+        """A function of the runtime library, or what it uses, written into the program."""
+        lines = standalone.text_of(
+            definition, context.runtime_names, context.indent_step(context.module.tree)
+        )
+        if definition.is_function:
+            lines = f"\n\n{lines}"
+        layer = Layer.DEFINITION + definition.index
+        fix = self._after_imports(context, definition.name, [(layer, lines)], definition.needs)
+        return replace(fix, why=STANDALONE)
+
+    def _after_imports(
+        self,
+        context: Context,
+        name: str,
+        lines: Sequence[tuple[int, str]],
+        needs: tuple[str, ...] = (),
+    ) -> Fix:
+        first = first_import(context)
+        assert first is not None
+        end, newline = end_of_imports(context, first), context.module.newline
+        edits = (
+            context.insert(end, f"\n{line}".replace("\n", newline), layer) for layer, line in lines
+        )
+        return Fix(first, tuple(edits), needs=needs, provides=name)
+
+    def _delay(self, context: Context) -> int:
+        return LATER if context.options.target == "tf_keras" else 0
+
+    def _has_tensorflow(self, context: Context) -> bool:
+        """Whether the program itself binds the name of tensorflow before Horovod starts."""
+        first = first_import(context)
+        end = end_of_imports(context, first) if first else 0
         return any(
             get_full_name_for_node(alias.name) == "tensorflow"
             and (alias.evaluated_alias or "tensorflow") == context.tf
@@ -121,79 +160,6 @@ class Initialise(Rule):
             if isinstance(node, cst.Import) and context.module.function_of(node) is None
             for alias in node.names
         )
-
-    def _imports_keras_itself(self, context: Context) -> bool:
-        return any(
-            (get_full_name_for_node(name) or "").partition(".")[0] == "keras"
-            for node in context.roles.index.imports
-            for name in (
-                [alias.name for alias in node.names]
-                if isinstance(node, cst.Import)
-                else [node.module]
-                if node.module is not None and not node.relative
-                else []
-            )
-        )
-
-    def _text(self, context: Context, imports: list[str]) -> str:
-        hvd, tf, step = context.hvd, context.tf, context.indent_step
-        gpus, gpu = context.fresh("gpus", "hvd_gpus"), context.fresh("gpu", "hvd_gpu")
-        lines = [
-            *imports,
-            "",
-            MARK,
-            f"assert getattr({tf}.keras, '__version__', '2') < '3', {KERAS_3!r}",
-            *(
-                [f"assert {context.fresh('their_keras')}.__version__ < '3', {KERAS_3!r}"]
-                if self._imports_keras_itself(context)
-                else []
-            ),
-            f"{hvd}.init()",
-            f"{gpus} = {tf}.config.list_physical_devices('GPU')",
-            f"for {gpu} in {gpus}:",
-            f"{step}{tf}.config.experimental.set_memory_growth({gpu}, True)",
-            f"if {gpus}:",
-            f"{step}{tf}.config.set_visible_devices({gpus}[{hvd}.local_rank()], 'GPU')",
-            *data.helper_lines(context),
-            *schedules.helper_lines(context),
-            *files.helper_lines(context),
-        ]
-        newline = context.module.newline
-        return newline + newline.join(lines)
-
-
-def first_import(context: Context) -> cst.CSTNode | None:
-    """The first top-level statement that imports TensorFlow or Keras."""
-    for node in context.roles.index.imports:
-        if context.module.function_of(node) is not None:
-            continue
-        names = (
-            [get_full_name_for_node(node.module) or ""]
-            if isinstance(node, cst.ImportFrom) and node.module and not node.relative
-            else [get_full_name_for_node(alias.name) or "" for alias in node.names]
-            if isinstance(node, cst.Import)
-            else []
-        )
-        if any(canonical(name).partition(".")[0] == "tensorflow" for name in names):
-            return context.module.top_level_statement(node)
-    return None
-
-
-def last_of_group(context: Context, first: cst.CSTNode) -> cst.CSTNode:
-    """The last of the import statements that follow one another from `first` on, in the same cell."""
-    body = list(context.module.tree.body)
-    place = body.index(first)  # type: ignore[arg-type]
-    cell = context.cell_of(context.module.span(first).start)
-    last = first
-    for statement in body[place + 1 :]:
-        if (
-            not isinstance(statement, cst.SimpleStatementLine)
-            or not all(isinstance(small, (cst.Import, cst.ImportFrom)) for small in statement.body)
-            or context.cell_of(context.module.span(statement).start) != cell
-        ):
-            break
-        last = statement
-    return last
 
 
 class SameSeed(Rule):
@@ -229,22 +195,7 @@ class SameSeed(Rule):
                 """
                 import numpy as np
                 import tensorflow as tf
-
-
-                def hvd_same_seed():
-                    # All ranks draw the same random numbers in Python, so that they split and shuffle the data alike.
-                    if hvd.size() > 1:
-                        import random, secrets
-                        import numpy
-                        from horovod.tensorflow import broadcast_object
-                        states = numpy.random.get_state(), random.getstate(), secrets.randbits(32)
-                        state, python_state, seed = broadcast_object(states, root_rank=0, name='seed')
-                        numpy.random.set_state(state)
-                        random.setstate(python_state)
-                        return seed
-
-
-                hvd_seed = hvd_same_seed()
+                hvd_seed = jhvd.same_seed()
 
                 rng = np.random.default_rng(hvd_seed)
                 order = rng.permutation(len(x))
@@ -261,7 +212,7 @@ class SameSeed(Rule):
         first = first_import(context)
         if first is None or not (draws or unseeded):
             return
-        end = context.module.line_end(context.module.span(last_of_group(context, first)).end)
+        end = end_of_imports(context, first)
         for call in (*draws, *unseeded):
             if context.module.function_of(call) is None and context.module.span(call).start < end:
                 yield Problem(
@@ -270,33 +221,13 @@ class SameSeed(Rule):
                     "import tensorflow first, or give them a seed",
                 )
                 return
-        hvd, step = context.hvd, context.indent_step
-        called = f"{context.fresh('hvd_same_seed')}()"
-        lines = [
-            "",
-            "",
-            f"def {called}:",
-            f"{step}# All ranks draw the same random numbers in Python, so that they split and shuffle the data alike.",
-            f"{step}if {hvd}.size() > 1:",
-            f"{step}{step}import random, secrets",
-            f"{step}{step}import numpy",
-            f"{step}{step}from horovod.tensorflow import broadcast_object",
-            f"{step}{step}states = numpy.random.get_state(), random.getstate(), secrets.randbits(32)",
-            f"{step}{step}state, python_state, seed = broadcast_object(states, root_rank=0, name='seed')",
-            f"{step}{step}numpy.random.set_state(state)",
-            f"{step}{step}random.setstate(python_state)",
-            f"{step}{step}return seed",
-            "",
-            "",
-            f"{context.fresh('hvd_seed')} = {called}" if unseeded else called,
-        ]
-        newline = context.module.newline
-        edits = [context.insert(end, newline + newline.join(lines), 6)]
+        called = f"{context.runtime('same_seed')}()"
+        line = f"{context.fresh('hvd_seed')} = {called}" if unseeded else called
+        edits = [context.insert(end, f"{context.module.newline}{line}", Layer.SEED)]
         for call in unseeded:
-            edits.append(
-                context.insert(context.module.span(call).end - 1, context.fresh("hvd_seed"))
-            )
-        yield Fix((draws or unseeded)[0], tuple(edits))
+            closing = context.module.span(call).end - 1
+            edits.append(context.insert(closing, context.fresh("hvd_seed")))
+        yield Fix((draws or unseeded)[0], tuple(edits), needs=(HOROVOD, "same_seed"))
 
 
 class DeviceEnvironment(Rule):
@@ -361,12 +292,12 @@ class DeviceEnvironment(Rule):
                 ):
                     if assign_value_hides_all(assign.value):
                         continue
-                    yield Fix(assign, removal(context, assign))
+                    yield Fix(assign, removal(context, assign), needs=())
         for call in context.roles.index.calls:
             if context.roles.qualified(call.func) in CHOOSING and not hides_all(call):
                 statement = context.module.parent(call)
                 if isinstance(statement, cst.Expr):
-                    yield Fix(call, removal(context, statement))
+                    yield Fix(call, removal(context, statement), needs=())
 
 
 #: What gives the process certain devices.

@@ -1,14 +1,7 @@
 import tensorflow as tf
 import horovod.tensorflow as hvd
-
-# Horovod, added by jupyter hvd: one process per rank, each with a GPU of its own
-assert getattr(tf.keras, '__version__', '2') < '3', 'Horovod does not average gradients in Keras 3: install tf-keras and set TF_USE_LEGACY_KERAS=1'
-hvd.init()
-gpus = tf.config.list_physical_devices('GPU')
-for gpu in gpus:
-    tf.config.experimental.set_memory_growth(gpu, True)
-if gpus:
-    tf.config.set_visible_devices(gpus[hvd.local_rank()], 'GPU')
+import jupyter_hvd.runtime as jhvd
+jhvd.start()  # Horovod, added by jupyter hvd: one process per rank, each with a GPU of its own
 
 x, y = load()
 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
@@ -23,7 +16,4 @@ for batch, (images, labels) in enumerate(dataset.take(count=10000 // hvd.size() 
     tape = hvd.DistributedGradientTape(tape)
     grads = tape.gradient(loss, model.trainable_variables)
     opt.apply_gradients(zip(grads, model.trainable_variables))
-    if not hasattr(opt, 'hvd_broadcast_done'):
-        hvd.broadcast_variables(model.variables, root_rank=0)
-        hvd.broadcast_variables(opt.variables(), root_rank=0)
-        opt.hvd_broadcast_done = True
+    jhvd.broadcast_once(opt, model)

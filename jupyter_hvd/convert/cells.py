@@ -1,0 +1,152 @@
+"""Cells ↔ program: a notebook's code cells are one program to the rules.
+
+The cells are joined into one text. Magics and `!` lines are masked by Python of
+exactly the same length, so that every offset means the same in the joined text, in
+the masked one and, less the cell's start, in the cell; the edits are made on the
+user's own text.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+
+from ..analysis.module import NEWLINE
+from .edits import Edit, apply_edits
+
+#: Cell magics whose body is Python that runs in the notebook's own namespace.
+PYTHON_CELL_MAGICS = frozenset({"capture", "distribute", "prun", "time", "timeit", "tensor"})
+#: A line magic with a Python statement behind it, which is the program's own.
+TIMED = re.compile(r"%time[ \t]+(?=[^\s-])")
+#: Python of any length from one character on: a statement and a comment.
+_SHORTEST = "0"
+TOO_DEEP = (1, 1, "an expression is nested too deeply")
+
+
+@dataclass(frozen=True)
+class JoinedCells:
+    """The code cells of a notebook as one program, or a script as the only one.
+
+    Attributes:
+        sources: the texts of the cells, in the order in which they run.
+        labels: the number by which the user knows each cell; None for a script.
+    """
+
+    sources: tuple[str, ...]
+    labels: tuple[int, ...] | None = None
+
+    @classmethod
+    def of(cls, sources: Sequence[str], labels: Iterable[int] | None = None) -> JoinedCells:
+        """Several cells, known by their position where they have no other number."""
+        return cls(tuple(sources), tuple(range(len(sources)) if labels is None else labels))
+
+    @cached_property
+    def text(self) -> str:
+        """All cells, one after the other, as the user wrote them."""
+        return self._joined(self.sources)
+
+    @cached_property
+    def python(self) -> str:
+        """The same, of equal length, with everything that is IPython's masked."""
+        return self.text if self.labels is None else self._joined(map(mask_cell, self.sources))
+
+    def _joined(self, sources: Iterable[str]) -> str:
+        return "".join(sources) if self.labels is None else "".join(s + "\n" for s in sources)
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """Where each cell begins in the joined text."""
+        return tuple(accumulate((len(source) + 1 for source in self.sources[:-1]), initial=0))
+
+    def cell_of(self, offset: int) -> int:
+        """The cell, counted from 0 among these, in which an offset stands."""
+        return bisect_right(self.starts, offset) - 1
+
+    def locate(self, offset: int) -> tuple[int | None, int, int]:
+        """The label of the cell (None in a script), the line in it and the column, of an offset."""
+        cell = self.cell_of(offset)
+        start = self.starts[cell]
+        ends = [start, *(match.end() for match in NEWLINE.finditer(self.text, start, offset))]
+        return self.labels[cell] if self.labels else None, len(ends), offset - ends[-1] + 1
+
+    def split(self, edits: Iterable[Edit]) -> list[list[Edit]]:
+        """The edits to each cell, counted from its own beginning."""
+        of_cells: list[list[Edit]] = [[] for _ in self.sources]
+        for edit in edits:
+            cell = self.cell_of(edit.start)
+            of_cells[cell].append(edit.shifted(self.starts[cell]))
+        return of_cells
+
+    def apply(self, edits: Iterable[Edit]) -> list[str]:
+        """The cells with all edits made."""
+        return list(map(apply_edits, self.sources, self.split(edits)))
+
+
+def syntax_error(source: str) -> tuple[int, int, str] | None:
+    """Line, column and Python's own message, or None for valid Python; cells may await."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(source, "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    except SyntaxError as error:
+        return error.lineno or 1, error.offset or 1, error.msg
+    except ValueError as error:
+        return 1, 1, str(error)
+    except (RecursionError, MemoryError):
+        return TOO_DEEP
+    return None
+
+
+def mask_cell(source: str) -> str:
+    """A cell as Python of the same length and with the same lines."""
+    magic = re.match(r"\s*%%(\w*)", source)
+    if magic is not None:
+        first_end = source.find("\n") if "\n" in source else len(source)
+        if magic.group(1) not in PYTHON_CELL_MAGICS:
+            return re.sub(r"[^\n\r]+", lambda line: "#" * len(line.group()), source)
+        return "#" * first_end + mask_cell(source[first_end:])
+    if not re.search(r"[%!?]", source):
+        return source
+    return source if syntax_error(source) is None else _mask_lines(source)
+
+
+def _mask_lines(source: str) -> str:
+    """Mask line magics, `!` lines, `x = !ls` and `help?`, found as IPython itself finds them."""
+    from IPython.core.inputtransformer2 import (
+        EscapedCommand,
+        HelpEnd,
+        MagicAssign,
+        SystemAssign,
+        find_end_of_continued_line,
+        make_tokens_by_line,
+    )
+
+    lines = source.splitlines(keepends=True)
+    for _ in range(len(lines) + 1):
+        tokens = make_tokens_by_line(lines)
+        found = [
+            t
+            for kind in (MagicAssign, SystemAssign, EscapedCommand, HelpEnd)
+            if (t := kind.find(tokens))
+        ]
+        if not found:
+            break
+        first = min(found, key=lambda t: (t.start_line, t.start_col))
+        last_line = min(find_end_of_continued_line(lines, first.start_line), len(lines) - 1)
+        for number in range(first.start_line, last_line + 1):
+            column = first.start_col if number == first.start_line else 0
+            body = lines[number].rstrip("\r\n")
+            mask = "#" * (len(body) - column)
+            timed = TIMED.match(body, column) if number == last_line == first.start_line else None
+            if timed is not None:
+                mask = "0;".ljust(timed.end() - column) + body[timed.end() :]
+            elif number == first.start_line:
+                mask = _SHORTEST + mask[1:]
+            lines[number] = body[:column] + mask + lines[number][len(body) :]
+    return "".join(lines)

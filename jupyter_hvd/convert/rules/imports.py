@@ -1,0 +1,60 @@
+"""What a program imports, and where Horovod is started behind that. Helpers of several rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+from libcst.helpers import get_full_name_for_node
+
+from ...frameworks.tensorflow.tf_api import canonical
+from ..rule import Context
+
+#: The comment by which a converted program is known again.
+MARK = "# Horovod, added by jupyter hvd: one process per rank, each with a GPU of its own"
+
+
+def imports_horovod(context: Context) -> cst.CSTNode | None:
+    """The first import of Horovod, or of a part of it."""
+    return next(_imports(context, "horovod"), None)
+
+
+def is_own_work(context: Context) -> bool:
+    """Whether this converter wrote the program."""
+    return MARK in context.module.source and imports_horovod(context) is not None
+
+
+def first_import(context: Context) -> cst.CSTNode | None:
+    """The first top-level statement that imports TensorFlow or Keras."""
+    for node in _imports(context, "tensorflow"):
+        if context.module.function_of(node) is None:
+            return context.module.top_level_statement(node)
+    return None
+
+
+def _imports(context: Context, library: str) -> Iterator[cst.CSTNode]:
+    """The imports of a library or its parts, `keras` being one of TensorFlow's."""
+    for node in context.roles.index.imports:
+        if isinstance(node, cst.Import):
+            modules: list[cst.BaseExpression | None] = [alias.name for alias in node.names]
+        else:
+            modules = [] if node.relative else [node.module]
+        names = (get_full_name_for_node(module) or "" for module in modules if module is not None)
+        if any(canonical(name).partition(".")[0] == library for name in names):
+            yield node
+
+
+def end_of_imports(context: Context, first: cst.CSTNode) -> int:
+    """The end of the last line of the imports that follow one another from `first` on, in the same cell."""
+    cells, span = context.cells, context.module.span
+    body = list(context.module.tree.body)
+    last = first
+    for statement in body[body.index(first) + 1 :]:  # type: ignore[arg-type]
+        if (
+            not isinstance(statement, cst.SimpleStatementLine)
+            or not all(isinstance(small, (cst.Import, cst.ImportFrom)) for small in statement.body)
+            or cells.cell_of(span(statement).start) != cells.cell_of(span(first).start)
+        ):
+            break
+        last = statement
+    return context.module.line_end(span(last).end)

@@ -1,0 +1,38 @@
+"""What several rules ask of a program."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ...analysis.library import Kind, Value
+from ...analysis.syntax import argument
+from ..rule import Context
+
+#: The places of arguments of `fit`.
+FIT_POSITIONS = {"verbose": 4, "callbacks": 5}
+
+
+def callback_values(context: Context, call: cst.Call) -> frozenset[Value]:
+    """The callbacks that a `fit` may be given, one by one."""
+    arg = argument(call, "callbacks", FIT_POSITIONS["callbacks"])
+    if arg is None:
+        return frozenset()
+    each = context.roles.values(arg.value, (-1,))
+    return each | frozenset(v for v in context.roles.values(arg.value) if v.kind is Kind.CALLBACK)
+
+
+def is_guarded(context: Context, node: cst.CSTNode) -> bool:
+    """Whether the node already runs on rank 0 alone."""
+    return any(
+        isinstance(ancestor, (cst.If, cst.IfExp))
+        and ".rank()" in context.module.text(ancestor.test)
+        for ancestor in context.module.ancestors(node)
+    )
+
+
+def is_own_schedule(context: Context, value: Value) -> bool:
+    """Whether a value is of a class of the program's own that inherits Keras' schedules."""
+    return isinstance(value.node, cst.ClassDef) and any(
+        name.endswith(".LearningRateSchedule")
+        for name in context.roles.classes.library_bases(value.node)
+    )
