@@ -1,5 +1,6 @@
 # make demo    sets everything up, converts an example notebook and trains it on two ranks
-# make test    sets everything up, runs every check
+# make check   the inner loop: lint, types, contracts, and every test that starts no rank and no browser
+# make test    everything
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
@@ -11,7 +12,11 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # The compiled parts of TensorFlow and Horovod speak at length at start; their errors still come through.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: env env-tf218 demo test test-programs test-thorough test-rest test-distribute lint lint-ts test-ts test-ui fuzz-tensor bench corpus labextension format docs clean
+# What `verify` found is kept here, by all that it depends on; LEDGER= runs every verification again.
+LEDGER ?= $(CURDIR)/.ledger
+export JUPYTER_HVD_LEDGER = $(LEDGER)
+
+.PHONY: needs env env-tf218 demo check test test-programs test-thorough test-rest test-distribute lint lint-ts test-ts test-ui fuzz-tensor bench corpus labextension format docs clean
 
 env: $(VENV)/.ready
 
@@ -39,7 +44,17 @@ $(VENV)-tf218/.ready: requirements/tf218.txt pyproject.toml scripts/horovod-whee
 demo: env
 	@$(BIN)/python scripts/demo.py
 
-test: lint test-ts env-tf218
+# What the system lacks is said in the first second, not after half an hour.
+needs:
+	@scripts/needs >/dev/null
+
+check:
+	@scripts/needs check >/dev/null
+	$(MAKE) lint test-ts
+	$(BIN)/pytest -q --numprocesses=2 -m "not slow and not thorough"
+
+test: needs
+	$(MAKE) lint test-ts env-tf218
 	$(MAKE) --jobs=2 --output-sync test-programs test-rest
 	$(MAKE) test-distribute
 	$(MAKE) test-ui

@@ -11,7 +11,8 @@ from jupyter_hvd import convert_source
 from jupyter_hvd.convert import Options
 from jupyter_hvd.convert.edits import Layer
 from jupyter_hvd.convert.rules.setup import Initialise
-from jupyter_hvd.verify import verify
+
+from .ledger import verify
 
 STEPS = 8
 

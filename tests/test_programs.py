@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_hvd.verify import verify
+from .ledger import verify
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
 PAGE = Path(__file__).parents[1] / "docs" / "coverage.md"
