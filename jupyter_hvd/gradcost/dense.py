@@ -17,7 +17,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from ..tensor.cost.counting import Data
-from ..tensor.jax.access import Aligned, Space, align
+from ..tensor.jax.access import Space, align
 from ..tensor.jax.elementwise import call
 from ..tensor.jax.masks import mask
 from ..tensor.language.affine import Affine
@@ -41,6 +41,7 @@ from ..tensor.language.terms import (
     strip_sums,
 )
 from ..tensor.language.types import dimensions
+from ..tensor.polyhedral.points import Aligned
 from .analysis import Sizes
 
 

@@ -26,7 +26,7 @@ from jupyter_hvd.tensor.lowering import coiteration as indexed
 from jupyter_hvd.tensor.lowering import coo as tuples
 from jupyter_hvd.tensor.lowering import tiling as blocks
 from jupyter_hvd.tensor.polyhedral.entailment import trimmed
-from jupyter_hvd.tensor.polyhedral.lattice import disjuncts, frame, points
+from jupyter_hvd.tensor.polyhedral.lattice import disjuncts, frame, superset
 
 I_, J_, K_ = (Affine.of(name) for name in "ijk")
 
@@ -36,7 +36,7 @@ def space(**extents):
 
 
 def volume(p, **extents):
-    return frame(list(extents), points(space(**extents), p)).volume
+    return frame(list(extents), superset(space(**extents), p)).volume
 
 
 def test_a_frame_has_the_lattice_that_equalities_leave():
@@ -61,7 +61,7 @@ def test_a_union_of_far_diagonals_is_taken_apart():
 
 def test_frames_hold_every_point():
     p = conj(compare("≤", I_ * 2 + J_, 9), compare("<", J_ - I_, 2), compare("=", K_, I_ - J_ + 1))
-    f = frame(["i", "j", "k"], points(space(i=6, j=6, k=6), p))
+    f = frame(["i", "j", "k"], superset(space(i=6, j=6, k=6), p))
     inside = 0
     for i, j, k in np.ndindex(6, 6, 6):
         if 2 * i + j <= 9 and j - i < 2 and k == i - j + 1:

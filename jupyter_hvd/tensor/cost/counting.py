@@ -22,7 +22,6 @@ from ..language.affine import Affine
 from ..language.predicates import (
     NOT,
     And,
-    Compare,
     Exists,
     Or,
     Predicate,
@@ -35,6 +34,7 @@ from ..language.predicates import (
 from ..language.terms import Binders
 from ..language.types import IndexArray, Relation, TupleSet
 from ..polyhedral import sets
+from ..polyhedral.points import Aligned, Axes, Points
 from .formula import symbolic
 
 Columns = dict[str, Any]
@@ -336,26 +336,35 @@ def affine(a: Affine, columns: Mapping[str, Any], rows: Any = ...) -> Any:
 
 
 def holds(p: Predicate, columns: Columns, data: Mapping[str, Data]) -> Any:
-    """Whether a predicate holds in each row."""
-    match p:
-        case Compare(op, left, right):
-            difference = affine(right, columns) - affine(left, columns)
-            return {"<": difference > 0, "≤": difference >= 0, "=": difference == 0}[op]
-        case Related(relation, arguments):
-            inside = data[relation.removeprefix(NOT)].holds([affine(a, columns) for a in arguments])
-            return ~inside if relation.startswith(NOT) else inside
-        case And(parts):
-            result: Any = np.asarray(True)
-            for part in parts:
-                result = result & holds(part, columns, data)
-            return result
-        case Or(parts):
-            result = np.asarray(False)
-            for part in parts:
-                result = result | holds(part, columns, data)
-            return result
-        case Exists(index, size, body):
-            last = np.arange(max(0, size.evaluate({})))
-            inner = {name: np.asarray(column)[..., None] for name, column in columns.items()}
-            return np.any(holds(body, {**inner, index: last}, data) & (last == last), axis=-1)
-    raise TypeError(p)
+    """Whether a predicate holds in each row; a scalar where it is the same in all."""
+    return _Rows({name: (column, ("row",)) for name, column in columns.items()}, data).holds(p)[0]
+
+
+@dataclass(frozen=True)
+class _Rows(Points):
+    """The rows of a table: each column with the axes that it has, rows and quantified indices."""
+
+    columns: Mapping[str, Aligned]
+    data: Mapping[str, Data]
+
+    def index(self, a: Affine) -> Aligned:
+        values, axes = self.together([self.columns[name] for name in sorted(a.names)])
+        named = dict(zip(sorted(a.names), values, strict=True))
+        return affine(a, named), axes
+
+    def along(self, axis: str, extent: int) -> Points:
+        return _Rows({**self.columns, axis: (np.arange(extent), (axis,))}, self.data)
+
+    def together(self, values: Sequence[Aligned]) -> tuple[list[Any], Axes]:
+        axes = tuple(dict.fromkeys(axis for _, has in values for axis in has))
+        return [_aligned(value, axes) for value in values], axes
+
+    def member(self, relation: str, arguments: tuple[Affine, ...]) -> Aligned:
+        columns, axes = self.together([self.index(a) for a in arguments])
+        return self.data[relation].holds(columns), axes
+
+
+def _aligned(value: Aligned, axes: Axes) -> Any:
+    array, has = value
+    array = np.transpose(array, [has.index(axis) for axis in axes if axis in has])
+    return np.expand_dims(array, [k for k, axis in enumerate(axes) if axis not in has])

@@ -17,9 +17,7 @@ from jax import lax
 
 from ..language.affine import Affine
 from ..lowering.strategy import reach, sharing_axes
-
-Axes = tuple[str, ...]
-Aligned = tuple[Any, Axes]
+from ..polyhedral.points import Aligned
 
 
 @dataclass
@@ -62,7 +60,12 @@ def align(value: Aligned, axes: Sequence[str]) -> Any:
 
 
 def read(array: Any, indices: Sequence[Affine], space: Space, ordered: bool = True) -> Aligned:
-    """`array[indices]`, with its axes in the order of the space, or as they lie in memory."""
+    """`array[indices]` at every point of a space, zero where an index lies outside.
+
+    `indices` has one expression for each dimension of the array, over the space's axes and entries.
+    The result has those of the space's axes that occur in them, with their extents: in the order
+    of the space if `ordered`, else as they lie in memory.
+    """
     if any(a.names & space.entries.keys() for a in indices):
         array, axes = _looked_up(array, indices, space)
     else:

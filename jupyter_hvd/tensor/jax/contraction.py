@@ -30,7 +30,8 @@ from ..lowering.strategy import (
     pairing,
     reach,
 )
-from .access import Aligned, Axes, Space, align, cut, read
+from ..polyhedral.points import Aligned, Axes
+from .access import Space, align, cut, read
 from .masks import mask
 from .runtime import Values, entries, fusion_barrier, turned
 

@@ -15,7 +15,8 @@ from jax import lax
 from ..language.types import ParameterType, Relation, TupleSet
 from ..lowering.ir import Access, IndexLookup
 from ..lowering.tiling import OFFSET
-from .access import Aligned, Space, align
+from ..polyhedral.points import Aligned
+from .access import Space, align
 from .access import read as read_at
 
 FENCED = 1 << 16  # entries below which computing some twice costs nothing

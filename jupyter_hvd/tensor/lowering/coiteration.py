@@ -144,8 +144,8 @@ class Tables:
         """What a tuple costs, in entries of a mask that are read in that time."""
         return GATHER if isinstance(self.types[q.relation], Relation) else 1
 
-    def points(self, names: Iterable[str]) -> int:
-        """The values of some indices together."""
+    def combinations(self, names: Iterable[str]) -> int:
+        """How many values some indices have together."""
         return prod(self.extents[i] for i in names)
 
     def determines(self, q: Related, known: AbstractSet[str]) -> set[str]:
@@ -173,7 +173,9 @@ class Tables:
         chosen = list(stored)
 
         def share(q: Related) -> float:
-            return self.price(q) * self.rows(q) / max(self.points(self.determines(q, known)), 1)
+            return (
+                self.price(q) * self.rows(q) / max(self.combinations(self.determines(q, known)), 1)
+            )
 
         waiting = [q for q in self.related if q.relation in self.counts and q not in chosen]
         while waiting:
@@ -191,7 +193,7 @@ class Tables:
         if len(self.related) < 2 or not masks:
             return False
         left = set[str]().union(*(q.names for q in self.related)) - known
-        visited = GATHER * prod(map(self.rows, chosen)) * self.points(left)
+        visited = GATHER * prod(map(self.rows, chosen)) * self.combinations(left)
         kept = [g for g, _ in self.gens if any(g in q.names for q in self.related)]
         axes = [sorted(q.names) for q in self.related]
         return visited > _as_matrices(axes, kept, self.extents)

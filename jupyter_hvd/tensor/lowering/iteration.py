@@ -27,9 +27,9 @@ from ..polyhedral.lattice import (
     digits,
     disjuncts,
     frame,
-    points,
     preimage,
     projected,
+    superset,
 )
 from ..polyhedral.sets import simplify
 from .coiteration import Coiteration, coiterate
@@ -96,7 +96,7 @@ class _Box:
 
 def _boxed(found: Coiteration, case: Predicate) -> _Box | None:
     gens, sums = [i for i, _ in found.gens], [i for i, _ in found.sums]
-    space = points((*found.gens, *found.sums), case)
+    space = superset((*found.gens, *found.sums), case)
     outer = frame(gens, projected(space, len(gens)))
     if outer is None:
         return None

@@ -17,7 +17,7 @@ from ..language.affine import Affine
 from ..language.predicates import TRUE, And, Compare, Or, Predicate, conj
 from ..language.terms import Binders
 from ..polyhedral import sets
-from ..polyhedral.lattice import frame, points, preimage, projected
+from ..polyhedral.lattice import frame, preimage, projected, superset
 from ..ssa.program import Addition, Contraction, Factor, Map, Program, Rhs, flat, pointwise
 
 PARTS = 24  # basic sets beyond which a set is taken for everything
@@ -33,7 +33,7 @@ def restrict(program: Program) -> Program:
     wanted: dict[str, Any] = {}
     gens = {s.name: s.rhs.gens for s in program.statements}
     for name in flat(program.output):
-        wanted[name] = points(gens[name], TRUE)
+        wanted[name] = superset(gens[name], TRUE)
     kept = []
     for statement in reversed(program.statements):
         rhs, want = statement.rhs, wanted.get(statement.name)
@@ -45,7 +45,7 @@ def restrict(program: Program) -> Program:
             before = wanted.get(name)
             together = seen if before is None else before.union(seen).coalesce()
             many = len(together.get_basic_sets()) > PARTS
-            wanted[name] = points(gens[name], TRUE) if many else together
+            wanted[name] = superset(gens[name], TRUE) if many else together
         kept.append(replace(statement, rhs=narrowed))
     return Program(tuple(reversed(kept)), program.output)
 
@@ -82,14 +82,14 @@ def _filled(program: Program) -> dict[str, Any]:
     filled: dict[str, Any] = {}
     for statement in program.statements:
         rhs = statement.rhs
-        box = points(rhs.gens, TRUE)
+        box = superset(rhs.gens, TRUE)
         match rhs:
             case Addition():
-                left = filled[rhs.left].intersect(points(rhs.gens, rhs.left_mask))
-                right = filled[rhs.right].intersect(points(rhs.gens, rhs.right_mask))
+                left = filled[rhs.left].intersect(superset(rhs.gens, rhs.left_mask))
+                right = filled[rhs.right].intersect(superset(rhs.gens, rhs.right_mask))
                 found = left.union(right).coalesce()
             case Map():
-                found = points(rhs.gens, rhs.mask)
+                found = superset(rhs.gens, rhs.mask)
             case Contraction():
                 space = _space(rhs, filled)
                 found = projected(space, len(rhs.gens)).coalesce()
@@ -102,7 +102,7 @@ def _filled(program: Program) -> dict[str, Any]:
 def _space(rhs: Contraction, filled: dict[str, Any]) -> Any:
     """The points at which every factor may be other than zero."""
     binders = (*rhs.gens, *rhs.sums)
-    space = points(binders, rhs.mask)
+    space = superset(binders, rhs.mask)
     for factor in rhs.factors:
         space = space.intersect(_there(filled[factor.name], factor, binders))
     return space
@@ -122,9 +122,9 @@ def _reads(
     match rhs:
         case Addition():
             parts = ((rhs.left, rhs.left_mask), (rhs.right, rhs.right_mask))
-            return [(x, rhs.gens, points(rhs.gens, p).intersect(want), here) for x, p in parts]
+            return [(x, rhs.gens, superset(rhs.gens, p).intersect(want), here) for x, p in parts]
         case Map():
-            space = points(rhs.gens, rhs.mask).intersect(want)
+            space = superset(rhs.gens, rhs.mask).intersect(want)
             return [(x, rhs.gens, space, here) for x in rhs.arguments]
         case Contraction():
             binders = (*rhs.gens, *rhs.sums)
@@ -146,7 +146,7 @@ def _image(space: Any, binders: Binders, indices: Sequence[Affine], gens: Binder
 
     source, target = ",".join(spelt.values()), ",".join(map(text, indices))
     moved = space.apply(islpy.Map(f"{{ [{source}] -> [{target}] }}"))
-    return points(gens, TRUE).intersect(moved).coalesce()  # in this order: it has the names
+    return superset(gens, TRUE).intersect(moved).coalesce()  # in this order: it has the names
 
 
 def _narrowed(rhs: Rhs, want: Any) -> Rhs:
@@ -155,17 +155,17 @@ def _narrowed(rhs: Rhs, want: Any) -> Rhs:
         return rhs
     names = [g for g, _ in rhs.gens]
     if isinstance(rhs, Contraction):
-        made = projected(points((*rhs.gens, *rhs.sums), rhs.mask), len(names))
+        made = projected(superset((*rhs.gens, *rhs.sums), rhs.mask), len(names))
     elif isinstance(rhs, Map):
-        made = points(rhs.gens, rhs.mask)
+        made = superset(rhs.gens, rhs.mask)
     else:
-        made = points(rhs.gens, rhs.left_mask).union(points(rhs.gens, rhs.right_mask))
+        made = superset(rhs.gens, rhs.left_mask).union(superset(rhs.gens, rhs.right_mask))
     if made.is_subset(want):
         return rhs
     both = made.intersect(want).coalesce()
     if 2 * _volume(names, both) > _volume(names, made):
         return rhs
-    box = points(rhs.gens, TRUE)
+    box = superset(rhs.gens, TRUE)
     p = sets.predicate(box.intersect(want).gist(box), sets.spelling(rhs.gens, TRUE))
     return rhs if p is None else _masked(rhs, p)
 

@@ -65,8 +65,8 @@ def affine_part(p: Predicate, names: Iterable[str]) -> Predicate:
     return conj(*(q for q in conjuncts(p) if q.names <= known))
 
 
-def points(binders: Binders, p: Predicate) -> Any:
-    """The isl set of a predicate's points, relations counting as true."""
+def superset(binders: Binders, p: Predicate) -> Any:
+    """The isl set of a predicate's points, relations and looked-up entries counting as true."""
     return sets.integer_set(binders, affine_part(p, (i for i, _ in binders)))
 
 

@@ -1,0 +1,68 @@
+"""Predicates evaluated at many points at once: arrays over named axes, by NumPy or by JAX."""
+
+from __future__ import annotations
+
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+from ..language.affine import Affine
+from ..language.predicates import NOT, And, Compare, Exists, Or, Predicate, Related, substitute
+
+Axes = tuple[str, ...]
+Aligned = tuple[Any, Axes]  # an array, and what its axes are called
+
+_COMPARED: Mapping[str, Callable[[Any], Any]] = {
+    "<": lambda difference: difference > 0,
+    "≤": lambda difference: difference >= 0,
+    "=": lambda difference: difference == 0,
+}
+
+
+class Points(ABC):
+    """The points of a box of named axes. What is computed at each has only the axes on which it
+    depends.
+    """
+
+    @abstractmethod
+    def index(self, a: Affine) -> Aligned:
+        """The values of an affine expression."""
+
+    @abstractmethod
+    def member(self, relation: str, arguments: tuple[Affine, ...]) -> Aligned:
+        """Whether index tuples are in a relation, which they are not outside its array."""
+
+    @abstractmethod
+    def along(self, axis: str, extent: int) -> Points:
+        """The points with another axis."""
+
+    @abstractmethod
+    def together(self, values: Sequence[Aligned]) -> tuple[list[Any], Axes]:
+        """Arrays over the axes of all, of length 1 where one has an axis not."""
+
+    def holds(self, p: Predicate) -> Aligned:
+        """Where `p` holds."""
+        match p:
+            case Compare(op):
+                difference, axes = self.index(p.difference)
+                return _COMPARED[op](difference), axes
+            case Related(relation, arguments):
+                inside, axes = self.member(relation.removeprefix(NOT), arguments)
+                return (~inside if relation.startswith(NOT) else inside), axes
+            case And(parts) | Or(parts):
+                if not parts:
+                    zero, axes = self.index(Affine.of(0))
+                    return (zero == 0 if isinstance(p, And) else zero != 0), axes
+                values, axes = self.together([self.holds(part) for part in parts])
+                return reduce(operator.and_ if isinstance(p, And) else operator.or_, values), axes
+            case Exists(index, size, body):
+                extent, bound = max(0, size.constant), f"∃{index}"
+                inner = self.along(bound, extent)
+                inside, axes = inner.holds(substitute(body, {index: Affine.of(bound)}))
+                if bound not in axes:
+                    return inside & (extent > 0), axes
+                left = tuple(axis for axis in axes if axis != bound)
+                return inside.any(axis=axes.index(bound)), left
+        raise TypeError(p)
