@@ -51,12 +51,16 @@ def read_options(request: Mapping[str, Any]) -> dict[str, Any]:
     options = request.get("options", {})
     if not isinstance(options, dict):
         raise RequestError("`options` must be an object")
-    check_keys(options, {"select", "ignore", "target"})
+    check_keys(options, {"select", "ignore", "target", "standalone"})
     read: dict[str, Any] = {}
     for name, value in options.items():
         if name == "target":
             if value not in TARGETS:
                 raise RequestError(f"`target` must be one of {', '.join(TARGETS)}")
+            read[name] = value
+        elif name == "standalone":
+            if not isinstance(value, bool):
+                raise RequestError("`standalone` must be true or false")
             read[name] = value
         elif isinstance(value, list) and all(CODE.fullmatch(str(code)) for code in value):
             read[name] = tuple(value)

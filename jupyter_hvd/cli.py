@@ -152,6 +152,11 @@ def add_rule_options(parser: argparse.ArgumentParser) -> None:
         metavar="K",
         help="let fit average after every K batches",
     )
+    add(
+        "--standalone",
+        action=argparse.BooleanOptionalAction,
+        help="write what the program needs of jupyter_hvd.runtime into it",
+    )
 
 
 def codes(text: str) -> tuple[str, ...]:

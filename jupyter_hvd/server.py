@@ -295,8 +295,11 @@ def verify_arguments(request: Mapping[str, Any], root: Path) -> list[str]:
     if (folder := read_folder(request, root)) is not None:
         arguments.append(f"--beside={folder}")
     for name, value in read_options(request).items():
-        text = value if isinstance(value, str) else ",".join(value)
-        arguments.append(f"--{name}={text}")
+        if isinstance(value, bool):
+            arguments.append(f"--{name}" if value else f"--no-{name}")
+        else:
+            text = value if isinstance(value, str) else ",".join(value)
+            arguments.append(f"--{name}={text}")
     return arguments
 
 

@@ -92,7 +92,8 @@ async def test_what_is_no_notebook_is_refused(jp_fetch, notebook, body, message)
 
 
 @pytest.mark.parametrize(
-    "options", [3, {"select": "HVD1"}, {"select": [1]}, {"chosen": []}, {"target": "k3"}]
+    "options",
+    [3, {"select": "HVD1"}, {"select": [1]}, {"chosen": []}, {"target": "k3"}, {"standalone": 1}],
 )
 async def test_wrong_options_are_refused(jp_fetch, notebook, options):
     body = json.dumps({"notebook": notebook, "options": options})
