@@ -106,9 +106,10 @@ class _Bare(cst.CSTTransformer):
     """A function as one writes it in a notebook: no annotations, and a docstring of one paragraph."""
 
     def leave_Param(self, original_node: cst.Param, updated_node: cst.Param) -> cst.Param:
-        if updated_node.annotation is None:
-            return updated_node
-        return updated_node.with_changes(annotation=None, equal=cst.MaybeSentinel.DEFAULT)
+        if updated_node.annotation is None or updated_node.default is None:
+            return updated_node.with_changes(annotation=None)
+        tight = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+        return updated_node.with_changes(annotation=None, equal=tight)
 
     def leave_FunctionDef(
         self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef
