@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from .lowering.plan import Plan
 
 
+Captured = tuple[Any, ...]  # what a function takes from outside, hashable
+
+
 class TensorFunction(ABC):
     """A function of the tensor language, called like the Python function that it was.
 
@@ -55,6 +58,12 @@ class TensorFunction(ABC):
     @abstractmethod
     def _resolve(self, arguments: Mapping[str, Any] | None) -> Instance:
         """The instance for these arguments; for None, at the annotated types."""
+
+    @abstractmethod
+    def captured(self, within: frozenset[TensorFunction] = frozenset()) -> Captured:
+        """The values from outside that its programs depend on, its own and those of the tensor
+        functions that it calls, but for those that it is called `within`.
+        """
 
     @abstractmethod
     def __tensor_inline__(self, tracer: Any, args: Any, kwargs: Any) -> Any:
@@ -308,6 +317,9 @@ class DerivedFunction(TensorFunction):
         return self.derived_from(
             self.base.at({x: types[x] for x in self.base.__signature__.parameters})
         )
+
+    def captured(self, within: frozenset[TensorFunction] = frozenset()) -> Captured:
+        return self.base.captured(within)
 
     def _resolve(self, arguments: Mapping[str, Any] | None) -> Instance:
         if arguments is None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .frontend import signature
@@ -12,7 +13,7 @@ from .frontend.trace import trace, trace_named
 from .instance import Instance
 from .language.errors import TensorError
 from .language.types import Parameter
-from .tensor_function import TensorFunction
+from .tensor_function import Captured, TensorFunction
 
 if TYPE_CHECKING:
     from .frontend.rewrite import Rewritten
@@ -37,8 +38,8 @@ class WrittenFunction(TensorFunction):
         self._rewritten = rewritten
         parameters = self.__signature__.parameters
         self._annotated = {x: signature.declared(x, p.annotation) for x, p in parameters.items()}
-        self._traced = functools.cache(self._trace)
-        self._named = functools.cache(self._trace_named)
+        self._traced = functools.lru_cache(maxsize=256)(self._trace)
+        self._named = functools.lru_cache(maxsize=256)(self._trace_named)
 
     @property
     def python(self) -> Callable[..., Any]:
@@ -46,18 +47,24 @@ class WrittenFunction(TensorFunction):
         return self._python
 
     def at(self, types: Mapping[str, Parameter]) -> Instance:
-        return self._traced(tuple(types.values()))
+        return self._traced(tuple(types.values()), self.captured())
 
-    def _trace(self, types: tuple[Parameter, ...]) -> Instance:
+    def _trace(self, types: tuple[Parameter, ...], _captured: Captured) -> Instance:
         traced = trace(self.__name__, self._rewritten, types)
         return Instance(types, traced, traced)
 
-    def _trace_named(self, types: tuple[Parameter, ...]) -> Instance:
+    def _trace_named(self, types: tuple[Parameter, ...], _captured: Captured) -> Instance:
         types, traced = trace_named(self.__name__, self._rewritten, types)
         return Instance(types, traced, traced)
 
     def _resolve(self, arguments: Mapping[str, Any] | None) -> Instance:
-        return self._named(tuple(self._parameter(x, arguments) for x in self._annotated))
+        types = tuple(self._parameter(x, arguments) for x in self._annotated)
+        return self._named(types, self.captured())
+
+    def captured(self, within: frozenset[TensorFunction] = frozenset()) -> Captured:
+        if self in within:
+            return ()
+        return tuple(_key(value, within | {self}) for value in self._rewritten.captured())
 
     def _parameter(self, x: str, arguments: Mapping[str, Any] | None) -> Parameter:
         type_ = self._annotated[x]
@@ -74,3 +81,16 @@ class WrittenFunction(TensorFunction):
 
     def __tensor_inline__(self, tracer: Any, args: Any, kwargs: Any) -> Any:
         return tracer.inline(self.__name__, self._rewritten, self._bind(args, kwargs))
+
+
+def _key(value: Any, within: frozenset[TensorFunction]) -> Any:
+    """What a traced program depends on of a value from outside."""
+    if isinstance(value, TensorFunction):
+        return value, value.captured(within)
+    if isinstance(value, Hashable) and not isinstance(value, ModuleType):
+        try:
+            hash(value)
+        except TypeError:  # a tuple of what has none
+            return id(value)
+        return type(value), value
+    return id(value)

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from jupyter_hvd.tensor import tensor
+from jupyter_hvd.tensor import TensorError, tensor
 
 X = np.array([1.0, 2.0, 3.0])
 A = np.arange(9.0).reshape(3, 3)
@@ -186,3 +186,73 @@ def test_functions_of_notebook_cells():
     assert shell.user_ns["value"] == 3
     assert "range(len(x))" in result.error_in_exec.help
     assert result.error_in_exec.place.text == "    return sum(v for v in x)"
+
+
+def module_with(tmp_path, source):
+    """The namespace of a module with this source, read from a file as an import would."""
+    path = tmp_path / f"module_{abs(hash(source))}.py"
+    path.write_text("from jupyter_hvd.tensor import tensor\n" + source)
+    namespace = {"__name__": path.stem}
+    exec(compile(path.read_text(), str(path), "exec"), namespace)
+    return namespace
+
+
+TOTAL = "@tensor\ndef total(x):\n    return sum(c * x[i] for i in range(len(x)))\nc = 1\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("sum", "max"), ("range", "lambda n: __builtins__['range'](n - 1)"), ("len", "lambda x: 2")],
+)
+def test_a_name_of_a_builtin_that_means_something_else_is_refused(tmp_path, name, other):
+    found = module_with(tmp_path, TOTAL + f"{name} = {other}\n")
+    with pytest.raises(TensorError, match=r"not Python's own|not in the tensor language"):
+        found["total"](X)
+    del found[name]
+    np.testing.assert_allclose(found["total"](X), 6)
+
+
+def test_what_a_function_takes_from_outside_is_seen_anew(tmp_path):
+    outer = "@tensor\ndef outer(x):\n    return total(x) + 1\ngradient = outer.grad('x')\n"
+    found = module_with(tmp_path, TOTAL + outer)
+    np.testing.assert_allclose(found["outer"](X), 7)
+    found["c"] = 3.0
+    np.testing.assert_allclose(found["total"](X), 18)
+    np.testing.assert_allclose(found["outer"](X), 19)
+    np.testing.assert_allclose(found["gradient"](X), [3, 3, 3])
+    # What is called as a parameter or an index is may change outside: that is another thing.
+    instance = found["total"].instance
+    found["x"], found["i"] = 1, 2
+    found["total"](X)
+    assert found["total"].instance is instance
+
+
+def test_a_function_on_one_line(tmp_path):
+    found = module_with(
+        tmp_path, "@tensor\ndef twice(x): return [2 * x[i] for i in range(len(x))]\n"
+    )
+    np.testing.assert_allclose(found["twice"](X), 2 * X)
+
+
+def test_long_sums_and_products(tmp_path):
+    parts = [f"x[{k % 3}]" for k in range(300)]
+    mixed = "".join(f" {'+-'[k % 2]} {part}" for k, part in enumerate(parts)).removeprefix(" + ")
+    found = module_with(
+        tmp_path,
+        f"@tensor\ndef added(x):\n    return {mixed}\n"
+        f"@tensor\ndef multiplied(x):\n    return {' * '.join(parts)}\n",
+    )
+    x = np.array([1.0, 0.5, 2.0])
+    for name in ("added", "multiplied"):
+        f = found[name]
+        np.testing.assert_allclose(f.interpret(x), f.python(x))
+        np.testing.assert_allclose(f(x), f.python(x), rtol=1e-5)
+        assert f.cost(x).total >= 299
+
+
+def test_what_is_nested_too_deeply_is_refused_in_words(tmp_path):
+    cases = " else ".join(f"x[{k}] if i == {k}" for k in range(150))
+    with pytest.raises(TensorError, match="nested too deeply"):
+        module_with(
+            tmp_path, f"@tensor\ndef f(x):\n    return [{cases} else 0 for i in range(3)]\n"
+        )

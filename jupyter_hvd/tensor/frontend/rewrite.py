@@ -8,27 +8,34 @@ example
 
 becomes
 
-    y = __tensor__.bind(4, "y", __tensor__.generate(3, "i", (n,), lambda i: __tensor__.choose(2, …)))
+    y = __tensor__.bind(4, "y", __tensor__.generate(3, "i", __tensor__.range(2, range, n), lambda i: …))
 
-where each number is a place in the source. What the language does not have is refused here, with
-what to write instead.
+where each number is a place in the source, and `range` comes along because it may mean something
+else there. What the language does not have is refused here, with what to write instead.
 """
 
 from __future__ import annotations
 
+import dis
 import inspect
+import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from types import CodeType, ModuleType
 from typing import Any, cast
 
 import libcst as cst
 from libcst import matchers as m
+from libcst.helpers import get_full_name_for_node
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from ..language.errors import Place, TensorError
 
 TRACER = "__tensor__"
+LONG = 32  # operands of one sum or product above which it is built as a balanced tree
+DEEP = 50_000
 LOOP_HELP = "write `[… for i in range(n)]` or `sum(… for i in range(n))`"
 
 _REFUSED: dict[type[cst.CSTNode], tuple[str, str]] = {
@@ -73,13 +80,14 @@ _REFUSED: dict[type[cst.CSTNode], tuple[str, str]] = {
 @dataclass(frozen=True)
 class Rewritten:
     """A rewritten function, to be called with the stand-ins of its parameters, and the places
-    that its calls name.
+    that its calls name. `captured` gives the values that it takes from outside, as they are now.
     """
 
     build: Callable[[Any], Callable[..., Any]]
     places: tuple[Place, ...]
     filename: str
     lines: dict[int, str]
+    captured: Callable[[], tuple[Any, ...]]
 
     def place_of(self, error: BaseException) -> Place | None:
         """The source line that an exception passed through last."""
@@ -100,19 +108,31 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
     not have.
     """
     source, first, filename = _source(function)
+    rewriter = _Rewriter(source.splitlines(), first, filename)
     try:
-        wrapper = MetadataWrapper(cst.parse_module(source))
+        with _deep():
+            text = MetadataWrapper(cst.parse_module(source)).visit(rewriter).code
+        # Blank lines keep the line numbers of tracebacks those of the source.
+        code = compile("\n" * (first - 1) + text, filename, "exec")
     except cst.ParserSyntaxError as error:
         message = f"`{function.__name__}` is not written as one function"
         raise TensorError(message, "define it with `def`") from error
-    rewriter = _Rewriter(source.splitlines(), first, filename)
-    module = wrapper.visit(rewriter)
-    # Blank lines keep the line numbers of tracebacks those of the source.
-    code = compile("\n" * (first - 1) + module.code, filename, "exec")
-    captured = inspect.getclosurevars(function).nonlocals
+    except (RecursionError, SyntaxError) as error:
+        message = f"an expression of `{function.__name__}` is nested too deeply"
+        raise TensorError(message, "give its parts names") from error
+
+    unbound = {*function.__code__.co_freevars, *_globals(function.__code__)}
+    taken = [dotted for dotted in rewriter.names if dotted.split(".")[0] in unbound]
+
+    def outside() -> dict[str, Any]:
+        return {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
+
+    def captured() -> tuple[Any, ...]:
+        values = outside()
+        return tuple(_captured(dotted, values) for dotted in taken)
 
     def build(tracer: Any) -> Callable[..., Any]:
-        namespace = {**function.__globals__, **captured, TRACER: tracer}
+        namespace = {**outside(), TRACER: tracer}
         exec(code, namespace)  # noqa: S102 - the user's own function, rewritten
         made = namespace[function.__name__]
         assert callable(made)
@@ -121,7 +141,39 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
         return cast("Callable[..., Any]", made)
 
     lines = dict(enumerate(source.splitlines(), first))
-    return Rewritten(build, tuple(rewriter.places), filename, lines)
+    return Rewritten(build, tuple(rewriter.places), filename, lines, captured)
+
+
+@contextmanager
+def _deep() -> Iterator[None]:
+    """Room for the parser's recursion, which goes as deep as a sum has terms."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, DEEP))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def _globals(code: CodeType) -> Iterator[str]:
+    """The global names that a function reads, in its comprehensions too."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "LOAD_GLOBAL":
+            yield instruction.argval
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _globals(constant)
+
+
+def _captured(dotted: str, names: Mapping[str, Any]) -> Any:
+    """The value of a name from outside, or of an attribute of a module."""
+    root, *attributes = dotted.split(".")
+    value = names.get(root)
+    for attribute in attributes:
+        if not isinstance(value, ModuleType):
+            break
+        value = getattr(value, attribute, None)
+    return value
 
 
 def _source(function: Callable[..., Any]) -> tuple[str, int, str]:
@@ -146,6 +198,9 @@ class _Rewriter(cst.CSTTransformer):
         self.places: list[Place] = []
         self.depth = 0
         self.consumed: set[cst.CSTNode] = set()
+        self.chained: dict[cst.BinaryOperation, cst.BinaryOperation] = {}  # each to the innermost
+        self.ranges: set[cst.CSTNode] = set()
+        self.names: dict[str, None] = {}  # that the function uses, those of modules dotted
 
     # Places and errors
 
@@ -210,8 +265,10 @@ class _Rewriter(cst.CSTTransformer):
         return updated.with_changes(annotation=None, default=None, equal=cst.MaybeSentinel.DEFAULT)
 
     def leave_FunctionDef(self, node: cst.FunctionDef, updated: cst.FunctionDef) -> cst.FunctionDef:
-        last = node.body.body[-1] if node.body.body else node
-        if not m.matches(last, m.SimpleStatementLine(body=[m.Return(value=m.DoNotCare())])):
+        last: cst.CSTNode = node.body.body[-1]
+        if isinstance(last, cst.SimpleStatementLine):
+            last = last.body[-1]
+        if not isinstance(last, cst.Return):
             raise self.refuse(
                 node.name, f"`{node.name.value}` returns nothing", "end it with `return …`"
             )
@@ -287,6 +344,15 @@ class _Rewriter(cst.CSTTransformer):
         assert isinstance(target, cst.Name)
         return self.call(node, "bind", cst.SimpleString(repr(target.value)), value)
 
+    # Names
+
+    def visit_Name(self, node: cst.Name) -> None:
+        self.names[node.value] = None
+
+    def visit_Attribute(self, node: cst.Attribute) -> None:
+        if dotted := get_full_name_for_node(node):
+            self.names[dotted] = None
+
     # Comprehensions
 
     def visit_Call(self, node: cst.Call) -> None:
@@ -329,6 +395,7 @@ class _Rewriter(cst.CSTTransformer):
                     f"this loops over `{text}`, not over a range",
                     f"loop over its indices: `for i in range(len({text}))`",
                 )
+            self.ranges.add(for_in.iter)
             if not isinstance(for_in.target, cst.Name):
                 raise self.refuse(
                     for_in.target, "an index is one name", "write `for i in range(n)`"
@@ -347,25 +414,25 @@ class _Rewriter(cst.CSTTransformer):
         for_in: cst.CompFor,
         body: cst.BaseExpression,
     ) -> cst.Call:
-        """`__tensor__.method(place, "i", (range arguments), lambda i: body)`, inner loops and
-        conditions within.
+        """`__tensor__.method(place, "i", bounds, lambda i: body)`, inner loops and conditions
+        within.
         """
         if for_in.inner_for_in is not None:
             body = self._loop(method, node, for_in.inner_for_in, body)
         for condition in reversed(for_in.ifs):
             given = "given" if method == "sum" else f"given_{method}"
             body = self.call(node, given, condition.test, _lambda(None, body))
-        assert isinstance(for_in.iter, cst.Call)
         assert isinstance(for_in.target, cst.Name)
-        bounds = cst.Tuple([cst.Element(argument.value) for argument in for_in.iter.args])
         name = for_in.target.value
-        return self.call(node, method, cst.SimpleString(repr(name)), bounds, _lambda(name, body))
+        return self.call(
+            node, method, cst.SimpleString(repr(name)), for_in.iter, _lambda(name, body)
+        )
 
     # Expressions
 
     def leave_Call(self, node: cst.Call, updated: cst.Call) -> cst.BaseExpression:
-        if isinstance(node.func, cst.Name) and node.func.value == "range":
-            return updated
+        if node in self.ranges:
+            return self.call(node, "range", node.func, *(a.value for a in updated.args))
         first = node.args[0].value if node.args else None
         if first is not None and first in self.consumed:
             loop = updated.args[0].value
@@ -373,7 +440,9 @@ class _Rewriter(cst.CSTTransformer):
             if len(node.args) > 1:
                 raise self.refuse(node.args[1], "a sum starts from 0", "add the start to it")
             assert isinstance(node.func, cst.Name)
-            return self._loop(node.func.value, node, loop.for_in, loop.elt)
+            name = node.func.value
+            value = self._loop(name, node, loop.for_in, loop.elt)
+            return self.call(node, "builtin", cst.SimpleString(repr(name)), node.func, value)
         if any(argument.star for argument in node.args):
             raise self.refuse(node, "`*` in a call", "write its arguments out")
         call = self.call(node, "call", updated.func)
@@ -403,10 +472,28 @@ class _Rewriter(cst.CSTTransformer):
         sides = [updated.left, *(target.comparator for target in updated.comparisons)]
         return self.call(node, "compare", listed, *sides)
 
+    def visit_BinaryOperation(self, node: cst.BinaryOperation) -> None:
+        if node not in self.chained:
+            chain = list(_chain(node))
+            if len(chain) > LONG:
+                self.chained.update(dict.fromkeys(chain, chain[-1]))
+
     def leave_BinaryOperation(
         self, node: cst.BinaryOperation, updated: cst.BinaryOperation
     ) -> cst.BaseExpression:
         op = cst.SimpleString(repr(_code(node.operator)))
+        if node in self.chained:
+            # The calls for the operations of a chain would be nested as deep as it is long.
+            place = self.call(node, "at").args[0]
+            step = cst.Arg(cst.Tuple([cst.Element(place.value), cst.Element(op)]))
+            right = cst.Arg(_bracketed(updated.right))
+            if node is self.chained[node]:
+                return cst.Call(
+                    cst.Attribute(cst.Name(TRACER), cst.Name("chain")),
+                    [cst.Arg(_bracketed(updated.left)), step, right],
+                )
+            assert isinstance(updated.left, cst.Call)
+            return updated.left.with_changes(args=[*updated.left.args, step, right])
         return self.call(node, "binary", op, updated.left, updated.right)
 
     def visit_Subscript(self, node: cst.Subscript) -> None:
@@ -429,6 +516,17 @@ def _bracketed(e: cst.BaseExpression) -> cst.BaseExpression:
     if isinstance(e, cst.Tuple) and not e.lpar:
         return e.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
     return e
+
+
+def _chain(node: cst.BaseExpression) -> Iterator[cst.BinaryOperation]:
+    """The operations of `a + b - c + …`, or of `a * b * c * …`, the last first."""
+    kinds = next((k for k in _CHAINS if m.matches(node, m.BinaryOperation(operator=k))), None)
+    while kinds and isinstance(node, cst.BinaryOperation) and m.matches(node.operator, kinds):
+        yield node
+        node = node.left
+
+
+_CHAINS = (m.Add() | m.Subtract(), m.OneOf(m.Multiply()))
 
 
 def _code(operator: cst.CSTNode) -> str:

@@ -86,6 +86,9 @@ def _traced(
     except TensorError as error:
         error.place = error.place or rewritten.place_of(error)
         raise
+    except RecursionError as error:
+        message = f"`{name}` is nested too deeply"
+        raise TensorError(message, "give parts of its expressions names") from error
     except (TypeError, ValueError, AttributeError, NameError, IndexError) as error:
         raise TensorError(str(error), place=rewritten.place_of(error)) from error
     body = lets(tracer.scopes[0].bindings, term)

@@ -60,6 +60,26 @@ class Arithmetic(Loops):
                 return self._power(a, b)
         return self._unknown(op)
 
+    def chain(self, first: Any, *rest: Any) -> Any:
+        """`a + b - c + …` or `a * b * …` of many operands: `rest` has the place and sign of each
+        operation and its right operand, in turn. The tree is as shallow as can be.
+        """
+        steps, operands = rest[::2], (first, *rest[1::2])
+        signed = [first]
+        for (k, op), operand in zip(steps, operands[1:], strict=True):
+            signed.append(self.minus(k, operand) if op == "-" else operand)
+
+        def combined(low: int, high: int) -> Any:
+            if high - low == 1:
+                return signed[low]
+            middle = (low + high) // 2
+            k, op = steps[middle - 1]
+            return self.binary(
+                k, "*" if op == "*" else "+", combined(low, middle), combined(middle, high)
+            )
+
+        return combined(0, len(signed))
+
     def _unknown(self, op: str) -> Any:
         raise self.error(f"`{op}` is not in the tensor language", "use +, -, *, / and **")
 

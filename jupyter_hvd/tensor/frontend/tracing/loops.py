@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from ...language.affine import Affine
 from ...language.predicates import TRUE, Predicate, compare, conj, disj, exists
@@ -11,9 +12,25 @@ from ...language.terms import Gen, Sum, guard, lets
 from ..tracers import Condition, Index, Value
 from .conditions import Conditions, guarded
 
+T = TypeVar("T")
+
 
 class Loops(Conditions):
     """`⊞`, `Σ` and `∃` from Python's loops."""
+
+    def range(self, k: int, function: Any, *bounds: Any) -> tuple[Any, ...]:
+        """The integers that a `range` is called with."""
+        return self.builtin(k, "range", function, bounds)
+
+    def builtin(self, k: int, name: str, function: Any, value: T) -> T:
+        """What a call of a built-in function gives, where its name still means that function."""
+        self.at(k)
+        if function is not getattr(builtins, name):
+            other = getattr(function, "__name__", repr(function))
+            raise self.error(
+                f"`{name}` is `{other}` here, not Python's own", "give that another name"
+            )
+        return value
 
     def _range(self, bounds: tuple[Any, ...]) -> tuple[Affine, Affine, int]:
         """`range(…)` as its start, its length and its step."""
