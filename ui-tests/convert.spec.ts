@@ -170,7 +170,9 @@ test('verify live, and cancel', async ({ page, request }) => {
   await expect(
     lab.diff.getByText('measured on one rank by the verification')
   ).toBeVisible();
-  await expect(lab.diff.locator('.jp-hvd-chart svg, .jp-hvd-chart canvas')).toBeVisible();
+  await expect(
+    lab.diff.getByRole('img', { name: /^Efficiency over 1 to 64 workers/ })
+  ).toBeVisible();
   await lab.diff.locator('.jp-hvd-hint').scrollIntoViewIfNeeded();
   await picture(page, 'verified');
 });
@@ -186,7 +188,9 @@ test('cost: parameters from source and kernel, entered step time, sliders', asyn
   await expect(cost.getByLabel('Parameters')).toHaveValue('693962');
 
   await cost.getByLabel('Step time, ms').fill('5');
-  await expect(cost.locator('.jp-hvd-chart svg, .jp-hvd-chart canvas')).toBeVisible();
+  await expect(
+    cost.getByRole('img', { name: /^Efficiency over 1 to 64 workers/ })
+  ).toBeVisible();
   await cost.getByRole('slider', { name: 'Workers' }).fill('16');
   await expect(cost.getByText('Speed-up on 16')).toBeVisible();
   await expect(cost.locator('.jp-hvd-hint')).toContainText('Scaling stops paying beyond');
@@ -201,6 +205,14 @@ test('cost: parameters from source and kernel, entered step time, sliders', asyn
   await cost.getByLabel('Parameters').fill('');
   await expect(cost.getByText('read from model in the running kernel')).toBeVisible();
   await expect(cost.getByLabel('Parameters')).toHaveValue('693962');
+});
+
+test('the diff comes back after a reload', async ({ page, request }) => {
+  const lab = await Lab.open(page, request, 'reload-diff.ipynb', CLASSIFIER);
+  await lab.convert();
+  await lab.kept();
+  await lab.reload();
+  await expect(lab.diff.locator('.jp-hvd-columns')).toBeVisible();
 });
 
 test('dark theme', async ({ page, request }) => {

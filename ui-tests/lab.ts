@@ -75,7 +75,26 @@ export class Lab {
     });
     expect(saved.ok()).toBe(true);
     await page.goto(`/lab/tree/${name}?reset&token=ui-tests`);
-    await page.evaluate(async path => {
+    const lab = new Lab(page, name);
+    await lab.ready();
+    return lab;
+  }
+
+  /** Wait until the server has the layout, which is saved a while after it has changed. */
+  async kept(): Promise<void> {
+    await this.execute('docmanager:save');
+    await this.page.waitForTimeout(1500);
+  }
+
+  /** Load the page again, as it was. */
+  async reload(): Promise<void> {
+    await this.page.reload();
+    await this.ready();
+  }
+
+  /** Wait until the notebook is shown and its kernel answers. */
+  private async ready(): Promise<void> {
+    await this.page.evaluate(async path => {
       const until = async <T>(find: () => T | undefined): Promise<T> => {
         for (;;) {
           const found = find();
@@ -94,8 +113,7 @@ export class Lab {
       await panel.sessionContext.ready;
       const kernel = await until(() => panel.sessionContext.session?.kernel);
       await kernel.info;
-    }, name);
-    return new Lab(page, name);
+    }, this.name);
   }
 
   get diff(): Locator {

@@ -31,7 +31,7 @@ from ..tensor.polyhedral import sets
 from ..tensor.ssa.program import Contraction, Input, Map, Program, Rhs, Statement, term_of, type_of
 from ..tensor.ssa.simplify import simplify
 from .analysis import Sizes
-from .report import Advice, Locate, Measured, Plain, Report
+from .report import Advice, AdviceKind, Locate, Measured, Plain, Report
 from .rewrites import Rewriting, rewritings
 from .subject import Subject
 from .wording import number, operation_count, seconds
@@ -129,11 +129,11 @@ def _cheaper(adviser: Adviser, sizes: Sizes, locate: Locate) -> Iterator[Advice]
         yield Advice(
             kind,
             _MESSAGES[kind],
+            None if place is None else locate(place),
             python(candidate.rewriting.first, subject.value.instance.ssa, sizes),
             f"value {number(value)}, gradient {number(adjoint_now)} operations",
             f"value {number(value_then)}, gradient {number(adjoint_then)} operations",
             saves,
-            None if place is None else locate(place),
         )
 
 
@@ -238,17 +238,9 @@ def _found(adviser: Adviser, sizes: Sizes, locate: Locate) -> Iterator[Advice]:
         cost, now = subject.evaluate(formula, sizes), compiled.get(key, 0)
         if cost is None or not whole or cost - now <= max(WORTH * whole, 0):
             continue
-        kind = "guard" if now else "shared"
+        kind: AdviceKind = "guard" if now else "shared"
         message = _FOUND[kind].format(cost=operation_count(cost), now=number(now))
-        yield Advice(
-            kind,
-            message,
-            "",
-            f"as written {number(cost)} operations",
-            f"as compiled {number(now)}",
-            0,
-            locate(place),
-        )
+        yield Advice(kind, message, locate(place))
 
 
 _FOUND = {
@@ -295,12 +287,7 @@ def _estimated(subject: Subject, sizes: Sizes, plain: Plain | None) -> Iterator[
             "jax",
             f"JAX alone would differentiate this worse: over {name} its gradient grows like "
             f"{_power(name, grows[0])}, this one like {_power(name, grows[1])}. At {name} = {n2} "
-            f"XLA estimates {number(jax2)} flops, against {number(own2)} operation{'s' * (own2 != 1)} here.",
-            "",
-            f"jax.grad {number(jax2)} flops (XLA's estimate)",
-            f"{number(own2)} operations",
-            0,
-            None,
+            f"XLA estimates {number(jax2)} flops, against {operation_count(own2)} here.",
         )
 
 
@@ -324,6 +311,4 @@ def _measured(measured: Measured | None) -> Iterator[Advice]:
         said = f"plain JAX's gradient takes {times:.3g} × as long, {both}"
     else:
         said = f"plain JAX's gradient is {1 / times:.3g} × faster, {both}"
-    yield Advice(
-        "measured", f"Measured at {measured.at}, run in turn: {said}.", "", "", "", 0, None
-    )
+    yield Advice("measured", f"Measured at {measured.at}, run in turn: {said}.")

@@ -59,6 +59,13 @@ class Line:
     entries: Formula
 
     @property
+    def parts(self) -> tuple[str, str, str]:
+        """The statement with its predicate set apart, where it is written as one."""
+        if not self.predicate:
+            return self.statement, "", ""
+        return self.statement.partition(f"[{self.predicate}]")
+
+    @property
     def is_input(self) -> bool:
         return isinstance(self.rhs, Input)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import re
 from typing import Any
 
 from ..tensor import TensorError
@@ -36,9 +37,15 @@ class Cells:
 
     def locate(self, place: Place) -> Source:
         shown = self.shell.compile.format_code_name(place.filename)
-        label = shown[1].removeprefix("In") if shown else place.filename
+        count = re.fullmatch(r"In\s?\[(\d+)\]", shown[1]) if shown else None
         text = linecache.getline(place.filename, place.line) or place.text
-        return Source(self.ids.get(place.filename), label, place.line, text.rstrip("\n"))
+        return Source(
+            self.ids.get(place.filename),
+            int(count[1]) if count else None,
+            "" if count else place.filename,
+            place.line,
+            text.rstrip("\n"),
+        )
 
 
 def explained(error: TensorError, cells: Cells) -> str:
@@ -47,7 +54,7 @@ def explained(error: TensorError, cells: Cells) -> str:
     if error.place is not None:
         at = error.place
         source = cells.locate(at)
-        where = f"cell {source.label}" if source.label.startswith("[") else source.label
+        where = source.file if source.count is None else f"cell [{source.count}]"
         carets = "^" * max(1, at.end_column - at.column)
         lines += [
             f"{where}, line {at.line}",

@@ -12,7 +12,7 @@ from typing import Any
 
 from .report import Advice, Curve, Figure, Measured, Plain, Ratio, Report, Row
 from .svg import Series, plot
-from .wording import number, seconds
+from .wording import against, number, seconds
 from .wording import ratio as spelt
 
 MIME = "application/vnd.jupyter-hvd.gradcost+json"
@@ -168,7 +168,7 @@ def _legend(plain: Plain | None) -> str:
         (ADJOINT, "adjoint (gradient)"),
     ]
     if plain is not None and plain.adjoint:
-        entries.append((JAX, f"jax.grad, XLA's estimate of flops ({plain.what})"))
+        entries.append((JAX, f"jax.grad, XLA's estimate of flops ({against(plain.against)})"))
     marks = "".join(
         f'<span style="margin-right:14px"><span style="color:{colour}">●</span> {escape(name)}</span>'
         for colour, name in entries
@@ -191,7 +191,7 @@ def _statements(title: str, rows: Sequence[Row]) -> str:
         (
             [
                 f"<code>{escape(row.name)}</code>",
-                f"<code>{escape(row.statement)}</code>",
+                f"<code>{escape(row.text)}</code>",
                 escape(row.support),
                 number(row.operations),
                 f"{100 * row.share:.0f} %",

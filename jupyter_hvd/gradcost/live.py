@@ -64,9 +64,11 @@ class Panels:
             panel.estimate()
 
     def _wanted(self, request: Mapping[str, Any]) -> Panel | None:
-        if "id" in request:
-            return self.panels.get(request["id"])
-        return self._keep(self.inspect(str(request.get("source", ""))))
+        """The panel of that name, where it is known; or else one about a cell's text."""
+        known = self.panels.get(request.get("id", ""))
+        if known is not None or "source" not in request:
+            return known
+        return self._keep(self.inspect(str(request["source"])))
 
     def _keep(self, panel: Panel) -> Panel:
         self.panels[panel.id] = panel

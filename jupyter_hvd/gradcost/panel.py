@@ -48,7 +48,7 @@ class Panel:
     def _start(self, about: Subject) -> None:
         self.subject, self.adviser = about, Adviser(about)
         self.sizes: dict[str, int] = dict(about.start)
-        self.plain = Plain("pending", work.what(about))
+        self.plain = Plain("pending", about.version)
         self.measured: Measured | None = None
         self.known: dict[work.Key, Any] = {}
         self.error = ""
@@ -164,7 +164,7 @@ class Panel:
             except ProfileCancelledError:
                 return
             except Exception as error:  # the user's own version, or XLA, at its limits
-                found = Plain("failed", work.what(about), f"{type(error).__name__}: {error}")
+                found = Plain("failed", about.version, f"{type(error).__name__}: {error}")
             with self.lock:
                 if cancelled():
                     return

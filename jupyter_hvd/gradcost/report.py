@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from ..tensor import TensorError
 from ..tensor.cost.formula import Formula
@@ -19,7 +19,7 @@ from .rules import RULES
 from .subject import BOUND, Subject
 from .wording import pretty
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -47,21 +47,25 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Source:
-    """A line of the user's: the notebook's cell, where it is one, and how often it had run."""
+    """A line of the user's, in a cell, `In [count]`, that the notebook knows as `cell`, or in a file."""
 
     cell: str | None
-    label: str
+    count: int | None
+    file: str
     line: int
     text: str
 
 
 @dataclass(frozen=True)
 class Row:
-    """A statement of Tensor SSA, its cost, and where it came from."""
+    """A statement of Tensor SSA, its cost, and where it came from.
+
+    `statement` is what stands before its predicate, the predicate in brackets, and what stands
+    after it.
+    """
 
     name: str
-    statement: str
-    predicate: str
+    statement: tuple[str, str, str]
     support: str
     points: int | None
     formula: str
@@ -72,6 +76,10 @@ class Row:
     source: str
     place: Source | None
     seconds: float | None = None
+
+    @property
+    def text(self) -> str:
+        return "".join(self.statement)
 
 
 @dataclass(frozen=True)
@@ -108,25 +116,36 @@ class Heat:
     share: float
 
 
+AdviceKind = Literal["outside", "factored", "reassociated", "guard", "shared", "jax", "measured"]
+
+
 @dataclass(frozen=True)
 class Advice:
-    """What would lower the cost: `saves` operations of value and gradient, at these sizes."""
+    """What would lower the cost: `saves` operations of value and gradient, at these sizes.
 
-    kind: str
+    `before` and `after` are the costs where the message does not tell them.
+    """
+
+    kind: AdviceKind
     message: str
-    code: str
-    before: str
-    after: str
-    saves: int
-    place: Source | None
+    place: Source | None = None
+    code: str = ""
+    before: str = ""
+    after: str = ""
+    saves: int = 0
+
+
+State = Literal["pending", "done", "failed"]
 
 
 @dataclass(frozen=True)
 class Plain:
-    """What plain `jax.grad` makes of the program: XLA's estimates, at some sizes of each curve."""
+    """What plain `jax.grad` makes of the program, or of the user's function `against`: XLA's
+    estimates, at some sizes of each curve.
+    """
 
-    state: str
-    what: str
+    state: State
+    against: str
     message: str = ""
     adjoint: Mapping[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
     memory: Mapping[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
@@ -194,7 +213,7 @@ Spell = Callable[[Formula], str]
 
 
 def plain_source(place: Place) -> Source:
-    return Source(None, place.filename, place.line, place.text.rstrip("\n"))
+    return Source(None, None, place.filename, place.line, place.text.rstrip("\n"))
 
 
 def report(
@@ -287,8 +306,7 @@ def _row(subject: Subject, line: Line, sizes: Sizes, locate: Locate, here: Spell
     origin = line.origin
     return Row(
         name=line.name,
-        statement=line.statement,
-        predicate=line.predicate,
+        statement=line.parts,
         support=here(line.points),
         points=subject.evaluate(line.points, sizes),
         formula=" + ".join(map(here, spent)) or "0",
@@ -327,17 +345,16 @@ def curve(subject: Subject, slider: Slider, sizes: Sizes) -> Curve:
 
 def _heat(value: Sequence[Row], adjoint: Sequence[Row]) -> tuple[Heat, ...]:
     """The user's lines by the operations that come from them, the heaviest first."""
-    found: dict[tuple[str | None, str, int], tuple[Source, int, int]] = {}
+    found: dict[Source, tuple[int, int]] = {}
     for rows, side in ((value, 0), (adjoint, 1)):
         for row in rows:
             if row.place is None or not row.operations:
                 continue
-            key = (row.place.cell, row.place.label, row.place.line)
-            place, *counts = found.get(key, (row.place, 0, 0))
+            counts = list(found.get(row.place, (0, 0)))
             counts[side] += row.operations
-            found[key] = (place, counts[0], counts[1])
-    whole = sum(v + a for _, v, a in found.values())
-    lines = [Heat(p, v, a, (v + a) / whole) for p, v, a in found.values()]
+            found[row.place] = (counts[0], counts[1])
+    whole = sum(v + a for v, a in found.values())
+    lines = [Heat(p, v, a, (v + a) / whole) for p, (v, a) in found.items()]
     return tuple(sorted(lines, key=lambda heat: -heat.share))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from ..tensor.language.affine import Affine
 from ..tensor.language.predicates import TRUE, Predicate, conj, conjuncts, exists_all, substitute
@@ -33,7 +34,7 @@ class Rewriting:
     whole program so written.
     """
 
-    kind: str
+    kind: Literal["outside", "factored", "reassociated"]
     statement: Statement
     first: Rhs
     program: Program

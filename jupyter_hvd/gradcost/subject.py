@@ -74,6 +74,13 @@ class Subject:
         """What the user calls it."""
         return self.label or self.function.__name__
 
+    @property
+    def version(self) -> str:
+        """The user's own version in JAX by its name; nothing where there is none."""
+        if self.against is None:
+            return ""
+        return str(getattr(self.against, "__name__", "the given function"))
+
     @cached_property
     def is_scalar(self) -> bool:
         return self.instance.function.body.type == REAL

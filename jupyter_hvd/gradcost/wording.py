@@ -17,6 +17,11 @@ def pretty(formula: Formula) -> str:
     return text.replace(" - ", " − ").replace("*", "·")
 
 
+def against(name: str) -> str:
+    """What `jax.grad` differentiates: the user's function, or the translation."""
+    return f"of {name}" if name else "of the same program in dense jax.numpy"
+
+
 def number(value: float | None) -> str:
     """A count as people read it; exact below a million."""
     if value is None:

@@ -8,7 +8,7 @@ from typing import Any
 from ..tensor import TensorError, calls
 from ..tensor.jax.profile import ProfileCancelledError, profile
 from .analysis import Sizes
-from .report import Measured, Plain
+from .report import Measured, Plain, State
 from .subject import Subject
 
 Progress = Callable[[int, int], None]
@@ -23,13 +23,6 @@ Key = tuple[tuple[str, int], ...]
 
 def key(sizes: Sizes) -> Key:
     return tuple(sorted(sizes.items()))
-
-
-def what(subject: Subject) -> str:
-    """What stands for plain JAX."""
-    if subject.against is not None:
-        return f"of {getattr(subject.against, '__name__', 'the given function')}"
-    return "of the same program in dense jax.numpy"
 
 
 def wanted(subject: Subject, sizes: Sizes, linked: bool) -> dict[str, list[tuple[int, Key]]]:
@@ -57,9 +50,9 @@ def estimates(
     try:
         from . import plainjax, xla
     except ImportError:
-        return Plain("failed", what(subject), "JAX is not installed")
+        return Plain("failed", subject.version, "JAX is not installed")
     if subject.missing:
-        return Plain("failed", what(subject), subject.missing)
+        return Plain("failed", subject.version, subject.missing)
     for _, at in (point for points in wanted(subject, sizes, linked).values() for point in points):
         if at in known:
             continue
@@ -82,8 +75,8 @@ def remembered(
         whole = whole and all(at in known for _, at in points)
         flops[name] = tuple((n, e.flops) for n, e in found)
         memory[name] = tuple((n, float(e.memory)) for n, e in found)
-    state = "failed" if message else "done" if whole else "pending"
-    return Plain(state, what(subject), message, flops, memory)
+    state: State = "failed" if message else "done" if whole else "pending"
+    return Plain(state, subject.version, message, flops, memory)
 
 
 def measure(

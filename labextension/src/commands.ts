@@ -10,6 +10,7 @@ import { CommandRegistry } from '@lumino/commands';
 
 import { convertIcon } from './icons';
 import { CommandIDs } from './ids';
+import { openNotebook } from './notebooks';
 import { HvdApi } from './request';
 import { ConversionSession, StaleError } from './session';
 import { Settings } from './settings';
@@ -74,9 +75,10 @@ export function addCommands(parts: ICommandParts): void {
       isEnabled: () => notebooks.currentWidget !== null,
       execute: async args => {
         const path = args.path as string | undefined;
-        const notebook = path ? await openNotebook(parts, path) : notebooks.currentWidget;
+        const notebook = path
+          ? openNotebook(parts.documents, path)
+          : notebooks.currentWidget;
         if (notebook) {
-          await notebook.context.ready;
           app.shell.activateById(parts.open(notebook).id);
         }
       }
@@ -136,8 +138,8 @@ export function addCommands(parts: ICommandParts): void {
       execute: () => acceptAll(true)
     },
     [CommandIDs.leaveAll]: {
-      label: trans.__('Leave All'),
-      caption: trans.__('Leave all changes out'),
+      label: trans.__('Reject All'),
+      caption: trans.__('Reject all changes'),
       isEnabled: hasAccepted,
       execute: () => acceptAll(false)
     },
@@ -158,7 +160,7 @@ export function addCommands(parts: ICommandParts): void {
       execute: () => current()?.convert()
     },
     [CommandIDs.showRule]: {
-      label: trans.__('Show the Page of a Rule'),
+      label: trans.__('Show Rule Documentation'),
       execute: args => showRule(parts, args.code as string)
     }
   };
@@ -181,15 +183,6 @@ function explain(error: unknown, trans: TranslationBundle): void {
   } else {
     Notification.error(error instanceof Error ? error.message : String(error));
   }
-}
-
-async function openNotebook(
-  parts: ICommandParts,
-  path: string
-): Promise<NotebookPanel | null> {
-  const widget = parts.documents.openOrReveal(path);
-  await widget?.context.ready;
-  return parts.notebooks.find(panel => panel === (widget as unknown)) ?? null;
 }
 
 /** The notebook that is selected in the file browser. */

@@ -1,9 +1,8 @@
 import { Extension } from '@codemirror/state';
-import { IThemeManager } from '@jupyterlab/apputils';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
-import { createContext, useContext, useEffect, useReducer } from 'react';
+import { createContext, useCallback, useContext, useSyncExternalStore } from 'react';
 
 import { ISignal } from '@lumino/signaling';
 import { ConversionSession } from './session';
@@ -14,8 +13,9 @@ export interface IViewContext {
   commands: CommandRegistry;
   rendermime: IRenderMimeRegistry;
   language: Extension;
-  themes: IThemeManager | null;
   trans: TranslationBundle;
+  /** The boxes of the changes by their keys, for the commands that move from one to the next. */
+  boxes: Map<string, HTMLInputElement>;
 }
 
 export const ViewContext = createContext<IViewContext | null>(null);
@@ -24,13 +24,27 @@ export function useView(): IViewContext {
   return useContext(ViewContext)!;
 }
 
-/** Render again whenever a signal is emitted. */
+/** Render again whenever a signal is emitted, also between rendering and showing. */
 export function useSignal<T, A>(signal: ISignal<T, A> | undefined): void {
-  const [, render] = useReducer((count: number) => count + 1, 0);
-  useEffect(() => {
-    signal?.connect(render);
-    return () => {
-      signal?.disconnect(render);
-    };
-  }, [signal]);
+  const subscribe = useCallback(
+    (render: () => void) => {
+      signal?.connect(render);
+      return () => void signal?.disconnect(render);
+    },
+    [signal]
+  );
+  useSyncExternalStore(subscribe, () => (signal ? emissions(signal) : 0));
+}
+
+const counted = new WeakMap<object, { count: number }>();
+
+/** How often a signal has been emitted since somebody first asked. */
+function emissions<T, A>(signal: ISignal<T, A>): number {
+  let found = counted.get(signal);
+  if (!found) {
+    const made = { count: 0 };
+    signal.connect(() => void made.count++);
+    counted.set(signal, (found = made));
+  }
+  return found.count;
 }

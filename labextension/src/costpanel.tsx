@@ -1,22 +1,23 @@
-import { IRenderMime, MimeModel } from '@jupyterlab/rendermime';
 import { HTMLSelect } from '@jupyterlab/ui-components';
-import { Widget } from '@lumino/widgets';
-import React, { useEffect, useRef, useState } from 'react';
+import React, { useState } from 'react';
 
-import { chart, CHART_MIME, IChartStyle } from './chart';
+import { Point } from './axes';
 import { useSignal, useView } from './context';
 import { ModelSize } from './conversion';
 import {
   allreduceTime,
+  curve,
   efficiency,
   ICostInput,
   INetwork,
+  IPoint,
   MAX_WORKERS,
   NETWORKS,
   quantity,
   speedup,
   stopsPaying
 } from './cost';
+import { Plot } from './plot';
 
 /** Where the number of parameters comes from, the best first. */
 type Source = 'asked' | 'kernel' | 'source';
@@ -166,8 +167,11 @@ function Estimate(props: { input: ICostInput; workers: number }): JSX.Element {
           <>
             <dt>{trans.__('Speed-up on %1', workers)}</dt>
             <dd>
-              {speedup(workers, input).toFixed(2)} × (
-              {Math.round(100 * efficiency(workers, input))} %)
+              {trans.__(
+                '%1 × (%2)',
+                speedup(workers, input).toFixed(2),
+                percent(efficiency(workers, input))
+              )}
             </dd>
           </>
         )}
@@ -185,7 +189,7 @@ function Estimate(props: { input: ICostInput; workers: number }): JSX.Element {
                   limit
                 )}
           </p>
-          <Chart input={input} workers={workers} limit={limit} />
+          <Charts input={input} workers={workers} limit={limit} />
         </>
       )}
       <p className="jp-hvd-help">
@@ -197,65 +201,91 @@ function Estimate(props: { input: ICostInput; workers: number }): JSX.Element {
   );
 }
 
-function Chart(props: {
+/** Speed-up and efficiency over the number of workers, beside what would be ideal. */
+function Charts(props: {
   input: ICostInput;
   workers: number;
   limit: number | null;
 }): JSX.Element {
-  const { rendermime, themes, trans } = useView();
+  const { trans } = useView();
   const { input, workers, limit } = props;
-  const node = useRef<HTMLDivElement>(null);
-  const chartRenderer = useRef<IRenderMime.IRenderer | null>(null);
-  useSignal(themes?.themeChanged);
-  const theme = themes?.theme;
-  useEffect(() => {
-    const renderer = rendermime.createRenderer(CHART_MIME);
-    Widget.attach(renderer, node.current!);
-    chartRenderer.current = renderer;
-    return () => renderer.dispose();
-  }, []);
-  useEffect(() => {
-    const labels = {
-      workers: trans.__('workers'),
-      speedup: trans.__('speed-up'),
-      efficiency: trans.__('efficiency')
-    };
-    const spec = chart(input, workers, limit, 205, { ...themeStyle(), labels });
-    const timer = setTimeout(() => {
-      const model = new MimeModel({
-        data: { [CHART_MIME]: spec },
-        metadata: { [CHART_MIME]: { embed_options: { actions: false } } }
-      });
-      void chartRenderer.current?.renderModel(model);
-    }, 60);
-    return () => clearTimeout(timer);
-  }, [JSON.stringify(input), workers, limit, theme]);
+  const points = curve(input);
+  const x = {
+    label: trans.__('workers'),
+    domain: [1, MAX_WORKERS] as Point,
+    ticks: [1, 16, 32, 48, MAX_WORKERS],
+    text: String
+  };
+  const plot = (
+    value: (point: IPoint) => number,
+    ideal: Point,
+    ticks: number[],
+    text: (value: number) => string,
+    label: string
+  ): JSX.Element => (
+    <figure>
+      <figcaption>{label}</figcaption>
+      <Plot
+        x={x}
+        y={{ label, domain: [0, ideal[1]], ticks, text }}
+        series={[
+          {
+            className: 'jp-hvd-ideal',
+            points: [
+              [1, ideal[0]],
+              [MAX_WORKERS, ideal[1]]
+            ]
+          },
+          {
+            className: 'jp-hvd-estimated',
+            points: points.map(point => [point.workers, value(point)]),
+            marks: points.map(point => ({
+              at: [point.workers, value(point)],
+              radius: 4,
+              title: trans.__(
+                '%1 workers: speed-up %2, efficiency %3',
+                point.workers,
+                point.speedup.toFixed(2),
+                percent(point.efficiency)
+              ),
+              className: point.workers === workers ? 'jp-hvd-mod-here' : ''
+            }))
+          }
+        ]}
+        rule={limit}
+        height={140}
+        label={trans.__(
+          '%1 over 1 to %2 workers; %3 on %4',
+          label,
+          MAX_WORKERS,
+          text(value(points[workers - 1])),
+          workers
+        )}
+      />
+    </figure>
+  );
   return (
-    <div
-      ref={node}
-      className="jp-hvd-chart"
-      role="img"
-      aria-label={trans.__(
-        'Speed-up and efficiency over 1 to %1 workers; %2 × on %3',
-        MAX_WORKERS,
-        speedup(workers, input).toFixed(1),
-        workers
+    <div className="jp-hvd-charts">
+      {plot(
+        point => point.speedup,
+        [1, MAX_WORKERS],
+        [0, 16, 32, 48, MAX_WORKERS],
+        value => String(Number(value.toFixed(1))),
+        trans.__('Speed-up')
       )}
-    />
+      {plot(
+        point => point.efficiency,
+        [1, 1],
+        [0, 0.25, 0.5, 0.75, 1],
+        percent,
+        trans.__('Efficiency')
+      )}
+    </div>
   );
 }
 
-/** The colours and the font of JupyterLab's theme. */
-function themeStyle(): Omit<IChartStyle, 'labels'> {
-  const style = getComputedStyle(document.body);
-  const read = (name: string): string => style.getPropertyValue(name).trim();
-  return {
-    text: read('--jp-ui-font-color1'),
-    grid: read('--jp-border-color1'),
-    line: read('--jp-brand-color1'),
-    accent: read('--jp-warn-color1'),
-    font: read('--jp-ui-font-family')
-  };
+function percent(share: number): string {
+  return `${Math.round(100 * share)} %`;
 }
 
 function Field(props: {

@@ -24,6 +24,8 @@ export interface IEditorOptions {
   diagnostics: readonly Diagnostic[];
   /** The names of the editors for screen readers. */
   labels: { before: string; after: string };
+  /** What stands for lines that are folded away; `$` is their number. */
+  folded: string;
 }
 
 /** A cell's text, alone or beside its new text. */
@@ -46,13 +48,13 @@ export function createDiff(
     a: {
       doc: closed(before),
       extensions: [
-        ...readOnly(options.language, options.labels.before),
+        ...readOnly(options, options.labels.before),
         ...margin(options.diagnostics)
       ]
     },
     b: {
       doc: closed(after),
-      extensions: readOnly(options.language, options.labels.after)
+      extensions: readOnly(options, options.labels.after)
     },
     highlightChanges: true,
     gutter: true,
@@ -81,7 +83,7 @@ export function createText(
     parent,
     doc: closed(text),
     extensions: [
-      ...readOnly(options.language, options.labels.before),
+      ...readOnly(options, options.labels.before),
       ...margin(options.diagnostics)
     ]
   });
@@ -113,10 +115,12 @@ function hideEnd(length: number): DecorationSet {
   return Decoration.set(Decoration.replace({}).range(length - 1, length));
 }
 
-function readOnly(language: Extension, label: string): Extension[] {
+function readOnly({ language, folded }: IEditorOptions, label: string): Extension[] {
   return [
     lineNumbers(),
     language,
+    EditorView.lineWrapping,
+    EditorState.phrases.of({ '$ unchanged lines': folded }),
     jupyterTheme,
     litLine,
     hiddenEnd,

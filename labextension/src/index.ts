@@ -3,7 +3,7 @@ import {
   JupyterFrontEnd,
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
-import { ICommandPalette, IThemeManager, WidgetTracker } from '@jupyterlab/apputils';
+import { ICommandPalette, WidgetTracker } from '@jupyterlab/apputils';
 import { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
 import { IDocumentManager } from '@jupyterlab/docmanager';
 import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
@@ -37,7 +37,6 @@ const plugin: JupyterFrontEndPlugin<void> = {
     IFileBrowserFactory,
     ILayoutRestorer,
     ISettingRegistry,
-    IThemeManager,
     ITranslator
   ],
   activate: async (
@@ -50,7 +49,6 @@ const plugin: JupyterFrontEndPlugin<void> = {
     files: IFileBrowserFactory | null,
     restorer: ILayoutRestorer | null,
     registry: ISettingRegistry | null,
-    themes: IThemeManager | null,
     translator: ITranslator | null
   ): Promise<void> => {
     const trans = (translator ?? nullTranslator).load('jupyter_hvd');
@@ -77,8 +75,8 @@ const plugin: JupyterFrontEndPlugin<void> = {
           commands,
           rendermime,
           language: python?.support ?? [],
-          themes,
-          trans
+          trans,
+          boxes: new Map()
         },
         settings,
         tracker

@@ -35,6 +35,11 @@ export class ConversionModel {
     return this.conversion.changes;
   }
 
+  /** The changes from the notebook's top to its bottom. */
+  get inOrder(): readonly Change[] {
+    return this.cells.flatMap((_, index) => this.changesOf(index));
+  }
+
   get diagnostics(): readonly Diagnostic[] {
     return this.conversion.diagnostics;
   }

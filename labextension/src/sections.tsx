@@ -50,8 +50,9 @@ export function CellSection({ index }: { index: number }): JSX.Element {
 }
 
 function ChangeRow({ change }: { change: Change }): JSX.Element {
-  const { session, trans } = useView();
+  const { boxes, session, trans } = useView();
   const model = session.model!;
+  const key = model.keyOf(change);
   const accepted = model.isAccepted(change);
   const title =
     change.provides !== null
@@ -63,6 +64,7 @@ function ChangeRow({ change }: { change: Change }): JSX.Element {
     <li className={accepted ? '' : 'jp-hvd-mod-left'}>
       <input
         type="checkbox"
+        ref={node => void (node ? boxes.set(key, node) : boxes.delete(key))}
         className="jp-hvd-accept jp-mod-styled"
         checked={accepted}
         aria-label={trans.__('Accept %1: %2', change.rule, change.why)}
@@ -109,7 +111,8 @@ function CellEditor({ index }: { index: number }): JSX.Element {
       labels: {
         before: trans.__('Cell %1 as it is', index + 1),
         after: trans.__('Cell %1 with the accepted changes', index + 1)
-      }
+      },
+      folded: trans.__('%1 unchanged lines', '$')
     };
     editor.current = hasChanges
       ? createDiff(parent, source, after, options)

@@ -33,10 +33,9 @@ export class ConversionSession implements IDisposable {
     private _contents: Contents.IManager,
     private _options: () => Options
   ) {
-    notebook.content.model?.contentChanged.connect(this._onContentChanged, this);
     notebook.disposed.connect(this.dispose, this);
     notebook.sessionContext.statusChanged.connect(this._onKernelStatus, this);
-    void this.convert();
+    void notebook.context.ready.then(() => this._start());
   }
 
   readonly verification = new VerificationModel();
@@ -163,6 +162,14 @@ export class ConversionSession implements IDisposable {
     this._refresh.dispose();
     this._disposed.emit();
     Signal.clearData(this);
+  }
+
+  private _start(): void {
+    if (!this.isDisposed) {
+      const { model } = this.notebook.content;
+      model!.contentChanged.connect(this._onContentChanged, this);
+      void this.convert();
+    }
   }
 
   private _content(): INotebookContent {

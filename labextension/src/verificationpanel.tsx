@@ -81,8 +81,10 @@ export function VerificationPanel(props: { ranks: number }): JSX.Element {
           <tbody>
             {verification.checks.map(check => (
               <tr key={check.check} className={`jp-hvd-mod-${check.status}`}>
-                <td role="img" aria-label={names[check.status]}>
-                  {MARKS[check.status]}
+                <td>
+                  <span role="img" aria-label={names[check.status]}>
+                    {MARKS[check.status]}
+                  </span>
                 </td>
                 <th scope="row">{check.check}</th>
                 <td>{check.detail}</td>

@@ -33,12 +33,13 @@ export class ConversionView extends ReactWidget {
 
   /** Move the focus to the next change, or to the one before. */
   focusChange(step: 1 | -1): void {
-    const changes = [
-      ...this.node.querySelectorAll<HTMLElement>('.jp-hvd-accept:enabled')
-    ];
-    const focused = changes.indexOf(document.activeElement as HTMLElement);
+    const { model } = this.session;
+    const boxes = (model?.inOrder ?? [])
+      .map(change => this._context.boxes.get(model!.keyOf(change)))
+      .filter(box => box !== undefined && !box.disabled);
+    const focused = boxes.findIndex(box => box === document.activeElement);
     const next = focused < 0 ? (step > 0 ? 0 : -1) : focused + step;
-    const change = changes.at(next % changes.length);
+    const change = boxes.at(next % boxes.length);
     change?.focus();
     change?.scrollIntoView({ block: 'center' });
   }
@@ -160,14 +161,26 @@ function Summary(): JSX.Element {
   const { status } = model.conversion;
   if (status === 'converted') {
     const accepted = model.accepted.length;
-    const cells = new Set(model.changes.map(change => change.cell)).size;
+    const changed = new Set(model.changes.map(change => change.cell)).size;
+    const cells = trans._n('%1 cell', '%1 cells', changed);
     return (
       <header className="jp-hvd-summary">
         <h2>{session.path}</h2>
         <p aria-live="polite">
-          {trans._n('%1 change', '%1 changes', model.changes.length)}{' '}
-          {trans._n('in %1 cell', 'in %1 cells', cells)}
-          {accepted < model.changes.length && ', ' + trans.__('%1 accepted', accepted)}
+          {accepted < model.changes.length
+            ? trans._n(
+                '%1 change in %2, %3 accepted',
+                '%1 changes in %2, %3 accepted',
+                model.changes.length,
+                cells,
+                accepted
+              )
+            : trans._n(
+                '%1 change in %2',
+                '%1 changes in %2',
+                model.changes.length,
+                cells
+              )}
         </p>
       </header>
     );

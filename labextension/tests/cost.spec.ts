@@ -1,4 +1,4 @@
-import { chart } from '../src/chart';
+import { logarithmic } from '../src/axes';
 import {
   allreduceTime,
   curve,
@@ -72,20 +72,12 @@ describe('quantity', () => {
   });
 });
 
-describe('chart', () => {
-  it('draws both curves over the same workers, and the limit where there is one', () => {
-    const style = {
-      text: '#000',
-      grid: '#ccc',
-      line: '#00f',
-      accent: '#f80',
-      font: 'sans-serif',
-      labels: { workers: 'workers', speedup: 'speed-up', efficiency: 'efficiency' }
-    };
-    const input = { bytes: 1e6, step: 0.05, network };
-    const layers = (limit: number | null): number =>
-      (chart(input, 4, limit, 200, style) as { vconcat: { layer: object[] }[] })
-        .vconcat[0].layer.length;
-    expect(layers(8)).toBe(layers(null) + 1);
+describe('a logarithmic axis', () => {
+  it('goes over whole decades, and marks some powers of ten', () => {
+    const { domain, ticks, text } = logarithmic('n', [3, 0, 250], 8);
+    expect(domain).toEqual([1, 1000]);
+    expect(ticks.map(text)).toEqual(['1', '10', '100', '10³']);
+    expect(logarithmic('n', [1e-3, 1e9], 6).ticks).toHaveLength(5);
+    expect(logarithmic('n', [], 8).domain).toEqual([1, 10]);
   });
 });

@@ -34,7 +34,7 @@ class Kernel implements ILink {
 const report = (n: number, more: Partial<IReport> = {}): IReport =>
   ({
     id: 'a',
-    version: 1,
+    version: 2,
     sliders: [{ name: 'n', names: ['n'], value: n, low: 1, high: 4096, fixed: '' }],
     value_rows: [],
     plain: null,
@@ -80,7 +80,7 @@ test('sizes that XLA was not asked about are asked about once', () => {
   const model = new PanelModel(report(1), kernel);
   const plain = {
     state: 'pending' as const,
-    what: '',
+    against: '',
     message: '',
     adjoint: {},
     memory: {}
@@ -111,14 +111,14 @@ test('a kernel that goes leaves the figures, and takes what was under way', () =
 
 test('what another version saved is not shown', () => {
   expect(isReport(report(1))).toBe(true);
-  expect(isReport({ ...report(1), version: 2 })).toBe(false);
+  expect(isReport({ ...report(1), version: 1 })).toBe(false);
   expect(isReport(null)).toBe(false);
   expect(isReport('text')).toBe(false);
 });
 
 test('the estimate for the sizes on display', () => {
   const adjoint = { n: [[4, 40] as [number, number], [8, 80] as [number, number]] };
-  const plain = { state: 'done' as const, what: '', message: '', adjoint, memory: {} };
+  const plain = { state: 'done' as const, against: '', message: '', adjoint, memory: {} };
   expect(plainHere(report(8, { plain }))).toBe(80);
   expect(plainHere(report(9, { plain }))).toBeNull();
 });

@@ -55,13 +55,7 @@ function Figure(props: {
       aria-label={props.title}
     >
       <h3>{props.title}</h3>
-      <data
-        className="jp-hvd-gc-total"
-        aria-label={trans.__('operations')}
-        data-total={figure.total ?? ''}
-      >
-        {count(figure.total)}
-      </data>
+      <Total value={figure.total} unit={trans.__('operations')} />
       <code className="jp-hvd-gc-formula" title={figure.formula}>
         {figure.here}
       </code>
@@ -94,6 +88,16 @@ function Figure(props: {
   );
 }
 
+/** The figure that a card is about; its unit is for those who hear it. */
+function Total(props: { value: number | null; unit: string }): JSX.Element {
+  return (
+    <data className="jp-hvd-gc-total" value={props.value ?? ''}>
+      {count(props.value)}
+      <span className="jp-hvd-gc-unseen"> {props.unit}</span>
+    </data>
+  );
+}
+
 /** A ratio on its way from 0 to the bound. */
 function Gauge({ ratio }: { ratio: IRatio }): JSX.Element {
   const { trans } = usePanel();
@@ -111,9 +115,7 @@ function Gauge({ ratio }: { ratio: IRatio }): JSX.Element {
       >
         <div style={{ width: `${100 * part}%` }} />
       </div>
-      <span>
-        <b>{text}</b> × {trans.__('value, bound %1', ratio.bound)}
-      </span>
+      <span>{trans.__('%1 × value, bound %2', text, ratio.bound)}</span>
     </div>
   );
 }
@@ -145,13 +147,15 @@ function PlainFigure({ report }: { report: IReport }): JSX.Element | null {
       aria-label={trans.__('Plain jax.grad')}
     >
       <h3>jax.grad</h3>
-      <data className="jp-hvd-gc-total" aria-label={trans.__('flops')}>
-        {count(flops)}
-      </data>
+      <Total value={flops} unit={trans.__('flops')} />
       <p className="jp-hvd-gc-kinds" title={plain.message}>
         {states[plain.state]}
       </p>
-      <p className="jp-hvd-gc-what">{plain.what}</p>
+      <p className="jp-hvd-gc-what">
+        {plain.against
+          ? trans.__('of %1', plain.against)
+          : trans.__('of the same program in dense jax.numpy')}
+      </p>
       <dl>
         <dt>{trans.__('temporaries')}</dt>
         <dd>{memory === null ? '—' : bytes(memory)}</dd>

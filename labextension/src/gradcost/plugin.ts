@@ -1,51 +1,97 @@
-import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { ICommandPalette, MainAreaWidget, Notification } from '@jupyterlab/apputils';
+import {
+  ILayoutRestorer,
+  JupyterFrontEnd,
+  JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+import {
+  ICommandPalette,
+  MainAreaWidget,
+  Notification,
+  WidgetTracker
+} from '@jupyterlab/apputils';
 import { CodeCell } from '@jupyterlab/cells';
-import { IOutput } from '@jupyterlab/nbformat';
+import { IDocumentManager } from '@jupyterlab/docmanager';
 import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import { IRenderMime } from '@jupyterlab/rendermime';
 import { ITranslator, nullTranslator, TranslationBundle } from '@jupyterlab/translation';
-import { JSONObject } from '@lumino/coreutils';
+import { JSONObject, UUID } from '@lumino/coreutils';
 
 import { costIcon } from '../icons';
 import { CommandIDs } from '../ids';
+import { openNotebook } from '../notebooks';
 import { HeatMap } from './heat';
-import { ISurroundings, PanelRenderer, PanelView } from './renderer';
-import { isReport, ISource, MIME } from './report';
+import { IPlace, ISurroundings, PanelRenderer, PanelView } from './renderer';
+import { ISource, MIME } from './report';
+
+type PanelTab = MainAreaWidget<PanelView>;
 
 /** Panels of gradient cost: in the outputs of notebooks, and in tabs beside them. */
 export const gradcost: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-hvd:gradcost',
   description: 'Shows what the derivatives of tensor functions cost.',
   autoStart: true,
-  requires: [INotebookTracker],
-  optional: [ICommandPalette, ITranslator],
+  requires: [IDocumentManager, INotebookTracker],
+  optional: [ICommandPalette, ILayoutRestorer, ITranslator],
   activate: (
     app: JupyterFrontEnd,
+    documents: IDocumentManager,
     notebooks: INotebookTracker,
     palette: ICommandPalette | null,
+    restorer: ILayoutRestorer | null,
     translator: ITranslator | null
   ): void => {
     const trans = (translator ?? nullTranslator).load('jupyter_hvd');
+    const tracker = new WidgetTracker<PanelTab>({ namespace: 'jupyter-hvd-gradcost' });
     const known = new WeakMap<NotebookPanel, ISurroundings>();
     const adopt = (notebook: NotebookPanel): ISurroundings => {
       let found = known.get(notebook);
       if (!found) {
         found = surroundings(notebook, trans);
         known.set(notebook, found);
-        notebook.content.rendermime.addFactory(factory(notebook, found));
+        notebook.content.rendermime.addFactory(factory(found));
       }
       return found;
     };
     notebooks.forEach(adopt);
     notebooks.widgetAdded.connect((_, notebook) => void adopt(notebook));
 
+    const open = (
+      notebook: NotebookPanel,
+      place: IPlace,
+      request: JSONObject
+    ): PanelTab => {
+      const content = new PanelView(adopt(notebook), place, request);
+      const tab = new MainAreaWidget({ content });
+      tab.id = `jupyter-hvd-gradcost:${place.tab}`;
+      tab.title.label = trans.__('Gradient cost');
+      tab.title.icon = costIcon;
+      tab.title.closable = true;
+      notebook.disposed.connect(() => tab.dispose());
+      app.shell.add(tab, 'main', { ref: notebook.id, mode: 'split-right' });
+      void tracker.add(tab);
+      // The kernel's name of the panel, which a reload asks for, is known with its first report.
+      content.named.connect(() => void tracker.save(tab));
+      return tab;
+    };
+
+    /** Open a tab as it was before a reload; it connects when its kernel is there. */
+    const reopen = (place: IPlace): void => {
+      const notebook = openNotebook(documents, place.path);
+      if (notebook) {
+        const tab = open(notebook, place, { id: place.id });
+        void connectLater(notebook, tab.content);
+      }
+    };
+
     app.commands.addCommand(CommandIDs.inspect, {
       label: trans.__('Inspect Gradient Cost'),
       caption: trans.__('What the derivatives of this cell’s tensor functions cost'),
       icon: costIcon,
-      isEnabled: () => notebooks.activeCell instanceof CodeCell,
+      isEnabled: args => !!args.path || notebooks.activeCell instanceof CodeCell,
       execute: async args => {
+        if (args.path) {
+          return reopen(args as unknown as IPlace);
+        }
         const notebook = notebooks.currentWidget;
         const clicked = args.clicked
           ? app.contextMenuHitTest(node => node.classList.contains('jp-CodeCell'))
@@ -56,28 +102,41 @@ export const gradcost: JupyterFrontEndPlugin<void> = {
         if (!notebook || !(cell instanceof CodeCell)) {
           return;
         }
-        if (!(await load(notebook))) {
-          Notification.warning(
-            trans.__('Gradient costs are figured by a Python kernel: please start one.')
-          );
-          return;
+        if (await load(notebook)) {
+          const { path } = notebook.context;
+          const place = { path, cell: cell.model.id, id: '', tab: UUID.uuid4() };
+          open(notebook, place, { source: sourceOf(cell) });
+        } else {
+          Notification.warning(trans.__('Gradient cost needs a running Python kernel.'));
         }
-        const source = cell.model.sharedModel.getSource();
-        const content = new PanelView(adopt(notebook), { source });
-        const tab = new MainAreaWidget({ content });
-        tab.id = `jupyter-hvd-gradcost:${notebook.id}:${++opened}`;
-        tab.title.label = trans.__('Gradient cost');
-        tab.title.icon = costIcon;
-        tab.title.closable = true;
-        notebook.disposed.connect(() => tab.dispose());
-        app.shell.add(tab, 'main', { ref: notebook.id, mode: 'split-right' });
       }
     });
     palette?.addItem({ command: CommandIDs.inspect, category: trans.__('Horovod') });
+    if (restorer) {
+      void restorer.restore(tracker, {
+        command: CommandIDs.inspect,
+        args: ({ content }) => ({ ...content.place }),
+        name: tab => tab.content.place.tab,
+        when: app.serviceManager.ready
+      });
+    }
   }
 };
 
-let opened = 0;
+function sourceOf(cell: CodeCell): string {
+  return cell.model.sharedModel.getSource();
+}
+
+/** Connect a restored panel: to the kernel's panel of that name, or to a new one about its cell. */
+async function connectLater(notebook: NotebookPanel, panel: PanelView): Promise<void> {
+  await notebook.context.ready;
+  await notebook.sessionContext.ready;
+  const { cell, id } = panel.place;
+  const found = notebook.content.widgets.find(({ model }) => model.id === cell);
+  if (found instanceof CodeCell && (await load(notebook)) && !panel.isDisposed) {
+    panel.connect({ id, source: sourceOf(found) });
+  }
+}
 
 /** Load the extension's magics and comm target into the kernel; false where there is no Python. */
 async function load(notebook: NotebookPanel): Promise<boolean> {
@@ -91,39 +150,13 @@ async function load(notebook: NotebookPanel): Promise<boolean> {
   return reply.content.status === 'ok';
 }
 
-function factory(
-  notebook: NotebookPanel,
-  around: ISurroundings
-): IRenderMime.IRendererFactory {
+function factory(around: ISurroundings): IRenderMime.IRendererFactory {
   return {
     safe: true,
     mimeTypes: [MIME],
     defaultRank: 0,
-    createRenderer: () =>
-      new PanelRenderer(around, (panel, id, bundle) => keep(notebook, panel, id, bundle))
+    createRenderer: () => new PanelRenderer(around)
   };
-}
-
-/** Put the last figures into the output, for the notebook to save. */
-function keep(
-  notebook: NotebookPanel,
-  panel: PanelRenderer,
-  id: string,
-  bundle: JSONObject
-): void {
-  for (const cell of notebook.content.widgets) {
-    if (cell instanceof CodeCell && cell.node.contains(panel.node)) {
-      const { outputs } = cell.model;
-      for (let i = 0; i < outputs.length; i++) {
-        const output = outputs.get(i);
-        const report: unknown = output.data[MIME];
-        if (isReport(report) && report.id === id) {
-          const data = { ...output.data, ...bundle };
-          outputs.set(i, { ...output.toJSON(), data } as IOutput);
-        }
-      }
-    }
-  }
 }
 
 function surroundings(notebook: NotebookPanel, trans: TranslationBundle): ISurroundings {

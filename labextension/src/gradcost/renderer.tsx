@@ -2,6 +2,7 @@ import { ISessionContext, ReactWidget } from '@jupyterlab/apputils';
 import { IRenderMime } from '@jupyterlab/rendermime';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { JSONObject } from '@lumino/coreutils';
+import { ISignal, Signal } from '@lumino/signaling';
 import React from 'react';
 
 import { PanelContext } from './context';
@@ -39,59 +40,110 @@ export class PanelWidget extends ReactWidget {
   }
 
   protected present(model: PanelModel): void {
-    this._model?.dispose();
-    this._model = model;
+    this._replace(model);
     const heat = (): void => this.surroundings.heat(this, model.report);
     model.changed.connect(heat);
     heat();
-    this.update();
   }
 
-  protected render(): JSX.Element | null {
+  /** Say why there is nothing to show. */
+  protected refuse(why: string): void {
+    this._replace(null, why);
+    this.surroundings.heat(this, null);
+  }
+
+  protected render(): JSX.Element {
     const { trans, reveal } = this.surroundings;
-    return (
-      this._model && (
-        <PanelContext.Provider value={{ model: this._model, trans, reveal }}>
-          <View />
-        </PanelContext.Provider>
-      )
+    return this._model ? (
+      <PanelContext.Provider value={{ model: this._model, trans, reveal }}>
+        <View />
+      </PanelContext.Provider>
+    ) : (
+      <p className="jp-hvd-gc-empty">{this._refusal}</p>
     );
   }
 
+  private _replace(model: PanelModel | null, refusal = ''): void {
+    this._model?.dispose();
+    this._model = model;
+    this._refusal = refusal;
+    this.update();
+  }
+
   private _model: PanelModel | null = null;
+  private _refusal = '';
 }
 
 /** A panel in a cell's output: shows what is saved, and follows the kernel where there is one. */
 export class PanelRenderer extends PanelWidget implements IRenderMime.IRenderer {
-  constructor(
-    surroundings: ISurroundings,
-    private _keep: (panel: PanelRenderer, id: string, bundle: JSONObject) => void
-  ) {
-    super(surroundings);
-  }
-
   renderModel(mime: IRenderMime.IMimeModel): Promise<void> {
+    this._mime = mime;
     const report: unknown = mime.data[MIME];
     if (!isReport(report)) {
-      this.node.textContent = this.surroundings.trans.__(
-        'This panel was made by another version: run the cell again.'
+      this.refuse(
+        this.surroundings.trans.__(
+          'This panel was made by another version: run the cell again.'
+        )
       );
     } else if (this.model?.report?.id === report.id) {
       this.model.saved = report;
     } else {
-      const { id } = report;
-      const link = new PanelLink(this.surroundings.session, { id });
-      this.present(new PanelModel(report, link, bundle => this._keep(this, id, bundle)));
+      const link = new PanelLink(this.surroundings.session, { id: report.id });
+      this.present(new PanelModel(report, link, bundle => this._keep(bundle)));
     }
     return Promise.resolve();
   }
+
+  /** Put the last figures into the output, for the notebook to save. */
+  private _keep(bundle: JSONObject): void {
+    this._mime?.setData({ data: { ...this._mime.data, ...bundle } });
+  }
+
+  private _mime?: IRenderMime.IMimeModel;
+}
+
+/** What a tab is about, for the layout to keep: a notebook's cell, and the kernel's panel. */
+export interface IPlace {
+  path: string;
+  cell: string;
+  id: string;
+  /** Tells tabs apart. */
+  tab: string;
 }
 
 /** A panel in a tab of its own, about a cell's functions. */
 export class PanelView extends PanelWidget {
-  constructor(surroundings: ISurroundings, request: JSONObject) {
+  constructor(
+    surroundings: ISurroundings,
+    private _place: IPlace,
+    request: JSONObject
+  ) {
     super(surroundings);
-    const link = new PanelLink(surroundings.session, request);
-    this.present(new PanelModel(null, link));
+    this._link = new PanelLink(surroundings.session, request);
+    const model = new PanelModel(null, this._link);
+    model.changed.connect(() => {
+      if (model.report && model.report.id !== this._place.id) {
+        this._place = { ...this._place, id: model.report.id };
+        this._named.emit();
+      }
+    });
+    this.present(model);
   }
+
+  get place(): IPlace {
+    return this._place;
+  }
+
+  /** Emitted when the kernel has given the panel another name. */
+  get named(): ISignal<this, void> {
+    return this._named;
+  }
+
+  /** Connect again, when the kernel has become ready to answer. */
+  connect(request: JSONObject): void {
+    this._link.connect(request);
+  }
+
+  private _link: PanelLink;
+  private _named = new Signal<this, void>(this);
 }

@@ -1,4 +1,4 @@
-import React, { useState } from 'react';
+import React, { useRef, useState } from 'react';
 
 import { usePanel } from './context';
 import { count, percent, time } from './format';
@@ -13,21 +13,29 @@ export function Statements({ report }: { report: IReport }): JSX.Element {
     row => !row.operations
   ).length;
   const show = (rows: IRow[]): IRow[] => rows.filter(row => all || row.operations);
+  const values = useRef(new Map<string, HTMLTableRowElement>());
   return (
     <section className="jp-hvd-gc-statements" aria-label={trans.__('Statements')}>
       <div className="jp-hvd-gc-tables" onMouseLeave={() => setLit('')}>
         <Table
           title={trans.__('Value')}
+          label={trans.__('Statements of the value')}
           rows={show(report.value_rows)}
           isLit={row => lit !== '' && row.name === lit}
           light={row => setLit(row.name)}
+          places={values.current}
         />
         <Table
           title={trans.__('Gradient')}
+          label={trans.__('Statements of the gradient')}
           rows={show(report.adjoint_rows)}
           isLit={row => lit !== '' && row.source === lit}
           light={row => setLit(row.source)}
-          derived
+          show={name =>
+            values.current
+              .get(name)
+              ?.scrollIntoView({ block: 'nearest', behavior: 'smooth' })
+          }
         />
       </div>
       {free > 0 && (
@@ -46,16 +54,20 @@ export function Statements({ report }: { report: IReport }): JSX.Element {
 
 function Table(props: {
   title: string;
+  label: string;
   rows: IRow[];
   isLit: (row: IRow) => boolean;
   light: (row: IRow) => void;
-  derived?: boolean;
+  /** Where the rows stand in the page, by name. */
+  places?: Map<string, HTMLTableRowElement>;
+  /** Bring the statement of the value into view that a row came from. */
+  show?: (name: string) => void;
 }): JSX.Element {
   const { trans } = usePanel();
   const timed = props.rows.some(row => row.seconds !== null);
   return (
     <div className="jp-hvd-gc-table">
-      <table aria-label={trans.__('Statements of the %1', props.title.toLowerCase())}>
+      <table aria-label={props.label}>
         <caption>{props.title}</caption>
         <thead>
           <tr>
@@ -72,14 +84,18 @@ function Table(props: {
           {props.rows.map(row => (
             <tr
               key={row.name}
-              data-name={row.name}
+              ref={node =>
+                void (node
+                  ? props.places?.set(row.name, node)
+                  : props.places?.delete(row.name))
+              }
               className={props.isLit(row) ? 'jp-hvd-mod-lit' : ''}
               onMouseEnter={() => props.light(row)}
               onFocus={() => props.light(row)}
             >
               <th scope="row">
                 <Statement row={row} />
-                <Origin row={row} derived={props.derived} />
+                <Origin row={row} show={props.show} />
               </th>
               <td title={trans.__('%1 points', count(row.points))}>{row.support}</td>
               <td title={row.formula}>{count(row.operations)}</td>
@@ -102,54 +118,38 @@ function Table(props: {
 
 /** A statement, its predicate set apart. */
 function Statement({ row }: { row: IRow }): JSX.Element {
-  const at = row.predicate ? row.statement.indexOf(`[${row.predicate}]`) : -1;
-  const length = row.predicate.length + 2;
+  const [before, predicate, after] = row.statement;
   return (
     <code>
-      <b>{row.name}</b> ={' '}
-      {at < 0 ? (
-        row.statement
-      ) : (
-        <>
-          {row.statement.slice(0, at)}
-          <span className="jp-hvd-gc-predicate">
-            {row.statement.slice(at, at + length)}
-          </span>
-          {row.statement.slice(at + length)}
-        </>
-      )}
+      <b>{row.name}</b> = {before}
+      {predicate && <span className="jp-hvd-gc-predicate">{predicate}</span>}
+      {after}
     </code>
   );
 }
 
 /** The rule and the statement that it came from, and the user's line. */
-function Origin({ row, derived }: { row: IRow; derived?: boolean }): JSX.Element {
+function Origin(props: { row: IRow; show?: (name: string) => void }): JSX.Element {
+  const { row, show } = props;
   const { reveal, trans } = usePanel();
   const { place } = row;
-  const find = (event: React.MouseEvent): void => {
-    const panel = (event.currentTarget as HTMLElement).closest('.jp-hvd-gc-tables');
-    const row_ = panel?.querySelector<HTMLElement>(
-      `tr[data-name="${CSS.escape(row.source)}"]`
-    );
-    row_?.scrollIntoView({ block: 'nearest', behavior: 'smooth' });
-  };
   return (
     <span className="jp-hvd-gc-origin">
       {row.rule && <span title={row.why}>({row.rule})</span>}
-      {derived && row.source && (
+      {show && row.source && (
         <button
           type="button"
           title={trans.__('The statement of the value that it came from')}
-          onClick={find}
+          onClick={() => show(row.source)}
         >
           ← {row.source}
         </button>
       )}
       {place && (
         <button type="button" title={place.text.trim()} onClick={() => reveal(place)}>
-          {place.label.startsWith('[')
-            ? trans.__('%1 line %2', place.label, place.line)
-            : trans.__('line %1', place.line)}
+          {place.count === null
+            ? trans.__('line %1', place.line)
+            : trans.__('[%1] line %2', place.count, place.line)}
         </button>
       )}
     </span>

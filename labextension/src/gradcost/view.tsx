@@ -4,10 +4,10 @@ import React from 'react';
 
 import { useSignal } from '../context';
 import { usePanel } from './context';
+import { Curves } from './curves';
 import { Figures } from './figures';
 import { time } from './format';
 import { LinkState } from './link';
-import { Plot } from './plot';
 import { IAdvice, IReport, isCurrent } from './report';
 import { Sliders } from './sliders';
 import { Statements } from './statements';
@@ -60,25 +60,23 @@ function Header({ report }: { report: IReport }): JSX.Element {
   const { progress } = model;
   return (
     <header className="jp-hvd-gc-header">
-      <h2>
-        {trans.__('Gradient cost of')}{' '}
-        {report.functions.length > 0 ? (
-          <HTMLSelect
-            value={report.function}
-            aria-label={trans.__('Function')}
-            disabled={!model.isLive}
-            onChange={event => model.inspect(event.target.value, [])}
-          >
-            {[...new Set([report.function, ...report.functions])].map(name => (
-              <option key={name}>{name}</option>
-            ))}
-          </HTMLSelect>
-        ) : (
-          <code>{report.function}</code>
-        )}
-      </h2>
+      <h2>{trans.__('Gradient cost')}</h2>
+      {report.functions.length > 0 ? (
+        <HTMLSelect
+          value={report.function}
+          aria-label={trans.__('Function')}
+          disabled={!model.isLive}
+          onChange={event => model.inspect(event.target.value, [])}
+        >
+          {[...new Set([report.function, ...report.functions])].map(name => (
+            <option key={name}>{name}</option>
+          ))}
+        </HTMLSelect>
+      ) : (
+        <code>{report.function}</code>
+      )}
       <fieldset className="jp-hvd-gc-wrt" disabled={!model.isLive}>
-        <legend>{trans.__('by')}</legend>
+        <legend>{trans.__('differentiated by')}</legend>
         {report.differentiable.map(name => (
           <label key={name} className="jp-hvd-gc-check">
             <input
@@ -120,25 +118,35 @@ function Status({ report }: { report: IReport }): JSX.Element {
   }
   words.push(report.note);
   if (measured) {
-    const where = isCurrent(report) ? '' : trans.__(' at %1', measured.at);
+    const { at, device, repeats, value, adjoint } = measured;
     words.push(
-      trans.__(
-        'Measured%1 on %2, median of %3: value %4, gradient %5%6.',
-        where,
-        measured.device,
-        measured.repeats,
-        time(measured.value),
-        time(measured.adjoint),
-        measured.jax_adjoint === null || measured.paired_adjoint === null
-          ? ''
-          : trans.__(
-              '; in turn, %1 and jax.grad %2',
-              time(measured.paired_adjoint),
-              time(measured.jax_adjoint)
-            )
-      ),
-      measured.note
+      isCurrent(report)
+        ? trans.__(
+            'Measured on %1, median of %2: value %3, gradient %4.',
+            device,
+            repeats,
+            time(value),
+            time(adjoint)
+          )
+        : trans.__(
+            'Measured at %1 on %2, median of %3: value %4, gradient %5.',
+            at,
+            device,
+            repeats,
+            time(value),
+            time(adjoint)
+          )
     );
+    if (measured.jax_adjoint !== null && measured.paired_adjoint !== null) {
+      words.push(
+        trans.__(
+          'Run in turn: gradient %1, jax.grad %2.',
+          time(measured.paired_adjoint),
+          time(measured.jax_adjoint)
+        )
+      );
+    }
+    words.push(measured.note);
   }
   return (
     <p className="jp-hvd-gc-status" role="status">
@@ -161,41 +169,8 @@ function sayState(state: LinkState, trans: TranslationBundle): string {
     live: '',
     connecting: trans.__('Waiting for the kernel…'),
     none: trans.__('These are the saved figures: the notebook has no kernel.'),
-    gone: trans.__(
-      'These are the last figures: the kernel does not know them any more. Run the cell again to go on.'
-    )
+    gone: trans.__('The kernel was restarted. Run the cell again to continue.')
   }[state];
-}
-
-function Curves({ report }: { report: IReport }): JSX.Element | null {
-  const { trans } = usePanel();
-  const curves = report.curves.filter(curve => curve.sizes.length > 1);
-  if (curves.length === 0) {
-    return null;
-  }
-  return (
-    <section
-      className="jp-hvd-gc-curves"
-      aria-label={trans.__('Operations over each size')}
-    >
-      {curves.map(curve => (
-        <Plot
-          key={curve.size}
-          curve={curve}
-          plain={report.plain?.adjoint[curve.size] ?? []}
-          label={trans.__('Operations over %1, both axes logarithmic', curve.size)}
-        />
-      ))}
-      <ul className="jp-hvd-gc-legend" aria-label={trans.__('Legend')}>
-        <li className="jp-hvd-gc-value">{trans.__('value')}</li>
-        <li className="jp-hvd-gc-forward">{trans.__('forward')}</li>
-        <li className="jp-hvd-gc-adjoint">{trans.__('adjoint')}</li>
-        <li className="jp-hvd-gc-jax">
-          {trans.__('jax.grad %1, XLA’s estimate of flops', report.plain?.what ?? '')}
-        </li>
-      </ul>
-    </section>
-  );
 }
 
 function Advice({ report }: { report: IReport }): JSX.Element | null {
@@ -218,16 +193,15 @@ function Advice({ report }: { report: IReport }): JSX.Element | null {
 function Item({ advice }: { advice: IAdvice }): JSX.Element {
   const { reveal, trans } = usePanel();
   const { place } = advice;
-  const figures = ['outside', 'factored', 'reassociated'].includes(advice.kind);
   return (
-    <li data-kind={advice.kind}>
+    <li>
       {advice.message}{' '}
       {place && (
         <button type="button" title={place.text.trim()} onClick={() => reveal(place)}>
           {trans.__('line %1', place.line)}
         </button>
       )}
-      {figures && (
+      {advice.before && (
         <p>
           {advice.before} → <b>{advice.after}</b>
         </p>

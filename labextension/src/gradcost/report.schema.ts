@@ -1,0 +1,174 @@
+/* Made from jupyter_hvd/gradcost/report.schema.json by `jlpm types`. */
+
+/**
+ * All that the panel shows.
+ */
+export interface Report {
+  id: string;
+  function: string;
+  wrt: string[];
+  differentiable: string[];
+  parameters: [string, string][];
+  result: string;
+  linked: boolean;
+  sliders: Slider[];
+  value: Figure;
+  forward: Figure;
+  adjoint: Figure;
+  forward_ratio: Ratio;
+  adjoint_ratio: Ratio;
+  curves: Curve[];
+  value_rows: Row[];
+  adjoint_rows: Row[];
+  heat: Heat[];
+  advice: Advice[];
+  plain: Plain | null;
+  measured: Measured | null;
+  functions: string[];
+  note: string;
+  error: string;
+  version: number;
+}
+/**
+ * A size to choose: equal ones move together.
+ */
+export interface Slider {
+  name: string;
+  names: string[];
+  value: number;
+  low: number;
+  high: number;
+  fixed: string;
+}
+/**
+ * What a program costs: its formula, how it reads at these sizes, and its counts.
+ */
+export interface Figure {
+  formula: string;
+  here: string;
+  additions: number | null;
+  multiplications: number | null;
+  calls: number | null;
+  total: number | null;
+  io: number | null;
+  entries: number | null;
+}
+/**
+ * A derivative against its function, and the theorem that bounds it.
+ */
+export interface Ratio {
+  ratio: number | null;
+  bound: number;
+  theorem: string;
+}
+/**
+ * Operations over one size, the others as chosen; None where a read would be out of range.
+ */
+export interface Curve {
+  size: string;
+  at: number;
+  sizes: number[];
+  value: (number | null)[];
+  forward: (number | null)[];
+  adjoint: (number | null)[];
+}
+/**
+ * A statement of Tensor SSA, its cost, and where it came from.
+ *
+ * `statement` is what stands before its predicate, the predicate in brackets, and what stands
+ * after it.
+ */
+export interface Row {
+  name: string;
+  /**
+   * @minItems 3
+   * @maxItems 3
+   */
+  statement: [string, string, string];
+  support: string;
+  points: number | null;
+  formula: string;
+  operations: number | null;
+  share: number;
+  rule: string;
+  why: string;
+  source: string;
+  place: Source | null;
+  seconds: number | null;
+}
+/**
+ * A line of the user's, in a cell, `In [count]`, that the notebook knows as `cell`, or in a file.
+ */
+export interface Source {
+  cell: string | null;
+  count: number | null;
+  file: string;
+  line: number;
+  text: string;
+}
+/**
+ * A line of the user's and its part of all operations of value and gradient.
+ */
+export interface Heat {
+  place: Source;
+  value: number;
+  adjoint: number;
+  share: number;
+}
+/**
+ * What would lower the cost: `saves` operations of value and gradient, at these sizes.
+ *
+ * `before` and `after` are the costs where the message does not tell them.
+ */
+export interface Advice {
+  kind: 'outside' | 'factored' | 'reassociated' | 'guard' | 'shared' | 'jax' | 'measured';
+  message: string;
+  place: Source | null;
+  code: string;
+  before: string;
+  after: string;
+  saves: number;
+}
+/**
+ * What plain `jax.grad` makes of the program, or of the user's function `against`: XLA's
+ * estimates, at some sizes of each curve.
+ */
+export interface Plain {
+  state: 'pending' | 'done' | 'failed';
+  against: string;
+  message: string;
+  adjoint: {
+    [k: string]: [number, number][];
+  };
+  memory: {
+    [k: string]: [number, number][];
+  };
+}
+/**
+ * Times in seconds and bytes at the sizes where they were measured.
+ *
+ * `jax_adjoint` is plain JAX's gradient, `paired_adjoint` this one, run in turn with it; `apart`
+ * says that their quartiles do not overlap.
+ */
+export interface Measured {
+  sizes: {
+    [k: string]: number;
+  };
+  at: string;
+  repeats: number;
+  device: string;
+  value: number;
+  adjoint: number;
+  value_bytes: number;
+  adjoint_bytes: number;
+  value_statements: {
+    [k: string]: number;
+  };
+  adjoint_statements: {
+    [k: string]: number;
+  };
+  paired_adjoint: number | null;
+  jax_adjoint: number | null;
+  apart: boolean;
+  note: string;
+}

@@ -1,0 +1,50 @@
+"""The JSON form of a report is that of its classes, and TypeScript's types are made from it."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import jsonschema
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from jupyter_hvd.gradcost.cells import Cells
+from jupyter_hvd.gradcost.panel import Panel
+from jupyter_hvd.gradcost.report import Report
+from jupyter_hvd.gradcost.schema import schema
+from jupyter_hvd.gradcost.subject import subject
+
+ROOT = Path(__file__).parents[2]
+FILE = ROOT / "jupyter_hvd" / "gradcost" / "report.schema.json"
+SCHEMA = json.loads(FILE.read_text())
+
+
+def test_the_schema_is_made_of_the_classes():
+    assert schema(Report) == SCHEMA
+    jsonschema.Draft7Validator.check_schema(SCHEMA)
+
+
+def test_reports_have_its_form(by_name):
+    case = by_name["quadratic_form"]
+    panel = Panel(subject(case.function, ("x",), (case.arguments, {})), Cells(InteractiveShell()))
+    panel.estimate().wait(60)
+    panel.measure().wait(60)
+    made = panel.report()
+    assert made.plain.state == "done"
+    assert made.measured is not None
+    form = json.loads(json.dumps(made.json()))
+    jsonschema.validate(form, SCHEMA)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**form, "more": 1}, SCHEMA)
+
+
+@pytest.mark.skipif(
+    not (ROOT / "node_modules" / ".bin" / "json2ts").exists() or not shutil.which("jlpm"),
+    reason="the extension's tools are not installed",
+)
+def test_the_types_are_made_from_the_schema():
+    types = ROOT / "labextension" / "src" / "gradcost" / "report.schema.ts"
+    before = types.read_text()
+    subprocess.run(["jlpm", "types:report"], cwd=ROOT, check=True, capture_output=True)
+    assert types.read_text() == before
