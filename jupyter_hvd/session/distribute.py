@@ -12,21 +12,21 @@ from typing import Any
 from ..launchers.hosts import LaunchError, hosts_for, parse_hosts
 from ..rank import remote
 from ..rank.serialization import SerializedValue, keras_kind, pack, unpack, weights_of
+from .cell_names import names_of
 from .cell_output import CellOutput
 from .cluster import Cluster
-from .dependencies import Cell, Needs, names_of, needs
+from .dependencies import Cell
 from .errors import DistributeError, named_error
 from .monitor import Run, Stall
+from .planning import CellPlan, RanksState, plan_cell
 from .program import (
     ANY_NAME,
     DISTRIBUTE,
     Program,
     check_syntax,
-    convert,
     diff,
     masked,
     options_here,
-    refuse,
     runnable,
 )
 from .reports import failure_of, stall_text
@@ -55,10 +55,7 @@ class Session:
         self.shell = shell
         self.ranks: Cluster | None = None
         self.failed: set[int] = set()
-        self._ran: list[int] = []
-        self._pushed: dict[str, int] = {}
-        self._given: dict[str, int] = {}
-        self._sent_text: dict[int, str] = {}
+        self._state = RanksState()
         self._files: dict[str, SentCell] = {}
         self._serial = count(1)
 
@@ -97,57 +94,39 @@ class Session:
         check_syntax(source)
         screen = CellOutput(self.shell, self._stall_text)
         try:
-            plan, program = self._prepare(number, source)  # a refusal starts nothing
+            plan = self._plan(number, source, request)  # a refusal starts nothing
             if not request.dry_run:
+                before = self._state
                 self._ensure(request, screen)
-                plan, program = self._prepare(number, source)  # new ranks need more cells
-            plan = (
-                self._again_where_changed(plan, program)
-                if request.dependencies
-                else without_cells(plan)
-            )
-            shown = [*plan.run, number]
-            self._report(program, screen)
+                if self._state != before:  # new ranks need more cells
+                    plan = self._plan(number, source, request)
+            self._report(plan.program, screen)
             if request.show or request.dry_run:
-                screen.diff(diff(program, shown) or ["nothing to convert"])
+                screen.diff(diff(plan.program, plan.shown) or ["nothing to convert"])
             if request.dry_run:
                 self.failed.add(number)  # it has not run: nothing can need it
                 self._announce(plan, screen, "would run")
                 return
             self._announce(plan, screen, "ran")
-            self._run(request, plan, program, number, screen)
+            self._run(request, plan, screen)
         finally:
             screen.finish()
 
-    def _prepare(self, number: int, source: str) -> tuple[Needs, Program]:
-        plan = self._plan(number, source)
-        program = self._convert(plan, number, source)
-        refuse(program)
-        return plan, program
-
-    def _plan(self, number: int, source: str) -> Needs:
-        current = Cell(number, masked(source), True)
-        return needs(self.history(number), current, self._ran, self._has_value, self._given)
+    def _plan(self, number: int, source: str, request: Request) -> CellPlan:
+        raw = self.shell.history_manager.input_hist_raw
+        return plan_cell(
+            number,
+            source,
+            self.history(number),
+            dict(enumerate(raw)),
+            self._state,
+            self._has_value,
+            options_here(),
+            request.dependencies,
+        )
 
     def _has_value(self, name: str) -> bool:
         return name in self.shell.user_ns and name not in self.shell.user_ns_hidden
-
-    def _convert(self, plan: Needs, number: int, source: str) -> Program:
-        raw = self.shell.history_manager.input_hist_raw
-        return convert((*((n, raw[n]) for n in plan.cells), (number, source)), options_here())
-
-    def _again_where_changed(self, plan: Needs, program: Program) -> Needs:
-        """Send again the cells whose conversion has changed: training has come into sight since."""
-        changed = [
-            n
-            for n in plan.cells
-            if n in self._sent_text and self._sent_text[n] != program.converted[n]
-        ]
-        own = {n for n in plan.cells if DISTRIBUTE.match(program.sources[n])}
-        if program.partial or not set(changed) - own:
-            return plan
-        run = tuple(n for n in plan.cells if n in plan.run or n not in own)
-        return Needs(plan.cells, run, plan.push, plan.names, plan.changed)
 
     def _report(self, program: Program, screen: CellOutput) -> None:
         """Show what the conversion has to say."""
@@ -157,9 +136,9 @@ class Session:
         for line in program.diagnostics:
             screen.say(line)
 
-    def _announce(self, plan: Needs, screen: CellOutput, verb: str) -> None:
-        if plan.run:
-            screen.say(f"{verb} first: {', '.join(f'In[{n}]' for n in plan.run)}")
+    def _announce(self, plan: CellPlan, screen: CellOutput, verb: str) -> None:
+        if plan.needs.run:
+            screen.say(f"{verb} first: {', '.join(f'In[{n}]' for n in plan.needs.run)}")
 
     # Ranks
 
@@ -218,10 +197,7 @@ class Session:
         self._forget()
 
     def _forget(self) -> None:
-        self._ran.clear()
-        self._pushed.clear()
-        self._given.clear()
-        self._sent_text.clear()
+        self._state = RanksState()
         self._files.clear()
 
     def renew(self) -> None:
@@ -244,36 +220,32 @@ class Session:
 
     # Running
 
-    def _run(
-        self, request: Request, plan: Needs, program: Program, number: int, screen: CellOutput
-    ) -> None:
+    def _run(self, request: Request, plan: CellPlan, screen: CellOutput) -> None:
         assert self.ranks is not None
+        program = plan.program
         added = sorted(program.added)
-        if plan.run:
-            cells = [self._file(n, program) for n in plan.run]
+        if plan.needs.run:
+            cells = [self._file(n, program) for n in plan.needs.run]
             run = self.ranks.run(remote.run_cells, cells, added, timeout=request.timeout)
             what = "a cell that this one needs failed on the ranks"
             self._judge(run, screen, what, request.timeout)
-            self._ran += plan.run
-            for n in plan.run:
-                self._sent_text[n] = program.converted[n]
-        self._push_changed(self._values_for(plan, program), screen)
+            self._state = self._state.after(plan.needs.run, program)
+        self._push_changed(self._values_for(plan), screen)
         marker = f"\x1e{uuid.uuid4().hex}"
-        text, file = self._file(number, program)
+        text, file = self._file(plan.number, program)
         run = self.ranks.run(
             remote.run_cell,
             text,
             file,
             added,
             marker,
-            self._wanted(plan, program),
+            self._wanted(plan),
             show=screen.show,
             timeout=request.timeout,
             marker=marker,
         )
         self._judge(run, screen, None, request.timeout)
-        self._ran.append(number)
-        self._sent_text[number] = program.converted[number]
+        self._state = self._state.after([plan.number], program)
         self._take_back(run.replies[0].get("values", {}), screen)
 
     def _file(self, number: int, program: Program) -> tuple[str, str]:
@@ -284,11 +256,11 @@ class Session:
 
     # Values
 
-    def _values_for(self, plan: Needs, program: Program) -> dict[str, SerializedValue]:
+    def _values_for(self, plan: CellPlan) -> dict[str, SerializedValue]:
         """What is pushed before the cell: values that no cell makes, and what cells just run there made anew."""
         namespace = self.shell.user_ns
         values = {}
-        for name in sorted(plan.push):
+        for name in sorted(plan.needs.push):
             packed = pack(namespace[name])
             if packed.kind == "none":
                 way = "Make it in a cell, or in this one"
@@ -299,15 +271,16 @@ class Session:
                     f"and {packed.why}. {way}."
                 )
             values[name] = packed
-        made = {name for n in plan.run for name in names_of(masked(program.sources[n])).binds}
-        for name in sorted(plan.names & made):
+        sources = plan.program.sources
+        made = {name for n in plan.needs.run for name in names_of(masked(sources[n])).binds}
+        for name in sorted(plan.needs.names & made):
             if (
                 name in namespace
                 and keras_kind(namespace[name]) == "weights"
                 and weights_of(namespace[name])
             ):
                 values[name] = pack(namespace[name])
-            elif name in self._given and name in namespace:
+            elif name in self._state.given and name in namespace:
                 values[name] = pack(namespace[name], limit=None)
         return values
 
@@ -315,11 +288,13 @@ class Session:
         """Push what the ranks do not have as it is; weights may have been trained, here or there."""
         digests = {n: digest(v) for n, v in values.items() if v.kind != "weights"}
         fresh = {
-            n: v for n, v in values.items() if n not in digests or digests[n] != self._pushed.get(n)
+            n: v
+            for n, v in values.items()
+            if n not in digests or digests[n] != self._state.pushed.get(n)
         }
         if fresh:
             arrived = self._push(fresh, screen)
-            self._pushed.update({n: digests[n] for n in arrived if n in digests})
+            self._state = self._state.with_pushed({n: digests[n] for n in arrived if n in digests})
 
     def _push(self, values: Mapping[str, SerializedValue], screen: CellOutput) -> list[str]:
         """Push values, and say so; the names of those that have arrived."""
@@ -338,15 +313,15 @@ class Session:
             screen.say(f"with the notebook's weights: {', '.join(weights)}")
         return arrived
 
-    def _wanted(self, plan: Needs, program: Program) -> list[str]:
+    def _wanted(self, plan: CellPlan) -> list[str]:
         """The names whose values the notebook takes over when the cell has succeeded."""
         namespace = self.shell.user_ns
         trained = {
             n
-            for n in plan.names
-            if program.trains and n in namespace and keras_kind(namespace[n]) == "weights"
+            for n in plan.needs.names
+            if plan.program.trains and n in namespace and keras_kind(namespace[n]) == "weights"
         }
-        return sorted(plan.changed | trained)
+        return sorted(plan.needs.changed | trained)
 
     def _take_back(self, values: Mapping[str, SerializedValue], screen: CellOutput) -> None:
         namespace = self.shell.user_ns
@@ -443,8 +418,8 @@ class Session:
         arrived = self._push(values, CellOutput(self.shell))
         number = len(self.shell.history_manager.input_hist_raw) - 1
         # Weights are set in what a cell has made; that cell is needed as before.
-        plain = (name for name in arrived if values[name].kind != "weights")
-        self._given.update(dict.fromkeys(plain, number))
+        plain = [name for name in arrived if values[name].kind != "weights"]
+        self._state = self._state.with_given(plain, number)
 
     def status(self) -> list[dict[str, Any]]:
         """One row a rank: number, host, pid, device, memory, what it does."""
@@ -470,7 +445,3 @@ class Session:
             }
             for r in range(ranks.size)
         ]
-
-
-def without_cells(plan: Needs) -> Needs:
-    return Needs(plan.cells, (), frozenset(), plan.names, plan.changed)

@@ -16,7 +16,7 @@ from ..convert.conversion import Options
 from ..convert.edits import Edit, apply_edits
 from ..convert.notebook import convert_cells
 from ..files import UnusableInputError
-from .dependencies import names_of
+from .cell_names import names_of
 from .errors import DistributeError, named_error
 from .tracebacks import line_map
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_hvd.session.dependencies import Cell, Needs, names_of, needs
+from jupyter_hvd.session.cell_names import names_of
+from jupyter_hvd.session.dependencies import Cell, Needs, needs
 
 
 def plan(

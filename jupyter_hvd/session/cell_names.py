@@ -1,0 +1,452 @@
+"""What a cell does to names: which it binds, uses and changes. One cell at a time, by its text alone."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+BUILTINS = frozenset(dir(builtins)) | {
+    "display", "get_ipython", "exit", "quit", "In", "Out", "_", "__", "___", "_i", "_ii", "_iii", "__name__", "__file__",
+}  # fmt: skip
+
+#: Methods that leave what they are called on as it is, as far as another process cares: they look,
+#: write, draw, or train (what training leaves behind travels as weights, not by running it again).
+LOOKING = frozenset(
+    [
+        "fit",
+        "evaluate",
+        "predict",
+        "train_on_batch",
+        "test_on_batch",
+        "predict_on_batch",
+        "apply_gradients",
+        "minimize",
+        "gradient",
+        "summary",
+        "save",
+        "save_weights",
+        "export",
+        "write",
+        "plot",
+        "show",
+        "head",
+        "tail",
+        "info",
+        "describe",
+        "hist",
+        "imshow",
+        "savefig",
+        "to_csv",
+        "numpy",
+        "print",
+        "get_config",
+        "count",
+        "items",
+        "keys",
+        "values",
+        "close",
+        "flush",
+        "map",
+        "batch",
+        "shuffle",
+        "take",
+    ]
+)
+#: Calls of a module's functions that change how the module works from then on.
+SETTING = re.compile(
+    r"^(set_|seed$|enable_|disable_|register|use$|filterwarnings$|simplefilter$|basicConfig$|run_functions_eagerly$|update$|environ$|append$|insert$|manual_seed$|clear_session$)"
+)
+#: Functions that change their first argument in place.
+IN_PLACE = frozenset(
+    {"shuffle", "fill_diagonal", "put", "copyto", "setattr", "heappush", "heapify"}
+)
+ASKING = frozenset({"input", "getpass"})
+
+
+@dataclass(frozen=True)
+class Names:
+    """What a cell does to names.
+
+    Attributes:
+        binds: names that it binds at top level.
+        uses: names that it uses, at once, that are not its own.
+        later: names that its functions use when they are called.
+        changes: names whose objects it changes in place.
+        changes_later: names whose objects its functions change when they are called.
+        modules: names that it imports.
+        star: whether it imports everything from somewhere. asks: whether it asks the user for something.
+    """
+
+    binds: frozenset[str] = frozenset()
+    uses: frozenset[str] = frozenset()
+    later: frozenset[str] = frozenset()
+    changes: frozenset[str] = frozenset()
+    changes_later: frozenset[str] = frozenset()
+    modules: frozenset[str] = frozenset()
+    star: bool = False
+    asks: bool = False
+
+
+@lru_cache(maxsize=2048)
+def names_of(source: str) -> Names:
+    """What a cell does to names; nothing, where it is not Python."""
+    try:
+        tree = compile(source, "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    except (SyntaxError, ValueError):
+        return Names()
+    assert isinstance(tree, ast.Module)
+    scan = _Scan()
+    scan.visit_all(*tree.body)
+    binds = frozenset(scan.binds)
+    later = frozenset(scan.later)
+    uses = frozenset(scan.uses)
+    if scan.functions & scan.loads:  # its own functions are called: what they use is used at once
+        uses |= later - binds
+    return Names(
+        binds,
+        uses,
+        later - (binds - scan.maybe),
+        frozenset(scan.changes),
+        frozenset(scan.changes_later),
+        frozenset(scan.modules),
+        scan.star,
+        bool(scan.loads & ASKING),
+    )
+
+
+@dataclass
+class _Scan(ast.NodeVisitor):
+    """Walks a cell's statements in order and keeps what is bound so far."""
+
+    binds: set[str] = field(default_factory=set)
+    bound: set[str] = field(default_factory=set)
+    uses: set[str] = field(default_factory=set)
+    loads: set[str] = field(default_factory=set)
+    later: set[str] = field(default_factory=set)
+    changes: set[str] = field(default_factory=set)
+    changes_later: set[str] = field(default_factory=set)
+    modules: set[str] = field(default_factory=set)
+    functions: set[str] = field(default_factory=set)
+    maybe: set[str] = field(default_factory=set)
+    aliases: dict[str, str] = field(default_factory=dict)
+    star: bool = False
+
+    def visit_all(self, *nodes: ast.AST | None) -> None:
+        for node in nodes:
+            if node is not None:
+                self.visit(node)
+
+    # Statements
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        self.visit_all(*node.decorator_list, *defaults(node.args))
+        self.function(node.name, node)
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        self.visit_all(*node.decorator_list, *node.bases, *(k.value for k in node.keywords))
+        self.function(node.name, node)
+        for name in immediate_in_class(node) - self.bound:
+            self.use(name)
+
+    def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
+        for alias in node.names:
+            if alias.name == "*":
+                self.star = True
+                continue
+            name = alias.asname or alias.name.partition(".")[0]
+            self.bind(name)
+            self.modules.add(name)
+
+    visit_ImportFrom = visit_Import
+
+    def visit_If(self, node: ast.If) -> None:
+        self.visit(node.test)
+        before = set(self.bound)
+        self.visit_all(*node.body)
+        one, self.bound = self.bound, before
+        self.visit_all(*node.orelse)
+        self.maybe |= one ^ self.bound
+        self.bound = one & self.bound
+
+    def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
+        self.visit(node.iter)
+        self.alias(node.target, node.iter)
+        self.target(node.target)
+        self.visit_all(*node.body, *node.orelse)
+
+    visit_AsyncFor = visit_For
+
+    def visit_With(self, node: ast.With | ast.AsyncWith) -> None:
+        for item in node.items:
+            self.visit(item.context_expr)
+            if item.optional_vars is not None:
+                self.target(item.optional_vars)
+        self.visit_all(*node.body)
+
+    visit_AsyncWith = visit_With
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
+        self.visit_all(node.type, *node.body)
+
+    def visit_match_case(self, node: ast.match_case) -> None:
+        for piece in ast.walk(node.pattern):
+            if isinstance(piece, ast.expr):
+                self.visit(piece)
+            captured = getattr(piece, "name", None) or getattr(piece, "rest", None)
+            if captured:
+                self.bind(captured)
+        self.visit_all(node.guard, *node.body)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        self.visit(node.value)
+        for target in node.targets:
+            self.alias(target, node.value)
+            self.target(target)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        self.visit(node.value)
+        if isinstance(node.target, ast.Name):
+            self.use(node.target.id)
+        self.target(node.target)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        self.visit_all(node.annotation, node.value)
+        if node.value is not None:
+            self.target(node.target)
+
+    def visit_Delete(self, node: ast.Delete) -> None:
+        for target in node.targets:
+            if not isinstance(target, ast.Name):
+                self.target(target)
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        self.visit(node.value)
+        changed = {self.source_of(name) for name in changed_by(node.value, self.is_module)}
+        self.changes |= changed - self.own()
+
+    # Expressions
+
+    def visit_Lambda(self, node: ast.Lambda) -> None:
+        self.visit_all(*defaults(node.args))
+        self.inner_scope(node)
+
+    def inner_scope(self, node: ast.expr) -> None:
+        """A scope of its own that is entered at once."""
+        for name in free_names(node)[0]:
+            self.use(name)
+
+    visit_ListComp = visit_SetComp = visit_GeneratorExp = visit_DictComp = inner_scope
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
+        self.visit(node.value)
+        self.bind(node.target.id)
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if isinstance(node.ctx, ast.Load):
+            self.use(node.id)
+
+    # What they do to names
+
+    def own(self) -> set[str]:
+        return self.binds & self.bound
+
+    def is_module(self, name: str) -> bool:
+        # A name from another cell cannot be told from a module here; common aliases can.
+        return name in self.modules or name in COMMON_MODULES
+
+    def source_of(self, name: str) -> str:
+        """`layer` of `for layer in base.layers` stands for `base`."""
+        for _ in range(8):
+            if name not in self.aliases:
+                break
+            name = self.aliases[name]
+        return name
+
+    def alias(self, target: ast.expr, value: ast.expr) -> None:
+        base = root(value)
+        if isinstance(target, ast.Name) and base is not None and base != target.id:
+            self.aliases[target.id] = base
+
+    def use(self, name: str) -> None:
+        self.loads.add(name)
+        if name not in self.bound:
+            self.uses.add(name)
+
+    def bind(self, name: str) -> None:
+        self.binds.add(name)
+        self.bound.add(name)
+
+    def target(self, node: ast.expr) -> None:
+        match node:
+            case ast.Name(id=name):
+                self.bind(name)
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                for part in parts:
+                    self.target(part)
+            case ast.Starred(value=value):
+                self.target(value)
+            case _:
+                self.visit(node)
+                base = root(node)
+                if base is not None and self.source_of(base) not in self.own():
+                    self.changes.add(self.source_of(base))
+
+    def function(self, name: str, node: ast.AST) -> None:
+        free, changed = free_names(node)
+        self.later |= free - {name}
+        self.changes_later |= changed & free
+        self.bind(name)
+        self.functions.add(name)
+
+
+COMMON_MODULES = frozenset(
+    [
+        "np",
+        "numpy",
+        "tf",
+        "tensorflow",
+        "plt",
+        "pd",
+        "pandas",
+        "sns",
+        "os",
+        "sys",
+        "keras",
+        "random",
+        "warnings",
+        "logging",
+        "K",
+        "sklearn",
+        "scipy",
+        "tqdm",
+        "time",
+        "math",
+        "json",
+        "re",
+    ]
+)
+
+
+def root(node: ast.AST) -> str | None:
+    """`x` of `x`, `x.a`, `x[i].b`."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else None
+
+
+def changed_by(node: ast.expr, is_module: Callable[[str], bool]) -> Iterator[str]:
+    """The names whose objects a statement `x.f(…)` changes."""
+    if not isinstance(node, ast.Call):
+        return
+    if isinstance(node.func, ast.Attribute):
+        base, last = root(node.func), node.func.attr
+        parts = chain(node.func)
+        if last in IN_PLACE and node.args and (first := root(node.args[0])) is not None:
+            yield first
+        if base is None:
+            return
+        if is_module(base):
+            if any(SETTING.match(part) for part in parts):
+                yield base
+        elif last not in LOOKING:
+            yield base
+    elif isinstance(node.func, ast.Name) and node.func.id in IN_PLACE and node.args:
+        first = root(node.args[0])
+        if first is not None:
+            yield first
+
+
+def chain(node: ast.AST) -> list[str]:
+    parts = []
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        if isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+        node = node.value
+    return parts
+
+
+def defaults(args: ast.arguments) -> list[ast.expr]:
+    return [*args.defaults, *(d for d in args.kw_defaults if d is not None)]
+
+
+def immediate_in_class(node: ast.ClassDef) -> set[str]:
+    """What a class's body uses while it is made, its methods' bodies not included."""
+    found: set[str] = set()
+    own: set[str] = set()
+    for statement in node.body:
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            parts: list[ast.AST] = [*statement.decorator_list, *defaults(statement.args)]
+            own.add(statement.name)
+        else:
+            parts = [statement]
+        for part in parts:
+            for name in ast.walk(part):
+                if isinstance(name, ast.Name):
+                    (own if isinstance(name.ctx, ast.Store) else found).add(name.id)
+    return found - own
+
+
+Scoped = (
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.Lambda,
+    ast.ClassDef,
+    ast.ListComp,
+    ast.SetComp,
+    ast.DictComp,
+    ast.GeneratorExp,
+)
+
+
+def free_names(node: ast.AST) -> tuple[set[str], set[str]]:
+    """The names that a function, class or comprehension takes from outside, and those of which it changes the objects."""
+    loads: set[str] = set()
+    stores: set[str] = set()
+    outer: set[str] = set()
+    changed: set[str] = set()
+    inner: list[ast.AST] = []
+
+    def walk(part: ast.AST) -> None:
+        match part:
+            case ast.Name(id=name, ctx=context):
+                (loads if isinstance(context, ast.Load) else stores).add(name)
+            case ast.Global(names=names):
+                outer.update(names)
+            case ast.arg(arg=name):
+                stores.add(name)
+            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+                stores.update(a.asname or a.name.partition(".")[0] for a in aliases)
+            case ast.ExceptHandler(name=str(name)):
+                stores.add(name)
+        if isinstance(part, (ast.Assign, ast.AugAssign)):
+            targets = part.targets if isinstance(part, ast.Assign) else [part.target]
+            for target in targets:
+                if not isinstance(target, ast.Name) and (base := root(target)) is not None:
+                    changed.add(base)
+        if isinstance(part, ast.Expr):
+            changed.update(changed_by(part.value, COMMON_MODULES.__contains__))
+        if isinstance(part, Scoped) and part is not node:
+            if hasattr(part, "name"):
+                stores.add(part.name)
+            inner.append(part)
+            return
+        for child in ast.iter_child_nodes(part):
+            walk(child)
+
+    walk(node)
+    stores -= outer
+    free = (loads - stores) | outer
+    for part in inner:
+        names, changes = free_names(part)
+        free |= names - stores
+        changed |= changes - stores
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
+        free.discard(node.name)
+    changed = (changed - stores) | outer
+    return free - BUILTINS, changed - BUILTINS

@@ -1,0 +1,98 @@
+"""What a cell of `%%distribute` is going to do: which cells run on the ranks, as what text. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ..convert.conversion import Options
+from .dependencies import Cell, Needs, needs
+from .program import DISTRIBUTE, Program, convert, masked, refuse
+
+
+@dataclass(frozen=True)
+class RanksState:
+    """What the ranks have been sent, by the numbers of cells.
+
+    Attributes:
+        ran: the cells that have run there, in that order.
+        sent: the text that each was last sent as.
+        given: names whose values the user has pushed, with the number of the cell that did.
+        pushed: digests of the values that the ranks have, by name.
+    """
+
+    ran: tuple[int, ...] = ()
+    sent: Mapping[int, str] = field(default_factory=dict)
+    given: Mapping[str, int] = field(default_factory=dict)
+    pushed: Mapping[str, int] = field(default_factory=dict)
+
+    def after(self, numbers: Sequence[int], program: Program) -> RanksState:
+        """When some cells have run there."""
+        texts = {number: program.converted[number] for number in numbers}
+        return replace(self, ran=(*self.ran, *numbers), sent={**self.sent, **texts})
+
+    def with_given(self, names: Sequence[str], number: int) -> RanksState:
+        return replace(self, given={**self.given, **dict.fromkeys(names, number)})
+
+    def with_pushed(self, digests: Mapping[str, int]) -> RanksState:
+        return replace(self, pushed={**self.pushed, **digests})
+
+
+@dataclass(frozen=True)
+class CellPlan:
+    """A cell, what it needs, and both converted as one program.
+
+    Attributes:
+        number: the cell's. needs: of earlier cells and of values. program: as it runs on the ranks.
+    """
+
+    number: int
+    needs: Needs
+    program: Program
+
+    @property
+    def shown(self) -> tuple[int, ...]:
+        """The cells that run now, this one last."""
+        return (*self.needs.run, self.number)
+
+
+def plan_cell(
+    number: int,
+    source: str,
+    history: Sequence[Cell],
+    texts: Mapping[int, str],
+    state: RanksState,
+    has_value: Callable[[str], bool],
+    options: Options,
+    dependencies: bool = True,
+) -> CellPlan:
+    """Plan a cell.
+
+    Args:
+        source: the cell, its magic included. history: the cells that ran before it, `texts` as they were written.
+        has_value: whether the notebook has a value under a name.
+        dependencies: whether the cells that it needs are to run; they are converted with it in any case.
+
+    Raises:
+        DistributeError: the conversion is refused.
+    """
+    current = Cell(number, masked(source), True)
+    needed = needs(history, current, state.ran, has_value, state.given)
+    program = convert(
+        (*((n, texts[n]) for n in needed.cells), (number, source)),
+        options,
+    )
+    refuse(program)
+    if dependencies:
+        return CellPlan(number, again_where_changed(needed, program, state), program)
+    alone = replace(needed, run=(), push=frozenset())
+    return CellPlan(number, alone, program)
+
+
+def again_where_changed(needed: Needs, program: Program, state: RanksState) -> Needs:
+    """Send again the cells whose conversion has changed: training has come into sight since."""
+    changed = {n for n in needed.cells if n in state.sent and state.sent[n] != program.converted[n]}
+    own = {n for n in needed.cells if DISTRIBUTE.match(program.sources[n])}
+    if program.partial or not changed - own:
+        return needed
+    return replace(needed, run=tuple(n for n in needed.cells if n in needed.run or n not in own))
