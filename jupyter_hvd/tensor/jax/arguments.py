@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -40,8 +39,19 @@ def nested(type_: Any, value: Any) -> Any:
     return value
 
 
-def floating_type(reals: Iterable[Any]) -> np.dtype[Any]:
+def leaves(value: Any) -> list[Any]:
+    """The arrays of a tuple, or the one array."""
+    return (
+        [leaf for part in value for leaf in leaves(part)] if isinstance(value, tuple) else [value]
+    )
+
+
+def kind_of(value: Any) -> Any:
+    """What `floating_type` depends on."""
+    return getattr(value, "dtype", type(value)), getattr(value, "weak_type", False)
+
+
+def floating_type(reals: Sequence[Any]) -> np.dtype[Any]:
     """The floating type of real arguments together."""
-    leaves = jax.tree_util.tree_leaves(list(reals))
-    together = jnp.result_type(*leaves) if leaves else jnp.result_type(float)
+    together = jnp.result_type(*reals) if reals else jnp.result_type(float)
     return np.dtype(together if jnp.issubdtype(together, jnp.floating) else jnp.result_type(float))

@@ -46,8 +46,7 @@ def compiled(instance: Instance, sizes: Mapping[str, int]) -> Callable[..., Any]
         arrays = made.operands(arguments)
         key = made.counts(arrays), made.dtype(arrays)
         if key not in jitted:
-            plan = made.compile(*key)
-            jitted[key] = plan, jax.jit(lambda *arrays: execute(plan, arrays))
+            jitted[key] = made.compile(*key), _jitted(made.compile(*key))
         plan, run = jitted[key]
         if may_exceed(plan) and not any(map(_is_abstract, jax.tree_util.tree_leaves(arrays))):
             if key not in analysed:  # which `run` does not do again
@@ -56,6 +55,13 @@ def compiled(instance: Instance, sizes: Mapping[str, int]) -> Callable[..., Any]
         return run(*arrays)
 
     return call
+
+
+def _jitted(plan: Plan) -> Any:
+    def run(*arrays: Any) -> Any:
+        return execute(plan, arrays)
+
+    return jax.jit(run)
 
 
 def _is_abstract(value: Any) -> bool:

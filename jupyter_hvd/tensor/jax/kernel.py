@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 import jax
@@ -20,7 +21,7 @@ from ..lowering.lower import lower
 from ..lowering.plan import Counts, Plan
 from ..lowering.specialize import at_sizes
 from ..ssa.program import Program
-from .arguments import as_array, floating_type
+from .arguments import as_array, floating_type, kind_of, leaves
 from .execute import execute, run_all, started
 from .runtime import Values
 
@@ -54,24 +55,28 @@ class Kernel:
         self.program = at_sizes(program, sizes)
         self.parameters = tuple((x, _at_sizes(t, sizes)) for x, t in kinds)
         self.plans: dict[tuple[Counts, np.dtype[Any]], Plan] = {}
-        self.enumerated = enumerated(self.program)
+        self.dtypes: dict[Any, np.dtype[Any]] = {}
+        listed = enumerated(self.program)
+        relations = Relation | IndexArray | TupleSet | Integer
+        self._reals = [k for k, (_, t) in enumerate(kinds) if not isinstance(t, relations)]
+        self._sets = [k for k, (_, t) in enumerate(kinds) if isinstance(t, TupleSet)]
+        self._sparse = [
+            k for k, (x, t) in enumerate(kinds) if isinstance(t, Relation) and x in listed
+        ]
 
     def arrays(self, arguments: Sequence[Any]) -> tuple[Any, ...]:
         """The arguments as JAX takes them: sets of tuples as rows in order."""
-        return tuple(as_array(t, v) for (_, t), v in zip(self.kinds, arguments, strict=True))
+        return tuple([as_array(t, v) for (_, t), v in zip(self.kinds, arguments, strict=True)])
 
     def operands(self, arguments: Sequence[Any]) -> tuple[Any, ...]:
         """As `arrays`, but boolean arrays with few true entries come with their tuples."""
-
-        def operand(x: str, type_: ParameterType, value: Any) -> Any:
-            if not isinstance(type_, Relation) or x not in self.enumerated:
-                return value
-            if isinstance(value, jax.core.Tracer) or not is_sparse(value):
-                return value
-            return with_tuples(value)
-
         arrays = self.arrays(arguments)
-        return tuple(operand(x, t, v) for (x, t), v in zip(self.kinds, arrays, strict=True))
+        sparse = {
+            k: with_tuples(arrays[k])
+            for k in self._sparse
+            if not isinstance(arrays[k], jax.core.Tracer) and is_sparse(arrays[k])
+        }
+        return tuple(sparse.get(k, v) for k, v in enumerate(arrays)) if sparse else arrays
 
     def relations(self, arguments: Sequence[Any]) -> dict[str, Data]:
         """The data of relations and index arrays, on the host."""
@@ -85,20 +90,19 @@ class Kernel:
 
     def counts(self, arrays: Sequence[Any]) -> Counts:
         """The number of tuples of each relation that is given by its tuples."""
+        rows = [(k, arrays[k]) for k in self._sets]
+        rows += [(k, arrays[k].rows) for k in self._sparse if isinstance(arrays[k], Tuples)]
         return tuple(
-            (x, len(value.rows if isinstance(value, Tuples) else value))
-            for (x, t), value in zip(self.kinds, arrays, strict=True)
-            if isinstance(t, TupleSet) or isinstance(value, Tuples)
+            [(self.kinds[k][0], len(found)) for k, found in sorted(rows, key=itemgetter(0))]
         )
 
     def dtype(self, arrays: Sequence[Any]) -> np.dtype[Any]:
         """The type in which it is computed: the floating type of the real arguments together."""
-        real = (t for _, t in self.kinds)
-        return floating_type(
-            value
-            for t, value in zip(real, arrays, strict=True)
-            if not isinstance(t, Relation | IndexArray | TupleSet | Integer)
-        )
+        reals = [leaf for k in self._reals for leaf in leaves(arrays[k])]
+        kinds = (jax.config.jax_enable_x64, *map(kind_of, reals))
+        if kinds not in self.dtypes:
+            self.dtypes[kinds] = floating_type(reals)
+        return self.dtypes[kinds]
 
     @cached_property
     def restricted(self) -> Program:

@@ -8,12 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import jax
+
 from ..cost import counting
 from ..cost.counting import Data
 from ..language.predicates import TRUE, conj
 from ..language.printer import show
-from ..language.terms import Term, Var
-from ..ssa.program import Addition, Contraction, Map, Rhs, Statement, support, term_of, type_of
+from ..ssa.program import Addition, Contraction, Map, Rhs, Statement, statement_terms, support
+from .backend import kernel
 from .memory import require_memory
 
 if TYPE_CHECKING:
@@ -86,57 +88,55 @@ def profile(
     `progress(done, total)` is called after each; `cancelled()` is asked between them and ends the
     profile with ProfileCancelledError.
     """
-    import jax
-
-    from .backend import kernel as at_sizes_of
-
-    kernel = at_sizes_of(instance, sizes)
-    data = kernel.relations(tuple(arguments.values()))
+    made = kernel(instance, sizes)
+    given = tuple(arguments.values())
+    data = made.relations(given)
     steps = len(instance.ssa.statements) + 1
-    concrete = {s.name: s.rhs for s in kernel.program.statements}
-    variables: dict[str, Term] = {}
-    made: list[StatementProfile] = []
-    stages = kernel.stages(tuple(arguments.values()))
-    for done, (statement, stage) in enumerate(zip(instance.ssa.statements, stages, strict=True)):
+    concrete = {s.name: s.rhs for s in made.program.statements}
+    found: list[StatementProfile] = []
+
+    def go_on() -> None:
+        if progress is not None and found:
+            progress(len(found), steps)
         if cancelled is not None and cancelled():
             raise ProfileCancelledError
-        measured = _measured(jax, stage.run, stage.operands, repeats)
-        term = term_of(statement.rhs, variables)
-        variables[statement.name] = Var(statement.name, type_of(statement.rhs))
-        points, operations = counts(concrete[statement.name], data)
-        made.append(
+
+    statements = instance.ssa.statements
+    terms, stages = statement_terms(instance.ssa), made.stages(given)
+    for statement, (name, term), stage in zip(statements, terms, stages, strict=True):
+        go_on()
+        measured = _measured(stage.run, stage.operands, repeats)
+        points, operations = counts(concrete[name], data)
+        found.append(
             StatementProfile(
-                statement.name,
+                name,
                 show(term),
                 _predicate(statement),
                 points,
                 operations,
-                _bytes(jax, (stage.operands, measured.result)),
+                _bytes((stage.operands, measured.result)),
                 measured.flops,
                 measured.bytes,
                 measured.seconds,
             )
         )
         stage.keep(measured.result)
-        if progress is not None:
-            progress(done + 1, steps)
-    if cancelled is not None and cancelled():
-        raise ProfileCancelledError
-    whole = _measured(jax, kernel.run, kernel.operands(tuple(arguments.values())), repeats)
+    go_on()
+    whole = _measured(made.run, made.operands(given), repeats)
     if progress is not None:
         progress(steps, steps)
     total = StatementProfile(
         "total",
         "",
         "",
-        sum(s.support for s in made),
-        sum(s.operations for s in made),
+        sum(s.support for s in found),
+        sum(s.operations for s in found),
         whole.memory,
         whole.flops,
         whole.bytes,
         whole.seconds,
     )
-    return Profile(tuple(made), total, whole.compile_seconds)
+    return Profile(tuple(found), total, whole.compile_seconds)
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class _Measured:
     memory: int
 
 
-def _measured(jax: Any, run: Callable[..., Any], operands: Any, repeats: int) -> _Measured:
+def _measured(run: Callable[..., Any], operands: Any, repeats: int) -> _Measured:
     began = time.perf_counter()
     compiled = jax.jit(run).lower(*operands).compile()
     compile_seconds = time.perf_counter() - began
@@ -161,7 +161,7 @@ def _measured(jax: Any, run: Callable[..., Any], operands: Any, repeats: int) ->
         jax.block_until_ready(compiled(*operands))
         times.append(time.perf_counter() - began)
     flops, moved = _estimates(compiled)
-    memory = _bytes(jax, (operands, result)) + _temporary(compiled)
+    memory = _bytes((operands, result)) + _temporary(compiled)
     return _Measured(result, flops, moved, statistics.median(times), compile_seconds, memory)
 
 
@@ -184,7 +184,7 @@ def _temporary(compiled: Any) -> int:
         return 0
 
 
-def _bytes(jax: Any, values: Any) -> int:
+def _bytes(values: Any) -> int:
     return sum(
         leaf.size * leaf.dtype.itemsize
         for leaf in jax.tree_util.tree_leaves(values)

@@ -16,7 +16,8 @@ from ..ssa.program import Contraction, Map, Program
 
 SMALL = 1 << 14  # entries below which a mask is as good
 DENSE = 32  # entries of a mask that are read in the time of one that is scattered to
-# Not in any array, nor is any small multiple of it, wrapped round at 32 bits (Knuth's constant).
+# Out-of-range sentinel: nor is any small multiple of it in range, wrapped round at 32 bits (Knuth's
+# constant).
 OUTSIDE = 0x9E3779B1 >> 1
 
 
