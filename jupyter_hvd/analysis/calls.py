@@ -62,7 +62,7 @@ class CallGraph:
                 return
 
     def _run_by(self, call: cst.Call) -> Iterator[cst.CSTNode]:
-        for value in self._resolver.values(call.func):
+        for value in self._resolver.of(call.func):
             if value.kind in (Kind.FUNCTION, Kind.CLASS) and value.node is not None:
                 yield value.node
             elif isinstance(value.node, cst.ClassDef):

@@ -22,7 +22,7 @@ class ClassHierarchy:
         found = [owner]
         for cls in found:
             for base in cls.bases:
-                for value in self._resolver.values(base.value):
+                for value in self._resolver.of(base.value):
                     if isinstance(value.node, cst.ClassDef) and value.node not in found:
                         found.append(value.node)
         return found
@@ -33,7 +33,7 @@ class ClassHierarchy:
             value.name
             for cls in self.lineage(owner)
             for base in cls.bases
-            for value in self._resolver.values(base.value)
+            for value in self._resolver.of(base.value)
             if value.kind is Kind.LIBRARY
         }
 

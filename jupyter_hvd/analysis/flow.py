@@ -135,11 +135,11 @@ class ValueFlow:
             ]
         text = self._module.text(used.value)
         same = [b for b in named if b.receiver and self._module.text(b.receiver) == text]
-        unknown = {value.kind for value in self._resolver.values(used.value)} <= {Kind.UNKNOWN}
+        unknown = {value.kind for value in self._resolver.of(used.value)} <= {Kind.UNKNOWN}
         return same or ([*named] if unknown else [])
 
     def _classes_of(self, receiver: cst.BaseExpression) -> list[cst.ClassDef]:
-        nodes = (value.node for value in self._resolver.values(receiver))
+        nodes = (value.node for value in self._resolver.of(receiver))
         return [node for node in nodes if isinstance(node, cst.ClassDef)]
 
     def _may_be_one_of(self, receiver: cst.BaseExpression, owners: list[cst.ClassDef]) -> bool:
@@ -159,7 +159,7 @@ class ValueFlow:
     # Calls
 
     def _of_call(self, call: cst.Call, path: Path) -> Iterator[Source]:
-        for callee in self._resolver.values(call.func):
+        for callee in self._resolver.of(call.func):
             if callee.kind is Kind.FUNCTION and callee.node is not None:
                 if callee.node in self._index.generators:
                     continue

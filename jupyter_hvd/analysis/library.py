@@ -13,26 +13,17 @@ from .index import Index, Path
 
 
 class Kind(Enum):
-    """What kind of thing a value is, as far as rules must tell them apart."""
+    """What kind of thing a value is, for Python; libraries have kinds of their own."""
 
     LIBRARY = auto()  # a module, class or function of a library, by its qualified name
     FUNCTION = auto()
     CLASS = auto()
     INSTANCE = auto()  # of a class of this module
-    MODEL = auto()
-    OPTIMIZER = auto()
-    SCHEDULE = auto()
-    TAPE = auto()
-    DATASET = auto()
     GENERATOR = auto()  # what a function with `yield` gives; its node is the function
-    CHECKPOINT = auto()
-    CHECKPOINT_MANAGER = auto()
-    CALLBACK = auto()
     NONE = auto()
     CONSTANT = auto()
     CONTAINER = auto()
-    VARIABLE = auto()
-    OTHER = auto()  # what a library made, known not to be any of these
+    OTHER = auto()  # what a library made, known to be of no kind of its own
     UNKNOWN = auto()
 
 
@@ -41,11 +32,12 @@ class Value:
     """One thing that an expression may hold.
 
     Attributes:
+        kind: one of Python's (`Kind`) or of the library's.
         node: the node that makes it: a call, a class, a function, a literal.
         name: the canonical name of the library's class or function that made it.
     """
 
-    kind: Kind
+    kind: Enum
     node: cst.CSTNode | None = None
     name: str = ""
 
@@ -71,8 +63,8 @@ class Effects:
     impure: tuple[str, ...] = ()
     printing: frozenset[str] = frozenset()
     writing: frozenset[str] = frozenset()
-    writing_methods: Mapping[Kind, frozenset[str]] = field(default_factory=dict)
-    pure_methods: Mapping[Kind, frozenset[str]] = field(default_factory=dict)
+    writing_methods: Mapping[Enum, frozenset[str]] = field(default_factory=dict)
+    pure_methods: Mapping[Enum, frozenset[str]] = field(default_factory=dict)
     opening: Mapping[str, int] = field(default_factory=dict)
 
     def __or__(self, other: Effects) -> Effects:
@@ -92,7 +84,7 @@ class Resolver(Protocol):
 
     index: Index
 
-    def values(self, expression: cst.CSTNode, path: Path = ()) -> frozenset[Value]:
+    def of(self, expression: cst.CSTNode, path: Path = ()) -> frozenset[Value]:
         """What the part `path` of an expression may hold."""
 
     def qualified(self, expression: cst.CSTNode) -> str:
@@ -113,13 +105,13 @@ class Library(Protocol):
     def is_wrapper(self, name: str) -> bool:
         """Whether calling this name gives what its first argument is."""
 
-    def kind_of_result(self, name: str) -> Kind:
+    def kind_of_result(self, name: str) -> Enum:
         """The kind of what calling this name gives."""
 
-    def kind_of_instance(self, bases: Set[str]) -> Kind:
+    def kind_of_instance(self, bases: Set[str]) -> Enum:
         """The kind of the instances of a class of the program with these bases of a library."""
 
-    def is_collection(self, kind: Kind) -> bool:
+    def is_collection(self, kind: Enum) -> bool:
         """Whether values of this kind hold elements that loops run over."""
 
     def attribute(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from enum import Enum
 
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
@@ -55,7 +56,7 @@ class ValueAnalysis:
 
     # Questions
 
-    def values(self, expression: cst.CSTNode, path: Path = ()) -> frozenset[Value]:
+    def of(self, expression: cst.CSTNode, path: Path = ()) -> frozenset[Value]:
         """What the part `path` of an expression may hold; empty where it depends on itself alone."""
         if len(path) > MAX_PATH:
             return frozenset({UNKNOWN})
@@ -79,15 +80,15 @@ class ValueAnalysis:
         self._cut = min(outer_cut, self._cut)
         return found
 
-    def kinds(self, expression: cst.CSTNode) -> frozenset[Kind]:
-        return frozenset(value.kind for value in self.values(expression))
+    def kinds(self, expression: cst.CSTNode) -> frozenset[Enum]:
+        return frozenset(value.kind for value in self.of(expression))
 
-    def may_be(self, expression: cst.CSTNode, kind: Kind) -> bool:
+    def may_be(self, expression: cst.CSTNode, kind: Enum) -> bool:
         return kind in self.kinds(expression)
 
     def qualified(self, expression: cst.CSTNode) -> str:
         """The canonical name of a library's module, class or function that the expression means, or ''."""
-        names = {value.name for value in self.values(expression) if value.kind is Kind.LIBRARY}
+        names = {value.name for value in self.of(expression) if value.kind is Kind.LIBRARY}
         return names.pop() if len(names) == 1 else ""
 
     @contextmanager
@@ -104,7 +105,7 @@ class ValueAnalysis:
     def _resolve(self, node: cst.CSTNode, path: Path) -> Iterator[Value]:
         sources = self.flow.predecessors(node, path, in_order=False)
         for source, part in sources:
-            yield from self.values(source, part)
+            yield from self.of(source, part)
         yield from self._made_by(node, path, sources)
 
     def _made_by(self, node: cst.CSTNode, path: Path, sources: list[Source]) -> Iterator[Value]:
@@ -128,7 +129,7 @@ class ValueAnalysis:
                 if not path:
                     yield Value(Kind.CONTAINER, node)
             case cst.BinaryOperation(left=left, right=right) if not path:
-                values = self.values(left) | self.values(right)
+                values = self.of(left) | self.of(right)
                 added = any(v.kind is Kind.CONTAINER for v in values)
                 yield from values if added else (Value(Kind.OTHER, node),)
             case cst.Lambda():
@@ -142,7 +143,7 @@ class ValueAnalysis:
             ):
                 yield Value(Kind.CONSTANT, node)
             case cst.Subscript() if sources[0][1] != path:
-                if not any(self.values(source, part) for source, part in sources):
+                if not any(self.of(source, part) for source, part in sources):
                     yield Value(Kind.UNKNOWN, node)
             case _ if not sources:
                 yield Value(Kind.UNKNOWN, node)
@@ -217,7 +218,7 @@ class ValueAnalysis:
         attribute = node.attr.value
         methods = self.flow.methods(node)
         known = bound or bool(methods)
-        for receiver in self.values(node.value):
+        for receiver in self.of(node.value):
             if receiver.kind is Kind.LIBRARY:
                 known = True
                 name = self.library.canonical(f"{receiver.name}.{attribute}")
@@ -233,7 +234,7 @@ class ValueAnalysis:
             yield Value(Kind.UNKNOWN, node)
 
     def _made_by_call(self, call: cst.Call, path: Path, sources: list[Source]) -> Iterator[Value]:
-        callees = self.values(call.func)
+        callees = self.of(call.func)
         for callee in callees:
             if callee.kind is Kind.LIBRARY:
                 yield from self._made_by_library(call, callee.name, path, sources)
@@ -244,7 +245,7 @@ class ValueAnalysis:
         if isinstance(call.func, cst.Attribute) and not any(
             c.kind in (Kind.LIBRARY, Kind.FUNCTION, Kind.CLASS) for c in callees
         ):
-            for receiver in self.values(call.func.value):
+            for receiver in self.of(call.func.value):
                 yield self.library.result_of_method(receiver, call)
         elif not callees:
             yield Value(Kind.UNKNOWN, call)
@@ -262,11 +263,11 @@ class ValueAnalysis:
             # An iterator stands for the one thing that it runs over.
             over = positional(call) if not path else []
             for arg in over[:1] if name == "builtins.zip" else over:
-                yield from (v for v in self.values(arg) if self._is_collection(v.kind))
+                yield from (v for v in self.of(arg) if self._is_collection(v.kind))
         elif not (sources and (path or self.library.is_wrapper(name) or name == "builtins.next")):
             yield Value(self.library.kind_of_result(name), call, name)
 
-    def _is_collection(self, kind: Kind) -> bool:
+    def _is_collection(self, kind: Enum) -> bool:
         return kind is Kind.CONTAINER or self.library.is_collection(kind)
 
     # Classes
@@ -274,6 +275,6 @@ class ValueAnalysis:
     def _instance(self, owner: cst.ClassDef) -> Value:
         return Value(self.library.kind_of_instance(self.classes.library_bases(owner)), owner)
 
-    def is_of_kind(self, owner: cst.ClassDef, kind: Kind) -> bool:
+    def is_of_kind(self, owner: cst.ClassDef, kind: Enum) -> bool:
         """Whether the instances of a class of this module are of a kind."""
         return self._instance(owner).kind is kind

@@ -14,11 +14,7 @@ from libcst.helpers import get_full_name_for_node
 
 from ..analysis.effects import writes
 from ..analysis.module import Module, Span
-from ..analysis.values import ValueAnalysis
-from ..frameworks.tensorflow.data import Datasets
-from ..frameworks.tensorflow.library import TensorFlowLibrary
-from ..frameworks.tensorflow.randomness import Randomness
-from ..frameworks.tensorflow.training import Training
+from ..frameworks.tensorflow.program import TensorFlowProgram
 from . import standalone
 from .cells import JoinedCells
 from .conversion import Options, Severity
@@ -115,30 +111,24 @@ class Rule(ABC):
 
 
 @dataclass
-class Context:
-    """One program as the rules see it: its text, roles and training, and the names to write with."""
+class Context(TensorFlowProgram):
+    """One program as the rules see it: its text, what is known of it, and the names to write with."""
 
     cells: JoinedCells
     options: Options
     module: Module = field(init=False)
-    roles: ValueAnalysis = field(init=False)
-    training: Training = field(init=False)
-    datasets: Datasets = field(init=False)
-    randomness: Randomness = field(init=False)
 
     def __post_init__(self) -> None:
         self.module = Module(self.cells.python)
-        self.roles = ValueAnalysis(self.module, TensorFlowLibrary())
-        self.training = Training(self.roles)
-        self.datasets = Datasets(self.training)
-        self.randomness = Randomness(self.roles)
 
     # Names to write with
 
     def fresh(self, *candidates: str) -> str:
         """The first of these names, then of their numbered forms, that the module does not use."""
         numbered = (f"{candidates[0]}_{n}" for n in range(2, 1000))
-        return next(name for name in (*candidates, *numbered) if name not in self.roles.index.names)
+        return next(
+            name for name in (*candidates, *numbered) if name not in self.values.index.names
+        )
 
     @cached_property
     def hvd(self) -> str:
@@ -173,8 +163,8 @@ class Context:
     def uses_both(self) -> bool:
         """Whether `fit`'s module is not enough: it has no tapes, and no `broadcast_object` for a kept path."""
         keeps_path = any(
-            writes(self.roles, call) and not isinstance(self.module.parent(call), cst.Expr)
-            for call in self.roles.index.calls
+            writes(self.values, call) and not isinstance(self.module.parent(call), cst.Expr)
+            for call in self.values.index.calls
         )
         return bool(self.training.fits) and (bool(self.training.updates) or keeps_path)
 
@@ -185,7 +175,7 @@ class Context:
 
     @cached_property
     def bound_tf(self) -> str | None:
-        for node in self.roles.index.imports:
+        for node in self.values.index.imports:
             if isinstance(node, cst.Import) and self.module.function_of(node) is None:
                 for alias in node.names:
                     whole = get_full_name_for_node(alias.name)

@@ -10,6 +10,7 @@ from jupyter_hvd.analysis.library import Kind
 from jupyter_hvd.analysis.module import Module
 from jupyter_hvd.analysis.values import ValueAnalysis
 from jupyter_hvd.frameworks.tensorflow.library import TensorFlowLibrary
+from jupyter_hvd.frameworks.tensorflow.roles import Role
 
 HEAD = "import tensorflow as tf\nfrom tensorflow import keras as k\n"
 
@@ -26,25 +27,25 @@ def kinds_of_last(source: str) -> set[Kind]:
 @pytest.mark.parametrize(
     ("source", "kinds"),
     [
-        ("tf.keras.optimizers.Adam()", {Kind.OPTIMIZER}),
-        ("k.optimizers.legacy.SGD(0.1)", {Kind.OPTIMIZER}),
-        ("Adam = tf.keras.optimizers.Adam\nopt = Adam(1)\nopt", {Kind.OPTIMIZER}),
-        ("o = tf.optimizers\no.Nadam()", {Kind.OPTIMIZER}),
-        ("from keras.optimizers import Adam as A\nA()", {Kind.OPTIMIZER}),
-        ("from tensorflow.keras.optimizers import *\nAdam()", {Kind.OPTIMIZER}),
-        ("def make(rate):\n    return k.optimizers.Adam(rate)\nmake(1)", {Kind.OPTIMIZER}),
-        ("opts = [k.optimizers.Adam(), k.Sequential()]\nopts[0]", {Kind.OPTIMIZER}),
-        ("pair = {'m': k.Sequential()}\npair['m']", {Kind.MODEL}),
-        ("m, o = k.Sequential(), k.optimizers.Adam()\nm", {Kind.MODEL}),
-        ("class M(k.Model): pass\nclass N(M): pass\nN()", {Kind.MODEL}),
-        ("class T:\n    def __init__(self, m): self.m = m\nT(k.Sequential()).m", {Kind.MODEL}),
+        ("tf.keras.optimizers.Adam()", {Role.OPTIMIZER}),
+        ("k.optimizers.legacy.SGD(0.1)", {Role.OPTIMIZER}),
+        ("Adam = tf.keras.optimizers.Adam\nopt = Adam(1)\nopt", {Role.OPTIMIZER}),
+        ("o = tf.optimizers\no.Nadam()", {Role.OPTIMIZER}),
+        ("from keras.optimizers import Adam as A\nA()", {Role.OPTIMIZER}),
+        ("from tensorflow.keras.optimizers import *\nAdam()", {Role.OPTIMIZER}),
+        ("def make(rate):\n    return k.optimizers.Adam(rate)\nmake(1)", {Role.OPTIMIZER}),
+        ("opts = [k.optimizers.Adam(), k.Sequential()]\nopts[0]", {Role.OPTIMIZER}),
+        ("pair = {'m': k.Sequential()}\npair['m']", {Role.MODEL}),
+        ("m, o = k.Sequential(), k.optimizers.Adam()\nm", {Role.MODEL}),
+        ("class M(k.Model): pass\nclass N(M): pass\nN()", {Role.MODEL}),
+        ("class T:\n    def __init__(self, m): self.m = m\nT(k.Sequential()).m", {Role.MODEL}),
         ("class T: pass\nT()", {Kind.INSTANCE}),
-        ("m = k.Sequential() if c else None\nm", {Kind.MODEL, Kind.NONE}),
-        ("m = k.Sequential()\nm.compile('adam')\nm.optimizer", {Kind.OPTIMIZER}),
-        ("d = tf.data.Dataset.range(3)\nd = d.map(f).batch(2)\nd", {Kind.DATASET}),
-        ("with tf.GradientTape() as t: pass\nt", {Kind.TAPE}),
+        ("m = k.Sequential() if c else None\nm", {Role.MODEL, Kind.NONE}),
+        ("m = k.Sequential()\nm.compile('adam')\nm.optimizer", {Role.OPTIMIZER}),
+        ("d = tf.data.Dataset.range(3)\nd = d.map(f).batch(2)\nd", {Role.DATASET}),
+        ("with tf.GradientTape() as t: pass\nt", {Role.TAPE}),
         ("from sklearn.svm import SVC\nSVC()", {Kind.OTHER}),
-        ("tf = 3\ntf.keras.Sequential()", {Kind.MODEL}),
+        ("tf = 3\ntf.keras.Sequential()", {Role.MODEL}),
     ],
 )
 def test_kinds(source: str, kinds: set[Kind]) -> None:

@@ -69,8 +69,8 @@ class Share(Rule):
 
     def find(self, context: Context) -> Iterator[Finding]:
         fixes: dict[Edit, Fix] = {}
-        for pipeline in context.datasets.pipelines:
-            keyword = context.datasets.shuffles_at_source(pipeline)
+        for pipeline in context.data.pipelines:
+            keyword = context.pipelines.shuffles_at_source(pipeline)
             if keyword is not None:
                 split = isinstance(pipeline.source, cst.Call) and argument(
                     pipeline.source, "validation_split"
@@ -83,11 +83,11 @@ class Share(Rule):
                 )
                 continue
             hvd = context.hvd
-            point = context.datasets.share_after(pipeline)
+            point = context.sharding.shard_point(pipeline)
             shared = context.module.span(point).end
             share = context.insert(shared, f".shard({hvd}.size(), {hvd}.rank())", Layer.SHARD)
             fixes[share] = Fix(point, (share,))
-            if not pipeline.is_endless:
+            if not pipeline.is_infinite:
                 last = pipeline.last_batching(point)
                 batched = context.module.span(last).end
                 text = f".apply({context.runtime('equal_steps')})"
@@ -98,8 +98,8 @@ class Share(Rule):
 
     def _problems(self, context: Context) -> Iterator[Problem]:
         """Uses of the data that a rank's share does not do for."""
-        for anchor, looked_at in context.datasets.other_uses:
-            if not any(map(context.datasets.is_share, looked_at)):
+        for anchor, looked_at in context.sharding.other_uses:
+            if not any(map(context.sharding.is_shard, looked_at)):
                 continue
             if isinstance(anchor, cst.Call):
                 yield Problem(
@@ -114,7 +114,7 @@ class Share(Rule):
                     "where it counts or collects something, let it run over the dataset before that is shuffled and batched",
                     "warning",
                 )
-        for pipeline in context.datasets.divided_twice:
+        for pipeline in context.sharding.double_sharded:
             yield Problem(
                 pipeline.source,
                 "two datasets that are trained on come from this one, each with a part of its own, so that one of them would be divided twice",
@@ -175,8 +175,8 @@ class Take(Rule):
 
     def find(self, context: Context) -> Iterator[Finding]:
         counts: dict[cst.BaseExpression, None] = {}
-        for pipeline in context.datasets.pipelines:
-            for step in pipeline.after(context.datasets.share_after(pipeline)):
+        for pipeline in context.data.pipelines:
+            for step in pipeline.after(context.sharding.shard_point(pipeline)):
                 if method(step) in ("take", "skip"):
                     arg = argument(step, "count", 0)
                     if arg is not None and not isinstance(arg.value, cst.UnaryOperation):
@@ -188,16 +188,16 @@ class Take(Rule):
             ):
                 counts[arg.value] = None
         for count in counts:
-            if not context.datasets.counts_a_share(count):
+            if not context.sharding.counts_shard(count):
                 yield Fix(count, context.over_size(count))
-        for loop in context.datasets.counted_loops:
+        for loop in context.step_loops.loops:
             if isinstance(loop, cst.For):
                 yield from self._in_range(context, loop)
                 continue
-            limit = context.datasets.counter_limit(loop)
-            if limit is not None and not context.datasets.counts_a_share(limit):
+            limit = context.step_loops.counter_limit(loop)
+            if limit is not None and not context.sharding.counts_shard(limit):
                 yield Fix(limit, context.over_size(limit, compared=True))
-        for data in context.datasets.uncounted:
+        for data in context.step_loops.unbounded_data:
             yield Problem(
                 data,
                 "these data never end, and where training stops is not a count of steps that could be divided here: N ranks take N times the examples",
@@ -209,13 +209,13 @@ class Take(Rule):
         """The turns of a loop that draws its batches with `next`."""
         counts = loop.iter
         assert isinstance(counts, cst.Call)
-        while not context.roles.qualified(counts.func).endswith("range") and counts.args:
+        while not context.values.qualified(counts.func).endswith("range") and counts.args:
             inner = counts.args[0].value  # of `tqdm(range(steps))`
             if not isinstance(inner, cst.Call):
                 break
             counts = inner
         match [arg.value for arg in counts.args if arg.keyword is None]:
-            case [stop] if not context.datasets.counts_a_share(stop):
+            case [stop] if not context.sharding.counts_shard(stop):
                 yield Fix(stop, context.over_size(stop))
             case [
                 cst.Integer(value=start),
@@ -224,9 +224,9 @@ class Take(Rule):
                     operator=cst.Add(),
                     right=cst.Integer(value=more),
                 ) as stop,
-            ] if start == more and not context.datasets.counts_a_share(stop):
+            ] if start == more and not context.sharding.counts_shard(stop):
                 yield Fix(stop, context.wrap(steps, "max(1, ", f" // {context.hvd}.size())"))
-            case [cst.Integer(value=start), stop] if not context.datasets.counts_a_share(stop):
+            case [cst.Integer(value=start), stop] if not context.sharding.counts_shard(stop):
                 before, after = f"{start} + max(1, (", f" - {start}) // {context.hvd}.size())"
                 simple = isinstance(stop, (cst.Name, cst.Integer, cst.Attribute, cst.Call))
                 plain = simple or (
@@ -280,7 +280,7 @@ class ArrayShare(Rule):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        for fit in context.datasets.fit_arrays:
+        for fit in context.data.fit_arrays:
             size = f", {context.module.text(fit.batch_size)}" if fit.batch_size is not None else ""
             for array in fit.arrays:
                 rows = context.wrap(array, f"{context.runtime('shard_rows')}(", f"{size})")
@@ -333,7 +333,7 @@ class BatchShare(Rule):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        for batches in context.datasets.batches:
+        for batches in context.data.batch_sources:
             share = "shard_sequence" if batches.is_sequence else "shard_batches"
             shuffles = batches.is_sequence and context.randomness.draws
             closing = ", shuffles=True)" if shuffles else ")"
@@ -374,14 +374,13 @@ class UnseenData(Rule):
 
     def find(self, context: Context) -> Iterator[Finding]:
         advice = "feed the training from a tf.data.Dataset that is made in this file"
-        shared = {batches.expression for batches in context.datasets.batches}
-        for call, iterables in context.datasets.loops.items():
+        shared = {batches.expression for batches in context.data.batch_sources}
+        for call, iterables in context.data.loop_data.items():
             function = context.module.function_of(call)
-            if context.options.open_ended and function and not context.roles.calls.sites(function):
+            if context.options.open_ended and function and not context.values.calls.sites(function):
                 continue  # a later cell calls it, with data that are seen there
             if not any(
-                context.roles.flow.unwrap_iteration(data) in shared
-                or context.datasets.pipelines_of(data)
+                context.values.flow.unwrap_iteration(data) in shared or context.pipelines.of(data)
                 for data in iterables
             ):
                 anchor = iterables[0] if iterables else call
@@ -390,8 +389,8 @@ class UnseenData(Rule):
                     "the data of this training loop cannot be divided among the ranks",
                     advice,
                 )
-        seen = {call for call, _ in context.datasets.fit_datasets}
-        seen |= {fit.call for fit in context.datasets.fit_arrays}
+        seen = {call for call, _ in context.data.fit_datasets}
+        seen |= {fit.call for fit in context.data.fit_arrays}
         for call in context.training.fits:
             data = argument(call, "x", 0)
             if call not in seen and (data is None or data.value not in shared):
@@ -401,8 +400,8 @@ class UnseenData(Rule):
                     "it cannot be seen what data this fit is given, so they cannot be divided",
                     advice,
                 )
-        for call, dataset in context.datasets.fit_datasets:
-            if not context.datasets.pipelines_of(dataset):
+        for call, dataset in context.data.fit_datasets:
+            if not context.pipelines.of(dataset):
                 yield Problem(
                     call,
                     "it cannot be seen where this dataset comes from, so it cannot be divided",

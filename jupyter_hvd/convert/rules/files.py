@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ...analysis.effects import opens_for, writes
-from ...analysis.library import Kind
 from ...analysis.syntax import argument, method
 from ...analysis.uniformity import is_uniform
 from ...frameworks.tensorflow import tf_api as keras
+from ...frameworks.tensorflow.roles import Role
 from ..edits import Layer
 from ..rule import HOROVOD, Context, Example, Finding, Fix, Problem, Rule, program
 from .questions import callback_values, is_guarded
@@ -59,12 +59,12 @@ class OpenForWriting(Rule):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        for call in context.roles.index.calls:
-            mode = opens_for(context.roles, call)
+        for call in context.values.index.calls:
+            mode = opens_for(context.values, call)
             if mode is None or not set(mode) & set("wax+") or is_guarded(context, call):
                 continue
             path = argument(call, "file", 0) or argument(call, "name") or argument(call, "filename")
-            if path is None or set(mode) & set("rx") or context.roles.qualified(call.func) == "":
+            if path is None or set(mode) & set("rx") or context.values.qualified(call.func) == "":
                 yield Problem(
                     call,
                     f"every rank would open this file in mode {mode!r}",
@@ -124,7 +124,7 @@ class WaitForFile(Rule):
     def find(self, context: Context) -> Iterator[Finding]:
         written, kept = self._written(context), self._kept(context)
         waited = -1
-        for call in context.roles.index.calls:
+        for call in context.values.index.calls:
             start = context.module.span(call).start
             line = context.module.enclosing(call, cst.SimpleStatementLine)
             header = context.module.enclosing(call, cst.With)
@@ -151,9 +151,9 @@ class WaitForFile(Rule):
         """Where the program writes files: in the text, or in a `fit` with a callback that does."""
         calls = [
             call
-            for call in context.roles.index.calls
-            if writes(context.roles, call)
-            or set(opens_for(context.roles, call) or "") & set("wax")
+            for call in context.values.index.calls
+            if writes(context.values, call)
+            or set(opens_for(context.values, call) or "") & set("wax")
             or (
                 call in context.training.fits
                 and any(
@@ -168,8 +168,8 @@ class WaitForFile(Rule):
         """Where what saving returns, a path, is broadcast to all: who has it has waited."""
         return [
             context.module.span(call).end
-            for call in context.roles.index.calls
-            if writes(context.roles, call)
+            for call in context.values.index.calls
+            if writes(context.values, call)
             and not isinstance(context.module.parent(call), cst.Expr)
             and all_ranks_come_here(context, call)
         ]
@@ -190,20 +190,20 @@ READING = frozenset(
 
 def reads(context: Context, call: cst.Call) -> bool:
     """Whether a call reads a file: weights, a checkpoint, a model, arrays, or one it opens."""
-    name = context.roles.qualified(call.func)
+    name = context.values.qualified(call.func)
     if name in READING or name.startswith("pandas.read_"):
         return True
-    mode = opens_for(context.roles, call)
+    mode = opens_for(context.values, call)
     if mode is not None:
         return not set(mode) & set("wax")
     kinds = (
-        context.roles.kinds(call.func.value)
+        context.values.kinds(call.func.value)
         if isinstance(call.func, cst.Attribute)
         else frozenset()
     )
-    return (method(call) == "load_weights" and Kind.MODEL in kinds) or (
+    return (method(call) == "load_weights" and Role.MODEL in kinds) or (
         method(call) in ("restore", "read", "restore_or_initialize")
-        and bool(kinds & {Kind.CHECKPOINT, Kind.CHECKPOINT_MANAGER})
+        and bool(kinds & {Role.CHECKPOINT, Role.CHECKPOINT_MANAGER})
     )
 
 
@@ -215,7 +215,7 @@ def all_ranks_come_here(context: Context, node: cst.CSTNode) -> bool:
     for ancestor in context.module.ancestors(node):
         match ancestor:
             case cst.If(test=test) | cst.While(test=test):
-                if child is not test and not is_uniform(context.roles, test):
+                if child is not test and not is_uniform(context.values, test):
                     return False
         if isinstance(ancestor, (cst.Try, cst.TryStar, cst.Lambda, cst.BaseComp, cst.IfExp)):
             return False
@@ -268,8 +268,8 @@ class Download(Rule):
 def downloads(context: Context) -> list[cst.Call]:
     """The calls that may download, where every rank makes them: in assignments at the top level."""
     found = []
-    for call in context.roles.index.calls:
-        name = context.roles.qualified(call.func)
+    for call in context.values.index.calls:
+        name = context.values.qualified(call.func)
         loads = re.fullmatch(r"tensorflow\.keras\.datasets\.\w+\.load_data", name)
         if not loads and name not in (
             "tensorflow.keras.utils.get_file",
@@ -316,13 +316,13 @@ class CacheFile(Rule):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        for call in context.roles.index.calls:
+        for call in context.values.index.calls:
             if method(call) not in ("cache", "snapshot") or not isinstance(
                 call.func, cst.Attribute
             ):
                 continue
             path = argument(call, "filename" if method(call) == "cache" else "path", 0)
-            if path is None or not context.roles.may_be(call.func.value, Kind.DATASET):
+            if path is None or not context.values.may_be(call.func.value, Role.DATASET):
                 continue
             suffix = f" + f'-{{{context.hvd}.rank()}}-of-{{{context.hvd}.size()}}'"
             if isinstance(path.value, (cst.SimpleString, cst.Name, cst.FormattedString)):

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ...analysis.library import Kind
 from ...analysis.syntax import argument
 from ...analysis.uniformity import is_uniform
+from ...frameworks.tensorflow.roles import Role
 from ...frameworks.tensorflow.training import VARIABLE_LISTS, EagerSite, TrainingTape, Update
 from ..edits import Edit, Layer
 from ..rule import HOROVOD, TENSORFLOW, Context, Example, Finding, Fix, Problem, Rule, program
@@ -165,10 +165,10 @@ def is_flat(context: Context, sources: cst.BaseExpression) -> bool:
             return is_flat(context, left) and is_flat(context, right)
         case cst.List(elements=elements):
             return all(
-                context.roles.kinds(element.value) == {Kind.VARIABLE} for element in elements
+                context.values.kinds(element.value) == {Role.VARIABLE} for element in elements
             )
         case cst.Name():
-            bindings = context.roles.definitions.of(sources)
+            bindings = context.values.definitions.of(sources)
             return bool(bindings) and all(
                 not isinstance(b, cst.CSTNode) and not b.path and is_flat(context, b.value)
                 for b in bindings
@@ -348,7 +348,7 @@ def compiled_loop(context: Context, update: Update, site: EagerSite) -> cst.CSTN
                 return loop
             if isinstance(loop, cst.For) and not (
                 isinstance(loop.iter, cst.Call)
-                and context.roles.qualified(loop.iter.func)
+                and context.values.qualified(loop.iter.func)
                 in ("builtins.range", "tensorflow.range")
             ):
                 return loop
@@ -382,7 +382,7 @@ def _owners(context: Context, variables: cst.BaseExpression, site: EagerSite) ->
             variable = context.module.text(variables.elt.elements[1].value)
             return [f"[{variable} {context.module.text(variables.for_in).strip()}]"]
         case cst.Name():
-            bindings = context.roles.definitions.of(variables)
+            bindings = context.values.definitions.of(variables)
             if (
                 len(bindings) == 1
                 and not isinstance(bindings[0], cst.CSTNode)
@@ -492,7 +492,7 @@ class Decision(Rule):
                     for call in (update.call, *site.chain[:-1]):
                         tests.update((test, True) for test in deciding_tests(context, call))
         for test, compiled in tests.items():
-            if is_uniform(context.roles, test):
+            if is_uniform(context.values, test):
                 continue
             if compiled:
                 yield Problem(
@@ -522,7 +522,7 @@ def deciding_tests(context: Context, call: cst.Call) -> Iterator[cst.BaseExpress
             if isinstance(ancestor, cst.While):
                 yield ancestor.test
         child = ancestor
-    for leave in context.roles.index.leaves:
+    for leave in context.values.index.leaves:
         inside = list(context.module.ancestors(leave))
         if context.module.function_of(leave) is function and any(loop in inside for loop in loops):
             for ancestor in inside:

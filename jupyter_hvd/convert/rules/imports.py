@@ -34,7 +34,7 @@ def first_import(context: Context) -> cst.CSTNode | None:
 
 def _imports(context: Context, library: str) -> Iterator[cst.CSTNode]:
     """The imports of a library or its parts, `keras` being one of TensorFlow's."""
-    for node in context.roles.index.imports:
+    for node in context.values.index.imports:
         if isinstance(node, cst.Import):
             modules: list[cst.BaseExpression | None] = [alias.name for alias in node.names]
         else:

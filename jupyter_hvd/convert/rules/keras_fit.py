@@ -9,6 +9,7 @@ import libcst as cst
 from ...analysis.library import Kind
 from ...analysis.syntax import argument, has_star, method
 from ...frameworks.tensorflow import tf_api as keras
+from ...frameworks.tensorflow.roles import Role
 from ..edits import Edit, Layer
 from ..rule import HOROVOD, HOROVOD_KERAS, Context, Example, Finding, Fix, Problem, Rule, program
 from .questions import FIT_POSITIONS, callback_values
@@ -94,7 +95,7 @@ class FitCallbacks(Rule):
             yield context.add_keyword(call, f"callbacks=[{text}]", Layer.CALLBACKS)
             return
         value = arg.value
-        values = context.roles.values(value)
+        values = context.values.of(value)
         kinds = {v.kind for v in values}
         if isinstance(value, cst.List) and not value.lpar:
             yield self._first_in(context, value, text)
@@ -102,7 +103,7 @@ class FitCallbacks(Rule):
             yield context.replace(value, f"[{text}]")
         elif kinds == {Kind.CONTAINER}:
             yield from context.wrap(value, f"[{text}] + list(", ")", Layer.LIST)
-        elif kinds == {Kind.CALLBACK}:
+        elif kinds == {Role.CALLBACK}:
             if any(keras.callback(v.name) in keras.RANK_ZERO_CALLBACKS for v in values):
                 yield from context.wrap(
                     value, f"[{text}] + ([", f"] if {context.is_rank_zero} else [])", Layer.LIST
@@ -167,7 +168,7 @@ class RankZeroCallbacks(Rule):
             arg = argument(call, "callbacks", FIT_POSITIONS["callbacks"])
             if arg is None:
                 continue
-            for value in context.roles.values(arg.value):
+            for value in context.values.of(arg.value):
                 if (
                     value.kind is Kind.CONTAINER
                     and isinstance(value.node, cst.List)
@@ -175,7 +176,7 @@ class RankZeroCallbacks(Rule):
                 ):
                     done.add(value.node)
                     yield from self._in_list(context, value.node)
-        for call in context.roles.index.calls:
+        for call in context.values.index.calls:
             if method(call) == "append" and call.args and self._writes(context, call.args[0].value):
                 statement = context.statement_of(call)
                 line = context.module.parent(statement) if statement is not None else None
@@ -191,7 +192,7 @@ class RankZeroCallbacks(Rule):
                 )
 
     def _writes(self, context: Context, expression: cst.BaseExpression) -> bool:
-        values = context.roles.values(expression)
+        values = context.values.of(expression)
         return bool(values) and all(
             keras.callback(v.name) in keras.RANK_ZERO_CALLBACKS for v in values
         )
@@ -234,7 +235,7 @@ class Verbose(Rule):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        for call in context.roles.index.calls:
+        for call in context.values.index.calls:
             name = method(call)
             if name not in VERBOSE_POSITIONS or not isinstance(call.func, cst.Attribute):
                 continue

@@ -9,6 +9,7 @@ import libcst as cst
 from ...analysis.library import Kind, Value
 from ...analysis.syntax import argument, has_star
 from ...frameworks.tensorflow import tf_api as keras
+from ...frameworks.tensorflow.roles import Role
 from ..edits import Edit
 from ..rule import HOROVOD, TENSORFLOW, Context, Example, Finding, Fix, Problem, Rule, program
 from .questions import is_own_schedule
@@ -82,8 +83,8 @@ class LearningRate(Rule):
 
     def find(self, context: Context) -> Iterator[Finding]:
         scaled: set[cst.CSTNode] = set()
-        for call in context.roles.index.calls:
-            name = context.roles.qualified(call.func)
+        for call in context.values.index.calls:
+            name = context.values.qualified(call.func)
             known = keras.optimizer(name)
             if known is not None or name.startswith("tensorflow_addons.optimizers."):
                 yield from self._scale(context, call, known, scaled)
@@ -112,7 +113,7 @@ class LearningRate(Rule):
             arg is None
             and known is None
             and any(
-                kind is Kind.OPTIMIZER for a in call.args for kind in context.roles.kinds(a.value)
+                kind is Role.OPTIMIZER for a in call.args for kind in context.values.kinds(a.value)
             )
         ):
             return  # a wrapper such as Lookahead: the optimizer inside has the rate
@@ -134,8 +135,8 @@ class LearningRate(Rule):
     def _scale_value(
         self, context: Context, rate: cst.BaseExpression, scaled: set[cst.CSTNode]
     ) -> Iterator[Finding]:
-        values = context.roles.values(rate)
-        elsewhere = [v for v in values if v.kind in (Kind.SCHEDULE, Kind.VARIABLE)]
+        values = context.values.of(rate)
+        elsewhere = [v for v in values if v.kind in (Role.SCHEDULE, Role.VARIABLE)]
         own = [v for v in values if v.kind in (Kind.INSTANCE, Kind.FUNCTION, Kind.CLASS)]
         if own and all(is_own_schedule(context, v) for v in values):
             return  # HVD204 scales it
@@ -167,7 +168,7 @@ class LearningRate(Rule):
         assert isinstance(call, cst.Call)
         named = (
             (("initial_value", 0),)
-            if value.kind is Kind.VARIABLE
+            if value.kind is Role.VARIABLE
             else keras.SCHEDULES[keras.schedule(value.name) or ""]
         )
         edits: list[Edit] = []
@@ -307,7 +308,7 @@ class Compile(Rule):
     def _from_expression(
         self, context: Context, expression: cst.BaseExpression, wrapped: set[cst.CSTNode]
     ) -> Iterator[Finding]:
-        values = context.roles.values(expression)
+        values = context.values.of(expression)
         wrap = f"{context.hvd}.DistributedOptimizer("
         scaling = [v for v in values if v.name.endswith("LossScaleOptimizer")]
         if scaling:
@@ -324,7 +325,7 @@ class Compile(Rule):
             )
             return
         calls = [
-            v.node for v in values if v.kind is Kind.OPTIMIZER and isinstance(v.node, cst.Call)
+            v.node for v in values if v.kind is Role.OPTIMIZER and isinstance(v.node, cst.Call)
         ]
         if len(calls) == len(values) and not isinstance(expression, cst.Call):
             for node in calls:

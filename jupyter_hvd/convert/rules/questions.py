@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ...analysis.library import Kind, Value
+from ...analysis.library import Value
 from ...analysis.syntax import argument
+from ...frameworks.tensorflow.roles import Role
 from ..rule import Context
 
 #: The places of arguments of `fit`.
@@ -17,8 +18,8 @@ def callback_values(context: Context, call: cst.Call) -> frozenset[Value]:
     arg = argument(call, "callbacks", FIT_POSITIONS["callbacks"])
     if arg is None:
         return frozenset()
-    each = context.roles.values(arg.value, (-1,))
-    return each | frozenset(v for v in context.roles.values(arg.value) if v.kind is Kind.CALLBACK)
+    each = context.values.of(arg.value, (-1,))
+    return each | frozenset(v for v in context.values.of(arg.value) if v.kind is Role.CALLBACK)
 
 
 def is_guarded(context: Context, node: cst.CSTNode) -> bool:
@@ -34,5 +35,5 @@ def is_own_schedule(context: Context, value: Value) -> bool:
     """Whether a value is of a class of the program's own that inherits Keras' schedules."""
     return isinstance(value.node, cst.ClassDef) and any(
         name.endswith(".LearningRateSchedule")
-        for name in context.roles.classes.library_bases(value.node)
+        for name in context.values.classes.library_bases(value.node)
     )

@@ -57,21 +57,21 @@ class Print(Rule):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        for call in context.roles.index.calls:
-            if prints(context.roles, call) and not is_guarded(context, call):
+        for call in context.values.index.calls:
+            if prints(context.values, call) and not is_guarded(context, call):
                 yield print_fix(context, call)
 
 
 def print_fix(context: Context, call: cst.Call) -> Fix:
     module = context.module
     line = own_line(context, call)
-    if all(is_pure(context.roles, arg.value) for arg in call.args):
+    if all(is_pure(context.values, arg.value) for arg in call.args):
         if line is not None:
             return context.on_rank_zero(line, call)
         return Fix(call, in_expression(context, call))
     positional = [arg for arg in call.args if arg.keyword is None and arg.star != "**"]
     named = [arg for arg in call.args if arg not in positional]
-    if line is None or not all(is_pure(context.roles, arg.value) for arg in named):
+    if line is None or not all(is_pure(context.values, arg.value) for arg in named):
         silent = "lambda *args, **kwargs: None"
         choice = context.wrap(call.func, "(", f" if {context.is_rank_zero} else {silent})")
         return Fix(call, choice)
@@ -144,16 +144,16 @@ class Write(Rule):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        for call in context.roles.index.calls:
-            if writes(context.roles, call) and not is_guarded(context, call):
+        for call in context.values.index.calls:
+            if writes(context.values, call) and not is_guarded(context, call):
                 yield from self._guard(context, call)
-            elif context.roles.qualified(call.func) == "tensorflow.summary.create_file_writer":
+            elif context.values.qualified(call.func) == "tensorflow.summary.create_file_writer":
                 noop = f" if {context.is_rank_zero} else {context.tf}.summary.create_noop_writer()"
                 edits = context.wrap(call, "(", f"{noop})")
                 yield Fix(call, edits, needs=(HOROVOD, TENSORFLOW))
 
     def _guard(self, context: Context, call: cst.Call) -> Iterator[Finding]:
-        if not all(is_pure(context.roles, arg.value) for arg in call.args):
+        if not all(is_pure(context.values, arg.value) for arg in call.args):
             yield Problem(
                 call,
                 "what is written here is worked out by calls that may have to run on every rank",

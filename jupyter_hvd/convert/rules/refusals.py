@@ -9,6 +9,7 @@ import libcst as cst
 from ...analysis.library import Kind
 from ...analysis.syntax import method
 from ...frameworks.tensorflow import tf_api as keras
+from ...frameworks.tensorflow.roles import Role
 from ..rule import Context, Example, Finding, Problem, Rule, program
 from .imports import first_import, imports_horovod, is_own_work
 
@@ -168,10 +169,10 @@ class Estimators(Refusal):
 def uses(context: Context, names: tuple[str, ...], message: str, advice: str) -> Iterator[Problem]:
     """One problem for the first use of any of these names, those that end in a dot being prefixes."""
     for node in (
-        *context.roles.index.attributes,
-        *(call.func for call in context.roles.index.calls),
+        *context.values.index.attributes,
+        *(call.func for call in context.values.index.calls),
     ):
-        name = context.roles.qualified(node)
+        name = context.values.qualified(node)
         if any(
             name == wanted or (wanted.endswith(".") and name.startswith(wanted)) for wanted in names
         ):
@@ -205,7 +206,7 @@ class HiddenFit(Refusal):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        for call in context.roles.index.calls:
+        for call in context.values.index.calls:
             if not isinstance(call.func, cst.Attribute):
                 continue
             name, receiver = method(call), call.func.value
@@ -232,7 +233,7 @@ class HiddenFit(Refusal):
         """Whether a receiver may be a model for all that this module says; what a library made has a name."""
         if first_import(context) is None or context.training.is_model(receiver) is not None:
             return False
-        return all(not value.name for value in context.roles.values(receiver))
+        return all(not value.name for value in context.values.of(receiver))
 
 
 class HiddenTraining(Refusal):
@@ -280,8 +281,8 @@ class HiddenTraining(Refusal):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        for call in context.roles.index.calls:
-            name = context.roles.qualified(call.func)
+        for call in context.values.index.calls:
+            name = context.values.qualified(call.func)
             if not name or (name.startswith(KNOWN_LIBRARIES) and not name.startswith(WRAPPERS)):
                 continue
             if any(self._makes_model(context, arg.value) for arg in call.args):
@@ -290,7 +291,7 @@ class HiddenTraining(Refusal):
                     f"a function that makes a model is handed to {context.module.text(call.func)}, which trains it where it cannot be seen from here",
                     "search on one process, then train the model that is chosen with fit in this file",
                 )
-            if any(context.roles.may_be(arg.value, Kind.OPTIMIZER) for arg in call.args):
+            if any(context.values.may_be(arg.value, Role.OPTIMIZER) for arg in call.args):
                 yield Problem(
                     call,
                     f"an optimizer is handed to {context.module.text(call.func)}, of another module, which cannot be seen from here",
@@ -299,11 +300,11 @@ class HiddenTraining(Refusal):
 
     def _makes_model(self, context: Context, expression: cst.BaseExpression) -> bool:
         """Whether an expression is a function, or a class of functions, in which a model is compiled."""
-        made = {v.node for v in context.roles.values(expression) if v.kind is not Kind.UNKNOWN}
+        made = {v.node for v in context.values.of(expression) if v.kind is not Kind.UNKNOWN}
         inside = {a for call in context.training.compiles for a in context.module.ancestors(call)}
         return any(
             isinstance(node, (cst.FunctionDef, cst.ClassDef)) for node in made & inside
-        ) and (context.roles.kinds(expression) <= {Kind.FUNCTION, Kind.CLASS, Kind.INSTANCE})
+        ) and (context.values.kinds(expression) <= {Kind.FUNCTION, Kind.CLASS, Kind.INSTANCE})
 
 
 #: Of a known library, what does train: the scikit-learn wrappers of older Keras.

@@ -9,6 +9,7 @@ import libcst as cst
 from ...analysis.library import Kind
 from ...analysis.syntax import argument
 from ...frameworks.tensorflow import tf_api as keras
+from ...frameworks.tensorflow.roles import Role
 from ..rule import HOROVOD, Context, Example, Finding, Fix, Problem, Rule, program
 from .questions import is_own_schedule
 
@@ -19,8 +20,8 @@ def schedule_calls(context: Context) -> list[cst.Call]:
     """The calls that make one of Keras' schedules."""
     return [
         call
-        for call in context.roles.index.calls
-        if keras.schedule(context.roles.qualified(call.func))
+        for call in context.values.index.calls
+        if keras.schedule(context.values.qualified(call.func))
     ]
 
 
@@ -28,8 +29,8 @@ def scheduler_functions(context: Context) -> list[cst.BaseExpression]:
     """What `LearningRateScheduler` callbacks are given."""
     given = (
         argument(call, "schedule", 0)
-        for call in context.roles.index.calls
-        if keras.callback(context.roles.qualified(call.func)) == "LearningRateScheduler"
+        for call in context.values.index.calls
+        if keras.callback(context.values.qualified(call.func)) == "LearningRateScheduler"
     )
     return [arg.value for arg in given if arg is not None]
 
@@ -37,10 +38,10 @@ def scheduler_functions(context: Context) -> list[cst.BaseExpression]:
 def wrapped_schedules(context: Context) -> list[cst.BaseExpression]:
     """The optimizers' rates that are schedules of the program's own."""
     found = []
-    for call in context.roles.index.calls:
-        if keras.optimizer(context.roles.qualified(call.func)):
+    for call in context.values.index.calls:
+        if keras.optimizer(context.values.qualified(call.func)):
             rate = argument(call, "learning_rate", 0) or argument(call, "lr")
-            values = context.roles.values(rate.value) if rate is not None else frozenset()
+            values = context.values.of(rate.value) if rate is not None else frozenset()
             if rate is not None and values and all(is_own_schedule(context, v) for v in values):
                 found.append(rate.value)
     return found
@@ -89,10 +90,10 @@ class ScheduleSteps(Rule):
 
     def find(self, context: Context) -> Iterator[Finding]:
         for call in schedule_calls(context):
-            name = keras.schedule(context.roles.qualified(call.func)) or ""
+            name = keras.schedule(context.values.qualified(call.func)) or ""
             for keyword, position in keras.SCHEDULE_STEPS[name]:
                 arg = argument(call, keyword, position)
-                if arg is None or context.datasets.counts_a_share(arg.value):
+                if arg is None or context.sharding.counts_shard(arg.value):
                     continue
                 if keyword == "boundaries":
                     each = f"[step // {context.hvd}.size() for step in "
@@ -238,7 +239,7 @@ class SetRate(Rule):
 
     def find(self, context: Context) -> Iterator[Finding]:
         for rate in self._set_rates(context):
-            behind = list(context.roles.flow.backward_slice(rate))
+            behind = list(context.values.flow.backward_slice(rate))
             if any(map(self._reads_rate, behind)):
                 if any(self._decides(context, node) for node in behind):
                     yield Problem(
@@ -247,24 +248,24 @@ class SetRate(Rule):
                         f"where it returns a rate that does not depend on the present one, multiply that by {context.hvd}.size()",
                         "warning",
                     )
-            elif not any(v.kind in (Kind.SCHEDULE, Kind.NONE) for v in context.roles.values(rate)):
+            elif not any(v.kind in (Role.SCHEDULE, Kind.NONE) for v in context.values.of(rate)):
                 yield Fix(rate, context.times_size(rate))
 
     def _set_rates(self, context: Context) -> Iterator[cst.BaseExpression]:
         """Every value that is set as an optimizer's rate after the optimizer was made."""
         for name in RATES:
-            for binding in context.roles.index.attribute_bindings.get(name, ()):
+            for binding in context.values.index.attribute_bindings.get(name, ()):
                 changed = isinstance(context.module.parent(binding.value), cst.AugAssign)
                 whole = binding.receiver is not None and not binding.path and not changed
                 if whole and self._is_optimizer(context, binding.receiver):
                     yield binding.value
-        for call in context.roles.index.calls:
+        for call in context.values.index.calls:
             match call:
                 case cst.Call(
                     func=cst.Attribute(value=rate, attr=cst.Name("assign")), args=[value, *_]
                 ) if self._is_rate(context, rate):
                     yield value.value
-                case cst.Call(args=[rate, value]) if context.roles.qualified(
+                case cst.Call(args=[rate, value]) if context.values.qualified(
                     call.func
                 ) == "tensorflow.keras.backend.set_value" and self._is_rate(context, rate.value):
                     yield value.value
@@ -279,7 +280,7 @@ class SetRate(Rule):
     def _is_optimizer(self, context: Context, receiver: cst.BaseExpression | None) -> bool:
         """An optimizer for what the roles say, or by the name under which Keras keeps it on a model."""
         named = isinstance(receiver, cst.Attribute) and receiver.attr.value == "optimizer"
-        return named or (receiver is not None and context.roles.may_be(receiver, Kind.OPTIMIZER))
+        return named or (receiver is not None and context.values.may_be(receiver, Role.OPTIMIZER))
 
     @staticmethod
     def _reads_rate(node: cst.CSTNode) -> bool:
@@ -289,9 +290,7 @@ class SetRate(Rule):
         """Whether a node calls something of the program's own, which may answer with a rate of its own."""
         return (
             isinstance(node, cst.Call)
-            and any(
-                v.kind in (Kind.FUNCTION, Kind.UNKNOWN) for v in context.roles.values(node.func)
-            )
+            and any(v.kind in (Kind.FUNCTION, Kind.UNKNOWN) for v in context.values.of(node.func))
             and not (
                 isinstance(node.func, cst.Attribute)
                 and node.func.attr.value in ("numpy", "item", "read_value")

@@ -82,7 +82,7 @@ class Initialise(Rule):
     def find(self, context: Context) -> Iterator[Finding]:
         if first_import(context) is None:
             yield Problem(
-                next(iter(context.roles.index.imports), context.module.tree),
+                next(iter(context.values.index.imports), context.module.tree),
                 "TensorFlow is not imported at the top level of the program, so there is no place to start Horovod",
                 "import tensorflow at the top, outside every function",
             )
@@ -156,7 +156,7 @@ class Initialise(Rule):
             get_full_name_for_node(alias.name) == "tensorflow"
             and (alias.evaluated_alias or "tensorflow") == context.tf
             and context.module.span(node).end <= end
-            for node in context.roles.index.imports
+            for node in context.values.index.imports
             if isinstance(node, cst.Import) and context.module.function_of(node) is None
             for alias in node.names
         )
@@ -272,7 +272,7 @@ class DeviceEnvironment(Rule):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        for assign in context.roles.index.assigns:
+        for assign in context.values.index.assigns:
             match assign.targets:
                 case [
                     cst.AssignTarget(
@@ -287,14 +287,14 @@ class DeviceEnvironment(Rule):
                     )
                 ] if (
                     key.evaluated_value == "CUDA_VISIBLE_DEVICES"
-                    and context.roles.qualified(environ) == "os.environ"
-                    and context.roles.kinds(assign.value) <= {Kind.CONSTANT}
+                    and context.values.qualified(environ) == "os.environ"
+                    and context.values.kinds(assign.value) <= {Kind.CONSTANT}
                 ):
                     if assign_value_hides_all(assign.value):
                         continue
                     yield Fix(assign, removal(context, assign), needs=())
-        for call in context.roles.index.calls:
-            if context.roles.qualified(call.func) in CHOOSING and not hides_all(call):
+        for call in context.values.index.calls:
+            if context.values.qualified(call.func) in CHOOSING and not hides_all(call):
                 statement = context.module.parent(call)
                 if isinstance(statement, cst.Expr):
                     yield Fix(call, removal(context, statement), needs=())

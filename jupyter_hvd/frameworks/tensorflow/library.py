@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Set
+from enum import Enum
 
 import libcst as cst
 
@@ -11,15 +12,16 @@ from ...analysis.index import Path
 from ...analysis.library import Effects, Kind, Resolver, Value
 from ...analysis.syntax import argument, method
 from . import tf_api
+from .roles import Role
 
 #: Libraries whose results are known not to be anything that the rules follow.
 _INERT = ("tensorflow.", "builtins.", "numpy.", "sklearn.", "pandas.", "matplotlib.")
 
-_KINDS = {
-    "tensorflow.GradientTape": Kind.TAPE,
-    "tensorflow.Variable": Kind.VARIABLE,
-    "tensorflow.train.Checkpoint": Kind.CHECKPOINT,
-    "tensorflow.train.CheckpointManager": Kind.CHECKPOINT_MANAGER,
+_KINDS: dict[str, Enum] = {
+    "tensorflow.GradientTape": Role.TAPE,
+    "tensorflow.Variable": Role.VARIABLE,
+    "tensorflow.train.Checkpoint": Role.CHECKPOINT,
+    "tensorflow.train.CheckpointManager": Role.CHECKPOINT_MANAGER,
 }
 
 _EFFECTS = PYTHON | Effects(
@@ -42,11 +44,11 @@ _EFFECTS = PYTHON | Effects(
         }
     ),
     writing_methods={
-        Kind.MODEL: frozenset({"save", "save_weights", "export", "summary"}),
-        Kind.CHECKPOINT: frozenset({"save", "write"}),
-        Kind.CHECKPOINT_MANAGER: frozenset({"save"}),
+        Role.MODEL: frozenset({"save", "save_weights", "export", "summary"}),
+        Role.CHECKPOINT: frozenset({"save", "write"}),
+        Role.CHECKPOINT_MANAGER: frozenset({"save"}),
     },
-    pure_methods={Kind.MODEL: frozenset({"evaluate", "predict", "predict_on_batch"})},
+    pure_methods={Role.MODEL: frozenset({"evaluate", "predict", "predict_on_batch"})},
     opening={"tensorflow.io.gfile.GFile": 1},
 )
 
@@ -59,43 +61,43 @@ class TensorFlowLibrary:
     is_known = staticmethod(tf_api.is_known)
     is_wrapper = staticmethod(tf_api.is_wrapper)
 
-    def kind_of_result(self, name: str) -> Kind:
+    def kind_of_result(self, name: str) -> Enum:
         if tf_api.makes_optimizer(name):
-            return Kind.OPTIMIZER
+            return Role.OPTIMIZER
         if tf_api.schedule(name):
-            return Kind.SCHEDULE
+            return Role.SCHEDULE
         if tf_api.makes_model(name):
-            return Kind.MODEL
+            return Role.MODEL
         if tf_api.callback(name):
-            return Kind.CALLBACK
+            return Role.CALLBACK
         if tf_api.makes_dataset(name):
-            return Kind.DATASET
+            return Role.DATASET
         return _KINDS.get(name, Kind.OTHER if name.startswith(_INERT) else Kind.UNKNOWN)
 
-    def kind_of_instance(self, bases: Set[str]) -> Kind:
-        return Kind.MODEL if any(map(tf_api.makes_model, bases)) else Kind.INSTANCE
+    def kind_of_instance(self, bases: Set[str]) -> Enum:
+        return Role.MODEL if any(map(tf_api.makes_model, bases)) else Kind.INSTANCE
 
-    def is_collection(self, kind: Kind) -> bool:
-        return kind is Kind.DATASET
+    def is_collection(self, kind: Enum) -> bool:
+        return kind is Role.DATASET
 
     def attribute(
         self, resolver: Resolver, receiver: Value, name: str, path: Path
     ) -> Iterable[Value] | None:
         """A checkpoint keeps what it was made with; a model has the optimizer that it was compiled with."""
-        if receiver.kind is Kind.CHECKPOINT:
+        if receiver.kind is Role.CHECKPOINT:
             arg = argument(receiver.node, name) if isinstance(receiver.node, cst.Call) else None
-            return resolver.values(arg.value, path) if arg is not None else ()
-        if receiver.kind is Kind.MODEL and name == "optimizer":
+            return resolver.of(arg.value, path) if arg is not None else ()
+        if receiver.kind is Role.MODEL and name == "optimizer":
             return _compiled_optimizers(resolver, receiver)
         return None
 
     def result_of_method(self, receiver: Value, call: cst.Call) -> Value:
         name = method(call)
-        if receiver.kind is Kind.DATASET and name in tf_api.DATASET_METHODS:
+        if receiver.kind is Role.DATASET and name in tf_api.DATASET_METHODS:
             return receiver
         if tf_api.sequence(flow := f"{receiver.name}.{name}"):
             return Value(Kind.OTHER, call, flow)
-        if receiver.kind in (Kind.MODEL, Kind.OPTIMIZER, Kind.CHECKPOINT, Kind.DATASET):
+        if receiver.kind in (Role.MODEL, Role.OPTIMIZER, Role.CHECKPOINT, Role.DATASET):
             return Value(Kind.OTHER, call)
         return Value(Kind.UNKNOWN, call)
 
@@ -105,10 +107,10 @@ def _compiled_optimizers(resolver: Resolver, model: Value) -> Iterator[Value]:
         if (
             method(call) == "compile"
             and isinstance(call.func, cst.Attribute)
-            and model in resolver.values(call.func.value)
+            and model in resolver.of(call.func.value)
             and (arg := argument(call, "optimizer", 0)) is not None
         ):
-            values = resolver.values(arg.value)
-            yield from (v for v in values if v.kind is Kind.OPTIMIZER)
+            values = resolver.of(arg.value)
+            yield from (v for v in values if v.kind is Role.OPTIMIZER)
             if any(v.kind is Kind.CONSTANT for v in values):
-                yield Value(Kind.OPTIMIZER, call)
+                yield Value(Role.OPTIMIZER, call)

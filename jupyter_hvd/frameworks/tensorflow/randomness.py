@@ -62,7 +62,7 @@ class Randomness:
             return None
         splits = name.startswith(("sklearn.model_selection.", "sklearn.datasets.make_"))
         samples = method(call) == "sample" and self._imports_pandas
-        flows = any(tf_api.sequence(value.name) for value in self.values.values(call))
+        flows = any(tf_api.sequence(value.name) for value in self.values.of(call))
         if (
             splits
             or samples
@@ -77,5 +77,5 @@ class Randomness:
         return any(
             value.name.partition(".")[0] == "pandas"
             for call in self.values.index.calls
-            for value in self.values.values(call.func)
+            for value in self.values.of(call.func)
         )

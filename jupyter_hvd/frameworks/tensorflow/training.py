@@ -19,6 +19,7 @@ from ...analysis.module import Module
 from ...analysis.syntax import argument, method, parameters
 from ...analysis.values import MAX_PATH, ValueAnalysis
 from ..base import TrainingLoop
+from .roles import Role
 
 GRADIENT_METHODS = frozenset({"gradient"})
 TRAINING_METHODS = frozenset({"train_step", "make_train_function", "train_on_batch"})
@@ -96,7 +97,7 @@ class Training:
             if name == "apply_gradients" and not self._is_own_class(optimizer):
                 arg = argument(call, "grads_and_vars", 0)
                 variables, listed = self.variables_of(arg.value) if arg else ((), False)
-            elif name == "minimize" and self.values.may_be(optimizer, Kind.OPTIMIZER):
+            elif name == "minimize" and self.values.may_be(optimizer, Role.OPTIMIZER):
                 arg = argument(call, "var_list", 1)
                 variables, listed = ((arg.value,) if arg else ()), False
             else:
@@ -181,7 +182,7 @@ class Training:
             if self.values.qualified(call.func) == "tensorflow.function" and call.args:
                 found.update(
                     v.node
-                    for v in self.values.values(call.args[0].value)
+                    for v in self.values.of(call.args[0].value)
                     if v.kind is Kind.FUNCTION and v.node
                 )
         return frozenset(found)
@@ -191,7 +192,7 @@ class Training:
         if function is None or function.name.value not in TRAINING_METHODS:
             return False
         owner = self.module.class_of(function)
-        return owner is not None and self.values.is_of_kind(owner, Kind.MODEL)
+        return owner is not None and self.values.is_of_kind(owner, Role.MODEL)
 
     def eager_sites(self, update: Update) -> list[EagerSite]:
         """The outermost calls in eager code that run an update; empty where nothing calls it."""
@@ -313,7 +314,7 @@ class Training:
         if sources:
             return
         if isinstance(node, cst.Call):
-            if not any(v.kind is Kind.FUNCTION for v in self.values.values(node.func)):
+            if not any(v.kind is Kind.FUNCTION for v in self.values.of(node.func)):
                 for arg in node.args:  # a library computes it from them, or from their elements
                     yield from self._gradients_in(arg.value, (), seen)
                     yield from self._gradients_in(arg.value, (ELEMENT,), seen)
@@ -325,7 +326,7 @@ class Training:
         if method(call) not in GRADIENT_METHODS or not isinstance(call.func, cst.Attribute):
             return False
         kinds = self.values.kinds(call.func.value)
-        return bool(kinds & {Kind.TAPE, Kind.UNKNOWN}) or not kinds
+        return bool(kinds & {Role.TAPE, Kind.UNKNOWN}) or not kinds
 
     @cached_property
     def training_tapes(self) -> list[TrainingTape]:
@@ -350,7 +351,7 @@ class Training:
 
     def _tapes_of(self, receiver: cst.BaseExpression) -> list[Value]:
         """The tapes that an expression may hold where it stands: of two of one name, the last before it."""
-        tapes = [v for v in self.values.values(receiver) if v.kind is Kind.TAPE]
+        tapes = [v for v in self.values.of(receiver) if v.kind is Role.TAPE]
         if isinstance(receiver, cst.Name):
             bound = [
                 b.value
@@ -378,7 +379,7 @@ class Training:
     def is_model(self, receiver: cst.BaseExpression) -> bool | None:
         """Whether a receiver is a Keras model; None where nothing tells."""
         kinds = self.values.kinds(receiver)
-        if Kind.MODEL in kinds:
+        if Role.MODEL in kinds:
             return True
         return None if not kinds or Kind.UNKNOWN in kinds else False
 
@@ -412,12 +413,12 @@ class Training:
         ):
             return False
         owner = self.module.enclosing(receiver, cst.ClassDef)
-        return owner is not None and self.values.is_of_kind(owner, Kind.MODEL)
+        return owner is not None and self.values.is_of_kind(owner, Role.MODEL)
 
     def _has_own_compile(self, receiver: cst.BaseExpression) -> bool:
         return any(
             isinstance(member, cst.FunctionDef) and member.name.value == "compile"
-            for value in self.values.values(receiver)
+            for value in self.values.of(receiver)
             if isinstance(value.node, cst.ClassDef)
             for owner in self.values.classes.lineage(value.node)
             for member in owner.body.body

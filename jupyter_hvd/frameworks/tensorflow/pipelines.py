@@ -1,0 +1,204 @@
+"""`tf.data` pipelines: from where a dataset comes, and through which methods it went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from ...analysis.index import Path
+from ...analysis.syntax import argument, method
+from ...analysis.values import ValueAnalysis
+from . import tf_api
+from .roles import Role
+
+#: Methods that neither mix nor regroup: what comes out of them is the same on every rank.
+_ORDERLY = frozenset(
+    {"cache", "enumerate", "filter", "map", "prefetch", "skip", "take", "with_options"}
+)
+#: Of these, the ones behind which shards are taken: before them, they would not be equal.
+_CUTTING = frozenset({"filter", "skip", "take"})
+_BATCHING = frozenset(
+    {"batch", "padded_batch", "ragged_batch", "sparse_batch", "bucket_by_sequence_length"}
+)
+#: What makes one dataset of several, which it takes in a tuple or list first.
+_COMBINING = frozenset(
+    f"tensorflow.data.{name}"
+    for name in (
+        "Dataset.zip",
+        "Dataset.sample_from_datasets",
+        "Dataset.choose_from_datasets",
+        "experimental.sample_from_datasets",
+        "experimental.choose_from_datasets",
+    )
+)
+#: Sources that shuffle by themselves: the argument that says whether, and its default.
+_SHUFFLING_SOURCES = {
+    "tensorflow.data.Dataset.list_files": ("shuffle", True),
+    "tensorflow.data.experimental.make_csv_dataset": ("shuffle", True),
+    "tensorflow.keras.utils.image_dataset_from_directory": ("shuffle", True),
+    "tensorflow.keras.utils.text_dataset_from_directory": ("shuffle", True),
+    "tensorflow.keras.preprocessing.image_dataset_from_directory": ("shuffle", True),
+    "tensorflow.keras.preprocessing.text_dataset_from_directory": ("shuffle", True),
+    "tensorflow.keras.utils.timeseries_dataset_from_array": ("shuffle", False),
+    "tensorflow_datasets.load": ("shuffle_files", False),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Pipeline:
+    """A dataset from its source to its use.
+
+    Attributes:
+        source: the expression that gives the dataset first: a call of the library, or a name
+            that a tuple of datasets was unpacked into.
+        steps: the calls of dataset methods that follow, in order.
+    """
+
+    source: cst.BaseExpression
+    steps: tuple[cst.Call, ...] = ()
+
+    @property
+    def is_orderly(self) -> bool:
+        """Whether all ranks see the same elements in the same order at its end."""
+        return all(method(step) in _ORDERLY for step in self.steps)
+
+    @property
+    def chain(self) -> tuple[cst.BaseExpression, ...]:
+        return (self.source, *self.steps)
+
+    @property
+    def shard_candidates(self) -> tuple[cst.BaseExpression, ...]:
+        """The expressions behind which ranks may part, the earliest first.
+
+        They go from the source, less what is split off it, to the last step at which the order of
+        the elements is still the same on every rank.
+        """
+        points: list[cst.BaseExpression] = [self.source]
+        for step in self.steps:
+            if method(step) not in _ORDERLY:
+                break
+            points = [step] if method(step) in _CUTTING else [*points, step]
+        return tuple(points)
+
+    def after(self, point: cst.BaseExpression) -> tuple[cst.Call, ...]:
+        """The steps behind the place of sharding: they see one rank's shard only."""
+        return self.steps if point is self.source else self.steps[self.chain.index(point) :]
+
+    def last_batching(self, point: cst.BaseExpression) -> cst.BaseExpression:
+        """The step, not before the place of sharding, after which an element is a training step."""
+        batching = [step for step in self.after(point) if method(step) in _BATCHING]
+        return batching[-1] if batching else point
+
+    @property
+    def is_infinite(self) -> bool:
+        """Whether the dataset repeats forever, so that its ranks never run out."""
+        return any(map(_repeats, self.steps))
+
+    @property
+    def ends(self) -> bool:
+        """Whether a loop over the dataset comes to its end: it does not repeat forever, or a part is taken of that."""
+        repeats = [k for k, step in enumerate(self.steps) if _repeats(step)]
+        return not repeats or any(method(step) == "take" for step in self.steps[repeats[-1] :])
+
+
+def _repeats(step: cst.Call) -> bool:
+    """Whether a step repeats its dataset forever."""
+    if method(step) != "repeat":
+        return False
+    count = argument(step, "count", 0)
+    return count is None or _means_forever(count.value)
+
+
+def _means_forever(count: cst.BaseExpression) -> bool:
+    match count:
+        case cst.Name(value="None") | cst.UnaryOperation(operator=cst.Minus()):
+            return True
+    return False
+
+
+class Pipelines:
+    """The pipelines of one module."""
+
+    def __init__(self, values: ValueAnalysis) -> None:
+        self.values = values
+
+    def of(
+        self, node: cst.CSTNode, path: Path = (), seen: frozenset[cst.CSTNode] = frozenset()
+    ) -> list[Pipeline]:
+        """The pipelines that may reach an expression; none where it is no dataset that can be seen."""
+        if node in seen:
+            return []
+        seen |= {node}
+        match node:
+            case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(value=name))) if (
+                name in tf_api.DATASET_METHODS and self.values.may_be(receiver, Role.DATASET)
+            ):
+                found = self.of(receiver, (), seen)
+                if name == "concatenate" and node.args:
+                    found += self.of(node.args[0].value, (), seen)
+                return [Pipeline(p.source, (*p.steps, node)) for p in found]
+            case cst.Call(
+                func=cst.Attribute(
+                    value=receiver, attr=cst.Name(value="as_numpy_iterator" | "__iter__")
+                )
+            ):
+                return self.of(receiver, (), seen)
+            case cst.Call(args=[_, *_]) if self.values.qualified(node.func) in _COMBINING:
+                return self._of_several(node, seen)
+            case cst.Call() if self._is_source(node):
+                return [Pipeline(node)]
+            case cst.Call() if (inner := self.values.flow.unwrap_iteration(node)) is not node:
+                return self.of(inner, (), seen)
+            case cst.Subscript():
+                return []  # a part that nothing tells from the others
+        found = []
+        for source, part in self.values.flow.predecessors(node, path):
+            if part and isinstance(node, cst.Name) and self._is_source(source):
+                found.append(Pipeline(node))  # one of several that the source gives
+            else:
+                found += self.of(source, part, seen)
+        return found
+
+    def _is_source(self, node: cst.CSTNode) -> bool:
+        return any(v.kind is Role.DATASET and v.node is node for v in self.values.of(node))
+
+    def _of_several(self, call: cst.Call, seen: frozenset[cst.CSTNode]) -> list[Pipeline]:
+        """Datasets in one: sharded as a whole where all are in order, else each at its own source."""
+        zips = self.values.qualified(call.func).endswith("zip")
+        given = [part for arg in call.args[: None if zips else 1] for part in parts(arg.value)]
+        each = [self.of(part, (), seen) for part in given]
+        if not all(each):
+            return []
+        found = [pipeline for pipelines in each for pipeline in pipelines]
+        in_order = all(p.is_orderly and self.shuffles_at_source(p) is None for p in found)
+        return [Pipeline(call)] if in_order and zips else found
+
+    def shuffles_at_source(self, pipeline: Pipeline) -> str | None:
+        """The argument that makes the source shuffle, each rank in its own way, or None."""
+        if not isinstance(pipeline.source, cst.Call):
+            return None
+        known = _SHUFFLING_SOURCES.get(self.values.qualified(pipeline.source.func))
+        if known is None:
+            return None
+        keyword, default = known
+        arg = argument(pipeline.source, keyword)
+        if arg is None:
+            return keyword if default else None
+        return None if isinstance(arg.value, cst.Name) and arg.value.value == "False" else keyword
+
+
+def parts(expression: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """The arrays of a list, tuple or dict of inputs; one array otherwise."""
+    match expression:
+        case cst.List(elements=elements) | cst.Tuple(elements=elements):
+            for element in elements:
+                yield from parts(element.value)
+        case cst.Dict(elements=items):
+            for item in items:
+                yield from parts(item.value)
+        case cst.Name(value="None"):
+            return
+        case _:
+            yield expression

@@ -1,0 +1,65 @@
+"""A program as TensorFlow's rules see it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from ...analysis.module import Module
+from ...analysis.values import ValueAnalysis
+from ..base import TrainingLoop
+from .library import TensorFlowLibrary
+from .pipelines import Pipelines
+from .randomness import Randomness
+from .sharding import Sharding
+from .step_loops import StepLoops
+from .training import Training
+from .training_data import TrainingData
+
+
+class TensorFlowProgram:
+    """What is known of one program; each part is worked out when it is asked for."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+
+    @cached_property
+    def values(self) -> ValueAnalysis:
+        return ValueAnalysis(self.module, TensorFlowLibrary())
+
+    @cached_property
+    def training(self) -> Training:
+        return Training(self.values)
+
+    @cached_property
+    def pipelines(self) -> Pipelines:
+        return Pipelines(self.values)
+
+    @cached_property
+    def data(self) -> TrainingData:
+        return TrainingData(self.training, self.pipelines)
+
+    @cached_property
+    def step_loops(self) -> StepLoops:
+        return StepLoops(self.data, self.pipelines)
+
+    @cached_property
+    def sharding(self) -> Sharding:
+        return Sharding(self.data, self.pipelines)
+
+    @cached_property
+    def randomness(self) -> Randomness:
+        return Randomness(self.values)
+
+    @property
+    def loop(self) -> TrainingLoop:
+        return self.training.loop
+
+
+class TensorFlow:
+    """TensorFlow 2 with Keras 2."""
+
+    name = "TensorFlow"
+    package = "tensorflow"
+
+    def read(self, module: Module) -> TensorFlowProgram:
+        return TensorFlowProgram(module)

@@ -1,0 +1,126 @@
+"""Where each rank takes its shard of a training pipeline.
+
+A `tf.data` pipeline is sharded at its source, before anything shuffles: ranks shuffle each
+in their own order, so only there does every rank see the same examples in the same
+order, and taking every N-th one gives each example to exactly one rank.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import libcst as cst
+
+from ...analysis.syntax import method
+from .pipelines import Pipeline, Pipelines
+from .training_data import TrainingData
+
+
+class Sharding:
+    """The places of one module at which the ranks part."""
+
+    def __init__(self, data: TrainingData, pipelines: Pipelines) -> None:
+        self.data = data
+        self.values = data.values
+        self._pipelines = pipelines
+
+    def shard_point(self, pipeline: Pipeline) -> cst.BaseExpression:
+        """The expression whose elements are divided among the ranks."""
+        return self._points.get(pipeline.chain, pipeline.shard_candidates[0])
+
+    @cached_property
+    def _points(self) -> dict[tuple[cst.BaseExpression, ...], cst.BaseExpression]:
+        """For each training pipeline the first point that is not upstream of what needs all the data.
+
+        That is a layer's `adapt`, a loop that only looks, and every other training pipeline that parts
+        elsewhere: its examples would be divided twice.
+        """
+        whole = {node for _, looked_at in self.other_uses for p in looked_at for node in p.chain}
+        chosen: dict[tuple[cst.BaseExpression, ...], cst.BaseExpression] = {}
+        for pipeline in self.data.pipelines:
+            free = [point for point in pipeline.shard_candidates if point not in whole]
+            chosen[pipeline.chain] = (free or pipeline.shard_candidates)[0]
+        for chain, point in chosen.items():
+            for other in self.data.pipelines:
+                if point in other.chain and chosen[other.chain] is not point:
+                    own = next(p for p in self.data.pipelines if p.chain == chain)
+                    apart = [p for p in own.shard_candidates if p not in other.chain]
+                    chosen[chain] = apart[0] if apart else point
+        return chosen
+
+    @cached_property
+    def double_sharded(self) -> list[Pipeline]:
+        """Training pipelines that come past two places at which ranks part."""
+        points = set(self._points.values())
+        return [p for p in self.data.pipelines if len(points & set(p.chain)) > 1]
+
+    @cached_property
+    def other_uses(self) -> list[tuple[cst.CSTNode, list[Pipeline]]]:
+        """What takes from a training dataset without training: `adapt` of a layer, and loops."""
+        trained = {p.source for p in self.data.pipelines}
+        if not trained:
+            return []
+        used = {data for iterables in self.data.loop_data.values() for data in iterables}
+        found: list[tuple[cst.CSTNode, cst.BaseExpression]] = [
+            (call, call.args[0].value)
+            for call in self.values.index.calls
+            if method(call) == "adapt" and call.args
+        ]
+        found += [
+            (loop, loop.iter)
+            for loop in self.values.index.loops
+            if loop.iter not in used and not _looks_once(loop)
+        ]
+        uses = [
+            (anchor, [p for p in self._pipelines.of(data) if p.source in trained])
+            for anchor, data in found
+        ]
+        return [(anchor, looked) for anchor, looked in uses if looked and not _is_sample(looked)]
+
+    def counts_shard(self, count: cst.BaseExpression) -> bool:
+        """Whether a number is counted from a dataset of which each rank has but its share.
+
+        `len(train)` is a rank's own number of steps where `train` is behind the place at
+        which the ranks part.
+        """
+        for node in self.values.flow.backward_slice(count):
+            counted: cst.BaseExpression | None = None
+            match node:
+                case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name("cardinality"))) if (
+                    not node.args
+                ):
+                    counted = receiver
+                case cst.Call(args=[cst.Arg(value=given)]) if self.values.qualified(node.func) in (
+                    "builtins.len",
+                    "tensorflow.data.experimental.cardinality",
+                ):
+                    counted = given
+            if counted is not None and any(map(self.is_shard, self._pipelines.of(counted))):
+                return True
+        return False
+
+    def is_shard(self, counted: Pipeline) -> bool:
+        """Whether a pipeline comes past a place at which ranks part."""
+        return any(self.shard_point(training) in counted.chain for training in self.data.pipelines)
+
+    # What the program must define to take shares
+
+    @property
+    def needs_equal_steps(self) -> bool:
+        return any(not pipeline.is_infinite for pipeline in self.data.pipelines)
+
+    @property
+    def needs_array_share(self) -> bool:
+        return any(fit.arrays for fit in self.data.fit_arrays)
+
+
+def _looks_once(loop: cst.For | cst.CompFor) -> bool:
+    """Whether a loop ends in its first turn: it looks at one batch."""
+    body = loop.body if isinstance(loop, cst.For) else None
+    last = body.body[-1] if isinstance(body, cst.IndentedBlock) and body.body else None
+    return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Break)
+
+
+def _is_sample(looked_at: list[Pipeline]) -> bool:
+    """Whether only some elements are taken, to be shown."""
+    return all(any(method(step) == "take" for step in p.steps) for p in looked_at)

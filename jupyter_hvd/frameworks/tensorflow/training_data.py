@@ -1,0 +1,167 @@
+"""The data of a training loop: what loops and `fit` take it from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import libcst as cst
+
+from ...analysis.library import Kind, Value
+from ...analysis.syntax import argument
+from . import tf_api
+from .pipelines import Pipeline, Pipelines, parts
+from .roles import Role
+from .training import Training
+
+
+def is_range(name: str) -> bool:
+    """Whether calling this canonical name counts: a loop over it runs over numbers, not data."""
+    return name in ("builtins.range", "tensorflow.range") or name.endswith(".trange")
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayFit:
+    """A `fit` of arrays: the arguments of which each rank takes rows of its own."""
+
+    call: cst.Call
+    arrays: tuple[cst.BaseExpression, ...]
+    batch_size: cst.BaseExpression | None
+
+
+@dataclass(frozen=True, eq=False)
+class BatchSource:
+    """Batches that the program itself makes: one after another, or by number as a `Sequence`."""
+
+    expression: cst.BaseExpression
+    is_sequence: bool
+
+
+class TrainingData:
+    """The data that one module trains on."""
+
+    def __init__(self, training: Training, pipelines: Pipelines) -> None:
+        self.training = training
+        self.values = training.values
+        self.module = training.module
+        self._pipelines = pipelines
+
+    # Loops
+
+    @cached_property
+    def loop_data(self) -> dict[cst.Call, list[cst.BaseExpression]]:
+        """For each eager call of a training step, what the loops around it run over and what it draws from."""
+        found: dict[cst.Call, list[cst.BaseExpression]] = {}
+        for update in self.training.updates:
+            if self.training.in_keras(update.function):
+                continue
+            for site in self.training.eager_sites(update):
+                if site.call not in found:
+                    calls = dict.fromkeys((site.call, update.call, *site.chain))
+                    found[site.call] = [d for c in calls for d in self._data_around(c, frozenset())]
+        return found
+
+    def _data_around(
+        self, call: cst.Call, seen: frozenset[cst.CSTNode]
+    ) -> Iterator[cst.BaseExpression]:
+        function = self.module.function_of(call)
+        outermost: cst.CSTNode = call
+        for ancestor in self.module.ancestors(call):
+            if ancestor is function:
+                break
+            if isinstance(ancestor, cst.BaseComp):
+                yield ancestor.for_in.iter
+            if isinstance(ancestor, (cst.For, cst.While)):
+                outermost = ancestor
+                if isinstance(ancestor, cst.For) and self.gives_data(ancestor.iter):
+                    yield ancestor.iter
+        for drawn in self.values.index.calls:
+            is_draw = self.values.qualified(drawn.func) == "builtins.next" and drawn.args
+            if is_draw and outermost in (drawn, *self.module.ancestors(drawn)):
+                yield drawn.args[0].value
+        if function is not None and function not in seen:
+            for site in self.values.calls.sites(function):
+                yield from self._data_around(site, seen | {function})
+
+    def gives_data(self, iterable: cst.BaseExpression) -> bool:
+        """Whether a loop runs over data, not over numbers."""
+        inner = self.values.flow.unwrap_iteration(iterable)
+        return not (isinstance(inner, cst.Call) and is_range(self.values.qualified(inner.func)))
+
+    # `fit`
+
+    @cached_property
+    def fit_datasets(self) -> list[tuple[cst.Call, cst.BaseExpression]]:
+        """The `fit` calls of a dataset, with it."""
+        return [
+            (call, arg.value)
+            for call in self.training.fits
+            if (arg := argument(call, "x", 0)) is not None
+            and self.values.may_be(arg.value, Role.DATASET)
+        ]
+
+    @cached_property
+    def fit_arrays(self) -> list[ArrayFit]:
+        """The `fit` calls of arrays: those that are passed labels."""
+        found = []
+        datasets = {call for call, _ in self.fit_datasets}
+        batches = {each.expression for each in self.batch_sources}
+        for call in self.training.fits:
+            x, y = argument(call, "x", 0), argument(call, "y", 1)
+            if (
+                call in datasets
+                or x is None
+                or x.value in batches
+                or (y is None and not self._is_array(x.value))
+            ):
+                continue
+            passed = [x, y, argument(call, "sample_weight", 9)]
+            size = argument(call, "batch_size", 2)
+            arrays = tuple(part for arg in passed if arg is not None for part in parts(arg.value))
+            batch_size = (
+                size.value if size and self.values.kinds(size.value) != {Kind.NONE} else None
+            )
+            found.append(ArrayFit(call, arrays, batch_size))
+        return found
+
+    @cached_property
+    def batch_sources(self) -> list[BatchSource]:
+        """The generators and `Sequence`s of this program that training runs over."""
+        given = [x.value for call in self.training.fits if (x := argument(call, "x", 0))]
+        found: dict[cst.BaseExpression, BatchSource] = {}
+        for expression in given:
+            values = self.values.of(expression)
+            if values and all(self._is_sequence(v) for v in values):
+                found[expression] = BatchSource(expression, True)
+        given += [
+            self.values.flow.unwrap_iteration(data)
+            for iterables in self.loop_data.values()
+            for data in iterables
+        ]
+        for expression in given:
+            if self.values.kinds(expression) == {Kind.GENERATOR}:
+                found[expression] = BatchSource(expression, False)
+        return list(found.values())
+
+    def _is_sequence(self, value: Value) -> bool:
+        return tf_api.sequence(value.name) or (
+            isinstance(value.node, cst.ClassDef)
+            and bool(self.values.classes.library_bases(value.node) & tf_api.SEQUENCES)
+        )
+
+    def _is_array(self, expression: cst.BaseExpression) -> bool:
+        values = self.values.of(expression)
+        return bool(values) and all(v.kind is Kind.OTHER for v in values)
+
+    # Pipelines
+
+    @cached_property
+    def pipelines(self) -> list[Pipeline]:
+        """All pipelines that training runs over."""
+        used = [data for iterables in self.loop_data.values() for data in iterables]
+        used += [dataset for _, dataset in self.fit_datasets]
+        found: list[Pipeline] = []
+        for expression in used:
+            found += self._pipelines.of(expression)
+        return found
