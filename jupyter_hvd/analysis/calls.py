@@ -10,7 +10,7 @@ import libcst as cst
 
 from .classes import ClassHierarchy
 from .index import Index
-from .library import Kind, Resolver
+from .library import Kind, Library, Resolver
 from .module import Module
 from .syntax import Function, argument, parameters
 
@@ -31,12 +31,14 @@ class CallGraph:
         module: Module,
         index: Index,
         classes: ClassHierarchy,
+        library: Library,
         resolver: Resolver,
         afresh: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._module = module
         self._index = index
         self._classes = classes
+        self._library = library
         self._resolver = resolver
         self._afresh = afresh
         self._sites: dict[cst.CSTNode, list[cst.Call]] | None = None
@@ -66,8 +68,7 @@ class CallGraph:
             if value.kind in (Kind.FUNCTION, Kind.CLASS) and value.node is not None:
                 yield value.node
             elif isinstance(value.node, cst.ClassDef):
-                # Calling an instance runs its `__call__`, and of a Keras layer its `call`.
-                yield from self._classes.methods(value.node, "call", "__call__")
+                yield from self._classes.methods(value.node, *self._library.call_methods)
 
     def actual_arguments(
         self, function: Function, param: cst.Param

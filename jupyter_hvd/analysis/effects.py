@@ -79,7 +79,7 @@ def _is_pure_call(values: ValueAnalysis, call: cst.Call) -> bool:
     if name:
         return name.startswith(effects.pure) and not name.startswith(effects.impure)
     if _pure_methods(values, call.func) is not None:
-        return True  # calling such a value itself, as the forward pass of a model
+        return True  # what is pure to call itself
     if not isinstance(call.func, cst.Attribute):
         return False
     known = _pure_methods(values, call.func.value)

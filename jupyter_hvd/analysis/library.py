@@ -92,9 +92,15 @@ class Resolver(Protocol):
 
 
 class Library(Protocol):
-    """What is known of a library; names are canonical."""
+    """What is known of a library; names are canonical.
+
+    Attributes:
+        effects: what its functions do besides returning a value.
+        call_methods: the methods of a class of the program that calling an instance runs.
+    """
 
     effects: Effects
+    call_methods: tuple[str, ...]
 
     def canonical(self, name: str) -> str:
         """The one spelling of a qualified name, however the program spells it."""

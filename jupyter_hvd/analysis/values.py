@@ -1,6 +1,6 @@
 """A points-to analysis: what each expression of a module may hold.
 
-Real programs hold two optimizers, alias classes, pass models to functions and keep them on
+Real programs hold two objects of a kind, alias classes, pass objects to functions and keep them on
 `self`, so every *expression* is resolved, through scopes, assignments, calls, returns
 and attributes, to the set of values that it may hold. The analysis does not
 follow the order of statements: what a name holds anywhere, it may hold here.
@@ -45,7 +45,7 @@ class ValueAnalysis:
         module.tree.visit(self.index)
         self.definitions = Definitions(module, self.index)
         self.classes = ClassHierarchy(self.index, self)
-        self.calls = CallGraph(module, self.index, self.classes, self, self._afresh)
+        self.calls = CallGraph(module, self.index, self.classes, library, self, self._afresh)
         self.flow = ValueFlow(
             module, self.index, self.definitions, self.classes, self.calls, library, self
         )

@@ -1,4 +1,4 @@
-"""Where a module trains, and how: section 3 of the seeds, made to follow values.
+"""Where a module trains, and how.
 
 Every update of weights (`apply_gradients`, `minimize`, `fit`) is found, with the
 tapes whose gradients reach it and the place, outside every compiled function,

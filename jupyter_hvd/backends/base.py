@@ -1,0 +1,45 @@
+"""What rules write with: Python that asks something of the other ranks.
+
+Each answer is the text of an expression in the converted program; what is called `…_function` is
+to be called there. A backend knows no rules, and not where its text goes.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Backend(Protocol):
+    """A library that ranks average and agree through."""
+
+    @property
+    def rank(self) -> str:
+        """This rank's number, from 0."""
+
+    @property
+    def size(self) -> str:
+        """How many ranks there are."""
+
+    @property
+    def is_rank_zero(self) -> str:
+        """Whether this is the first rank."""
+
+    @property
+    def broadcast_function(self) -> str:
+        """Gives every rank what the root rank has: any Python object."""
+
+    @property
+    def broadcast_variables_function(self) -> str:
+        """Sets variables to what they are on the root rank."""
+
+    @property
+    def average_function(self) -> str:
+        """Averages a tensor over the ranks."""
+
+    @property
+    def tape_function(self) -> str:
+        """Wraps a gradient tape, so that its gradients are averaged."""
+
+    @property
+    def optimizer_function(self) -> str:
+        """Wraps an optimizer, so that what it applies is averaged."""
