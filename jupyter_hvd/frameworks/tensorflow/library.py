@@ -57,7 +57,7 @@ class TensorFlowLibrary:
     """TensorFlow, Keras and what is used beside them."""
 
     effects = _EFFECTS
-    call_methods: tuple[str, ...] = ("__call__", "call")  # a Keras layer's `__call__` runs its `call`
+    call_methods: tuple[str, ...] = ("__call__", "call")  # of a Keras layer, `call`
     canonical = staticmethod(tf_api.canonical)
     is_known = staticmethod(tf_api.is_known)
     is_wrapper = staticmethod(tf_api.is_wrapper)
