@@ -121,3 +121,13 @@ def test_comments_and_blank_lines_stay(path: Path) -> None:
             assert not missing
         else:
             assert before == after
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_little_is_added(path: Path) -> None:
+    """What a reader of the diff has to read: at most 15 lines more than there were."""
+    notebook = nbformat.read(path, as_version=4)
+    converted = convert_notebook(notebook).notebook
+    pairs = zip(notebook.cells, converted.cells, strict=True)
+    grown = [len(b.source.splitlines()) - len(a.source.splitlines()) for a, b in pairs]
+    assert sum(grown) <= 15

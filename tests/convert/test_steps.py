@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_hvd import convert_source
+from jupyter_hvd.verify.steps import mark_steps
 
 PROGRAM = (Path(__file__).parents[1] / "programs" / "tape_while.py").read_text()
 
@@ -87,3 +88,15 @@ def test_a_range_behind_a_progress_bar():
     )
     source = source.replace("import numpy", "from tqdm import tqdm\nimport numpy")
     assert loops(source) == (["for step in tqdm(range(total // hvd.size() or total)):"], [])
+
+
+def test_steps_of_a_deep_program_are_marked():
+    """A sum of a thousand terms is a tree a thousand levels deep."""
+    deep = PROGRAM + "total = " + " + ".join("x" for _ in range(1000)) + "\n"
+    assert convert_source(deep).status == "converted"
+    assert mark_steps([deep]) == [mark_steps([PROGRAM])[0] + deep[len(PROGRAM) :]]
+
+
+def test_steps_of_a_notebook_of_one_cell_are_marked():
+    (marked,) = mark_steps([f"%matplotlib inline\n{PROGRAM}"])
+    assert marked == f"%matplotlib inline\n{mark_steps([PROGRAM])[0]}"

@@ -26,8 +26,10 @@ assert not loaded, loaded
 
 
 def test_everything_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "runtime.md").read_text()
     for name in jhvd.__all__:
         assert getattr(jhvd, name).__doc__
+        assert f"jhvd.{name}" in page
 
 
 @pytest.fixture(scope="module")

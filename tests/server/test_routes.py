@@ -36,7 +36,7 @@ async def test_convert_answers_as_documented(jp_fetch, notebook):
     assert answer["status"] == "converted"
     assert answer["training_loop"] == "gradient_tape"
     assert {change["rule"] for change in answer["changes"]} >= {"HVD101", "HVD201", "HVD301"}
-    assert "hvd.init()" in answer["notebook"]["cells"][1]["source"]
+    assert "jhvd.start()" in answer["notebook"]["cells"][1]["source"]
     assert answer["models"] == [{"name": "model", "parameters": 41, "bytes": 164}]
     assert answer["path"] is None
     assert answer["output"] is None

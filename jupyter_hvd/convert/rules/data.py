@@ -11,7 +11,7 @@ from ..edits import Edit, Layer
 from ..rule import HOROVOD, Context, Example, Finding, Fix, Problem, Rule, program
 
 EQUAL_STEPS = (
-    "No rank may have a batch more than the others: it would wait for their gradients for ever."
+    "No rank may have a batch more than the others: it would wait for their gradients forever."
 )
 
 
@@ -22,7 +22,7 @@ class Share(Rule):
     each in an order of its own, and only before that do they agree on which example is
     which. So each example is seen by one rank, once an epoch. Where the shares give
     some ranks one batch more than others, that batch, of a single example, is left out:
-    the rest would leave it waiting for their gradients for ever. A dataset to which a layer is
+    the rest would leave it waiting for their gradients forever. A dataset to which a layer is
     adapted stays whole up to that place; a layer that is adapted to a rank's share is refused.
     """
 
@@ -127,8 +127,8 @@ class Take(Rule):
 
     Likewise the turns of a loop that draws a batch with `next`, over a `range` or until a counter
     that goes up by one (`while step < steps`), and only counts of what one rank sees: behind the
-    place where the data are divided. The seeds divide every `take`, also the `take(1)` that draws a
-    picture, which two ranks would turn into `take(0)`.
+    place where the data are divided. The `take(1)` that draws a picture stays:
+    divided by two ranks it would be `take(0)`.
     """
 
     code = "HVD501"

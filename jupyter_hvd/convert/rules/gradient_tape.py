@@ -181,8 +181,8 @@ class Broadcast(Rule):
 
     Ranks start with weights of their own, so they must be made equal once, when all
     variables exist: a model built by its first batch and the optimizer's slots
-    exist only after the first update. The seeds' rule, inside the step, broadcasts an
-    exhausted `zip`, or never, or at every step once the step is compiled. So the
+    exist only after the first update. Inside the step a broadcast would
+    run never, or at every step, once the step is compiled. So the
     broadcast stands after the call that runs the step, outside every
     `tf.function`; `jhvd.broadcast_once` does nothing when it is called again.
     """
@@ -435,13 +435,13 @@ class Decision(Rule):
     """Let all ranks follow rank 0 where the training goes on or ends by what one rank has seen.
 
     `if loss < 0.1: break` ends the loop on the ranks whose own loss is small; the others
-    wait for their gradients for ever. So the question is answered by rank 0 for all.
+    wait for their gradients forever. So the question is answered by rank 0 for all.
     Questions that all ranks answer alike, of counters and constants, are left alone.
     """
 
     code = "HVD303"
     name = "common decisions"
-    message = "Each rank has a loss of its own; ranks that decide by it part, and wait for one another for ever."
+    message = "Ranks compute different losses; branching on one makes them diverge and deadlock."
     examples = (
         Example(
             program(

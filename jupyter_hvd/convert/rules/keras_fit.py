@@ -22,7 +22,7 @@ class FitCallbacks(Rule):
 
     It comes first in `callbacks=`, whatever stands there: a list, a name, one
     callback, `None`, nothing. `EarlyStopping` and `ReduceLROnPlateau` must run on all
-    ranks and decide alike, or some ranks stop and the others wait for them for ever:
+    ranks and decide alike, or some ranks stop and the others wait for them forever:
     before them the metrics are averaged.
     """
 

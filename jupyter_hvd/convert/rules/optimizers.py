@@ -201,8 +201,8 @@ class LearningRate(Rule):
 class Compile(Rule):
     """Wrap the optimizer of every `compile` in `hvd.DistributedOptimizer`.
 
-    It averages the gradients of all ranks before `fit` applies them. The seeds wrap
-    only `"adam"`; here a string, a call, a name, the default: all are wrapped, or the
+    It averages the gradients of all ranks before `fit` applies them. A
+    string, a call, a name, the default: all are wrapped, or the
     ranks would train apart at a scaled rate. Where a name holds the optimizer it is
     wrapped where it is made, so that every use of the name means the same object.
     """

@@ -37,3 +37,10 @@ def is_own_schedule(context: Context, value: Value) -> bool:
         name.endswith(".LearningRateSchedule")
         for name in context.values.classes.library_bases(value.node)
     )
+
+
+def own_line(context: Context, call: cst.Call) -> cst.SimpleStatementLine | None:
+    """The line that holds this call as its only statement."""
+    statement = context.module.parent(call)
+    line = context.module.parent(statement) if isinstance(statement, cst.Expr) else None
+    return line if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None

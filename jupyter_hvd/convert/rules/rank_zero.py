@@ -9,7 +9,7 @@ import libcst as cst
 from ...analysis.effects import is_pure, prints, writes
 from ..edits import Edit, Layer
 from ..rule import HOROVOD, TENSORFLOW, Context, Example, Finding, Fix, Problem, Rule, program
-from .questions import is_guarded
+from .questions import is_guarded, own_line
 
 
 class Print(Rule):
@@ -17,7 +17,7 @@ class Print(Rule):
 
     What is printed is still worked out on every rank where that matters: arguments
     that train, draw the next batch or call unknown code are evaluated first, on
-    all ranks, since a step that only rank 0 takes would wait for the others for ever.
+    all ranks, since a step that only rank 0 takes would wait for the others forever.
     """
 
     code = "HVD601"
@@ -87,13 +87,6 @@ def print_fix(context: Context, call: cst.Call) -> Fix:
         context.after_statement(line, [f"if {context.is_rank_zero}:", indented]),
     )
     return Fix(call, edits)
-
-
-def own_line(context: Context, call: cst.Call) -> cst.SimpleStatementLine | None:
-    """The line that holds this call as its only statement."""
-    statement = context.module.parent(call)
-    line = context.module.parent(statement) if isinstance(statement, cst.Expr) else None
-    return line if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
 
 
 def in_expression(context: Context, call: cst.Call) -> tuple[Edit, ...]:

@@ -239,7 +239,7 @@ class HiddenFit(Refusal):
 class HiddenTraining(Refusal):
     """A model or an optimizer is handed to a function of another module, which may train it.
 
-    The rules see one file (restriction 3.1.1 of the seeds). What another module does
+    The rules see one file. What another module does
     with the model, it does on every rank by itself.
     """
 

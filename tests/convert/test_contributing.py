@@ -1,0 +1,52 @@
+"""The rule that `CONTRIBUTING.md` writes, taken from the page and run."""
+
+from __future__ import annotations
+
+import re
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from jupyter_hvd import convert_source
+from jupyter_hvd.convert import engine
+from jupyter_hvd.convert.documentation import rule_page
+from jupyter_hvd.convert.edits import apply_edits
+from jupyter_hvd.convert.rule import Rule
+from jupyter_hvd.convert.rules import BY_CODE, RULES
+
+PAGE = Path(__file__).parents[2] / "CONTRIBUTING.md"
+
+
+@pytest.fixture
+def rule(monkeypatch) -> Rule:
+    """The rule of the page, in force."""
+    (source,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    module = types.ModuleType("jupyter_hvd.convert.rules.logs")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(compile(source, str(PAGE), "exec"), module.__dict__)
+    (made,) = (kind() for kind in module.RULES)
+    monkeypatch.setattr(engine, "RULES", (*RULES, made))
+    return made
+
+
+def test_its_example(rule: Rule) -> None:
+    assert rule.code not in BY_CODE, "the page's rule has a code of its own"
+    for example in rule.examples:
+        changes = convert_source(example.before).changes
+        own = [edit for change in changes if change.rule == rule.code for edit in change.edits]
+        assert apply_edits(example.before, own) == example.after
+
+
+def test_its_page(rule: Rule) -> None:
+    assert "What goes wrong on some rank alone" in rule_page(rule)
+    assert "+    logging.info('trained')" in rule_page(rule)
+
+
+def test_families_do_not_import_one_another() -> None:
+    """As the page says, and helpers import no family."""
+    folder = Path(engine.__file__).parent / "rules"
+    helpers = {"questions", "imports"}
+    for file in folder.glob("[!_]*.py"):
+        assert set(re.findall(r"^from \.(\w+) import", file.read_text(), re.MULTILINE)) <= helpers
