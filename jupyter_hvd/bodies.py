@@ -14,6 +14,8 @@ from typing import Any
 #: A rule's code or the beginning of one.
 CODE = re.compile(r"[A-Z]{1,3}[0-9]{0,3}")
 TARGETS = ("keras2", "tf_keras")
+MAX_RANKS = 64
+MAX_STEPS = 1000
 
 
 class RequestError(Exception):
@@ -92,8 +94,37 @@ def read_folder(request: Mapping[str, Any], root: Path) -> Path | None:
     return folder if is_there else None
 
 
-def whole_number(request: Mapping[str, Any], name: str, most: int) -> int:
-    value = request.get(name)
+def verification(request: Mapping[str, Any], root: Path) -> dict[str, Any]:
+    """A request for a verification, checked, as `verify.attached` takes it.
+
+    Args:
+        root: the folder that the server shows, below which the notebook's path leads.
+
+    Raises:
+        RequestError: the request has another form than documented.
+    """
+    check_keys(request, {"notebook", "n", "steps", "options", "path", "confirmed"})
+    if not isinstance(request.get("notebook"), dict):
+        raise RequestError("`notebook` must be a notebook in nbformat's JSON")
+    confirmed = request.get("confirmed", False)
+    if not isinstance(confirmed, bool):
+        raise RequestError("`confirmed` must be true or false")
+    folder = read_folder(request, root)
+    return {
+        "notebook": request["notebook"],
+        "n": whole_number(request, "n", MAX_RANKS),
+        "steps": whole_number(request, "steps", MAX_STEPS, 20),
+        "options": read_options(request),
+        "folder": None if folder is None else str(folder),
+        "name": "notebook.ipynb" if folder is None else Path(request["path"]).name,
+        "confirmed": confirmed,
+    }
+
+
+def whole_number(
+    request: Mapping[str, Any], name: str, most: int, default: int | None = None
+) -> int:
+    value = request.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
         raise RequestError(f"`{name}` must be a whole number from 1 to {most}")
     return value
@@ -105,15 +136,11 @@ def read_notebook(value: Any) -> Any:
     Raises:
         RequestError: it is none.
     """
-    import nbformat
+    from .documents import parse_notebook
 
     if not isinstance(value, dict):
         raise RequestError("`notebook` must be a notebook in nbformat's JSON")
     try:
-        notebook = nbformat.reads(json.dumps(value), as_version=4)
-        nbformat.validate(notebook)
-    except Exception as error:
-        # nbformat raises whatever the broken place happens to cause.
-        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-        raise RequestError(f"`notebook` is not a Jupyter notebook: {reason}") from None
-    return notebook
+        return parse_notebook(json.dumps(value))
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"`notebook` is not a Jupyter notebook: {error}") from None

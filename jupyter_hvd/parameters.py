@@ -18,6 +18,10 @@ Shape = tuple[int | None, ...]
 FLOAT_BYTES = 4
 
 
+#: No machine holds more, and JavaScript counts no further.
+MAX_PARAMETERS = 2**50
+
+
 class UnknownSizeError(Exception):
     """The source alone does not tell."""
 
@@ -47,6 +51,8 @@ def model_sizes(sources: Sequence[str]) -> list[dict[str, Any]]:
         try:
             count = count_parameters(layers, constants)
         except UnknownSizeError:
+            continue
+        if not 0 <= count <= MAX_PARAMETERS:
             continue
         sizes.append({"name": name, "parameters": count, "bytes": FLOAT_BYTES * count})
     return sizes

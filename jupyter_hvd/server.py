@@ -1,24 +1,24 @@
 """The server's part: `POST convert`, `POST script`, `GET rules`, `POST verify`, under `/jupyter-hvd/`.
 
-Conversion runs in a process of its own, see `worker.py`; verification is the
-command `jupyter hvd verify`, its events passed on as they come. Nothing here
+Conversion runs in a process of its own, see `worker.py`; verification in
+another, see `verify/attached.py`, its events passed on as they come. Nothing here
 imports the converter or TensorFlow, so that the server starts as fast as before.
 """
 
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import uuid
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, suppress
+from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +28,17 @@ from jupyter_server.utils import url_path_join
 from tornado import web
 from tornado.iostream import StreamClosedError
 
-from .bodies import RequestError, check_keys, parse, read_folder, read_options, whole_number
+from .bodies import RequestError, parse, verification
 from .worker import OK, read_frame, write_frame
 
 #: A notebook's code is far smaller; outputs need not be sent.
 MAX_BODY = 16 * 1024 * 1024
+#: So much is read of a body that is too large, before the connection is closed.
+MAX_DRAINED = 4 * MAX_BODY
+#: The last event of a verification has all changes in it.
+MAX_EVENT = 256 * 1024 * 1024
 CONVERT_SECONDS = 30.0
 VERIFY_SECONDS = 1800.0
-MAX_RANKS = 64
-MAX_STEPS = 1000
 #: Names a verification in the environment of its processes, so that all of them can be ended.
 VERIFY_VARIABLE = "JUPYTER_HVD_VERIFY"
 GRACE = 10.0
@@ -44,7 +46,6 @@ GRACE = 10.0
 SAFE_PYTHON = [sys.executable, "-P", "-m"]
 #: Where the server's processes work: nothing lies here that a user or a notebook could have put.
 NOWHERE = "/"
-VERIFY_COMMAND = [sys.executable, "-m", "jupyter_hvd", "verify"]
 
 
 class WorkerError(Exception):
@@ -117,54 +118,77 @@ class Worker:
 
 
 class Verifier:
-    """Runs `jupyter hvd verify`, one notebook at a time."""
+    """Verifies one notebook at a time, in a process of its own: see `verify.attached`."""
 
     def __init__(self, limit: float = VERIFY_SECONDS) -> None:
         self.limit = limit
         self.busy = False
 
-    async def events(self, notebook: Any, arguments: list[str]) -> AsyncGenerator[bytes, None]:
-        """The command's events, a line each; leaving the iterator ends all its processes."""
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Let nobody else begin meanwhile. Nothing may be awaited between the question and the claim.
+
+        Raises:
+            BusyError: another verification is running.
+        """
+        if self.busy:
+            raise BusyError
         self.busy = True
-        mark = uuid.uuid4().hex
         try:
-            with tempfile.TemporaryDirectory(prefix="jupyter-hvd-") as folder:
-                file = Path(folder) / "notebook.ipynb"
-                file.write_text(json.dumps(notebook), encoding="utf-8")
-                with (Path(folder) / "errors").open("w+b") as errors:
-                    process = await asyncio.create_subprocess_exec(
-                        *VERIFY_COMMAND,
-                        str(file),
-                        *arguments,
-                        cwd=folder,
-                        # No terminal, whatever the server's own environment says.
-                        env={**os.environ, "FORCE_COLOR": "", VERIFY_VARIABLE: mark},
-                        stdin=subprocess.DEVNULL,
-                        stdout=subprocess.PIPE,
-                        stderr=errors,
-                        start_new_session=True,
-                    )
-                    try:
-                        event = b""
-                        async for event in self._read(process):
-                            yield event
-                        if b'"done"' not in event:
-                            errors.seek(0)
-                            yield failure(errors.read().decode(errors="replace"))
-                    finally:
-                        await end(process, mark)
+            yield
         finally:
             self.busy = False
 
-    async def _read(self, process: asyncio.subprocess.Process) -> AsyncGenerator[bytes, None]:
+    async def events(self, request: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
+        """The process's events, a line each; leaving the iterator ends all that it has started."""
+        mark = uuid.uuid4().hex
+        frame = io.BytesIO()
+        write_frame(frame, "verify", json.dumps(request).encode())
+        with tempfile.TemporaryFile() as errors:
+            process = await asyncio.create_subprocess_exec(
+                *SAFE_PYTHON,
+                "jupyter_hvd.verify.attached",
+                cwd=NOWHERE,
+                # No terminal, whatever the server's own environment says.
+                env={**os.environ, "FORCE_COLOR": "", VERIFY_VARIABLE: mark},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
+                limit=MAX_EVENT,
+            )
+            try:
+                event = b""
+                async for event in self._read(process, frame.getvalue()):
+                    yield event
+                if b'"done"' not in event:
+                    errors.seek(0)
+                    yield failure(errors.read().decode(errors="replace"))
+            finally:
+                await end(process, mark)
+
+    async def _read(
+        self, process: asyncio.subprocess.Process, frame: bytes
+    ) -> AsyncGenerator[bytes, None]:
+        assert process.stdin is not None
         assert process.stdout is not None
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self.limit
         try:
-            while line := await asyncio.wait_for(process.stdout.readline(), deadline - loop.time()):
-                yield line
+            async with asyncio.timeout(self.limit):
+                with suppress(ConnectionError):
+                    process.stdin.write(frame)
+                    await process.stdin.drain()
+                while line := await process.stdout.readline():
+                    yield line
         except TimeoutError:
             yield failure(f"the verification took more than {self.limit:g} s and was ended")
+        except ValueError:
+            yield failure(
+                f"the verification has more than {MAX_EVENT // 1024**2} MiB to say at once"
+            )
+
+
+class BusyError(Exception):
+    """Another verification is running."""
 
 
 def failure(text: str) -> bytes:
@@ -174,26 +198,20 @@ def failure(text: str) -> bytes:
 
 
 async def end(process: asyncio.subprocess.Process, mark: str) -> None:
-    """Interrupt a verification, give it time to clean up, and end what is left of it."""
-    if process.returncode is None:
-        process.send_signal(signal.SIGINT)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), GRACE)
-    await asyncio.to_thread(kill_marked, mark)
+    """Let a verification notice that nobody listens, give it time to clean up, and end what is left of it."""
+    assert process.stdin is not None
+    process.stdin.close()
+    with suppress(TimeoutError):
+        await asyncio.wait_for(process.wait(), GRACE)
+    from .launchers.processes import end_processes
+
+    await asyncio.to_thread(end_processes, mark, variable=VERIFY_VARIABLE)
     await process.wait()
 
 
-def kill_marked(mark: str) -> None:
-    import psutil
-
-    for process in psutil.process_iter():
-        with suppress(psutil.Error, OSError):
-            if process.environ().get(VERIFY_VARIABLE) == mark:
-                process.kill()
-
-
+@web.stream_request_body
 class Handler(APIHandler):
-    """Errors are JSON with a `message`."""
+    """Errors are JSON with a `message`. Nothing of a body is read for one who may not send it."""
 
     auth_resource = "jupyter-hvd"
 
@@ -201,20 +219,49 @@ class Handler(APIHandler):
         self.root = root
         self.worker = worker
         self.verifier = verifier
+        self.chunks: list[bytes] = []
+        self.received = 0
+        self.is_refused = False
 
-    def body(self) -> bytes:
-        """The request's body.
+    async def prepare(self) -> None:  # type: ignore[override]
+        await super().prepare()
+        if self.current_user is None:
+            raise web.HTTPError(403)
+        length = self.request.headers.get("Content-Length", "")
+        if length.isdecimal() and int(length) > MAX_BODY:
+            self.refuse()
 
-        Raises:
-            HTTPError: it is too large.
+    def data_received(self, chunk: bytes) -> None:
+        self.received += len(chunk)
+        if self.received > MAX_BODY and not self.is_refused:
+            self.refuse()
+        if not self.is_refused:
+            self.chunks.append(chunk)
+        elif self.received > MAX_DRAINED and not self._finished:
+            self.finish()  # which closes the connection, since there is more to read
+
+    def refuse(self) -> None:
+        """Say at once that the body is too large.
+
+        What is still sent is read for a while, and dropped: most clients read the answer afterwards.
         """
-        size = len(self.request.body)
-        if size > MAX_BODY:
-            limit = MAX_BODY // 1024**2
-            raise web.HTTPError(413, f"{size / 1e6:.0f} MB are too much; the limit is {limit} MiB")
-        return self.request.body
+        self.is_refused = True
+        self.chunks.clear()
+        message = f"the request is larger than {MAX_BODY // 1024**2} MiB; leave the outputs out"
+        answer = json.dumps({"message": message})
+        self.set_status(413)
+        self.set_header("Content-Type", "application/json")
+        self.set_header("Content-Length", str(len(answer)))
+        self.write(answer)
+        self.flush()
 
-    async def answer(self, kind: str, body: bytes = b"{}") -> None:
+    def body(self) -> bytes | None:
+        """The request's body; None where it was refused, and all is said."""
+        return None if self.is_refused else b"".join(self.chunks)
+
+    async def answer(self, kind: str, body: bytes | None = b"{}") -> None:
+        if body is None:
+            return
         try:
             status, result = await self.worker.ask(kind, body)
         except WorkerError as error:
@@ -251,21 +298,29 @@ class VerifyHandler(Handler):
     @web.authenticated
     @authorized("execute")  # type: ignore[untyped-decorator]
     async def post(self) -> None:
+        body = self.body()
+        if body is None:
+            return
         try:
-            request = await asyncio.to_thread(parse, self.body())
-            arguments = verify_arguments(request, self.root)
+            with self.verifier.claimed():
+                await self.verify(body)
+        except BusyError:
+            message = "another verification is running; wait for it or cancel it"
+            raise web.HTTPError(409, message) from None
+
+    async def verify(self, body: bytes) -> None:
+        try:
+            request = verification(await asyncio.to_thread(parse, body), self.root)
         except RequestError as error:
             raise web.HTTPError(400, str(error)) from None
-        if self.verifier.busy:
-            raise web.HTTPError(409, "another verification is running; wait for it or cancel it")
         self.set_header("Content-Type", "application/x-ndjson")
         self.set_header("X-Accel-Buffering", "no")
-        self.running = asyncio.ensure_future(self.stream(request["notebook"], arguments))
+        self.running = asyncio.ensure_future(self.stream(request))
         with suppress(asyncio.CancelledError, StreamClosedError):
             await self.running
 
-    async def stream(self, notebook: Any, arguments: list[str]) -> None:
-        async with aclosing(self.verifier.events(notebook, arguments)) as events:
+    async def stream(self, request: Mapping[str, Any]) -> None:
+        async with aclosing(self.verifier.events(request)) as events:
             await self.flush()
             async for event in events:
                 self.write(event)
@@ -275,32 +330,6 @@ class VerifyHandler(Handler):
         super().on_connection_close()
         if running := getattr(self, "running", None):
             running.cancel()
-
-
-def verify_arguments(request: Mapping[str, Any], root: Path) -> list[str]:
-    """What follows the file on the command line.
-
-    Args:
-        root: the folder below which the server shows files, and the notebook's path leads.
-
-    Raises:
-        RequestError: the request has another form than documented.
-    """
-    check_keys(request, {"notebook", "n", "steps", "options", "path"})
-    if not isinstance(request.get("notebook"), dict):
-        raise RequestError("`notebook` must be a notebook in nbformat's JSON")
-    arguments = ["-n", str(whole_number(request, "n", MAX_RANKS)), "--events"]
-    if "steps" in request:
-        arguments += ["--steps", str(whole_number(request, "steps", MAX_STEPS))]
-    if (folder := read_folder(request, root)) is not None:
-        arguments.append(f"--beside={folder}")
-    for name, value in read_options(request).items():
-        if isinstance(value, bool):
-            arguments.append(f"--{name}" if value else f"--no-{name}")
-        else:
-            text = value if isinstance(value, str) else ",".join(value)
-            arguments.append(f"--{name}={text}")
-    return arguments
 
 
 ROUTES = {

@@ -73,26 +73,27 @@ def convert(request: dict[str, Any], root: Path) -> dict[str, Any]:
     Raises:
         RequestError: the request has another form than documented, or is no Python notebook.
     """
-    from .convert import NotPythonError, OptionError, Options, convert_notebook
+    from .convert import NotPythonError, OptionError, Options
+    from .documents import Notebook, check_size
     from .files import UnusableInputError
     from .parameters import model_sizes
 
     check_keys(request, {"notebook", "options", "path"})
-    notebook = read_notebook(request.get("notebook"))
+    notebook = Notebook(read_notebook(request.get("notebook")))
     try:
+        check_size(notebook)
         options = Options.resolve(read_options(request), read_folder(request, root))
-        outcome = convert_notebook(notebook, options=options)
+        outcome, converted = notebook.convert(options)
     except OptionError as error:
         raise RequestError(f"`{error.name}`: {error.problem}") from None
     except (NotPythonError, UnusableInputError) as error:
         raise RequestError(str(error)) from None
-    sources = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
     return {
         "path": None,
         **outcome.as_json(),
         "output": None,
-        "notebook": outcome.notebook,
-        "models": model_sizes(sources),
+        "notebook": converted.notebook,
+        "models": model_sizes(list(notebook.sources.values())),
     }
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from rich.console import Console
 
 from jupyter_hvd import cli
+from jupyter_hvd.cli.run import converted_copy
 from jupyter_hvd.convert import Options
 from jupyter_hvd.launchers.job import Program, run_job
 from jupyter_hvd.verify.probe import orders, read_record
@@ -35,13 +36,13 @@ def main() -> int:
                 console.print(f"[cyan]\\[{rank}][/] {line}", highlight=False)
                 printed.append(line)
 
-        with cli.converted_copy(NOTEBOOK, Options()) as (copy, private):
+        with converted_copy(NOTEBOOK, Options()) as (copy, private):
             result = run_job(
                 Program(copy, NOTEBOOK, module="jupyter_hvd.verify.rank"),
                 RANKS,
                 private,
                 listener=show,
-                environment=orders(folder, NOTEBOOK.parent, seed=1),
+                environment=orders(folder, NOTEBOOK.parent, ranks=RANKS, seed=1),
             )
         if result.code != 0:
             console.print(result.report)

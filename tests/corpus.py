@@ -30,7 +30,8 @@ from rich.console import Console
 from rich.progress import track
 
 from jupyter_hvd import convert_source
-from jupyter_hvd.files import UnusableInputError, read_script
+from jupyter_hvd.documents import load_script
+from jupyter_hvd.files import UnusableInputError
 
 PACKAGES = (
     "tf-models-official",
@@ -95,7 +96,7 @@ def outcome(folder: Path, path: Path) -> Outcome:
 
 def _convert_twice(path: Path) -> tuple[str, tuple[str, ...], str]:
     try:
-        source = read_script(path).source
+        source = load_script(path).source
     except UnusableInputError:
         return "invalid", (), ""
     conversion = convert_source(source)

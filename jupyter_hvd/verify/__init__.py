@@ -4,6 +4,6 @@ Start reading at `verification.py`; `checks.py` says what is compared, `probe.py
 """
 
 from .checks import Check
-from .verification import Verification, verify
+from .verification import UnconfirmedError, Verification, verify
 
-__all__ = ["Check", "Verification", "verify"]
+__all__ = ["Check", "UnconfirmedError", "Verification", "verify"]

@@ -33,6 +33,7 @@ class Record:
     endless: bool
     written: Sequence[str]
     here: str
+    refused: Sequence[str] = ()
     printed: Sequence[str] = ()
     files: Sequence[str] = ()
 
@@ -247,6 +248,30 @@ def only_rank_zero_writes(job: Run, temporary: Sequence[str]) -> Check:
     return Check(
         name, "pass", f"{len(zero.printed)} lines and {len(zero.files)} files, all from rank 0"
     )
+
+
+def files_untouched(runs: Sequence[Run], changes: Sequence[str]) -> Check:
+    """The files beside the program are as they were: it has worked on copies.
+
+    Args:
+        changes: the files that are not what they were when the first run began.
+    """
+    name = "your files untouched"
+    refused = [path for run in runs for record in run.records for path in record.refused]
+    if refused:
+        return Check(
+            name,
+            "fail",
+            f"the program wants to change {refused[0]}, which was refused: it may write below its working folder",
+        )
+    if changes:
+        also = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
+        return Check(
+            name,
+            "unknown",
+            f"{changes[0]}{also} changed meanwhile: by the program, under a full path, or by somebody else",
+        )
+    return Check(name, "pass", "the programs worked on copies")
 
 
 def step_time(single: Run, job: Run) -> Check:

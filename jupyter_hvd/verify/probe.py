@@ -20,9 +20,11 @@ from pathlib import Path
 from types import GeneratorType
 from typing import Any
 
+from .guard import Guard
 from .steps import COUNTER
+from .workspace import make_copy, state_within
 
-#: Where the probe's orders are: a JSON object with `folder`, `beside`, `seed`, `steps`, `stride`.
+#: Where the probe's orders are: a JSON object of the arguments of `orders`.
 ORDERS_VARIABLE = "JUPYTER_HVD_PROBE"
 #: The steps at which schedules are asked for their rates.
 SAMPLED_STEPS = (0, 1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
@@ -42,9 +44,9 @@ class Probe:
         broadcasts: for each variable, by its place among all that were broadcast, how often.
     """
 
-    def __init__(self, folder: Path, seed: int, limit: int, stride: int = 1) -> None:
+    def __init__(self, folder: Path, guard: Guard, seed: int, limit: int, stride: int = 1) -> None:
         self.rank = int(os.environ.get("HOROVOD_RANK", "0"))
-        self.folder, self.limit, self.stride = folder, limit, stride
+        self.folder, self.guard, self.limit, self.stride = folder, guard, limit, stride
         self.seed = seed + self.rank
         self.begun: list[float] = []
         self.trained: dict[Any, Any] = {}
@@ -56,7 +58,6 @@ class Probe:
         self.compiled_broadcasts = 0
         self.rows: Counter[str] = Counter()
         self.endless = False
-        self.written: set[str] = set()
         self._iterator: Any = None
         self._pending: list[str] = []
         self.fits = 0
@@ -82,7 +83,7 @@ class Probe:
         self._watch_broadcasts(tf)
         if "HOROVOD_RANK" in os.environ:
             self._see_files_of_rank_zero()
-        sys.addaudithook(self._watch_files)
+        sys.addaudithook(self.guard)
 
     def _watch_optimizers(self, tf: Any) -> None:
         for base in (tf.keras.optimizers.Optimizer, tf.keras.optimizers.legacy.Optimizer):
@@ -273,20 +274,18 @@ class Probe:
         def broadcast(*args: Any, **kw: Any) -> Any:
             received = original(*args, **kw)
             own, theirs = self.folder / f"cwd-{self.rank}", self.folder / "cwd-0"
-            for path in sorted(theirs.rglob("*")) if theirs.is_dir() else ():
-                place = own / path.relative_to(theirs)
-                if path.is_file() and not place.exists():
+            mine = state_within(own)
+            for name, (size, time_ns, _) in state_within(theirs).items():
+                place = own / name
+                if mine.get(name, ())[:2] == (size, time_ns) or str(place) in self.guard.written:
+                    continue
+                if not place.is_symlink():
                     place.parent.mkdir(parents=True, exist_ok=True)
-                    place.symlink_to(path)
+                    place.unlink(missing_ok=True)
+                    place.symlink_to(theirs / name)
             return received
 
         return broadcast
-
-    def _watch_files(self, event: str, arguments: Any) -> None:
-        if event == "open" and isinstance(arguments[0], str) and isinstance(arguments[1], str):
-            path, mode = arguments[0], arguments[1]
-            if set(mode) & set("wax+") and not path.startswith(("/dev/", "/proc/")):
-                self.written.add(str(Path(path).absolute()))
 
     # After the program
 
@@ -317,7 +316,8 @@ class Probe:
             "compiled_broadcasts": self.compiled_broadcasts,
             "rows": dict(self.rows),
             "endless": self.endless,
-            "written": sorted(self.written),
+            "written": sorted(self.guard.written),
+            "refused": self.guard.refused,
             "here": str(Path.cwd()),
         }
         (self.folder / f"probe-{self.rank}.json").write_text(json.dumps(record))
@@ -374,20 +374,35 @@ def _optimizer_variables(optimizer: Any) -> list[Any]:
 
 
 def orders(
-    folder: Path, beside: Path, *, seed: int, steps: int = sys.maxsize, stride: int = 1
+    folder: Path,
+    beside: Path,
+    *,
+    ranks: int,
+    seed: int,
+    steps: int = sys.maxsize,
+    stride: int = 1,
+    own: Path | None = None,
 ) -> dict[str, str]:
-    """The environment that makes each rank of a job carry a probe.
+    """Make a working folder for each rank, and the environment that makes it carry a probe.
 
     Args:
         folder: where the ranks work and leave their records.
-        beside: the folder of the program, whose files the ranks see in theirs.
+        beside: the folder of the program. Each rank has a copy of what is in it; it is not touched.
         seed: of rank 0; every rank adds its own number.
         steps: the program ends, in order, after so many training steps.
         stride: how many steps of this program one step of what it is compared with makes up for.
+        own: a folder that belongs to this job, wherever it lies; `folder` if None.
+
+    Raises:
+        OSError: there is no room for the copies.
     """
+    own = own or folder
+    for rank in range(ranks):
+        make_copy(beside, working_folder(folder, rank), own)
     wanted = {
         "folder": str(folder),
         "beside": str(beside.resolve()),
+        "own": str(own),
         "seed": seed,
         "steps": steps,
         "stride": stride,
@@ -401,23 +416,17 @@ def read_record(folder: Path, rank: int) -> dict[str, Any]:
     return record
 
 
-def from_environment() -> Probe | None:
-    """The probe that this process was ordered to carry, started, or None."""
-    given = os.environ.get(ORDERS_VARIABLE)
-    if not given:
-        return None
-    wanted = json.loads(given)
-    probe = Probe(Path(wanted["folder"]), wanted["seed"], wanted["steps"], wanted["stride"])
-    os.chdir(folder_beside(probe.folder, Path(wanted["beside"]), probe.rank))
+def from_environment() -> Probe:
+    """The probe that this process was ordered to carry, started."""
+    wanted = json.loads(os.environ[ORDERS_VARIABLE])
+    folder = Path(wanted["folder"])
+    guard = Guard(Path(wanted["beside"]), Path(wanted["own"]))
+    probe = Probe(folder, guard, wanted["seed"], wanted["steps"], wanted["stride"])
+    os.chdir(working_folder(folder, probe.rank))
     probe.start()
     return probe
 
 
-def folder_beside(folder: Path, beside: Path, rank: int) -> Path:
-    """A working folder for one rank, in which the user's files can be read and new ones are told from them."""
-    here = folder / f"cwd-{rank}"
-    here.mkdir()
-    for entry in sorted(beside.iterdir()) if beside.is_dir() else ():
-        if not entry.name.startswith("."):
-            (here / entry.name).symlink_to(entry)
-    return here
+def working_folder(folder: Path, rank: int) -> Path:
+    """Where a rank works: a copy of the files beside the program, made before it starts."""
+    return folder / f"cwd-{rank}"

@@ -1,11 +1,12 @@
 """One rank of a verification: a rank of a batch job that carries the probe.
 
-`python -m jupyter_hvd.verify.rank PROGRAM STATUS_DIR ORIGINAL [ARGS]`
+`python -P -m jupyter_hvd.verify.rank PROGRAM STATUS_DIR ORIGINAL [ARGS]`
 """
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from ..rank.batch import hold_lifeline, run
 from .probe import from_environment
@@ -13,4 +14,7 @@ from .probe import from_environment
 if __name__ == "__main__":
     hold_lifeline()
     probe = from_environment()
-    sys.exit(run(sys.argv[1:], None if probe is None else probe.finish))
+    program, status, original, *arguments = sys.argv[1:]
+    # Its imports and its `__file__` belong to the copy that it works on.
+    place = Path.cwd() / Path(original).name
+    sys.exit(run([program, status, str(place), *arguments], probe.finish))

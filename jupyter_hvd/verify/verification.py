@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..convert import Conversion, NotebookConversion, Options, convert_notebook, convert_source
-from ..files import Script, read_notebook, read_script, write_notebook, write_script
+from ..convert import Conversion, NotebookConversion, Options
+from ..documents import Document, load, write
+from ..files import UnusableInputError
+from ..launchers.hosts import LaunchError, hosts_for
 from ..launchers.job import Program, run_job, run_single
+from ..launchers.processes import end_processes
 from ..launchers.reaper import PrivateFolder, private_folder
 from . import checks
 from .checks import Check, Record, Run
-from .probe import orders
+from .probe import orders, working_folder
 from .steps import mark_steps
+from .workspace import State, changed, measure, state_beside, state_within
 
 #: Names of the checks, in the order of the table.
 CHECKS = (
@@ -29,9 +35,14 @@ CHECKS = (
     "learning rate scaled",
     "work divided",
     "output from rank 0 only",
+    "your files untouched",
     "step time",
 )
 SEED = 1
+
+
+class UnconfirmedError(Exception):
+    """There is much to copy; the message says how much, for the user to say whether it is meant."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +81,8 @@ def verify(
     timeout: float = 300.0,
     options: Options | None = None,
     beside: Path | None = None,
+    document: Document | None = None,
+    confirmed: bool = False,
     listener: Callable[[Check], None] | None = None,
 ) -> Verification:
     """Check a conversion by running it.
@@ -79,18 +92,25 @@ def verify(
 
     Args:
         path: a notebook or script. It is only read; the programs run on copies, in folders of
-            their own that show the files beside it.
+            their own with copies of the files beside it.
         timeout: seconds for each run.
-        beside: the folder whose files the programs see, that of `path` if None.
+        beside: the folder whose files the programs have copies of, that of `path` if None.
+        document: what is verified, where that is not read from `path`; there may be no such file.
+        confirmed: the user knows that there is much to copy.
         listener: hears of each check as it begins and ends.
 
     Raises:
-        UnusableInputError: the file is none that could be converted.
+        UnusableInputError: the file is none that could be converted, or there is no room for the copies.
         LaunchError: the job cannot be started.
+        UnconfirmedError: there is much to copy.
     """
-    original, converted, conversion = _programs(
-        path, options or Options.resolve(path=beside or path)
-    )
+    hosts_for(size, None)
+    if steps < 1 or not timeout > 0:
+        raise LaunchError(
+            f"{steps} steps within {timeout:g} s: there must be more than none of both"
+        )
+    original = document or load(path)
+    conversion, converted = original.convert(options or Options.resolve(path=beside or path))
     if conversion.status != "converted":
         return Verification(conversion, ())
     found: list[Check] = []
@@ -104,63 +124,93 @@ def verify(
         listen(check)
 
     with private_folder() as folder:
-        runner = Runner(path, folder, beside or path.parent, size, steps, timeout)
+        if beside is None and document is None:
+            beside = path.parent
+        if beside is None:
+            beside = folder.path / "nothing"
+            beside.mkdir()
+        beside = beside.resolve()
+        check_room(beside, folder.path, copies=size + 2, confirmed=confirmed)
+        untouched = state_beside(beside, folder.path)
+        runner = Runner(path, folder, beside, size, steps, timeout)
         listen(Check(CHECKS[0], "running", "the original, and the conversion on one rank"))
-        with ThreadPoolExecutor(2) as pool:
-            first = pool.submit(runner.alone, "original", original)
-            second = pool.submit(runner.alone, "single", converted)
-            before, single = first.result(), second.result()
+        alone = [
+            runner.prepare("original", with_marked_steps(original), 1),
+            runner.prepare("single", with_marked_steps(converted), 1),
+        ]
+        with ThreadPoolExecutor(2) as pool, ended_early(folder.job):
+            before, single = pool.map(runner.alone, alone)
         tell(checks.one_rank_identical(before, single))
         listen(Check(CHECKS[1], "running", f"the conversion, on {size} ranks with different seeds"))
-        job = runner.on_ranks("ranks", converted)
+        job = runner.on_ranks(runner.prepare("ranks", with_marked_steps(converted), size))
         tell(checks.nobody_stuck(job, timeout))
         tell(checks.ranks_agree(job))
         tell(checks.broadcast_once(job))
         tell(checks.rate_scaled(before, job))
         tell(checks.work_divided(before, job))
         tell(checks.only_rank_zero_writes(job, (str(folder.path), tempfile.gettempdir())))
+        changes = [
+            name
+            for name in changed(untouched, state_beside(beside, folder.path))
+            if beside / name != path.resolve()  # which an editor may save meanwhile
+        ]
+        tell(checks.files_untouched((before, single, job), changes))
         tell(checks.step_time(single, job))
     return Verification(conversion, tuple(found), (before, single, job))
 
 
-Writer = Callable[[Path], None]
+@contextmanager
+def ended_early(job: str) -> Iterator[None]:
+    """End a job's processes at once where the block is left by an exception, so that no thread waits for them."""
+    try:
+        yield
+    except BaseException:
+        end_processes(job, grace=1.0)
+        raise
 
 
-def _programs(
-    path: Path, options: Options
-) -> tuple[Writer, Writer, Conversion | NotebookConversion]:
-    """Writers of the original and the converted program, both with their steps marked."""
-    if path.suffix == ".ipynb":
-        notebook = read_notebook(path)
-        conversion = convert_notebook(notebook, options=options)
-        writers: list[Writer] = []
-        for whole in (notebook, conversion.notebook):
-            cells = [cell for cell in whole.cells if cell.cell_type == "code"]
-            if conversion.status == "converted":
-                for cell, marked in zip(
-                    cells, mark_steps([cell.source for cell in cells]), strict=True
-                ):
-                    cell.source = marked
-            writers.append(lambda output, whole=whole: write_notebook(output, whole))  # type: ignore[misc]
-        return writers[0], writers[1], conversion
-    script = read_script(path)
-    converted = convert_source(script.source, options=options)
-    texts = [
-        Script(mark_steps([source])[0], script.encoding)
-        if converted.status == "converted"
-        else script
-        for source in (script.source, converted.code)
-    ]
-    return (
-        lambda output: write_script(output, texts[0]),
-        lambda output: write_script(output, texts[1]),
-        converted,
-    )
+def check_room(beside: Path, own: Path, *, copies: int, confirmed: bool) -> None:
+    """See to it that the files beside the program can be copied.
+
+    Raises:
+        UnconfirmedError: there is much to copy, and the user has not been asked.
+        UnusableInputError: there is no room.
+    """
+    size = measure(beside, own, whole=confirmed)
+    free = shutil.disk_usage(own).free
+    if size.bytes * copies > free:
+        raise UnusableInputError(
+            f"{copies} copies of {beside} do not fit into {own.parent}, where {free / 1e9:.1f} GB are free;"
+            " set TMPDIR, or put the program into a folder with what it needs"
+        )
+    if size.is_large and not confirmed:
+        raise UnconfirmedError(
+            f"{beside} holds more than {size.bytes / 1e9:.1f} GB in {size.files} files, and each of"
+            f" {copies} processes works on a copy, in {own.parent}"
+        )
+
+
+def with_marked_steps(document: Document) -> Document:
+    return document.with_sources(mark_steps(list(document.sources.values())))
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A program in its folder, with a working folder for each rank.
+
+    Attributes:
+        states: the state of each rank's working folder.
+    """
+
+    folder: Path
+    program: Program
+    environment: Mapping[str, str]
+    states: Sequence[State]
 
 
 @dataclass(frozen=True)
 class Runner:
-    """Runs programs under the probe, each rank in a folder of its own beside the user's files."""
+    """Runs programs under the probe, each rank in a folder of its own with copies of the user's files."""
 
     path: Path
     folder: PrivateFolder
@@ -169,29 +219,44 @@ class Runner:
     steps: int
     timeout: float
 
-    def _prepare(self, name: str, write: Writer, ranks: int) -> tuple[Path, Path, dict[str, str]]:
+    def prepare(self, name: str, document: Document, ranks: int) -> Prepared:
+        """
+        Raises:
+            UnusableInputError: the user's files cannot be copied.
+        """
         folder = self.folder.path / name
         folder.mkdir()
-        program = folder / f"program{self.path.suffix}"
-        write(program)
-        environment = orders(
-            folder, self.beside, seed=SEED, steps=self.steps, stride=self.size // ranks
+        program = folder / f"program{document.suffix}"
+        write(program, document)
+        try:
+            environment = orders(
+                folder,
+                self.beside,
+                ranks=ranks,
+                seed=SEED,
+                steps=self.steps,
+                stride=self.size // ranks,
+                own=self.folder.path,
+            )
+        except OSError as error:
+            raise UnusableInputError(
+                f"{self.beside}: cannot be copied ({error.strerror})"
+            ) from None
+        return Prepared(
+            folder,
+            Program(program, self.path.resolve(), module="jupyter_hvd.verify.rank"),
+            environment,
+            [state_within(working_folder(folder, rank)) for rank in range(ranks)],
         )
-        return folder, program, environment
 
-    def alone(self, name: str, write: Writer) -> Run:
+    def alone(self, run: Prepared) -> Run:
         """One process without a launcher."""
-        folder, program, environment = self._prepare(name, write, 1)
         result, printed = run_single(
-            self._program(program), self.folder, timeout=self.timeout, environment=environment
+            run.program, self.folder, timeout=self.timeout, environment=run.environment
         )
-        return Run(result.code, result.report, _records(folder, {0: printed}))
+        return Run(result.code, result.report, _records(run, {0: printed}))
 
-    def _program(self, converted: Path) -> Program:
-        return Program(converted, self.path.resolve(), module="jupyter_hvd.verify.rank")
-
-    def on_ranks(self, name: str, write: Writer) -> Run:
-        folder, program, environment = self._prepare(name, write, self.size)
+    def on_ranks(self, run: Prepared) -> Run:
         printed: dict[int, list[str]] = defaultdict(list)
 
         def hear(rank: int | None, stream: str, line: str) -> None:
@@ -199,27 +264,29 @@ class Runner:
                 printed[rank].append(line)
 
         result = run_job(
-            self._program(program),
+            run.program,
             self.size,
             self.folder,
             timeout=self.timeout,
             listener=hear,
-            environment=environment,
+            environment=run.environment,
         )
-        return Run(result.code, result.report, _records(folder, printed))
+        return Run(result.code, result.report, _records(run, printed))
 
 
-def _records(folder: Path, printed: dict[int, list[str]]) -> tuple[Record, ...]:
+def _records(run: Prepared, printed: Mapping[int, Sequence[str]]) -> tuple[Record, ...]:
+    """What the ranks' probes wrote down, with what each rank printed and which files it changed."""
     found = []
-    for file in folder.glob("probe-*.json"):
+    for file in run.folder.glob("probe-*.json"):
         record = Record(**json.loads(file.read_text()))
-        here = Path(record.here)
-        files = sorted(
-            str(path.relative_to(here))
-            for path in (here.rglob("*") if here.is_relative_to(folder) else ())
-            if path.is_file() and not path.is_symlink()
-        )
-        found.append(
-            replace(record, printed=tuple(printed.get(record.rank, ())), files=tuple(files))
-        )
+        here = working_folder(run.folder, record.rank)
+        after = state_within(here)
+        files = [
+            name
+            for name in changed(run.states[record.rank], after)
+            # A link leads to what rank 0 has written: see `Probe._linking`.
+            if "__pycache__" not in name and not (here / name).is_symlink()
+        ]
+        lines = tuple(printed.get(record.rank, ()))
+        found.append(replace(record, printed=lines, files=tuple(files)))
     return tuple(sorted(found, key=lambda record: record.rank))

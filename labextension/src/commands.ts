@@ -124,7 +124,8 @@ export function addCommands(parts: ICommandParts): void {
       label: trans.__('Verify'),
       caption: trans.__('Run the notebook and its conversion on some ranks, and compare'),
       isEnabled: () => hasChanges() && current()?.verification.state !== 'running',
-      execute: args => current()?.verify((args.ranks as number) ?? settings.ranks)
+      execute: args =>
+        current()?.verify((args.ranks as number) ?? settings.ranks, !!args.confirmed)
     },
     [CommandIDs.cancelVerification]: {
       label: trans.__('Cancel Verification'),

@@ -225,9 +225,13 @@ export interface VerifyRequest {
   n: number;
   steps?: number;
   /**
-   * Where the notebook lies on the server: the program sees the files beside it.
+   * Where the notebook lies on the server: the program works on copies of the files beside it.
    */
   path?: string;
+  /**
+   * The user knows that there is much to copy: see `confirm`.
+   */
+  confirmed?: boolean;
 }
 /**
  * A line of the answer of `POST verify` (NDJSON): how far one check has come.
@@ -253,4 +257,8 @@ export interface VerifyEnd {
    * Why there is no verdict, where there is none.
    */
   message?: string;
+  /**
+   * What is to be copied, where it is very much; the same request with `confirmed` goes on.
+   */
+  confirm?: string;
 }

@@ -142,10 +142,11 @@ export class ConversionSession implements IDisposable {
   }
 
   /** Run the notebook and its conversion on some ranks, on the server, and compare. */
-  async verify(ranks: number): Promise<void> {
+  async verify(ranks: number, confirmed = false): Promise<void> {
     const notebook = withoutOutputs(this._content());
     const path = this._contents.localPath(this.path);
-    const request = { notebook, n: ranks, options: this._options(), path };
+    const options = this._options();
+    const request = { notebook, n: ranks, options, path, confirmed };
     await this.verification.run(signal => this._api.verify(request, signal));
   }
 

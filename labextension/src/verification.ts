@@ -3,7 +3,7 @@ import { ISignal, Signal } from '@lumino/signaling';
 import { VerifyCheck, VerifyEnd } from './conversion';
 
 export type VerificationState =
-  'idle' | 'running' | 'holds' | 'fails' | 'cancelled' | 'error';
+  'idle' | 'running' | 'holds' | 'fails' | 'confirm' | 'cancelled' | 'error';
 
 /** A verification as it goes on: the latest word on each check, and the verdict. */
 export class VerificationModel {
@@ -19,7 +19,7 @@ export class VerificationModel {
     return [...this._checks.values()];
   }
 
-  /** Why there is no verdict. */
+  /** Why there is no verdict, or the question that is to be answered first. */
   get message(): string {
     return this._message;
   }
@@ -73,6 +73,8 @@ export class VerificationModel {
     if ('check' in event) {
       this._checks.set(event.check, event);
       this._changed.emit();
+    } else if (event.confirm) {
+      this._set('confirm', event.confirm);
     } else if (event.message || !this._checks.size) {
       this._set('error', event.message ?? 'There is no conversion to verify.');
     } else {

@@ -29,6 +29,7 @@ export function VerificationPanel(props: { ranks: number }): JSX.Element {
     holds: trans.__('The conversion holds.'),
     fails: trans.__('The conversion does not hold.'),
     cancelled: trans.__('Cancelled.'),
+    confirm: verification.message,
     error: verification.message
   };
   const isPartial =
@@ -96,6 +97,17 @@ export function VerificationPanel(props: { ranks: number }): JSX.Element {
       <p className={`jp-hvd-verdict jp-hvd-mod-${verification.state}`} role="status">
         {verdicts[verification.state]}
       </p>
+      {verification.state === 'confirm' && (
+        <button
+          type="button"
+          className="jp-mod-styled"
+          onClick={() =>
+            void commands.execute(CommandIDs.verify, { ranks, confirmed: true })
+          }
+        >
+          {trans.__('Copy it all')}
+        </button>
+      )}
     </div>
   );
 }

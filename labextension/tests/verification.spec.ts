@@ -54,6 +54,12 @@ describe('VerificationModel', () => {
     expect([model.state, model.message]).toEqual(['error', 'no server']);
   });
 
+  it('asks before much is copied', async () => {
+    const model = new VerificationModel();
+    await model.run(() => stream([{ done: true, holds: false, confirm: '3 GB' }]));
+    expect([model.state, model.message]).toEqual(['confirm', '3 GB']);
+  });
+
   it('stops listening, and tells the server, when it is cancelled', async () => {
     const model = new VerificationModel();
     let aborted = false;

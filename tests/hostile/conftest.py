@@ -99,7 +99,7 @@ def pytest_terminal_summary(terminalreporter) -> None:
     rows = [
         [value for key, value in report.user_properties if key == "hvd-hostile"]
         for report in hostile
-        if getattr(report, "when", "") == "teardown"
+        if report.when == "teardown"
     ]
     faults = [
         f"| {report.nodeid.rpartition('::')[2]} | **fault** | | | | |"

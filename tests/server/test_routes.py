@@ -116,7 +116,7 @@ async def test_a_body_of_20_megabytes_is_refused(jp_fetch, notebook, route):
         jp_fetch, "jupyter-hvd", route, method="POST", body=b" " * 20_000_000
     )
     assert status == 413
-    assert "20 MB" in answer["message"]
+    assert "larger than 16 MiB" in answer["message"]
     assert (await post(jp_fetch, "convert", {"notebook": notebook}))["status"] == "converted"
 
 

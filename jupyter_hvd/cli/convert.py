@@ -1,0 +1,124 @@
+"""`jupyter hvd convert`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from ..documents import load, write
+from ..files import UnusableInputError
+from .codes import OK, REFUSED, UNUSABLE
+from .options import add_options, options_for
+from .show import make_consoles, print_diff, print_outcome
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser("convert", help="convert notebooks and scripts")
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="OUT",
+        help="where to write, instead of NAME_hvd beside the input",
+    )
+    parser.add_argument("--in-place", action="store_true", help="replace the input")
+    parser.add_argument("--diff", action="store_true", help="print what changes, cell by cell")
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    parser.add_argument("--json", action="store_true", help="print one JSON object about all files")
+    add_options(parser)
+    parser.set_defaults(command=run_convert)
+
+
+def run_convert(arguments: argparse.Namespace) -> int:
+    if arguments.output is not None and arguments.in_place:
+        raise UnusableInputError("-o and --in-place exclude each other")
+    if arguments.output is not None and len(arguments.files) > 1 and not arguments.output.is_dir():
+        raise UnusableInputError(
+            f"{arguments.output}: to convert several files, name a folder that exists"
+        )
+    files: list[dict[str, Any]] = []
+    code = OK
+    for path in arguments.files:
+        try:
+            file = convert_file(path, arguments)
+        except UnusableInputError as error:
+            print(f"jupyter hvd: {error}", file=sys.stderr)
+            file = invalid_as_json(path, str(error))
+        files.append(file)
+        if file["status"] == "invalid":
+            code = UNUSABLE
+        elif file["status"] == "refused" and code != UNUSABLE:
+            code = REFUSED
+    if arguments.json:
+        print(json.dumps({"files": files}, indent=2))
+    return code
+
+
+def convert_file(path: Path, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Convert a file, show and write what was asked for; the outcome as JSON.
+
+    Raises:
+        UnusableInputError: it cannot be converted, or the outcome not be written.
+    """
+    document = load(path)
+    outcome, converted = document.convert(options_for(arguments, path))
+    output = None
+    if outcome.status == "converted" and not arguments.check:
+        output = output_path(path, arguments)
+        write(output, converted)
+    if not arguments.json:
+        console, errors = make_consoles(False)
+        if arguments.diff:
+            print_diff(console, path, document, converted)
+        print_outcome(errors, path, outcome, output)
+    return {"path": str(path), **outcome.as_json(), "output": str(output) if output else None}
+
+
+def output_path(path: Path, arguments: argparse.Namespace) -> Path:
+    """Where a conversion is written; never over a file that somebody else wrote, unless it is named."""
+    if arguments.in_place:
+        return path
+    if arguments.output is not None:
+        output: Path = arguments.output
+        return output / path.name if output.is_dir() else output
+    beside = path.with_name(f"{path.stem}_hvd{path.suffix}")
+    if (beside.exists() or beside.is_symlink()) and not is_own_output(beside):
+        raise UnusableInputError(
+            f"{beside}: is there already and not from jupyter hvd; choose another place with -o"
+        )
+    return beside
+
+
+def is_own_output(path: Path) -> bool:
+    from ..convert.rules.imports import MARK
+
+    try:
+        return path.is_file() and MARK in path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+
+
+def invalid_as_json(path: Path, message: str) -> dict[str, Any]:
+    from ..convert.conversion import SYNTAX
+
+    diagnostic = {
+        "code": SYNTAX,
+        "severity": "error",
+        "cell": None,
+        "line": 1,
+        "column": 1,
+        "message": message,
+        "help": "",
+    }
+    return {
+        "path": str(path),
+        "status": "invalid",
+        "training_loop": "none",
+        "output": None,
+        "changes": [],
+        "diagnostics": [diagnostic],
+    }

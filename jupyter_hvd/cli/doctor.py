@@ -1,0 +1,20 @@
+"""`jupyter hvd doctor`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from .codes import OK, REFUSED
+from .show import make_consoles
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser("doctor", help="what is installed, and whether it fits together")
+    parser.set_defaults(command=run_doctor)
+
+
+def run_doctor(_: argparse.Namespace) -> int:
+    from ..doctor import examine, show
+
+    return OK if show(make_consoles(False)[0], examine()) else REFUSED

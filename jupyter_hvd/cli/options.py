@@ -1,0 +1,59 @@
+"""Options of the conversion on the command line."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..files import UnusableInputError
+
+if TYPE_CHECKING:
+    from ..convert import Options
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What `Options` holds; None where nothing is said, so that a project's settings show through."""
+    add = parser.add_argument
+    add("--select", type=codes, metavar="CODES", help="use these rules only: HVD2,HVD301")
+    add("--ignore", type=codes, metavar="CODES", help="leave these rules out")
+    add(
+        "--target",
+        choices=("keras2", "tf_keras"),
+        help="the Keras to run on; the one installed if not given",
+    )
+    add("--compression", choices=("none", "fp16"), help="send gradients in half precision")
+    add("--warmup-epochs", type=int, metavar="E", help="let fit reach the full rate after E epochs")
+    add(
+        "--backward-passes-per-step",
+        type=int,
+        metavar="K",
+        help="let fit average after every K batches",
+    )
+    add(
+        "--standalone",
+        action=argparse.BooleanOptionalAction,
+        help="write what the program needs of jupyter_hvd.runtime into it",
+    )
+
+
+def codes(text: str) -> tuple[str, ...]:
+    return tuple(code.strip() for code in text.split(",") if code.strip())
+
+
+def options_for(arguments: argparse.Namespace, path: Path) -> Options:
+    """The options for a file: those of the command line go before those of its project.
+
+    Raises:
+        UnusableInputError: one of them is wrong.
+    """
+    from dataclasses import fields
+
+    from ..convert import OptionError, Options
+
+    given = {field.name: getattr(arguments, field.name, None) for field in fields(Options)}
+    try:
+        return Options.resolve({n: v for n, v in given.items() if v is not None}, path)
+    except OptionError as error:
+        option = error.name.replace("_", "-")
+        raise UnusableInputError(f"--{option}: {error.problem}") from None

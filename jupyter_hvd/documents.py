@@ -1,0 +1,194 @@
+"""Scripts and notebooks: loaded, converted, written. Which of the two a file is, is decided here alone."""
+
+from __future__ import annotations
+
+import io
+import tokenize
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .files import UnusableInputError, read_bytes, write_atomically
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
+    from .convert import Conversion, NotebookConversion, Options
+
+#: More Python than this in one program is not written by people; it is refused before it is parsed.
+MAX_SOURCE = 5_000_000
+MAX_LINES = 100_000
+
+
+@dataclass(frozen=True)
+class Script:
+    """A script's text and how it was encoded."""
+
+    source: str
+    encoding: str = "utf-8"
+    suffix = ".py"
+
+    @property
+    def sources(self) -> Mapping[int | None, str]:
+        """The program's text, by cell; a script has none."""
+        return {None: self.source}
+
+    def with_sources(self, sources: Sequence[str]) -> Script:
+        (source,) = sources
+        return Script(source, self.encoding)
+
+    def convert(self, options: Options | None = None) -> tuple[Conversion, Script]:
+        from .convert import convert_source
+
+        conversion = convert_source(self.source, options=options)
+        return conversion, Script(conversion.code, self.encoding)
+
+    def as_bytes(self) -> bytes:
+        return self.source.encode(self.encoding)
+
+
+@dataclass(frozen=True)
+class Notebook:
+    """A notebook of nbformat 4."""
+
+    notebook: NotebookNode
+    suffix = ".ipynb"
+
+    @property
+    def sources(self) -> Mapping[int | None, str]:
+        """The program's text: the code cells, by index."""
+        cells = enumerate(self.notebook.cells)
+        return {index: cell.source for index, cell in cells if cell.cell_type == "code"}
+
+    def with_sources(self, sources: Sequence[str]) -> Notebook:
+        import copy
+
+        changed = copy.deepcopy(self.notebook)
+        cells = [cell for cell in changed.cells if cell.cell_type == "code"]
+        for cell, source in zip(cells, sources, strict=True):
+            cell.source = source
+        return Notebook(changed)
+
+    def convert(self, options: Options | None = None) -> tuple[NotebookConversion, Notebook]:
+        """
+        Raises:
+            NotPythonError: the notebook's kernel speaks another language.
+        """
+        from .convert import convert_notebook
+
+        conversion = convert_notebook(self.notebook, options=options)
+        return conversion, Notebook(conversion.notebook)
+
+    def as_bytes(self) -> bytes:
+        try:
+            return self._text().encode()
+        except UnicodeEncodeError:  # a lone surrogate, which has a form in JSON's escapes alone
+            return self._text(ensure_ascii=True).encode()
+
+    def _text(self, **form: bool) -> str:
+        import nbformat
+
+        return str(nbformat.writes(self.notebook, **form)).rstrip("\n") + "\n"
+
+
+Document = Script | Notebook
+
+
+def load(path: Path) -> Document:
+    """Read a notebook or script.
+
+    Raises:
+        UnusableInputError: it is neither, cannot be read or decoded, or is too large.
+    """
+    if path.suffix == ".ipynb":
+        document: Document = load_notebook(path)
+    elif path.suffix == ".py" or (path.is_file() and not path.suffix):
+        document = load_script(path)
+    elif path.exists():
+        raise UnusableInputError(f"{path}: neither a notebook (.ipynb) nor a script (.py)")
+    else:
+        raise UnusableInputError(f"{path}: there is no such file")
+    check_size(document, f"{path}: ")
+    return document
+
+
+def write(path: Path, document: Document) -> None:
+    """Write a document so that at every moment either the old or the new file is there, whole.
+
+    Raises:
+        UnusableInputError: the place cannot be written.
+    """
+    write_atomically(path, document.as_bytes())
+
+
+def load_script(path: Path) -> Script:
+    """Read a script as Python itself would: by its coding line, UTF-8 otherwise.
+
+    Raises:
+        UnusableInputError: as for `load`.
+    """
+    data = read_bytes(path)
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        return Script(data.decode(encoding), encoding)
+    except (SyntaxError, ValueError, LookupError) as error:
+        raise UnusableInputError(
+            f"{path}: the text cannot be decoded ({error}); save it as UTF-8"
+        ) from error
+
+
+def load_notebook(path: Path) -> Notebook:
+    """Read a notebook of any nbformat version as version 4, with or without a byte-order mark.
+
+    Raises:
+        UnusableInputError: as for `load`, or its kernel speaks another language than Python.
+    """
+    from .convert.notebook import notebook_language
+
+    data = read_bytes(path)
+    try:
+        notebook = parse_notebook(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise UnusableInputError(
+            f"{path}: the notebook is not UTF-8 ({error.reason} at byte {error.start})"
+        ) from error
+    except ValueError as error:
+        raise UnusableInputError(f"{path}: this is not a Jupyter notebook ({error})") from error
+    language = notebook_language(notebook)
+    if language != "python":
+        raise UnusableInputError(f"{path}: this notebook is written in {language}, not in Python")
+    return Notebook(notebook)
+
+
+def parse_notebook(text: str) -> NotebookNode:
+    """A notebook of any nbformat version, as version 4.
+
+    Raises:
+        ValueError: it is none; the message is one short line.
+    """
+    import nbformat
+
+    try:
+        with warnings.catch_warnings():
+            # A cell without an id gets one when it is written; nothing for the user to do.
+            warnings.simplefilter("ignore")
+            notebook = nbformat.reads(text, as_version=4)
+            nbformat.validate(notebook)
+    except Exception as error:
+        # nbformat raises whatever the broken place happens to cause.
+        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        raise ValueError(reason) from error
+    return notebook
+
+
+def check_size(document: Document, where: str = "") -> None:
+    """Refuse what would take minutes to convert, and was hardly written by people.
+
+    Raises:
+        UnusableInputError: the program is too long.
+    """
+    size = sum(map(len, document.sources.values()))
+    if size > MAX_SOURCE:
+        raise UnusableInputError(f"{where}{size / 1e6:.0f} MB of Python is too much to convert")

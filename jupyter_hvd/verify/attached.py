@@ -1,0 +1,78 @@
+"""A verification for the server: `python -P -m jupyter_hvd.verify.attached`.
+
+The request is a frame on standard input, which stays open: when it ends, the client or the server
+has gone, and so does this process with all that it has started. Events are lines of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from ..bodies import RequestError, read_notebook
+from ..convert import NotPythonError, OptionError, Options
+from ..documents import Notebook, check_size
+from ..files import UnusableInputError
+from ..launchers.hosts import LaunchError
+from ..launchers.signals import ended_by_signals
+from ..worker import read_frame
+from .verification import UnconfirmedError, verify
+
+
+def tell(event: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(event) + "\n")
+    sys.stdout.flush()
+
+
+def follow(request: dict[str, Any]) -> dict[str, Any]:
+    """Verify, telling of each check; the last event.
+
+    Args:
+        request: as the server has checked it, `folder` in place of `path`: see `server.VerifyHandler`.
+    """
+    folder = Path(request["folder"]) if request["folder"] is not None else None
+    given = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in request["options"].items()
+    }
+    try:
+        document = Notebook(read_notebook(request["notebook"]))
+        check_size(document)
+        verification = verify(
+            (folder or Path()) / request["name"],
+            request["n"],
+            steps=request["steps"],
+            options=Options.resolve(given, folder),
+            beside=folder,
+            document=document,
+            confirmed=request["confirmed"],
+            listener=lambda check: tell(check.as_json()),
+        )
+    except UnconfirmedError as question:
+        return {"done": True, "holds": False, "confirm": str(question)}
+    except (RequestError, OptionError, NotPythonError, UnusableInputError, LaunchError) as error:
+        return {"done": True, "holds": False, "message": str(error)}
+    return {"done": True, **verification.as_json()}
+
+
+def end_with_input() -> None:
+    sys.stdin.buffer.read()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def main() -> None:
+    frame = read_frame(sys.stdin.buffer)
+    if frame is None:
+        return
+    with ended_by_signals():
+        threading.Thread(target=end_with_input, daemon=True).start()
+        tell(follow(json.loads(frame[1])))
+
+
+if __name__ == "__main__":
+    main()

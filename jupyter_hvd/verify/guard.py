@@ -1,0 +1,133 @@
+"""Keeps a program that is being verified from the user's own files, and notes what it writes.
+
+It works on a copy; what it would change in the original folder by a full path is refused.
+Python tells of each such call beforehand (`sys.addaudithook`). Code that is not Python is not
+seen here: `workspace.changed` finds what it did.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from .workspace import is_left_out
+
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+REFUSAL = (
+    "verify works on a copy of the files beside the program and leaves the files themselves alone;"
+    " write below the working folder, not by a full path"
+)
+
+
+def _opened(path: Any, _: Any, flags: Any) -> Iterator[tuple[Any, int, bool]]:
+    if isinstance(flags, int) and flags & WRITING:
+        yield path, -1, True
+
+
+def _named(path: Any, *rest: Any) -> Iterator[tuple[Any, int, bool]]:
+    """Something that is done to a name: a link is not followed."""
+    yield path, _folder(rest), False
+
+
+def _made(path: Any, *rest: Any) -> Iterator[tuple[Any, int, bool]]:
+    """A new folder; one that is there already is left as it is."""
+    if not os.path.isdir(path):  # noqa: PTH112
+        yield path, _folder(rest), False
+
+
+def _changed(path: Any, *rest: Any) -> Iterator[tuple[Any, int, bool]]:
+    """Something that is done to the file behind a name."""
+    yield path, _folder(rest), True
+
+
+def _both(source: Any, target: Any, *folders: Any) -> Iterator[tuple[Any, int, bool]]:
+    yield source, _folder(folders[:1]), False
+    yield target, _folder(folders[1:]), False
+
+
+def _target(_: Any, target: Any, *rest: Any) -> Iterator[tuple[Any, int, bool]]:
+    yield target, _folder(rest), False
+
+
+def _folder(rest: tuple[Any, ...]) -> int:
+    """The folder's descriptor that a path is relative to; -1 where there is none."""
+    return rest[-1] if rest and isinstance(rest[-1], int) else -1
+
+
+#: For each event, from its arguments: path, descriptor of the folder that it is relative to, follow a link.
+EVENTS: dict[str, Callable[..., Iterator[tuple[Any, int, bool]]]] = {
+    "open": _opened,
+    "os.chmod": _changed,
+    "os.chown": _changed,
+    "os.link": _both,
+    "os.mkdir": _made,
+    "os.remove": _named,
+    "os.removexattr": lambda path, *_: _changed(path),
+    "os.rename": _both,
+    "os.rmdir": _named,
+    "os.setxattr": lambda path, *_: _changed(path),
+    "os.symlink": _target,
+    "os.truncate": lambda path, *_: _changed(path),
+    "os.utime": _changed,
+    "shutil.rmtree": _named,
+}
+
+
+class Guard:
+    """An audit hook.
+
+    Attributes:
+        written: the files that were opened for writing. refused: what was not let through.
+    """
+
+    def __init__(self, protected: Path, work: Path) -> None:
+        self.protected, self.work = protected.resolve(), work.resolve()
+        self.temporary = Path(tempfile.gettempdir()).resolve()
+        #: What lies in the temporary folder already; a program may well put more there.
+        self.there = {path.name for path in self.temporary.iterdir()}
+        self.written: set[str] = set()
+        self.refused: list[str] = []
+
+    def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
+        find = EVENTS.get(event)
+        for path, folder, follow in find(*arguments) if find is not None else ():
+            real = real_path(path, folder, follow)
+            if real is None or str(real).startswith(("/dev/", "/proc/")):
+                continue
+            if self.protects(real):
+                self.refused.append(str(real))
+                raise PermissionError(errno.EPERM, REFUSAL, str(real))
+            if event == "open" and isinstance(arguments[1], str):
+                self.written.add(os.path.abspath(os.fsdecode(path)))  # noqa: PTH100 — quick, and links stay
+
+    def protects(self, path: Path) -> bool:
+        if path.is_relative_to(self.work) or not path.is_relative_to(self.protected):
+            return False
+        if any(map(is_left_out, path.relative_to(self.protected).parts)):
+            return False
+        if not self.temporary.is_relative_to(self.protected):
+            return True
+        # The program lies in the temporary folder, or above it.
+        if not path.is_relative_to(self.temporary) or path == self.temporary:
+            return True
+        return path.relative_to(self.temporary).parts[0] in self.there
+
+
+def real_path(path: Any, folder: int, follow: bool) -> Path | None:
+    """Where a path that a call was given leads; None where it is a descriptor or none can be told."""
+    with suppress(TypeError, ValueError, OSError):
+        if isinstance(path, int):
+            return None
+        name = os.fsdecode(path)
+        if folder != -1 and not os.path.isabs(name):  # noqa: PTH117 — called often
+            name = os.path.join(os.readlink(f"/proc/self/fd/{folder}"), name)  # noqa: PTH115, PTH118
+        if follow:
+            return Path(os.path.realpath(name))
+        head, tail = os.path.split(os.path.abspath(name))  # noqa: PTH100
+        return Path(os.path.realpath(head), tail)
+    return None
