@@ -182,3 +182,42 @@ def test_what_is_read_is_found_once_for_all_numbers_of_tuples(monkeypatch):
     for count in range(1, 4):
         assert energy(np.ones(3), {(0, k) for k in range(count)}) == count
     assert len(calls) == 1
+
+
+@tensor
+def shifted(x):
+    return x + 1e-12
+
+
+@tensor
+def enlarged(x):
+    return [1e39 * x[i] for i in range(len(x))]
+
+
+@tensor
+def counted(n):
+    return sum(1 for i in range(n))
+
+
+def test_float64_in_is_float64_out_whatever_jax_does_by_default():
+    import jax
+    import jax.numpy as jnp
+
+    jax.config.update("jax_enable_x64", False)
+    try:
+        assert np.asarray(shifted(1.0)) - 1 == shifted.python(1.0) - 1
+        np.testing.assert_array_equal(enlarged(np.ones(2)), [1e39, 1e39])
+        np.testing.assert_array_equal(enlarged([1.0]), [1e39])
+        gradient = enlarged.vjp("x")(np.ones(2), np.array([1.0, 2.0]))
+        np.testing.assert_array_equal(gradient, [1e39, 2e39])
+        assert int(counted(2_147_483_653)) == 2_147_483_653
+        assert enlarged.plan(np.ones(2)).dtype == np.float64
+        # The arguments' own type, and JAX's inside JAX.
+        for ones in (np.ones(2, np.float32), jnp.ones(2), jnp.ones(2, jnp.bfloat16)):
+            assert enlarged(ones).dtype == ones.dtype
+        assert jax.jit(enlarged.jax)(np.ones(2)).dtype == np.float32
+        assert jax.jit(lambda: enlarged(np.ones(2)))().dtype == np.float32
+        assert jax.vmap(shifted.jax)(np.ones(2)).dtype == np.float32
+        assert all(s.bytes % 8 == 0 for s in enlarged.profile(np.ones(2), repeats=1).statements)
+    finally:
+        jax.config.update("jax_enable_x64", True)

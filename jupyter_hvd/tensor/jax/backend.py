@@ -17,6 +17,7 @@ from . import shards
 from .execute import execute
 from .kernel import Kernel
 from .memory import may_exceed, require_memory
+from .precision import keeping_float64
 
 if TYPE_CHECKING:
     from ..instance import Instance
@@ -30,7 +31,8 @@ def kernel(instance: Instance, sizes: Mapping[str, int]) -> Kernel:
 def planned(instance: Instance, sizes: Mapping[str, int], arguments: Sequence[Any]) -> Plan:
     """How the instance is computed for these arguments."""
     made = kernel(instance, sizes)
-    return made.plan(made.operands(arguments))
+    with keeping_float64(made.kinds, arguments):
+        return made.plan(made.operands(arguments))
 
 
 def compiled(instance: Instance, sizes: Mapping[str, int]) -> Callable[..., Any]:
@@ -54,7 +56,17 @@ def compiled(instance: Instance, sizes: Mapping[str, int]) -> Callable[..., Any]
             require_memory(analysed[key], plan)
         return run(*arrays)
 
-    return call
+    return _in_float64(made, call)
+
+
+def _in_float64(made: Kernel, call: Callable[..., Any]) -> Callable[..., Any]:
+    """`call`, which JAX is not to round where its arguments are float64."""
+
+    def precise(*arguments: Any) -> Any:
+        with keeping_float64(made.kinds, arguments):
+            return call(*arguments)
+
+    return precise
 
 
 def _jitted(plan: Plan) -> Any:
@@ -101,4 +113,4 @@ def sharded(
             jitted[key] = shards.sharded(plan, arrays, axes, available[: devices or len(available)])
         return jitted[key](*arrays)
 
-    return call
+    return _in_float64(made, call)

@@ -14,9 +14,20 @@ from ..cost import counting
 from ..cost.counting import Data
 from ..language.predicates import TRUE, conj
 from ..language.printer import show
-from ..ssa.program import Addition, Contraction, Map, Rhs, Statement, statement_terms, support
+from ..ssa.program import (
+    Addition,
+    Contraction,
+    Map,
+    Program,
+    Rhs,
+    Statement,
+    statement_terms,
+    support,
+)
 from .backend import kernel
+from .kernel import Kernel
 from .memory import require_memory
+from .precision import keeping_float64
 
 if TYPE_CHECKING:
     from ..instance import Instance
@@ -88,10 +99,21 @@ def profile(
     `progress(done, total)` is called after each; `cancelled()` is asked between them and ends the
     profile with ProfileCancelledError.
     """
-    made = kernel(instance, sizes)
-    given = tuple(arguments.values())
+    made, given = kernel(instance, sizes), tuple(arguments.values())
+    with keeping_float64(made.kinds, given):
+        return _profiled(made, instance.ssa, given, repeats, progress, cancelled)
+
+
+def _profiled(
+    made: Kernel,
+    program: Program,
+    given: tuple[Any, ...],
+    repeats: int,
+    progress: Progress | None,
+    cancelled: Cancelled | None,
+) -> Profile:
     data = made.relations(given)
-    steps = len(instance.ssa.statements) + 1
+    steps = len(program.statements) + 1
     concrete = {s.name: s.rhs for s in made.program.statements}
     found: list[StatementProfile] = []
 
@@ -101,8 +123,8 @@ def profile(
         if cancelled is not None and cancelled():
             raise ProfileCancelledError
 
-    statements = instance.ssa.statements
-    terms, stages = statement_terms(instance.ssa), made.stages(given)
+    statements = program.statements
+    terms, stages = statement_terms(program), made.stages(given)
     for statement, (name, term), stage in zip(statements, terms, stages, strict=True):
         go_on()
         measured = _measured(stage.run, stage.operands, repeats)
