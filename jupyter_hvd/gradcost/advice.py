@@ -23,12 +23,10 @@ from ..tensor.language.printer import show
 from ..tensor.language.provenance import Origin, carrying, origin_of
 from ..tensor.language.terms import (
     Binders,
-    Term,
-    Var,
     uniquify,
 )
 from ..tensor.polyhedral import sets
-from ..tensor.ssa.program import Contraction, Input, Map, Program, Rhs, Statement, term_of, type_of
+from ..tensor.ssa.program import Contraction, Input, Map, Program, Rhs, Statement, statement_terms
 from ..tensor.ssa.simplify import simplify
 from .analysis import Sizes
 from .report import Advice, AdviceKind, Locate, Measured, Plain, Report
@@ -95,10 +93,7 @@ class Candidate:
 
 
 def _costs(program: Program) -> Iterator[Formula]:
-    variables: dict[str, Term] = {}
-    for s in program.statements:
-        term = term_of(s.rhs, variables)
-        variables[s.name] = Var(s.name, type_of(s.rhs))
+    for _, term in statement_terms(program):
         yield from (f for f in cost_formulas(term).values() if str(f) != "0")
 
 

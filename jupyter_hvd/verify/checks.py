@@ -53,14 +53,16 @@ class Run:
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the table."""
+    """One line of the table; `step_seconds` is a step's time on one rank, where it was measured."""
 
     check: str
     status: Outcome
     detail: str
+    step_seconds: float | None = None
 
     def as_json(self) -> dict[str, Any]:
-        return {"check": self.check, "status": self.status, "detail": self.detail}
+        said = {"check": self.check, "status": self.status, "detail": self.detail}
+        return said if self.step_seconds is None else {**said, "step_seconds": self.step_seconds}
 
 
 def one_rank_identical(original: Run, single: Run) -> Check:
@@ -284,7 +286,7 @@ def step_time(single: Run, job: Run) -> Check:
         return Check(name, "unknown", "too few steps to time: try more with --steps")
     ratio = median(many) / median(one)
     detail = f"{median(one) * 1e3:.1f} ms on 1 rank, {median(many) * 1e3:.1f} ms on {len(job.records)} (× {ratio:.2f})"
-    return Check(name, "pass", detail)
+    return Check(name, "pass", detail, median(one))
 
 
 def _last_line(report: str) -> str:

@@ -243,6 +243,10 @@ export interface VerifyCheck {
   check: string;
   status: 'running' | 'pass' | 'fail' | 'unknown';
   detail: string;
+  /**
+   * The time of a step on one rank, by the check that measures it.
+   */
+  step_seconds?: number;
 }
 /**
  * The last line of the answer of `POST verify`.

@@ -26,9 +26,8 @@ export class VerificationModel {
 
   /** The time of a step on one rank in seconds, where a check measured it. */
   get stepTime(): number | null {
-    const detail = this._checks.get('step time')?.detail ?? '';
-    const match = /^([\d.]+) ms on 1 rank/.exec(detail);
-    return match && Number(match[1]) / 1000;
+    const timed = this.checks.find(check => check.step_seconds !== undefined);
+    return timed?.step_seconds ?? null;
   }
 
   /** How many checks are through. */
