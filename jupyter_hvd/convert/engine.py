@@ -33,11 +33,13 @@ def convert_source(source: str, *, options: Options | None = None) -> Conversion
     Returns:
         the conversion. Its `code` is `source` itself unless its status is `converted`.
     """
-    return convert_joined(JoinedCells((source,)), options or Options.resolve())
+    cells = JoinedCells((source,))
+    outcome = convert_joined(cells, options or Options.resolve())
+    return replace(outcome, code="".join(cells.apply(outcome.edits)))
 
 
 def convert_joined(cells: JoinedCells, options: Options) -> Conversion:
-    """Convert cells as one program; the `code` of the conversion is all of them joined."""
+    """Convert cells as one program; the edits of the conversion are still to be made, so its `code` is as it was."""
     # LibCST's own parser can crash on deep nesting, so Python's is asked first.
     if (found := syntax_error(cells.python)) is not None:
         return _invalid(cells, found)
@@ -93,8 +95,7 @@ def _convert(context: Context) -> Conversion:
     provided = _provided(context, chosen)
     changes = _changes(context, [*provided.values(), *chosen], provided)
     status: Status = "converted" if changes else "unchanged"
-    outcome = Conversion(text, status, loop, changes, tuple(diagnostics))
-    return replace(outcome, code=apply_edits(text, outcome.edits))
+    return Conversion(text, status, loop, changes, tuple(diagnostics))
 
 
 def _left_alone(context: Context) -> Conversion:

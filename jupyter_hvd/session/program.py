@@ -15,6 +15,8 @@ from ..convert.cells import mask_cell
 from ..convert.conversion import Options
 from ..convert.edits import Edit, apply_edits
 from ..convert.notebook import convert_cells
+from ..convert.rules.gradient_tape import Broadcast
+from ..convert.rules.refusals import AlreadyHorovod
 from ..files import UnusableInputError
 from .cell_names import names_of
 from .errors import DistributeError, named_error
@@ -34,9 +36,9 @@ ANY_NAME = re.compile(r"^\s*%(?:run|pylab|store)\b", re.MULTILINE)
 #: Without one of these words in it, a program trains nothing, and need not be parsed to know.
 TRAINING_WORDS = re.compile(r"apply_gradients|minimize|fit|train_on_batch")
 #: The refusal of programs that use Horovod already; living ranks are a place to run these.
-OWN_HOROVOD = "HVD901"
+OWN_HOROVOD = AlreadyHorovod.code
 #: What is said, as information, of a training step that nothing calls yet; here a later cell will.
-NOT_CALLED = ("HVD302", "info")
+NOT_CALLED = (Broadcast.code, "info")
 
 
 @dataclass(frozen=True)

@@ -103,16 +103,6 @@ class Sharding:
         """Whether a pipeline comes past a place at which ranks part."""
         return any(self.shard_point(training) in counted.chain for training in self.data.pipelines)
 
-    # What the program must define to take shares
-
-    @property
-    def needs_equal_steps(self) -> bool:
-        return any(not pipeline.is_infinite for pipeline in self.data.pipelines)
-
-    @property
-    def needs_array_share(self) -> bool:
-        return any(fit.arrays for fit in self.data.fit_arrays)
-
 
 def _looks_once(loop: cst.For | cst.CompFor) -> bool:
     """Whether a loop ends in its first turn: it looks at one batch."""
