@@ -81,7 +81,7 @@ def warm_cells(shell: InteractiveShell, rounds: int) -> dict[str, float]:
     judge = distribute.Session._judge
 
     def keep(self, run, *rest):  # the time that the code itself took on the slowest rank
-        own[:] = [max((r["seconds"] for r in run.replies.values() if "seconds" in r), default=0.0)]
+        own[:] = [max((getattr(r, "seconds", 0.0) for r in run.replies.values()), default=0.0)]
         return judge(self, run, *rest)
 
     distribute.Session._judge = keep

@@ -5,12 +5,10 @@ What does the work is imported when it is used, so that `%load_ext jupyter_hvd` 
 
 from __future__ import annotations
 
-import argparse
 import atexit
-import shlex
 from collections.abc import Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.completer import (
     CompletionContext,
@@ -21,6 +19,8 @@ from IPython.core.completer import (
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 
+from .magic_parser import MagicParser
+
 if TYPE_CHECKING:
     from .session.distribute import Session
 
@@ -28,21 +28,10 @@ COMMANDS = ("status", "pull", "push", "restart", "stop")
 OPTIONS = ("-n", "-H", "--show", "--dry-run", "--no-deps", "--timeout")
 
 
-class Parser(argparse.ArgumentParser):
-    """Wrong arguments are the user's to mend, not the kernel's to end by."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{self.prog}: {message}\n{self.format_usage().strip()}")
-
-    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        raise UsageError(message or self.format_help())
-
-
-def distribute_parser() -> Parser:
-    parser = Parser(
+def distribute_parser() -> MagicParser:
+    parser = MagicParser(
         prog="%%distribute",
         description="Convert this cell and run it on N ranks.",
-        allow_abbrev=False,
     )
     parser.add_argument("-n", type=int, metavar="N", help="how many ranks; those there are, or 2")
     parser.add_argument(
@@ -59,8 +48,8 @@ def distribute_parser() -> Parser:
     return parser
 
 
-def hvd_parser() -> Parser:
-    parser = Parser(prog="%hvd", description="Look after the ranks.")
+def hvd_parser() -> MagicParser:
+    parser = MagicParser(prog="%hvd", description="Look after the ranks.")
     parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("names", nargs="*", metavar="NAME")
     return parser
@@ -95,7 +84,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
         """Convert this cell and run it on N ranks that live on between cells: `%%distribute --help`."""
         from .session.distribute import Request
 
-        arguments = distribute_parser().parse_args(shlex.split(line))
+        arguments = distribute_parser().parse_line(line)
         request = Request(
             arguments.n,
             arguments.hosts,
@@ -109,7 +98,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
     @line_magic  # type: ignore[untyped-decorator]
     def hvd(self, line: str) -> None:
         """Look after the ranks: `%hvd status`, `pull NAME…`, `push NAME…`, `restart`, `stop`."""
-        arguments = hvd_parser().parse_args(shlex.split(line) or ["status"])
+        arguments = hvd_parser().parse_line(line, default="status")
         if arguments.command in ("pull", "push"):
             if not arguments.names:
                 raise UsageError(f"%hvd {arguments.command}: which names?")

@@ -5,17 +5,18 @@ What does the work is imported when it is used, so that `%load_ext jupyter_hvd` 
 
 from __future__ import annotations
 
-import argparse
 import ast
 import shlex
 import sys
 from collections import deque
 from functools import cached_property
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
+
+from .magic_parser import MagicParser
 
 if TYPE_CHECKING:
     from .gradcost.cards import Shown
@@ -25,21 +26,10 @@ if TYPE_CHECKING:
 TARGET = "jupyter_hvd.gradcost"
 
 
-class Parser(argparse.ArgumentParser):
-    """Wrong arguments are the user's to mend, not the kernel's to end by."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{self.prog}: {message}\n{self.format_usage().strip()}")
-
-    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        raise UsageError(message or self.format_help())
-
-
-def gradcost_parser() -> Parser:
-    parser = Parser(
+def gradcost_parser() -> MagicParser:
+    parser = MagicParser(
         prog="%gradcost",
         description="What the derivatives of a tensor function cost.",
-        allow_abbrev=False,
     )
     parser.add_argument(
         "function", nargs="+", metavar="f", help="a tensor function, or a call of one: f(A, x)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +11,8 @@ from typing import Protocol
 
 from .hosts import Host
 
+#: What a rank's failure says that only tells of another rank's.
+ECHO = re.compile(r"HorovodInternalError|Horovod has been shut down")
 #: Names a job in the environment of its processes, so that each of them can be found again.
 JOB_VARIABLE = "JUPYTER_HVD_JOB"
 #: Variables by which Jupyter's own processes trust one another; ranks have no use for them.

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .addresses import own_address
-from .base import Exit, Launcher, Orders, describe_exit, rank_environment
+from .base import ECHO, Exit, Launcher, Orders, describe_exit, rank_environment
 from .gloo import GlooLauncher
 from .hosts import LaunchError, hosts_for
 from .lifeline import ADDRESS_VARIABLE, Lifelines
@@ -196,7 +196,7 @@ def _result(
     endings = [json.loads(file.read_text()) for file in sorted(status.glob("rank-*.json"))]
     failed = sorted((e for e in endings if e["code"] != 0), key=lambda e: e["time"])
     silent = [rank for rank in exits if rank not in {e["rank"] for e in endings}]
-    blamed = [e for e in failed if not _is_consequence(e["report"])]
+    blamed = [e for e in failed if not ECHO.search(e["report"])]
     if blamed:
         return JobResult(blamed[0]["code"], blamed[0]["rank"], blamed[0]["report"])
     if silent:
@@ -206,11 +206,6 @@ def _result(
     if failed:
         return JobResult(failed[0]["code"], failed[0]["rank"], failed[0]["report"])
     return JobResult(code, None, "\n".join(said) if code else "")
-
-
-def _is_consequence(report: str) -> bool:
-    """Whether a failure only tells that another rank has gone."""
-    return "HorovodInternalError" in report or "Horovod has been shut down" in report
 
 
 @contextmanager

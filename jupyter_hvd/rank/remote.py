@@ -6,11 +6,11 @@ import os
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from .reply import Reply, describe
 from .serialization import SerializedValue, pack, read_pushed, size_of, unpack
 
 #: The file of a cell's code on the ranks, `<In[3]#7>`: the notebook's number and a serial one.
@@ -54,19 +54,19 @@ def reopen_outputs() -> bool:
     return bool(closed)
 
 
-def run_cells(cells: Sequence[tuple[str, str]], added: Sequence[str]) -> dict[str, Any]:
+def run_cells(cells: Sequence[tuple[str, str]], added: Sequence[str]) -> Reply:
     """Run cells, each with its file, one after the other until one fails; `added` as for `run_cell`."""
-    reply: dict[str, Any] = {"error": None, "time": time.time()}
+    reply = Reply()
     for source, file in cells:
         reply = run_cell(source, file, added)
-        if reply["error"] is not None:
+        if reply.error is not None:
             break
     return reply
 
 
 def run_cell(
     source: str, file: str, added: Sequence[str], marker: str = "", wanted: Sequence[str] = ()
-) -> dict[str, Any]:
+) -> Reply:
     """Run one converted cell in this rank's namespace, as a kernel would.
 
     Args:
@@ -96,19 +96,16 @@ def run_cell(
     sys.stderr.flush()
     for stream in (1, 2) if marker else ():
         os.write(stream, f"{marker}\n".encode())
-    reply: dict[str, Any] = {
-        "error": None,
-        "time": time.time(),
-        "seconds": time.time() - started,
-        "printed": printed - printed_before,
-    }
-    if error is not None:
-        reply["error"] = describe(error)
-    elif os.environ.get("HOROVOD_RANK") == "0":
-        reply["values"] = {
-            name: pack(shell.user_ns[name]) for name in wanted if name in shell.user_ns
-        }
-    return reply
+    values = {}
+    if error is None and os.environ.get("HOROVOD_RANK") == "0":
+        values = {name: pack(shell.user_ns[name]) for name in wanted if name in shell.user_ns}
+    return Reply(
+        describe(error) if error is not None else None,
+        time.time(),
+        time.time() - started,
+        printed - printed_before,
+        values,
+    )
 
 
 #: What the conversion's names stand for, to be put back where a cell of the user's has bound them.
@@ -151,31 +148,6 @@ def interruptible() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def describe(error: BaseException) -> dict[str, Any]:
-    """An exception as data: its type, text, frames from the cell on, and what it came from."""
-    text = traceback.TracebackException(type(error), error, error.__traceback__, compact=True)
-    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    frames = [(f.filename, f.lineno or 0, f.name, f.line or "") for f in text.stack]
-    first = next((i for i, frame in enumerate(frames) if frame[0].startswith("<In[")), len(frames))
-    description: dict[str, Any] = {
-        "type": type(error).__name__,
-        "text": safe_text(error),
-        "frames": frames[first:],
-        "because": describe(cause) if cause is not None else None,
-        "direct": error.__cause__ is not None,
-    }
-    if isinstance(error, SyntaxError):
-        description["syntax"] = (error.filename, error.lineno or 0, error.msg)
-    return description
-
-
-def safe_text(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception as failure:
-        return f"(its text cannot be shown: {type(failure).__name__})"
 
 
 def set_values(head: bytes, path: str | None, places: list[tuple[int, int]]) -> dict[str, str]:

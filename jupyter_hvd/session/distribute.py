@@ -246,7 +246,7 @@ class Session:
         )
         self._judge(run, screen, None, request.timeout)
         self._state = self._state.after([plan.number], program)
-        self._take_back(run.replies[0].get("values", {}), screen)
+        self._take_back(run.replies[0].values, screen)
 
     def _file(self, number: int, program: Program) -> tuple[str, str]:
         """A cell as it is sent, and the file that it is known by."""

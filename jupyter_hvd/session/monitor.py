@@ -5,10 +5,11 @@ Knows no sockets and no processes: it is told what arrives, and by which clock.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from ..rank.reply import RemoteError, Reply
 
 #: How long the other ranks may go on when one has failed.
 GRACE = 1.5
@@ -155,24 +156,14 @@ class CallMonitor:
             reply = error
         # ipyparallel answers with exceptions, and raises none of them.
         if isinstance(reply, Exception):
-            reply = {
-                "error": {
-                    "type": type(reply).__name__,
-                    "text": str(reply),
-                    "frames": [],
-                    "because": None,
-                    "direct": False,
-                },
-                "time": time.time(),
-            }
+            reply = Reply(RemoteError(type(reply).__name__, str(reply)))
         self.replies[rank] = reply
-        if isinstance(reply, dict) and reply.get("error") and self._first_error is None:
+        if isinstance(reply, Reply) and reply.error and self._first_error is None:
             self._first_error = now
 
     def printed(self) -> int:
         """How many characters the ranks have printed in this call, by their own count."""
-        replies = (reply for reply in self.replies.values() if isinstance(reply, dict))
-        return sum(reply.get("printed", 0) for reply in replies)
+        return sum(r.printed for r in self.replies.values() if isinstance(r, Reply))
 
     def all_marked(self) -> bool:
         return self._markers_due <= 0

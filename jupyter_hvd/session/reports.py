@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from ..rank.reply import RemoteError, Reply
 from .monitor import Place, Run, Stall
 from .tracebacks import PLAIN, RED, SentCell, blame, ranks_text, render
 
@@ -31,7 +31,7 @@ def failure_of(run: Run, cells: Cells, timeout: float | None = None) -> Failure 
     errors = {
         rank: reply
         for rank, reply in run.replies.items()
-        if isinstance(reply, dict) and reply.get("error")
+        if isinstance(reply, Reply) and reply.error is not None
     }
     if run.lost is not None:
         return headed("RankLost", f"rank {run.lost[0]} was lost: {run.lost[1]}")
@@ -57,18 +57,19 @@ def failure_of(run: Run, cells: Cells, timeout: float | None = None) -> Failure 
     if not errors:
         return None
     rank = blame(errors)
-    error = errors[rank]["error"]
-    same = [r for r, e in sorted(errors.items()) if is_same(e["error"], error)]
+    error = errors[rank].error
+    assert error is not None
+    same = [r for r, e in sorted(errors.items()) if e.error and is_same(e.error, error)]
     lines = (*render(error, ranks_text(same), cells), *stuck(run))
-    return Failure(error["type"], error["text"], lines)
+    return Failure(error.type, error.text, lines)
 
 
 def headed(name: str, message: str, *more: str) -> Failure:
     return Failure(name, message, (f"{RED}{name}{PLAIN}: {message}", *more))
 
 
-def is_same(error: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return (error["type"], error["text"]) == (other["type"], other["text"])
+def is_same(error: RemoteError, other: RemoteError) -> bool:
+    return (error.type, error.text) == (other.type, other.text)
 
 
 def stuck(run: Run) -> list[str]:
@@ -77,13 +78,15 @@ def stuck(run: Run) -> list[str]:
     return [f"{ranks_text(run.stuck)} waited in an operation that cannot be interrupted."]
 
 
-def where(errors: Mapping[int, Mapping[str, Any]], cells: Cells) -> list[str]:
+def where(errors: Mapping[int, Reply], cells: Cells) -> list[str]:
     """Where the interrupted ranks were."""
     lines = []
     for rank, reply in sorted(errors.items()):
-        inside = [frame for frame in reply["error"]["frames"] if frame[0] in cells]
+        frames = reply.error.frames if reply.error else ()
+        inside = [frame for frame in frames if frame.file in cells]
         if inside:
-            lines.append(f"  rank {rank} was at {place_in((inside[-1][0], inside[-1][1]), cells)}")
+            last = inside[-1]
+            lines.append(f"  rank {rank} was at {place_in((last.file, last.line), cells)}")
     return lines
 
 

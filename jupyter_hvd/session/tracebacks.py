@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ..convert.edits import Edit
+from ..launchers.base import ECHO
+from ..rank.reply import RemoteError, Reply
 
 _IN_CELL = re.compile(r'File "(<In\[\d+\]#\d+>)", line (\d+)')
 RED, GREEN, BOLD, DIM, PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[1m", "\x1b[2m", "\x1b[0m"
@@ -66,32 +67,31 @@ def in_user_lines(text: str, cells: Mapping[str, SentCell]) -> str:
     return _IN_CELL.sub(replace, text)
 
 
-def render(error: Mapping[str, Any], where: str, cells: Mapping[str, SentCell]) -> list[str]:
+def render(error: RemoteError, where: str, cells: Mapping[str, SentCell]) -> list[str]:
     """The lines of a traceback, as IPython shows one.
 
     Args:
-        error: as `remote.describe` gives it. where: "rank 1".
+        where: "rank 1".
         cells: the cells by the names of their files on the ranks.
     """
     lines: list[str] = []
-    because = error.get("because")
-    if because:
-        lines += render(because, where, cells)
+    if error.because:
+        lines += render(error.because, where, cells)
         link = (
             "The above exception was the direct cause of the following exception:"
-            if error.get("direct")
+            if error.direct
             else "During handling of the above exception, another exception occurred:"
         )
         lines += ["", link, ""]
-    kind, text = error["type"], in_user_lines(error["text"], cells)
+    kind, text = error.type, in_user_lines(error.text, cells)
     head = f"{RED}{kind}{PLAIN}"
     lines.append(
         f"{head}{' ' * max(1, 42 - len(kind))}Traceback (most recent call last) on {where}"
     )
-    for file, line, name, code in error["frames"]:
+    for file, line, name, code in error.frames:
         lines += render_frame(file, line, name, code, cells)
-    if "syntax" in error and error["syntax"][0] in cells:
-        file, line, text = error["syntax"]
+    if error.syntax is not None and error.syntax[0] in cells:
+        file, line, text = error.syntax
         lines += render_frame(file, line, "<module>", "", cells)
     lines += ["", f"{head}: {text}" if text else head]
     return lines
@@ -121,17 +121,15 @@ def excerpt(source: str, line: int) -> list[str]:
     return shown
 
 
-def blame(errors: Mapping[int, Mapping[str, Any]]) -> int:
+def blame(errors: Mapping[int, Reply]) -> int:
     """The rank whose error is the cause: the first that is not only the echo of another's."""
 
-    def is_echo(reply: Mapping[str, Any]) -> bool:
-        error = reply["error"]
-        text = f"{error['type']}: {error['text']}"
-        return error["type"] == "KeyboardInterrupt" or bool(
-            re.search(r"HorovodInternalError|Horovod has been shut down", text)
+    def is_echo(error: RemoteError | None) -> bool:
+        return error is not None and (
+            error.type == "KeyboardInterrupt" or bool(ECHO.search(f"{error.type}: {error.text}"))
         )
 
-    return min(errors, key=lambda rank: (is_echo(errors[rank]), errors[rank]["time"]))
+    return min(errors, key=lambda rank: (is_echo(errors[rank].error), errors[rank].time))
 
 
 def ranks_text(ranks: Sequence[int]) -> str:

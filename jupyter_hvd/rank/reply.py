@@ -1,0 +1,81 @@
+"""What a rank answers when it has run a cell: values, or an error as data."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from .serialization import SerializedValue
+
+
+class Frame(NamedTuple):
+    """A line of a traceback."""
+
+    file: str
+    line: int
+    function: str
+    code: str
+
+
+@dataclass(frozen=True)
+class RemoteError:
+    """An exception on a rank, as far as it can travel.
+
+    Attributes:
+        frames: from the cell on. because: what it came from; direct: by `raise … from`.
+        syntax: the file and line of a SyntaxError, and what is wrong there.
+    """
+
+    type: str
+    text: str
+    frames: tuple[Frame, ...] = ()
+    because: RemoteError | None = None
+    direct: bool = False
+    syntax: tuple[str, int, str] | None = None
+
+
+@dataclass(frozen=True)
+class Reply:
+    """How a cell ended on a rank.
+
+    Attributes:
+        error: None if it ended well. time: by the rank's clock. seconds: that it took.
+        printed: how many characters it has printed. values: those that the notebook wants back.
+    """
+
+    error: RemoteError | None = None
+    time: float = field(default_factory=time.time)
+    seconds: float = 0.0
+    printed: int = 0
+    values: Mapping[str, SerializedValue] = field(default_factory=dict)
+
+
+def describe(error: BaseException) -> RemoteError:
+    """An exception as data."""
+    text = traceback.TracebackException(type(error), error, error.__traceback__, compact=True)
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    frames = [Frame(f.filename, f.lineno or 0, f.name, f.line or "") for f in text.stack]
+    first = next(
+        (i for i, frame in enumerate(frames) if frame.file.startswith("<In[")), len(frames)
+    )
+    syntax = None
+    if isinstance(error, SyntaxError):
+        syntax = (error.filename or "", error.lineno or 0, error.msg)
+    return RemoteError(
+        type(error).__name__,
+        safe_text(error),
+        tuple(frames[first:]),
+        describe(cause) if cause is not None else None,
+        error.__cause__ is not None,
+        syntax,
+    )
+
+
+def safe_text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as failure:
+        return f"(its text cannot be shown: {type(failure).__name__})"
