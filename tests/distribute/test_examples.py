@@ -1,7 +1,7 @@
 """The example notebooks, with `%%distribute` on their training cells and nothing else changed.
 
-The figures are those of `jupyter hvd run`: training is random, so accuracies are
-compared, on as many held-back pictures, and not digits.
+One is compared with `jupyter hvd run`: training is random, so accuracies are compared,
+on as many held-back pictures, and not digits.
 """
 
 from __future__ import annotations
@@ -66,15 +66,15 @@ def as_batch(name: str, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("name", TRAINING)
-def test_same_figures_as_a_batch_run(name: str, tmp_path: Path) -> None:
+def test_the_notebook_trains(name: str, tmp_path: Path) -> None:
     printed = in_notebook(name, tmp_path)
-    batch = as_batch(name, tmp_path)
-    ours, theirs = ACCURACY.findall(printed), ACCURACY.findall(batch)
-    print(f"{name}: {ours} in the notebook, {theirs} as a batch job")
-    assert len(ours) == len(theirs)
-    for one, other in zip(ours, theirs, strict=True):
-        assert float(one) > 0.9
-        assert abs(float(one) - float(other)) < 0.06
-    if not ours:  # the GAN has no accuracy: it tells a line an epoch
+    accuracies = ACCURACY.findall(printed)
+    print(f"{name}: {accuracies}")
+    assert all(float(accuracy) > 0.9 for accuracy in accuracies)
+    if name == "gan":  # it has no accuracy: it prints a line an epoch
         assert len(re.findall(r"Epoch \d+: generator", printed)) == 10
-        assert len(re.findall(r"Epoch \d+: generator", batch)) == 10
+    else:
+        assert accuracies
+    if name == "gradient_tape":  # the others as batch jobs: tests/test_examples.py
+        (batch,) = ACCURACY.findall(as_batch(name, tmp_path))
+        assert abs(float(accuracies[0]) - float(batch)) < 0.06
