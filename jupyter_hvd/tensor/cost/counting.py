@@ -20,12 +20,12 @@ import numpy as np
 
 from ..language.affine import Affine
 from ..language.predicates import (
-    NOT,
     And,
     Exists,
     Or,
     Predicate,
     Related,
+    asserted,
     conj,
     conjuncts,
     disj,
@@ -139,7 +139,7 @@ def _materialized(p: Predicate, ranges: Mapping[str, int], data: dict[str, Data]
         case Exists(index, size, body) if p.relations:
             inner = {**ranges, index: max(0, size.evaluate({}))}
             body = _materialized(body, inner, data)
-            if not any(_has_tuples(q) for q in conjuncts(body)):
+            if not any(asserted(q) for q in conjuncts(body)):
                 return Exists(index, size, body)
             free = tuple(i for i in ranges if i in p.names)
             used = {i: inner[i] for i in (*free, index)}
@@ -150,10 +150,6 @@ def _materialized(p: Predicate, ranges: Mapping[str, int], data: dict[str, Data]
             data[name] = Data(TupleSet(len(free) or 1), rows)
             return Related(name, tuple(map(Affine.of, free)) or (Affine.of(0),))
     return p
-
-
-def _has_tuples(p: Predicate) -> bool:
-    return isinstance(p, Related) and not p.relation.startswith(NOT)
 
 
 def distinct(
@@ -255,7 +251,7 @@ def _matches(
     q: Predicate, columns: Columns, rows: int, missing: Sequence[str], data: Mapping[str, Data]
 ) -> _Matches | None:
     """The join with a relation's tuples; None where they determine no index."""
-    if not isinstance(q, Related) or not _has_tuples(q):
+    if not asserted(q):
         return None
     known = [k for k, a in enumerate(q.arguments) if a.names <= columns.keys()]
     solved: dict[str, int] = {}
@@ -311,7 +307,7 @@ def _determined(
         (index,) = unknown
         if (value := solve(q, index)) is not None:
             return index, affine(value, columns)
-        if isinstance(q, Related) and not q.relation.startswith(NOT):
+        if asserted(q):
             source, target = data[q.relation], q.arguments[-1]
             rest = frozenset().union(*(a.names for a in q.arguments[:-1]))
             if isinstance(source.type, IndexArray) and index not in rest:

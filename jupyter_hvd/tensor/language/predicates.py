@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeGuard
 
 from .affine import Affine
 from .hashcons import HashConsed
@@ -177,6 +178,11 @@ def disj(*parts: Predicate) -> Predicate:
 def conjuncts(p: Predicate) -> tuple[Predicate, ...]:
     """The parts whose conjunction `p` is."""
     return p.parts if isinstance(p, And) else (p,)
+
+
+def asserted(p: Predicate) -> TypeGuard[Related]:
+    """Whether `p` is a relation, and not the complement of one."""
+    return isinstance(p, Related) and not p.relation.startswith(NOT)
 
 
 def in_range(a: Affine, size: Affine) -> Predicate:

@@ -13,14 +13,13 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import TypeGuard
 
 from ..language.affine import Affine
 from ..language.predicates import (
-    NOT,
     Compare,
     Predicate,
     Related,
+    asserted,
     compare,
     conj,
     conjuncts,
@@ -78,7 +77,7 @@ def coiterate(
 
     iterated = Tables(gens, sums, p, types, counts).iterated
     for q in conjuncts(p):
-        if not _is_positive(q):
+        if not asserted(q):
             rest.append(q)
         elif q in iterated:
             position = positions[q] = position_name(q)
@@ -113,11 +112,6 @@ def coiterate(
     return Coiteration(gens, sums, condition, values, _ordered(lookups), positions)
 
 
-def _is_positive(p: Predicate) -> TypeGuard[Related]:
-    """Whether it is a relation, and not the complement of one."""
-    return isinstance(p, Related) and not p.relation.startswith(NOT)
-
-
 @dataclass(frozen=True)
 class Tables:
     """The relations of a space, any of which may be iterated over tuple by tuple."""
@@ -130,7 +124,7 @@ class Tables:
 
     @cached_property
     def related(self) -> list[Related]:
-        return [q for q in conjuncts(self.predicate) if _is_positive(q)]
+        return [q for q in conjuncts(self.predicate) if asserted(q)]
 
     @cached_property
     def extents(self) -> dict[str, int]:

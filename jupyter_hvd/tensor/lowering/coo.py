@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..language.predicates import NOT, Related, conjuncts
+from ..language.predicates import asserted, conjuncts
 from ..ssa.program import Contraction, Map, Program
 
 SMALL = 1 << 14  # entries below which a mask is as good
@@ -55,5 +55,5 @@ def enumerated(program: Program) -> frozenset[str]:
         for statement in program.statements
         if isinstance(statement.rhs, Contraction | Map)
         for q in conjuncts(statement.rhs.mask)
-        if isinstance(q, Related) and not q.relation.startswith(NOT)
+        if asserted(q)
     )

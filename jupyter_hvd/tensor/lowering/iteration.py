@@ -8,11 +8,10 @@ from typing import Any
 
 from ..language.affine import Affine
 from ..language.predicates import (
-    NOT,
     Compare,
     Exists,
     Predicate,
-    Related,
+    asserted,
     conj,
     conjuncts,
     exists_all,
@@ -164,7 +163,7 @@ def determined(gens: Binders, p: Predicate) -> frozenset[str]:
     names = {g for g, _ in gens}
     found: set[str] = set()
     for q in conjuncts(p):
-        if isinstance(q, Related) and not q.relation.startswith(NOT) and q.names <= names:
+        if asserted(q) and q.names <= names:
             found |= q.names
     waiting = list(_equalities(gens, p))
     for _ in range(len(waiting)):
@@ -191,11 +190,7 @@ def _gathered(
     used = around.lattice().names.union(*(a.names for a in around.inverse))
     positions = tuple(atom for atom, position in found.positions.items() if position in used)
     by_data = bool(positions) or any(g in found.values for g in names)
-    atoms = (
-        q
-        for q in conjuncts(p)
-        if isinstance(q, Related) and not q.relation.startswith(NOT) and q.names <= names
-    )
+    atoms = (q for q in conjuncts(p) if asserted(q) and q.names <= names)
     return Storage(
         gens,
         tuple(n.constant for _, n in around.coordinates),

@@ -93,18 +93,15 @@ class Pieces:
         return tuple(self.sum_of(storage, members) for storage, members in groups)
 
     def grown(self, storage: Storage, other: Storage) -> Storage | None:
+        """The storage with room for the other's entries too; None where that wastes much."""
         if None in storage.forward or storage.positions:
-            same = (storage.inverse, storage.extents, storage.lattice, storage.positions)
-            alike = same == (other.inverse, other.extents, other.lattice, other.positions)
-            return storage if alike else None
+            lattices = (storage.lattice, storage.positions) == (other.lattice, other.positions)
+            return storage if storage.is_like(other) and lattices else None
         return hull(storage, other)
 
     def sum_of(self, storage: Storage, members: Sequence[Piece]) -> Piece:
-        if (
-            len(members) == 1
-            and members[0].storage.extents == storage.extents
-            and (members[0].storage.inverse == storage.inverse)
-        ):
+        """The pieces added up in an array with this storage; the only one itself if it has it."""
+        if len(members) == 1 and members[0].storage.is_like(storage):
             return members[0]
         support = disj(*(conj(x.storage.lattice, x.storage.support) for x in members))
         storage = replace(storage, support=support)
@@ -114,19 +111,11 @@ class Pieces:
         """The members added up on the box of a storage."""
         addends = []
         for piece in members:
-            if (
-                piece.storage.inverse == storage.inverse
-                and piece.storage.extents == storage.extents
-            ):
+            if piece.storage.is_like(storage):
                 places = tuple(Affine.of(u) for u, _ in storage.coordinates)
                 addends.append(Masked(Access(piece.name, places)))
-                continue
-            at = {
-                g: a
-                for (g, _), a in zip(storage.gens, storage.forward, strict=True)
-                if a is not None
-            }
-            addends.append(self.masked(piece, at, storage.coordinates, TRUE))
+            else:
+                addends.append(self.masked(piece, storage.index_map, storage.coordinates, TRUE))
         return Accumulate(storage.coordinates, tuple(addends))
 
     def densify(self, piece: Piece) -> Piece:
@@ -137,9 +126,8 @@ class Pieces:
         places = zip(piece.storage.inverse, piece.storage.extents, strict=True)
         positions = {position_name(atom) for atom in piece.storage.positions}
         stored = (in_range(a, Affine.of(n)) for a, n in places if a.names & positions)
-        p = conj(
-            piece.storage.lattice, *stored
-        )  # which names the positions, so that they stay positions
+        # The condition names the positions, so that they stay positions.
+        p = conj(piece.storage.lattice, *stored)
         (d,) = self.domains(piece.storage.gens, (), p)
         scatter_to = tuple(
             (Affine.of(g).substitute(d.index_map), n.constant) for g, n in piece.storage.gens

@@ -52,6 +52,16 @@ class Storage:
             n.constant for _, n in self.gens
         )
 
+    @property
+    def index_map(self) -> dict[str, Affine]:
+        """Each generator over the coordinates, those apart that data give."""
+        pairs = zip(self.gens, self.forward, strict=True)
+        return {g: a for (g, _), a in pairs if a is not None}
+
+    def is_like(self, other: Storage) -> bool:
+        """Whether entries are at the same places of as large an array."""
+        return (self.inverse, self.extents) == (other.inverse, other.extents)
+
     def at(self, indices: Sequence[Affine]) -> dict[str, Affine]:
         """What to substitute for the generators, and for positions, to read at `indices`."""
         at = dict(zip((g for g, _ in self.gens), indices, strict=True))
@@ -143,7 +153,6 @@ def nonzero_read(storage: Storage, indices: Sequence[Affine]) -> Predicate:
     places = storage.stored(indices)
     ranges = (in_range(a, Affine.of(n)) for a, n in zip(places, storage.extents, strict=True))
     back = {f"u{k}": a for k, a in enumerate(places)}
-    pairs = zip(storage.gens, storage.forward, strict=True)
-    at = {g: a.substitute(back) for (g, _), a in pairs if a is not None}
+    at = {g: a.substitute(back) for g, a in storage.index_map.items()}
     shown = (q for q in conjuncts(storage.support) if q.names <= at.keys())
     return conj(*ranges, *(substitute(q, at) for q in shown))
