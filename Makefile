@@ -122,6 +122,7 @@ corpus: env
 
 docs: env
 	$(BIN)/python -m jupyter_hvd.convert.documentation > docs/rules.md
+	$(BIN)/python scripts/kernels_page.py > docs/kernels.md
 
 clean:
 	rm -rf $(VENV) $(VENV)-tf218 dist build

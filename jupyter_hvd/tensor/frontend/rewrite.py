@@ -87,6 +87,7 @@ class Rewritten:
     places: tuple[Place, ...]
     filename: str
     lines: dict[int, str]
+    text: str
     captured: Callable[[], tuple[Any, ...]]
 
     def place_of(self, error: BaseException) -> Place | None:
@@ -141,7 +142,7 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
         return cast("Callable[..., Any]", made)
 
     lines = dict(enumerate(source.splitlines(), first))
-    return Rewritten(build, tuple(rewriter.places), filename, lines, captured)
+    return Rewritten(build, tuple(rewriter.places), filename, lines, text, captured)
 
 
 @contextmanager
