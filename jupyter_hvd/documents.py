@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 #: More Python than this in one program is not written by people; it is refused before it is parsed.
 MAX_SOURCE = 5_000_000
-MAX_LINES = 100_000
+#: Statements are what a conversion's time goes with: half a millisecond each, or more.
+MAX_STATEMENTS = 50_000
 
 
 @dataclass(frozen=True)
@@ -192,3 +193,8 @@ def check_size(document: Document, where: str = "") -> None:
     size = sum(map(len, document.sources.values()))
     if size > MAX_SOURCE:
         raise UnusableInputError(f"{where}{size / 1e6:.0f} MB of Python is too much to convert")
+    lines = sum(text.count("\n") + text.count(";") for text in document.sources.values())
+    if lines > MAX_STATEMENTS:
+        raise UnusableInputError(
+            f"{where}{lines:,} lines of Python are too many to convert; the limit is {MAX_STATEMENTS:,}"
+        )

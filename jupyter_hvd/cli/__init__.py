@@ -11,6 +11,7 @@ from .. import __version__
 from ..files import UnusableInputError
 from . import convert, doctor, rule, run, verify
 from .codes import OK, UNUSABLE
+from .show import complain
 
 __all__ = ["main"]
 
@@ -27,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except UnusableInputError as error:
-        print(f"jupyter hvd: {printable(str(error))}", file=sys.stderr)
+        complain(error)
         return UNUSABLE
     except BrokenPipeError:
         # Nobody reads any more; what Python would still flush at its end goes nowhere.
@@ -36,11 +37,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("jupyter hvd: interrupted", file=sys.stderr)
         return 130
-
-
-def printable(text: str) -> str:
-    """A message on one line, whatever a file's name holds."""
-    return text.encode(errors="backslashreplace").decode().replace("\n", "\\n")
 
 
 def split_extra(arguments: list[str]) -> tuple[list[str], list[str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from ..documents import load, write
 from ..files import UnusableInputError
 from .codes import OK, REFUSED, UNUSABLE
 from .options import add_options, options_for
-from .show import make_consoles, print_diff, print_outcome
+from .show import complain, make_consoles, print_diff, print_outcome
 
 
 def add_parser(commands: Any) -> None:
@@ -46,7 +45,7 @@ def run_convert(arguments: argparse.Namespace) -> int:
         try:
             file = convert_file(path, arguments)
         except UnusableInputError as error:
-            print(f"jupyter hvd: {error}", file=sys.stderr)
+            complain(error)
             file = invalid_as_json(path, str(error))
         files.append(file)
         if file["status"] == "invalid":

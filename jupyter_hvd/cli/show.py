@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ..convert import Conversion, Diagnostic, NotebookConversion
+
+
+def complain(error: Exception) -> None:
+    """Say on one line what is wrong, whatever a file's name holds."""
+    text = str(error).encode(errors="backslashreplace").decode().replace("\n", "\\n")
+    print(f"jupyter hvd: {text}", file=sys.stderr)
 
 
 def make_consoles(quiet: bool) -> tuple[Console, Console]:
