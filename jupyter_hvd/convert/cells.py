@@ -70,10 +70,14 @@ class JoinedCells:
 
     def locate(self, offset: int) -> tuple[int | None, int, int]:
         """The label of the cell (None in a script), the line in it and the column, of an offset."""
-        cell = self.cell_of(offset)
-        start = self.starts[cell]
-        ends = [start, *(match.end() for match in NEWLINE.finditer(self.text, start, offset))]
-        return self.labels[cell] if self.labels else None, len(ends), offset - ends[-1] + 1
+        cell, lines = self.cell_of(offset), self._line_starts
+        line, first = bisect_right(lines, offset), bisect_right(lines, self.starts[cell])
+        label = self.labels[cell] if self.labels else None
+        return label, line - first + 1, offset - lines[line - 1] + 1
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        return [0, *(match.end() for match in NEWLINE.finditer(self.text))]
 
     def split(self, edits: Iterable[Edit]) -> list[list[Edit]]:
         """The edits to each cell, counted from its own beginning."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -149,28 +150,24 @@ def _changes(
 ) -> tuple[Change, ...]:
     made = [(each.fix, _change(context, each, provided)) for each in chosen]
     made.sort(key=lambda pair: (pair[1].cell or 0, pair[1].line, pair[1].rule))
-    guarded = {fix.guard.line: place for place, (fix, _) in enumerate(made) if fix.guard}
     changes = [change for _, change in made]
+    guarded = {fix.guard.line: place for place, (fix, _) in enumerate(made) if fix.guard}
+    new_lines = sorted(
+        edit.start
+        for change in changes
+        for edit in change.edits
+        if context.module.newline in edit.text and edit.priority != Layer.GUARD
+    )
     for place, (fix, change) in enumerate(made):
         before = context.line_before(fix.guard.line) if fix.guard else None
-        if fix.guard and before in guarded and not _parts(context, before, fix.guard.line, changes):
+        if fix.guard is None or before not in guarded:
+            continue
+        start, end = context.module.span(before).end, context.module.span(fix.guard.line).start
+        if bisect_left(new_lines, start) == bisect_right(new_lines, end):
             shared = replace(fix.guard.header, unless=guarded[before])
             edits = tuple(shared if edit == fix.guard.header else edit for edit in change.edits)
             changes[place] = replace(change, edits=edits)
     return tuple(changes)
-
-
-def _parts(
-    context: Context, first: cst.CSTNode, second: cst.CSTNode, changes: Iterable[Change]
-) -> bool:
-    """Whether some change puts a line of its own between two neighbouring lines."""
-    start, end = context.module.span(first).end, context.module.span(second).start
-    return any(
-        start <= edit.start <= end and context.module.newline in edit.text
-        for change in changes
-        for edit in change.edits
-        if edit.priority != Layer.GUARD
-    )
 
 
 def _change(context: Context, chosen: Chosen, provided: dict[str, Chosen]) -> Change:

@@ -308,13 +308,20 @@ class Context(TensorFlowProgram):
         block = self.module.parent(line)
         if not isinstance(block, (cst.IndentedBlock, cst.Module)):
             return None
-        place = block.body.index(line)
-        before = block.body[place - 1] if place else None
+        places = self._places.setdefault(block, {})
+        if not places:
+            places.update((statement, place) for place, statement in enumerate(block.body))
+        before = block.body[places[line] - 1] if places[line] else None
         if not isinstance(before, cst.SimpleStatementLine):
             return None
         end, start = self.module.span(before).end, self.module.span(line).start
         adjacent = self.module.line(start) == self.module.line(end) + 1
         return before if adjacent and self.cells.cell_of(end) == self.cells.cell_of(start) else None
+
+    @cached_property
+    def _places(self) -> dict[cst.CSTNode, dict[cst.CSTNode, int]]:
+        """The places of the statements in each block that was asked for."""
+        return {}
 
     def indent_step(self, node: cst.CSTNode) -> str:
         """What a block is indented by where a node stands: as its own block, else as the first of its cell."""
