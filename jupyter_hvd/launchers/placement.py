@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Any
@@ -59,8 +60,8 @@ def main() -> int:
     hosts = [HostInfo(host.name, host.slots) for host in orders.hosts]
     slots = get_host_assignments(hosts, orders.size, orders.size)
     others = [host.name for host in orders.hosts if not is_local(host.name)]
-    for name in others:
-        check_reachable(name)
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(check_reachable, others))  # the first that fails is raised
     store = Rendezvous((orders.address, orders.port), {address_of(n) for n in others}, slots)
     commands = [command_for(slot, orders, store.port, slot.hostname in others) for slot in slots]
     return Placement(commands).run()

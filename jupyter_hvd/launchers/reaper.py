@@ -24,6 +24,9 @@ from .base import launcher_variables
 
 #: What the beginner says when it has cleaned up by itself.
 DONE = b"done"
+#: A file system in memory, and what a job's folders are called there.
+MEMORY = Path("/dev/shm")  # noqa: S108 — folders of our own are made in it
+SHARED_FOLDER = "jupyter-hvd-{job}-"
 
 
 class PrivateFolder:
@@ -55,8 +58,9 @@ class PrivateFolder:
         os.register_at_fork(after_in_child=self._let_go)
 
     def _let_go(self) -> None:
-        if os.getpid() != self._owner and self._reaper.stdin is not None:
-            os.close(self._reaper.stdin.fileno())
+        pipe = self._reaper.stdin
+        if os.getpid() != self._owner and pipe is not None and not pipe.closed:
+            os.close(pipe.fileno())
 
     def remove(self) -> None:
         """Remove the folder; the job's processes are ended by whoever started them."""
@@ -75,6 +79,21 @@ def private_folder() -> Iterator[PrivateFolder]:
         folder.remove()
 
 
+def make_shared_folder(job: str, size: int) -> Path:
+    """A folder of the job's, in memory where there is room for twice so many bytes, for values on their way."""
+    prefix = SHARED_FOLDER.format(job=job)
+    try:
+        roomy = shutil.disk_usage(MEMORY).free > 2 * size
+    except OSError:
+        roomy = False
+    return Path(tempfile.mkdtemp(prefix=prefix, dir=MEMORY if roomy else None))
+
+
+def shared_folders(job: str) -> Iterator[Path]:
+    for place in (MEMORY, Path(tempfile.gettempdir())):
+        yield from place.glob(SHARED_FOLDER.format(job=job) + "*")
+
+
 def main(folder: str, job: str) -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -83,7 +102,8 @@ def main(folder: str, job: str) -> None:
     from .processes import end_processes
 
     end_processes(job)
-    shutil.rmtree(folder, ignore_errors=True)
+    for left in (Path(folder), *shared_folders(job)):
+        shutil.rmtree(left, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -10,10 +10,9 @@ from __future__ import annotations
 import hashlib
 import pickle
 import shutil
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 
+from ..launchers.reaper import make_shared_folder
 from ..rank import remote
 from ..rank.serialization import SerializedValue
 from .cluster import Cluster
@@ -44,7 +43,7 @@ def push(ranks: Cluster, values: Mapping[str, SerializedValue]) -> Run:
     size = sum(buffer.raw().nbytes for buffer in buffers)
     if ranks.hosts is not None or size < LARGE:
         return ranks.run(remote.set_values, pickle.dumps(dict(values), protocol=5), None, [])
-    folder = Path(tempfile.mkdtemp(prefix="jupyter-hvd-", dir=shared_memory(size)))
+    folder = make_shared_folder(ranks.job, size)
     try:
         places = []
         with (folder / "buffers").open("wb") as file:
@@ -56,12 +55,3 @@ def push(ranks: Cluster, values: Mapping[str, SerializedValue]) -> Run:
         return ranks.run(remote.set_values, head, str(folder / "buffers"), places)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def shared_memory(size: int) -> str | None:
-    """A folder in memory with room enough; None for the one of temporary files."""
-    memory = Path("/dev/shm")  # noqa: S108 — a folder of our own is made in it
-    try:
-        return str(memory) if shutil.disk_usage(memory).free > 2 * size else None
-    except OSError:
-        return None
