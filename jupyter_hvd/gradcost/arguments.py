@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import jax
@@ -10,9 +11,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..tensor.instance import Instance
+from ..tensor.jax.precision import keeping_float64
 from ..tensor.language.types import Array, Product, Real, dimensions
 from .analysis import Sizes
 from .subject import Subject
+
+
+def precision(subject: Subject) -> AbstractContextManager[Any]:
+    """The context in which JAX takes numbers as a call with the subject's arguments does."""
+    if subject.arguments is None:
+        return nullcontext()
+    return keeping_float64(subject.types, tuple(subject.arguments.values()))
 
 
 def random_arguments(

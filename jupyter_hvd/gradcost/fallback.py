@@ -65,7 +65,7 @@ def measured_text(m: Measured) -> str:
     if m.jax_adjoint is not None and m.paired_adjoint is not None:
         jax = f"; in turn, {seconds(m.paired_adjoint)} and plain JAX's {seconds(m.jax_adjoint)}"
     return (
-        f"measured at {m.at or 'these arguments'} on {m.device}, median of {m.repeats}: "
+        f"measured at {m.at or 'these arguments'} on {m.device} in {m.dtype}, median of {m.repeats}: "
         f"value {seconds(m.value)}, gradient {seconds(m.adjoint)}{jax}"
     )
 

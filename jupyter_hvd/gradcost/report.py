@@ -153,7 +153,7 @@ class Plain:
 
 @dataclass(frozen=True)
 class Measured:
-    """Times in seconds and bytes at the sizes where they were measured.
+    """Times in seconds and bytes at the sizes where they were measured, in numbers of type `dtype`.
 
     `jax_adjoint` is plain JAX's gradient, `paired_adjoint` this one, run in turn with it; `apart`
     says that their quartiles do not overlap.
@@ -163,6 +163,7 @@ class Measured:
     at: str
     repeats: int
     device: str
+    dtype: str
     value: float
     adjoint: float
     value_bytes: int

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..tensor import TensorError, calls
 from ..tensor.jax.profile import ProfileCancelledError, profile
 from .analysis import Sizes
 from .report import Measured, Plain, State
 from .subject import Subject
+
+if TYPE_CHECKING:
+    from .timing import Paired
 
 Progress = Callable[[int, int], None]
 Cancelled = Callable[[], bool]
@@ -49,6 +52,7 @@ def estimates(
     """XLA's estimates of plain JAX's gradient; `known` keeps those that are there already."""
     try:
         from . import plainjax, xla
+        from .arguments import precision
     except ImportError:
         return Plain("failed", subject.version, "JAX is not installed")
     if subject.missing:
@@ -58,8 +62,9 @@ def estimates(
             continue
         if cancelled():
             raise ProfileCancelledError
-        both = plainjax.plain(subject, dict(at))
-        known[at] = xla.estimate(both.adjoint, both.shapes)
+        with precision(subject):
+            both = plainjax.plain(subject, dict(at))
+            known[at] = xla.estimate(both.adjoint, both.shapes)
     return remembered(subject, sizes, linked, known)
 
 
@@ -82,13 +87,12 @@ def remembered(
 def measure(
     subject: Subject, sizes: Sizes, repeats: int, progress: Progress, cancelled: Cancelled
 ) -> Measured:
-    """Times and bytes of value and gradient, statement by statement, and of plain JAX's.
+    """Times and bytes of value and gradient, statement by statement, and of plain JAX's, in the
+    type in which the subject's own arguments are computed with.
 
     Raises ProfileCancelledError once `cancelled()` is true.
     """
-    from . import plainjax, xla
-    from .arguments import on_device, random_arguments, real_arguments
-    from .timing import paired
+    from .arguments import precision
 
     if subject.missing:
         raise TensorError(subject.missing)
@@ -101,54 +105,47 @@ def measure(
         raise TensorError(
             f"at these sizes the arrays hold {entries:,} numbers", "choose smaller sizes to measure"
         )
-    dense = subject.space(sizes)
-    with_jax = subject.against is not None or dense <= MEASURED >> 2
+    with precision(subject):
+        return _measured(subject, sizes, repeats, progress, cancelled)
+
+
+def _measured(
+    subject: Subject, sizes: Sizes, repeats: int, progress: Progress, cancelled: Cancelled
+) -> Measured:
+    from . import xla
+    from .arguments import random_arguments
+
     arguments = random_arguments(subject.adjoint.instance, sizes, subject.arguments)
     if subject.arguments is not None and dict(sizes) == dict(subject.start):
         arguments |= subject.arguments
     own = {x: arguments[x] for x, _ in subject.types}
+    dense = subject.space(sizes)
+    with_jax = subject.against is not None or dense <= MEASURED >> 2
     steps = [len(p.instance.ssa.statements) + 1 for p in (subject.value, subject.adjoint)]
     total = sum(steps) + (repeats + 2 if with_jax else 0)
+    done = 0
 
-    def after(done: int) -> Progress:
-        return lambda k, _n: progress(done + k, total)
+    def step() -> None:
+        nonlocal done
+        if cancelled():
+            raise ProfileCancelledError
+        done += 1
+        progress(done, total)
+
+    def counted(_done: int, _steps: int) -> None:
+        step()
 
     # The instances: a call of the function would change what its cards tell of its last call.
     calls.check(subject.instance, own, sizes)
-    value = profile(subject.value.instance, sizes, own, repeats, after(0), cancelled)
-    adjoint = profile(
-        subject.adjoint.instance, sizes, arguments, repeats, after(steps[0]), cancelled
-    )
-    pair = None
-    if with_jax:
-        done = sum(steps)
-
-        def step() -> None:
-            nonlocal done
-            if cancelled():
-                raise ProfileCancelledError
-            progress(done, total)
-            done += 1
-
-        both = plainjax.plain(subject, sizes)
-        real = real_arguments(subject, own)
-        names = [x for x in arguments if x in subject.differentiable]
-
-        def ours(*moved: Any) -> Any:
-            return subject.reverse(**{**arguments, **dict(zip(names, moved, strict=True))})
-
-        pair = paired(
-            xla.compiled(ours, on_device([arguments[x] for x in names])),
-            xla.compiled(both.adjoint, real),
-            repeats,
-            step,
-        )
-        progress(total, total)
+    value = profile(subject.value.instance, sizes, own, repeats, counted, cancelled)
+    adjoint = profile(subject.adjoint.instance, sizes, arguments, repeats, counted, cancelled)
+    pair = _compared(subject, sizes, arguments, repeats, step) if with_jax else None
     return Measured(
         sizes=dict(sizes),
         at=spelt(subject, sizes),
         repeats=repeats,
         device=xla.device(),
+        dtype=xla.dtype(),
         value=value.total.seconds,
         adjoint=adjoint.total.seconds,
         value_bytes=value.total.bytes,
@@ -161,6 +158,31 @@ def measure(
         note=""
         if with_jax
         else f"plain JAX would form an array of {dense:,} numbers; it was not run",
+    )
+
+
+def _compared(
+    subject: Subject,
+    sizes: Sizes,
+    arguments: Mapping[str, Any],
+    repeats: int,
+    step: Callable[[], None],
+) -> Paired:
+    """This gradient and plain JAX's, run in turn."""
+    from . import plainjax, xla
+    from .arguments import on_device, real_arguments
+    from .timing import paired
+
+    names = [x for x in arguments if x in subject.differentiable]
+
+    def ours(*moved: Any) -> Any:
+        return subject.reverse(**{**arguments, **dict(zip(names, moved, strict=True))})
+
+    return paired(
+        xla.compiled(ours, on_device([arguments[x] for x in names])),
+        xla.compiled(plainjax.plain(subject, sizes).adjoint, real_arguments(subject, arguments)),
+        repeats,
+        step,
     )
 
 

@@ -41,3 +41,8 @@ def compiled(function: Callable[..., Any], arguments: Sequence[Any]) -> Callable
 
 def device() -> str:
     return str(jax.devices()[0].device_kind)
+
+
+def dtype() -> str:
+    """The type of the numbers that JAX makes here."""
+    return str(jax.dtypes.result_type(float))

@@ -124,6 +124,20 @@ def test_what_was_measured_of_another_gradient_is_dropped(by_name, shell, monkey
     front.panel.estimating.wait(60)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_times_are_those_of_the_type_of_a_call(by_name, shell, dtype):
+    """Ours and plain JAX's are compared in the type that a call with these arguments has."""
+    function = by_name["quadratic_form"].function
+    arguments = np.ones((4, 4), dtype), np.ones(4, dtype)
+    panel = Panel(subject(function, ("x",), (arguments, {})), Cells(shell))
+    panel.measure().wait(60)
+    assert panel.error == ""
+    assert panel.measured.dtype == dtype == str(function(*arguments).dtype)
+    entries = 16 + 4 + 1
+    assert panel.measured.value_bytes >= entries * np.dtype(dtype).itemsize
+    assert panel.measured.jax_adjoint > 0
+
+
 def test_measuring_leaves_the_cards(shell):
     from jupyter_hvd.gradcost.cards import card
 

@@ -145,7 +145,7 @@ export interface Plain {
   };
 }
 /**
- * Times in seconds and bytes at the sizes where they were measured.
+ * Times in seconds and bytes at the sizes where they were measured, in numbers of type `dtype`.
  *
  * `jax_adjoint` is plain JAX's gradient, `paired_adjoint` this one, run in turn with it; `apart`
  * says that their quartiles do not overlap.
@@ -157,6 +157,7 @@ export interface Measured {
   at: string;
   repeats: number;
   device: string;
+  dtype: string;
   value: number;
   adjoint: number;
   value_bytes: number;

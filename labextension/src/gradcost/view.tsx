@@ -118,20 +118,22 @@ function Status({ report }: { report: IReport }): JSX.Element {
   }
   words.push(report.note);
   if (measured) {
-    const { at, device, repeats, value, adjoint } = measured;
+    const { at, device, dtype, repeats, value, adjoint } = measured;
     words.push(
       isCurrent(report)
         ? trans.__(
-            'Measured on %1, median of %2: value %3, gradient %4.',
+            'Measured on %1 in %2, median of %3: value %4, gradient %5.',
             device,
+            dtype,
             repeats,
             time(value),
             time(adjoint)
           )
         : trans.__(
-            'Measured at %1 on %2, median of %3: value %4, gradient %5.',
+            'Measured at %1 on %2 in %3, median of %4: value %5, gradient %6.',
             at,
             device,
+            dtype,
             repeats,
             time(value),
             time(adjoint)
