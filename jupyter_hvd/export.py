@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .convert.cells import mask_cell
+from .source.cells import mask_cell
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode

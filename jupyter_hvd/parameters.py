@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any
 
-from .convert.cells import JoinedCells
+from .source.cells import JoinedCells
 
 #: A shape without its batch dimension; None is a dimension of any length.
 Shape = tuple[int | None, ...]

@@ -54,7 +54,7 @@ def read_settings(file: Path) -> dict[str, Any]:
     Raises:
         UnusableInputError: as for `settings_near`.
     """
-    from .convert import OptionError, Options
+    from .rules.options import OptionError, Options
 
     try:
         text = file.read_text(encoding="utf-8")

@@ -62,7 +62,7 @@ def failure(message: str) -> bytes:
 def rules(_: dict[str, Any]) -> list[dict[str, str]]:
     """The answer to `GET rules`."""
     from .convert.documentation import rule_page
-    from .convert.rules import RULES
+    from .rules.tensorflow_horovod import RULES
 
     return [{"code": r.code, "name": r.name, "why": r.message, "page": rule_page(r)} for r in RULES]
 

@@ -9,8 +9,8 @@ import pytest
 
 from jupyter_hvd import convert_source
 from jupyter_hvd.convert import Options
-from jupyter_hvd.convert.edits import Layer
-from jupyter_hvd.convert.rules.setup import Initialise
+from jupyter_hvd.rules.tensorflow_horovod.setup import Initialise
+from jupyter_hvd.source.edits import Layer
 
 from .ledger import verify
 

@@ -93,7 +93,7 @@ def output_path(path: Path, arguments: argparse.Namespace) -> Path:
 
 
 def is_own_output(path: Path) -> bool:
-    from ..convert.rules.imports import MARK
+    from ..rules.tensorflow_horovod.imports import MARK
 
     try:
         return path.is_file() and MARK in path.read_text(encoding="utf-8", errors="replace")
@@ -102,7 +102,7 @@ def is_own_output(path: Path) -> bool:
 
 
 def invalid_as_json(path: Path, message: str) -> dict[str, Any]:
-    from ..convert.conversion import SYNTAX
+    from ..rules.options import SYNTAX
 
     diagnostic = {
         "code": SYNTAX,

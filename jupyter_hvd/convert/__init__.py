@@ -3,7 +3,8 @@
 Knows no Jupyter server, no TensorFlow, no network. Start reading at `engine.py`.
 """
 
-from .conversion import Change, Conversion, Diagnostic, NotebookConversion, OptionError, Options
+from ..rules.options import OptionError, Options
+from .conversion import Change, Conversion, Diagnostic, NotebookConversion
 from .engine import convert_source
 from .notebook import NotPythonError, convert_notebook
 

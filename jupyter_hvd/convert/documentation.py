@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from difflib import unified_diff
 from inspect import getdoc
+from typing import Any
 
-from .rule import Rule
+from ..rules.base import Rule
 
 
-def rule_page(rule: Rule) -> str:
+def rule_page(rule: Rule[Any]) -> str:
     """One rule in Markdown: what, why, and its examples as diffs."""
     title, _, body = (getdoc(type(rule)) or "").partition("\n")
     parts = [f"## {rule.code}: {rule.name}", title, body.strip(), f"*{rule.message}*"]
@@ -31,17 +32,17 @@ def rule_page(rule: Rule) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def all_pages(rules: tuple[Rule, ...]) -> str:
+def all_pages(rules: tuple[Rule[Any], ...]) -> str:
     """`docs/rules.md`."""
     head = (
         "# The rules\n\n"
-        "Made by `make docs` from the rules in `jupyter_hvd/convert/rules/`; every example is a test.\n"
+        "Made by `make docs` from the rules in `jupyter_hvd/rules/`; every example is a test.\n"
         "`jupyter hvd rule CODE` prints one of them; `# hvd: ignore[CODE]` on a line silences it there.\n"
     )
     return head + "\n" + "\n".join(rule_page(rule) for rule in rules)
 
 
 if __name__ == "__main__":
-    from .rules import RULES
+    from ..rules.tensorflow_horovod import RULES
 
     print(all_pages(RULES), end="")

@@ -12,12 +12,14 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from ..analysis.module import Module, Span
-from .cells import TOO_DEEP, JoinedCells, mask_cell, syntax_error
-from .conversion import SYNTAX, Change, Conversion, Diagnostic, Options, Status
-from .edits import Layer, apply_edits
-from .rule import Context, Finding, Fix, Problem, Rule
-from .rules import RULES
-from .rules.imports import imports_horovod, is_own_work
+from ..rules.base import Finding, Fix, Problem
+from ..rules.options import SYNTAX, Options
+from ..rules.tensorflow_horovod import RULES
+from ..rules.tensorflow_horovod.context import Context, Rule
+from ..rules.tensorflow_horovod.imports import imports_horovod, is_own_work
+from ..source.cells import TOO_DEEP, JoinedCells, mask_cell, syntax_error
+from ..source.edits import Layer, apply_edits
+from .conversion import Change, Conversion, Diagnostic, Status
 
 PYTHON_2 = re.compile(
     r"^\s*(print\s+[^\s(=]|exec\s+[^\s(=]|except\s+\w+\s*,\s*\w+\s*:)", re.MULTILINE

@@ -6,9 +6,10 @@ import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .cells import JoinedCells
-from .conversion import Conversion, NotebookConversion, Options
-from .edits import Edit
+from ..rules.options import Options
+from ..source.cells import JoinedCells
+from ..source.edits import Edit
+from .conversion import Conversion, NotebookConversion
 from .engine import convert_joined
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..convert.conversion import Options
+from ..rules.options import Options
 from .dependencies import Cell, Needs, needs
 from .program import DISTRIBUTE, Program, convert, masked, refuse
 

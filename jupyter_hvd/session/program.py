@@ -11,13 +11,13 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..convert.cells import mask_cell
-from ..convert.conversion import Options
-from ..convert.edits import Edit, apply_edits
 from ..convert.notebook import convert_cells
 from ..convert.rules.gradient_tape import Broadcast
 from ..convert.rules.refusals import AlreadyHorovod
 from ..files import UnusableInputError
+from ..rules.options import Options
+from ..source.cells import mask_cell
+from ..source.edits import Edit, apply_edits
 from .cell_names import names_of
 from .errors import DistributeError, named_error
 from .tracebacks import line_map

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..convert.edits import Edit
 from ..launchers.base import ECHO
 from ..rank.reply import RemoteError, Reply
+from ..source.edits import Edit
 
 _IN_CELL = re.compile(r'File "(<In\[\d+\]#\d+>)", line (\d+)')
 RED, GREEN, BOLD, DIM, PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[1m", "\x1b[2m", "\x1b[0m"

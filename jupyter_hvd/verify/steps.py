@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..convert.cells import JoinedCells
-from ..convert.conversion import Options
-from ..convert.edits import Edit
 from ..convert.engine import deep_recursion
-from ..convert.rule import Context
+from ..rules.options import Options
+from ..rules.tensorflow_horovod.context import Context
+from ..source.cells import JoinedCells
+from ..source.edits import Edit
 
 #: The name under which the probe puts its counter among the builtins.
 COUNTER = "__jupyter_hvd_step__"

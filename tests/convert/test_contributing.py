@@ -12,9 +12,10 @@ import pytest
 from jupyter_hvd import convert_source
 from jupyter_hvd.convert import engine
 from jupyter_hvd.convert.documentation import rule_page
-from jupyter_hvd.convert.edits import apply_edits
-from jupyter_hvd.convert.rule import Rule
-from jupyter_hvd.convert.rules import BY_CODE, RULES
+from jupyter_hvd.rules import tensorflow_horovod as rules
+from jupyter_hvd.rules.tensorflow_horovod import BY_CODE, RULES
+from jupyter_hvd.rules.tensorflow_horovod.context import Rule
+from jupyter_hvd.source.edits import apply_edits
 
 PAGE = Path(__file__).parents[2] / "CONTRIBUTING.md"
 
@@ -23,7 +24,7 @@ PAGE = Path(__file__).parents[2] / "CONTRIBUTING.md"
 def rule(monkeypatch) -> Rule:
     """The rule of the page, in force."""
     (source,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    module = types.ModuleType("jupyter_hvd.convert.rules.logs")
+    module = types.ModuleType("jupyter_hvd.rules.tensorflow_horovod.logs")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     exec(compile(source, str(PAGE), "exec"), module.__dict__)
     (made,) = (kind() for kind in module.RULES)
@@ -46,7 +47,7 @@ def test_its_page(rule: Rule) -> None:
 
 def test_families_do_not_import_one_another() -> None:
     """As the page says, and helpers import no family."""
-    folder = Path(engine.__file__).parent / "rules"
-    helpers = {"questions", "imports"}
+    folder = Path(rules.__file__).parent
+    helpers = {"context", "questions", "imports"}
     for file in folder.glob("[!_]*.py"):
         assert set(re.findall(r"^from \.(\w+) import", file.read_text(), re.MULTILINE)) <= helpers

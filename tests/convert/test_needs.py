@@ -11,8 +11,8 @@ import pytest
 
 from jupyter_hvd import Options, convert_source, runtime
 from jupyter_hvd.convert import Change
-from jupyter_hvd.convert.edits import apply_edits
-from jupyter_hvd.convert.standalone import definitions
+from jupyter_hvd.rules.tensorflow_horovod.standalone import definitions
+from jupyter_hvd.source.edits import apply_edits
 
 TESTS = Path(__file__).parents[1]
 PROGRAMS = sorted(

@@ -12,7 +12,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from jupyter_hvd import convert_notebook
 from jupyter_hvd.convert import NotPythonError
-from jupyter_hvd.convert.cells import mask_cell
+from jupyter_hvd.source.cells import mask_cell
 
 
 def training_notebook() -> nbformat.NotebookNode:

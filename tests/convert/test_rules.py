@@ -8,9 +8,10 @@ import pytest
 
 from jupyter_hvd import convert_source
 from jupyter_hvd.convert.documentation import all_pages
-from jupyter_hvd.convert.edits import apply_edits
-from jupyter_hvd.convert.rule import Example, Rule
-from jupyter_hvd.convert.rules import RULES
+from jupyter_hvd.rules.base import Example
+from jupyter_hvd.rules.tensorflow_horovod import RULES
+from jupyter_hvd.rules.tensorflow_horovod.context import Rule
+from jupyter_hvd.source.edits import apply_edits
 
 EXAMPLES = [(rule, example) for rule in RULES for example in rule.examples]
 

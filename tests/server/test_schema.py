@@ -13,7 +13,7 @@ import jsonschema
 import nbformat
 import pytest
 
-from jupyter_hvd.convert.edits import Edit, apply_edits
+from jupyter_hvd.source.edits import Edit, apply_edits
 from jupyter_hvd.worker import convert, rules, script
 
 ROOT = Path(__file__).parents[2]

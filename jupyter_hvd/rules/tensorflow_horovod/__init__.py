@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ..rule import Rule
 from . import (
     data,
     files,
@@ -14,6 +13,7 @@ from . import (
     schedules,
     setup,
 )
+from .context import Rule
 
 RULES: tuple[Rule, ...] = tuple(
     rule()

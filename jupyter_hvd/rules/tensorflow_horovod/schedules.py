@@ -10,7 +10,8 @@ from ...analysis.library import Kind
 from ...analysis.syntax import argument
 from ...frameworks.tensorflow import tf_api as keras
 from ...frameworks.tensorflow.roles import Role
-from ..rule import HOROVOD, Context, Example, Finding, Fix, Problem, Rule, program
+from ..base import Example, Finding, Fix, Problem, program
+from .context import HOROVOD, Context, Rule
 from .questions import is_own_schedule
 
 RATES = ("learning_rate", "lr")
@@ -96,7 +97,7 @@ class ScheduleSteps(Rule):
                 if arg is None or context.sharding.counts_shard(arg.value):
                     continue
                 if keyword == "boundaries":
-                    each = f"[step // {context.hvd}.size() for step in "
+                    each = f"[step // {context.backend.size} for step in "
                     yield Fix(arg.value, context.wrap(arg.value, each, "]"))
                 else:
                     yield Fix(arg.value, context.over_size(arg.value))
@@ -245,7 +246,7 @@ class SetRate(Rule):
                     yield Problem(
                         rate,
                         "a function of the program makes this rate from the present one, so it cannot be seen whether it is scaled",
-                        f"where it returns a rate that does not depend on the present one, multiply that by {context.hvd}.size()",
+                        f"where it returns a rate that does not depend on the present one, multiply that by {context.backend.size}",
                         "warning",
                     )
             elif not any(v.kind in (Role.SCHEDULE, Kind.NONE) for v in context.values.of(rate)):

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ...analysis.syntax import argument, method
-from ..edits import Edit, Layer
-from ..rule import HOROVOD, Context, Example, Finding, Fix, Problem, Rule, program
+from ...source.edits import Edit, Layer
+from ..base import Example, Finding, Fix, Problem, program
+from .context import HOROVOD, Context, Rule
 
 EQUAL_STEPS = (
     "No rank may have a batch more than the others: it would wait for their gradients forever."
@@ -82,10 +83,11 @@ class Share(Rule):
                     f"pass {keyword}=False, and shuffle afterwards" + (folders if split else ""),
                 )
                 continue
-            hvd = context.hvd
             point = context.sharding.shard_point(pipeline)
             shared = context.module.span(point).end
-            share = context.insert(shared, f".shard({hvd}.size(), {hvd}.rank())", Layer.SHARD)
+            share = context.insert(
+                shared, f".shard({context.backend.size}, {context.backend.rank})", Layer.SHARD
+            )
             fixes[share] = Fix(point, (share,))
             if not pipeline.is_infinite:
                 last = pipeline.last_batching(point)
@@ -225,9 +227,9 @@ class Take(Rule):
                     right=cst.Integer(value=more),
                 ) as stop,
             ] if start == more and not context.sharding.counts_shard(stop):
-                yield Fix(stop, context.wrap(steps, "max(1, ", f" // {context.hvd}.size())"))
+                yield Fix(stop, context.wrap(steps, "max(1, ", f" // {context.backend.size})"))
             case [cst.Integer(value=start), stop] if not context.sharding.counts_shard(stop):
-                before, after = f"{start} + max(1, (", f" - {start}) // {context.hvd}.size())"
+                before, after = f"{start} + max(1, (", f" - {start}) // {context.backend.size})"
                 simple = isinstance(stop, (cst.Name, cst.Integer, cst.Attribute, cst.Call))
                 plain = simple or (
                     isinstance(stop, cst.BinaryOperation)

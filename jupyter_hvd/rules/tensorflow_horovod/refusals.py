@@ -10,7 +10,8 @@ from ...analysis.library import Kind
 from ...analysis.syntax import method
 from ...frameworks.tensorflow import tf_api as keras
 from ...frameworks.tensorflow.roles import Role
-from ..rule import Context, Example, Finding, Problem, Rule, program
+from ..base import Example, Finding, Problem, program
+from .context import Context, Rule
 from .imports import first_import, imports_horovod, is_own_work
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import libcst as cst
 
-from .. import runtime
+from ... import runtime
 
 #: What stands at the top of the runtime's modules for type checkers alone.
 _TYPING = frozenset({"__future__", "collections.abc", "typing"})

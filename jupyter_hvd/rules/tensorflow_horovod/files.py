@@ -12,8 +12,9 @@ from ...analysis.syntax import argument, method
 from ...analysis.uniformity import is_uniform
 from ...frameworks.tensorflow import tf_api as keras
 from ...frameworks.tensorflow.roles import Role
-from ..edits import Layer
-from ..rule import HOROVOD, Context, Example, Finding, Fix, Problem, Rule, program
+from ...source.edits import Layer
+from ..base import Example, Finding, Fix, Problem, program
+from .context import HOROVOD, Context, Rule
 from .questions import callback_values, is_guarded
 
 NOWHERE = "/dev/null"
@@ -68,14 +69,14 @@ class OpenForWriting(Rule):
                 yield Problem(
                     call,
                     f"every rank would open this file in mode {mode!r}",
-                    f"open it under  if {context.is_rank_zero}:",
+                    f"open it under  if {context.backend.is_rank_zero}:",
                 )
                 continue
             simple = isinstance(
                 path.value,
                 (cst.Name, cst.SimpleString, cst.FormattedString, cst.Call, cst.Attribute),
             )
-            choice = f" if {context.is_rank_zero} else {NOWHERE!r}"
+            choice = f" if {context.backend.is_rank_zero} else {NOWHERE!r}"
             if simple or path.value.lpar:
                 end = context.module.span(path.value).end
                 yield Fix(call, (context.insert(end, choice, Layer.CHOICE),))
@@ -324,7 +325,7 @@ class CacheFile(Rule):
             path = argument(call, "filename" if method(call) == "cache" else "path", 0)
             if path is None or not context.values.may_be(call.func.value, Role.DATASET):
                 continue
-            suffix = f" + f'-{{{context.hvd}.rank()}}-of-{{{context.hvd}.size()}}'"
+            suffix = f" + f'-{{{context.backend.rank}}}-of-{{{context.backend.size}}}'"
             if isinstance(path.value, (cst.SimpleString, cst.Name, cst.FormattedString)):
                 yield Fix(
                     path.value, (context.insert(context.module.span(path.value).end, suffix),)

@@ -7,7 +7,7 @@ import libcst as cst
 from ...analysis.library import Value
 from ...analysis.syntax import argument
 from ...frameworks.tensorflow.roles import Role
-from ..rule import Context
+from .context import Context
 
 #: The places of arguments of `fit`.
 FIT_POSITIONS = {"verbose": 4, "callbacks": 5}

@@ -10,8 +10,9 @@ from ...analysis.syntax import argument
 from ...analysis.uniformity import is_uniform
 from ...frameworks.tensorflow.roles import Role
 from ...frameworks.tensorflow.training import VARIABLE_LISTS, EagerSite, TrainingTape, Update
-from ..edits import Edit, Layer
-from ..rule import HOROVOD, TENSORFLOW, Context, Example, Finding, Fix, Problem, Rule, program
+from ...source.edits import Edit, Layer
+from ..base import Example, Finding, Fix, Problem, program
+from .context import HOROVOD, TENSORFLOW, Context, Rule
 
 
 class Tape(Rule):
@@ -79,9 +80,7 @@ class Tape(Rule):
                 assert tape.block is not None
                 assert tape.name is not None
                 name = tape.name.value
-                line = (
-                    f"{name} = {context.hvd}.DistributedGradientTape({name}{context.compression})"
-                )
+                line = f"{name} = {context.backend.tape_function}({name}{context.compression})"
                 yield Fix(tape.block, (self._after_block(context, tape.block, line),))
             else:
                 at_call.update((call, tape) for call in tape.training)
@@ -94,7 +93,7 @@ class Tape(Rule):
 
     def _average(self, context: Context, call: cst.Call) -> Fix:
         """A tape that still records cannot be wrapped; what it gives can be averaged."""
-        average = f"lambda gradient: gradient if gradient is None else {context.hvd}.allreduce(gradient{context.compression})"
+        average = f"lambda gradient: gradient if gradient is None else {context.backend.average_function}(gradient{context.compression})"
         edits = context.wrap(call, f"{context.tf}.nest.map_structure({average}, ", ")")
         return Fix(call, edits, needs=(HOROVOD, TENSORFLOW))
 
@@ -129,7 +128,7 @@ class Tape(Rule):
         if wrap:
             edits += context.wrap(
                 call.func.value,
-                f"{context.hvd}.DistributedGradientTape(",
+                f"{context.backend.tape_function}(",
                 f"{context.compression})",
             )
         sources = argument(call, "sources", 1)
@@ -503,7 +502,9 @@ class Decision(Rule):
             else:
                 yield Fix(
                     test,
-                    context.wrap(test, f"{context.hvd}.broadcast_object(bool(", "), root_rank=0)"),
+                    context.wrap(
+                        test, f"{context.backend.broadcast_function}(bool(", "), root_rank=0)"
+                    ),
                 )
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ...analysis.effects import is_pure, prints, writes
-from ..edits import Edit, Layer
-from ..rule import HOROVOD, TENSORFLOW, Context, Example, Finding, Fix, Problem, Rule, program
+from ...source.edits import Edit, Layer
+from ..base import Example, Finding, Fix, Problem, program
+from .context import HOROVOD, TENSORFLOW, Context, Rule
 from .questions import is_guarded, own_line
 
 
@@ -73,7 +74,7 @@ def print_fix(context: Context, call: cst.Call) -> Fix:
     named = [arg for arg in call.args if arg not in positional]
     if line is None or not all(is_pure(context.values, arg.value) for arg in named):
         silent = "lambda *args, **kwargs: None"
-        choice = context.wrap(call.func, "(", f" if {context.is_rank_zero} else {silent})")
+        choice = context.wrap(call.func, "(", f" if {context.backend.is_rank_zero} else {silent})")
         return Fix(call, choice)
     kept = context.fresh("hvd_printed")
     start, end = module.span(call.func).start, module.span(call).end
@@ -84,7 +85,7 @@ def print_fix(context: Context, call: cst.Call) -> Fix:
     edits = (
         Edit(start, opening, text=f"{kept} = ("),
         Edit(module.span(positional[-1].value).end, end, text=",)"),
-        context.after_statement(line, [f"if {context.is_rank_zero}:", indented]),
+        context.after_statement(line, [f"if {context.backend.is_rank_zero}:", indented]),
     )
     return Fix(call, edits)
 
@@ -93,7 +94,9 @@ def in_expression(context: Context, call: cst.Call) -> tuple[Edit, ...]:
     """The call where it stands inside something larger, or beside others on its line."""
     alone = isinstance(context.module.parent(call), cst.Expr)
     opening, closing = ("", "") if alone else ("(", ")")
-    return context.wrap(call, opening, f" if {context.is_rank_zero} else None{closing}", Layer.CALL)
+    return context.wrap(
+        call, opening, f" if {context.backend.is_rank_zero} else None{closing}", Layer.CALL
+    )
 
 
 class Write(Rule):
@@ -141,7 +144,7 @@ class Write(Rule):
             if writes(context.values, call) and not is_guarded(context, call):
                 yield from self._guard(context, call)
             elif context.values.qualified(call.func) == "tensorflow.summary.create_file_writer":
-                noop = f" if {context.is_rank_zero} else {context.tf}.summary.create_noop_writer()"
+                noop = f" if {context.backend.is_rank_zero} else {context.tf}.summary.create_noop_writer()"
                 edits = context.wrap(call, "(", f"{noop})")
                 yield Fix(call, edits, needs=(HOROVOD, TENSORFLOW))
 
@@ -159,10 +162,12 @@ class Write(Rule):
         elif isinstance(context.module.parent(call), cst.Expr):
             yield Fix(call, in_expression(context, call))
         else:
-            choice = f" if {context.is_rank_zero} else None"
+            choice = f" if {context.backend.is_rank_zero} else None"
             yield Fix(
                 call,
-                context.wrap(call, f"{context.hvd}.broadcast_object(", f"{choice}, root_rank=0)"),
+                context.wrap(
+                    call, f"{context.backend.broadcast_function}(", f"{choice}, root_rank=0)"
+                ),
             )
 
 

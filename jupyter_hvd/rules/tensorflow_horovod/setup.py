@@ -10,20 +10,10 @@ from libcst.helpers import get_full_name_for_node
 
 from ...analysis.library import Kind
 from ...analysis.syntax import argument
-from .. import standalone
-from ..edits import LATER, Edit, Layer
-from ..rule import (
-    HOROVOD,
-    HOROVOD_KERAS,
-    TENSORFLOW,
-    Context,
-    Example,
-    Finding,
-    Fix,
-    Problem,
-    Rule,
-    program,
-)
+from ...source.edits import LATER, Edit, Layer
+from ..base import Example, Finding, Fix, Problem, program
+from . import standalone
+from .context import HOROVOD, HOROVOD_KERAS, TENSORFLOW, Context, Rule
 from .imports import MARK, end_of_imports, first_import
 
 #: Why a definition stands in the program.

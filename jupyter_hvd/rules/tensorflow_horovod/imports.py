@@ -8,7 +8,7 @@ import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
 from ...frameworks.tensorflow.tf_api import canonical
-from ..rule import Context
+from .context import Context
 
 #: The comment by which a converted program is known again.
 MARK = "# Horovod, added by jupyter hvd: one process per rank, each with a GPU of its own"

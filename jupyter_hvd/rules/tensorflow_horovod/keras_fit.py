@@ -10,8 +10,9 @@ from ...analysis.library import Kind
 from ...analysis.syntax import argument, has_star, method
 from ...frameworks.tensorflow import tf_api as keras
 from ...frameworks.tensorflow.roles import Role
-from ..edits import Edit, Layer
-from ..rule import HOROVOD, HOROVOD_KERAS, Context, Example, Finding, Fix, Problem, Rule, program
+from ...source.edits import Edit, Layer
+from ..base import Example, Finding, Fix, Problem, program
+from .context import HOROVOD, HOROVOD_KERAS, Context, Rule
 from .questions import FIT_POSITIONS, callback_values
 
 VERBOSE_POSITIONS = {"fit": 4, "evaluate": 3, "predict": 2}
@@ -62,18 +63,16 @@ class FitCallbacks(Rule):
                     "pass callbacks= and verbose= by name",
                 )
                 continue
-            added = [f"{context.hvd_keras}.callbacks.BroadcastGlobalVariablesCallback(0)"]
+            added = [f"{context.backend.callbacks}.BroadcastGlobalVariablesCallback(0)"]
             if self._needs_average(context, call):
-                added.append(f"{context.hvd_keras}.callbacks.MetricAverageCallback()")
+                added.append(f"{context.backend.callbacks}.MetricAverageCallback()")
             warmup = context.options.warmup_epochs
             if warmup:
                 assert isinstance(call.func, cst.Attribute)
                 rate = f"float({context.module.text(call.func.value)}.optimizer.learning_rate)"
                 # Newer optimizers keep momentum as a number, which Horovod's correction cannot set.
                 arguments = f"{rate}, warmup_epochs={warmup}, momentum_correction=False"
-                added.append(
-                    f"{context.hvd_keras}.callbacks.LearningRateWarmupCallback({arguments})"
-                )
+                added.append(f"{context.backend.callbacks}.LearningRateWarmupCallback({arguments})")
             edits = tuple(self._add(context, call, arg, added))
             yield Fix(call, edits, needs=(HOROVOD, HOROVOD_KERAS))
 
@@ -106,7 +105,10 @@ class FitCallbacks(Rule):
         elif kinds == {Role.CALLBACK}:
             if any(keras.callback(v.name) in keras.RANK_ZERO_CALLBACKS for v in values):
                 yield from context.wrap(
-                    value, f"[{text}] + ([", f"] if {context.is_rank_zero} else [])", Layer.LIST
+                    value,
+                    f"[{text}] + ([",
+                    f"] if {context.backend.is_rank_zero} else [])",
+                    Layer.LIST,
                 )
             else:
                 yield from context.wrap(value, f"[{text}, ", "]", Layer.LIST)
@@ -188,7 +190,9 @@ class RankZeroCallbacks(Rule):
             if isinstance(element, cst.Element) and self._writes(context, element.value):
                 yield Fix(
                     element.value,
-                    context.wrap(element.value, "*([", f"] if {context.is_rank_zero} else [])"),
+                    context.wrap(
+                        element.value, "*([", f"] if {context.backend.is_rank_zero} else [])"
+                    ),
                 )
 
     def _writes(self, context: Context, expression: cst.BaseExpression) -> bool:
@@ -242,7 +246,7 @@ class Verbose(Rule):
             if call not in context.training.fits and not context.training.is_model(call.func.value):
                 continue
             arg = argument(call, "verbose", VERBOSE_POSITIONS[name])
-            choice = f" if {context.is_rank_zero} else 0"
+            choice = f" if {context.backend.is_rank_zero} else 0"
             if arg is None:
                 if not has_star(call):
                     yield Fix(

@@ -10,8 +10,9 @@ from ...analysis.library import Kind, Value
 from ...analysis.syntax import argument, has_star
 from ...frameworks.tensorflow import tf_api as keras
 from ...frameworks.tensorflow.roles import Role
-from ..edits import Edit
-from ..rule import HOROVOD, TENSORFLOW, Context, Example, Finding, Fix, Problem, Rule, program
+from ...source.edits import Edit
+from ..base import Example, Finding, Fix, Problem, program
+from .context import HOROVOD, TENSORFLOW, Context, Rule
 from .questions import is_own_schedule
 
 
@@ -121,12 +122,12 @@ class LearningRate(Rule):
             yield Problem(
                 call,
                 "the learning rate of this optimizer cannot be seen here, so it is not multiplied by the number of ranks",
-                f"write learning_rate=… * {context.hvd}.size() yourself",
+                f"write learning_rate=… * {context.backend.size} yourself",
                 "warning",
             )
         elif arg is None:
             assert known is not None
-            rate = f"learning_rate={known.learning_rate} * {context.hvd}.size()"
+            rate = f"learning_rate={known.learning_rate} * {context.backend.size}"
             opening = context.module.source.index("(", context.module.span(call.func).end) + 1
             yield Fix(call, (context.insert(opening, f"{rate}, " if call.args else rate),))
         else:
@@ -144,14 +145,14 @@ class LearningRate(Rule):
             yield Problem(
                 rate,
                 "this learning rate is an object of the program's own, so it is not multiplied by the number of ranks",
-                f"multiply what the schedule returns by {context.hvd}.size()",
+                f"multiply what the schedule returns by {context.backend.size}",
                 "warning",
             )
         elif elsewhere and len(elsewhere) < len(values):
             yield Problem(
                 rate,
                 "the learning rate is a number on one path and a schedule on another, so it is not multiplied",
-                f"multiply each by {context.hvd}.size() where it is made",
+                f"multiply each by {context.backend.size} where it is made",
                 "warning",
             )
         elif elsewhere:
@@ -174,7 +175,7 @@ class LearningRate(Rule):
         edits: list[Edit] = []
         default = keras.SCHEDULE_DEFAULTS.get(keras.schedule(value.name) or "")
         if default and argument(call, default[0], dict(named)[default[0]]) is None:
-            size = f"{default[1]} * {context.hvd}.size()"
+            size = f"{default[1]} * {context.backend.size}"
             if not has_star(call):
                 edits.append(context.add_keyword(call, f"{default[0]}={size}"))
         for keyword, position in named:
@@ -193,7 +194,7 @@ class LearningRate(Rule):
             yield Problem(
                 call,
                 "the rates of this schedule cannot be seen here, so they are not multiplied by the number of ranks",
-                f"multiply them by {context.hvd}.size()",
+                f"multiply them by {context.backend.size}",
                 "warning",
             )
 
@@ -284,7 +285,7 @@ class Compile(Rule):
 
     def _made(self, context: Context, name: str) -> str:
         optimizer = made(context, keras.OPTIMIZERS[name])
-        return f"{context.hvd}.DistributedOptimizer({optimizer}{self._options(context)})"
+        return f"{context.backend.optimizer_function}({optimizer}{self._options(context)})"
 
     def _options(self, context: Context) -> str:
         """What the caller chose for `hvd.DistributedOptimizer`, as further arguments."""
@@ -309,7 +310,7 @@ class Compile(Rule):
         self, context: Context, expression: cst.BaseExpression, wrapped: set[cst.CSTNode]
     ) -> Iterator[Finding]:
         values = context.values.of(expression)
-        wrap = f"{context.hvd}.DistributedOptimizer("
+        wrap = f"{context.backend.optimizer_function}("
         scaling = [v for v in values if v.name.endswith("LossScaleOptimizer")]
         if scaling:
             yield from self._inside(context, scaling, wrapped)
@@ -341,7 +342,7 @@ class Compile(Rule):
                 yield Problem(
                     expression,
                     "where this optimizer is made cannot be seen, so its learning rate is not multiplied by the number of ranks",
-                    f"multiply the rate by {context.hvd}.size() where it is made",
+                    f"multiply the rate by {context.backend.size} where it is made",
                     "warning",
                 )
 
@@ -373,7 +374,7 @@ class Compile(Rule):
 
 def made(context: Context, known: keras.Optimizer) -> str:
     """A call that makes an optimizer with its default rate, scaled."""
-    rate = f"learning_rate={known.learning_rate} * {context.hvd}.size()"
+    rate = f"learning_rate={known.learning_rate} * {context.backend.size}"
     return f"{context.tf}.keras.optimizers.{known.name}({rate})"
 
 

@@ -1,113 +1,26 @@
-"""A rule: one class with its code, its why, its examples, and how it finds what to do."""
+"""One program as the rules for TensorFlow and Horovod see it."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from inspect import cleandoc
-from typing import ClassVar
 
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
-from ..analysis.effects import writes
-from ..analysis.module import Module, Span
-from ..frameworks.tensorflow.program import TensorFlowProgram
+from ...analysis.effects import writes
+from ...analysis.module import Module, Span
+from ...backends.horovod import Horovod
+from ...frameworks.tensorflow.program import TensorFlowProgram
+from ...source.cells import JoinedCells
+from ...source.edits import Edit, Layer
+from ..base import BACKEND, Fix, Guard
+from ..base import Rule as BaseRule
+from ..options import Options
 from . import standalone
-from .cells import JoinedCells
-from .conversion import Options, Severity
-from .edits import Edit, Layer
-
-
-@dataclass(frozen=True)
-class Example:
-    """Source before and after a rule; `after` is None where the program is refused.
-
-    `after` shows this rule's changes alone. The test of the example converts `before` and
-    compares; `docs/rules.md` shows it.
-    """
-
-    before: str
-    after: str | None
-    note: str = ""
-
-
-def program(text: str) -> str:
-    """The program in an indented triple-quoted string."""
-    return cleandoc(text) + "\n"
-
 
 #: What a fix may need to be in the program, besides the functions of `jupyter_hvd.runtime` by their names.
-HOROVOD, HOROVOD_KERAS, TENSORFLOW = "horovod", "horovod.keras", "tensorflow"
-
-
-@dataclass(frozen=True)
-class Guard:
-    """A line that is put under a header, which the line before may have already."""
-
-    line: cst.SimpleStatementLine
-    header: Edit
-
-
-@dataclass(frozen=True)
-class Fix:
-    """Edits that belong together, anchored where the user should look.
-
-    Attributes:
-        needs: what must be in the program for them to work; a mandatory rule provides it.
-        provides: what they provide for others.
-        guard: the header among the edits, left out where the line before stands under the same one.
-    """
-
-    anchor: cst.CSTNode
-    edits: tuple[Edit, ...]
-    why: str = ""
-    needs: tuple[str, ...] = (HOROVOD,)
-    provides: str | None = None
-    guard: Guard | None = None
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Something to tell the user instead."""
-
-    anchor: cst.CSTNode
-    message: str
-    help: str
-    severity: Severity = "error"
-
-
-Finding = Fix | Problem
-
-
-class Rule(ABC):
-    """Base of all rules. The docstring of a rule is its page in the documentation.
-
-    Attributes:
-        code: `HVD` and three digits; the first is the family.
-        name: a few words, for lists.
-        message: why, in one sentence, for the user who reads a diff.
-        examples: what it does, tested and shown.
-        mandatory: it provides what the changes of others need; no option leaves it out.
-        refuses: it looks at programs, too, in which there is nothing to convert.
-    """
-
-    code: ClassVar[str]
-    name: ClassVar[str]
-    message: ClassVar[str]
-    examples: ClassVar[tuple[Example, ...]] = ()
-    mandatory: ClassVar[bool] = False
-    refuses: ClassVar[bool] = False
-
-    @abstractmethod
-    def find(self, context: Context) -> Iterator[Finding]:
-        """Everything in the module that this rule changes or objects to."""
-
-    def provide(self, context: Context, name: str) -> Fix | None:
-        """What puts something that is needed into the program, where it is this rule that does."""
-        return None
+HOROVOD, HOROVOD_KERAS, TENSORFLOW = BACKEND, "horovod.keras", "tensorflow"
 
 
 @dataclass
@@ -139,6 +52,10 @@ class Context(TensorFlowProgram):
     def hvd_keras(self) -> str:
         """The name of the Horovod module with Keras callbacks."""
         return self.fresh("hvd_keras") if self.uses_both else self.hvd
+
+    @cached_property
+    def backend(self) -> Horovod:
+        return Horovod(self.hvd, self.hvd_keras)
 
     @cached_property
     def jhvd(self) -> str:
@@ -186,10 +103,6 @@ class Context(TensorFlowProgram):
         return None
 
     @property
-    def is_rank_zero(self) -> str:
-        return f"{self.hvd}.rank() == 0"
-
-    @property
     def compression(self) -> str:
         """The argument of Horovod's wrappers that compresses gradients, or ''."""
         return (
@@ -216,7 +129,7 @@ class Context(TensorFlowProgram):
 
     def times_size(self, rate: cst.BaseExpression) -> tuple[Edit, ...]:
         """A learning rate multiplied by the number of ranks."""
-        size = f" * {self.hvd}.size()"
+        size = f" * {self.backend.size}"
         if (
             isinstance(
                 rate, (cst.Name, cst.Attribute, cst.Call, cst.Float, cst.Integer, cst.Subscript)
@@ -230,7 +143,7 @@ class Context(TensorFlowProgram):
         """A count of steps divided by the number of ranks; at least one step remains. `compared` counts are part of an
         expression, others stand alone.
         """
-        size = f" // {self.hvd}.size()"
+        size = f" // {self.backend.size}"
         plain = isinstance(count, (cst.Name, cst.Integer, cst.Attribute))
         if plain and not compared:
             end = self.module.span(count).end
@@ -275,7 +188,9 @@ class Context(TensorFlowProgram):
             return Fix(anchor, self._and_rank_zero(condition))
         span = self.module.span(line)
         newline, indent = self.module.newline, self.module.indentation(span.start)
-        header = self.insert(span.start, f"if {self.is_rank_zero}:{newline}{indent}", Layer.GUARD)
+        header = self.insert(
+            span.start, f"if {self.backend.is_rank_zero}:{newline}{indent}", Layer.GUARD
+        )
         fixed = self._spans_inside_strings(line)
         starts = [
             start
@@ -295,7 +210,7 @@ class Context(TensorFlowProgram):
         return None
 
     def _and_rank_zero(self, test: cst.BaseExpression) -> tuple[Edit, ...]:
-        more = f" and {self.is_rank_zero}"
+        more = f" and {self.backend.is_rank_zero}"
         binds_less = isinstance(test, (cst.IfExp, cst.Lambda, cst.NamedExpr)) or (
             isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.Or)
         )
@@ -365,3 +280,6 @@ class Context(TensorFlowProgram):
             ):
                 return None
         return None
+
+
+Rule = BaseRule[Context]

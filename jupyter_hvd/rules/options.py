@@ -1,0 +1,112 @@
+"""What the caller of a conversion chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from .base import CODES
+
+Target = Literal["keras2", "tf_keras"]
+Compression = Literal["none", "fp16"]
+#: The code of what is no Python; it belongs to no rule.
+SYNTAX = "HVD001"
+
+
+class OptionError(ValueError):
+    """A value that an option does not take.
+
+    Attributes:
+        name: the option's. problem: what is wrong with the value, for the user.
+    """
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"{name}: {problem}")
+        self.name, self.problem = name, problem
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the caller chooses.
+
+    Attributes:
+        select: codes or prefixes of codes (`HVD3`) of the rules to use; empty means all.
+        ignore: codes or prefixes of the rules and diagnostics to leave out.
+        target: which Keras the program will run on: `keras2`, that of TensorFlow up to 2.15, or
+            `tf_keras`, the same as a package of its own beside newer TensorFlow.
+        compression: `fp16` halves what gradients cost on the network.
+        warmup_epochs: `fit` reaches the multiplied learning rate after so many epochs.
+        backward_passes_per_step: `fit` averages the gradients of so many batches at once.
+        open_ended: the program goes on elsewhere, as a notebook's next cell: a training step that
+            nothing calls yet is no fault.
+        standalone: what the program needs of `jupyter_hvd.runtime` is written into it, so that it
+            runs where Horovod is and this package is not.
+
+    Raises:
+        OptionError: a value is of another kind, or names a rule that there is none of.
+    """
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    target: Target = "keras2"
+    compression: Compression = "none"
+    warmup_epochs: int = 0
+    backward_passes_per_step: int = 1
+    open_ended: bool = False
+    standalone: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("select", "ignore"):
+            check_codes(name, getattr(self, name))
+        for name, choices in (("target", get_args(Target)), ("compression", get_args(Compression))):
+            if getattr(self, name) not in choices:
+                raise OptionError(name, f"must be one of {', '.join(choices)}")
+        for name, least in (("warmup_epochs", 0), ("backward_passes_per_step", 1)):
+            value = getattr(self, name)
+            if type(value) is not int or value < least:
+                raise OptionError(name, f"must be a whole number from {least} on")
+        for name in ("open_ended", "standalone"):
+            if type(getattr(self, name)) is not bool:
+                raise OptionError(name, "must be true or false")
+
+    @classmethod
+    def resolve(
+        cls, explicit: Mapping[str, Any] | None = None, path: Path | None = None
+    ) -> Options:
+        """What was asked for, else what the project says, else what is installed.
+
+        Args:
+            explicit: the options that the caller gave.
+            path: the file, or its folder, whose nearest `pyproject.toml` counts; none where it is None.
+
+        Raises:
+            OptionError: a value that was given is wrong.
+            UnusableInputError: one in `pyproject.toml` is.
+        """
+        from ..settings import installed_target, settings_near
+
+        project = {} if path is None else settings_near(path)
+        return cls(**{"target": installed_target(), **project, **(explicit or {})})
+
+    def uses(self, code: str) -> bool:
+        """Whether the rule or diagnostic with this code takes part."""
+        chosen = not self.select or code.startswith(self.select)
+        return chosen and not (self.ignore and code.startswith(self.ignore))
+
+
+def check_codes(name: str, codes: Any) -> None:
+    """Refuse what is no tuple of codes, or beginnings of codes, of rules.
+
+    Raises:
+        OptionError
+    """
+    if not isinstance(codes, tuple) or not all(isinstance(code, str) for code in codes):
+        raise OptionError(name, 'must be a list of codes, such as ["HVD2", "HVD301"]')
+    if not codes:
+        return
+    known = [SYNTAX, *CODES]
+    for code in codes:
+        if not code or not any(each.startswith(code) for each in known):
+            raise OptionError(name, f"there is no rule {code}; `jupyter hvd rule` lists all")
