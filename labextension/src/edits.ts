@@ -6,7 +6,7 @@ export type Replacement = Omit<Edit, 'unless'>;
 /**
  * A text with edits made, which are counted in code points, as Python counts.
  *
- * Like `jupyter_hvd.convert.edits.apply_edits`: ordered by start, end and priority;
+ * Like `jupyter_hvd.source.edits.apply_edits`: ordered by start, end and priority;
  * edits that are equal in these, as they come; what is there twice is made once.
  */
 export function applyEdits(source: string, edits: readonly Replacement[]): string {
