@@ -16,8 +16,8 @@ Severity = Literal["error", "warning", "info"]
 #: What a family of rules looks at: a program, and the names to write with.
 ContextT = TypeVar("ContextT")
 
-#: What a fix needs that says nothing else: the backend, imported and started.
-BACKEND = "backend"
+#: What a fix needs that says nothing else: the backend, imported and started. Changes speak of it by this name.
+BACKEND = "horovod"
 #: The codes of all rules.
 CODES: list[str] = []
 

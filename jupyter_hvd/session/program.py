@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..convert.notebook import convert_cells
-from ..convert.rules.gradient_tape import Broadcast
-from ..convert.rules.refusals import AlreadyHorovod
 from ..files import UnusableInputError
 from ..rules.options import Options
+from ..rules.tensorflow_horovod.gradient_tape import Broadcast
+from ..rules.tensorflow_horovod.refusals import AlreadyHorovod
 from ..source.cells import mask_cell
 from ..source.edits import Edit, apply_edits
 from .cell_names import names_of
