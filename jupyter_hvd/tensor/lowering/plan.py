@@ -39,12 +39,12 @@ Counts = tuple[tuple[str, int], ...]  # the number of tuples of relations that a
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The steps of a kernel and the arrays that it returns, as the program's output tree.
+    """The steps of a kernel and the arrays that it returns, as the program's output tree: for sizes,
+    numbers of tuples, a type of numbers and a kind of device.
 
     Arrays in `barriers` are computed before anything reads them, those in `both_ways` are read
     straight and turned round. `order` has the steps around big intermediates gathered into blocks.
-    `storages` says where entries are, of arrays that are not just what they are called. `print`
-    shows it as a table with a line an array.
+    `storages` says where the entries of pieces are. `str` is a table with a line an array.
     """
 
     parameters: tuple[tuple[str, ParameterType], ...]
@@ -57,10 +57,6 @@ class Plan:
     both_ways: frozenset[str]
     order: tuple[Step | Blocks, ...]
     storages: Mapping[str, Storage]
-
-    @property
-    def types(self) -> dict[str, ParameterType]:
-        return dict(self.parameters)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shape of each array; of one made in blocks, that of a block."""
