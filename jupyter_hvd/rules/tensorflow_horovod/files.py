@@ -10,7 +10,7 @@ import libcst as cst
 from ...analysis.effects import opens_for, writes
 from ...analysis.syntax import argument, method
 from ...analysis.uniformity import is_uniform
-from ...frameworks.tensorflow import tf_api as keras
+from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.roles import Role
 from ...source.edits import Layer
 from ..base import Example, Finding, Fix, Problem, program
@@ -158,7 +158,7 @@ class WaitForFile(Rule):
             or (
                 call in context.training.fits
                 and any(
-                    keras.callback(value.name) in keras.RANK_ZERO_CALLBACKS
+                    tf_api.callback(value.name) in tf_api.RANK_ZERO_CALLBACKS
                     for value in callback_values(context, call)
                 )
             )

@@ -8,7 +8,7 @@ import libcst as cst
 
 from ...analysis.library import Kind
 from ...analysis.syntax import argument, has_star, method
-from ...frameworks.tensorflow import tf_api as keras
+from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.roles import Role
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
@@ -78,8 +78,8 @@ class FitCallbacks(Rule):
 
     def _needs_average(self, context: Context, call: cst.Call) -> bool:
         for value in callback_values(context, call):
-            name = keras.callback(value.name)
-            if name in keras.METRIC_CALLBACKS or value.kind in (Kind.INSTANCE, Kind.UNKNOWN):
+            name = tf_api.callback(value.name)
+            if name in tf_api.METRIC_CALLBACKS or value.kind in (Kind.INSTANCE, Kind.UNKNOWN):
                 return True
             made = value.node if name == "ModelCheckpoint" else None
             if isinstance(made, cst.Call) and argument(made, "save_best_only", 3) is not None:
@@ -103,7 +103,7 @@ class FitCallbacks(Rule):
         elif kinds == {Kind.CONTAINER}:
             yield from context.wrap(value, f"[{text}] + list(", ")", Layer.LIST)
         elif kinds == {Role.CALLBACK}:
-            if any(keras.callback(v.name) in keras.RANK_ZERO_CALLBACKS for v in values):
+            if any(tf_api.callback(v.name) in tf_api.RANK_ZERO_CALLBACKS for v in values):
                 yield from context.wrap(
                     value,
                     f"[{text}] + ([",
@@ -198,7 +198,7 @@ class RankZeroCallbacks(Rule):
     def _writes(self, context: Context, expression: cst.BaseExpression) -> bool:
         values = context.values.of(expression)
         return bool(values) and all(
-            keras.callback(v.name) in keras.RANK_ZERO_CALLBACKS for v in values
+            tf_api.callback(v.name) in tf_api.RANK_ZERO_CALLBACKS for v in values
         )
 
 

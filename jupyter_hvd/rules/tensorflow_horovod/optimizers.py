@@ -8,7 +8,7 @@ import libcst as cst
 
 from ...analysis.library import Kind, Value
 from ...analysis.syntax import argument, has_star
-from ...frameworks.tensorflow import tf_api as keras
+from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.roles import Role
 from ...source.edits import Edit
 from ..base import Example, Finding, Fix, Problem, program
@@ -86,7 +86,7 @@ class LearningRate(Rule):
         scaled: set[cst.CSTNode] = set()
         for call in context.values.index.calls:
             name = context.values.qualified(call.func)
-            known = keras.optimizer(name)
+            known = tf_api.optimizer(name)
             if known is not None or name.startswith("tensorflow_addons.optimizers."):
                 yield from self._scale(context, call, known, scaled)
             elif name == "tensorflow.keras.optimizers.get" and len(call.args) == 1:
@@ -96,7 +96,7 @@ class LearningRate(Rule):
         """`optimizers.get('adam')` becomes the optimizer that it gives, so that its rate can be seen."""
         given = call.args[0].value
         named = given.evaluated_value if isinstance(given, cst.SimpleString) else None
-        known = keras.OPTIMIZERS.get(str(named).lower())
+        known = tf_api.OPTIMIZERS.get(str(named).lower())
         if known is not None:
             edit = context.replace(call, made(context, known))
             yield Fix(call, (edit,), needs=(HOROVOD, TENSORFLOW))
@@ -105,7 +105,7 @@ class LearningRate(Rule):
         self,
         context: Context,
         call: cst.Call,
-        known: keras.Optimizer | None,
+        known: tf_api.Optimizer | None,
         scaled: set[cst.CSTNode],
     ) -> Iterator[Finding]:
         position = 0 if known else None
@@ -170,10 +170,10 @@ class LearningRate(Rule):
         named = (
             (("initial_value", 0),)
             if value.kind is Role.VARIABLE
-            else keras.SCHEDULES[keras.schedule(value.name) or ""]
+            else tf_api.SCHEDULES[tf_api.schedule(value.name) or ""]
         )
         edits: list[Edit] = []
-        default = keras.SCHEDULE_DEFAULTS.get(keras.schedule(value.name) or "")
+        default = tf_api.SCHEDULE_DEFAULTS.get(tf_api.schedule(value.name) or "")
         if default and argument(call, default[0], dict(named)[default[0]]) is None:
             size = f"{default[1]} * {context.backend.size}"
             if not has_star(call):
@@ -284,7 +284,7 @@ class Compile(Rule):
                 yield from self._from_expression(context, update.optimizer, wrapped)
 
     def _made(self, context: Context, name: str) -> str:
-        optimizer = made(context, keras.OPTIMIZERS[name])
+        optimizer = made(context, tf_api.OPTIMIZERS[name])
         return f"{context.backend.optimizer_function}({optimizer}{self._options(context)})"
 
     def _options(self, context: Context) -> str:
@@ -296,7 +296,7 @@ class Compile(Rule):
         self, context: Context, string: cst.SimpleString | cst.ConcatenatedString
     ) -> Iterator[Finding]:
         name = str(string.evaluated_value).lower()
-        if name in keras.OPTIMIZERS:
+        if name in tf_api.OPTIMIZERS:
             edit = context.replace(string, self._made(context, name))
             yield Fix(string, (edit,), needs=(HOROVOD, TENSORFLOW))
         else:
@@ -372,7 +372,7 @@ class Compile(Rule):
         return bool(arguments) and isinstance(arguments[0].value, cst.SimpleString)
 
 
-def made(context: Context, known: keras.Optimizer) -> str:
+def made(context: Context, known: tf_api.Optimizer) -> str:
     """A call that makes an optimizer with its default rate, scaled."""
     rate = f"learning_rate={known.learning_rate} * {context.backend.size}"
     return f"{context.tf}.keras.optimizers.{known.name}({rate})"

@@ -8,7 +8,7 @@ import libcst as cst
 
 from ...analysis.library import Kind
 from ...analysis.syntax import method
-from ...frameworks.tensorflow import tf_api as keras
+from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.roles import Role
 from ..base import Example, Finding, Problem, program
 from .context import Context, Rule
@@ -97,7 +97,7 @@ class OtherDistribution(Refusal):
     def find(self, context: Context) -> Iterator[Finding]:
         yield from uses(
             context,
-            keras.OTHER_DISTRIBUTION,
+            tf_api.OTHER_DISTRIBUTION,
             "this program already distributes, with {name}",
             "remove the strategy and its scope, so that the program trains in one process, then convert it",
         )
@@ -132,7 +132,7 @@ class TF1(Refusal):
     def find(self, context: Context) -> Iterator[Finding]:
         yield from uses(
             context,
-            keras.TF1,
+            tf_api.TF1,
             "{name} belongs to TensorFlow 1",
             "bring the program to TensorFlow 2 first: tensorflow.org/guide/migrate",
         )
@@ -161,7 +161,7 @@ class Estimators(Refusal):
     def find(self, context: Context) -> Iterator[Finding]:
         yield from uses(
             context,
-            keras.ESTIMATORS,
+            tf_api.ESTIMATORS,
             "{name} is an Estimator, which TensorFlow has given up and Horovod cannot reach into",
             "write the model with Keras and train it with fit",
         )

@@ -8,7 +8,7 @@ import libcst as cst
 
 from ...analysis.library import Kind
 from ...analysis.syntax import argument
-from ...frameworks.tensorflow import tf_api as keras
+from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.roles import Role
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, Context, Rule
@@ -22,7 +22,7 @@ def schedule_calls(context: Context) -> list[cst.Call]:
     return [
         call
         for call in context.values.index.calls
-        if keras.schedule(context.values.qualified(call.func))
+        if tf_api.schedule(context.values.qualified(call.func))
     ]
 
 
@@ -31,7 +31,7 @@ def scheduler_functions(context: Context) -> list[cst.BaseExpression]:
     given = (
         argument(call, "schedule", 0)
         for call in context.values.index.calls
-        if keras.callback(context.values.qualified(call.func)) == "LearningRateScheduler"
+        if tf_api.callback(context.values.qualified(call.func)) == "LearningRateScheduler"
     )
     return [arg.value for arg in given if arg is not None]
 
@@ -40,7 +40,7 @@ def wrapped_schedules(context: Context) -> list[cst.BaseExpression]:
     """The optimizers' rates that are schedules of the program's own."""
     found = []
     for call in context.values.index.calls:
-        if keras.optimizer(context.values.qualified(call.func)):
+        if tf_api.optimizer(context.values.qualified(call.func)):
             rate = argument(call, "learning_rate", 0) or argument(call, "lr")
             values = context.values.of(rate.value) if rate is not None else frozenset()
             if rate is not None and values and all(is_own_schedule(context, v) for v in values):
@@ -91,8 +91,8 @@ class ScheduleSteps(Rule):
 
     def find(self, context: Context) -> Iterator[Finding]:
         for call in schedule_calls(context):
-            name = keras.schedule(context.values.qualified(call.func)) or ""
-            for keyword, position in keras.SCHEDULE_STEPS[name]:
+            name = tf_api.schedule(context.values.qualified(call.func)) or ""
+            for keyword, position in tf_api.SCHEDULE_STEPS[name]:
                 arg = argument(call, keyword, position)
                 if arg is None or context.sharding.counts_shard(arg.value):
                     continue
