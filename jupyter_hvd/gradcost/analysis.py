@@ -20,7 +20,7 @@ from ..tensor.cost.formula import (
 from ..tensor.cost.model import interface
 from ..tensor.instance import Instance
 from ..tensor.language.affine import Affine
-from ..tensor.language.predicates import NOT, TRUE, Predicate, disj
+from ..tensor.language.predicates import TRUE, Predicate, disj
 from ..tensor.language.predicates import substitute as substitute_predicate
 from ..tensor.language.printer import show
 from ..tensor.language.provenance import Origin
@@ -166,7 +166,7 @@ class Evaluator:
         return self._counted[key]
 
     def _search(self, count: Count, at: Sizes) -> int | None:
-        names = {relation.removeprefix(NOT) for relation in count.condition.relations}
+        names = count.condition.relations
         if not names <= self.data.keys():
             return None
         values = {name: Affine.of(n) for name, n in at.items()}

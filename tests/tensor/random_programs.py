@@ -207,8 +207,8 @@ class Draw:
             case 2:
                 return compare(self.random.choice("<≤"), self.affine(scope), self.affine(scope))
             case 3:
-                negation = self.random.choice(("", "", "¬"))
-                return Related(f"{negation}R", (self.affine(scope), self.affine(scope)))
+                negated = self.random.choice((False, False, True))
+                return Related("R", (self.affine(scope), self.affine(scope)), negated)
             case 4:
                 return Related("src", (self.affine(scope), self.affine(scope)))
             case 5 | 6:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..language.affine import Affine
 from ..language.errors import Place, TensorError
-from ..language.predicates import NOT, TRUE, And, Or, Predicate, Related, compare, conj, disj
+from ..language.predicates import TRUE, And, Or, Predicate, Related, compare, conj, disj
 from ..language.printer import show
 from ..language.terms import At, Binders, Const, Gen, Guard, Sum, Term, Var
 from ..language.types import Array, IndexArray, Parameter, Relation, TupleSet
@@ -189,8 +189,7 @@ def _related(
         case Or(parts):
             for part in parts:
                 yield from _related(part, binders, p, traced, types)
-        case Related(relation, arguments):
-            name = relation.removeprefix(NOT)
+        case Related(name, arguments):
             type_ = types.get(name)
             if isinstance(type_, Relation | IndexArray):
                 place = traced.places.get(Guard(q, Const(1)))

@@ -8,18 +8,24 @@ from weakref import WeakValueDictionary
 
 
 class HashConsed(type):
-    """A metaclass whose classes build each distinct value once, keyed by its constructor's
-    arguments.
+    """A metaclass whose classes, dataclasses all, build each distinct value once, keyed by its
+    constructor's arguments.
 
     Arguments must be hashable and are compared together with their types: `1` and `1.0` are
     different constants.
     """
+
+    __match_args__: tuple[str, ...]
+    __dataclass_fields__: dict[str, Any]
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
         super().__init__(name, bases, namespace)
         cls._made: WeakValueDictionary[Any, Any] = WeakValueDictionary()
 
     def __call__(cls, *arguments: Any) -> Any:
+        if len(arguments) < len(cls.__match_args__):
+            defaults = (cls.__dataclass_fields__[name].default for name in cls.__match_args__)
+            arguments += tuple(defaults)[len(arguments) :]
         key = arguments, tuple(map(type, arguments))
         found = cls._made.get(key)
         if found is None:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from .affine import Affine
 from .function import Cotangent, Derivation, Function, Partial, Total, named, names
-from .predicates import FALSE, NOT, TRUE, Predicate, Related, compare, conj, disj, exists
+from .predicates import FALSE, TRUE, Predicate, Related, compare, conj, disj, exists
 from .terms import Add, At, Call, Const, Gen, Guard, Lambda, Let, Mul, Pair, Proj, Sum, Term, Var
 from .types import (
     REAL,
@@ -252,15 +252,15 @@ class _Parser:
         if self.accept("∃"):
             index, size = self.binder()
             return exists(index, size, self.predicate())
-        negation = NOT if self.accept(NOT) else ""
-        if negation or self.tokens[self.at + 1 : self.at + 2] == ["("]:
+        negated = self.accept("¬")
+        if negated or self.tokens[self.at + 1 : self.at + 2] == ["("]:
             name = self.take()
             self.take("(")
             arguments = [self.affine()]
             while self.accept(","):
                 arguments.append(self.affine())
             self.take(")")
-            return Related(negation + name, tuple(arguments))
+            return Related(name, tuple(arguments), negated)
         left = self.affine()
         op = self.take()
         return compare(op, left, self.affine())

@@ -17,8 +17,6 @@ from .affine import Affine
 from .hashcons import HashConsed
 from .printer import Binds, Style, show
 
-NOT = "¬"
-
 
 class Predicate(metaclass=HashConsed):
     """A predicate over index variables, sizes and relations."""
@@ -30,7 +28,7 @@ class Predicate(metaclass=HashConsed):
 
     @cached_property
     def relations(self) -> frozenset[str]:
-        """The relations that occur; a complemented one is named `¬R`."""
+        """The relations that occur, complemented or not."""
         return frozenset()
 
     def written(self, s: Style) -> tuple[str, Binds]:
@@ -63,10 +61,13 @@ class Compare(Predicate):
 
 @dataclass(frozen=True, eq=False)
 class Related(Predicate):
-    """`R(a,…)`: the index tuple is in the relation R, which the program receives as data."""
+    """`R(a,…)`: the index tuple is in the relation R, which the program receives as data; `negated`,
+    that it is not.
+    """
 
     relation: str
     arguments: tuple[Affine, ...]
+    negated: bool = False
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -78,8 +79,8 @@ class Related(Predicate):
 
     def written(self, s: Style) -> tuple[str, Binds]:
         inside = ", ".join(map(s.affine, self.arguments))
-        negation = s.negation if self.relation.startswith(NOT) else ""
-        return f"{negation}{s.name(self.relation.removeprefix(NOT))}({inside})", Binds.ATOM
+        negation = s.negation if self.negated else ""
+        return f"{negation}{s.name(self.relation)}({inside})", Binds.ATOM
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +183,7 @@ def conjuncts(p: Predicate) -> tuple[Predicate, ...]:
 
 def asserted(p: Predicate) -> TypeGuard[Related]:
     """Whether `p` is a relation, and not the complement of one."""
-    return isinstance(p, Related) and not p.relation.startswith(NOT)
+    return isinstance(p, Related) and not p.negated
 
 
 def in_range(a: Affine, size: Affine) -> Predicate:
@@ -235,8 +236,8 @@ def substitute(p: Predicate, values: Mapping[str, Affine]) -> Predicate:
     match p:
         case Compare(op, left, right):
             return compare(op, left.substitute(values), right.substitute(values))
-        case Related(relation, arguments):
-            return Related(relation, tuple(a.substitute(values) for a in arguments))
+        case Related(relation, arguments, negated):
+            return Related(relation, tuple(a.substitute(values) for a in arguments), negated)
         case And(parts):
             return conj(*(substitute(part, values) for part in parts))
         case Or(parts):
@@ -263,15 +264,12 @@ def negate(p: Predicate) -> Predicate | None:
             return compare("<", right, left)
         case Compare(_, left, right):
             return disj(compare("<", left, right), compare("<", right, left))
-        case Related(relation, arguments):
-            return Related(
-                relation.removeprefix(NOT) if relation.startswith(NOT) else NOT + relation,
-                arguments,
-            )
+        case Related(relation, arguments, negated):
+            return Related(relation, arguments, not negated)
         case And(parts) | Or(parts):
-            negated = [negate(part) for part in parts]
-            whole = [part for part in negated if part is not None]
-            if len(whole) < len(negated):
+            complements = [negate(part) for part in parts]
+            whole = [part for part in complements if part is not None]
+            if len(whole) < len(complements):
                 return None
             return disj(*whole) if isinstance(p, And) else conj(*whole)
     return None

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from ..language.affine import Affine
 from ..language.function import Function
-from ..language.predicates import NOT, TRUE, Predicate, substitute
+from ..language.predicates import TRUE, Predicate, substitute
 from ..language.terms import Binders, Number
 
 Subscripts = tuple[Affine, ...]
@@ -84,7 +84,7 @@ class Action:
     def relations(self) -> frozenset[str]:
         """The relations that are consulted."""
         looked = (x.relation for x in self.indirections)
-        masks = (r.removeprefix(NOT) for p in self.conditions for r in p.relations)
+        masks = (r for p in self.conditions for r in p.relations)
         return frozenset((*looked, *masks))
 
 

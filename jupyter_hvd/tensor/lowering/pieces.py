@@ -9,7 +9,7 @@ from ..language.affine import Affine
 from ..language.predicates import (
     TRUE,
     Predicate,
-    Related,
+    asserted,
     conj,
     conjuncts,
     disj,
@@ -163,7 +163,7 @@ def untested(
         q
         for q in conjuncts(p)
         if not (
-            isinstance(q, Related)
+            asserted(q)
             and q.arguments
             and entries.get((q.relation, q.arguments[:-1])) == q.arguments[-1]
         )

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..language.errors import TensorError
-from ..language.predicates import NOT, Exists, Or, Predicate, Related, conjuncts
+from ..language.predicates import Exists, Or, Predicate, Related, conjuncts
 from ..language.terms import At, Gen, Guard, Proj, Sum, Term, Var
 from .ir import Accumulate, Contract, Entrywise, Load, Step
 from .plan import Plan
@@ -76,7 +76,7 @@ def _axes(e: Term, index: str) -> Iterator[Axis]:
             for atom in _atoms(part.condition):
                 for axis, a in enumerate(atom.arguments):
                     if a.name == index:
-                        yield atom.relation.removeprefix(NOT), (), axis
+                        yield atom.relation, (), axis
 
 
 def _atoms(p: Predicate) -> Iterator[Related]:
@@ -167,7 +167,7 @@ def _axis(step: Step, arrays: Mapping[str, int], data: Mapping[str, int]) -> str
             found.add(lookup.subscripts[data[lookup.relation]].name)
     for p in action.conditions:
         for atom in _atoms(p):
-            name = atom.relation.removeprefix(NOT)
+            name = atom.relation
             if name in data:
                 found.add(atom.arguments[data[name]].name)
     if action.sources & arrays.keys() and not found:

@@ -13,7 +13,6 @@ from math import prod
 
 from ..language.affine import Affine
 from ..language.predicates import (
-    NOT,
     And,
     Exists,
     Or,
@@ -195,7 +194,7 @@ def strip_mine(
                 return conj(*map(mask, parts))
             case Or(parts):
                 return disj(*map(mask, parts))
-            case Related(relation, _) if relation.removeprefix(NOT) in here:
+            case Related(relation, _) if relation in here:
                 return p
             case Exists(index, size, body):
                 return Exists(index, size, mask(body))

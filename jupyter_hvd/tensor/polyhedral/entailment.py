@@ -119,7 +119,7 @@ def _instances(
 
 def _instance(atom: Related, fact: Related, bound: Sequence[str]) -> dict[str, Affine]:
     """The values of bound indices at which the atom is the fact; none where it is not."""
-    if fact.relation != atom.relation:
+    if (fact.relation, fact.negated) != (atom.relation, atom.negated):
         return {}
     pairs = zip(atom.arguments, fact.arguments, strict=True)
     at = {a.name: b for a, b in pairs if a.name is not None and a.name in bound}

@@ -9,7 +9,7 @@ from functools import reduce
 from typing import Any
 
 from ..language.affine import Affine
-from ..language.predicates import NOT, And, Compare, Exists, Or, Predicate, Related, substitute
+from ..language.predicates import And, Compare, Exists, Or, Predicate, Related, substitute
 
 Axes = tuple[str, ...]
 Aligned = tuple[Any, Axes]  # an array, and what its axes are called
@@ -48,9 +48,9 @@ class Points(ABC):
             case Compare(op):
                 difference, axes = self.index(p.difference)
                 return _COMPARED[op](difference), axes
-            case Related(relation, arguments):
-                inside, axes = self.member(relation.removeprefix(NOT), arguments)
-                return (~inside if relation.startswith(NOT) else inside), axes
+            case Related(relation, arguments, negated):
+                inside, axes = self.member(relation, arguments)
+                return (~inside if negated else inside), axes
             case And(parts) | Or(parts):
                 if not parts:
                     zero, axes = self.index(Affine.of(0))

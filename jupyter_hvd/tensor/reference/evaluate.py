@@ -14,7 +14,6 @@ from typing import Any
 
 from ..language.affine import Affine
 from ..language.predicates import (
-    NOT,
     And,
     Compare,
     Exists,
@@ -113,11 +112,9 @@ def holds(p: Predicate, env: Environment) -> bool:
             return (
                 difference > 0 if op == "<" else difference >= 0 if op == "≤" else difference == 0
             )
-        case Related(relation, arguments):
+        case Related(relation, arguments, negated):
             point = tuple(a.evaluate(env.integers) for a in arguments)
-            if relation.startswith(NOT):
-                return not env.relations[relation[len(NOT) :]](point)
-            return env.relations[relation](point)
+            return bool(env.relations[relation](point)) is not negated
         case And(parts):
             return all(holds(part, env) for part in parts)
         case Or(parts):
