@@ -12,7 +12,7 @@ import pytest
 from jupyter_hvd import Options, convert_source, runtime
 from jupyter_hvd.convert import Change
 from jupyter_hvd.rules.tensorflow_horovod.standalone import definitions
-from jupyter_hvd.source.edits import apply_edits
+from jupyter_hvd.source.edits import Layer, apply_edits
 
 TESTS = Path(__file__).parents[1]
 PROGRAMS = sorted(
@@ -178,6 +178,7 @@ def test_all_wait_between_neighbours() -> None:
 
 def test_definitions_are_complete() -> None:
     assert set(runtime.__all__) <= definitions().keys()
+    assert Layer.DEFINITION + len(definitions()) <= Layer.TF_KERAS, "each has a place of its own"
     for definition in definitions().values():
         assert set(definition.needs) <= definitions().keys()
 
