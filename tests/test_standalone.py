@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from jupyter_hvd import Options, convert_source
-from jupyter_hvd.verify import verify
+
+from .ledger import verify
 
 PROGRAMS = Path(__file__).parent / "programs"
 STANDALONE = Options(standalone=True)

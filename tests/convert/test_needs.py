@@ -179,6 +179,7 @@ def test_all_wait_between_neighbours() -> None:
 def test_definitions_are_complete() -> None:
     assert set(runtime.__all__) <= definitions().keys()
     assert Layer.DEFINITION + len(definitions()) <= Layer.TF_KERAS, "each has a place of its own"
+    assert len({name.lstrip("_") for name in definitions()}) == len(definitions())
     for definition in definitions().values():
         assert set(definition.needs) <= definitions().keys()
 
