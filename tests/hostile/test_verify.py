@@ -289,12 +289,26 @@ def test_numbers_that_cannot_be_meant(user: Path, aftermath, options, message) -
     assert len(done.stderr.strip().splitlines()) == 1
 
 
+def wait_for(aftermath, file: str) -> None:
+    deadline = time.monotonic() + 120
+    while not list(aftermath.temporary.glob(f"jupyter-hvd-*/{file}")):
+        assert time.monotonic() < deadline, f"no {file}"
+        time.sleep(0.1)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("stage", [1, 2])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("stage", [1, 2], ids=["alone", "ranks"])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL, signal.SIGINT],
+    ids=lambda number: number.name,
+)
 def test_signals(user: Path, aftermath, number: signal.Signals, stage: int) -> None:
     """A signal to verify ends all that it has started."""
-    slow = "import os, time\nopen('here', 'w').close()\nif 'HOROVOD_RANK' in os.environ or {}: time.sleep(600)\n"
+    slow = (
+        "import os, time\nimport tensorflow as tf\nopen('here', 'w').close()\n"
+        "if 'HOROVOD_RANK' in os.environ or {}: time.sleep(600)\n"
+    )
     (user / "train.py").write_text(slow.format(stage == 1) + TRAINING)
     before = digest(user.parent)
     process = subprocess.Popen(
@@ -307,9 +321,7 @@ def test_signals(user: Path, aftermath, number: signal.Signals, stage: int) -> N
     running = "no rank stuck" if stage == 2 else "one rank identical"
     while running not in process.stdout.readline():
         pass
-    here = "ranks/cwd-1/here" if stage == 2 else "single/cwd-0/here"
-    while not list(aftermath.temporary.glob(f"jupyter-hvd-*/{here}")):
-        time.sleep(0.1)
+    wait_for(aftermath, "ranks/cwd-0/here" if stage == 2 else "original/cwd-0/here")
     process.send_signal(number)
     start = time.monotonic()
     process.wait(15)
@@ -345,8 +357,7 @@ def test_the_server_is_killed(user: Path, aftermath) -> None:
     assert process.stdin is not None
     process.stdin.write(json.dumps(request))
     process.stdin.close()
-    while not list(aftermath.temporary.glob("jupyter-hvd-*/original/cwd-0/here")):
-        time.sleep(0.1)
+    wait_for(aftermath, "original/cwd-0/here")
     process.kill()
     start = time.monotonic()
     process.wait()
