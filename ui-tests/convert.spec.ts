@@ -25,6 +25,12 @@ test('menu, diff, leave a change, apply, run, undo', async ({ page, request }) =
   await page.getByRole('menuitem', { name: 'Convert Notebook to Horovod' }).click();
   await expect(lab.diff.getByText('jhvd.start()')).toBeVisible();
   await picture(page, 'diff');
+  const wrapped = lab.diff.locator('.cm-lineWrapping');
+  await expect(wrapped.first()).toBeVisible();
+  await lab.execute('jupyter-hvd:toggle-wrap');
+  await expect(wrapped).toHaveCount(0);
+  await lab.execute('jupyter-hvd:toggle-wrap');
+  await expect(wrapped.first()).toBeVisible();
 
   const loop = await lab.cell(9);
   const print = loop.getByRole('checkbox', { name: /^Accept HVD601/ });

@@ -168,7 +168,11 @@ class Panel:
             with self.lock:
                 if cancelled():
                     return
-                self.plain = found
+                # Sizes may have moved meanwhile: those that stand now may wait for their estimate.
+                failed = found.state == "failed"
+                self.plain = (
+                    found if failed else work.remembered(about, self.sizes, self.linked, known)
+                )
             self._tell()
 
         self.estimating = Task.start(run)

@@ -36,6 +36,7 @@ interface ICommand {
   icon?: LabIcon;
   isEnabled?: () => boolean;
   isVisible?: () => boolean;
+  isToggled?: () => boolean;
   execute: CommandRegistry.CommandFunc<unknown>;
 }
 
@@ -153,6 +154,12 @@ export function addCommands(parts: ICommandParts): void {
       label: trans.__('Previous Change'),
       isEnabled: hasChanges,
       execute: () => tracker.currentWidget?.content.focusChange(-1)
+    },
+    [CommandIDs.toggleWrap]: {
+      label: trans.__('Wrap Lines'),
+      caption: trans.__('Let long lines of the diff go on in the next line'),
+      isToggled: () => settings.wrap,
+      execute: () => settings.setWrap(!settings.wrap)
     },
     [CommandIDs.refresh]: {
       label: trans.__('Convert Again'),

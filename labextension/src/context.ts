@@ -6,6 +6,7 @@ import { createContext, useCallback, useContext, useSyncExternalStore } from 're
 
 import { ISignal } from '@lumino/signaling';
 import { ConversionSession } from './session';
+import { Settings } from './settings';
 
 /** What every part of the view may need. */
 export interface IViewContext {
@@ -13,6 +14,7 @@ export interface IViewContext {
   commands: CommandRegistry;
   rendermime: IRenderMimeRegistry;
   language: Extension;
+  settings: Settings;
   trans: TranslationBundle;
   /** The boxes of the changes by their keys, for the commands that move from one to the next. */
   boxes: Map<string, HTMLInputElement>;

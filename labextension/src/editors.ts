@@ -26,6 +26,8 @@ export interface IEditorOptions {
   labels: { before: string; after: string };
   /** What stands for lines that are folded away; `$` is their number. */
   folded: string;
+  /** Whether long lines go on in the next line. */
+  wrap: boolean;
 }
 
 /** A cell's text, alone or beside its new text. */
@@ -115,11 +117,12 @@ function hideEnd(length: number): DecorationSet {
   return Decoration.set(Decoration.replace({}).range(length - 1, length));
 }
 
-function readOnly({ language, folded }: IEditorOptions, label: string): Extension[] {
+function readOnly(options: IEditorOptions, label: string): Extension[] {
+  const { language, folded, wrap } = options;
   return [
     lineNumbers(),
     language,
-    EditorView.lineWrapping,
+    wrap ? EditorView.lineWrapping : [],
     EditorState.phrases.of({ '$ unchanged lines': folded }),
     jupyterTheme,
     litLine,

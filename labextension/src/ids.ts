@@ -12,6 +12,7 @@ export namespace CommandIDs {
   export const leaveAll = 'jupyter-hvd:leave-all';
   export const nextChange = 'jupyter-hvd:next-change';
   export const previousChange = 'jupyter-hvd:previous-change';
+  export const toggleWrap = 'jupyter-hvd:toggle-wrap';
   export const refresh = 'jupyter-hvd:refresh';
   export const inspect = 'jupyter-hvd:inspect-gradient-cost';
   export const showRule = 'jupyter-hvd:show-rule';

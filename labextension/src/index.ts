@@ -75,10 +75,10 @@ const plugin: JupyterFrontEndPlugin<void> = {
           commands,
           rendermime,
           language: python?.support ?? [],
+          settings,
           trans,
           boxes: new Map()
         },
-        settings,
         tracker
       );
       shell.add(tab, 'main', { ref: notebook.id, mode: 'tab-after' });
@@ -124,6 +124,7 @@ const PALETTE = [
   CommandIDs.leaveAll,
   CommandIDs.nextChange,
   CommandIDs.previousChange,
+  CommandIDs.toggleWrap,
   CommandIDs.refresh
 ];
 

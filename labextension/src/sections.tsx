@@ -86,7 +86,9 @@ function ChangeRow({ change }: { change: Change }): JSX.Element {
  * anything scrolls, and a notebook may have hundreds of cells.
  */
 function CellEditor({ index }: { index: number }): JSX.Element {
-  const { session, language, trans } = useView();
+  const { session, language, settings, trans } = useView();
+  useSignal(settings.changed);
+  const { wrap } = settings;
   const model = session.model!;
   const { source } = model.cells[index];
   const after = model.resultOf(index);
@@ -112,7 +114,8 @@ function CellEditor({ index }: { index: number }): JSX.Element {
         before: trans.__('Cell %1 as it is', index + 1),
         after: trans.__('Cell %1 with the accepted changes', index + 1)
       },
-      folded: trans.__('%1 unchanged lines', '$')
+      folded: trans.__('%1 unchanged lines', '$'),
+      wrap
     };
     editor.current = hasChanges
       ? createDiff(parent, source, after, options)
@@ -124,7 +127,7 @@ function CellEditor({ index }: { index: number }): JSX.Element {
       editor.current = null;
     };
     // A new text after is set in the editor that is there.
-  }, [near, model]);
+  }, [near, model, wrap]);
 
   useEffect(() => editor.current?.setAfter(after), [after]);
 

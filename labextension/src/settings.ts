@@ -1,4 +1,5 @@
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
+import { ISignal } from '@lumino/signaling';
 
 import { Options } from './conversion';
 
@@ -15,6 +16,20 @@ export class Settings {
 
   get action(): Action {
     return (this._settings?.composite.action as Action | undefined) ?? 'notebook';
+  }
+
+  /** Whether long lines of a diff go on in the next line. */
+  get wrap(): boolean {
+    return (this._settings?.composite.wrap as boolean | undefined) ?? true;
+  }
+
+  async setWrap(wrap: boolean): Promise<void> {
+    await this._settings?.set('wrap', wrap);
+  }
+
+  /** Emitted when the user has set something. */
+  get changed(): ISignal<unknown, void> | undefined {
+    return this._settings?.changed;
   }
 
   /** What is set here; the server knows the rest, from the project and from what is installed. */

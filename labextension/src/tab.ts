@@ -9,7 +9,6 @@ import { PathExt } from '@jupyterlab/coreutils';
 import { IViewContext } from './context';
 import { convertIcon } from './icons';
 import { CommandIDs } from './ids';
-import { Settings } from './settings';
 import { ConversionView } from './view';
 
 export type ConversionTab = MainAreaWidget<ConversionView>;
@@ -23,17 +22,17 @@ const TOOLBAR = [
   CommandIDs.nextChange,
   CommandIDs.acceptAll,
   CommandIDs.leaveAll,
+  CommandIDs.toggleWrap,
   CommandIDs.refresh
 ];
 
 /** A tab with a notebook's conversion, and its toolbar. */
 export function createTab(
   context: IViewContext,
-  settings: Settings,
   tracker: WidgetTracker<ConversionTab>
 ): ConversionTab {
   const { commands, session, trans } = context;
-  const content = new ConversionView(context, settings);
+  const content = new ConversionView(context);
   const tab = new MainAreaWidget({ content });
   tab.addClass('jp-hvd-tab');
   tab.id = `jupyter-hvd:${session.path}`;

@@ -6,15 +6,11 @@ import { CommandIDs } from './ids';
 import { IViewContext, useSignal, useView, ViewContext } from './context';
 import { DiagnosticList } from './findings';
 import { CellSection, FoldSection } from './sections';
-import { Settings } from './settings';
 import { VerificationPanel } from './verificationpanel';
 
 /** The tab's content: the notebook's diff, and what belongs beside it. */
 export class ConversionView extends ReactWidget {
-  constructor(
-    private _context: IViewContext,
-    private _settings: Settings
-  ) {
+  constructor(private _context: IViewContext) {
     super();
     this.addClass('jp-hvd-Conversion');
   }
@@ -26,7 +22,7 @@ export class ConversionView extends ReactWidget {
   protected render(): JSX.Element {
     return (
       <ViewContext.Provider value={this._context}>
-        <Conversion ranks={this._settings.ranks} />
+        <Conversion ranks={this._context.settings.ranks} />
       </ViewContext.Provider>
     );
   }

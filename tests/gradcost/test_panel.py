@@ -94,6 +94,31 @@ def test_a_measurement_is_cancelled(by_name, shell):
     assert not front.panel.measuring.running
 
 
+def test_an_estimate_of_the_sizes_before_is_none_of_those_after(by_name, shell, monkeypatch):
+    """Sizes that moved while XLA was asked still wait for their own estimate."""
+    front = opened(by_name["quadratic_form"], shell)
+    at_its_end, go_on = threading.Event(), threading.Event()
+    whole = work.estimates
+
+    def slow(*arguments):
+        found = whole(*arguments)
+        at_its_end.set()
+        go_on.wait(60)
+        return found
+
+    monkeypatch.setattr(work, "estimates", slow)
+    task = front.panel.estimate()
+    assert at_its_end.wait(60)
+    front.ask(do="sizes", sizes={"n": 9}, seq=1)
+    go_on.set()
+    task.wait(60)
+    assert front.panel.plain.state == "pending"
+    monkeypatch.undo()
+    front.panel.estimate().wait(60)
+    assert front.panel.plain.state == "done"
+    assert 9 in dict(front.panel.plain.adjoint["n"])
+
+
 @pytest.mark.parametrize("outcome", ["times", "error"])
 def test_what_was_measured_of_another_gradient_is_dropped(by_name, shell, monkeypatch, outcome):
     """A measurement compiles after it was last asked whether to go on."""
