@@ -1,7 +1,8 @@
 """Watches one rank while it trains, from inside its process, and writes down what it saw.
 
-Nothing is replaced: TensorFlow, Keras and Horovod do their work, and each patched
-function calls the one that it stands for. The seeds are set before the program begins.
+TensorFlow, Keras and Horovod do their own work: each patched function calls the one that it
+stands for. The seeds are set before the program begins, and NumPy's `default_rng`, where it is
+given none, starts from ours: that alone is replaced.
 """
 
 from __future__ import annotations
