@@ -62,9 +62,16 @@ def test_statements_are_those_of_profile(name):
     case = by_name[name]
     about = subject(case.function, case.wrt, (case.arguments, {}))
     made = report(about, about.start)
-    for rows, function in ((made.value_rows, about.function), (made.adjoint_rows, about.reverse)):
+    sides = (
+        (about.value.lines, made.value_rows, about.function),
+        (about.adjoint.lines, made.adjoint_rows, about.reverse),
+    )
+    for lines, rows, function in sides:
         profile = function.profile(*case.arguments, repeats=1)
-        shown = [(r.name, r.predicate, r.points, r.operations) for r in rows]
+        shown = [
+            (r.name, line.predicate, r.points, r.operations)
+            for line, r in zip(lines, rows, strict=True)
+        ]
         counted = [(s.name, s.predicate, s.support, s.operations) for s in profile.statements]
         assert shown == counted
         assert sum(r.operations for r in rows) == profile.total.operations
