@@ -47,8 +47,8 @@ MUTANTS = {
 def without_start(provide):
     """The rule that starts Horovod, which no option leaves out, without the line that does."""
 
-    def mutant(self, context, name):
-        fix = provide(self, context, name)
+    def mutant(self, context, name, users):
+        fix = provide(self, context, name, users)
         kept = (edit for edit in fix.edits if edit.priority != Layer.START) if fix else ()
         return replace(fix, edits=tuple(kept)) if fix else None
 

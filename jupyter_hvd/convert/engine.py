@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -95,7 +95,10 @@ def _convert(context: Context) -> Conversion:
     diagnostics.sort(key=lambda d: (d.cell or 0, d.line, d.column))
     if any(diagnostic.severity == "error" for diagnostic in diagnostics):
         return Conversion(text, "refused", loop, (), tuple(diagnostics))
-    provided = _provided(context, chosen)
+    provided, problems = _provided(context, chosen)
+    if problems:
+        diagnostics += problems
+        return Conversion(text, "refused", loop, (), tuple(diagnostics))
     changes = _changes(context, [*provided.values(), *chosen], provided)
     status: Status = "converted" if changes else "unchanged"
     return Conversion(text, status, loop, changes, tuple(diagnostics))
@@ -118,18 +121,26 @@ def _left_alone(context: Context) -> Conversion:
 # What the chosen fixes need
 
 
-def _provided(context: Context, chosen: Iterable[Chosen]) -> dict[str, Chosen]:
-    """What provides all that the chosen fixes need, and what that needs in turn, by name."""
+def _provided(
+    context: Context, chosen: Sequence[Chosen]
+) -> tuple[dict[str, Chosen], list[Diagnostic]]:
+    """What provides all that the chosen fixes need, and what that needs in turn, by name; or why nothing can."""
     found: dict[str, Chosen] = {}
-    pending = [name for each in chosen for name in each.fix.needs]
+    problems: dict[str, Diagnostic] = {}
+    users = [each.fix for each in chosen if each.fix.needs]
+    pending = [name for fix in users for name in fix.needs]
     while pending:
         name = pending.pop()
         for rule in RULES:
-            fix = rule.provide(context, name) if rule.mandatory and name not in found else None
-            if fix is not None:
-                found[name] = Chosen(rule, fix)
-                pending += fix.needs
-    return found
+            if not rule.mandatory or name in found:
+                continue
+            provided = rule.provide(context, name, users)
+            if isinstance(provided, Problem):
+                problems[provided.message] = _diagnostic(context, rule, provided)
+            elif provided is not None:
+                found[name] = Chosen(rule, provided)
+                pending += provided.needs
+    return found, list(problems.values())
 
 
 def _all_needs(fix: Fix, provided: dict[str, Chosen]) -> tuple[str, ...]:

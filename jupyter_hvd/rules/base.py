@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from inspect import cleandoc
 from typing import Any, ClassVar, Generic, Literal, TypeVar
@@ -107,6 +107,10 @@ class Rule(ABC, Generic[ContextT]):
     def find(self, context: ContextT) -> Iterator[Finding]:
         """Everything in the module that this rule changes or objects to."""
 
-    def provide(self, context: ContextT, name: str) -> Fix | None:
-        """What puts something that is needed into the program, where it is this rule that does."""
+    def provide(self, context: ContextT, name: str, users: Sequence[Fix]) -> Fix | Problem | None:
+        """What puts something that is needed into the program, where it is this rule that does.
+
+        Args:
+            users: the fixes that are made, in front of which it must stand.
+        """
         return None

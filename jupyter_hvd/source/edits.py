@@ -47,6 +47,8 @@ class Layer(IntEnum):
     SEED = 91
 
 
+#: Added to these layers where they stand in front of a statement, whatever that is put under.
+IN_FRONT = -1000
 #: By how much the imports of Horovod come later where its Keras must be chosen before.
 LATER = Layer.TF_KERAS - Layer.TENSORFLOW
 

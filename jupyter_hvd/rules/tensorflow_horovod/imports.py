@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
 from ...frameworks.tensorflow.tf_api import canonical
+from ..base import Fix
 from .context import Context
 
 #: The comment by which a converted program is known again.
@@ -42,6 +45,41 @@ def _imports(context: Context, library: str) -> Iterator[cst.CSTNode]:
         names = (get_full_name_for_node(module) or "" for module in modules if module is not None)
         if any(canonical(name).partition(".")[0] == library for name in names):
             yield node
+
+
+@dataclass(frozen=True)
+class StartPlace:
+    """Where Horovod is imported and started.
+
+    Attributes:
+        anchor: the statement that it stands beside. offset: where it is inserted.
+        in_front: whether it stands in front of that statement, and not behind it.
+    """
+
+    anchor: cst.CSTNode
+    offset: int
+    in_front: bool
+
+
+def start_place(context: Context, users: Sequence[Fix]) -> StartPlace:
+    """Behind the imports of TensorFlow, or in front of the first line that needs Horovod where that is earlier."""
+    first = first_import(context)
+    assert first is not None
+    end = end_of_imports(context, first)
+    early = sorted(edit.start for fix in users for edit in fix.edits if edit.start < end)
+    statements = [s for s in context.module.tree.body if context.module.span(s).start < end]
+    called: set[str] = set()
+    for statement in statements:
+        span = context.module.span(statement)
+        needs = any(span.start <= offset <= span.end for offset in early)
+        if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+            if needs:  # when it is called
+                called.add(statement.name.value)
+        elif needs or called & set(
+            re.findall(r"\w+", context.module.source[span.start : span.end])
+        ):
+            return StartPlace(statement, span.start, True)
+    return StartPlace(first, end, False)
 
 
 def end_of_imports(context: Context, first: cst.CSTNode) -> int:

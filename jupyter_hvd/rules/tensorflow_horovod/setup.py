@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -10,12 +11,14 @@ from libcst.helpers import get_full_name_for_node
 
 from ...analysis.library import Kind
 from ...analysis.syntax import argument
-from ...source.edits import LATER, Edit, Layer
+from ...source.edits import IN_FRONT, LATER, Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from . import standalone
 from .context import HOROVOD, HOROVOD_KERAS, TENSORFLOW, Context, Rule
-from .imports import MARK, end_of_imports, first_import
+from .imports import MARK, StartPlace, end_of_imports, first_import, start_place
 
+#: What sets a variable of the environment, which TensorFlow reads when it is loaded.
+ENVIRONMENT = re.compile(r"\benviron\b|\bputenv\b|\bset_env\b|\bload_dotenv\b")
 #: Why a definition stands in the program.
 STANDALONE = "A program that goes where this package is not has what it needs of it written in."
 
@@ -24,7 +27,7 @@ class Initialise(Rule):
     """Import Horovod and start it where TensorFlow is imported.
 
     Horovod must start before TensorFlow touches a GPU, so the lines follow the
-    imports at once. `jhvd.start()` joins the other ranks and takes the one GPU that
+    imports at once, or stand in front of a line that needs them, where one prints or writes before. `jhvd.start()` joins the other ranks and takes the one GPU that
     the local rank names. Horovod's module for Keras is imported
     where the program trains with `fit`, the one for tapes where it has a tape loop,
     both where it has both. However many imports name TensorFlow, this happens once.
@@ -77,21 +80,24 @@ class Initialise(Rule):
                 "import tensorflow at the top, outside every function",
             )
 
-    def provide(self, context: Context, name: str) -> Fix | None:
-        if name == TENSORFLOW and not self._has_tensorflow(context):
+    def provide(self, context: Context, name: str, users: Sequence[Fix]) -> Fix | Problem | None:
+        place = start_place(context, users)
+        if name == HOROVOD and place.in_front and (late := self._late_setting(context, place)):
+            return late
+        if name == TENSORFLOW and not self._has_tensorflow(context, place):
             lines = [(Layer.TENSORFLOW, f"import tensorflow as {context.tf}")]
-            return self._after_imports(context, name, lines)
+            return self._at(place, context, name, lines)
         if name == HOROVOD:
-            return self._horovod(context)
+            return self._horovod(context, place)
         if name == HOROVOD_KERAS and context.uses_both:
             layer = Layer.HOROVOD_KERAS + self._delay(context)
             keras = [(layer, f"import horovod.tensorflow.keras as {context.hvd_keras}")]
-            return self._after_imports(context, name, keras)
+            return self._at(place, context, name, keras)
         if context.options.standalone and name in standalone.definitions():
-            return self._definition(context, standalone.definitions()[name])
+            return self._definition(context, place, standalone.definitions()[name])
         return None
 
-    def _horovod(self, context: Context) -> Fix:
+    def _horovod(self, context: Context, place: StartPlace) -> Fix:
         """Horovod, the runtime library and the start."""
         only_keras = context.training.fits and not context.uses_both
         module = "horovod.tensorflow.keras" if only_keras else "horovod.tensorflow"
@@ -107,9 +113,11 @@ class Initialise(Rule):
             needs.append("use_tf_keras")
         if not context.options.standalone:
             lines.append((Layer.RUNTIME, f"import jupyter_hvd.runtime as {context.jhvd}"))
-        return self._after_imports(context, HOROVOD, lines, tuple(needs))
+        return self._at(place, context, HOROVOD, lines, tuple(needs))
 
-    def _definition(self, context: Context, definition: standalone.Definition) -> Fix:
+    def _definition(
+        self, context: Context, place: StartPlace, definition: standalone.Definition
+    ) -> Fix:
         """A function of the runtime library, or what it uses, written into the program."""
         lines = standalone.text_of(
             definition, context.runtime_names, context.indent_step(context.module.tree)
@@ -117,35 +125,54 @@ class Initialise(Rule):
         if definition.is_function:
             lines = f"\n\n{lines}"
         layer = Layer.DEFINITION + definition.index
-        fix = self._after_imports(context, definition.name, [(layer, lines)], definition.needs)
+        fix = self._at(place, context, definition.name, [(layer, lines)], definition.needs)
         return replace(fix, why=STANDALONE)
 
-    def _after_imports(
+    def _at(
         self,
+        place: StartPlace,
         context: Context,
         name: str,
         lines: Sequence[tuple[int, str]],
         needs: tuple[str, ...] = (),
     ) -> Fix:
+        newline = context.module.newline
+        edits = (
+            context.insert(
+                place.offset,
+                (f"{line}\n" if place.in_front else f"\n{line}").replace("\n", newline),
+                layer + (IN_FRONT if place.in_front else 0),
+            )
+            for layer, line in lines
+        )
+        return Fix(place.anchor, tuple(edits), needs=needs, provides=name)
+
+    def _late_setting(self, context: Context, place: StartPlace) -> Problem | None:
+        """What the program sets in its environment for TensorFlow, where Horovod would load that before."""
         first = first_import(context)
         assert first is not None
-        end, newline = end_of_imports(context, first), context.module.newline
-        edits = (
-            context.insert(end, f"\n{line}".replace("\n", newline), layer) for layer, line in lines
-        )
-        return Fix(first, tuple(edits), needs=needs, provides=name)
+        end = end_of_imports(context, first)
+        for statement in context.module.tree.body:
+            span = context.module.span(statement)
+            text = context.module.source[span.start : span.end]
+            if place.offset <= span.start < end and ENVIRONMENT.search(text):
+                return Problem(
+                    statement,
+                    "the environment is set here for TensorFlow, but a line above must run on one rank alone, "
+                    "and what tells the ranks apart loads TensorFlow",
+                    "set the environment first, or import tensorflow above what prints and writes",
+                )
+        return None
 
     def _delay(self, context: Context) -> int:
         return LATER if context.options.target == "tf_keras" else 0
 
-    def _has_tensorflow(self, context: Context) -> bool:
+    def _has_tensorflow(self, context: Context, place: StartPlace) -> bool:
         """Whether the program itself binds the name of tensorflow before Horovod starts."""
-        first = first_import(context)
-        end = end_of_imports(context, first) if first else 0
         return any(
             get_full_name_for_node(alias.name) == "tensorflow"
             and (alias.evaluated_alias or "tensorflow") == context.tf
-            and context.module.span(node).end <= end
+            and context.module.span(node).end <= place.offset
             for node in context.values.index.imports
             if isinstance(node, cst.Import) and context.module.function_of(node) is None
             for alias in node.names
