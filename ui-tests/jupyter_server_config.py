@@ -1,12 +1,15 @@
 """A JupyterLab of its own for the browser tests: empty folder, fixed token, no news."""
 
+import atexit
 import json
+import shutil
 import tempfile
 from pathlib import Path
 
 c = get_config()  # type: ignore[name-defined]  # noqa: F821
 
 folder = Path(tempfile.mkdtemp(prefix="jupyter-hvd-ui-"))
+atexit.register(shutil.rmtree, folder, ignore_errors=True)
 notebooks = folder / "notebooks"
 notebooks.mkdir()
 settings = folder / "settings" / "@jupyterlab" / "apputils-extension"
