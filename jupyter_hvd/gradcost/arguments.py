@@ -24,6 +24,14 @@ def precision(subject: Subject) -> AbstractContextManager[Any]:
     return keeping_float64(subject.types, tuple(subject.arguments.values()))
 
 
+def number_type(arguments: Mapping[str, Any]) -> str:
+    """The type of the numbers that a call with some arguments computes in: that of its real arrays."""
+    leaves = jax.tree_util.tree_leaves(list(arguments.values()))
+    given = [leaf.dtype for leaf in leaves if hasattr(leaf, "dtype")]
+    real = [dtype for dtype in given if jnp.issubdtype(dtype, jnp.floating)]
+    return str(jnp.result_type(*real) if real else jnp.result_type(float))
+
+
 def random_arguments(
     instance: Instance, sizes: Sizes, given: Mapping[str, Any] | None
 ) -> dict[str, Any]:

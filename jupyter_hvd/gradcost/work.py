@@ -113,7 +113,7 @@ def _measured(
     subject: Subject, sizes: Sizes, repeats: int, progress: Progress, cancelled: Cancelled
 ) -> Measured:
     from . import xla
-    from .arguments import random_arguments
+    from .arguments import number_type, random_arguments
 
     arguments = random_arguments(subject.adjoint.instance, sizes, subject.arguments)
     if subject.arguments is not None and dict(sizes) == dict(subject.start):
@@ -145,7 +145,7 @@ def _measured(
         at=spelt(subject, sizes),
         repeats=repeats,
         device=xla.device(),
-        dtype=xla.dtype(),
+        dtype=number_type(own),
         value=value.total.seconds,
         adjoint=adjoint.total.seconds,
         value_bytes=value.total.bytes,

@@ -41,8 +41,3 @@ def compiled(function: Callable[..., Any], arguments: Sequence[Any]) -> Callable
 
 def device() -> str:
     return str(jax.devices()[0].device_kind)
-
-
-def dtype() -> str:
-    """The type of the numbers that JAX makes here."""
-    return str(jax.dtypes.result_type(float))

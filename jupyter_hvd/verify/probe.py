@@ -23,7 +23,7 @@ from typing import Any
 
 from .guard import Guard
 from .steps import COUNTER
-from .workspace import make_copy, state_within
+from .workspace import State, make_copy, state_within
 
 #: Where the probe's orders are: a JSON object of the arguments of `orders`.
 ORDERS_VARIABLE = "JUPYTER_HVD_PROBE"
@@ -64,6 +64,7 @@ class Probe:
         self.fits = 0
         self._batches: Iterator[Any] = iter(())
         self._drawn = self._wanted = 0
+        self._copied: State = {}
 
     # Before the program
 
@@ -82,6 +83,7 @@ class Probe:
         self._watch_fit(tf)
         self._watch_iterators()
         self._watch_broadcasts(tf)
+        self._copied = state_within(working_folder(self.folder, self.rank))
         if "HOROVOD_RANK" in os.environ:
             self._see_files_of_rank_zero()
         sys.addaudithook(self.guard)
@@ -274,12 +276,14 @@ class Probe:
         @functools.wraps(original)
         def broadcast(*args: Any, **kw: Any) -> Any:
             received = original(*args, **kw)
-            own, theirs = self.folder / f"cwd-{self.rank}", self.folder / "cwd-0"
+            own, theirs = (working_folder(self.folder, rank) for rank in (self.rank, 0))
             mine = state_within(own)
             for name, (size, time_ns, _) in state_within(theirs).items():
                 place = own / name
                 if mine.get(name, ())[:2] == (size, time_ns) or str(place) in self.guard.written:
                     continue
+                if name in mine and mine[name] != self._copied.get(name):
+                    continue  # which this rank has written itself, from C++ perhaps
                 if not place.is_symlink():
                     place.parent.mkdir(parents=True, exist_ok=True)
                     place.unlink(missing_ok=True)

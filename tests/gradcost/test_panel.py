@@ -149,6 +149,17 @@ def test_what_was_measured_of_another_gradient_is_dropped(by_name, shell, monkey
     front.panel.estimating.wait(60)
 
 
+@pytest.fixture(params=[False, True], ids=["float32 by default", "float64 by default"])
+def default_precision(request):
+    import jax
+
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", request.param)
+    yield
+    jax.config.update("jax_enable_x64", before)
+
+
+@pytest.mark.usefixtures("default_precision")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_times_are_those_of_the_type_of_a_call(by_name, shell, dtype):
     """Ours and plain JAX's are compared in the type that a call with these arguments has."""
