@@ -35,7 +35,14 @@ PROGRAMS = 2000
     suppress_health_check=list(HealthCheck),
 )
 @given(st.integers(0, 2**48))
+@pytest.mark.slow
 def test_random_programs_obey_the_theorems(seed):
+    theorems.check(Random(seed))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_some_random_programs_obey_the_theorems(seed):
+    """For `make check`; the test above draws many more."""
     theorems.check(Random(seed))
 
 
