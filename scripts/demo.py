@@ -31,7 +31,7 @@ def main() -> int:
         console.rule(f"training on {RANKS} ranks, each with a seed of its own")
         printed: list[str] = []
 
-        def show(rank: int | None, stream: str, line: str) -> None:
+        def show(rank: int, stream: str, line: str) -> None:
             if stream == "stdout":
                 console.print(f"[cyan]\\[{rank}][/] {line}", highlight=False)
                 printed.append(line)

@@ -12,6 +12,9 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from jupyter_hvd.launchers.base import JOB_VARIABLE
+from jupyter_hvd.launchers.job import Program, run_single
+from jupyter_hvd.launchers.processes import end_processes
+from jupyter_hvd.launchers.reaper import private_folder
 
 pytestmark = pytest.mark.slow
 
@@ -124,3 +127,28 @@ def test_refused_program_is_not_run(hvd, tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "HVD504" in done.stderr
     assert "ran" not in done.stdout
+
+
+def test_a_single_run_waits_for_no_child(tmp_path: Path) -> None:
+    """A child that the program leaves behind holds its output open, and ends with the job."""
+    path = tmp_path / "job.py"
+    path.write_text(
+        "import subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "print(child.pid, flush=True)\n"
+    )
+    with private_folder() as folder:
+        result, printed = run_single(Program(path, path), folder, timeout=60)
+        assert result.code == 0, result.report
+        assert psutil.pid_exists(int(printed[0]))
+        end_processes(folder.job)
+        assert not psutil.pid_exists(int(printed[0]))
+
+
+def test_a_single_run_that_takes_too_long(tmp_path: Path) -> None:
+    path = tmp_path / "job.py"
+    path.write_text("import time; time.sleep(600)\n")
+    with private_folder() as folder:
+        result, _ = run_single(Program(path, path), folder, timeout=3)
+    assert result.code == 124
+    assert "3 s" in result.report

@@ -96,14 +96,13 @@ def run_run(arguments: argparse.Namespace) -> int:
     return result.code
 
 
-def tagged_printer(console: Console, errors: Console) -> Callable[[int | None, str, str], None]:
+def tagged_printer(console: Console, errors: Console) -> Callable[[int, str, str], None]:
     """Prints each line of output behind its rank."""
     from rich.text import Text
 
-    def show(rank: int | None, stream: str, line: str) -> None:
-        tag = "" if rank is None else f"[{rank}] "
-        style = "dim" if rank is None else RANK_STYLES[rank % len(RANK_STYLES)]
+    def show(rank: int, stream: str, line: str) -> None:
+        style = RANK_STYLES[rank % len(RANK_STYLES)]
         target = errors if stream == "stderr" else console
-        target.print(Text.assemble((tag, style), Text.from_ansi(line)), soft_wrap=True)
+        target.print(Text.assemble((f"[{rank}] ", style), Text.from_ansi(line)), soft_wrap=True)
 
     return show

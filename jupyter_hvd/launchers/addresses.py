@@ -10,7 +10,7 @@ from .hosts import Host, LaunchError, address_of, address_towards, is_local
 
 #: Ports to listen on, `first-last`, for machines behind a firewall; any free ones where not set.
 PORTS_VARIABLE = "JUPYTER_HVD_PORTS"
-#: The controller's sockets and the kernel's own.
+#: The kernel's own, that of the ranks' rendezvous, and the controller's sockets.
 PORTS_NEEDED = 24
 
 

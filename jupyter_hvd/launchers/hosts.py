@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 #: What a host may be called; nothing that ssh would take for an option.
@@ -83,10 +82,6 @@ def is_local(name: str) -> bool:
     """Whether a host is this machine."""
     address = address_of(name)
     return address.startswith("127.") or address in local_interfaces()
-
-
-def are_local(hosts: Sequence[Host]) -> bool:
-    return all(is_local(host.name) for host in hosts)
 
 
 def local_interfaces() -> dict[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -15,15 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .addresses import own_address
-from .base import ECHO, Exit, Launcher, Orders, describe_exit, rank_environment
+from .base import ECHO, Exit, Launcher, Orders, Output, describe_exit, rank_environment
 from .gloo import GlooLauncher
 from .hosts import LaunchError, hosts_for
 from .lifeline import ADDRESS_VARIABLE, Lifelines
 from .processes import end_processes
 from .reaper import PrivateFolder
 
-#: Receives a line of output: the rank (None: the launcher), "stdout" or "stderr", the text without newline.
-Listener = Callable[[int | None, str, str], None]
+#: Receives a line of output: the rank, "stdout" or "stderr", the text without newline.
+Listener = Callable[[int, str, str], None]
 #: What runs a program on each rank of a batch job.
 BATCH_RANK = "jupyter_hvd.rank.batch"
 
@@ -98,16 +97,21 @@ def run_job(
             address,
         )
         process = launcher.start(orders)
-        with ended_with(process, folder.job), _expiring(process, timeout) as expired:
+        with (
+            ended_with(folder.job),
+            ended(process),
+            _expiring(process, timeout) as expired,
+        ):
             assert process.stdout is not None
             for line in process.stdout:
                 report = launcher.parse(line.rstrip("\n"))
-                if isinstance(report, Exit):
-                    exits.setdefault(report.rank, report.code)
-                elif report is not None and report.rank is None:
-                    said.append(report.text)
-                elif report is not None:
-                    listener(report.rank, report.stream, report.text)
+                match report:
+                    case Exit(rank, code):
+                        exits.setdefault(rank, code)
+                    case Output(None, _, text):
+                        said.append(text)
+                    case Output(int(rank), stream, text):
+                        listener(rank, stream, text)
             code = process.wait()
         if expired.is_set():
             return JobResult(124, None, f"the job was ended after {timeout:g} s, as asked")
@@ -121,24 +125,35 @@ def run_single(
     timeout: float | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> tuple[JobResult, list[str]]:
-    """Run a program in one process, without Horovod and its launcher; how it ended, and the lines it printed."""
-    with _status_folder(folder) as status, _lifelines(folder.job, "127.0.0.1", 1) as lifeline:
+    """Run a program in one process, without Horovod and its launcher; how it ended, and the lines it printed.
+
+    A job may have several such runs at once: what one leaves running ends with the job, see `end_processes`.
+    """
+    with (
+        _status_folder(folder) as status,
+        _lifelines(folder.job, "127.0.0.1", 1) as lifeline,
+        # Files and not pipes: a child that the program leaves behind would hold a pipe open.
+        tempfile.TemporaryFile("w+", errors="replace", dir=folder.path) as printed,
+        tempfile.TemporaryFile("w+", errors="replace", dir=folder.path) as said,
+    ):
         process = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
             [sys.executable, "-P", "-m", program.module, *_arguments(program, status)],
             env=rank_environment(folder.job, {ADDRESS_VARIABLE: lifeline, **(environment or {})}),
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stdout=printed,
+            stderr=said,
             text=True,
-            errors="replace",
             start_new_session=True,
         )
-        with ended_with(process, None), _expiring(process, timeout) as expired:
-            printed, said = process.communicate()
-        if expired.is_set():
-            return JobResult(124, None, f"no end within {timeout:g} s"), []
-        code = process.returncode if process.returncode >= 0 else 128 - process.returncode
-        return _result(status, code, {}, said.splitlines()), printed.splitlines()
+        with ended(process):
+            try:
+                code = process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                return JobResult(124, None, f"no end within {timeout:g} s"), []
+        printed.seek(0)
+        said.seek(0)
+        result = _result(status, code if code >= 0 else 128 - code, {}, said.read().splitlines())
+        return result, printed.read().splitlines()
 
 
 def _arguments(program: Program, status: Path) -> tuple[str, ...]:
@@ -209,8 +224,8 @@ def _result(
 
 
 @contextmanager
-def ended_with(process: subprocess.Popen[str], job: str | None) -> Iterator[None]:
-    """End a process, and all of its job, or of its session if no job is named, when the block is left."""
+def ended(process: subprocess.Popen[str]) -> Iterator[None]:
+    """End a process when the block is left, however it is left."""
     try:
         yield
     finally:
@@ -220,11 +235,15 @@ def ended_with(process: subprocess.Popen[str], job: str | None) -> Iterator[None
                 process.wait(6)
         if process.poll() is None:
             process.kill()
-        if job is not None:
-            end_processes(job)
-        else:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # its children, if it has left any
         process.wait()
         if process.stdout is not None:
             process.stdout.close()
+
+
+@contextmanager
+def ended_with(job: str) -> Iterator[None]:
+    """End every process of a job when the block is left, however it is left."""
+    try:
+        yield
+    finally:
+        end_processes(job)

@@ -152,11 +152,13 @@ class Session:
                 size = self.ranks.size if self.ranks else DEFAULT_SIZE
             if hosts is None and self.ranks is not None and request.size in (None, self.ranks.size):
                 hosts = self.ranks.hosts
-            hosts_for(size, hosts)
+            others = self.ranks is None or (self.ranks.size, self.ranks.hosts) != (size, hosts)
+            if others:  # what cannot be started ends nothing
+                hosts_for(size, hosts)
         except LaunchError as error:
             raise DistributeError(str(error)) from None
         try:
-            if self.ranks is not None and (self.ranks.size, self.ranks.hosts) != (size, hosts):
+            if self.ranks is not None and others:
                 screen.say(f"{self.ranks.size} ranks are stopped, their state goes with them")
                 self.stop()
             if self.ranks is not None and (lost := self.ranks.lost()) is not None:

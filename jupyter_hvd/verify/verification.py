@@ -259,8 +259,8 @@ class Runner:
     def on_ranks(self, run: Prepared) -> Run:
         printed: dict[int, list[str]] = defaultdict(list)
 
-        def hear(rank: int | None, stream: str, line: str) -> None:
-            if rank is not None and stream == "stdout" and line.strip():
+        def hear(rank: int, stream: str, line: str) -> None:
+            if stream == "stdout" and line.strip():
                 printed[rank].append(line)
 
         result = run_job(
