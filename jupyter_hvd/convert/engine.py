@@ -127,14 +127,16 @@ def _provided(
     """What provides all that the chosen fixes need, and what that needs in turn, by name; or why nothing can."""
     found: dict[str, Chosen] = {}
     problems: dict[str, Diagnostic] = {}
+    asked: set[str] = set()
     users = [each.fix for each in chosen if each.fix.needs]
     pending = [name for fix in users for name in fix.needs]
     while pending:
         name = pending.pop()
+        if name in asked:
+            continue
+        asked.add(name)
         for rule in RULES:
-            if not rule.mandatory or name in found:
-                continue
-            provided = rule.provide(context, name, users)
+            provided = rule.provide(context, name, users) if rule.mandatory else None
             if isinstance(provided, Problem):
                 problems[provided.message] = _diagnostic(context, rule, provided)
             elif provided is not None:

@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .monitor import Message, Output, Stall, Text
+from ..launchers.base import Output
+from .monitor import Message, Shown, Stall
 
 #: Lines kept of each folded rank, and characters of each line.
 KEPT, KEPT_CHARACTERS = 1000, 10_000
@@ -65,7 +66,7 @@ class CellOutput:
 
     # The ranks' words
 
-    def show(self, output: Output) -> None:
+    def show(self, output: Shown) -> None:
         if isinstance(output, Stall):
             self.say(self._stall_text(output))
         elif output.rank == 0:
@@ -75,8 +76,8 @@ class CellOutput:
         if self._dirty and time.monotonic() - self._shown_at > PACE:
             self._show_folded()
 
-    def _show_own(self, output: Text | Message) -> None:
-        if isinstance(output, Text):
+    def _show_own(self, output: Output | Message) -> None:
+        if isinstance(output, Output):
             stream = sys.stderr if output.stream == "stderr" else sys.stdout
             print(output.text, file=stream)
             return
@@ -142,9 +143,9 @@ class CellOutput:
         return handle
 
 
-def text_of(output: Text | Message) -> str:
+def text_of(output: Output | Message) -> str:
     """What a folded rank's output says in words."""
-    if isinstance(output, Text):
+    if isinstance(output, Output):
         return output.text + "\n"
     if output.kind == "stream":
         return str(output.content["text"])

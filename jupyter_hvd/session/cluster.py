@@ -39,7 +39,7 @@ from ..launchers.lifeline import ADDRESS_VARIABLE, Lifelines
 from ..launchers.processes import end_processes
 from ..launchers.reaper import PrivateFolder
 from ..rank import remote
-from .monitor import PATIENCE, SLOWEST, CallMonitor, Message, Reason, Run, Show, Text
+from .monitor import PATIENCE, SLOWEST, CallMonitor, Message, Reason, Run, Show
 
 START_TIMEOUT = 120.0
 #: Seconds for the last words of a finished call, and more for those of a cell that has printed much.
@@ -156,7 +156,7 @@ class Cluster:
             self._log.append(
                 report.text if report.rank is None else f"[{report.rank}] {report.text}"
             )
-            self._events.put(Text(report.rank, report.stream, report.text))
+            self._events.put(report)
 
     def _read_controller(self, line: str) -> None:
         if line.strip():

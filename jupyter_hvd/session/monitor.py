@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ..launchers.base import Output
 from ..rank.reply import RemoteError, Reply
 
 #: How long the other ranks may go on when one has failed.
@@ -31,15 +32,6 @@ PATIENCE: Mapping[Reason, float] = {
     "deadlock": 1.0,
     "unanswered": 0.0,
 }
-
-
-@dataclass(frozen=True)
-class Text:
-    """Something that a rank wrote below Python, or None for the launcher's own words."""
-
-    rank: int | None
-    stream: str
-    text: str
 
 
 @dataclass(frozen=True)
@@ -84,8 +76,9 @@ class Stall:
     places: Mapping[int, Place]
 
 
-Output = Text | Message | Stall
-Show = Callable[[Output], None]
+#: What is shown of a call: what a rank has written below Python, its messages, that it stalls.
+Shown = Output | Message | Stall
+Show = Callable[[Shown], None]
 
 
 @dataclass(frozen=True)
@@ -134,17 +127,17 @@ class CallMonitor:
         self._seen: dict[int, tuple[Place, float, float]] = {}
         self._idle_since: dict[int, float] = {}
 
-    def hear(self, event: Output | None) -> None:
+    def hear(self, event: Shown | None) -> None:
         if isinstance(event, Message) and event.call != self.call:
             return  # the rest of an earlier call's output
         if (
-            isinstance(event, Text)
+            isinstance(event, Output)
             and self._marker is not None
             and event.text.endswith(self._marker)
         ):
             self._markers_due -= 1
             rest = event.text.removesuffix(self._marker)
-            event = Text(event.rank, event.stream, rest) if rest else None
+            event = Output(event.rank, event.stream, rest) if rest else None
         if event is not None:
             self._show(event)
 

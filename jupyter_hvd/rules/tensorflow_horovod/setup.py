@@ -27,8 +27,9 @@ class Initialise(Rule):
     """Import Horovod and start it where TensorFlow is imported.
 
     Horovod must start before TensorFlow touches a GPU, so the lines follow the
-    imports at once, or stand in front of a line that needs them, where one prints or writes before. `jhvd.start()` joins the other ranks and takes the one GPU that
-    the local rank names. Horovod's module for Keras is imported
+    imports at once, or stand in front of a line that needs them, where one prints or writes
+    before. `jhvd.start()` joins the other ranks and takes the one GPU that the local rank
+    names. Horovod's module for Keras is imported
     where the program trains with `fit`, the one for tapes where it has a tape loop,
     both where it has both. However many imports name TensorFlow, this happens once.
 
