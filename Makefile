@@ -12,33 +12,50 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # The compiled parts of TensorFlow and Horovod speak at length at start; their errors still come through.
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
+# Bytecode is kept, whatever the shell says: the tests start hundreds of short processes.
+unexport PYTHONDONTWRITEBYTECODE
+
 # What `verify` found is kept here, by all that it depends on; LEDGER= runs every verification again.
 LEDGER ?= $(CURDIR)/.ledger
 export JUPYTER_HVD_LEDGER = $(LEDGER)
 
-.PHONY: needs env env-tf218 demo check test test-programs test-thorough test-rest test-distribute lint lint-ts test-ts test-ui fuzz-tensor bench corpus labextension format docs clean
+# $(call install,FOLDER,ARGUMENTS) installs into a virtual environment: by uv, which is several times as fast as pip, or by pip where
+# uv cannot (where only pip's own settings know the index, say).
+install = { $(1)/bin/pip install --quiet uv && $(1)/bin/uv pip install --quiet --compile-bytecode --python $(1)/bin/python $(2); } || $(1)/bin/pip install --quiet $(2)
+
+.PHONY: needs env env-tf215 env-tf218 demo check test test-python test-thorough test-distribute lint lint-ts test-ts test-ui fuzz-tensor fuzz-convert bench corpus coverage labextension format docs clean
 
 env: $(VENV)/.ready
 
 # TensorFlow and what Horovod's build needs come first, then Horovod, compiled for exactly that TensorFlow. The
 # package is linked without its build hooks: `make labextension` builds that part, and it alone needs Node.
-$(VENV)/.ready: requirements/tf215.txt pyproject.toml scripts/horovod-wheel
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "TensorFlow 2.15 needs Python 3.11; say which one with  make PYTHON=python3.11")'
+$(VENV)/.ready: requirements/tf221.txt pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "The pinned packages are for Python 3.11; say which one with  make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --requirement requirements/tf215.txt
-	scripts/horovod-wheel $(BIN)/python
-	HATCH_BUILD_NO_HOOKS=true $(BIN)/pip install --quiet --no-deps --editable .
+	$(call install,$(VENV),--requirement requirements/tf221.txt)
+	export HATCH_BUILD_NO_HOOKS=true; $(call install,$(VENV),--no-deps --editable .)
+	$(BIN)/python -m jupyter_hvd install
 	touch $@
 
-# The second TensorFlow: newer, with Keras 2 as a package of its own, and the newest JAX.
+# The second: Keras 2 in TensorFlow itself, and an older JAX.
+env-tf215: $(VENV)-tf215/.ready
+
+$(VENV)-tf215/.ready: requirements/tf215.txt pyproject.toml
+	$(PYTHON) -m venv $(VENV)-tf215
+	$(call install,$(VENV)-tf215,--requirement requirements/tf215.txt)
+	export HATCH_BUILD_NO_HOOKS=true; $(call install,$(VENV)-tf215,--no-deps --editable .)
+	$(VENV)-tf215/bin/python -m jupyter_hvd install
+	touch $@
+
+# The third, for `make test-thorough`: a newer TensorFlow with Keras 2 as a package of its own.
 env-tf218: $(VENV)-tf218/.ready
 
-$(VENV)-tf218/.ready: requirements/tf218.txt pyproject.toml scripts/horovod-wheel
+$(VENV)-tf218/.ready: requirements/tf218.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)-tf218
-	$(VENV)-tf218/bin/pip install --quiet --requirement requirements/tf218.txt
-	$(VENV)-tf218/bin/pip install --quiet --no-deps tf-keras==2.18.0
-	scripts/horovod-wheel $(VENV)-tf218/bin/python
-	HATCH_BUILD_NO_HOOKS=true $(VENV)-tf218/bin/pip install --quiet --no-deps --editable .
+	$(call install,$(VENV)-tf218,--requirement requirements/tf218.txt)
+	$(call install,$(VENV)-tf218,--no-deps tf-keras==2.18.0)
+	export HATCH_BUILD_NO_HOOKS=true; $(call install,$(VENV)-tf218,--no-deps --editable .)
+	$(VENV)-tf218/bin/python -m jupyter_hvd install
 	touch $@
 
 demo: env
@@ -54,23 +71,23 @@ check:
 	$(BIN)/pytest -q --numprocesses=2 -m "not slow and not thorough"
 
 test: needs
-	$(MAKE) lint test-ts env-tf218
-	$(MAKE) --jobs=2 --output-sync test-programs test-rest
+	$(MAKE) lint test-ts env-tf215
+	$(MAKE) test-python
 	$(MAKE) test-distribute
 	$(MAKE) test-ui
 
-# Two halves that run side by side; living ranks, whose faults are timed, and the browser have the machine to themselves.
-test-programs: env
-	$(BIN)/pytest -q tests/test_programs.py
+# Three workers on two cores: what starts processes waits for them now and then.
+test-python: env env-tf215
+	$(BIN)/pytest -q --numprocesses=3 --dist=loadgroup --no-loadscope-reorder --ignore=tests/distribute
 
-# What `make test` leaves out for its length: a program for each restriction of the rules.
-test-thorough: env
+# What `make test` leaves out for its length, and every program on every Keras.
+test-thorough: env env-tf215 env-tf218
 	$(BIN)/pytest -q -m thorough
+	$(VENV)-tf215/bin/pytest -q -o addopts=--import-mode=importlib tests/test_programs.py
+	TF_USE_LEGACY_KERAS=1 $(VENV)-tf218/bin/pytest -q -o addopts=--import-mode=importlib tests/test_programs.py
 
-test-rest: env env-tf218
-	$(BIN)/pytest -q --ignore=tests/test_programs.py --ignore=tests/distribute
-
-# Ranks that live in a notebook: real kernels, real ranks, and faults.
+# Ranks that live in a notebook: real kernels, real ranks, and faults. These are timed, so they have the machine
+# to themselves, as the browser has.
 test-distribute: env
 	$(BIN)/pytest -q --numprocesses=2 --dist=loadfile --no-loadscope-reorder tests/distribute
 
@@ -112,17 +129,26 @@ format: env
 fuzz-tensor: env
 	$(BIN)/python tests/tensor/fuzz.py --programs 100000 --workers 2
 
+# Random training programs, converted and run on two living ranks: FUZZ='--programs 500 --start 1000 --workers 2'.
+fuzz-convert: env
+	$(BIN)/python tests/generated/fuzz.py $(FUZZ)
+
 # Kernels beside direct JAX, the newest, in one table; docs/performance.md and its plots are made anew.
-bench: env-tf218
-	$(VENV)-tf218/bin/python benchmarks/tensor_kernels.py --write
+bench: env
+	$(BIN)/python benchmarks/tensor_kernels.py --write
 
 # Thousands of files of other people's TensorFlow code, downloaded, converted and thrown away.
 corpus: env
 	$(BIN)/python tests/corpus.py
 
+# Notebooks that somebody has fetched: make coverage NOTEBOOKS="tensorflow-docs=FOLDER …"; their part of docs/corpus.md.
+coverage: env
+	$(BIN)/python tests/notebooks.py $(NOTEBOOKS) --write docs/corpus.md
+
 docs: env
 	$(BIN)/python -m jupyter_hvd.convert.documentation > docs/rules.md
 	$(BIN)/python scripts/kernels_page.py > docs/kernels.md
+	$(BIN)/python scripts/numpy_page.py > docs/numpy.md
 
 clean:
-	rm -rf $(VENV) $(VENV)-tf218 dist build
+	rm -rf $(VENV) $(VENV)-tf215 $(VENV)-tf218 dist build

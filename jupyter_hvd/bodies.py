@@ -13,7 +13,6 @@ from typing import Any
 
 #: A rule's code or the beginning of one.
 CODE = re.compile(r"[A-Z]{1,3}[0-9]{0,3}")
-TARGETS = ("keras2", "tf_keras")
 MAX_RANKS = 64
 MAX_STEPS = 1000
 
@@ -53,16 +52,12 @@ def read_options(request: Mapping[str, Any]) -> dict[str, Any]:
     options = request.get("options", {})
     if not isinstance(options, dict):
         raise RequestError("`options` must be an object")
-    check_keys(options, {"select", "ignore", "target", "standalone"})
+    check_keys(options, {"select", "ignore", "standalone", "guard"})
     read: dict[str, Any] = {}
     for name, value in options.items():
-        if name == "target":
-            if value not in TARGETS:
-                raise RequestError(f"`target` must be one of {', '.join(TARGETS)}")
-            read[name] = value
-        elif name == "standalone":
+        if name in ("standalone", "guard"):
             if not isinstance(value, bool):
-                raise RequestError("`standalone` must be true or false")
+                raise RequestError(f"`{name}` must be true or false")
             read[name] = value
         elif isinstance(value, list) and all(CODE.fullmatch(str(code)) for code in value):
             read[name] = tuple(value)

@@ -50,17 +50,18 @@ def _package(name: str, title: str) -> Finding:
 def _tensorflow() -> list[Finding]:
     found = _version("tensorflow", "tensorflow-cpu", "tensorflow-gpu")
     if found is None:
-        return [Finding("TensorFlow", "bad", "not installed: pip install 'tensorflow-cpu==2.15.1'")]
+        return [Finding("TensorFlow", "bad", "not installed: pip install tensorflow")]
     keras = _version("keras") or "none"
     legacy = os.environ.get("TF_USE_LEGACY_KERAS") in ("1", "True", "true")
     findings = [Finding("TensorFlow", "good", found)]
-    if keras.startswith("2."):
-        findings.append(Finding("Keras", "good", f"{keras}: Keras 2, which Horovod knows"))
-    elif legacy and (tf_keras := _version("tf-keras")):
+    backend = os.environ.get("KERAS_BACKEND", "tensorflow")
+    if not keras.startswith("2.") and legacy and (tf_keras := _version("tf-keras")):
         findings.append(Finding("Keras", "good", f"tf-keras {tf_keras} by TF_USE_LEGACY_KERAS"))
+    elif keras.startswith("2.") or backend == "tensorflow":
+        findings.append(Finding("Keras", "good", keras))
     else:
-        advice = "Horovod does not average in Keras 3: pip install tf-keras, and set TF_USE_LEGACY_KERAS=1"
-        findings.append(Finding("Keras", "bad", f"{keras}: {advice}"))
+        advice = "whose gradients Horovod cannot average: set KERAS_BACKEND=tensorflow"
+        findings.append(Finding("Keras", "bad", f"{keras}, computing with {backend}, {advice}"))
     return findings
 
 
@@ -68,7 +69,7 @@ def _horovod() -> Finding:
     found = _version("horovod")
     if found is None:
         return Finding(
-            "Horovod", "bad", "not installed: scripts/horovod-wheel compiles it for your TensorFlow"
+            "Horovod", "bad", "not installed: jupyter hvd install builds it for your TensorFlow"
         )
     program = (
         "import horovod.tensorflow as hvd\n"
@@ -80,11 +81,13 @@ def _horovod() -> Finding:
         return Finding(
             "Horovod",
             "bad",
-            f"{found}, but it does not load: {error}; compile it again for this TensorFlow",
+            f"{found}, but it does not load: {error}; jupyter hvd install builds it for this TensorFlow",
         )
     if "Gloo" not in output:
         return Finding(
-            "Horovod", "bad", f"{found}, built with {output}; jupyter hvd run needs Gloo"
+            "Horovod",
+            "bad",
+            f"{found}, built with {output}; jupyter hvd run needs Gloo: jupyter hvd install",
         )
     return Finding("Horovod", "good", f"{found}, built with {output}")
 

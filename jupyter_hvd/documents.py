@@ -1,4 +1,4 @@
-"""Scripts and notebooks: loaded, converted, written. Which of the two a file is, is decided here alone."""
+"""Scripts and notebooks: loaded, converted, written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .files import UnusableInputError, read_bytes, write_atomically
+from .files import UnusableInputError, is_notebook, read_bytes, write_atomically
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -103,7 +103,7 @@ def load(path: Path) -> Document:
     Raises:
         UnusableInputError: it is neither, cannot be read or decoded, or is too large.
     """
-    if path.suffix == ".ipynb":
+    if is_notebook(path):
         document: Document = load_notebook(path)
     elif path.suffix == ".py" or (path.is_file() and not path.suffix):
         document = load_script(path)

@@ -1,4 +1,4 @@
-"""Reading and writing files without ever leaving half of one."""
+"""Files: what they are, by their names; reading and writing without ever leaving half of one."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ from pathlib import Path
 
 class UnusableInputError(Exception):
     """A file that cannot be converted; the message is one clear line for the user."""
+
+
+def is_notebook(path: Path) -> bool:
+    """Whether a program is a notebook; else it is a script."""
+    return path.suffix == ".ipynb"
 
 
 def read_bytes(path: Path) -> bytes:

@@ -19,13 +19,15 @@ from IPython.core.completer import (
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 
+from .launchers.arguments import add_place_options, where_of
 from .magic_parser import MagicParser
 
 if TYPE_CHECKING:
     from .session.distribute import Session
 
-COMMANDS = ("status", "pull", "push", "restart", "stop")
-OPTIONS = ("-n", "-H", "--show", "--dry-run", "--no-deps", "--timeout")
+COMMANDS = ("status", "start", "pull", "push", "restart", "stop")
+PLACES = ("-n", "-H", "--launcher", "--time", "--partition", "--salloc")
+OPTIONS = (*PLACES, "--show", "--dry-run", "--no-deps", "--timeout")
 
 
 def distribute_parser() -> MagicParser:
@@ -34,9 +36,7 @@ def distribute_parser() -> MagicParser:
         description="Convert this cell and run it on N ranks.",
     )
     parser.add_argument("-n", type=int, metavar="N", help="how many ranks; those there are, or 2")
-    parser.add_argument(
-        "-H", "--hosts", metavar="HOSTS", help="host:slots,…; this machine if not given"
-    )
+    add_place_options(parser)
     parser.add_argument("--show", action="store_true", help="show what the conversion changes, too")
     parser.add_argument(
         "--dry-run", action="store_true", help="show what would change and run; run nothing"
@@ -52,6 +52,8 @@ def hvd_parser() -> MagicParser:
     parser = MagicParser(prog="%hvd", description="Look after the ranks.")
     parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("-n", type=int, metavar="N", help="start: how many ranks; 2")
+    add_place_options(parser)
     return parser
 
 
@@ -87,7 +89,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
         arguments = distribute_parser().parse_line(line)
         request = Request(
             arguments.n,
-            arguments.hosts,
+            where_of(arguments),
             arguments.show,
             arguments.dry_run,
             not arguments.no_deps,
@@ -97,12 +99,14 @@ class HvdMagics(Magics):  # type: ignore[misc]
 
     @line_magic  # type: ignore[untyped-decorator]
     def hvd(self, line: str) -> None:
-        """Look after the ranks: `%hvd status`, `pull NAME…`, `push NAME…`, `restart`, `stop`."""
+        """Look after the ranks: `%hvd status`, `start -n N`, `pull NAME…`, `push NAME…`, `restart`, `stop`."""
         arguments = hvd_parser().parse_line(line, default="status")
         if arguments.command in ("pull", "push"):
             if not arguments.names:
                 raise UsageError(f"%hvd {arguments.command}: which names?")
             getattr(self.session, arguments.command)(arguments.names)
+        elif arguments.command == "start":
+            self.session.start(arguments.n, where_of(arguments))
         elif arguments.command == "stop":
             self.session.stop()
             print("no ranks")
@@ -140,6 +144,8 @@ def offered(line: str, names: Iterable[str]) -> list[str]:
         return list(OPTIONS)
     if magic in ("%hvd", "hvd") and len(words) == 1:
         return list(COMMANDS)
+    if magic in ("%hvd", "hvd") and words and words[0] == "start":
+        return list(PLACES)
     if magic in ("%hvd", "hvd") and words and words[0] in ("pull", "push"):
         return sorted(names)
     return []

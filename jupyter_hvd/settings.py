@@ -8,18 +8,31 @@ import tempfile
 import tomllib
 from collections.abc import Iterator
 from dataclasses import fields
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from .files import UnusableInputError
 
 TABLE = "jupyter-hvd"
 
 
-def settings_near(path: Path) -> dict[str, Any]:
+class OptionError(ValueError):
+    """A value that an option does not take.
+
+    Attributes:
+        name: the option's. problem: what is wrong with the value, for the user.
+    """
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"{name}: {problem}")
+        self.name, self.problem = name, problem
+
+
+def settings_near(path: Path, options: type) -> dict[str, Any]:
     """The settings for a file, from its folder or the nearest above that has a `pyproject.toml`.
+
+    Args:
+        options: the dataclass of the options that there are; making one checks the values.
 
     Raises:
         UnusableInputError: the file is no TOML, or has a setting that there is none of, or of another kind.
@@ -27,7 +40,7 @@ def settings_near(path: Path) -> dict[str, Any]:
     for folder in project_folders(path):
         file = folder / "pyproject.toml"
         if file.is_file():
-            return read_settings(file)
+            return read_settings(file, options)
     return {}
 
 
@@ -48,14 +61,12 @@ def is_shared(folder: Path) -> bool:
     return folder.is_dir() and folder.stat().st_mode & sticky == sticky
 
 
-def read_settings(file: Path) -> dict[str, Any]:
-    """The table's entries by the names of `Options`.
+def read_settings(file: Path, options: type) -> dict[str, Any]:
+    """The table's entries by the names of the options.
 
     Raises:
         UnusableInputError: as for `settings_near`.
     """
-    from .rules.options import OptionError, Options
-
     try:
         text = file.read_text(encoding="utf-8")
         tables = tomllib.loads(text)
@@ -65,7 +76,7 @@ def read_settings(file: Path) -> dict[str, Any]:
     table = tools.get(TABLE, {}) if isinstance(tools, dict) else {}
     if not isinstance(table, dict):
         raise UnusableInputError(f"{file}: [tool.{TABLE}] must be a table")
-    known = {field.name.replace("_", "-") for field in fields(Options)} - {"open-ended"}
+    known = {field.name.replace("_", "-") for field in fields(options)} - {"open-ended"}
     settings: dict[str, Any] = {}
     for key, value in table.items():
         place = f"{file}:{line_of(text, key)}"
@@ -77,7 +88,7 @@ def read_settings(file: Path) -> dict[str, Any]:
             name.replace("-", "_"): tuple(value) if isinstance(value, list) else value
         }
         try:
-            Options(**setting)
+            options(**setting)
         except OptionError as error:
             raise UnusableInputError(f"{place}: {key}: {error.problem}") from None
         settings |= setting
@@ -90,15 +101,3 @@ def line_of(text: str, key: str) -> int:
     start = next((i for i, line in enumerate(lines) if TABLE in line), 0)
     named = re.compile(rf"\b{re.escape(key)}\b")
     return next((i for i, line in enumerate(lines) if i >= start and named.search(line)), start) + 1
-
-
-@cache
-def installed_target() -> Literal["keras2", "tf_keras"]:
-    """Keras 2 came with TensorFlow up to 2.15; beside newer ones it is a package of its own."""
-    for name in ("tensorflow", "tensorflow-cpu", "tensorflow-gpu"):
-        try:
-            major, minor = version(name).split(".")[:2]
-        except (PackageNotFoundError, ValueError):
-            continue
-        return "tf_keras" if (int(major), int(minor)) >= (2, 16) else "keras2"
-    return "keras2"

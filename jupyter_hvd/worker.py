@@ -64,7 +64,9 @@ def rules(_: dict[str, Any]) -> list[dict[str, str]]:
     from .convert.documentation import rule_page
     from .rules.tensorflow_horovod import RULES
 
-    return [{"code": r.code, "name": r.name, "why": r.message, "page": rule_page(r)} for r in RULES]
+    return [
+        {"code": r.code, "name": r.name, "why": r.rationale, "page": rule_page(r)} for r in RULES
+    ]
 
 
 def convert(request: dict[str, Any], root: Path) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from jupyter_hvd import cli
 from jupyter_hvd.cli.run import converted_copy
 from jupyter_hvd.convert import Options
 from jupyter_hvd.launchers.job import Program, run_job
+from jupyter_hvd.launchers.places import place
 from jupyter_hvd.verify.probe import orders, read_record
 
 NOTEBOOK = Path(__file__).parents[1] / "examples" / "gradient_tape.ipynb"
@@ -39,7 +40,7 @@ def main() -> int:
         with converted_copy(NOTEBOOK, Options()) as (copy, private):
             result = run_job(
                 Program(copy, NOTEBOOK, module="jupyter_hvd.verify.rank"),
-                RANKS,
+                place(RANKS),
                 private,
                 listener=show,
                 environment=orders(folder, NOTEBOOK.parent, ranks=RANKS, seed=1),

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,8 +15,42 @@ ROOT = Path(__file__).parents[1]
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
+#: Commands that start no process of their own, and load neither TensorFlow nor JAX.
+LIGHT = ("convert", "rule")
+
+
 @pytest.fixture
-def hvd(tmp_path: Path) -> Command:
+def hvd(hvd_here: Command, hvd_process: Command) -> Command:
+    """Runs `jupyter hvd …` in an empty folder; what is light in this process, which has imported it already."""
+
+    def run(*arguments: object, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+        if arguments and arguments[0] in LIGHT:
+            return hvd_here(*arguments)
+        return hvd_process(*arguments, timeout=timeout)
+
+    return run
+
+
+@pytest.fixture
+def hvd_here(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Command:
+    """Runs `jupyter hvd …` in an empty folder, in this process."""
+    from jupyter_hvd import cli
+
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+        words = [str(argument) for argument in arguments]
+        capfd.readouterr()
+        with contextlib.chdir(tmp_path):
+            try:
+                code = cli.main(words)
+            except SystemExit as ended:
+                code = int(ended.code or 0)
+        return subprocess.CompletedProcess(words, code, *capfd.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def hvd_process(tmp_path: Path) -> Command:
     """Runs `jupyter hvd …` as a user would, in an empty folder."""
 
     def run(*arguments: object, timeout: float = 300) -> subprocess.CompletedProcess[str]:
@@ -28,6 +64,43 @@ def hvd(tmp_path: Path) -> Command:
         )
 
     return run
+
+
+# One pool of workers (`pytest -n 3 --dist=loadgroup`)
+
+#: Files whose tests share what is expensive to make, for all of the file, or for the tests of one parameter.
+SHARED_BY_FILE = ("tests/test_forks.py", "tests/gradcost/test_tour.py")
+SHARED_BY_PARAMETER = ("tests/test_examples.py",)
+
+
+def work_unit(nodeid: str) -> str:
+    """The tests with the same are run by the same worker, one after the other."""
+    file, _, test = nodeid.partition("::")
+    if file in SHARED_BY_FILE:
+        return file
+    if file in SHARED_BY_PARAMETER and "[" in test:
+        return f"{file}[{test.partition('[')[2]}"
+    return nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Pool(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return work_unit(nodeid)
+
+    return Pool(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In a pool the longest tests are begun first: then none is left over at the end."""
+    if getattr(config.option, "loadgroup", False):
+        ranks = ("long", "slow")
+        items.sort(key=lambda item: [item.get_closest_marker(name) is None for name in ranks])
 
 
 def pytest_terminal_summary(terminalreporter) -> None:

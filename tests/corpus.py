@@ -209,7 +209,9 @@ def main() -> int:
             if not console.is_terminal and len(done) % 250 == 0:
                 console.print(f"{len(done)} of {len(paths)} files")
     if arguments.write:
-        arguments.write.write_text(_page(done))
+        before = arguments.write.read_text() if arguments.write.exists() else ""
+        _, heading, notebooks = before.partition("## Notebooks")
+        arguments.write.write_text(f"{_page(done)}\n{heading}{notebooks}".rstrip() + "\n")
     print(table(done))
     for slow in sorted(done, key=lambda o: -o.seconds)[:5]:
         print(f"slow: {slow.path}, {slow.seconds:.1f} s")

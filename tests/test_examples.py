@@ -24,7 +24,20 @@ EXAMPLES = [
 TO_THE_END = 1_000_000
 
 
-@pytest.fixture(scope="module", params=EXAMPLES, ids=lambda path: path.stem)
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(
+            p,
+            id=p.stem,
+            marks=[
+                pytest.mark.long,
+                *([pytest.mark.thorough] if p.stem in ("gan", "tf_function") else []),
+            ],
+        )
+        for p in EXAMPLES
+    ],
+)
 def verified(request) -> tuple[str, Verification]:
     return request.param.stem, verify(request.param, 2, steps=TO_THE_END)
 

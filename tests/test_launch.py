@@ -109,6 +109,30 @@ def test_failing_cell_is_named(hvd, tmp_path: Path) -> None:
     assert done.stderr.count("ZeroDivisionError: division by zero") == 1
 
 
+def test_shell_lines_run_once(hvd, tmp_path: Path) -> None:
+    """Ranks of one folder share what a notebook gives to a shell, and go on with its output."""
+    cells = (
+        "import os, pathlib\nrank, name = os.environ['HOROVOD_RANK'], 'made'",
+        "!echo line $$ >> lines.txt; sleep 1; mkdir {name}",
+        "found = !ls made/.. | grep made\nassert found == ['made'], found",
+        "%%bash\necho cell >> cells.txt; sleep 1; mv made moved",
+        "assert pathlib.Path('moved').is_dir()\nfor turn in range(2):\n    !echo turn >> turns.txt",
+        "%%writefile -a written.txt\nonce",
+        "!exit 3",
+        "pathlib.Path(f'seen-{rank}').write_text(f'{_exit_code} {pathlib.Path(\"written.txt\").read_text()}')",
+    )
+    notebook = new_notebook(cells=[new_code_cell(source) for source in cells])
+    (tmp_path / "job.ipynb").write_text(nbformat.writes(notebook))
+    done = hvd("run", "job.ipynb", "-n", 2)
+    assert done.returncode == 0, done.stdout + done.stderr
+    counts = {
+        name: len((tmp_path / f"{name}.txt").read_text().split("\n")) - 1
+        for name in ("lines", "cells", "turns")
+    }
+    assert counts == {"lines": 1, "cells": 1, "turns": 2}
+    assert {(tmp_path / f"seen-{rank}").read_text() for rank in (0, 1)} == {"3 once\n"}
+
+
 @pytest.mark.parametrize(
     ("size", "message"), [(0, "at least one rank"), (10_000, "exceed the limit")]
 )
@@ -121,11 +145,11 @@ def test_sizes_that_cannot_be_meant(hvd, tmp_path: Path, size: int, message: str
 def test_refused_program_is_not_run(hvd, tmp_path: Path) -> None:
     path = tmp_path / "job.py"
     path.write_text(
-        "import tensorflow as tf\nprint('ran')\nmodel = tf.keras.Sequential()\nmodel.compile('sgd')\nmodel.fit(batches())\n"
+        "import tensorflow as tf\nprint('ran')\nmodel = tf.keras.models.load_model('model.h5')\nmodel.fit(x, y)\n"
     )
     done = hvd("run", path, "-n", 2)
     assert done.returncode == 1
-    assert "HVD504" in done.stderr
+    assert "HVD907" in done.stderr
     assert "ran" not in done.stdout
 
 

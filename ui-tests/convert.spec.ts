@@ -116,7 +116,9 @@ test('a notebook that cannot be converted says why, and where', async ({
   await expect(lab.diff.locator('.jp-hvd-margin .jp-hvd-mod-error')).toBeVisible();
   await expect(page.getByRole('button', { name: 'Apply to Notebook' })).toBeDisabled();
   await lab.diff.getByRole('button', { name: 'cell 3, line 1' }).click();
-  await expect(lab.diff.locator('.jp-hvd-lit')).toContainText('MirroredStrategy');
+  await expect(lab.diff.locator('.jp-hvd-lit')).toContainText(
+    'MultiWorkerMirroredStrategy'
+  );
   await picture(page, 'refused');
 
   await lab.diff.getByRole('button', { name: 'HVD902' }).click();

@@ -50,10 +50,10 @@ export const CLASSIFIER = notebook(
 
 /** Distributed already, in another way. */
 export const DISTRIBUTED = notebook(
-  '# Two GPUs',
+  '# Two machines',
   'import tensorflow as tf',
   `\
-strategy = tf.distribute.MirroredStrategy()
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
 with strategy.scope():
     model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
     model.compile("sgd", "mse")`,

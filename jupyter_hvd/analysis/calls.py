@@ -12,7 +12,7 @@ from .classes import ClassHierarchy
 from .index import Index
 from .library import Kind, Library, Resolver
 from .module import Module
-from .syntax import Function, argument, parameters
+from .syntax import Function, argument, is_decorated, parameters
 
 #: How often calls are looked for again, each time through one more function that is passed on.
 MAX_ROUNDS = 4
@@ -50,6 +50,18 @@ class CallGraph:
         assert self._sites is not None
         return self._sites.get(function, [])
 
+    def leading_to(self, call: cst.Call) -> list[cst.Call]:
+        """The call, the calls of the function that it stands in, of the functions that these stand in, and so on."""
+        found: dict[cst.Call, None] = {}
+        waiting = [call]
+        while waiting:
+            call = waiting.pop()
+            if call not in found:
+                found[call] = None
+                function = self._module.function_of(call)
+                waiting += self.sites(function) if function is not None else ()
+        return list(found)
+
     def _find_sites(self) -> None:
         """A fixed point from below: what functions are passed is known once their calls are."""
         self._sites = {}
@@ -63,8 +75,12 @@ class CallGraph:
             if before == self._sites:
                 return
 
+    def direct(self, call: cst.Call) -> cst.Call:
+        """The call that a call comes to: `f(x)` for one of a library's that calls `f` with `x`, of parts of the program's own."""
+        return self._library.direct(self._resolver, call) or call
+
     def _run_by(self, call: cst.Call) -> Iterator[cst.CSTNode]:
-        for value in self._resolver.of(call.func):
+        for value in self._resolver.of(self.direct(call).func):
             if value.kind in (Kind.FUNCTION, Kind.CLASS) and value.node is not None:
                 yield value.node
             elif isinstance(value.node, cst.ClassDef):
@@ -79,15 +95,37 @@ class CallGraph:
         position: int | None = parameters(function).index(param)
         owner = self._module.class_of(function) if isinstance(function, cst.FunctionDef) else None
         sites = list(self.sites(function))
-        if isinstance(function, cst.FunctionDef) and owner is not None:
+        if (
+            isinstance(function, cst.FunctionDef)
+            and owner is not None
+            and not is_decorated(function, "staticmethod")
+        ):
             assert position is not None
             position -= 1
             if function.name.value == "__init__":
                 sites += self.sites(owner)
         if param in function.params.kwonly_params:
             position = None
+        named = function.name.value if isinstance(function, cst.FunctionDef) and owner else None
+        explicit = named is not None and not is_decorated(function, "staticmethod", "classmethod")
         return [
             (call, arg.value)
-            for call in sites
-            if (arg := argument(call, param.name.value, position)) is not None
+            for call, direct in ((site, self.direct(site)) for site in sites)
+            if (
+                arg := argument(
+                    direct,
+                    param.name.value,
+                    position + 1
+                    if explicit and position is not None and self._names_class(direct, named)
+                    else position,
+                )
+            )
+            is not None
         ]
+
+    def _names_class(self, call: cst.Call, name: str | None) -> bool:
+        """Whether a call passes the object too: `Trainer.step(trainer, x)`."""
+        match call.func:
+            case cst.Attribute(value=receiver, attr=cst.Name(value=called)) if called == name:
+                return {value.kind for value in self._resolver.of(receiver)} == {Kind.CLASS}
+        return False

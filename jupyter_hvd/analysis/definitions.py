@@ -13,6 +13,9 @@ Definition = Binding | cst.CSTNode
 #: A node, or the assignments of the variable that a name stands for.
 Identity = cst.CSTNode | frozenset[BaseAssignment]
 
+#: What defines a name by a block of its own.
+_DEFINING = (cst.FunctionDef, cst.ClassDef)
+
 
 class Definitions:
     """The definitions of the names of one module."""
@@ -31,21 +34,31 @@ class Definitions:
         if not isinstance(node, cst.Name):
             return node
         if node not in self._identities:
-            scope = self._module.scope(node)
-            assignments = frozenset(scope[node.value]) if scope is not None else frozenset()
-            self._identities[node] = assignments or node
+            self._identities[node] = self.assignments(node) or node
         return self._identities[node]
 
-    def of(self, name: cst.Name) -> list[Definition]:
-        """What a name may be bound to, anywhere."""
+    def assignments(self, name: cst.Name) -> frozenset[BaseAssignment]:
+        """What may bind a name, anywhere; of one that is a function's, or a class's, and bound anew, only what reaches the
+        place: `model = model(inputs)` calls the function, and what follows is the model.
+        """
         scope = self._module.scope(name)
-        if scope is None:
-            return []
-        return [
-            self._index.bound.get(assignment.node, assignment.node)
-            for assignment in scope[name.value]
-            if isinstance(assignment, Assignment)
-        ]
+        found = frozenset(scope[name.value]) if scope is not None else frozenset()
+        defines = {isinstance(a.node, _DEFINING) for a in found if isinstance(a, Assignment)}
+        if len(defines) < 2:
+            return found
+        reached = {id(self._node(each)) for each in self._reaching(name, self._of(found))}
+        return frozenset(a for a in found if not isinstance(a, Assignment) or id(a.node) in reached)
+
+    def _node(self, definition: Definition) -> cst.CSTNode | None:
+        return definition.target if isinstance(definition, Binding) else definition
+
+    def _of(self, found: frozenset[BaseAssignment]) -> list[Definition]:
+        nodes = [a.node for a in found if isinstance(a, Assignment)]
+        return [self._index.bound.get(node, node) for node in nodes]
+
+    def of(self, name: cst.Name) -> list[Definition]:
+        """What a name may be bound to: by its `assignments`."""
+        return self._of(self.assignments(name))
 
     def reaching(self, name: cst.Name) -> list[Definition]:
         """Of the definitions of a name, those that it may hold where it stands, by the order of the text.
@@ -54,12 +67,14 @@ class Definitions:
         it is sure to run first: where its block is also around the name. One that follows in
         a loop around both may come round, unless the loop is sure to bind the name before.
         """
-        found = self.of(name)
+        return self._reaching(name, self.of(name))
+
+    def _reaching(self, name: cst.Name, found: list[Definition]) -> list[Definition]:
         bound = [b for b in found if isinstance(b, Binding) and b.target is not None]
         others = [b for b in found if b not in bound]
         before = [b for b in bound if self._is_before(b, name)]
-        if not before:
-            return [*others, *bound]
+        if not before and not others:
+            return [*bound]
         sure = {id(b): self._start(b) for b in before if self._is_sure(b, name)}
         carried = [
             b
@@ -105,6 +120,8 @@ class Definitions:
 
     def _is_sure(self, binding: Binding, name: cst.Name) -> bool:
         assert binding.target is not None
+        if binding.adds:
+            return False
         block = self._module.enclosing(binding.target, (cst.IndentedBlock, cst.Module))
         elsewhere = self._module.function_of(name) is not self._module.function_of(binding.target)
         return (

@@ -39,8 +39,30 @@ PYTHON = Effects(
             "json.dump",
         }
     ),
-    opening={"builtins.open": 1, "io.open": 1, "gzip.open": 1},
+    opening={"builtins.open": 1, "io.open": 1, "gzip.open": 1, "zipfile.ZipFile": 1},
+    changing=frozenset(
+        {
+            *(f"os.{name}" for name in "mkdir makedirs remove unlink rmdir removedirs".split()),
+            *(f"os.{name}" for name in "rename renames replace link symlink system".split()),
+            *(f"shutil.{name}" for name in "rmtree move copy copy2 copyfile copytree".split()),
+            *(f"shutil.{name}" for name in "make_archive unpack_archive".split()),
+            *(f"subprocess.{name}" for name in "run call check_call check_output".split()),
+            "urllib.request.urlretrieve",
+            "wget.download",
+            "gdown.download",
+        }
+    ),
+    asking=frozenset(
+        {
+            *(f"os.path.{name}" for name in "exists isdir isfile islink lexists getsize".split()),
+            *("os.listdir", "os.scandir", "os.walk", "os.stat", "os.access", "glob.glob"),
+        }
+    ),
 )
+#: Methods that change files whatever they are called on, where it is nothing of a library that is known for others.
+_ALWAYS_CHANGING = frozenset("extractall mkdir rmdir unlink symlink_to hardlink_to".split())
+#: Of `pathlib.Path` alone: other things have methods of these names.
+_PATH_CHANGING = frozenset({"rename", "replace", "touch"})
 #: Methods that write whatever they are called on.
 _ALWAYS_WRITING = frozenset(
     "savefig to_csv to_json to_excel to_pickle to_parquet write_text write_bytes".split()
@@ -68,12 +90,25 @@ def is_pure(values: ValueAnalysis, expression: cst.CSTNode) -> bool:
             return False
         if isinstance(node, cst.Call) and not _is_pure_call(values, node):
             return False
+        if isinstance(node, cst.CompFor) and _is_collection(values, node.iter):
+            return False
         pending.extend(node.children)
     return True
 
 
+#: What looks at a collection, and goes through none of its elements.
+_LOOKING = frozenset({"builtins.len", "builtins.print", "builtins.type", "builtins.isinstance"})
+
+
+def _is_collection(values: ValueAnalysis, expression: cst.BaseExpression) -> bool:
+    """Whether an expression may be a library's collection: who goes through it moves its next order on."""
+    return any(map(values.library.is_collection, values.kinds(expression)))
+
+
 def _is_pure_call(values: ValueAnalysis, call: cst.Call) -> bool:
     name, effects = values.qualified(call.func), values.library.effects
+    if name not in _LOOKING and any(_is_collection(values, arg.value) for arg in call.args):
+        return False
     if name.startswith("builtins."):
         return name.removeprefix("builtins.") in _PURE_BUILTINS
     if name:
@@ -109,6 +144,46 @@ def opens_for(values: ValueAnalysis, call: cst.Call) -> str | None:
     if mode is None:
         return "r"
     return str(mode.value.evaluated_value) if isinstance(mode.value, cst.SimpleString) else None
+
+
+def changes_files(values: ValueAnalysis, call: cst.Call) -> bool:
+    """Whether a call creates, removes, renames or unpacks files, downloads, or runs another program.
+
+    Making a folder that may exist already is the same however many do it.
+    """
+    allowed = argument(call, "exist_ok", 2 if method(call) != "mkdir" else None)
+    if (
+        allowed is not None
+        and isinstance(allowed.value, cst.Name)
+        and allowed.value.value == "True"
+    ):
+        return False
+    if values.qualified(call.func) in values.library.effects.changing:
+        return True
+    if not isinstance(call.func, cst.Attribute) or values.qualified(call.func):
+        return False
+    name = method(call)
+    if name in _ALWAYS_CHANGING:
+        return True
+    made = {value.name for value in values.of(call.func.value)}
+    return name in _PATH_CHANGING and made == {"pathlib.Path"}
+
+
+def asks_files(values: ValueAnalysis, expression: cst.CSTNode) -> bool:
+    """Whether the value of an expression tells what files there are, which others may change meanwhile."""
+    pending: list[cst.CSTNode] = [expression]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, cst.Call) and (
+            values.qualified(node.func) in values.library.effects.asking
+            or method(node) in _ASKING_METHODS
+        ):
+            return True
+        pending.extend(node.children)
+    return False
+
+
+_ASKING_METHODS = frozenset("exists is_dir is_file is_symlink iterdir rglob".split())
 
 
 def prints(values: ValueAnalysis, call: cst.Call) -> bool:

@@ -6,7 +6,8 @@ scopes, the order of statements, calls, and the receivers of attributes mean the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
@@ -20,6 +21,8 @@ from .module import Module
 
 #: The part `path` of an expression.
 Source = tuple[cst.BaseExpression, Path]
+
+T = TypeVar("T")
 
 #: How many nodes a slice may hold.
 MAX_SLICE = 5_000
@@ -99,8 +102,7 @@ class ValueFlow:
         for call in self._index.filled.get(name.value, ()) if path else ():
             assert isinstance(call.func, cst.Attribute)
             if definitions.identity(call.func.value) == definitions.identity(name):
-                added = call.args[-1].value
-                yield added, path if call.func.attr.value == "extend" else path[1:]
+                yield _added(call, path)
 
     def passed(self, param: cst.Param) -> list[cst.BaseExpression]:
         """What the calls of its function pass for a parameter."""
@@ -112,31 +114,36 @@ class ValueFlow:
     # Attributes
 
     def _of_attribute(self, node: cst.Attribute, path: Path) -> Iterator[Source]:
-        for binding in self._bindings_of(node):
+        for binding in self.bindings_of(node):
             yield binding.value, binding.path + path
+        filled = self._index.filled_attributes.get(node.attr.value, ()) if path else ()
+        for call in self._of_receiver(node.value, [(_filled(call), call) for call in filled]):
+            yield _added(call, path)
         for member in self.methods(node):
             if is_property(member):
                 yield from ((value, path) for value in self._index.returns[member])
 
-    def _bindings_of(self, used: cst.Attribute) -> list[Binding]:
+    def bindings_of(self, used: cst.Attribute) -> list[Binding]:
         """The bindings of an attribute of that name whose receiver may be the one used here.
 
         Of a receiver of which nothing is known, all of the name; an object of a library is none of this module's.
         """
         named = self._index.attribute_bindings.get(used.attr.value, ())
+        return self._of_receiver(used.value, [(b.receiver, b) for b in named])
+
+    def _of_receiver(
+        self, used: cst.BaseExpression, named: Sequence[tuple[cst.BaseExpression | None, T]]
+    ) -> list[T]:
+        """What is said of the receivers that may be the one used here."""
         if not named:
             return []
-        owners = self._classes_of(used.value)
+        owners = self._classes_of(used)
         if owners:
-            return [
-                b
-                for b in named
-                if b.receiver is not None and self._may_be_one_of(b.receiver, owners)
-            ]
-        text = self._module.text(used.value)
-        same = [b for b in named if b.receiver and self._module.text(b.receiver) == text]
-        unknown = {value.kind for value in self._resolver.of(used.value)} <= {Kind.UNKNOWN}
-        return same or ([*named] if unknown else [])
+            return [b for r, b in named if r is not None and self._may_be_one_of(r, owners)]
+        text = self._module.text(used)
+        same = [b for r, b in named if r is not None and self._module.text(r) == text]
+        unknown = {value.kind for value in self._resolver.of(used)} <= {Kind.UNKNOWN}
+        return same or ([b for _, b in named] if unknown else [])
 
     def _classes_of(self, receiver: cst.BaseExpression) -> list[cst.ClassDef]:
         nodes = (value.node for value in self._resolver.of(receiver))
@@ -159,6 +166,11 @@ class ValueFlow:
     # Calls
 
     def _of_call(self, call: cst.Call, path: Path) -> Iterator[Source]:
+        handed_on = self._library.handed_on(self._resolver, call)
+        if handed_on is not None:
+            yield handed_on, path
+            return
+        call = self._calls.direct(call)
         for callee in self._resolver.of(call.func):
             if callee.kind is Kind.FUNCTION and callee.node is not None:
                 if callee.node in self._index.generators:
@@ -230,6 +242,20 @@ def positional(call: cst.Call) -> list[cst.BaseExpression]:
 
 def is_property(function: cst.FunctionDef) -> bool:
     return any(get_full_name_for_node(d.decorator) == "property" for d in function.decorators)
+
+
+def _filled(call: cst.Call) -> cst.BaseExpression | None:
+    """The `a` of `a.b.append(…)`."""
+    match call.func:
+        case cst.Attribute(value=cst.Attribute(value=receiver)):
+            return receiver
+    return None
+
+
+def _added(call: cst.Call, path: Path) -> Source:
+    """What `append` or `extend` adds to a list, at this part of the list."""
+    extends = isinstance(call.func, cst.Attribute) and call.func.attr.value == "extend"
+    return call.args[-1].value, path if extends else path[1:]
 
 
 def _of_elements(elements: Iterable[cst.BaseElement], path: Path) -> Iterator[Source]:

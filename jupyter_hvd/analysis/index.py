@@ -14,12 +14,14 @@ Path = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Binding:
-    """A name or attribute is bound to the part `path` of `value`."""
+    """A name or attribute is bound to the part `path` of `value`; `+=` adds to what it was."""
 
     value: cst.BaseExpression
     path: Path = ()
     receiver: cst.BaseExpression | None = None
     target: cst.Name | None = None
+    adds: bool = False
+    place: cst.CSTNode | None = None
 
 
 @dataclass
@@ -37,8 +39,10 @@ class Index(cst.CSTVisitor):
     generators: set[cst.CSTNode] = field(default_factory=set)
     leaves: list[cst.Break | cst.Continue | cst.Return] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
+    stored: set[str] = field(default_factory=set)  # names of containers whose elements are set
     bound: dict[cst.CSTNode, Binding] = field(default_factory=dict)  # by target node
     filled: dict[str, list[cst.Call]] = field(default_factory=lambda: defaultdict(list))
+    filled_attributes: dict[str, list[cst.Call]] = field(default_factory=lambda: defaultdict(list))
     attribute_bindings: dict[str, list[Binding]] = field(default_factory=lambda: defaultdict(list))
     returns: dict[cst.CSTNode, list[cst.BaseExpression]] = field(
         default_factory=lambda: defaultdict(list)
@@ -48,12 +52,17 @@ class Index(cst.CSTVisitor):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def bind(self, target: cst.CSTNode, value: cst.BaseExpression, path: Path = ()) -> None:
+    def bind(
+        self, target: cst.CSTNode, value: cst.BaseExpression, path: Path = (), adds: bool = False
+    ) -> None:
         match target:
             case cst.Name():
-                self.bound[target] = Binding(value, path, None, target)
+                self.bound[target] = Binding(value, path, None, target, adds, target)
             case cst.Attribute(value=receiver, attr=cst.Name(value=name)):
-                self.attribute_bindings[name].append(Binding(value, path, receiver))
+                bound = Binding(value, path, receiver, adds=adds, place=target)
+                self.attribute_bindings[name].append(bound)
+            case cst.Subscript(value=cst.Name(value=name)):
+                self.stored.add(name)
             case cst.Tuple(elements=elements) | cst.List(elements=elements):
                 for index, element in enumerate(elements):
                     starred = isinstance(element, cst.StarredElement)
@@ -69,7 +78,7 @@ class Index(cst.CSTVisitor):
             self.bind(node.target, node.value)
 
     def visit_AugAssign(self, node: cst.AugAssign) -> None:
-        self.bind(node.target, node.value)
+        self.bind(node.target, node.value, adds=True)
 
     def visit_NamedExpr(self, node: cst.NamedExpr) -> None:
         self.bind(node.target, node.value)
@@ -119,9 +128,11 @@ class Index(cst.CSTVisitor):
     def visit_Call(self, node: cst.Call) -> None:
         self.calls.append(node)
         match node.func:
-            case cst.Attribute(value=cst.Name(value=name), attr=cst.Name("append" | "extend")):
-                if node.args:
-                    self.filled[name].append(node)
+            case cst.Attribute(value=filled, attr=cst.Name("append" | "extend")) if node.args:
+                if isinstance(filled, cst.Name):
+                    self.filled[filled.value].append(node)
+                elif isinstance(filled, cst.Attribute):
+                    self.filled_attributes[filled.attr.value].append(node)
 
     def visit_Import(self, node: cst.Import) -> None:
         self.imports.append(node)

@@ -56,6 +56,8 @@ class Effects:
         writing: what writes a file.
         writing_methods: methods that write, by what they are called on.
         pure_methods: methods that are pure for values of a kind.
+        changing: what creates, removes, renames or unpacks files, downloads, or runs other programs.
+        asking: what tells which files there are.
         opening: what opens a file, and the place of the mode among its arguments.
     """
 
@@ -66,6 +68,8 @@ class Effects:
     writing_methods: Mapping[Enum, frozenset[str]] = field(default_factory=dict)
     pure_methods: Mapping[Enum, frozenset[str]] = field(default_factory=dict)
     opening: Mapping[str, int] = field(default_factory=dict)
+    changing: frozenset[str] = frozenset()
+    asking: frozenset[str] = frozenset()
 
     def __or__(self, other: Effects) -> Effects:
         return Effects(
@@ -76,6 +80,8 @@ class Effects:
             {**self.writing_methods, **other.writing_methods},
             {**self.pure_methods, **other.pure_methods},
             {**self.opening, **other.opening},
+            self.changing | other.changing,
+            self.asking | other.asking,
         )
 
 
@@ -110,6 +116,12 @@ class Library(Protocol):
 
     def is_wrapper(self, name: str) -> bool:
         """Whether calling this name gives what its first argument is."""
+
+    def direct(self, resolver: Resolver, call: cst.Call) -> cst.Call | None:
+        """The call that a method of the library's makes for the program, made of parts of this one; None where it makes none."""
+
+    def handed_on(self, resolver: Resolver, call: cst.Call) -> cst.BaseExpression | None:
+        """The argument that a method of the library's gives back, in another form; None where it gives something of its own."""
 
     def kind_of_result(self, name: str) -> Enum:
         """The kind of what calling this name gives."""

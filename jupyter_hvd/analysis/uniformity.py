@@ -6,11 +6,13 @@ are each rank's own.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from .definitions import Identity
 from .flow import is_iteration
-from .index import ELEMENT, Path
+from .index import ELEMENT, Binding, Path
 from .syntax import method
 from .values import MAX_PATH, ValueAnalysis
 
@@ -47,12 +49,31 @@ def is_uniform(
     sources = values.flow.predecessors(expression, path, in_order=False)
     if not all(is_uniform(values, source, part, asked) for source, part in sources):
         return False
+    if not all(is_uniform(values, test, (), asked) for test in tests_of(values, expression)):
+        return False
     if isinstance(expression, cst.Name) or (
         sources and (path or isinstance(expression, cst.Attribute))
     ):
         return True
     parts = [expression.value] if isinstance(expression, cst.Attribute) else expression.children
     return all(is_uniform(values, part, (), asked) for part in parts)
+
+
+def tests_of(values: ValueAnalysis, expression: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """The tests that decide which of its values a name or attribute has: those around its bindings."""
+    bindings: list[Binding] = []
+    if isinstance(expression, cst.Name):
+        bindings = [b for b in values.definitions.of(expression) if isinstance(b, Binding)]
+    elif isinstance(expression, cst.Attribute):
+        bindings = values.flow.bindings_of(expression)
+    for binding in bindings if len(bindings) > 1 else ():
+        child = binding.place
+        for ancestor in values.module.ancestors(child) if child is not None else ():
+            if isinstance(ancestor, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
+                break
+            if isinstance(ancestor, (cst.If, cst.While)) and child is not ancestor.test:
+                yield ancestor.test
+            child = ancestor
 
 
 def _is_uniform_call(

@@ -3,7 +3,8 @@
 Real programs hold two objects of a kind, alias classes, pass objects to functions and keep them on
 `self`, so every *expression* is resolved, through scopes, assignments, calls, returns
 and attributes, to the set of values that it may hold. The analysis does not
-follow the order of statements: what a name holds anywhere, it may hold here.
+follow the order of statements: what a name holds anywhere, it may hold here, but for names of
+functions and classes that are bound anew.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from .flow import Source, ValueFlow, is_iteration, is_property, positional
 from .index import Index, Path
 from .library import UNKNOWN, Kind, Library, Value
 from .module import Module
-from .syntax import parameters
+from .syntax import is_decorated, parameters
 
 #: How many expressions may be looked at for one question before cut answers are kept.
 MAX_STEPS = 5_000
@@ -152,8 +153,7 @@ class ValueAnalysis:
         if name.value == "None":
             yield Value(Kind.NONE, name)
             return
-        scope = self.module.scope(name)
-        assignments = scope[name.value] if scope is not None else ()
+        assignments = self.definitions.assignments(name)
         for assignment in assignments:
             if isinstance(assignment, ImportAssignment):
                 yield self._imported(assignment, name.value)
@@ -209,7 +209,17 @@ class ValueAnalysis:
     def _made_by_parameter(self, param: cst.Param) -> Iterator[Value]:
         function = self.module.owner(param)
         owner = self.module.class_of(function) if isinstance(function, cst.FunctionDef) else None
-        if function is not None and owner is not None and parameters(function)[:1] == [param]:
+        own = (
+            owner is not None
+            and function is not None
+            and not is_decorated(function, "staticmethod")
+        )
+        if (
+            own
+            and function is not None
+            and owner is not None
+            and parameters(function)[:1] == [param]
+        ):
             yield self._instance(owner)
         elif not self.flow.passed(param):
             yield UNKNOWN
@@ -234,7 +244,7 @@ class ValueAnalysis:
             yield Value(Kind.UNKNOWN, node)
 
     def _made_by_call(self, call: cst.Call, path: Path, sources: list[Source]) -> Iterator[Value]:
-        callees = self.of(call.func)
+        callees = self.of(self.calls.direct(call).func)
         for callee in callees:
             if callee.kind is Kind.LIBRARY:
                 yield from self._made_by_library(call, callee.name, path, sources)
@@ -242,6 +252,8 @@ class ValueAnalysis:
                 yield Value(Kind.GENERATOR, callee.node)
             elif callee.kind is Kind.CLASS and isinstance(callee.node, cst.ClassDef):
                 yield self._instance(callee.node)
+        if sources:
+            return
         if isinstance(call.func, cst.Attribute) and not any(
             c.kind in (Kind.LIBRARY, Kind.FUNCTION, Kind.CLASS) for c in callees
         ):

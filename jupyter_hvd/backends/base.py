@@ -27,19 +27,3 @@ class Backend(Protocol):
     @property
     def broadcast_function(self) -> str:
         """Gives every rank what the root rank has: any Python object."""
-
-    @property
-    def broadcast_variables_function(self) -> str:
-        """Sets variables to what they are on the root rank."""
-
-    @property
-    def average_function(self) -> str:
-        """Averages a tensor over the ranks."""
-
-    @property
-    def tape_function(self) -> str:
-        """Wraps a gradient tape, so that its gradients are averaged."""
-
-    @property
-    def optimizer_function(self) -> str:
-        """Wraps an optimizer, so that what it applies is averaged."""

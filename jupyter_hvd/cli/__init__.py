@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from .. import __version__
 from ..files import UnusableInputError
-from . import convert, doctor, rule, run, verify
+from . import convert, doctor, install, rule, run, verify
 from .codes import OK, UNUSABLE
 from .show import complain
 
@@ -54,6 +54,6 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"jupyter-hvd {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for module in (convert, run, verify, rule, doctor):
+    for module in (convert, run, verify, rule, doctor, install):
         module.add_parser(commands)
     return parser

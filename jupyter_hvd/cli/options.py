@@ -17,11 +17,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--select", type=codes, metavar="CODES", help="use these rules only: HVD2,HVD301")
     add("--ignore", type=codes, metavar="CODES", help="leave these rules out")
-    add(
-        "--target",
-        choices=("keras2", "tf_keras"),
-        help="the Keras to run on; the one installed if not given",
-    )
     add("--compression", choices=("none", "fp16"), help="send gradients in half precision")
     add("--warmup-epochs", type=int, metavar="E", help="let fit reach the full rate after E epochs")
     add(
@@ -34,6 +29,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--standalone",
         action=argparse.BooleanOptionalAction,
         help="write what the program needs of jupyter_hvd.runtime into it",
+    )
+    add(
+        "--guard",
+        action=argparse.BooleanOptionalAction,
+        help="compare the ranks while they train, and stop them where they part; on if not given",
     )
 
 

@@ -25,7 +25,7 @@ def run_rule(arguments: argparse.Namespace) -> int:
     if arguments.code is None:
         table = Table("code", "rule", "why", box=None, pad_edge=False)
         for rule in RULES:
-            table.add_row(rule.code, rule.name, rule.message)
+            table.add_row(rule.code, rule.name, rule.rationale)
         console.print(table)
         return OK
     if arguments.code.upper() not in BY_CODE:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..documents import load, write
 from ..files import UnusableInputError
+from ..launchers.arguments import add_place_options, where_of
 from .codes import REFUSED, UNUSABLE
 from .options import add_options, options_for
 from .show import make_consoles, print_outcome
@@ -38,17 +40,20 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "-n", type=int, required=True, metavar="N", dest="size", help="how many ranks"
     )
-    parser.add_argument(
-        "-H", "--hosts", metavar="HOSTS", help="host:slots,…; this machine if not given"
-    )
+    add_place_options(parser)
     parser.add_argument("--timeout", type=float, metavar="S", help="end the job after S seconds")
     add_options(parser)
     parser.set_defaults(command=run_run)
 
 
 @contextmanager
-def converted_copy(path: Path, options: Options) -> Iterator[tuple[Path, PrivateFolder]]:
+def converted_copy(
+    path: Path, options: Options, shared: bool = False
+) -> Iterator[tuple[Path, PrivateFolder]]:
     """A converted copy of a file, in a folder of its own that goes with the block.
+
+    Args:
+        shared: the folder is made beside the file, where other hosts see it too.
 
     Raises:
         UnusableInputError: the file cannot be converted.
@@ -60,29 +65,31 @@ def converted_copy(path: Path, options: Options) -> Iterator[tuple[Path, Private
         _, errors = make_consoles(False)
         print_outcome(errors, path, outcome, None)
         raise RefusedError(outcome.status)
-    with private_folder() as folder:
+    with private_folder(path.resolve().parent if shared else None) as folder:
         copy = folder.path / f"{path.stem}_hvd{path.suffix or '.py'}"
         write(copy, converted)
         yield copy, folder
 
 
 def run_run(arguments: argparse.Namespace) -> int:
-    from ..launchers.hosts import LaunchError, hosts_for
+    from ..launchers.hosts import LaunchError
     from ..launchers.job import Program, run_job
+    from ..launchers.places import place
     from ..launchers.signals import ended_by_signals
 
     console, errors = make_consoles(False)
     options = options_for(arguments, arguments.file)
     try:
-        hosts_for(arguments.size, arguments.hosts)  # refused before anything is done
-        with ended_by_signals(), converted_copy(arguments.file, options) as (copy, folder):
+        ranks = place(arguments.size, where_of(arguments))  # refused before anything is done
+        shared = not ranks.here
+        with ended_by_signals(), converted_copy(arguments.file, options, shared) as (copy, folder):
             result = run_job(
                 Program(copy, arguments.file, arguments.extra),
-                arguments.size,
+                ranks,
                 folder,
-                hosts=arguments.hosts,
                 timeout=arguments.timeout,
                 listener=tagged_printer(console, errors),
+                queued=queue_printer(errors),
             )
     except LaunchError as error:
         raise UnusableInputError(str(error)) from None
@@ -104,5 +111,26 @@ def tagged_printer(console: Console, errors: Console) -> Callable[[int, str, str
         style = RANK_STYLES[rank % len(RANK_STYLES)]
         target = errors if stream == "stderr" else console
         target.print(Text.assemble((f"[{rank}] ", style), Text.from_ansi(line)), soft_wrap=True)
+
+    return show
+
+
+def queue_printer(errors: Console) -> Callable[[str], None]:
+    """Says what the job waits for, and for how long it has waited."""
+    from rich.status import Status
+
+    waiting: Status | None = None
+    began = time.monotonic()
+
+    def show(text: str) -> None:
+        nonlocal waiting, began
+        if text and waiting is None:
+            began, waiting = time.monotonic(), Status(text, console=errors)
+            errors.print(f"[dim]{text}; Ctrl-C gives up[/]")
+            waiting.start()
+        elif not text and waiting is not None:
+            waiting.stop()
+            waiting = None
+            errors.print(f"[dim]started after {time.monotonic() - began:.0f} s in the queue[/]")
 
     return show

@@ -12,7 +12,7 @@ from ..documents import Document
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..convert import Conversion, Diagnostic, NotebookConversion
+    from ..convert import Diagnostic, Outcome
 
 
 def complain(error: Exception) -> None:
@@ -50,9 +50,7 @@ def print_diff(console: Console, path: Path, before: Document, after: Document) 
             console.print(Text(line, style=style), soft_wrap=True)
 
 
-def print_outcome(
-    console: Console, path: Path, outcome: Conversion | NotebookConversion, output: Path | None
-) -> None:
+def print_outcome(console: Console, path: Path, outcome: Outcome, output: Path | None) -> None:
     """One line a diagnostic, then one line about the file."""
     from rich.text import Text
 

@@ -3,8 +3,9 @@
 Knows no Jupyter server, no TensorFlow, no network. Start reading at `engine.py`.
 """
 
-from ..rules.options import OptionError, Options
-from .conversion import Change, Conversion, Diagnostic, NotebookConversion
+from ..rules.options import Options
+from ..settings import OptionError
+from .conversion import Change, Conversion, Diagnostic, NotebookConversion, Outcome, ways_divided
 from .engine import convert_source
 from .notebook import NotPythonError, convert_notebook
 
@@ -16,6 +17,8 @@ __all__ = [
     "NotebookConversion",
     "OptionError",
     "Options",
+    "Outcome",
     "convert_notebook",
     "convert_source",
+    "ways_divided",
 ]

@@ -5,11 +5,12 @@ The JSON form is documented in `docs/json.md` and is the same everywhere.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..frameworks.base import TrainingLoop
-from ..rules.base import Severity
+from ..rules.base import WAYS, Severity
 from ..source.edits import Edit
 
 if TYPE_CHECKING:
@@ -93,43 +94,44 @@ class Diagnostic:
         }
 
 
-@dataclass(frozen=True)
-class Conversion:
-    """The outcome of converting a script: `code` is the input where nothing was converted."""
+def ways_divided(changes: Sequence[Change]) -> list[str]:
+    """How the changes divide the data, the strictest way first."""
+    said = {change.why.partition(":")[0].lower() for change in changes}
+    return [way for way in WAYS if way in said]
 
-    code: str
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a program."""
+
     status: Status
     training_loop: TrainingLoop
     changes: tuple[Change, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "status": self.status,
+            "training_loop": self.training_loop,
+            "changes": [change.as_json() for change in self.changes],
+            "diagnostics": [diagnostic.as_json() for diagnostic in self.diagnostics],
+        }
+
+
+@dataclass(frozen=True)
+class Conversion(Outcome):
+    """The outcome of converting a script: `code` is the input where nothing was converted."""
+
+    code: str = field(kw_only=True)
 
     @property
     def edits(self) -> list[Edit]:
         """The edits that make all changes."""
         return [e for change in self.changes for e in change.edits if e.unless is None]
 
-    def as_json(self) -> dict[str, Any]:
-        return outcome_as_json(self)
-
 
 @dataclass(frozen=True)
-class NotebookConversion:
+class NotebookConversion(Outcome):
     """The outcome of converting a notebook: `notebook` is a new one, the input is left alone."""
 
-    notebook: NotebookNode
-    status: Status
-    training_loop: TrainingLoop
-    changes: tuple[Change, ...] = ()
-    diagnostics: tuple[Diagnostic, ...] = ()
-
-    def as_json(self) -> dict[str, Any]:
-        return outcome_as_json(self)
-
-
-def outcome_as_json(outcome: Conversion | NotebookConversion) -> dict[str, Any]:
-    return {
-        "status": outcome.status,
-        "training_loop": outcome.training_loop,
-        "changes": [change.as_json() for change in outcome.changes],
-        "diagnostics": [diagnostic.as_json() for diagnostic in outcome.diagnostics],
-    }
+    notebook: NotebookNode = field(kw_only=True)

@@ -12,7 +12,7 @@ from ..rules.base import Rule
 def rule_page(rule: Rule[Any]) -> str:
     """One rule in Markdown: what, why, and its examples as diffs."""
     title, _, body = (getdoc(type(rule)) or "").partition("\n")
-    parts = [f"## {rule.code}: {rule.name}", title, body.strip(), f"*{rule.message}*"]
+    parts = [f"## {rule.code}: {rule.name}", title, body.strip(), f"*{rule.rationale}*"]
     for example in rule.examples:
         if example.note:
             parts.append(example.note)

@@ -17,7 +17,7 @@ from ..rules.options import SYNTAX, Options
 from ..rules.tensorflow_horovod import RULES
 from ..rules.tensorflow_horovod.context import Context, Rule
 from ..rules.tensorflow_horovod.imports import imports_horovod, is_own_work
-from ..source.cells import TOO_DEEP, JoinedCells, mask_cell, syntax_error
+from ..source.cells import TOO_DEEP, JoinedCells, syntax_error
 from ..source.edits import Layer, apply_edits
 from .conversion import Change, Conversion, Diagnostic, Status
 
@@ -50,8 +50,12 @@ def convert_joined(cells: JoinedCells, options: Options) -> Conversion:
         with deep_recursion():
             context = Context(cells, options)
             if context.training.loop == "none" or imports_horovod(context) is not None:
+                for cell, fault in cells.left_alone.items():
+                    return _refuse_syntax(
+                        cells, (cells.labels or ())[cell], fault, cells.masked[cell]
+                    )
                 return _left_alone(context)
-            return _convert(context)
+            return _with_warnings(cells, _convert(context))
     except cst.ParserSyntaxError as error:
         found = (error.raw_line, error.raw_column + 1, "invalid syntax")
     except RecursionError:
@@ -94,14 +98,14 @@ def _convert(context: Context) -> Conversion:
                 diagnostics.append(_diagnostic(context, rule, finding))
     diagnostics.sort(key=lambda d: (d.cell or 0, d.line, d.column))
     if any(diagnostic.severity == "error" for diagnostic in diagnostics):
-        return Conversion(text, "refused", loop, (), tuple(diagnostics))
+        return Conversion("refused", loop, (), tuple(diagnostics), code=text)
     provided, problems = _provided(context, chosen)
     if problems:
         diagnostics += problems
-        return Conversion(text, "refused", loop, (), tuple(diagnostics))
+        return Conversion("refused", loop, (), tuple(diagnostics), code=text)
     changes = _changes(context, [*provided.values(), *chosen], provided)
     status: Status = "converted" if changes else "unchanged"
-    return Conversion(text, status, loop, changes, tuple(diagnostics))
+    return Conversion(status, loop, changes, tuple(diagnostics), code=text)
 
 
 def _left_alone(context: Context) -> Conversion:
@@ -115,7 +119,7 @@ def _left_alone(context: Context) -> Conversion:
     )
     refused = any(d.severity == "error" for d in diagnostics) and not is_own_work(context)
     status: Status = "refused" if refused else "unchanged"
-    return Conversion(context.cells.text, status, context.training.loop, (), diagnostics)
+    return Conversion(status, context.training.loop, (), diagnostics, code=context.cells.text)
 
 
 # What the chosen fixes need
@@ -196,7 +200,7 @@ def _change(context: Context, chosen: Chosen, provided: dict[str, Chosen]) -> Ch
         line,
         before,
         apply_edits(before, (edit.shifted(span.start) for edit in fix.edits)),
-        fix.why or rule.message,
+        fix.why or rule.rationale,
         _all_needs(fix, provided),
         fix.provides,
         fix.edits,
@@ -234,12 +238,31 @@ def _start(context: Context, finding: Finding) -> int:
 # Programs that are no Python
 
 
+def _with_warnings(cells: JoinedCells, outcome: Conversion) -> Conversion:
+    """With a warning at each cell that was left alone because it is no Python."""
+    if not cells.left_alone:
+        return outcome
+    warnings = tuple(
+        Diagnostic(
+            SYNTAX,
+            "warning",
+            (cells.labels or ())[cell],
+            line,
+            column,
+            f"this cell is left alone: it is not valid Python ({reason})",
+            "nothing else needs it; take it out, or make it a text cell",
+        )
+        for cell, (line, column, reason) in cells.left_alone.items()
+    )
+    return replace(outcome, diagnostics=(*warnings, *outcome.diagnostics))
+
+
 def _invalid(cells: JoinedCells, found: tuple[int, int, str]) -> Conversion:
     """A syntax error, blamed on the first cell that is no Python by itself."""
-    for label, source in zip(cells.labels or (), cells.sources, strict=False):
-        masked = mask_cell(source)
+    for cell, label in enumerate(cells.labels or ()):
+        masked = cells.masked[cell]
         in_cell = syntax_error(masked)
-        if in_cell is not None:
+        if in_cell is not None and cell not in cells.left_alone and not cells.headers[cell]:
             return _refuse_syntax(cells, label, in_cell, masked)
     return _refuse_syntax(cells, None, found, cells.python)
 
@@ -252,4 +275,4 @@ def _refuse_syntax(
     if PYTHON_2.search(text):
         message, advice = "this is Python 2", "bring it to Python 3 first, for instance with 2to3"
     diagnostic = Diagnostic(SYNTAX, "error", label, line, column, message, advice)
-    return Conversion(cells.text, "invalid", "none", (), (diagnostic,))
+    return Conversion("invalid", "none", (), (diagnostic,), code=cells.text)

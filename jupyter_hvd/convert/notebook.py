@@ -46,7 +46,11 @@ def convert_notebook(
             converted.cells[index].outputs = []
             converted.cells[index].execution_count = None
     return NotebookConversion(
-        converted, outcome.status, outcome.training_loop, outcome.changes, outcome.diagnostics
+        outcome.status,
+        outcome.training_loop,
+        outcome.changes,
+        outcome.diagnostics,
+        notebook=converted,
     )
 
 

@@ -24,7 +24,14 @@ from ..tensor.language.predicates import TRUE, Predicate, disj
 from ..tensor.language.predicates import substitute as substitute_predicate
 from ..tensor.language.printer import show
 from ..tensor.language.provenance import Origin
-from ..tensor.language.terms import Binders, Gen, Lambda, Term, Var
+from ..tensor.language.terms import (
+    Binder,
+    Binders,
+    Gen,
+    Lambda,
+    Term,
+    Var,
+)
 from ..tensor.reference.evaluate import Environment, holds
 from ..tensor.ssa.program import (
     Addition,
@@ -170,7 +177,7 @@ class Evaluator:
         if not names <= self.data.keys():
             return None
         values = {name: Affine.of(n) for name, n in at.items()}
-        binders = tuple((index, n.substitute(values)) for index, n in count.binders)
+        binders = tuple(Binder(i, n.substitute(values)) for i, n in count.binders)
         if prod(max(1, n.evaluate({})) for _, n in binders) > SEARCHED:
             return None
         return counting.count(binders, substitute_predicate(count.condition, values), self.data)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..tensor.instance import Instance
-from ..tensor.jax.precision import keeping_float64
+from ..tensor.jax.precision import is_double, keeping_float64
 from ..tensor.language.types import Array, Product, Real, dimensions
 from .analysis import Sizes
 from .subject import Subject
@@ -21,7 +21,7 @@ def precision(subject: Subject) -> AbstractContextManager[Any]:
     """The context in which JAX takes numbers as a call with the subject's arguments does."""
     if subject.arguments is None:
         return nullcontext()
-    return keeping_float64(subject.types, tuple(subject.arguments.values()))
+    return keeping_float64(is_double(subject.types, tuple(subject.arguments.values())))
 
 
 def number_type(arguments: Mapping[str, Any]) -> str:

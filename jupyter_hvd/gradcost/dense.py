@@ -25,6 +25,7 @@ from ..tensor.language.predicates import TRUE, Predicate, conj, substitute
 from ..tensor.language.terms import (
     Add,
     At,
+    Binder,
     Binders,
     Call,
     Const,
@@ -37,6 +38,7 @@ from ..tensor.language.terms import (
     Sum,
     Term,
     Var,
+    numbered,
     strip_guards,
     strip_sums,
 )
@@ -65,14 +67,12 @@ class Dense:
 
     def whole(self, e: Term, values: Mapping[str, Any]) -> Any:
         """`⊞ i… . e` as an array."""
-        binders: list[tuple[str, Affine]] = []
+        binders: list[Binder] = []
         while isinstance(e, Gen):
-            binders.append((e.index, e.size))
+            binders.append(Binder(e.index, e.size))
             e = e.body
         rest = dimensions(e.type)
-        binders += [
-            (f"η{k}", size) for k, size in enumerate(rest)
-        ]  # a whole array, named or guarded
+        binders += numbered("η", rest)  # a whole array, named or guarded
         space = self.within(Space({}), tuple(binders))
         axes = tuple(space.extents)
         body = self.scalar(_entries(e, len(rest)), values, space)

@@ -11,7 +11,11 @@ from typing import Literal
 
 from ..tensor.language.affine import Affine
 from ..tensor.language.predicates import TRUE, Predicate, conj, conjuncts, exists_all, substitute
-from ..tensor.language.terms import Binders
+from ..tensor.language.terms import (
+    Binders,
+    numbered,
+    ranges,
+)
 from ..tensor.ssa.program import (
     Addition,
     Constant,
@@ -169,9 +173,9 @@ def _reassociated(
     """`Σ j. (Σ k. a[k]·b[k,j])·c[j] ⇝ Σ k. a[k]·(Σ j. b[k,j]·c[j])`."""
     read, third = rhs.factors[k], rhs.factors[1 - k]
     at = dict(zip((g for g, _ in source.gens), read.indices, strict=True))
-    renamed = tuple((f"t{n}", size) for n, (_, size) in enumerate(source.sums))
+    renamed = numbered("t", ranges(source.sums))
     at |= {s: Affine.of(t) for (s, _), (t, _) in zip(source.sums, renamed, strict=True)}
-    inside = [Factor(f.name, tuple(a.substitute(at) for a in f.indices)) for f in source.factors]
+    inside = [f.substitute(at) for f in source.factors]
     last, second = inside[j], inside[1 - j]
     mask = conj(rhs.mask, substitute(source.mask, at))
     sums = (*rhs.sums, *renamed)

@@ -11,6 +11,8 @@ from typing import Protocol
 
 from .hosts import Host
 
+#: What `--launcher` may be. Without it: hosts that are named, else an allocation, else this machine.
+LAUNCHERS = ("horovodrun", "slurm", "hostfile")
 #: What a rank's failure says that only tells of another rank's.
 ECHO = re.compile(r"HorovodInternalError|Horovod has been shut down")
 #: Names a job in the environment of its processes, so that each of them can be found again.
@@ -25,17 +27,21 @@ LAUNCHER_NEEDS = (
     *("SSH_AUTH_SOCK", "SSH_AGENT_PID", "KRB5CCNAME"),
 )
 
+#: What Slurm's commands need: which cluster, which job.
+SLURMS = re.compile(r"SLURM_\w+|SALLOC_\w+")
+
 
 @dataclass(frozen=True)
 class Orders:
     """What a launcher is to start.
 
     Attributes:
-        job: the job's name. hosts: where its ranks go, in order.
+        job: the job's name. hosts: where its ranks go, in order; none for those that a scheduler grants.
         module: what each rank runs, `python -m module *arguments`.
         environment: the ranks' environment. It holds secrets: it is in no command line.
         directory: where the ranks run.
         address: this machine's, as the hosts see it. port: for the ranks' rendezvous; any if 0.
+        reach: how other hosts are reached, "ssh" or "srun".
     """
 
     job: str
@@ -47,6 +53,14 @@ class Orders:
     directory: str = "."
     address: str = "127.0.0.1"
     port: int = 0
+    reach: str = "ssh"
+
+
+@dataclass(frozen=True)
+class Queued:
+    """The job waits for a scheduler; nothing is said when it need wait no more."""
+
+    text: str
 
 
 @dataclass(frozen=True)
@@ -72,6 +86,11 @@ class Launcher(Protocol):
     Ending its process ends the ranks that it has placed.
     """
 
+    @property
+    def reach(self) -> str:
+        """How it reaches other hosts, see `Orders`."""
+        ...
+
     def start(self, orders: Orders) -> subprocess.Popen[str]:
         """The launcher's process, its reports on standard output.
 
@@ -80,7 +99,7 @@ class Launcher(Protocol):
         """
         ...
 
-    def parse(self, line: str) -> Output | Exit | None:
+    def parse(self, line: str) -> Output | Exit | Queued | None:
         """What a line of its output reports."""
         ...
 
@@ -98,7 +117,11 @@ def rank_environment(job: str, extra: Mapping[str, str] | None = None) -> dict[s
 
 def launcher_variables() -> dict[str, str]:
     """What a process of ours needs of the user's environment, and no more."""
-    return {name: os.environ[name] for name in LAUNCHER_NEEDS if name in os.environ}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in LAUNCHER_NEEDS or SLURMS.fullmatch(name)
+    }
 
 
 def launcher_environment(orders: Orders) -> dict[str, str]:

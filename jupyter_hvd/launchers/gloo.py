@@ -1,4 +1,4 @@
-"""Ranks on this machine and over ssh, which find one another by Horovod's Gloo rendezvous.
+"""Ranks on this machine and others, which find one another by Horovod's Gloo rendezvous.
 
 `placement.py` is the process that places them.
 """
@@ -8,41 +8,54 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 
-from .base import Exit, Orders, Output, launcher_environment
+from .base import Exit, Orders, Output, Queued, launcher_environment
 
 
 class GlooLauncher:
     """Places ranks as `horovodrun --gloo` does; see `base.Launcher`."""
 
-    def start(self, orders: Orders) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "jupyter_hvd.launchers.placement"],
-            env=launcher_environment(orders),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
-        assert process.stdin is not None
-        with suppress(BrokenPipeError):  # it says itself why it ended
-            json.dump(asdict(orders), process.stdin)
-            process.stdin.close()
-        return process
+    reach = "ssh"
 
-    def parse(self, line: str) -> Output | Exit | None:
-        try:
-            report = json.loads(line)
-        except ValueError:
-            report = None
-        match report:
-            case {"rank": int(rank), "exit": int(code)}:
-                return Exit(rank, code)
-            case {"rank": rank, "stream": str(stream), "text": str(text)}:
-                return Output(rank, stream, text)
-            case _:  # Python's own last words
-                return Output(None, "stderr", line) if line.strip() else None
+    def start(self, orders: Orders) -> subprocess.Popen[str]:
+        return start_placement(orders)
+
+    def parse(self, line: str) -> Output | Exit | Queued | None:
+        return parse_report(line)
+
+
+def start_placement(orders: Orders, under: Sequence[str] = ()) -> subprocess.Popen[str]:
+    """The process that places the ranks, its orders on standard input; a command may stand before it."""
+    process = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
+        [*under, sys.executable, "-P", "-m", "jupyter_hvd.launchers.placement"],
+        env=launcher_environment(orders),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    assert process.stdin is not None
+    with suppress(BrokenPipeError):  # it says itself why it ended
+        json.dump(asdict(orders), process.stdin)
+        process.stdin.close()
+    return process
+
+
+def parse_report(line: str) -> Output | Exit | None:
+    """What a line of placement's output reports."""
+    try:
+        report = json.loads(line)
+    except ValueError:
+        report = None
+    match report:
+        case {"rank": int(rank), "exit": int(code)}:
+            return Exit(rank, code)
+        case {"rank": rank, "stream": str(stream), "text": str(text)}:
+            return Output(rank, stream, text)
+        case _:  # Python's own last words
+            return Output(None, "stderr", line) if line.strip() else None

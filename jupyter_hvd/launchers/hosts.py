@@ -44,6 +44,16 @@ def parse_hosts(text: str) -> tuple[Host, ...]:
     return tuple(found.values())
 
 
+def require_ranks(size: int) -> None:
+    """Make sure that a job has ranks at all.
+
+    Raises:
+        LaunchError: it has none.
+    """
+    if size < 1:
+        raise LaunchError(f"a job needs at least one rank, not {size}")
+
+
 def hosts_for(size: int, text: str | None) -> tuple[Host, ...]:
     """Where to place a number of ranks; this machine where no hosts are named.
 
@@ -51,8 +61,7 @@ def hosts_for(size: int, text: str | None) -> tuple[Host, ...]:
         LaunchError: fewer than one rank, more than the hosts have room for or than this machine
             can bear, or a host that nobody knows.
     """
-    if size < 1:
-        raise LaunchError(f"a job needs at least one rank, not {size}")
+    require_ranks(size)
     hosts = parse_hosts(text) if text is not None else (Host("localhost", size),)
     room = sum(host.slots for host in hosts)
     if size > room:

@@ -13,11 +13,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from .addresses import own_address
-from .base import ECHO, Exit, Launcher, Orders, Output, describe_exit, rank_environment
-from .gloo import GlooLauncher
-from .hosts import LaunchError, hosts_for
+from .base import ECHO, Exit, Orders, Output, Queued, describe_exit, rank_environment
+from .hosts import LaunchError
 from .lifeline import ADDRESS_VARIABLE, Lifelines
+from .places import Place
 from .processes import end_processes
 from .reaper import PrivateFolder
 
@@ -59,42 +58,40 @@ class Program:
 
 def run_job(
     program: Program,
-    size: int,
+    place: Place,
     folder: PrivateFolder,
     *,
-    hosts: str | None = None,
     timeout: float | None = None,
     listener: Listener,
+    queued: Callable[[str], None] = lambda _: None,
     environment: Mapping[str, str] | None = None,
-    launcher: Launcher | None = None,
 ) -> JobResult:
-    """Run a program on `size` ranks and wait for its end.
+    """Run a program on the ranks of a place and wait for its end.
 
     Args:
         folder: names the job, and goes with it.
-        hosts: as horovodrun's `-H`, `host:slots,…`; this machine where None.
+        queued: told what the job waits for before it starts, and "" when it need wait no more.
         timeout: seconds after which the job is ended.
         environment: more variables for the ranks.
 
     Raises:
-        LaunchError: Horovod is missing, or there cannot be so many ranks, or not on those hosts.
+        LaunchError: Horovod is missing, or the job cannot be started.
     """
-    placed = hosts_for(size, hosts)
     _require_horovod()
-    launcher = launcher or GlooLauncher()
-    address = own_address(placed)
+    launcher, address = place.launcher, place.address
     exits: dict[int, int] = {}
     said: list[str] = []
-    with _status_folder(folder) as status, _lifelines(folder.job, address, size) as lifeline:
+    with _status_folder(folder) as status, _lifelines(folder.job, address, place.size) as lifeline:
         orders = Orders(
             folder.job,
-            size,
-            placed,
+            place.size,
+            place.hosts,
             program.module,
             _arguments(program, status),
             rank_environment(folder.job, {ADDRESS_VARIABLE: lifeline, **(environment or {})}),
             os.getcwd(),  # noqa: PTH109 — as the user's shell names it
             address,
+            reach=launcher.reach,
         )
         process = launcher.start(orders)
         with (
@@ -108,6 +105,8 @@ def run_job(
                 match report:
                     case Exit(rank, code):
                         exits.setdefault(rank, code)
+                    case Queued(text):
+                        queued(text)
                     case Output(None, _, text):
                         said.append(text)
                     case Output(int(rank), stream, text):

@@ -3,7 +3,7 @@
 It does what `horovodrun --gloo` does, with Horovod's own assignment of slots and its store, but
 gives nothing away. horovodrun writes the whole environment into the command line of a shell,
 which every user of the machine can read; here a rank on this machine inherits its environment,
-and one on another host reads it from ssh's standard input (`rank/entry.py`). What it reports
+and one on another host reads it from the standard input of ssh or srun (`rank/entry.py`). What it reports
 goes to standard output, one JSON object a line, as `gloo.py` reads it.
 """
 
@@ -18,7 +18,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,6 +27,7 @@ from typing import IO, Any
 from horovod.runner.common.util.hosts import HostInfo, SlotInfo, get_host_assignments
 from horovod.runner.gloo_run import create_run_env_vars, create_slot_env_vars
 
+from .allocation import current_allocation
 from .base import JOB_VARIABLE, Orders
 from .hosts import Host, LaunchError, address_of, interface_towards, is_local
 from .lifeline import ADDRESS_VARIABLE, LifelineClient
@@ -34,13 +35,15 @@ from .rendezvous import Rendezvous
 
 #: Never a question on a terminal that nobody sees; a host whose key is not known is refused.
 SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15")
+#: One task on one node of our own allocation, with all that the node has: the ranks share it.
+SRUN = ("srun", "--quiet", "--nodes=1", "--ntasks=1", "--overlap", "--mem=0")
 #: Seconds for the other ranks to end when one has failed, before they are killed.
 GRACE = 5.0
 #: A line that is longer is reported in pieces.
 LONGEST_LINE = 2**20
 #: Variables that are about this machine and mean nothing, or something else, on another.
 OF_THIS_HOST = re.compile(
-    r"SSH_\w+|DISPLAY|WAYLAND_DISPLAY|XDG_\w+|DBUS_\w+|HOSTNAME|TMPDIR|OLDPWD|BASH_FUNC_.*"
+    r"SSH_\w+|SLURM_\w+|SLURMD_\w+|DISPLAY|WAYLAND_DISPLAY|XDG_\w+|DBUS_\w+|HOSTNAME|TMPDIR|OLDPWD|BASH_FUNC_.*"
 )
 
 
@@ -57,11 +60,14 @@ class RankCommand:
 def main() -> int:
     orders = read_orders(sys.stdin.read())
     LifelineClient("launcher", os.environ[JOB_VARIABLE], os.environ[ADDRESS_VARIABLE])
-    hosts = [HostInfo(host.name, host.slots) for host in orders.hosts]
-    slots = get_host_assignments(hosts, orders.size, orders.size)
-    others = [host.name for host in orders.hosts if not is_local(host.name)]
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(check_reachable, others))  # the first that fails is raised
+    granted = orders.hosts or hosts_granted(orders.size)
+    slots = get_host_assignments(
+        [HostInfo(host.name, host.slots) for host in granted], orders.size, orders.size
+    )
+    others = [host.name for host in granted if not is_local(host.name)]
+    if orders.reach == "ssh":
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(check_reachable, others))  # the first that fails is raised
     store = Rendezvous((orders.address, orders.port), {address_of(n) for n in others}, slots)
     commands = [command_for(slot, orders, store.port, slot.hostname in others) for slot in slots]
     return Placement(commands).run()
@@ -72,6 +78,18 @@ def read_orders(text: str) -> Orders:
     fields["hosts"] = tuple(Host(**host) for host in fields["hosts"])
     fields["arguments"] = tuple(fields["arguments"])
     return Orders(**fields)
+
+
+def hosts_granted(size: int) -> tuple[Host, ...]:
+    """The hosts of the allocation that Slurm has given the launcher.
+
+    Raises:
+        LaunchError: there is none, or it is too small.
+    """
+    found = current_allocation()
+    if found is None:
+        raise LaunchError("Slurm has granted no allocation")
+    return found.hosts_for(size)
 
 
 def check_reachable(name: str) -> None:
@@ -101,15 +119,30 @@ def command_for(slot: SlotInfo, orders: Orders, port: int, remote: bool) -> Rank
             "NCCL_SOCKET_IFNAME": interface_towards(orders.address) or "lo",
         }
         return RankCommand(slot, tuple(rank), {**given, **environment})
-    entry = shlex.join([sys.executable, "-P", "-m", "jupyter_hvd.rank.entry", *rank])
-    there = f"cd {shlex.quote(orders.directory)} && exec {entry}"
-    path = orders.environment.get("PYTHONPATH")
-    if path:  # where the package is found, which reads the rest
-        there = f"export PYTHONPATH={shlex.quote(path)} && {there}"
+    entry = [sys.executable, "-P", "-m", "jupyter_hvd.rank.entry", *rank]
+    path = orders.environment.get("PYTHONPATH")  # where the package is found, which reads the rest
+    reach = by_srun if orders.reach == "srun" else by_ssh
     travels = {k: v for k, v in environment.items() if not OF_THIS_HOST.fullmatch(k)}
     return RankCommand(
-        slot, (*SSH, slot.hostname, there), os.environ, json.dumps(travels).encode() + b"\n"
+        slot,
+        reach(slot.hostname, entry, orders.directory, path),
+        {**os.environ, **({"PYTHONPATH": path} if path else {})},
+        json.dumps(travels).encode() + b"\n",
     )
+
+
+def by_ssh(host: str, entry: Sequence[str], directory: str, path: str | None) -> tuple[str, ...]:
+    """The command that runs `entry` on another host, in a directory."""
+    there = f"cd {shlex.quote(directory)} && exec {shlex.join(entry)}"
+    if path:
+        there = f"export PYTHONPATH={shlex.quote(path)} && {there}"
+    return (*SSH, host, there)
+
+
+def by_srun(host: str, entry: Sequence[str], directory: str, path: str | None) -> tuple[str, ...]:
+    """The same on a node of this allocation; srun hands on the variables that it is told to."""
+    names = ",".join(["PATH", "HOME", *(["PYTHONPATH"] if path else [])])
+    return (*SRUN, f"--nodelist={host}", f"--chdir={directory}", f"--export={names}", *entry)
 
 
 def horovod_variables(slot: SlotInfo, address: str, port: int) -> dict[str, str]:

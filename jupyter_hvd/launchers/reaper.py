@@ -38,8 +38,10 @@ class PrivateFolder:
         path: the folder. job: the name.
     """
 
-    def __init__(self) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="jupyter-hvd-"))
+    def __init__(self, parent: Path | None = None) -> None:
+        """Make it, in the system's temporary folder or, where other hosts are to see it, in `parent`."""
+        prefix = "jupyter-hvd-" if parent is None else ".jupyter-hvd-"
+        self.path = Path(parent or tempfile.gettempdir()) / f"{prefix}{uuid.uuid4().hex[:12]}"
         self.job = uuid.uuid4().hex
         self._reaper = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
             [
@@ -53,6 +55,7 @@ class PrivateFolder:
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # neither a closed terminal nor Ctrl-C is for it
         )
+        self.path.mkdir(mode=0o700)  # once it is looked after
         self._owner = os.getpid()
         # A forked child of this process would hold the pipe open.
         os.register_at_fork(after_in_child=self._let_go)
@@ -70,9 +73,9 @@ class PrivateFolder:
 
 
 @contextmanager
-def private_folder() -> Iterator[PrivateFolder]:
-    """A private folder for a block."""
-    folder = PrivateFolder()
+def private_folder(parent: Path | None = None) -> Iterator[PrivateFolder]:
+    """A private folder for a block, see `PrivateFolder`."""
+    folder = PrivateFolder(parent)
     try:
         yield folder
     finally:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import time
 import traceback
@@ -19,8 +18,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ..files import is_notebook
 from ..launchers.base import JOB_VARIABLE
 from ..launchers.lifeline import ADDRESS_VARIABLE, LifelineClient
+from .shell_lines import ShellLines
 
 
 def main(
@@ -36,8 +37,8 @@ def main(
     sys.path.insert(0, str(original.resolve().parent))
     code, report = 0, ""
     try:
-        if program.suffix == ".ipynb":
-            code, report = run_notebook(program, quiet=rank != 0)
+        if is_notebook(program):
+            code, report = run_notebook(program, status, quiet=rank != 0)
         else:
             run_script(program, original)
     except SystemExit as stop:
@@ -47,6 +48,8 @@ def main(
         code, report = 130, "interrupted"
     except BaseException as error:
         code, report = 1, _traceback(error)
+    if code and not hasattr(sys, "last_value"):  # as where no one catches it; the guard looks there
+        sys.last_value = RuntimeError(report)
     if finish is not None:
         finish()
     for stream in (sys.stdout, sys.stderr):
@@ -86,10 +89,11 @@ def _traceback(error: BaseException) -> str:
     return "".join(traceback.format_exception(type(error), error, frames))
 
 
-def run_notebook(program: Path, *, quiet: bool) -> tuple[int, str]:
+def run_notebook(program: Path, status: Path, *, quiet: bool) -> tuple[int, str]:
     """Run the code cells in order; stop at the first that fails.
 
     Args:
+        status: a folder that all ranks of the job see.
         quiet: show no values of last expressions and no rich display; rank 0's are enough.
 
     Returns:
@@ -110,7 +114,7 @@ def run_notebook(program: Path, *, quiet: bool) -> tuple[int, str]:
         shell.displayhook.write_output_prompt = lambda: None
         shell.displayhook.write_format_data = lambda *_: None
         shell.displayhook.finish_displayhook = lambda: None
-        shell.system = _system_quietly
+    ShellLines(shell, status, quiet=quiet).install()
     notebook = nbformat.read(program, as_version=4)
     for index, cell in enumerate(notebook.cells):
         if cell.cell_type != "code" or not cell.source.strip():
@@ -122,11 +126,6 @@ def run_notebook(program: Path, *, quiet: bool) -> tuple[int, str]:
         if error is not None:
             return 1, f"in cell {index}:\n{_cell_traceback(shell, error)}"
     return 0, ""
-
-
-def _system_quietly(command: str) -> None:
-    """A `!` line on a rank that is not shown: it runs, as on rank 0, and says nothing."""
-    subprocess.run(command, shell=True, stdout=subprocess.DEVNULL, check=False)  # noqa: S602 — the user's own line
 
 
 def _cell_traceback(shell: Any, error: BaseException) -> str:

@@ -7,6 +7,7 @@ are set in the object that the cells have made on the other side.
 
 from __future__ import annotations
 
+import importlib
 import mmap
 import pickle
 import sys
@@ -126,7 +127,7 @@ def size_of(value: Any) -> int:
 
 
 def keras_kind(value: Any) -> Literal["history", "weights", "tensor"] | None:
-    keras, tf = sys.modules.get("keras"), sys.modules.get("tensorflow")
+    keras, tf = loaded_keras(), sys.modules.get("tensorflow")
     if tf is None or isinstance(value, type):
         return None
     if keras is not None and isinstance(value, keras.callbacks.History):
@@ -140,6 +141,11 @@ def keras_kind(value: Any) -> Literal["history", "weights", "tensor"] | None:
     return None
 
 
+def loaded_keras() -> Any:
+    """The Keras that this process trains with, None where it has none: beside `tf_keras` there is no other."""
+    return sys.modules.get("tf_keras") or sys.modules.get("keras")
+
+
 def weights_of(value: Any) -> list[Any]:
     """The variables of a model, a layer or a variable itself; none where they are not made yet."""
     if not hasattr(type(value), "weights"):
@@ -151,11 +157,11 @@ def weights_of(value: Any) -> list[Any]:
 
 
 def build_shape(model: Any) -> Any:
-    """The input shape from which a model's weights are made, None where they are there from the start."""
+    """From what a model's weights are made: a shape, settings in Keras 3, None where they are there from the start."""
     shape = getattr(model, "_build_input_shape", None)
-    if shape is None:
-        return None
-    return shape.as_list() if hasattr(shape, "as_list") else shape
+    if shape is not None:
+        return shape.as_list() if hasattr(shape, "as_list") else shape
+    return model.get_build_config() if hasattr(model, "get_build_config") else None
 
 
 def set_weights(existing: Any, packed: SerializedValue) -> None:
@@ -164,7 +170,10 @@ def set_weights(existing: Any, packed: SerializedValue) -> None:
     if keras_kind(existing) != "weights":
         raise ValueError("there is no object here that these weights could be set in")
     if not weights_of(existing) and packed.shape is not None:
-        existing.build(packed.shape)
+        if isinstance(packed.shape, dict) and hasattr(existing, "build_from_config"):
+            existing.build_from_config(packed.shape)
+        else:
+            existing.build(packed.shape)
     own = weights_of(existing)
     if [tuple(a.shape) for a in own] != [a.shape for a in packed.data]:
         raise ValueError("its weights have other shapes")
@@ -173,9 +182,7 @@ def set_weights(existing: Any, packed: SerializedValue) -> None:
 
 
 def unpack_history(data: dict[str, Any]) -> Any:
-    import keras
-
-    history = keras.callbacks.History()
+    history = (loaded_keras() or importlib.import_module("keras")).callbacks.History()
     history.history, history.epoch, history.params = data["history"], data["epoch"], data["params"]
     return history
 

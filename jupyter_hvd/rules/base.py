@@ -18,13 +18,15 @@ ContextT = TypeVar("ContextT")
 
 #: What a fix needs that says nothing else: the backend, imported and started. Changes speak of it by this name.
 BACKEND = "horovod"
+#: How data are divided among the ranks; a change that does so says which before the first colon of its reason.
+WAYS = ("divided exactly", "divided by agreement", "drawn independently")
 #: The codes of all rules.
 CODES: list[str] = []
 
 
 @dataclass(frozen=True)
 class Example:
-    """Source before and after a rule; `after` is None where the program is refused.
+    """Source before and after a rule, without those it says to `ignore`; `after` is None where the program is refused.
 
     `after` shows this rule's changes alone. The test of the example converts `before` and
     compares; `docs/rules.md` shows it.
@@ -33,6 +35,7 @@ class Example:
     before: str
     after: str | None
     note: str = ""
+    ignore: tuple[str, ...] = ()
 
 
 def program(text: str) -> str:
@@ -85,7 +88,7 @@ class Rule(ABC, Generic[ContextT]):
     Attributes:
         code: `HVD` and three digits; the first is the family.
         name: a few words, for lists.
-        message: why, in one sentence, for the user who reads a diff.
+        rationale: why, in one sentence, for the user who reads a diff.
         examples: what it does, tested and shown.
         mandatory: it provides what the changes of others need; no option leaves it out.
         refuses: it looks at programs, too, in which there is nothing to convert.
@@ -93,7 +96,7 @@ class Rule(ABC, Generic[ContextT]):
 
     code: ClassVar[str]
     name: ClassVar[str]
-    message: ClassVar[str]
+    rationale: ClassVar[str]
     examples: ClassVar[tuple[Example, ...]] = ()
     mandatory: ClassVar[bool] = False
     refuses: ClassVar[bool] = False

@@ -7,24 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from ..settings import OptionError, settings_near
 from .base import CODES
 
-Target = Literal["keras2", "tf_keras"]
 Compression = Literal["none", "fp16"]
 #: The code of what is no Python; it belongs to no rule.
 SYNTAX = "HVD001"
-
-
-class OptionError(ValueError):
-    """A value that an option does not take.
-
-    Attributes:
-        name: the option's. problem: what is wrong with the value, for the user.
-    """
-
-    def __init__(self, name: str, problem: str) -> None:
-        super().__init__(f"{name}: {problem}")
-        self.name, self.problem = name, problem
 
 
 @dataclass(frozen=True)
@@ -34,8 +22,6 @@ class Options:
     Attributes:
         select: codes or prefixes of codes (`HVD3`) of the rules to use; empty means all.
         ignore: codes or prefixes of the rules and diagnostics to leave out.
-        target: which Keras the program will run on: `keras2`, that of TensorFlow up to 2.15, or
-            `tf_keras`, the same as a package of its own beside newer TensorFlow.
         compression: `fp16` halves what gradients cost on the network.
         warmup_epochs: `fit` reaches the multiplied learning rate after so many epochs.
         backward_passes_per_step: `fit` averages the gradients of so many batches at once.
@@ -43,6 +29,7 @@ class Options:
             nothing calls yet is no fault.
         standalone: what the program needs of `jupyter_hvd.runtime` is written into it, so that it
             runs where Horovod is and this package is not.
+        guard: the ranks are compared while they train, and stopped where they part.
 
     Raises:
         OptionError: a value is of another kind, or names a rule that there is none of.
@@ -50,24 +37,23 @@ class Options:
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
-    target: Target = "keras2"
     compression: Compression = "none"
     warmup_epochs: int = 0
     backward_passes_per_step: int = 1
     open_ended: bool = False
     standalone: bool = False
+    guard: bool = True
 
     def __post_init__(self) -> None:
         for name in ("select", "ignore"):
             check_codes(name, getattr(self, name))
-        for name, choices in (("target", get_args(Target)), ("compression", get_args(Compression))):
-            if getattr(self, name) not in choices:
-                raise OptionError(name, f"must be one of {', '.join(choices)}")
+        if self.compression not in get_args(Compression):
+            raise OptionError("compression", f"must be one of {', '.join(get_args(Compression))}")
         for name, least in (("warmup_epochs", 0), ("backward_passes_per_step", 1)):
             value = getattr(self, name)
             if type(value) is not int or value < least:
                 raise OptionError(name, f"must be a whole number from {least} on")
-        for name in ("open_ended", "standalone"):
+        for name in ("open_ended", "standalone", "guard"):
             if type(getattr(self, name)) is not bool:
                 raise OptionError(name, "must be true or false")
 
@@ -75,7 +61,7 @@ class Options:
     def resolve(
         cls, explicit: Mapping[str, Any] | None = None, path: Path | None = None
     ) -> Options:
-        """What was asked for, else what the project says, else what is installed.
+        """What was asked for, else what the project says.
 
         Args:
             explicit: the options that the caller gave.
@@ -85,10 +71,8 @@ class Options:
             OptionError: a value that was given is wrong.
             UnusableInputError: one in `pyproject.toml` is.
         """
-        from ..settings import installed_target, settings_near
-
-        project = {} if path is None else settings_near(path)
-        return cls(**{"target": installed_target(), **project, **(explicit or {})})
+        project = {} if path is None else settings_near(path, cls)
+        return cls(**{**project, **(explicit or {})})
 
     def uses(self, code: str) -> bool:
         """Whether the rule or diagnostic with this code takes part."""

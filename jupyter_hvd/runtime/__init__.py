@@ -8,24 +8,55 @@ complete with what it imports inside and the other names of its own module.
 
 from __future__ import annotations
 
-from .data import equal_steps, shard_batches, shard_rows, shard_sequence
-from .files import local_rank_zero_first, wait_for_rank_zero
-from .process import start, use_tf_keras
-from .randomness import same_seed
+from .callbacks import (
+    BroadcastGlobalVariablesCallback,
+    LearningRateWarmupCallback,
+    MetricAverageCallback,
+)
+from .calls import (
+    distributed_compile,
+    distributed_fit,
+    distributed_tuner,
+    scaled_optimizer,
+)
+from .data import equal_steps, shard, shard_batches, shard_rows, shard_sequence, shard_turns
+from .files import local_rank_zero_first, on_rank_zero, wait_for_rank_zero
+from .gradients import DistributedGradientTape, average_gradients
+from .guard import compare_ranks
+from .optimizer import DistributedOptimizer
+from .process import start
+from .randomness import draw_alike, draw_apart, in_one_order, same_seed
 from .rates import scaled_rates, scaled_schedule
-from .weights import broadcast_once
+from .weights import broadcast_before, broadcast_once
 
 __all__ = [
+    "BroadcastGlobalVariablesCallback",
+    "DistributedGradientTape",
+    "DistributedOptimizer",
+    "LearningRateWarmupCallback",
+    "MetricAverageCallback",
+    "average_gradients",
+    "broadcast_before",
     "broadcast_once",
+    "compare_ranks",
+    "distributed_compile",
+    "distributed_fit",
+    "distributed_tuner",
+    "draw_alike",
+    "draw_apart",
     "equal_steps",
+    "in_one_order",
     "local_rank_zero_first",
+    "on_rank_zero",
     "same_seed",
+    "scaled_optimizer",
     "scaled_rates",
     "scaled_schedule",
+    "shard",
     "shard_batches",
     "shard_rows",
     "shard_sequence",
+    "shard_turns",
     "start",
-    "use_tf_keras",
     "wait_for_rank_zero",
 ]

@@ -8,21 +8,60 @@ from typing import Any
 from .randomness import same_seed
 
 
+def shard(data: Any, batch_size: int | None = None) -> Any:
+    """This rank's share of what reaches `fit`, whatever that is: batches of datasets, generators and sequences, rows of arrays.
+
+    Of batches each rank takes every size-th one; those that are left over at the end are divided by rows.
+
+    Args:
+        batch_size: of `fit`, where the data are arrays.
+
+    Raises:
+        TypeError: the data are nothing that `fit` takes.
+    """
+    import horovod.tensorflow as hvd
+    import tensorflow as tf
+
+    if hvd.size() == 1:
+        return data
+    if isinstance(data, tf.keras.utils.Sequence):
+        return shard_sequence(data)
+    if isinstance(data, tf.data.Dataset) or hasattr(data, "__next__"):
+        return shard_batches(data)
+    parts = list(data.values()) if isinstance(data, dict) else data
+    if isinstance(parts, (list, tuple)) and all(hasattr(part, "shape") for part in parts):
+        return tf.nest.map_structure(lambda part: shard_rows(part, batch_size or 32), data)
+    if hasattr(data, "__getitem__") and hasattr(data, "__len__"):
+        return shard_rows(data, batch_size or 32)
+    raise TypeError(
+        f"data of type {type(data).__name__} cannot be divided among {hvd.size()} ranks"
+    )
+
+
 def shard_rows(rows: Any, batch_size: int = 32) -> Any:
     """This rank's rows of an array, every size-th one.
 
     Rows that would give some ranks one batch more than others are left out.
+
+    Raises:
+        ValueError: there are fewer rows than ranks.
     """
     import horovod.tensorflow as hvd
 
     count = len(rows)
+    if count < hvd.size():
+        raise ValueError(f"{count} examples cannot be divided among {hvd.size()} ranks")
     if count // hvd.size() % batch_size == 0:
         count -= count % hvd.size()
     return rows[hvd.rank() : count : hvd.size()]
 
 
 def equal_steps(dataset: Any) -> Any:
-    """As many batches of this rank's dataset as every rank has: none may wait for one that has finished."""
+    """As many batches of this rank's dataset as every rank has: none may wait for one that has finished.
+
+    Raises:
+        ValueError: some rank has none.
+    """
     import horovod.tensorflow as hvd
     import tensorflow as tf
 
@@ -32,20 +71,97 @@ def equal_steps(dataset: Any) -> Any:
     if steps == tf.data.UNKNOWN_CARDINALITY:
         steps = dataset.reduce(tf.constant(0, tf.int64), lambda count, *_: count + 1)
     least = int(min(hvd.allgather([int(steps)])))
+    if least == 0:
+        raise ValueError(f"there are fewer batches than {hvd.size()} ranks: take smaller batches")
     return dataset if least == steps else dataset.take(least)
 
 
-def shard_batches(batches: Iterable[Any]) -> Iterator[Any]:
-    """This rank's batches of a generator: one of as many as there are ranks."""
+def shard_batches(batches: Any) -> Any:
+    """This rank's batches of a dataset or a generator, one of as many as there are ranks.
+
+    For each example to be seen once all ranks must have the same batches in the same order. What is left
+    over when each rank has had as many is divided by rows; an element that is no batch is then repeated.
+    """
+    import tensorflow as tf
+
+    if isinstance(batches, tf.data.Dataset):
+        return _shard_dataset(batches)
+    return _every_nth(batches)
+
+
+def shard_turns(turns: Iterable[Any]) -> list[Any]:
+    """This rank's turns of a loop, one of as many as there are ranks; every rank has as many.
+
+    Left-over ones are the last rank's turn too where there are fewer than ranks.
+    """
+    import horovod.tensorflow as hvd
+
+    every = list(turns)
+    groups = [every[start : start + hvd.size()] for start in range(0, len(every), hvd.size())]
+    return [group[min(hvd.rank(), len(group) - 1)] for group in groups]
+
+
+def _every_nth(batches: Iterable[Any]) -> Iterator[Any]:
     import horovod.tensorflow as hvd
 
     group: list[Any] = []
     for batch in batches:
+        if hvd.size() > 1 and not hasattr(batch, "__len__") and not hasattr(batch, "shape"):
+            raise TypeError(
+                f"a loop over {type(batch).__name__} objects is none over batches of data"
+            )
         group.append(batch)
         if len(group) == hvd.size():
             yield group[hvd.rank()]
             group = []
     yield from map(_shard_batch, group)
+
+
+def _shard_dataset(dataset: Any) -> Any:
+    """This rank's elements of a dataset, without counting them first; they are read in groups of one for each rank."""
+    import horovod.tensorflow as hvd
+    import tensorflow as tf
+
+    size, rank, count = hvd.size(), hvd.rank(), int(dataset.cardinality())
+    if size == 1:
+        return dataset
+    shapes = [getattr(spec, "shape", None) for spec in tf.nest.flatten(dataset.element_spec)]
+    divisible = all(shape is not None and shape.rank and shape[0] is None for shape in shapes)
+
+    def own(*group: Any) -> Any:
+        elements = group if isinstance(dataset.element_spec, tuple) else group[0]
+        there = tf.nest.flatten(elements)[0].cardinality()
+        whole = there == size
+
+        def is_own(place: Any, _: Any) -> Any:
+            everyone = tf.logical_and(divisible, tf.logical_not(whole))
+            return tf.logical_or(everyone, place == tf.minimum(tf.cast(rank, tf.int64), there - 1))
+
+        def rows(part: Any) -> Any:
+            start = tf.minimum(rank, tf.shape(part)[0] - 1)
+            return part[start::size]
+
+        def share(_: Any, element: Any) -> Any:
+            if not divisible:
+                return element
+            return tf.cond(whole, lambda: element, lambda: tf.nest.map_structure(rows, element))
+
+        return tf.data.Dataset.zip(elements).enumerate().filter(is_own).map(share)
+
+    shared = dataset.window(size).flat_map(own)
+    if count >= 0:
+        left = count % size
+        shared = shared.apply(
+            tf.data.experimental.assert_cardinality(
+                count // size + (left if divisible else min(left, 1))
+            )
+        )
+    elif count == tf.data.INFINITE_CARDINALITY:
+        shared = dataset.shard(size, rank)
+    for name, value in vars(dataset).items():
+        if not name.startswith("_"):  # `class_names` of Keras' datasets
+            setattr(shared, name, value)
+    return shared
 
 
 def shard_sequence(batches: Any, shuffles: bool = False) -> Any:

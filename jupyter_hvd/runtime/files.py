@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Loaded = TypeVar("Loaded")
 
@@ -13,6 +13,29 @@ def wait_for_rank_zero() -> None:
     import horovod.tensorflow as hvd
 
     hvd.broadcast(0, root_rank=0)
+
+
+def on_rank_zero(act: Callable[[], Loaded]) -> Loaded:
+    """Let rank 0 alone change files, when all ranks have come here; the others wait, and get what it got.
+
+    An error of rank 0 is raised on all ranks.
+    """
+    import horovod.tensorflow as hvd
+
+    if hvd.size() == 1:
+        return act()
+    hvd.allgather([0])
+    done: Any = None
+    error: Any = None
+    if hvd.rank() == 0:
+        try:
+            done = act()
+        except Exception as raised:
+            error = raised
+    done, error = hvd.broadcast_object((done, error), root_rank=0, name="on_rank_zero")
+    if error is not None:
+        raise error
+    return done  # type: ignore[no-any-return]
 
 
 def local_rank_zero_first(load: Callable[[], Loaded]) -> Loaded:

@@ -2,47 +2,58 @@
 
 from __future__ import annotations
 
-from typing import Any
+from .guard import watch
 
 
-def start() -> None:
+def start(guard: bool = True) -> None:
     """Start Horovod and take the GPU of the local rank, before TensorFlow takes them all.
 
-    Raises:
-        RuntimeError: Keras 3 is used, where Horovod would train without averaging.
-    """
-    import sys
+    Args:
+        guard: compare the ranks while they train, and stop them where they part. Ranks that had joined
+            before, as those of `%%distribute`, are watched by who keeps them.
 
+    Raises:
+        RuntimeError: Keras does not compute with TensorFlow, or two Kerases are mixed.
+    """
     import horovod.tensorflow as hvd
     import tensorflow as tf
 
-    _refuse_keras_3(tf.keras)
-    _refuse_keras_3(sys.modules.get("keras"))
+    _check_keras()
+    guard = guard and not hvd.is_initialized()
     hvd.init()
     gpus = tf.config.list_physical_devices("GPU")
     for gpu in gpus:
         tf.config.experimental.set_memory_growth(gpu, True)
     if gpus:
         tf.config.set_visible_devices(gpus[hvd.local_rank()], "GPU")
+    if guard:
+        watch()
 
 
-def use_tf_keras() -> None:
-    """Let Horovod, which takes its Keras by the name `keras`, find `tf_keras`; to be called before it is imported.
+def _check_keras() -> None:
+    """See to it that there is one Keras, and that Horovod can average its gradients.
 
     Raises:
-        RuntimeError: the program has imported Keras 3 by this name.
+        RuntimeError: it is another; what to do is said.
     """
     import sys
 
-    import tf_keras
+    import tensorflow as tf
 
-    _refuse_keras_3(sys.modules.get("keras"))
-    sys.modules["keras"] = tf_keras
-
-
-def _refuse_keras_3(keras: Any) -> None:
-    if int(getattr(keras, "__version__", "2").split(".")[0]) > 2:
+    backend = tf.keras.backend.backend()
+    if backend != "tensorflow":
         raise RuntimeError(
-            "Horovod does not average gradients in Keras 3: "
-            "install tf-keras and set TF_USE_LEGACY_KERAS=1"
+            f"Keras computes with {backend} here, whose gradients Horovod for TensorFlow cannot average: "
+            "set KERAS_BACKEND=tensorflow, or take it out of ~/.keras/keras.json"
+        )
+    used = tf.keras.Model.__module__.partition(".")[0]
+    if used == "keras" and "tf_keras" in sys.modules:
+        raise RuntimeError(
+            "two Kerases are loaded, tf_keras and, as tf.keras, Keras 3; models of one cannot train with "
+            "the other: set TF_USE_LEGACY_KERAS=1, which makes tf.keras that of tf_keras"
+        )
+    if used == "tf_keras" and "keras" in sys.modules:
+        raise RuntimeError(
+            "two Kerases are loaded, Keras 3 as keras and, as tf.keras, tf_keras; models of one cannot train "
+            "with the other: import keras from tensorflow, or unset TF_USE_LEGACY_KERAS"
         )

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+#: What TensorFlow takes for the seed of all where none is set and an operation has one.
+_NO_SEED: int = 87654321
+#: How often `draw_alike` has drawn for each line of the program.
+_drawn: dict[int, int] = {}
+
 
 def same_seed() -> int | None:
     """Let all ranks draw the same random numbers in Python and NumPy: those that rank 0 would draw.
@@ -22,3 +30,97 @@ def same_seed() -> int | None:
     np.random.set_state(state)
     random.setstate(python_state)
     return int(seed)
+
+
+def in_one_order(make: Callable[..., Any], seed: int | None) -> Callable[..., Any]:
+    """A function that makes datasets, or the method `shuffle` of one, so that what it makes is in one order on all ranks.
+
+    The order goes by TensorFlow's, NumPy's and Python's random numbers at the time of the call. They are seeded
+    alike for it, and afterwards each rank goes on with its own. What Keras says of the files that it finds, rank 0 says.
+
+    Args:
+        seed: from `same_seed`, the same on all ranks; None on one rank, where nothing changes.
+    """
+    import contextlib
+    import io
+
+    import horovod.tensorflow as hvd
+
+    if seed is None:
+        return make
+
+    def made(*args: Any, **options: Any) -> Any:
+        heard = (
+            contextlib.redirect_stdout(io.StringIO()) if hvd.rank() else contextlib.nullcontext()
+        )
+        with heard:
+            return _seeded(seed, make, args, options)
+
+    return made
+
+
+def draw_alike(draw: Callable[..., Any], seed: int | None) -> Callable[..., Any]:
+    """A function that draws from TensorFlow's random numbers, or makes a `tf.random.Generator`, alike on all ranks.
+
+    What is learned, and what is divided among the ranks, must be one thing on all of them. Each call draws other numbers: they
+    go by the line that it stands on, and by how often that was run, so that what one rank alone draws elsewhere does not matter.
+    Afterwards each rank goes on with its own random numbers. In a compiled function nothing changes.
+
+    Args:
+        seed: from `same_seed`, the same on all ranks; None on one rank, where nothing changes.
+    """
+    import sys
+    import zlib
+
+    import tensorflow as tf
+
+    if seed is None or not tf.executing_eagerly():
+        return draw
+
+    def drawn(*args: Any, **options: Any) -> Any:
+        line = sys._getframe(1).f_lineno
+        _drawn[line] = _drawn.get(line, 0) + 1
+        own = zlib.crc32(f"{seed} {line} {_drawn[line]}".encode())
+        if getattr(draw, "__module__", "").startswith("keras."):
+            options.setdefault("seed", own)  # Keras 3 draws from a state of its own
+        found = _seeded(own, draw, args, options)
+        if isinstance(found, tf.random.Generator):
+            found.reset_from_seed(own)
+        return found
+
+    return drawn
+
+
+def _seeded(seed: int, act: Callable[..., Any], args: Any, options: Any) -> Any:
+    """What a call gives where TensorFlow, NumPy and Python draw from this seed; then they go on as before."""
+    import random
+
+    import numpy as np
+    import tensorflow as tf
+
+    own, states = tf.compat.v1.get_seed(0)[0], (np.random.get_state(), random.getstate())
+    tf.random.set_seed(seed)
+    np.random.seed(seed)
+    random.seed(seed)
+    try:
+        return act(*args, **options)
+    finally:
+        # One further, so that what was drawn before is not drawn again.
+        tf.random.set_seed(None if own == _NO_SEED else own + 1)
+        np.random.set_state(states[0])
+        random.setstate(states[1])
+
+
+def draw_apart() -> None:
+    """From here on let each rank draw random numbers of its own in Python and NumPy, until `same_seed` is called.
+
+    What they are follows from the numbers before and the rank, so that a program with a seed does the same again.
+    """
+    import random
+
+    import horovod.tensorflow as hvd
+    import numpy as np
+
+    if hvd.size() > 1:
+        np.random.seed((np.random.randint(2**31) + hvd.rank()) % 2**31)
+        random.seed(random.getrandbits(32) + hvd.rank())

@@ -6,6 +6,8 @@ from collections.abc import MutableMapping
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+from .guard import compare_ranks
+
 #: For each optimizer the models and variables, by identity, that have been broadcast with it.
 _broadcast: MutableMapping[Any, MutableMapping[int, Any]] = WeakKeyDictionary()
 
@@ -14,23 +16,71 @@ def broadcast_once(optimizer: Any, *trained: Any) -> None:
     """Take rank 0's weights and optimizer state on every rank, after the optimizer's first update only.
 
     Before the first update a model that its first batch builds has no weights, and the optimizer no state.
+    It is told of every update, so that the guard (`start`) can compare the ranks.
 
     Args:
+        optimizer: None where the program updates variables by itself.
         trained: models, layers, variables, or lists of these.
+    """
+    _broadcast_new(optimizer, trained)
+    compare_ranks(*trained)
+
+
+def broadcast_before(optimizer: Any, *trained: Any) -> None:
+    """Take rank 0's weights on every rank before a call that makes many updates at once.
+
+    Args:
+        optimizer, trained: as for `broadcast_once`, which then finds all broadcast.
+
+    Raises:
+        RuntimeError: a model has no weights before its first batch.
     """
     import horovod.tensorflow as hvd
     import tensorflow as tf
 
-    done = _broadcast.setdefault(optimizer, WeakValueDictionary())
+    if hvd.size() == 1:
+        return
+    for each in tf.nest.flatten(trained):
+        try:
+            exist = bool(_variables(each))
+        except ValueError:  # of a model that is not built
+            exist = False
+        if not exist:
+            raise RuntimeError(
+                f"{getattr(each, 'name', each)} has no weights before its first batch, and a whole epoch is compiled: the "
+                "ranks cannot begin alike. Build the model first: model.build(shape), or call it on a batch"
+            )
+    _broadcast_new(optimizer, trained)
+
+
+def _broadcast_new(optimizer: Any, trained: tuple[Any, ...]) -> None:
+    """Broadcast what has not been broadcast with the optimizer."""
+    import horovod.tensorflow as hvd
+    import tensorflow as tf
+
+    key = broadcast_once if optimizer is None else optimizer
+    done = _broadcast.setdefault(key, WeakValueDictionary())
     new = [each for each in tf.nest.flatten(trained) if done.get(id(each)) is not each]
     if not new:
         return
-    variables = [variable for each in (*new, optimizer) for variable in _variables(each)]
+    owners = new if optimizer is None else [*new, optimizer]
+    variables = [variable for each in owners for variable in _variables(each)]
     hvd.broadcast_variables(list({id(v): v for v in variables}.values()), root_rank=0)
     done.update((id(each), each) for each in new)
 
 
 def _variables(owner: Any) -> list[Any]:
-    """The variables of a model or optimizer, for some of which they are a method; or the variable itself."""
-    found = getattr(owner, "variables", [owner])
-    return list(found() if callable(found) else found)
+    """TensorFlow's variables of a model or optimizer, for some of which they are a method; or the variable itself.
+
+    A layer of Keras 3 counts metrics and random numbers among its variables, but not among its weights.
+    """
+    found = getattr(owner, "weights", None)
+    if found is None:
+        found = getattr(owner, "variables", [owner])
+    return [_tensorflow_variable(each) for each in (found() if callable(found) else found)]
+
+
+def _tensorflow_variable(variable: Any) -> Any:
+    """What a variable of Keras 3 holds; other variables are their own, and `value` is a method of theirs."""
+    value = getattr(variable, "value", None)
+    return variable if value is None or callable(value) else value

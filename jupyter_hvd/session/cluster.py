@@ -24,18 +24,18 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from ..launchers.addresses import PORTS_VARIABLE, choose_ports, own_address
+from ..launchers.addresses import PORTS_VARIABLE, choose_ports
 from ..launchers.base import (
     Exit,
-    Launcher,
     Orders,
+    Queued,
     describe_exit,
     launcher_environment,
     rank_environment,
 )
-from ..launchers.gloo import GlooLauncher
-from ..launchers.hosts import LaunchError, hosts_for
+from ..launchers.hosts import LaunchError
 from ..launchers.lifeline import ADDRESS_VARIABLE, Lifelines
+from ..launchers.places import Place
 from ..launchers.processes import end_processes
 from ..launchers.reaper import PrivateFolder
 from ..rank import remote
@@ -49,13 +49,12 @@ LAST_WORDS = 0.5
 class Cluster:
     """N ranks of one Horovod job. Made at once; ready some seconds later."""
 
-    def __init__(self, size: int, hosts: str | None = None) -> None:
-        """Start them.
+    def __init__(self, place: Place) -> None:
+        """Start them there.
 
         Raises:
             LaunchError: they cannot be started, and why.
         """
-        self._hosts = hosts_for(size, hosts)
         for module, name in (
             ("tensorflow", "TensorFlow"),
             ("horovod", "Horovod"),
@@ -63,9 +62,9 @@ class Cluster:
         ):
             if find_spec(module) is None:
                 raise LaunchError(f"{name} is not installed here: see `jupyter hvd doctor`")
-        self.size, self.hosts = size, hosts
+        self._place, self.size, self.where = place, place.size, place.where
         self.ready = False
-        self.started = time.monotonic()
+        self.started = self._placing = time.monotonic()
         self._calls = count(1)
         self._events: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._log: deque[str] = deque(maxlen=60)
@@ -75,7 +74,7 @@ class Cluster:
         self._lifelines: Lifelines | None = None
         self._processes: list[subprocess.Popen[str]] = []
         self._stopped = False
-        self._launcher: Launcher = GlooLauncher()
+        self._queued = ""
         self._folder = PrivateFolder()
         self.job = self._folder.job
         try:
@@ -87,10 +86,15 @@ class Cluster:
             self.stop()
             raise
 
+    @property
+    def here(self) -> bool:
+        """Whether all ranks are on this machine."""
+        return self._place.here
+
     # Start and stop
 
     def _launch(self) -> None:
-        address = own_address(self._hosts)
+        launcher, address = self._place.launcher, self._place.address
         ports = choose_ports(address, os.environ.get(PORTS_VARIABLE))
         self._lifelines = Lifelines(
             self.job,
@@ -102,16 +106,17 @@ class Cluster:
         orders = Orders(
             self.job,
             self.size,
-            self._hosts,
+            self._place.hosts,
             "jupyter_hvd.rank.living",
             (),
             rank_environment(self.job, {ADDRESS_VARIABLE: f"{address}:{self._lifelines.port}"}),
             os.getcwd(),  # noqa: PTH109 — as the notebook names it
             address,
             ports[1] if ports else 0,
+            launcher.reach,
         )
         # The ranks first: they take longer, and the controller starts in their shadow.
-        self._watch_process(self._launcher.start(orders), self._read_launcher)
+        self._watch_process(launcher.start(orders), self._read_launcher)
         controller = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
             [
                 *(sys.executable, "-P", "-m", "jupyter_hvd.session.controller"),
@@ -149,9 +154,12 @@ class Cluster:
         threading.Thread(target=listen, name="hvd-output", daemon=True).start()
 
     def _read_launcher(self, line: str) -> None:
-        report = self._launcher.parse(line)
+        report = self._place.launcher.parse(line)
         if isinstance(report, Exit):
             self._exits.setdefault(report.rank, report.code)
+        elif isinstance(report, Queued):
+            self._queued = report.text
+            self._placing = time.monotonic()
         elif report is not None:
             self._log.append(
                 report.text if report.rank is None else f"[{report.rank}] {report.text}"
@@ -192,7 +200,7 @@ class Cluster:
         if any(process.poll() is not None for process in self._processes):
             time.sleep(0.3)  # its last words
             raise LaunchError(f"the ranks did not start\n{self._tail()}")
-        if time.monotonic() - self.started > START_TIMEOUT:
+        if not self._queued and time.monotonic() - self._placing > START_TIMEOUT:
             raise LaunchError(
                 f"the ranks did not start within {START_TIMEOUT:g} s: {self._stage()}\n{self._tail()}"
             )
@@ -214,6 +222,8 @@ class Cluster:
 
     def _stage(self) -> str:
         assert self._lifelines is not None
+        if self._queued:
+            return self._queued
         stages = [
             m.told.get("stage", "starting")
             for n, m in self._lifelines.members.items()

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from ..launchers.hosts import LaunchError, hosts_for, parse_hosts
+from ..launchers.hosts import LaunchError, parse_hosts
+from ..launchers.places import Where, place
 from ..rank import remote
 from ..rank.serialization import SerializedValue, keras_kind, pack, unpack, weights_of
 from .cell_names import names_of
@@ -34,6 +35,8 @@ from .tracebacks import SentCell
 from .transfer import digest, push
 
 DEFAULT_SIZE = 2
+#: This machine, or the allocation inside which the notebook runs.
+ANYWHERE = Where()
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Request:
     """What the user asked for in the magic's line."""
 
     size: int | None = None
-    hosts: str | None = None
+    where: Where = ANYWHERE
     show: bool = False
     dry_run: bool = False
     dependencies: bool = True
@@ -144,17 +147,17 @@ class Session:
 
     def _ensure(self, request: Request, screen: CellOutput) -> None:
         """Have the ranks that are asked for, ready."""
-        size, hosts = request.size, request.hosts
+        size, where = request.size, request.where
         try:
-            if size is None and hosts is not None:
-                size = sum(host.slots for host in parse_hosts(hosts))
+            if size is None and where.hosts is not None:
+                size = sum(host.slots for host in parse_hosts(where.hosts))
             elif size is None:
                 size = self.ranks.size if self.ranks else DEFAULT_SIZE
-            if hosts is None and self.ranks is not None and request.size in (None, self.ranks.size):
-                hosts = self.ranks.hosts
-            others = self.ranks is None or (self.ranks.size, self.ranks.hosts) != (size, hosts)
-            if others:  # what cannot be started ends nothing
-                hosts_for(size, hosts)
+            same_size = self.ranks is not None and request.size in (None, self.ranks.size)
+            if where == ANYWHERE and self.ranks is not None and same_size:
+                where = self.ranks.where
+            others = self.ranks is None or (self.ranks.size, self.ranks.where) != (size, where)
+            new = place(size, where) if others else None  # what cannot be started ends nothing
         except LaunchError as error:
             raise DistributeError(str(error)) from None
         try:
@@ -166,9 +169,9 @@ class Session:
                     f"rank {lost[0]} had gone: {lost[1]}. New ranks are started, with nothing on them."
                 )
                 self.stop()
-            self._start(size, hosts)
+            if self.ranks is None:
+                self.ranks = Cluster(new or place(size, where))
             ranks = self.ranks
-            assert ranks is not None
             if not ranks.ready:
                 name = f"{size} rank{'s' * (size != 1)}"
                 screen.say(f"starting {name}")
@@ -187,10 +190,6 @@ class Session:
                 ["the start of the ranks was interrupted; none is left"],
             ) from None
 
-    def _start(self, size: int, hosts: str | None) -> None:
-        if self.ranks is None:
-            self.ranks = Cluster(size, hosts)
-
     def stop(self) -> None:
         """End the ranks; nothing of them is left."""
         if self.ranks is not None:
@@ -202,12 +201,24 @@ class Session:
         self._state = RanksState()
         self._files.clear()
 
+    def start(self, size: int | None, where: Where) -> None:
+        """Have ranks ready before a cell needs them.
+
+        Raises:
+            DistributeError: they do not start.
+        """
+        screen = CellOutput(self.shell)
+        try:
+            self._ensure(Request(size, where), screen)
+        finally:
+            screen.finish()
+
     def renew(self) -> None:
         """End the ranks and start as many new ones, without waiting for them."""
         assert self.ranks is not None
-        size, hosts = self.ranks.size, self.ranks.hosts
+        size, where = self.ranks.size, self.ranks.where
         self.stop()
-        self._start(size, hosts)
+        self.ranks = Cluster(place(size, where))
 
     def restart(self) -> None:
         """End the ranks, start as many new ones, and wait for them.

@@ -41,7 +41,7 @@ def push(ranks: Cluster, values: Mapping[str, SerializedValue]) -> Run:
     buffers: list[pickle.PickleBuffer] = []
     head = pickle.dumps(dict(values), protocol=5, buffer_callback=buffers.append)
     size = sum(buffer.raw().nbytes for buffer in buffers)
-    if ranks.hosts is not None or size < LARGE:
+    if not ranks.here or size < LARGE:
         return ranks.run(remote.set_values, pickle.dumps(dict(values), protocol=5), None, [])
     folder = make_shared_folder(ranks.job, size)
     try:

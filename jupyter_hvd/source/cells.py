@@ -26,7 +26,20 @@ PYTHON_CELL_MAGICS = frozenset({"capture", "distribute", "prun", "time", "timeit
 TIMED = re.compile(r"%time[ \t]+(?=[^\s-])")
 #: Python of any length from one character on: a statement and a comment.
 _SHORTEST = "0"
-TOO_DEEP = (1, 1, "an expression is nested too deeply")
+#: What a cell that is indented as a whole stands under in the program: a block that is no condition and no scope.
+_INDENTED = "with _:\n"
+#: Line, column and reason.
+SyntaxFault = tuple[int, int, str]
+TOO_DEEP: SyntaxFault = (1, 1, "an expression is nested too deeply")
+#: Words of which one is enough for a cell to be needed.
+TRAINING = re.compile(
+    r"\.fit\b|\.compile\b|GradientTape|apply_gradients|\.minimize\b|train_on_batch"
+)
+#: The names that a cell binds, as far as the lines of what is no Python tell.
+BOUND = re.compile(
+    r"^[ \t]*(?:def|class|import|from[ \t]+\S+[ \t]+import)[ \t]+(\w+)|^[ \t]*(\w+)[ \t]*=[^=]",
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True)
@@ -53,16 +66,65 @@ class JoinedCells:
 
     @cached_property
     def python(self) -> str:
-        """The same, of equal length, with everything that is IPython's masked."""
-        return self.text if self.labels is None else self._joined(map(mask_cell, self.sources))
+        """The same, of equal length, with everything that is IPython's masked, and what is no Python at all."""
+        if self.labels is None:
+            return self.text
+        return self._joined(
+            _commented(masked) if cell in self.left_alone else masked
+            for cell, masked in enumerate(self.masked)
+        )
+
+    @cached_property
+    def masked(self) -> tuple[str, ...]:
+        """Each cell as Python of the same length, where it can be."""
+        return tuple(map(mask_cell, self.sources))
+
+    @cached_property
+    def left_alone(self) -> dict[int, SyntaxFault]:
+        """The cells of a notebook, counted from 0 among these, that are no Python and that nothing else needs."""
+        if self.labels is None:
+            return {}
+        faults = {
+            cell: fault
+            for cell, masked in enumerate(self.masked)
+            if (fault := syntax_error(self.headers[cell] + masked)) is not None
+        }
+        others = " ".join(masked for cell, masked in enumerate(self.masked) if cell not in faults)
+        words = set(re.findall(r"\w+", others))
+        return {
+            cell: fault
+            for cell, fault in faults.items()
+            if words
+            and fault is not TOO_DEEP
+            and not TRAINING.search(self.sources[cell])
+            and not words
+            & {name for names in BOUND.findall(self.sources[cell]) for name in names if name}
+        }
+
+    @cached_property
+    def headers(self) -> tuple[str, ...]:
+        """What stands in front of each cell in the joined text: nothing, but for one that is indented as a whole."""
+        return tuple(
+            _INDENTED
+            if self.labels is not None
+            and re.match(r"[ \t]+\S", masked)
+            and syntax_error(masked) is not None
+            and syntax_error(_INDENTED + masked) is None
+            else ""
+            for masked in self.masked
+        )
 
     def _joined(self, sources: Iterable[str]) -> str:
-        return "".join(sources) if self.labels is None else "".join(s + "\n" for s in sources)
+        if self.labels is None:
+            return "".join(sources)
+        return "".join(h + s + "\n" for h, s in zip(self.headers, sources, strict=True))
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
         """Where each cell begins in the joined text."""
-        return tuple(accumulate((len(source) + 1 for source in self.sources[:-1]), initial=0))
+        lengths = [len(h) + len(s) + 1 for h, s in zip(self.headers, self.sources, strict=True)]
+        ends = accumulate(lengths[:-1], initial=0)
+        return tuple(end + len(h) for end, h in zip(ends, self.headers, strict=True))
 
     def cell_of(self, offset: int) -> int:
         """The cell, counted from 0 among these, in which an offset stands."""
@@ -92,7 +154,7 @@ class JoinedCells:
         return list(map(apply_edits, self.sources, self.split(edits)))
 
 
-def syntax_error(source: str) -> tuple[int, int, str] | None:
+def syntax_error(source: str) -> SyntaxFault | None:
     """Line, column and Python's own message, or None for valid Python; cells may await."""
     try:
         with warnings.catch_warnings():
@@ -107,13 +169,18 @@ def syntax_error(source: str) -> tuple[int, int, str] | None:
     return None
 
 
+def _commented(source: str) -> str:
+    """A text of the same length, each line a comment."""
+    return re.sub(r"[^\n\r]+", lambda line: "#" * len(line.group()), source)
+
+
 def mask_cell(source: str) -> str:
     """A cell as Python of the same length and with the same lines."""
     magic = re.match(r"\s*%%(\w*)", source)
     if magic is not None:
         first_end = source.find("\n") if "\n" in source else len(source)
         if magic.group(1) not in PYTHON_CELL_MAGICS:
-            return re.sub(r"[^\n\r]+", lambda line: "#" * len(line.group()), source)
+            return _commented(source)
         return "#" * first_end + mask_cell(source[first_end:])
     if not re.search(r"[%!?]", source):
         return source

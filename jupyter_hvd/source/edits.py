@@ -29,6 +29,7 @@ class Layer(IntEnum):
     SHARD = -2  # `.shard(…)` behind a dataset
     EQUAL_STEPS = -1  # `.apply(…)` behind that
     PLAIN = 0
+    BEHIND_BLOCK = 1  # a line after a block, behind what follows the last line of that
     CALLBACKS = 2  # new arguments of `fit`, in this order
     VERBOSE = 3
     # Wrappers, from the outermost to the innermost
@@ -36,21 +37,18 @@ class Layer(IntEnum):
     WRAP = 10
     COUNT = 11
     CALL = 15
+    FUNCTION = 16  # around what is called
     # What is put after the imports, in this order
     TENSORFLOW = 20
     HOROVOD = 21
-    HOROVOD_KERAS = 22
-    RUNTIME = 23
+    RUNTIME = 22
     DEFINITION = 30  # and the numbers after it, one for each definition
-    TF_KERAS = 80  # which Keras Horovod takes; what imports Horovod then comes `LATER`
     START = 90
     SEED = 91
 
 
 #: Added to these layers where they stand in front of a statement, whatever that is put under.
 IN_FRONT = -1000
-#: By how much the imports of Horovod come later where its Keras must be chosen before.
-LATER = Layer.TF_KERAS - Layer.TENSORFLOW
 
 
 @dataclass(frozen=True)

@@ -2,22 +2,121 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Hashable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import ref
 
 import numpy as np
 
-from .frontend.bounds import Read, check_call, undecided
+from .cost.model import Cost, cost, interface
+from .frontend.bounds import check_call, undecided
 from .frontend.signature import environment
+from .frontend.tracing.traced import Access
 from .instance import Instance
 from .language.pairs import from_pairs, struct_of_arrays
 from .memo import Kept
 from .reference.evaluate import evaluate
 
+if TYPE_CHECKING:
+    from .jax.backend import Prepare, Ready
+    from .jax.profile import Profile
+    from .lowering.plan import Plan
+
 Arguments = Mapping[str, Any]  # by name, in the order of the parameters
 Sizes = Mapping[str, int]
 Key = tuple[tuple[str, int], ...]
 Shards = tuple[str, int | None]  # an index, and a number of devices to divide it among
+MANY = 256  # calls of a function that are known again
+
+
+class Call(NamedTuple):
+    """The instance for some arguments, these by name, and their sizes."""
+
+    instance: Instance
+    arguments: dict[str, Any]
+    sizes: dict[str, int]
+
+    def check(self) -> None:
+        """Raise TensorError where a read is out of range."""
+        check(*self)
+
+    def prepared(self, shards: Shards | None) -> tuple[Ready, tuple[Any, ...]]:
+        """The compiled JAX kernel, and the arrays to run it on."""
+        at = _key(self.sizes)
+        prepare = (
+            compiled(self.instance, at) if shards is None else _sharded(self.instance, at, shards)
+        )
+        return prepare(tuple(self.arguments.values()))
+
+    def interpreted(self) -> Any:
+        """The result by the reference evaluator, laid out as the program returned it."""
+        env = environment(self.instance.parameters, self.arguments, self.sizes)
+        value = evaluate(self.instance.function.body, env)
+        pairs = struct_of_arrays(value, self.instance.type)
+        return from_pairs(_numpy(pairs), self.instance.layout)
+
+    def cost(self) -> Cost:
+        """The exact operation counts."""
+        env = environment(self.instance.parameters, self.arguments, self.sizes)
+        function = self.instance.function
+        return cost(function.body, env) + Cost(interface=interface(function, self.sizes))
+
+    def profile(self, *options: Any) -> Profile:
+        """Where operations, bytes and time go."""
+        from .jax.profile import profile
+
+        return profile(self.instance, self.sizes, self.arguments, *options)
+
+    def plan(self) -> Plan:
+        """How it is computed."""
+        from .jax.backend import planned
+
+        return planned(self.instance, self.sizes, tuple(self.arguments.values()))
+
+
+class Known(NamedTuple):
+    """What a call found out: its instance and sizes, and the function that it ran."""
+
+    instance: Instance
+    sizes: dict[str, int]
+    run: Ready
+
+
+class Before:
+    """The calls of a function so far: one like them is neither checked nor planned anew.
+
+    Like is one with arrays of floats of the same types, the same JAX arrays of integers and
+    booleans, which no one can change, and the same values from outside. No array is kept alive.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, tuple[Known, tuple[tuple[int, ref[Any]], ...]]] = {}
+
+    def find(self, arguments: tuple[Any, ...], outside: Hashable) -> Known | None:
+        """What such a call found out; None where there was none."""
+        key, _ = _lasting(arguments)
+        known, relations = self._known.get((key, outside), (None, ()))
+        return known if all(array() is arguments[k] for k, array in relations) else None
+
+    def keep(self, arguments: tuple[Any, ...], outside: Hashable, known: Known) -> None:
+        """Remember a call, where its arguments cannot change."""
+        what, relations = _lasting(arguments)
+        if what is None:
+            return
+        if len(self._known) >= MANY:
+            self._known.clear()
+        key = what, outside
+
+        def forget(_: Any) -> None:
+            self._known.pop(key, None)
+
+        self._known[key] = known, tuple((k, ref(arguments[k], forget)) for k in relations)
+
+
+def _lasting(arguments: tuple[Any, ...]) -> tuple[Hashable, tuple[int, ...]]:
+    from .jax.arguments import lasting
+
+    return lasting(arguments)
 
 
 def check(instance: Instance, arguments: Arguments, sizes: Sizes) -> None:
@@ -26,37 +125,23 @@ def check(instance: Instance, arguments: Arguments, sizes: Sizes) -> None:
     check_call(instance.checked, pending, instance.parameters, arguments, sizes)
 
 
-def run(instance: Instance, arguments: Arguments, sizes: Sizes, shards: Shards | None) -> Any:
-    """The result by a compiled JAX kernel, laid out as the program returned it."""
-    at = _key(sizes)
-    kernel = compiled(instance, at) if shards is None else _sharded(instance, at, shards)
-    return from_pairs(kernel(*arguments.values()), instance.layout)
-
-
-def interpreted(instance: Instance, arguments: Arguments, sizes: Sizes) -> Any:
-    """The result by the reference evaluator, laid out as the program returned it."""
-    env = environment(instance.parameters, arguments, sizes)
-    value = struct_of_arrays(evaluate(instance.function.body, env), instance.type)
-    return from_pairs(_numpy(value), instance.layout)
-
-
 @Kept
-def compiled(instance: Instance, sizes: Key) -> Callable[..., Any]:
-    """The compiled function at given sizes."""
+def compiled(instance: Instance, sizes: Key) -> Prepare:
+    """The compiled functions at given sizes."""
     from .jax.backend import compiled
 
     return compiled(instance, dict(sizes))
 
 
 @Kept
-def _sharded(instance: Instance, sizes: Key, shards: Shards) -> Callable[..., Any]:
+def _sharded(instance: Instance, sizes: Key, shards: Shards) -> Prepare:
     from .jax.backend import sharded
 
     return sharded(instance, dict(sizes), *shards)
 
 
 @Kept
-def _undecided(instance: Instance, sizes: Key) -> tuple[Read, ...]:
+def _undecided(instance: Instance, sizes: Key) -> tuple[Access, ...]:
     """The reads that only data can show in range."""
     return undecided(instance.checked, dict(sizes))
 

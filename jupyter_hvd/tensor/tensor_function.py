@@ -1,19 +1,13 @@
-"""Tensor functions: what is written in Python and its derivatives have in common, and the
-derivatives.
-"""
+"""Tensor functions and their derivatives, which are tensor functions."""
 
 from __future__ import annotations
 
-import copy
 import functools
 import inspect
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from . import calls
-from .cost.formula import Formula, cost_formula
-from .cost.model import Cost, cost, interface
+from .called_function import CalledFunction, Captured
 from .derivative import transforms
 from .derivative.transforms import Derivative
 from .frontend import signature
@@ -24,202 +18,10 @@ from .language.predicates import fresh
 from .language.terms import Lambda
 from .language.types import REAL, Parameter
 from .ssa.convert import to_term
-from .ssa.program import Program
-
-if TYPE_CHECKING:
-    from .jax.profile import Profile
-    from .lowering.plan import Plan
 
 
-Captured = tuple[Any, ...]  # what a function takes from outside, hashable
-
-
-class TensorFunction(ABC):
-    """A function of the tensor language, called like the Python function that it was.
-
-    Programs and costs are known as soon as types are: at once where every parameter is
-    annotated, from the first call otherwise.
-    """
-
-    def __init__(self, name: str, parameters: inspect.Signature) -> None:
-        self.__name__ = name
-        self.__signature__ = parameters
-        self._last: Instance | None = None
-        self._shards: tuple[str, int | None] | None = None
-        self.last_sizes: dict[str, int] | None = None
-
-    def __repr__(self) -> str:
-        return f"<tensor function {self.__name__}{self.__signature__}>"
-
-    @abstractmethod
-    def at(self, types: Mapping[str, Parameter]) -> Instance:
-        """The instance at given parameter types, sizes named as they are there."""
-
-    @abstractmethod
-    def _resolve(self, arguments: Mapping[str, Any] | None) -> Instance:
-        """The instance for these arguments; for None, at the annotated types."""
-
-    @abstractmethod
-    def captured(self, within: frozenset[TensorFunction] = frozenset()) -> Captured:
-        """The values from outside that its programs depend on, its own and those of the tensor
-        functions that it calls, but for those that it is called `within`.
-        """
-
-    @abstractmethod
-    def __tensor_inline__(self, tracer: Any, args: Any, kwargs: Any) -> Any:
-        """What a call from another tensor function is, to its tracer."""
-
-    # Calls
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The result, by a compiled JAX kernel for the arguments' sizes.
-
-        Takes the parameters in the order in which they are declared, those that a derivative adds
-        last. An array of tuples comes back as a tuple of arrays. Raises TensorError where the
-        arguments do not fit the types or each other, or a read is out of range.
-        """
-        instance, arguments, sizes = self._checked(args, kwargs)
-        return calls.run(instance, arguments, sizes, self._shards)
-
-    def interpret(self, *args: Any, **kwargs: Any) -> Any:
-        """The result by the reference evaluator: slow, straight from the semantics, exact on
-        fractions.
-
-        Arrays come as NumPy arrays; an array of tuples comes as a tuple of arrays.
-        """
-        instance, arguments, sizes = self._checked(args, kwargs)
-        return calls.interpreted(instance, arguments, sizes)
-
-    def cost(self, *args: Any, **kwargs: Any) -> Cost:
-        """The exact operation counts of `program` at these arguments, of which only sizes and
-        relations matter.
-        """
-        instance, arguments, sizes = self._at(args, kwargs)
-        env = signature.environment(instance.parameters, arguments, sizes)
-        return cost(instance.function.body, env) + Cost(
-            interface=interface(instance.function, sizes)
-        )
-
-    def profile(
-        self,
-        *args: Any,
-        repeats: int = 5,
-        progress: Callable[[int, int], None] | None = None,
-        cancelled: Callable[[], bool] | None = None,
-        **kwargs: Any,
-    ) -> Profile:
-        """Where operations, bytes and time of a call with these arguments go, statement by
-        statement. Raises `ProfileCancelledError` once `cancelled()` is true.
-        """
-        from .jax.profile import profile
-
-        instance, arguments, sizes = self._checked(args, kwargs)
-        return profile(instance, sizes, arguments, repeats, progress, cancelled)
-
-    def plan(self, *args: Any, **kwargs: Any) -> Plan:
-        """How a call with these arguments is computed, which says why it is as fast as it is: its
-        `str` has a line an array, with its bytes, how it is stored, the points that are visited and
-        the loop or product that makes it. Nothing is computed.
-        """
-        from .jax.backend import planned
-
-        instance, arguments, sizes = self.specialised(*args, **kwargs)
-        return planned(instance, sizes, tuple(arguments.values()))
-
-    def _checked(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[Instance, dict[str, Any], dict[str, int]]:
-        """As `_at`, where every read is in range; TensorError where one is not."""
-        instance, arguments, sizes = self._at(args, kwargs)
-        calls.check(instance, arguments, sizes)
-        return instance, arguments, sizes
-
-    def _at(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[Instance, dict[str, Any], dict[str, int]]:
-        """The instance for these arguments, the arguments by name, and their sizes."""
-        instance, arguments, sizes = self.specialised(*args, **kwargs)
-        self._last, self.last_sizes = instance, sizes
-        return instance, arguments, sizes
-
-    def specialised(
-        self, *args: Any, **kwargs: Any
-    ) -> tuple[Instance, dict[str, Any], dict[str, int]]:
-        """The instance for these arguments, the arguments by name, and their sizes; nothing is
-        computed.
-        """
-        arguments = self._bind(args, kwargs)
-        instance = self._resolve(arguments)
-        return instance, arguments, signature.sizes_of(instance.parameters, arguments)
-
-    def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        try:
-            bound = self.__signature__.bind(*args, **kwargs)
-        except TypeError as error:
-            raise TensorError(f"{self.__name__}{self.__signature__}: {error}") from error
-        bound.apply_defaults()
-        return dict(bound.arguments)
-
-    # Programs
-
-    @property
-    def has_types(self) -> bool:
-        """Whether a call has given it types; annotations may, too."""
-        return self._last is not None
-
-    @property
-    def instance(self) -> Instance:
-        """At the types of the last call, or of the annotations before any call. Raises TensorError
-        where neither gives them.
-        """
-        if self._last is None:
-            self._last = self._resolve(None)
-        return self._last
-
-    @property
-    def compiled(self) -> int:
-        """For how many sizes it is compiled at the types of the last call."""
-        return calls.compiled.count(self.instance)
-
-    @property
-    def program(self) -> Lambda:
-        """The core program."""
-        return self.instance.function
-
-    @property
-    def ssa(self) -> Program:
-        """Its Tensor SSA, simplified."""
-        return self.instance.ssa
-
-    @property
-    def python(self) -> Callable[..., Any]:
-        """The Python function as written. Raises TensorError where there is none."""
-        raise TensorError(
-            f"`{self.__name__}` is derived, not written in Python", "print `.program` instead"
-        )
-
-    @property
-    def jax(self) -> Callable[..., Any]:
-        """The function as JAX sees it, to compose with `jax.jit`, `jax.vmap` and the like."""
-        return self.__call__
-
-    def sharded(self, index: str, devices: int | None = None) -> TensorFunction:
-        """The same function, its sums over one index divided among JAX's devices, and so are its
-        derivatives'.
-
-        Each device has its share of the parameters that are read at that index. A gradient by
-        the others is added up in one all-reduce. Calls raise TensorError where the devices
-        (`devices` of them, all by default) cannot share the index's values equally.
-        """
-        made = copy.copy(self)
-        made._shards = (index, devices)
-        return made
-
-    def cost_formula(self) -> Formula:
-        """The total cost as a formula in the sizes, each at least 1."""
-        return cost_formula(self.instance.function)
-
-    # Derivatives
+class TensorFunction(CalledFunction):
+    """A tensor function: what it is when it is called, and its derivatives."""
 
     def grad(self, *names: str) -> DerivedFunction:
         """The gradient of a scalar function, a function of the same parameters (6.20–6.49).
@@ -259,7 +61,8 @@ class TensorFunction(ABC):
     def check_names(self, names: tuple[str, ...]) -> None:
         """Raise TensorError unless these are parameters, one or more, to differentiate by."""
         if not names:
-            raise TensorError("differentiate by what?", f"name a parameter: {self.__signature__}")
+            message = "no parameter to differentiate with respect to"
+            raise TensorError(message, f"name one of {self.__signature__}")
         for name in names:
             if name not in self.__signature__.parameters:
                 message = f"`{self.__name__}` has no parameter `{name}`"
@@ -318,7 +121,7 @@ class DerivedFunction(TensorFunction):
             self.base.at({x: types[x] for x in self.base.__signature__.parameters})
         )
 
-    def captured(self, within: frozenset[TensorFunction] = frozenset()) -> Captured:
+    def captured(self, within: frozenset[CalledFunction] = frozenset()) -> Captured:
         return self.base.captured(within)
 
     def _resolve(self, arguments: Mapping[str, Any] | None) -> Instance:

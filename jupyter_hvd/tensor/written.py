@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from .called_function import CalledFunction, Captured
 from .frontend import signature
-from .frontend.trace import trace, trace_named
+from .frontend.trace import Undecided, trace, trace_named
 from .instance import Instance
 from .language.errors import TensorError
 from .language.types import Parameter
-from .tensor_function import Captured, TensorFunction
+from .tensor_function import TensorFunction
 
 if TYPE_CHECKING:
     from .frontend.rewrite import Rewritten
@@ -53,15 +54,25 @@ class WrittenFunction(TensorFunction):
         traced = trace(self.__name__, self._rewritten, types)
         return Instance(types, traced, traced)
 
-    def _trace_named(self, types: tuple[Parameter, ...], _captured: Captured) -> Instance:
-        types, traced = trace_named(self.__name__, self._rewritten, types)
+    def _trace_named(
+        self, types: tuple[Parameter, ...], _captured: Captured
+    ) -> Instance | Undecided:
+        found = trace_named(self.__name__, self._rewritten, types)
+        if isinstance(found, Undecided):
+            return found
+        types, traced = found
         return Instance(types, traced, traced)
 
     def _resolve(self, arguments: Mapping[str, Any] | None) -> Instance:
         types = tuple(self._parameter(x, arguments) for x in self._annotated)
-        return self._named(types, self.captured())
+        captured = self.captured()
+        found = self._named(types, captured)
+        while isinstance(found, Undecided):
+            sizes = None if arguments is None else signature.sizes_of(found.parameters, arguments)
+            found = self._named(found.decided(sizes), captured)
+        return found
 
-    def captured(self, within: frozenset[TensorFunction] = frozenset()) -> Captured:
+    def captured(self, within: frozenset[CalledFunction] = frozenset()) -> Captured:
         if self in within:
             return ()
         return tuple(_key(value, within | {self}) for value in self._rewritten.captured())
@@ -83,14 +94,14 @@ class WrittenFunction(TensorFunction):
         return tracer.inline(self.__name__, self._rewritten, self._bind(args, kwargs))
 
 
-def _key(value: Any, within: frozenset[TensorFunction]) -> Any:
+def _key(value: Any, within: frozenset[CalledFunction]) -> Any:
     """What a traced program depends on of a value from outside."""
-    if isinstance(value, TensorFunction):
+    if value is None or isinstance(value, ModuleType):
+        return id(value)
+    if isinstance(value, CalledFunction):
         return value, value.captured(within)
-    if isinstance(value, Hashable) and not isinstance(value, ModuleType):
-        try:
-            hash(value)
-        except TypeError:  # a tuple of what has none
-            return id(value)
-        return type(value), value
-    return id(value)
+    try:
+        hash(value)
+    except TypeError:
+        return id(value)
+    return type(value), value

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
 from .probe import SAMPLED_STEPS
 
+#: By what part a number of 32 bits may be off.
+ROUNDING = 2.0**-23
+#: The checks that take long, whose beginning is told.
+IDENTICAL, NOT_STUCK = "one rank identical", "no rank stuck"
 Outcome = Literal["running", "pass", "fail", "unknown"]
 
 
@@ -33,6 +37,8 @@ class Record:
     endless: bool
     written: Sequence[str]
     here: str
+    names: Sequence[str] = ()
+    trail: Sequence[Mapping[str, Any]] = ()
     refused: Sequence[str] = ()
     printed: Sequence[str] = ()
     files: Sequence[str] = ()
@@ -67,7 +73,7 @@ class Check:
 
 def one_rank_identical(original: Run, single: Run) -> Check:
     """The conversion on one rank does, bit for bit, what the original does."""
-    name = "one rank identical"
+    name = IDENTICAL
     if not original.holds:
         return Check(name, "unknown", f"the original does not run: {_last_line(original.report)}")
     if not single.holds:
@@ -91,7 +97,7 @@ def one_rank_identical(original: Run, single: Run) -> Check:
 
 def nobody_stuck(job: Run, timeout: float) -> Check:
     """All ranks came to the end."""
-    name = "no rank stuck"
+    name = NOT_STUCK
     if job.code == 124:
         return Check(name, "fail", f"no end within {timeout:g} s: ranks wait for one another")
     if not job.holds:
@@ -102,8 +108,12 @@ def nobody_stuck(job: Run, timeout: float) -> Check:
     return Check(name, "pass", f"all made {steps.pop()} steps")
 
 
-def ranks_agree(job: Run) -> Check:
-    """Ranks that began with different seeds end with the same weights and optimizer state."""
+def ranks_agree(job: Run, places: Sequence[str] = ()) -> Check:
+    """Ranks that began with different seeds end with the same weights and optimizer state.
+
+    Args:
+        places: the statements of the user's program that run steps, the last one its `fit`.
+    """
     name = "ranks agree"
     if len(job.records) < 2 or not all(record.weights for record in job.records):
         return Check(name, "unknown", "not every rank has trained")
@@ -116,13 +126,42 @@ def ranks_agree(job: Run) -> Check:
                 return Check(
                     name,
                     "fail",
-                    f"{differing} of {len(first)} {which} differ between rank 0 and {record.rank}",
+                    f"{differing} of {len(first)} {which} differ between rank 0 and {record.rank}"
+                    + first_difference(job.records[0], record, places),
                 )
     return Check(
         name,
         "pass",
         f"{len(job.records)} ranks with different seeds, {len(job.records[0].weights)} equal variables",
     )
+
+
+def first_difference(zero: Record, other: Record, places: Sequence[str]) -> str:
+    """After which step the weights of two ranks first differ, by which statement, and what was so before; '' if none."""
+    pairs = list(zip(zero.trail, other.trail, strict=False))
+    for steps, (one, two) in enumerate(pairs):
+        unequal = [
+            n
+            for n, (a, b) in enumerate(zip(one["weights"], two["weights"], strict=False))
+            if a != b
+        ]
+        if not steps or not unequal:
+            continue
+        variable = zero.names[unequal[0]] if unequal[0] < len(zero.names) else "a variable"
+        number = pairs[steps - 1][0]["by"]
+        by = f", by {places[number]}" if places and places[number] else ""
+        return f"; {variable} first after step {steps}{by}{_cause(one, two, steps)}"
+    return ""
+
+
+def _cause(one: Mapping[str, Any], two: Mapping[str, Any], steps: int) -> str:
+    """What of a step was not the same on two ranks whose weights differ after it."""
+    if not one["applied"] and not two["applied"]:
+        return ""
+    if one["applied"] != two["applied"]:
+        return ": the gradients that were applied differ, so they were not averaged"
+    before = "the first weights were not, and no broadcast made them so"
+    return f": the gradients that were applied were the same, {before if steps == 1 else 'the rest was not'}"
 
 
 def broadcast_once(job: Run) -> Check:
@@ -185,13 +224,24 @@ def rate_scaled(original: Run, job: Run) -> Check:
 
 
 def _between(value: float, bounds: Sequence[float]) -> bool:
-    """Whether a value is one of the bounds or between them, but for rounding to 32 bits."""
-    slack = 1e-5 * max(map(abs, bounds))
+    """Whether a value is one of the bounds or between them, but for rounding: a schedule is computed in 32 bits, by some
+    dozens of operations.
+    """
+    slack = 64 * ROUNDING * max(map(abs, bounds))
     return min(bounds) - slack <= value <= max(bounds) + slack
 
 
-def work_divided(original: Run, job: Run) -> Check:
-    """In the first epoch each example is seen by one rank, once."""
+def work_divided(original: Run, job: Run, ways: Sequence[str] = ()) -> Check:
+    """In the first epoch each example is seen by one rank, once.
+
+    Args:
+        ways: how the data are divided, as the changes say.
+    """
+    found = _work_divided(original, job)
+    return replace(found, detail="; ".join([found.detail, *ways]))
+
+
+def _work_divided(original: Run, job: Run) -> Check:
     name = "work divided"
     if not original.records or len(job.records) < 2:
         return Check(name, "unknown", "there is nothing to compare")
@@ -250,6 +300,25 @@ def only_rank_zero_writes(job: Run, temporary: Sequence[str]) -> Check:
     return Check(
         name, "pass", f"{len(zero.printed)} lines and {len(zero.files)} files, all from rank 0"
     )
+
+
+def saved_models_load(faults: Sequence[tuple[str, str | None]], saved: int) -> Check:
+    """A model that the converted program saves is one that anybody can load.
+
+    Args:
+        faults: each model that tells something of the conversion, and what is wrong with it.
+        saved: how many models rank 0 saves.
+    """
+    name = "saved models load"
+    for model, fault in faults:
+        if fault is not None:
+            return Check(name, "fail", f"{model}, without Horovod and this package: {fault}")
+    if not saved:
+        return Check(name, "pass", "within these steps no model is saved")
+    if not faults:
+        return Check(name, "unknown", "without the program's own classes they cannot be loaded")
+    which = ", ".join(model for model, _ in faults)
+    return Check(name, "pass", f"{which}: without Horovod and this package")
 
 
 def files_untouched(runs: Sequence[Run], changes: Sequence[str]) -> Check:

@@ -1,8 +1,8 @@
 """Watches one rank while it trains, from inside its process, and writes down what it saw.
 
 TensorFlow, Keras and Horovod do their own work: each patched function calls the one that it
-stands for. The seeds are set before the program begins, and NumPy's `default_rng`, where it is
-given none, starts from ours: that alone is replaced.
+stands for. The seeds are set before the program begins; NumPy's `default_rng`, where it is given none, and
+TensorFlow's generators of no deterministic state start from ours: these alone are replaced.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ import os
 import random
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import GeneratorType
 from typing import Any
 
 from .guard import Guard
-from .steps import COUNTER
 from .workspace import State, make_copy, state_within
 
 #: Where the probe's orders are: a JSON object of the arguments of `orders`.
 ORDERS_VARIABLE = "JUPYTER_HVD_PROBE"
+#: The name under which a program finds the counter of its steps among the builtins.
+COUNTER = "__jupyter_hvd_step__"
 #: The steps at which schedules are asked for their rates.
 SAMPLED_STEPS = (0, 1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 #: At most so many examples are told apart.
@@ -50,8 +51,11 @@ class Probe:
         self.folder, self.guard, self.limit, self.stride = folder, guard, limit, stride
         self.seed = seed + self.rank
         self.begun: list[float] = []
+        self.ended: list[float] = []
+        self.trail: list[dict[str, Any]] = []
+        self.applied: Any = None  # the sum of all gradients that optimizers were given
         self.trained: dict[Any, Any] = {}
-        self.trainers: defaultdict[Any, set[int]] = defaultdict(set)
+        self.differentiated: dict[Any, Any] = {}
         self.optimizers: dict[int, Any] = {}
         self.rates: dict[int, list[float]] = {}  # each that an optimizer was set to, in order
         self.schedules: dict[int, Any] = {}
@@ -78,8 +82,13 @@ class Probe:
         tf.random.set_seed(self.seed)
         made = np.random.default_rng
         np.random.default_rng = lambda seed=None: made(self.seed if seed is None else seed)
+        generators = tf.random.Generator
+        generators.from_non_deterministic_state = classmethod(
+            lambda cls, alg=None: cls.from_seed(self.seed, alg=alg)
+        )
         setattr(builtins, COUNTER, self.step)
         self._watch_optimizers(tf)
+        self._watch_tapes(tf)
         self._watch_fit(tf)
         self._watch_iterators()
         self._watch_broadcasts(tf)
@@ -89,6 +98,9 @@ class Probe:
         sys.addaudithook(self.guard)
 
     def _watch_optimizers(self, tf: Any) -> None:
+        if hasattr(tf.keras.optimizers.Optimizer, "apply"):
+            self._watch_apply(tf.keras.optimizers.Optimizer)
+            return
         for base in (tf.keras.optimizers.Optimizer, tf.keras.optimizers.legacy.Optimizer):
             original = base.apply_gradients
 
@@ -102,14 +114,45 @@ class Probe:
             ) -> Any:
                 pairs = list(grads_and_vars)
                 self._saw_update(own, [variable for _, variable in pairs])
+                self._saw_gradients([gradient for gradient, _ in pairs])
                 return _original(own, pairs, *args, **kw)
 
             base.apply_gradients = apply
 
+    def _watch_tapes(self, tf: Any) -> None:
+        """Note the variables that gradients are taken for: what is trained where no optimizer is."""
+        original = tf.GradientTape.gradient
+
+        @functools.wraps(original)
+        def gradient(own: Any, target: Any, sources: Any, *args: Any, **kw: Any) -> Any:
+            for source in map(_tensorflow_variable, tf.nest.flatten(sources)):
+                if isinstance(source, tf.Variable):
+                    self.differentiated.setdefault(source.ref(), source)
+            return original(own, target, sources, *args, **kw)
+
+        tf.GradientTape.gradient = gradient
+
+    def _watch_apply(self, base: Any) -> None:
+        """Keras 3, where every update ends in `apply`."""
+        original = base.apply
+
+        @functools.wraps(original)
+        def apply(own: Any, grads: Any, trainable_variables: Any = None) -> Any:
+            variables = trainable_variables
+            if variables is None:
+                variables = own._trainable_variables  # there is no public way
+            else:
+                trainable_variables = variables = list(variables)
+            grads = list(grads)
+            self._saw_update(own, [_tensorflow_variable(variable) for variable in variables])
+            self._saw_gradients(grads)
+            return original(own, grads, trainable_variables)
+
+        base.apply = apply
+
     def _saw_update(self, optimizer: Any, variables: list[Any]) -> None:
         for variable in variables:
             self.trained.setdefault(variable.ref(), variable)
-            self.trainers[variable.ref()].add(id(optimizer))
         if id(optimizer) not in self.optimizers:
             import tensorflow as tf
 
@@ -125,11 +168,26 @@ class Probe:
                 with tf.init_scope():
                     self._read_rates()
 
+    def _saw_gradients(self, gradients: list[Any]) -> None:
+        """Add up what an optimizer is given, also in a compiled step: equal sums on all ranks are equal gradients."""
+        import tensorflow as tf
+
+        values = [getattr(g, "values", g) for g in gradients if g is not None]
+        if not values:
+            return
+        if self.applied is None:
+            with tf.init_scope():
+                self.applied = tf.Variable(0.0, dtype=tf.float64, trainable=False)
+        sums = [tf.reduce_sum(tf.cast(value, tf.float64)) for value in values]
+        self.applied.assign_add(tf.add_n(sums))
+
     def _read_rates(self) -> None:
         """Note every rate that is another than before."""
         for key, seen in self.rates.items():
             rate = self.optimizers[key].learning_rate
-            now = float(rate() if callable(rate) else rate)
+            rate = rate() if callable(rate) else rate
+            # A variable of a strategy is no number, but has one.
+            now = float(rate.numpy() if hasattr(rate, "numpy") else rate)
             if not seen or now != seen[-1]:
                 seen.append(now)
 
@@ -231,15 +289,32 @@ class Probe:
         else:
             self._candidate, self._pending = iterator, names
 
-    def step(self) -> None:
-        """A training step begins; the program ends where enough have been made."""
-        if self._iterator is None and self._pending:
+    def step(self, number: int = -1) -> None:
+        """A training step begins; the program ends where enough have been made.
+
+        Args:
+            number: of the statement that runs it, among those that are marked; -1 in `fit`.
+        """
+        self.ended.append(time.perf_counter())
+        if self._iterator is None and self._pending and not self.fits:
             self._iterator = self._candidate
             self.rows.update(self._pending)
         self._read_rates()
+        self._leave_trail(number)
         if len(self.begun) >= self.limit:
             raise EnoughStepsError(0)
         self.begun.append(time.perf_counter())
+
+    def _leave_trail(self, number: int) -> None:
+        """Note what the steps before have made of the weights, and of what they were given."""
+        trained = self.trained if self.optimizers else self.differentiated
+        self.trail.append(
+            {
+                "by": number,
+                "weights": [_digest(variable.numpy()) for variable in trained.values()],
+                "applied": "" if self.applied is None else float(self.applied.numpy()).hex(),
+            }
+        )
 
     def _watch_broadcasts(self, tf: Any) -> None:
         try:
@@ -297,6 +372,9 @@ class Probe:
     def finish(self) -> None:
         """Read the rest of the first epoch and write the record."""
         self._drain()
+        self._leave_trail(-1)
+        if not self.optimizers:
+            self.trained = self.differentiated
         weights = [_digest(variable.numpy()) for variable in self.trained.values()]
         state = [
             _digest(v.numpy()) for o in self.optimizers.values() for v in _optimizer_variables(o)
@@ -305,9 +383,11 @@ class Probe:
             "rank": self.rank,
             "steps": len(self.begun),
             "seconds": [
-                later - earlier for earlier, later in zip(self.begun, self.begun[1:], strict=False)
+                ended - begun for begun, ended in zip(self.begun, self.ended[1:], strict=False)
             ],
+            "names": [variable.name for variable in self.trained.values()],
             "weights": weights,
+            "trail": self.trail,
             "optimizer_state": state,
             "learning_rates": list(self.rates.values()),
             "schedules": [self._sample(schedule) for schedule in self.schedules.values()],
@@ -317,7 +397,7 @@ class Probe:
                 for o in self.optimizers.values()
                 for v in _optimizer_variables(o)
             ],
-            "starts": [len(self.trainers[ref]) + max(0, self.fits - 1) for ref in self.trained],
+            "starts": [max(1, len(self.optimizers)) + max(0, self.fits - 1) for _ in self.trained],
             "compiled_broadcasts": self.compiled_broadcasts,
             "rows": dict(self.rows),
             "endless": self.endless,
@@ -375,7 +455,13 @@ def _digest(*arrays: Any) -> str:
 
 def _optimizer_variables(optimizer: Any) -> list[Any]:
     variables = optimizer.variables
-    return list(variables() if callable(variables) else variables)
+    return [_tensorflow_variable(v) for v in (variables() if callable(variables) else variables)]
+
+
+def _tensorflow_variable(variable: Any) -> Any:
+    """What a variable of Keras 3 holds; TensorFlow's own have a method of that name."""
+    value = getattr(variable, "value", None)
+    return variable if value is None or callable(value) else value
 
 
 def orders(

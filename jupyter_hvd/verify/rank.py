@@ -8,13 +8,22 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ..rank.batch import hold_lifeline, run
-from .probe import from_environment
+from .forks import run_forked
 
-if __name__ == "__main__":
+
+def work() -> int:
+    """Run what the command line says, under the probe; the exit code."""
+    from ..rank.batch import hold_lifeline, run
+    from .probe import from_environment
+
     hold_lifeline()
     probe = from_environment()
     program, status, original, *arguments = sys.argv[1:]
     # Its imports and its `__file__` belong to the copy that it works on.
     place = Path.cwd() / Path(original).name
-    sys.exit(run([program, status, str(place), *arguments], probe.finish))
+    return run([program, status, str(place), *arguments], probe.finish)
+
+
+if __name__ == "__main__":
+    code = run_forked(sys.argv[1:])
+    sys.exit(work() if code is None else code)

@@ -4,41 +4,38 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..convert import Conversion, NotebookConversion, Options
+from ..convert import Options, Outcome, ways_divided
 from ..documents import Document, load, write
 from ..files import UnusableInputError
+from ..launchers.base import rank_environment
 from ..launchers.hosts import LaunchError, hosts_for
 from ..launchers.job import Program, run_job, run_single
+from ..launchers.places import place
 from ..launchers.processes import end_processes
 from ..launchers.reaper import PrivateFolder, private_folder
-from . import checks
+from . import checks, loading
 from .checks import Check, Record, Run
+from .forks import forkservers
 from .probe import orders, working_folder
-from .steps import mark_steps
+from .steps import mark_steps, step_places
 from .workspace import State, changed, measure, state_beside, state_within
 
-#: Names of the checks, in the order of the table.
-CHECKS = (
-    "one rank identical",
-    "no rank stuck",
-    "ranks agree",
-    "broadcast once",
-    "learning rate scaled",
-    "work divided",
-    "output from rank 0 only",
-    "your files untouched",
-    "step time",
-)
+#: The folders of the runs: the original, the conversion on one rank, and on all.
+RUNS = ("original", "single", "ranks")
 SEED = 1
+#: Rules whose changes let a program round otherwise.
+ROUNDING = ("HVD306",)
 
 
 class UnconfirmedError(Exception):
@@ -54,7 +51,7 @@ class Verification:
         runs: the runs that were compared: the original, the conversion on one rank, and on all.
     """
 
-    conversion: Conversion | NotebookConversion
+    conversion: Outcome
     checks: tuple[Check, ...]
     runs: tuple[Run, ...] = ()
 
@@ -84,6 +81,7 @@ def verify(
     document: Document | None = None,
     confirmed: bool = False,
     listener: Callable[[Check], None] | None = None,
+    forks: Mapping[str, str] | None = None,
 ) -> Verification:
     """Check a conversion by running it.
 
@@ -98,6 +96,7 @@ def verify(
         document: what is verified, where that is not read from `path`; there may be no such file.
         confirmed: the user knows that there is much to copy.
         listener: hears of each check as it begins and ends.
+        forks: what `forkservers` gives, for several verifications in turn; servers of its own if None.
 
     Raises:
         UnusableInputError: the file is none that could be converted, or there is no room for the copies.
@@ -123,7 +122,10 @@ def verify(
         found.append(check)
         listen(check)
 
-    with private_folder() as folder:
+    with (
+        private_folder() as folder,
+        forkservers(folder.path, folder.job) if forks is None else nullcontext(forks) as forks,
+    ):
         if beside is None and document is None:
             beside = path.parent
         if beside is None:
@@ -132,23 +134,29 @@ def verify(
         beside = beside.resolve()
         check_room(beside, folder.path, copies=size + 2, confirmed=confirmed)
         untouched = state_beside(beside, folder.path)
-        runner = Runner(path, folder, beside, size, steps, timeout)
-        listen(Check(CHECKS[0], "running", "the original, and the conversion on one rank"))
+        runner = Runner(path, folder, beside, size, steps, timeout, forks)
+        listen(Check(checks.IDENTICAL, "running", "the original, and the conversion on one rank"))
         alone = [
-            runner.prepare("original", with_marked_steps(original), 1),
-            runner.prepare("single", with_marked_steps(converted), 1),
+            runner.prepare(RUNS[0], with_marked_steps(compared(original, conversion)), 1),
+            runner.prepare(RUNS[1], with_marked_steps(converted), 1),
         ]
         with ThreadPoolExecutor(2) as pool, ended_early(folder.job):
             before, single = pool.map(runner.alone, alone)
         tell(checks.one_rank_identical(before, single))
-        listen(Check(CHECKS[1], "running", f"the conversion, on {size} ranks with different seeds"))
-        job = runner.on_ranks(runner.prepare("ranks", with_marked_steps(converted), size))
+        listen(
+            Check(
+                checks.NOT_STUCK, "running", f"the conversion, on {size} ranks with different seeds"
+            )
+        )
+        job = runner.on_ranks(runner.prepare(RUNS[2], with_marked_steps(converted), size))
         tell(checks.nobody_stuck(job, timeout))
-        tell(checks.ranks_agree(job))
+        tell(checks.ranks_agree(job, places_of(original)))
         tell(checks.broadcast_once(job))
         tell(checks.rate_scaled(before, job))
-        tell(checks.work_divided(before, job))
+        tell(checks.work_divided(before, job, ways_divided(conversion.changes)))
         tell(checks.only_rank_zero_writes(job, (str(folder.path), tempfile.gettempdir())))
+        models = saved_models(job)
+        tell(checks.saved_models_load(runner.load(models), len(models)))
         changes = [
             name
             for name in changed(untouched, state_beside(beside, folder.path))
@@ -194,6 +202,19 @@ def with_marked_steps(document: Document) -> Document:
     return document.with_sources(mark_steps(list(document.sources.values())))
 
 
+def compared(original: Document, conversion: Outcome) -> Document:
+    """The original, rounding as the conversion does."""
+    if any(change.rule in ROUNDING for change in conversion.changes):
+        return original.convert(Options(select=ROUNDING))[1]
+    return original
+
+
+def places_of(document: Document) -> list[str]:
+    """The statements of a program that run training steps, to be read by the user."""
+    labels = [cell for cell in document.sources if cell is not None]
+    return step_places(list(document.sources.values()), labels or None)
+
+
 @dataclass(frozen=True)
 class Prepared:
     """A program in its folder, with a working folder for each rank.
@@ -218,6 +239,7 @@ class Runner:
     size: int
     steps: int
     timeout: float
+    forks: Mapping[str, str]
 
     def prepare(self, name: str, document: Document, ranks: int) -> Prepared:
         """
@@ -245,7 +267,7 @@ class Runner:
         return Prepared(
             folder,
             Program(program, self.path.resolve(), module="jupyter_hvd.verify.rank"),
-            environment,
+            {**environment, **self.forks},
             [state_within(working_folder(folder, rank)) for rank in range(ranks)],
         )
 
@@ -256,6 +278,26 @@ class Runner:
         )
         return Run(result.code, result.report, _records(run, {0: printed}))
 
+    def load(self, models: Sequence[str]) -> list[tuple[str, str | None]]:
+        """Each model that tells something of the conversion, and what is wrong with it; see `loading.py`."""
+        if not models:
+            return []
+        places = [working_folder(self.folder.path / name, 0) for name in RUNS]
+        with suppress(subprocess.TimeoutExpired):
+            done = subprocess.run(  # noqa: S603 — a list of arguments, no shell
+                [sys.executable, "-P", loading.__file__, *map(str, places), *models],
+                env=rank_environment(self.folder.job),
+                cwd=self.folder.path,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=self.timeout,
+                check=False,
+            )
+            if done.returncode == 0:
+                return [(name, fault) for name, fault in json.loads(done.stdout.splitlines()[-1])]
+        return []
+
     def on_ranks(self, run: Prepared) -> Run:
         printed: dict[int, list[str]] = defaultdict(list)
 
@@ -265,13 +307,23 @@ class Runner:
 
         result = run_job(
             run.program,
-            self.size,
+            place(self.size),
             self.folder,
             timeout=self.timeout,
             listener=hear,
             environment=run.environment,
         )
         return Run(result.code, result.report, _records(run, printed))
+
+
+def saved_models(run: Run) -> tuple[str, ...]:
+    """Files and folders, in rank 0's working folder, that may be whole models."""
+    return tuple(
+        name.removesuffix("/saved_model.pb")
+        for name in (run.records[0].files if run.records else ())
+        if name.endswith((".keras", ".h5", ".hdf5", "/saved_model.pb"))
+        and not name.endswith(".weights.h5")
+    )
 
 
 def _records(run: Prepared, printed: Mapping[int, Sequence[str]]) -> tuple[Record, ...]:

@@ -171,13 +171,13 @@ export interface Options {
    */
   select?: string[];
   /**
-   * The Keras that the program will run on: that of TensorFlow up to 2.15, or the package tf-keras.
-   */
-  target?: 'keras2' | 'tf_keras';
-  /**
    * Whether what the program needs of jupyter_hvd.runtime is written into it.
    */
   standalone?: boolean;
+  /**
+   * Whether the ranks are compared while they train, and stopped where they part.
+   */
+  guard?: boolean;
   /**
    * Codes, or prefixes of codes, of the rules to leave out.
    */

@@ -32,7 +32,7 @@ export class Settings {
     return this._settings?.changed;
   }
 
-  /** What is set here; the server knows the rest, from the project and from what is installed. */
+  /** What is set here; the server knows the rest, from the project. */
   get options(): Options {
     const chosen: Options = {};
     for (const name of ['select', 'ignore'] as const) {
@@ -44,7 +44,9 @@ export class Settings {
     if (this._settings?.composite.standalone) {
       chosen.standalone = true;
     }
-    const target = this._settings?.composite.target as Options['target'] | 'auto';
-    return target && target !== 'auto' ? { ...chosen, target } : chosen;
+    if (this._settings?.composite.guard === false) {
+      chosen.guard = false;
+    }
+    return chosen;
   }
 }

@@ -106,6 +106,43 @@ def test_syntax_error_names_the_cell() -> None:
     assert [(d.code, d.cell, d.line) for d in conversion.diagnostics] == [("HVD001", 1, 2)]
 
 
+TRAINING = (
+    "import tensorflow as tf",
+    "model = tf.keras.Sequential([tf.keras.layers.Dense(1)])\nmodel.compile('sgd', loss='mse')",
+    "x, y = tf.zeros((8, 2)), tf.zeros(8)",
+    "model.fit(x, y)",
+)
+
+
+def converted_with(*more: str):
+    return convert_notebook(new_notebook(cells=list(map(new_code_cell, (*TRAINING, *more)))))
+
+
+def test_cell_indented_as_a_whole() -> None:
+    conversion = converted_with("  print(1)\n\n  z = 2")
+    assert (conversion.status, conversion.diagnostics) == ("converted", ())
+    expected = "  if hvd.rank() == 0:\n    print(1)\n\n  z = 2"
+    assert conversion.notebook.cells[-1].source == expected
+
+
+@pytest.mark.parametrize("source", ["await later()", "tf.data?", "%%html\n<b>x</b>", "  !ls"])
+def test_cell_that_ipython_takes(source: str) -> None:
+    conversion = converted_with(source)
+    assert (conversion.status, conversion.diagnostics) == ("converted", ())
+    assert conversion.notebook.cells[-1].source == source
+
+
+def test_cell_that_is_no_python_and_needed_by_nothing() -> None:
+    conversion = converted_with("Here are some notes.")
+    assert conversion.status == "converted"
+    assert [(d.severity, d.cell, d.line) for d in conversion.diagnostics] == [("warning", 4, 1)]
+
+
+@pytest.mark.parametrize("source", ["x = (", "model.fit(", "def model("])
+def test_cell_that_is_no_python_and_needed(source: str) -> None:
+    assert converted_with(source).status == "invalid"
+
+
 def test_empty_notebook() -> None:
     assert convert_notebook(new_notebook()).status == "unchanged"
 

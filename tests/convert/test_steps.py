@@ -1,11 +1,14 @@
 """Loops that count steps, and those that do not say how many there are."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from jupyter_hvd import convert_source
-from jupyter_hvd.verify.steps import mark_steps
+from jupyter_hvd.rules.base import program
+from jupyter_hvd.verify.checks import first_difference
+from jupyter_hvd.verify.steps import mark_steps, step_places
 
 PROGRAM = (Path(__file__).parents[1] / "programs" / "tape_while.py").read_text()
 
@@ -47,19 +50,40 @@ OVER_DATA = (
     "source",
     [
         PROGRAM.replace("step < total", "True"),
-        PROGRAM.replace("step < total", "step < total and loss > 1e-3"),
         PROGRAM.replace("step += 1", "step += 2"),
-        PROGRAM.replace("step = 0", "step = 30"),
-        PROGRAM.replace("step = 0", "step = int(optimizer.iterations)"),
-        PROGRAM + "    if loss > 1:\n        step = 0\n",
         PROGRAM.replace("step < total", "step < float('inf')"),
-        OVER_DATA,
     ],
-    ids=["for ever", "a condition", "by twos", "from 30", "resumed", "patience", "inf", "a break"],
+    ids=["for ever", "by twos", "inf"],
 )
 def test_data_without_end_that_no_count_limits_are_told(source):
     (said,) = loops(source)[1]
     assert said.startswith("these data never end")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        PROGRAM.replace("step = 0", "step = int(optimizer.iterations)"),
+        PROGRAM + "    if loss > 1:\n        step = 0\n",
+    ],
+    ids=["resumed", "patience"],
+)
+def test_counts_that_begin_elsewhere_are_told(source):
+    (said,) = loops(source)[1]
+    assert said.startswith("training stops here by a count of steps")
+
+
+def test_a_count_that_begins_elsewhere_and_alone_decides_is_refused():
+    conversion = convert_source(PROGRAM.replace("step = 0", "step = 30"))
+    assert [d.code for d in conversion.diagnostics if d.severity == "error"] == ["HVD501"]
+
+
+def test_a_counter_beside_a_condition_and_a_break():
+    lines, said = loops(PROGRAM.replace("step < total", "step < total and loss > 1e-3"))
+    assert "step < max(1, total // hvd.size()) and loss > 1e-3" in lines[0]
+    assert not said
+    assert not loops(OVER_DATA)[1]
+    assert "    if step == max(1, total // hvd.size()):\n" in convert_source(OVER_DATA).code
 
 
 def test_data_that_end_need_no_count():
@@ -100,3 +124,199 @@ def test_steps_of_a_deep_program_are_marked():
 def test_steps_of_a_notebook_of_one_cell_are_marked():
     (marked,) = mark_steps([f"%matplotlib inline\n{PROGRAM}"])
     assert marked == f"%matplotlib inline\n{mark_steps([PROGRAM])[0]}"
+
+
+def left(loop: str) -> tuple[str, set[str]]:
+    """What a program becomes whose loop over the steps is left early, and what refuses it."""
+    head = program(
+        """
+        import tensorflow as tf
+
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+        opt = tf.keras.optimizers.SGD(0.1)
+        dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(32)
+
+
+        def train(bx, by):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.square(by - model(bx)))
+            gradients = tape.gradient(loss, model.trainable_variables)
+            opt.apply_gradients(zip(gradients, model.trainable_variables))
+            return loss
+
+        """
+    )
+    conversion = convert_source(head + loop)
+    errors = {d.code for d in conversion.diagnostics if d.severity == "error"}
+    return conversion.code, errors
+
+
+@pytest.mark.parametrize(
+    ("loop", "divided"),
+    [
+        (
+            "for step, (bx, by) in enumerate(dataset):\n    if step == 100:\n        break\n    train(bx, by)\n",
+            "step == max(1, 100 // hvd.size())",
+        ),
+        (
+            program(
+                """
+                step = 0
+                while step < limit:
+                    for bx, by in dataset:
+                        train(bx, by)
+                        step += 1
+                        if limit <= step:
+                            break
+                """
+            ),
+            "max(1, limit // hvd.size()) <= step",
+        ),
+        (
+            program(
+                """
+                def run():
+                    for step, (bx, by) in dataset.enumerate():
+                        train(bx, by)
+                        if step + 1 >= limit:
+                            return
+
+
+                run()
+                """
+            ),
+            "step + 1 >= max(1, limit // hvd.size())",
+        ),
+        (
+            program(
+                """
+                batches = iter(dataset.repeat())
+                while True:
+                    train(*next(batches))
+                    if opt.iterations >= 100:
+                        break
+                """
+            ),
+            "opt.iterations >= max(1, 100 // hvd.size())",
+        ),
+        (
+            program(
+                """
+                losses = []
+                for bx, by in dataset:
+                    losses.append(train(bx, by))
+                    if len(losses) > 2 * limit:
+                        break
+                """
+            ),
+            "len(losses) > max(1, (2 * limit) // hvd.size())",
+        ),
+        (
+            program(
+                """
+                count, done = 0, False
+                for epoch in range(9):
+                    for bx, by in dataset:
+                        train(bx, by)
+                        count += 1
+                        if count % 70 == 0:
+                            done = True
+                    if done:
+                        break
+                """
+            ),
+            "count % max(1, 70 // hvd.size()) == 0",
+        ),
+        (
+            "for step, (bx, by) in enumerate(dataset):\n    if step == 100 or train(bx, by) < 0.1:\n        break\n",
+            "if hvd.broadcast_object(bool(step == max(1, 100 // hvd.size()) or train(bx, by) < 0.1), root_rank=0):",
+        ),
+    ],
+)
+def test_a_count_that_ends_a_loop_is_divided(loop: str, divided: str) -> None:
+    code, errors = left(loop)
+    assert not errors
+    assert divided in code
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "epoch = 0\nwhile epoch < 9:\n    it = iter(dataset)\n    while next(it, None):\n        train(x, y)\n    epoch += 1\n",
+        "for epoch in range(9):\n    if epoch == 3:\n        break\n    for bx, by in dataset:\n        train(bx, by)\n",
+        "for step, (bx, by) in enumerate(dataset):\n    if step == 0:\n        print(bx)\n    train(bx, by)\n",
+        "for step, (bx, by) in enumerate(dataset):\n    train(bx, by)\n    if step % 100 == 0:\n        print(step)\n",
+        "for bx, by in dataset:\n    train(bx, by)\n    if dry_run:\n        break\n",
+    ],
+)
+def test_what_counts_no_steps_is_left_alone(loop: str) -> None:
+    code, errors = left(loop)
+    assert not errors
+    assert "// hvd.size()" not in code
+
+
+def test_a_count_that_ends_a_compiled_loop_is_divided() -> None:
+    loop = program(
+        """
+        @tf.function
+        def epoch():
+            for step, (bx, by) in enumerate(dataset):
+                train(bx, by)
+                if step == 100:
+                    break
+
+
+        epoch()
+        """
+    )
+    assert "step == max(1, 100 // hvd.size())" in left(loop)[0]
+
+
+def test_a_count_whose_limit_is_not_seen_is_refused() -> None:
+    loop = "for step, (bx, by) in enumerate(dataset):\n    train(bx, by)\n    if stops[step]:\n        break\n"
+    assert left("stops = [False, True]\n" + loop)[1] == {"HVD501"}
+
+
+def test_where_the_steps_of_a_program_stand():
+    cells = [PROGRAM[: PROGRAM.index("total = 40")], PROGRAM[PROGRAM.index("total = 40") :]]
+    step, fit = step_places(cells, [2, 5])
+    assert step.startswith(
+        "line 5 of cell 5: `loss = train_step(features, labels)`, which runs line "
+    )
+    assert step.endswith(
+        " of cell 2: `optimizer.apply_gradients(zip(gradients, model.trainable_va…`"
+    )
+    assert fit == ""
+    places = step_places(["import keras\nmodel = keras.Sequential()\nmodel.fit(x, y)\n"], None)
+    assert places == ["line 3: `model.fit(x, y)`"]
+
+
+def trail(*steps: tuple[list[str], str]) -> list[dict]:
+    return [{"by": 0, "weights": weights, "applied": applied} for weights, applied in steps]
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "said"),
+    [
+        (
+            trail((["a"], ""), (["b"], "1"), (["c"], "2")),
+            trail((["a"], ""), (["b"], "1"), (["d"], "3")),
+            "; w first after step 2, by here: the gradients that were applied differ, so they were not averaged",
+        ),
+        (
+            trail(([], ""), (["b"], "1")),
+            trail(([], ""), (["c"], "1")),
+            "; w first after step 1, by here: the gradients that were applied were the same, "
+            "the first weights were not, and no broadcast made them so",
+        ),
+        (
+            trail(([], ""), (["b"], "")),
+            trail(([], ""), (["c"], "")),
+            "; w first after step 1, by here",
+        ),
+        (trail(([], ""), (["b"], "1")), trail(([], ""), (["b"], "1")), ""),
+    ],
+)
+def test_where_ranks_first_differ(one, two, said):
+    records = [SimpleNamespace(trail=steps, names=["w"]) for steps in (one, two)]
+    assert first_difference(*records, ["here", ""]) == said

@@ -429,7 +429,7 @@ def test_refused_conversion(ready: Any, fault_told: Any) -> None:
         "x = tf.Variable(1.0)\n"
         "def loss(): return x * x\n"
         "opt = tf.keras.optimizers.SGD(0.1)\n"
-        "strategy = tf.distribute.MirroredStrategy()\n"
+        "strategy = tf.distribute.MultiWorkerMirroredStrategy()\n"
         "opt.minimize(loss, [x])\n"
     )
     assert result.error is not None

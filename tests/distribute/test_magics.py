@@ -84,7 +84,7 @@ def test_dry_run_starts_nothing(alone: Any) -> None:
         alone.good(source)
     result = alone.good(f"%%distribute --dry-run\n{FIT}")
     assert "would run first: In[" in result.shown
-    assert "+import horovod.tensorflow.keras as hvd" in result.shown
+    assert "+import horovod.tensorflow as hvd" in result.shown
     assert "tf.keras.optimizers.SGD(0.1)" in result.shown
     assert alone.processes() == []
     assert "no ranks" in alone.good("%hvd status").stdout
@@ -103,11 +103,16 @@ def test_dry_run_of_what_needs_no_conversion(alone: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "offered"),
     [
-        ("%hvd ", {"status", "pull", "push", "restart", "stop"}),
+        ("%hvd ", {"status", "start", "pull", "push", "restart", "stop"}),
         ("%hvd pu", {"pull", "push"}),
-        ("%%distribute --", {"--show", "--dry-run", "--no-deps", "--timeout"}),
+        (
+            "%%distribute --",
+            {"--launcher", "--time", "--partition", "--salloc"}
+            | {"--show", "--dry-run", "--no-deps", "--timeout"},
+        ),
         ("%%distribute --d", {"--dry-run"}),
-        ("%%distribute -n 2 --s", {"--show"}),
+        ("%%distribute -n 2 --s", {"--show", "--salloc"}),
+        ("%hvd start --l", {"--launcher"}),
     ],
 )
 def test_completion(alone: Any, text: str, offered: set[str]) -> None:

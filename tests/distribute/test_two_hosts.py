@@ -15,64 +15,15 @@ from typing import Any
 import psutil
 import pytest
 
+from .hosts import HOSTS, cable, make_network, on_host, remove_network, sh
+
 pytestmark = pytest.mark.slow
 
-#: Of this process alone: others on the machine may run this test at the same time.
 SECRET = "secret-that-nobody-else-may-read"
-BRIDGE, NETWORK = f"hvd{os.getpid():x}", f"10.213.{os.getpid() % 250 + 1}"
-HOSTS = {f"{BRIDGE}a": f"{NETWORK}.11", f"{BRIDGE}b": f"{NETWORK}.12"}
-OWN_FILES = Path("/etc/netns")  # what stands here under a namespace's name, it sees in /etc
 TRAIN = """%%distribute
 import horovod.tensorflow as hvd
 print('sum', int(hvd.allreduce(tf.constant(1), op=hvd.Sum)), 'on', os.environ['HOROVOD_CROSS_SIZE'], 'hosts')
 """
-
-
-def sh(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise OSError(f"{' '.join(command)}: {done.stderr.strip()}")
-    return done.stdout
-
-
-def remove_network() -> None:
-    for name in HOSTS:
-        with suppress(OSError):
-            for pid in sh("ip", "netns", "pids", name).split():
-                with suppress(psutil.Error):
-                    psutil.Process(int(pid)).kill()
-        for command in (("link", "del", cable(name)), ("netns", "del", name)):
-            with suppress(OSError):
-                sh("ip", *command)
-        shutil.rmtree(OWN_FILES / name, ignore_errors=True)
-    with suppress(OSError):
-        sh("ip", "link", "del", BRIDGE)
-
-
-def cable(host: str) -> str:
-    """This machine's end of the cable to a host."""
-    return f"{host}v"
-
-
-def make_network() -> None:
-    sh("ip", "link", "add", BRIDGE, "type", "bridge")
-    sh("ip", "addr", "add", f"{NETWORK}.1/24", "dev", BRIDGE)
-    sh("ip", "link", "set", BRIDGE, "up")
-    for name, address in HOSTS.items():
-        # As on real hosts, a host's own name stands for its address: Gloo asks for it.
-        (OWN_FILES / name).mkdir(parents=True)
-        (OWN_FILES / name / "hosts").write_text(f"127.0.0.1 localhost\n{address} {name}\n")
-        sh("ip", "netns", "add", name)
-        sh("ip", "link", "add", cable(name), "type", "veth", "peer", "name", "eth0", "netns", name)
-        sh("ip", "link", "set", cable(name), "master", BRIDGE)
-        sh("ip", "link", "set", cable(name), "up")
-        for command in (
-            ("link", "set", "lo", "up"),
-            ("addr", "add", f"{address}/24", "dev", "eth0"),
-            ("link", "set", "eth0", "up"),
-            ("route", "add", "default", "via", f"{NETWORK}.1"),
-        ):
-            sh("ip", "-n", name, *command)
 
 
 def make_sshd(folder: Path) -> list[subprocess.Popen[bytes]]:
@@ -88,8 +39,7 @@ def make_sshd(folder: Path) -> list[subprocess.Popen[bytes]]:
             f"HostKey {folder / 'host'}\nAuthorizedKeysFile {folder / 'authorized'}\nPidFile none\n"
             "StrictModes no\nUsePAM no\nPermitRootLogin yes\nPasswordAuthentication no\nMaxStartups 50\n"
         )
-        start = f"hostname {name} && exec {shutil.which('sshd')} -D -e -f {config}"
-        command = ["ip", "netns", "exec", name, "unshare", "--uts", "sh", "-c", start]
+        command = on_host(name, shutil.which("sshd") or "sshd", "-D", "-e", "-f", str(config))
         servers.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
     (folder / "bin").mkdir()
     ssh = folder / "bin" / "ssh"

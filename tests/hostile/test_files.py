@@ -111,12 +111,12 @@ def test_a_reader_that_goes_away(tmp_path: Path) -> None:
     assert "Exception" not in done.stderr
 
 
-def test_modules_in_the_working_folder(hvd, tmp_path: Path) -> None:
+def test_modules_in_the_working_folder(hvd_process, tmp_path: Path) -> None:
     """`python -m jupyter_hvd` imports nothing from where it is called."""
     for name in ("nbformat", "libcst", "rich", "psutil"):
         (tmp_path / f"{name}.py").write_text("open('mark', 'w').close()\nraise ImportError\n")
     (tmp_path / "train.ipynb").write_text(notebook_of(FIT))
-    assert hvd("convert", "train.ipynb", "--diff").returncode == 0
+    assert hvd_process("convert", "train.ipynb", "--diff").returncode == 0
     (tmp_path / "plain.py").write_text("x = 1\n")
-    assert hvd("verify", "plain.py").returncode == 0
+    assert hvd_process("verify", "plain.py").returncode == 0
     assert not (tmp_path / "mark").exists()

@@ -163,7 +163,7 @@ def test_full_paths_are_refused(user: Path, aftermath) -> None:
         "import tensorflow as tf\n" + FULL.format(root=str(user)) + TRAINING
     )
     before = digest(user.parent)
-    done = verify(user / "train.py", "--steps", 2, "--json")
+    done = verify(user / "train.py", "--steps", 2, "--json", "--ignore", "HVD608")
     assert digest(user.parent) == before
     checks = {c["check"]: c for c in json.loads(done.stdout)["checks"]}
     assert checks["your files untouched"]["status"] == "fail", checks
@@ -278,11 +278,11 @@ def test_the_question_on_the_command_line(user: Path, aftermath) -> None:
         (["--timeout", "nan"], "within nan s"),
     ],
 )
-def test_numbers_that_cannot_be_meant(user: Path, aftermath, options, message) -> None:
+def test_numbers_that_cannot_be_meant(hvd_here, user: Path, aftermath, options, message) -> None:
     """Numbers that cannot be meant are refused at once."""
     (user / "train.py").write_text(TRAINING)
     start = time.monotonic()
-    done = verify(user / "train.py", *options)
+    done = hvd_here("verify", user / "train.py", *options)
     aftermath.seconds = time.monotonic() - start
     assert done.returncode == 2
     assert message in done.stderr
@@ -300,7 +300,12 @@ def wait_for(aftermath, file: str) -> None:
 @pytest.mark.parametrize("stage", [1, 2], ids=["alone", "ranks"])
 @pytest.mark.parametrize(
     "number",
-    [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL, signal.SIGINT],
+    [
+        signal.SIGTERM,
+        signal.SIGKILL,
+        pytest.param(signal.SIGHUP, marks=pytest.mark.thorough),
+        pytest.param(signal.SIGINT, marks=pytest.mark.thorough),
+    ],
     ids=lambda number: number.name,
 )
 def test_signals(user: Path, aftermath, number: signal.Signals, stage: int) -> None:

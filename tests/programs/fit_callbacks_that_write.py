@@ -11,7 +11,7 @@ y = (x @ rng.normal(size=(8, 1)) > 0).astype("float32")
 model = tf.keras.Sequential([tf.keras.layers.Dense(16, activation="relu"), tf.keras.layers.Dense(1)])
 model.compile(optimizer="adam", loss=tf.keras.losses.BinaryCrossentropy(from_logits=True), metrics=["accuracy"])
 callbacks = [
-    tf.keras.callbacks.ModelCheckpoint("weights.{epoch}.h5", save_weights_only=True),
+    tf.keras.callbacks.ModelCheckpoint("{epoch}.weights.h5", save_weights_only=True),
     tf.keras.callbacks.TensorBoard("logs"),
 ]
 callbacks.append(tf.keras.callbacks.CSVLogger("log.csv"))

@@ -15,11 +15,11 @@ os.makedirs("run", exist_ok=True)
 train = tf.data.Dataset.from_tensor_slices((x, y)).cache(os.path.join("run", "cache")).shuffle(96).batch(16)
 model = tf.keras.Sequential([tf.keras.layers.Dense(16, activation="relu"), tf.keras.layers.Dense(1)])
 model.compile("adam", "mse")
-best = tf.keras.callbacks.ModelCheckpoint("run/best.h5", save_weights_only=True, monitor="loss")
+best = tf.keras.callbacks.ModelCheckpoint("run/best.weights.h5", save_weights_only=True, monitor="loss")
 history = model.fit(train, epochs=1, callbacks=[best])
 with open("run/history.json", "w") as file:
     json.dump(history.history, file)
-model.load_weights("run/best.h5")
+model.load_weights("run/best.weights.h5")
 with open("run/log.txt", mode="a") as log:
     print(len(history.history["loss"]), "epochs", file=log)
 np.save("run/weights.npy", model.get_weights()[0])

@@ -1,9 +1,8 @@
 # holds
-"""fine-tuning: the rate is set anew between two fits, by assignment and by `K.set_value`"""
+"""fine-tuning: the rate is set anew between two fits, by assignment and by `assign`"""
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.keras import backend as K
 
 rng = np.random.RandomState(0)
 x = rng.normal(size=(32, 8)).astype("float32")
@@ -14,8 +13,6 @@ optimizer = tf.keras.optimizers.SGD(0.1)
 model.compile(optimizer, "mse")
 model.fit(x, y, epochs=1, batch_size=16)
 optimizer.learning_rate = 0.05
-model.fit(x, y, epochs=1, batch_size=16)
-K.set_value(model.optimizer.learning_rate, 0.01)
 model.fit(x, y, epochs=1, batch_size=16)
 optimizer.learning_rate.assign(optimizer.learning_rate * 0.5)
 model.fit(x, y, epochs=1, batch_size=16)

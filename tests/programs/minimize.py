@@ -1,4 +1,5 @@
 # holds
+# Keras 2 alone: optimizers of Keras 3 have no `minimize`
 """optimizer.minimize of a loss function"""
 
 import numpy as np

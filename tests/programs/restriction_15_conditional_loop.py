@@ -12,10 +12,10 @@ import os
 
 model = tf.keras.Sequential([tf.keras.layers.Dense(16, activation="relu"), tf.keras.layers.Dense(1)])
 optimizer = tf.keras.optimizers.SGD(0.05)
-if not os.path.exists("weights.h5"):
+if not os.path.exists("kept.weights.h5"):
     for features, labels in tf.data.Dataset.from_tensor_slices((x, y)).batch(16):
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean(tf.square(labels - model(features)))
         gradients = tape.gradient(loss, model.trainable_variables)
         optimizer.apply_gradients(zip(gradients, model.trainable_variables))
-    model.save_weights("weights.h5")
+    model.save_weights("kept.weights.h5")

@@ -1,4 +1,5 @@
 # holds
+# Keras 2 alone: optimizers of Keras 3 scale losses by `scale_loss`, and gradients by themselves
 """mixed precision in a tape loop: a loss scaled up, gradients scaled back"""
 
 import numpy as np

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import random
 import sys
 from pathlib import Path
 
 import horovod.tensorflow as hvd
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import jupyter_hvd.runtime as jhvd
+from jupyter_hvd.runtime.guard import _guard, watch
 
 folder = Path(sys.argv[1])
-jhvd.start()
+jhvd.start(guard=False)  # weights are parted on purpose below
 rank, size = hvd.rank(), hvd.size()
 assert size == 2
 
@@ -54,6 +58,69 @@ share.on_epoch_end()
 assert sequence.ended == 1
 assert len(set(of_all(sequence.drawn))) == 1
 
+# Batches of datasets, of whatever structure, counted or not.
+for made in (
+    tf.data.Dataset.range(12).batch(4),
+    tf.data.Dataset.range(10).batch(4),
+    tf.data.Dataset.range(10).batch(4).filter(lambda batch: batch[0] >= 0),
+):
+    pairs = made.map(lambda batch: (batch, {"twice": 2 * batch}))
+    share = jhvd.shard(pairs)
+    read = [list(map(int, batch)) for batch, _ in share]
+    assert all((two["twice"] == 2 * one).numpy().all() for one, two in share)
+    assert len(share) == len(read) if made.cardinality() > 0 else share.cardinality() == -2
+    assert len(set(of_all(len(read)))) == 1
+    seen = sorted(number for of_rank in of_all(read) for batch in of_rank for number in batch)
+    assert seen == list(range(len(seen))), seen
+    assert len(seen) in (10, 12), seen
+# What is no batch is repeated where it is left over; what never ends, is not counted.
+assert of_all([int(n) for n in jhvd.shard(tf.data.Dataset.range(3))]) == [[0, 2], [1, 2]]
+endless = jhvd.shard(tf.data.Dataset.range(4).repeat())
+assert of_all([int(n) for n in endless.take(3)]) == [[0, 2, 0], [1, 3, 1]]
+one = tf.data.Dataset.range(1).batch(4)
+assert of_all([list(map(int, batch)) for batch in jhvd.shard(one)]) == [[[0]], [[0]]]
+named = tf.data.Dataset.range(4)
+named.class_names = ["a", "b"]
+assert jhvd.shard(named).class_names == ["a", "b"]
+assert of_all(jhvd.shard({"a": np.arange(4)})["a"].tolist()) == [[0, 2], [1, 3]]
+for nothing in (np.arange(1), tf.data.Dataset.range(0)):
+    with pytest.raises(ValueError, match="2 ranks"):
+        list(jhvd.equal_steps(nothing) if hasattr(nothing, "apply") else jhvd.shard(nothing))
+
+# One order on all ranks, in each epoch, whatever their seeds; afterwards each goes on by itself.
+tf.random.set_seed(rank)
+seed = jhvd.same_seed()
+for make in (
+    lambda: jhvd.in_one_order(tf.data.Dataset.range(100).shuffle, seed)(30),
+    lambda: jhvd.in_one_order(lambda: tf.data.Dataset.range(100).shuffle(30, seed=7), seed)(),
+):
+    order = make()
+    epochs = [[int(n) for n in order] for _ in range(3)]
+    assert len({tuple(epoch) for epoch in epochs}) == 3
+    assert of_all(epochs)[0] == of_all(epochs)[1]
+assert len(set(of_all(float(tf.random.uniform([]))))) == 2
+
+# What is learned is drawn alike, each time anew; then each goes on by itself, also who has drawn more in between.
+drawn = []
+for number in range(2):
+    drawn.append(jhvd.draw_alike(tf.random.normal, seed)((3,)).numpy().tolist())
+    if rank == number:
+        jhvd.draw_alike(tf.random.normal, seed)((3,))
+generator = jhvd.draw_alike(tf.random.Generator.from_non_deterministic_state, seed)()
+drawn.append(generator.normal((3,)).numpy().tolist())
+assert len({tuple(numbers) for numbers in drawn}) == 3
+assert of_all(drawn) == [drawn, drawn]
+assert len(set(of_all(float(tf.random.uniform([]))))) == 2
+
+# Random numbers of one's own, and then again the same.
+jhvd.draw_apart()
+assert len(set(of_all((np.random.rand(), random.random())))) == 2
+jhvd.same_seed()
+assert len(set(of_all((np.random.rand(), random.random())))) == 1
+
+# Turns: as many on each rank.
+assert of_all(jhvd.shard_turns(range(0, 50, 10))) == [[0, 20, 40], [10, 30, 40]]
+
 # Datasets: as many batches as the rank with the fewest, counted where their number is not known.
 data = tf.data.Dataset.range(6 + rank)
 assert len(list(jhvd.equal_steps(data))) == 6
@@ -78,7 +145,7 @@ def step() -> None:
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(model(tf.ones((1, 3)))) + extra
     variables = [*model.trainable_variables, extra]
-    gradients = hvd.DistributedGradientTape(tape).gradient(loss, variables)
+    gradients = jhvd.DistributedGradientTape(tape).gradient(loss, variables)
     optimizer.apply_gradients(zip(gradients, variables, strict=True))
     jhvd.broadcast_once(optimizer, model, [extra])
 
@@ -104,11 +171,27 @@ class Falling(tf.keras.optimizers.schedules.LearningRateSchedule):
 
 schedule = jhvd.scaled_schedule(Falling())
 assert schedule(3) == 2 / 7
-again = type(schedule).from_config(schedule.get_config())
-assert again(3) == 2 / 7
-assert type(jhvd.scaled_schedule(Falling())) is type(schedule)
+assert isinstance(schedule, Falling)
+assert type(schedule).__name__ == "Falling"
 assert jhvd.scaled_rates(lambda epoch: 0.1 + epoch)(0, 4.0) == 0.2
 assert jhvd.scaled_rates(lambda epoch, rate: epoch + rate / 2)(0, 4.0) == 2.0
+
+# Callbacks that stop: all ranks see one batch's metrics.
+logs = {"loss": float(rank)}
+jhvd.MetricAverageCallback(each_batch=True).on_train_batch_end(0, logs)
+assert logs == {"loss": 0.5}
+
+# Ranks with other versions are told apart; weights that are no numbers are told once, by rank 0.
+version = tf.__version__
+tf.__version__ = str(rank)
+with pytest.raises(RuntimeError, match=r"rank 0 has TensorFlow 0 with .*, rank 1 has TensorFlow 1"):
+    watch()
+tf.__version__ = version
+heard = io.StringIO()
+with contextlib.redirect_stderr(heard):
+    for _ in range(2):
+        _guard.tell_of_nan([("w", tf.constant([1.0, float("nan")]))])
+assert heard.getvalue().count("w is not finite") == (rank == 0)
 
 # Files: the others wait until rank 0 has written, and find what the first rank has downloaded.
 if rank == 0:

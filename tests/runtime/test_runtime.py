@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import jupyter_hvd.runtime as jhvd
+
+from ..stacks import KERAS_2, LEGACY, OWN, Stack
 
 HEAVY = ("tensorflow", "horovod", "numpy", "jax", "libcst", "IPython", "jupyter_server", "rich")
 
@@ -60,27 +63,45 @@ def test_one_rank_changes_nothing() -> None:
     assert jhvd.local_rank_zero_first(lambda: "loaded") == "loaded"
 
 
-@pytest.mark.parametrize("where", ["tf.keras", "keras"])
-def test_keras_3_is_refused(monkeypatch, where: str) -> None:
+@pytest.mark.parametrize(
+    ("used", "also", "backend", "said"),
+    [
+        ("keras", "tf_keras", "tensorflow", "set TF_USE_LEGACY_KERAS=1"),
+        ("tf_keras", "keras", "tensorflow", "unset TF_USE_LEGACY_KERAS"),
+        ("keras", None, "jax", "set KERAS_BACKEND=tensorflow"),
+    ],
+)
+def test_what_cannot_be_averaged_is_told_at_start(
+    monkeypatch, used: str, also: str | None, backend: str, said: str
+) -> None:
     import types
 
+    import horovod.tensorflow  # noqa: F401 — reads tf.keras when it is loaded
     import tensorflow as tf
 
-    newer = types.SimpleNamespace(__version__="3.15.1")
-    if where == "tf.keras":
-        monkeypatch.setattr(tf, "keras", newer)
-    else:
-        monkeypatch.setitem(sys.modules, "keras", newer)
-    with pytest.raises(RuntimeError, match="TF_USE_LEGACY_KERAS=1"):
+    model = types.SimpleNamespace(__module__=f"{used}.src.models.model")
+    keras = types.SimpleNamespace(
+        Model=model, backend=types.SimpleNamespace(backend=lambda: backend)
+    )
+    monkeypatch.setattr(tf, "keras", keras)
+    for name in ("keras", "tf_keras"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    if also is not None:
+        monkeypatch.setitem(sys.modules, also, types.ModuleType(also))
+    with pytest.raises(RuntimeError, match=said):
         jhvd.start()
 
 
-@pytest.mark.slow
-def test_two_ranks(tmp_path: Path) -> None:
-    horovodrun = Path(sys.executable).with_name("horovodrun")
-    program = Path(__file__).with_name("ranks.py")
+RUN = (OWN.case(), KERAS_2.case(), LEGACY.case(pytest.mark.thorough))
+
+
+def on_two_ranks(stack: Stack, program: str, folder: Path) -> None:
     done = subprocess.run(
-        [horovodrun, "-np", "2", sys.executable, program, tmp_path],
+        [
+            *(stack.python.with_name("horovodrun"), "--gloo", "-np", "2"),
+            *(stack.python, Path(__file__).with_name(program), folder),
+        ],
+        env={**os.environ, **stack.environment},
         capture_output=True,
         text=True,
         timeout=240,
@@ -88,3 +109,55 @@ def test_two_ranks(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     assert done.stdout.count("all is well") == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stack", RUN)
+def test_two_ranks(stack: Stack, tmp_path: Path) -> None:
+    on_two_ranks(stack, "ranks.py", tmp_path)
+
+
+LOADED = """
+import sys
+sys.modules["horovod"] = sys.modules["jupyter_hvd"] = None
+import numpy as np
+import tensorflow as tf
+model = tf.keras.models.load_model("model.keras")
+assert type(model.optimizer).__name__ == "Adam"
+state = model.optimizer.variables
+assert int((state() if callable(state) else state)[0]) == 16
+assert (model.predict(np.load("input.npy"), verbose=0) == np.load("output.npy")).all()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "stack", [OWN.case(), KERAS_2.case(pytest.mark.thorough), LEGACY.case(pytest.mark.thorough)]
+)
+def test_every_keras(stack: Stack, tmp_path: Path) -> None:
+    on_two_ranks(stack, "kerases.py", tmp_path)
+    done = subprocess.run(
+        [stack.python, "-P", "-c", LOADED],
+        cwd=tmp_path,
+        env={**os.environ, **stack.environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stack", RUN)
+def test_weights_travel_into_a_model_that_has_none_yet(stack: Stack) -> None:
+    """As the notebook's model has none, where ranks alone have trained it: it stayed untrained on Keras 3."""
+    done = subprocess.run(
+        [stack.python, Path(__file__).with_name("weights.py")],
+        env={**os.environ, **stack.environment},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.stdout == "both\n", done.stderr

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import time
+import uuid
 from contextlib import suppress
 from typing import Any
 
@@ -15,6 +16,9 @@ import pytest
 from tornado.httpclient import HTTPClientError
 
 from jupyter_hvd import server
+
+#: Tells this module's processes from those of other tests on the machine.
+MARK = "JUPYTER_HVD_TEST"
 
 
 async def refused(jp_fetch: Any, *args: Any, **kwargs: Any) -> tuple[int, dict[str, Any]]:
@@ -43,9 +47,13 @@ async def test_convert_answers_as_documented(jp_fetch, notebook):
 
 
 async def test_options_choose_rules(jp_fetch, notebook):
-    body = {"notebook": notebook, "options": {"ignore": ["HVD6"], "target": "tf_keras"}}
+    body = {
+        "notebook": notebook,
+        "options": {"ignore": ["HVD6"], "standalone": True, "guard": False},
+    }
     answer = await post(jp_fetch, "convert", body)
     assert all(not change["rule"].startswith("HVD6") for change in answer["changes"])
+    assert "hvd_start(guard=False)" in json.dumps(answer)
 
 
 async def test_rules_are_listed_with_their_pages(jp_fetch):
@@ -93,7 +101,15 @@ async def test_what_is_no_notebook_is_refused(jp_fetch, notebook, body, message)
 
 @pytest.mark.parametrize(
     "options",
-    [3, {"select": "HVD1"}, {"select": [1]}, {"chosen": []}, {"target": "k3"}, {"standalone": 1}],
+    [
+        3,
+        {"select": "HVD1"},
+        {"select": [1]},
+        {"chosen": []},
+        {"target": "k3"},
+        {"standalone": 1},
+        {"guard": 0},
+    ],
 )
 async def test_wrong_options_are_refused(jp_fetch, notebook, options):
     body = json.dumps({"notebook": notebook, "options": options})
@@ -208,12 +224,14 @@ async def test_the_program_sees_the_files_beside_the_notebook(jp_fetch, jp_root_
 
 
 @pytest.mark.slow
-async def test_a_verification_ends_with_its_client(jp_fetch, notebook):
+async def test_a_verification_ends_with_its_client(jp_fetch, notebook, monkeypatch):
     """All its processes go, and the next one can start."""
+    mark = uuid.uuid4().hex
+    monkeypatch.setenv(MARK, mark)
     notebook["cells"][1]["source"] += "\nimport time\ntime.sleep(600)"
     body = {"notebook": notebook, "n": 2}
     request = asyncio.ensure_future(lines_of(jp_fetch, body, patience=8))
-    while not verifications():
+    while not verifications(mark):
         await asyncio.sleep(0.1)
     status, answer = await refused(
         *(jp_fetch, "jupyter-hvd", "verify"), method="POST", body=json.dumps(body)
@@ -223,7 +241,7 @@ async def test_a_verification_ends_with_its_client(jp_fetch, notebook):
     with pytest.raises(HTTPClientError, match="Timeout"):
         await request
     async with asyncio.timeout(30):
-        while verifications():
+        while verifications(mark):
             await asyncio.sleep(0.1)
     notebook["cells"][1]["source"] = "import this_is_not_installed"
     async with asyncio.timeout(30):
@@ -234,12 +252,13 @@ async def test_a_verification_ends_with_its_client(jp_fetch, notebook):
             await asyncio.sleep(0.1)
 
 
-def verifications() -> list[int]:
-    """The processes of this user's verifications."""
+def verifications(mark: str) -> list[int]:
+    """The processes of this test's verifications; other tests have theirs at the same time."""
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
-            if server.VERIFY_VARIABLE in process.environ():
+            environment = process.environ()
+            if server.VERIFY_VARIABLE in environment and environment.get(MARK) == mark:
                 found.append(process.pid)
     return found
 

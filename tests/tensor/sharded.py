@@ -48,6 +48,11 @@ def trace(A):
 
 
 @tensor
+def numbered(x):
+    return sum(x[k_1] for k_1 in range(len(x)))
+
+
+@tensor
 def neighbours(x):
     return sum((x[k + 1] - x[k]) ** 2 for k in range(len(x) - 1))
 
@@ -60,7 +65,7 @@ def all_reduces(function, *arguments):
 
     made = kernel(instance, sizes)
     arrays = made.arrays(tuple(named.values()))
-    axes = divided(instance.checked.function.body, function._shards[0])
+    axes = divided(instance.checked.function.body, instance.checked.called(function._shards[0]))
     jitted = sharded(made.plan(arrays), arrays, axes, jax.devices())
     text = jitted.lower(*arrays).compile().as_text()
     return sum(" all-reduce(" in line or " all-reduce-start(" in line for line in text.splitlines())
@@ -118,6 +123,8 @@ def main():
     assert "across the shares" in refused(neighbours.sharded("k"), rng.normal(size=17))
     assert "along two axes" in refused(trace.sharded("k"), rng.normal(size=(8, 8)))
     assert "no parameter is read" in refused(logistic.sharded("q"), w, b, X, y)
+    assert "no parameter is read" in refused(numbered.sharded("k"), x)
+    same(numbered.sharded("k_1")(x), numbered(x))
     print("sharded: all agree, one all-reduce a gradient")
 
 

@@ -1,13 +1,16 @@
 """The JAX back end against the reference evaluator."""
 
+import weakref
 from random import Random
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from random_programs import INPUTS, PARAMETERS, Draw, environment, value
 
 from jupyter_hvd.tensor import TensorError, tensor
+from jupyter_hvd.tensor import calls as calls_module
 from jupyter_hvd.tensor.derivative import reverse as adjoint
 from jupyter_hvd.tensor.jax import kernel as kernel_module
 from jupyter_hvd.tensor.jax import memory
@@ -15,7 +18,7 @@ from jupyter_hvd.tensor.jax.kernel import Kernel
 from jupyter_hvd.tensor.language.pairs import soa, struct_of_arrays
 from jupyter_hvd.tensor.language.types import TupleSet
 from jupyter_hvd.tensor.lowering import coiteration as indexed
-from jupyter_hvd.tensor.lowering.coo import Tuples, with_tuples
+from jupyter_hvd.tensor.lowering.coo import Tuples, true_entries
 from jupyter_hvd.tensor.reference.evaluate import Environment, evaluate
 from jupyter_hvd.tensor.ssa import normalize as normal
 from jupyter_hvd.tensor.ssa import simplify
@@ -38,7 +41,8 @@ def relation_data(env, n, m, relation):
     holds = [[env.relations["R"]((i, j)) for j in range(m)] for i in range(n)]
     tuples = {(i, j) for i in range(n) for j in range(m) if holds[i][j]}
     source = [next(j for j in range(m) if env.relations["src"]((i, j))) for i in range(n)]
-    found = {"set": tuples, "array": np.array(holds), "both": with_tuples(np.array(holds))}
+    array = np.array(holds)
+    found = {"set": tuples, "array": array, "both": Tuples(array, true_entries(array))}
     return {"R": found[relation], "src": np.array(source)}
 
 
@@ -56,12 +60,15 @@ def compare(program, parameters, arguments, env, seed):
 @pytest.mark.parametrize(
     ("seeds", "depth", "relation"),
     [
-        (range(400), 4, "array"),
-        (range(400, 500), 5, "array"),
-        (range(500, 650), 4, "set"),
-        (range(650, 800), 4, "both"),
+        pytest.param(range(100), 4, "array", id="arrays"),
+        pytest.param(range(100, 400), 4, "array", id="more arrays", marks=pytest.mark.slow),
+        pytest.param(range(400, 425), 5, "array", id="deep"),
+        pytest.param(range(425, 500), 5, "array", id="more deep", marks=pytest.mark.slow),
+        pytest.param(range(500, 540), 4, "set", id="sets"),
+        pytest.param(range(540, 650), 4, "set", id="more sets", marks=pytest.mark.slow),
+        pytest.param(range(650, 690), 4, "both", id="tuples"),
+        pytest.param(range(690, 800), 4, "both", id="more tuples", marks=pytest.mark.slow),
     ],
-    ids=["arrays", "deep", "sets", "tuples"],
 )
 def test_random_programs_and_their_gradients_agree_with_the_evaluator(
     seeds, depth, relation, monkeypatch
@@ -221,3 +228,83 @@ def test_float64_in_is_float64_out_whatever_jax_does_by_default():
         assert all(s.bytes % 8 == 0 for s in enlarged.profile(np.ones(2), repeats=1).statements)
     finally:
         jax.config.update("jax_enable_x64", True)
+
+
+# Calls like one before
+
+
+@tensor
+def spread(x, src, R, k):
+    total = sum(x[src[e]] for e in range(len(src)))
+    return total + sum(x[i] for i in range(len(x)) if R[i]) + k
+
+
+def test_a_call_like_one_before_is_not_checked_again(monkeypatch):
+    seen = []
+    check = calls_module.check
+    monkeypatch.setattr(calls_module, "check", lambda *call: seen.append(call) or check(*call))
+    x, src, R = jnp.arange(4.0), jnp.array([1, 3]), jnp.array([True, False, False, True])
+    for k, expected in ((1, 8.0), (1, 8.0), (2, 9.0), (2, 9.0)):
+        assert spread(x, src, R, k) == expected
+    assert spread(2 * x, src, R, 1) == 15.0
+    assert len(seen) == 2
+    # Others of the same types: their entries have to be looked at.
+    assert spread(x, jnp.array([0, 2]), R, 1) == 6.0
+    assert spread(x, src, jnp.array([False, True, False, False]), 1) == 6.0
+    with pytest.raises(TensorError, match="reads index 4 of 4 entries"):
+        spread(x, jnp.array([1, 4]), R, 1)
+    assert len(seen) == 5
+    assert spread.last_sizes["x_0"] == 4
+    assert spread(jnp.arange(5.0), src, jnp.ones(5, bool), 0) == 14.0
+    assert spread(np.arange(4.0), np.array([1, 3]), np.asarray(R), 1) == 8.0
+
+
+def test_arrays_that_can_change_are_looked_at_in_each_call():
+    x, src, R = np.arange(4.0), np.array([1, 3]), np.array([True, False, False, True])
+    for _ in range(2):
+        assert spread(x, src, R, 1) == 8.0
+    src[:] = 0, 2
+    assert spread(x, src, R, 1) == 6.0
+    R[:] = False
+    assert spread(x, src, R, 1) == 3.0
+    src[0] = 4
+    with pytest.raises(TensorError, match="reads index 4 of 4 entries"):
+        spread(x, src, R, 1)
+
+
+def test_a_call_keeps_no_array_alive():
+    x, src, R = jnp.arange(4.0), jnp.array([1, 3]), jnp.array([True, False, False, True])
+    spread(x, src, R, 1)
+    arrays = [weakref.ref(a) for a in (x, src, R)]
+    known = len(spread._before._known)
+    del x, src, R
+    assert [a() for a in arrays] == [None] * 3
+    assert len(spread._before._known) == known - 1
+
+
+FACTOR = 2.0
+
+
+@tensor
+def scaled(x):
+    return FACTOR * x
+
+
+def test_what_is_outside_counts_in_calls_like_one_before(monkeypatch):
+    x = jnp.float32(3)
+    assert scaled(x) == scaled(x) == 6
+    monkeypatch.setitem(globals(), "FACTOR", 3.0)
+    assert scaled(x) == scaled(x) == 9
+
+
+def test_each_type_of_numbers_is_computed_in():
+    x = jnp.ones(2, jnp.float32)
+    for _ in range(2):
+        assert enlarged(np.ones(2))[0] == 1e39
+        assert enlarged(x).dtype == np.float32
+        jax.config.update("jax_enable_x64", False)
+        try:
+            assert enlarged(np.ones(2)).dtype == np.float64
+            assert jax.jit(lambda: enlarged(np.ones(2)))().dtype == np.float32
+        finally:
+            jax.config.update("jax_enable_x64", True)

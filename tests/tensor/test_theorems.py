@@ -23,8 +23,9 @@ from jupyter_hvd.tensor.ssa import convert as ssa
 from jupyter_hvd.tensor.ssa import normalize as normal
 from jupyter_hvd.tensor.ssa import simplify
 from jupyter_hvd.tensor.ssa.builder import Builder
+from jupyter_hvd.tensor.ssa.program import Addition
 
-PROGRAMS = 2000
+PROGRAMS = 200  # `make fuzz-tensor` draws as many as one likes
 
 
 @settings(
@@ -36,6 +37,7 @@ PROGRAMS = 2000
 )
 @given(st.integers(0, 2**48))
 @pytest.mark.slow
+@pytest.mark.long
 def test_random_programs_obey_the_theorems(seed):
     theorems.check(Random(seed))
 
@@ -236,3 +238,18 @@ def test_black_boxes_of_three_arguments_break_the_bound():
     assert chain_ratio(1) <= 4
     assert chain_ratio(2) <= 4
     assert 4 < chain_ratio(3) <= 6
+
+
+def test_the_masks_of_many_single_reads_stay_short():
+    x = Array(Affine.of("n"), theorems.REAL)
+    reads = parse(" + ".join(f"x[{2 * k}]" for k in range(64)), {"x": x})
+    program = simplify.simplify(ssa.to_ssa(normal.normalize(reads)))
+    gradient = adjoint.adjoint(program, [("x", x)], None)
+    masks = [
+        p
+        for s in gradient.statements
+        if isinstance(s.rhs, Addition)
+        for p in (s.rhs.left_mask, s.rhs.right_mask)
+    ]
+    parts = [len(p.parts) if isinstance(p, predicates.Or) else 1 for p in masks]
+    assert sum(parts) < 64 * 16  # one after the other 64² / 2

@@ -7,15 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Horovod:
-    """Horovod under the names that a program knows its modules by.
-
-    Attributes:
-        name: the module with ranks and, where there are tapes, all else.
-        keras_name: the module with callbacks.
-    """
+    """Horovod under the name that a program knows its module for TensorFlow by."""
 
     name: str = "hvd"
-    keras_name: str = "hvd"
 
     @property
     def rank(self) -> str:
@@ -32,24 +26,3 @@ class Horovod:
     @property
     def broadcast_function(self) -> str:
         return f"{self.name}.broadcast_object"
-
-    @property
-    def broadcast_variables_function(self) -> str:
-        return f"{self.name}.broadcast_variables"
-
-    @property
-    def average_function(self) -> str:
-        return f"{self.name}.allreduce"
-
-    @property
-    def tape_function(self) -> str:
-        return f"{self.name}.DistributedGradientTape"
-
-    @property
-    def optimizer_function(self) -> str:
-        return f"{self.name}.DistributedOptimizer"
-
-    @property
-    def callbacks(self) -> str:
-        """The module of Keras callbacks."""
-        return f"{self.keras_name}.callbacks"

@@ -20,6 +20,7 @@ _INERT = ("tensorflow.", "builtins.", "numpy.", "sklearn.", "pandas.", "matplotl
 _KINDS: dict[str, Enum] = {
     "tensorflow.GradientTape": Role.TAPE,
     "tensorflow.Variable": Role.VARIABLE,
+    **dict.fromkeys(tf_api.LOCAL_STRATEGIES, Role.STRATEGY),
     "tensorflow.train.Checkpoint": Role.CHECKPOINT,
     "tensorflow.train.CheckpointManager": Role.CHECKPOINT_MANAGER,
 }
@@ -47,9 +48,14 @@ _EFFECTS = PYTHON | Effects(
         Role.MODEL: frozenset({"save", "save_weights", "export", "summary"}),
         Role.CHECKPOINT: frozenset({"save", "write"}),
         Role.CHECKPOINT_MANAGER: frozenset({"save"}),
+        Role.TUNER: frozenset({"search_space_summary", "results_summary"}),
     },
     pure_methods={Role.MODEL: frozenset({"evaluate", "predict", "predict_on_batch"})},
     opening={"tensorflow.io.gfile.GFile": 1},
+    changing=frozenset(
+        f"tensorflow.io.gfile.{name}" for name in "mkdir remove rmtree rename copy".split()
+    ),
+    asking=frozenset(f"tensorflow.io.gfile.{name}" for name in "exists isdir listdir glob".split()),
 )
 
 
@@ -71,9 +77,39 @@ class TensorFlowLibrary:
             return Role.MODEL
         if tf_api.callback(name):
             return Role.CALLBACK
+        if tf_api.makes_tuner(name):
+            return Role.TUNER
         if tf_api.makes_dataset(name):
             return Role.DATASET
+        if name in ("builtins.getattr", "builtins.eval"):
+            return Kind.UNKNOWN
         return _KINDS.get(name, Kind.OTHER if name.startswith(_INERT) else Kind.UNKNOWN)
+
+    def direct(self, resolver: Resolver, call: cst.Call) -> cst.Call | None:
+        """`f(x)` for `strategy.run(f, args=(x,))`."""
+        if method(call) != "run" or not _is_of_strategy(resolver, call):
+            return None
+        function, given = argument(call, "fn", 0), argument(call, "args", 1)
+        if function is None:
+            return None
+        args: list[cst.Arg] = []
+        match given:
+            case cst.Arg(value=cst.Tuple(elements=elements) | cst.List(elements=elements)):
+                args = [
+                    cst.Arg(e.value, star="*" if isinstance(e, cst.StarredElement) else "")
+                    for e in elements
+                ]
+            case cst.Arg(value=value):
+                args = [cst.Arg(value, star="*")]
+        return cst.Call(function.value, args)
+
+    def handed_on(self, resolver: Resolver, call: cst.Call) -> cst.BaseExpression | None:
+        """The dataset that a strategy distributes, the value that it reduces."""
+        place = _HANDED_ON.get(method(call))
+        if place is None or not _is_of_strategy(resolver, call):
+            return None
+        arg = argument(call, *place)
+        return arg.value if arg is not None else None
 
     def kind_of_instance(self, bases: Set[str]) -> Enum:
         return Role.MODEL if any(map(tf_api.makes_model, bases)) else Kind.INSTANCE
@@ -88,6 +124,15 @@ class TensorFlowLibrary:
         if receiver.kind is Role.CHECKPOINT:
             arg = argument(receiver.node, name) if isinstance(receiver.node, cst.Call) else None
             return resolver.of(arg.value, path) if arg is not None else ()
+        if (
+            receiver.kind is Role.TUNER
+            and name == "hypermodel"
+            and isinstance(receiver.node, cst.Call)
+        ):
+            arg = argument(receiver.node, name, 0)
+            return resolver.of(arg.value, path) if arg is not None else ()
+        if receiver.kind is Kind.FUNCTION and name == "build":  # as a tuner's `hypermodel` has it
+            return (receiver,)
         if receiver.kind is Role.MODEL and name == "optimizer":
             return _compiled_optimizers(resolver, receiver)
         return None
@@ -98,9 +143,24 @@ class TensorFlowLibrary:
             return receiver
         if tf_api.sequence(flow := f"{receiver.name}.{name}"):
             return Value(Kind.OTHER, call, flow)
+        if receiver.kind is Role.TUNER and name in ("search_space_summary", "results_summary"):
+            return Value(Kind.NONE, call)
         if receiver.kind in (Role.MODEL, Role.OPTIMIZER, Role.CHECKPOINT, Role.DATASET):
             return Value(Kind.OTHER, call)
         return Value(Kind.UNKNOWN, call)
+
+
+#: Methods of a strategy that give back what they are given, and where.
+_HANDED_ON = {
+    "experimental_distribute_dataset": ("dataset", 0),
+    "reduce": ("value", 1),
+}
+
+
+def _is_of_strategy(resolver: Resolver, call: cst.Call) -> bool:
+    return isinstance(call.func, cst.Attribute) and any(
+        value.kind is Role.STRATEGY for value in resolver.of(call.func.value)
+    )
 
 
 def _compiled_optimizers(resolver: Resolver, model: Value) -> Iterator[Value]:

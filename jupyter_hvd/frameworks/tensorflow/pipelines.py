@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
 
+from ...analysis.flow import Source
 from ...analysis.index import Path
+from ...analysis.library import Kind
 from ...analysis.syntax import argument, method
 from ...analysis.values import ValueAnalysis
 from . import tf_api
@@ -43,7 +46,11 @@ _SHUFFLING_SOURCES = {
     "tensorflow.keras.preprocessing.text_dataset_from_directory": ("shuffle", True),
     "tensorflow.keras.utils.timeseries_dataset_from_array": ("shuffle", False),
     "tensorflow_datasets.load": ("shuffle_files", False),
+    "tensorflow.keras.utils.audio_dataset_from_directory": ("shuffle", True),
+    "tensorflow.keras.preprocessing.timeseries_dataset_from_array": ("shuffle", False),
 }
+#: Sources whose elements are batches: the argument that says how large, where None makes them examples.
+_BATCHED_SOURCE = re.compile(r"\.(\w+_dataset_from_\w+|make_csv_dataset)$")
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +97,14 @@ class Pipeline:
         """The step, not before the place of sharding, after which an element is a training step."""
         batching = [step for step in self.after(point) if method(step) in _BATCHING]
         return batching[-1] if batching else point
+
+    def regroups_before(self, point: cst.BaseExpression) -> bool:
+        """Whether the elements at the place of sharding are other ones than the source gives."""
+        return any(
+            method(step) in ("flat_map", "unbatch")
+            for step in self.chain[: self.chain.index(point) + 1]
+            if isinstance(step, cst.Call) and step is not self.source
+        )
 
     @property
     def is_infinite(self) -> bool:
@@ -151,6 +166,10 @@ class Pipelines:
                 return [Pipeline(node)]
             case cst.Call() if (inner := self.values.flow.unwrap_iteration(node)) is not node:
                 return self.of(inner, (), seen)
+            case cst.Subscript(value=value) if self._names_a_part(node) and any(
+                self._is_source(source) for source in self._made_by(value)
+            ):
+                return [Pipeline(node)]  # one of several that the source gives by name
             case cst.Subscript():
                 return []  # a part that nothing tells from the others
         found = []
@@ -160,6 +179,29 @@ class Pipelines:
             else:
                 found += self.of(source, part, seen)
         return found
+
+    def _names_a_part(self, node: cst.Subscript) -> bool:
+        match node.slice:
+            case [cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() | cst.Integer()))]:
+                return True
+        return False
+
+    def _made_by(self, expression: cst.BaseExpression) -> list[cst.Call]:
+        """The calls that make what an expression holds, or what holds that."""
+        if isinstance(expression, cst.Call):
+            return [expression]
+        pending: list[Source] = [(expression, ())]
+        found, seen = dict[cst.Call, None](), set[cst.CSTNode]()
+        while pending:
+            node, path = pending.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            if isinstance(node, cst.Call):
+                found[node] = None
+            else:
+                pending += self.values.flow.predecessors(node, path)
+        return list(found)
 
     def _is_source(self, node: cst.CSTNode) -> bool:
         return any(v.kind is Role.DATASET and v.node is node for v in self.values.of(node))
@@ -172,21 +214,39 @@ class Pipelines:
         if not all(each):
             return []
         found = [pipeline for pipelines in each for pipeline in pipelines]
-        in_order = all(p.is_orderly and self.shuffles_at_source(p) is None for p in found)
+        in_order = all(p.is_orderly and not self.shuffles_at_source(p) for p in found)
         return [Pipeline(call)] if in_order and zips else found
 
-    def shuffles_at_source(self, pipeline: Pipeline) -> str | None:
-        """The argument that makes the source shuffle, each rank in its own way, or None."""
-        if not isinstance(pipeline.source, cst.Call):
-            return None
-        known = _SHUFFLING_SOURCES.get(self.values.qualified(pipeline.source.func))
+    def shuffles_at_source(self, pipeline: Pipeline) -> list[cst.Call]:
+        """The calls that make the source, where they shuffle by themselves: each rank in its own way."""
+        return [call for call in self._made_by(pipeline.source) if self.shuffles(call)]
+
+    def shuffles(self, call: cst.Call) -> bool:
+        """Whether a call makes a dataset that shuffles by itself, or shuffles one."""
+        if method(call) == "shuffle" and isinstance(call.func, cst.Attribute) and call.args:
+            kinds = self.values.kinds(call.func.value)
+            return not kinds or bool(kinds & {Role.DATASET, Kind.UNKNOWN})
+        known = _SHUFFLING_SOURCES.get(self.values.qualified(call.func))
         if known is None:
-            return None
+            return False
         keyword, default = known
-        arg = argument(pipeline.source, keyword)
+        arg = argument(call, keyword)
         if arg is None:
-            return keyword if default else None
-        return None if isinstance(arg.value, cst.Name) and arg.value.value == "False" else keyword
+            return default
+        return not (isinstance(arg.value, cst.Name) and arg.value.value == "False")
+
+    def gives_batches(self, pipeline: Pipeline) -> bool:
+        """Whether the elements of the source itself are batches."""
+        made = self._made_by(pipeline.source)
+        return bool(made) and all(
+            _BATCHED_SOURCE.search(self.values.qualified(call.func))
+            and not ((size := argument(call, "batch_size")) and _means_none(size.value))
+            for call in made
+        )
+
+
+def _means_none(expression: cst.BaseExpression) -> bool:
+    return isinstance(expression, cst.Name) and expression.value == "None"
 
 
 def parts(expression: cst.BaseExpression) -> Iterator[cst.BaseExpression]:

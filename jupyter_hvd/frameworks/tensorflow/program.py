@@ -7,13 +7,16 @@ from functools import cached_property
 from ...analysis.module import Module
 from ...analysis.values import ValueAnalysis
 from ..base import TrainingLoop
+from .alike import Alike
 from .library import TensorFlowLibrary
 from .pipelines import Pipelines
 from .randomness import Randomness
 from .sharding import Sharding
 from .step_loops import StepLoops
+from .stops import Stops
 from .training import Training
 from .training_data import TrainingData
+from .untrained import Untrained
 
 
 class TensorFlowProgram:
@@ -40,7 +43,7 @@ class TensorFlowProgram:
 
     @cached_property
     def step_loops(self) -> StepLoops:
-        return StepLoops(self.data, self.pipelines)
+        return StepLoops(self.data, self.pipelines, self.randomness)
 
     @cached_property
     def sharding(self) -> Sharding:
@@ -49,6 +52,18 @@ class TensorFlowProgram:
     @cached_property
     def randomness(self) -> Randomness:
         return Randomness(self.values)
+
+    @cached_property
+    def stops(self) -> Stops:
+        return Stops(self.step_loops)
+
+    @cached_property
+    def alike(self) -> Alike:
+        return Alike(self.step_loops, self.sharding, self.randomness)
+
+    @cached_property
+    def untrained(self) -> Untrained:
+        return Untrained(self.alike)
 
     @property
     def loop(self) -> TrainingLoop:

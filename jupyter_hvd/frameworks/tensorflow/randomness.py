@@ -18,8 +18,41 @@ from . import tf_api
 #: Generators of random numbers of their own; without a seed no two ranks draw the same.
 GENERATORS = frozenset({"numpy.random.default_rng", "numpy.random.RandomState", "random.Random"})
 _SEEDS = frozenset({"numpy.random.seed", "random.seed", "tensorflow.keras.utils.set_random_seed"})
+#: What seeds TensorFlow's random numbers.
+_TENSORFLOW_SEEDS = frozenset(
+    {
+        "tensorflow.random.set_seed",
+        "tensorflow.compat.v1.set_random_seed",
+        "tensorflow.keras.utils.set_random_seed",
+    }
+)
 #: What sets or reads a state, and draws nothing.
 _SILENT = _SEEDS | {"numpy.random.get_state", "numpy.random.set_state", "random.getstate"}
+
+_OF_NOISE = frozenset(
+    f"{module}.random.{name}"
+    for module, names in {
+        "numpy": (
+            "normal",
+            "rand",
+            "randn",
+            "random",
+            "random_sample",
+            "standard_normal",
+            "uniform",
+        ),
+        "tensorflow": ("normal", "truncated_normal", "uniform"),
+    }.items()
+    for name in names
+)
+_OF_ROWS = frozenset(
+    f"{module}.{name}"
+    for module, names in {
+        "numpy.random": ("randint", "random_integers", "choice", "permutation"),
+        "random": ("randint", "randrange", "choice", "choices", "sample"),
+    }.items()
+    for name in names
+)
 
 
 class Randomness:
@@ -51,6 +84,43 @@ class Randomness:
             if (drawn := self._drawn(call)) and libraries[drawn] not in seeded
         ]
 
+    @cached_property
+    def draws_of_rows(self) -> list[cst.Call]:
+        """What draws numbers of rows, or the rows themselves, from the generators of the whole process."""
+        return [
+            call for call in self.values.index.calls if self.values.qualified(call.func) in _OF_ROWS
+        ]
+
+    @cached_property
+    def of_tensorflow(self) -> list[tuple[cst.Call, cst.Call]]:
+        """What draws from TensorFlow's random numbers without a seed, each with the call to be made alike: itself,
+        or what makes the generator that it draws from.
+        """
+        calls = self.values.index.calls
+        if any(self.values.qualified(c.func) in _TENSORFLOW_SEEDS and c.args for c in calls):
+            return []
+        found = []
+        for call in calls:
+            if tf_api.draws(self.values.qualified(call.func)):
+                if argument(call, "seed") is None:
+                    found.append((call, call))
+            elif method(call) in tf_api.DRAWING_METHODS and isinstance(call.func, cst.Attribute):
+                found += [
+                    (call, value.node)
+                    for value in self.values.of(call.func.value)
+                    if value.name in tf_api.UNSEEDED_GENERATORS and isinstance(value.node, cst.Call)
+                ]
+        return found
+
+    @cached_property
+    def draws_of_noise(self) -> list[cst.Call]:
+        """What draws noise, from the generators of the whole process."""
+        return [
+            call
+            for call in self.values.index.calls
+            if self.values.qualified(call.func) in _OF_NOISE
+        ]
+
     def _drawn(self, call: cst.Call) -> str | None:
         """The library whose random numbers a call draws without a seed of its own."""
         name = self.values.qualified(call.func)
@@ -58,6 +128,8 @@ class Randomness:
             return "random"
         if name.startswith("numpy.random.") and name not in _SILENT | GENERATORS:
             return "numpy"
+        if name in tf_api.PYTHON_DRAWS and argument(call, "seed") is None:
+            return "random"
         if argument(call, "random_state") is not None:
             return None
         splits = name.startswith(("sklearn.model_selection.", "sklearn.datasets.make_"))

@@ -17,3 +17,5 @@ class Role(Enum):
     CHECKPOINT_MANAGER = auto()
     CALLBACK = auto()
     VARIABLE = auto()
+    STRATEGY = auto()
+    TUNER = auto()

@@ -49,6 +49,53 @@ class Sharding:
         return chosen
 
     @cached_property
+    def divides_at_use(self) -> bool:
+        """Whether all data are divided where training takes them.
+
+        So they are where it cannot be seen whence some come, or where they part too late for what needs all of
+        them: nothing is then divided further up, lest it be divided twice.
+        """
+        hidden = self.data.training.keras.hidden_fits
+        return bool(self._unseen or hidden or self._adapted or self.double_sharded)
+
+    @cached_property
+    def _unseen(self) -> dict[cst.BaseExpression, bool]:
+        unseen = dict.fromkeys(self.data.unseen_fits, True)
+        unseen |= {data: False for data in self.data.unseen_loops.values() if data is not None}
+        return unseen
+
+    @cached_property
+    def at_use(self) -> dict[cst.BaseExpression, bool]:
+        """The expressions that are divided where training takes its data from them, and whether that is `fit`: all or none."""
+        if not self.divides_at_use:
+            return {}
+        used = {data: True for _, data in self.data.fit_datasets}
+        shared = {batches.expression for batches in self.data.batch_sources}
+        for call, iterables in self.data.loop_data.items():
+            if call not in self.data.unseen_loops:
+                divided = [data for data in iterables if self._pipelines.of(data)]
+                inner = map(self.values.flow.unwrap_iteration, divided)
+                used |= {data: False for data in inner if data not in shared}
+        return used | self._unseen
+
+    @cached_property
+    def _adapted(self) -> bool:
+        """Whether a layer is adapted to data that are divided already."""
+        return any(
+            isinstance(anchor, cst.Call) and any(map(self._is_behind_point, looked_at))
+            for anchor, looked_at in self.other_uses
+        )
+
+    @cached_property
+    def in_one_order(self) -> list[cst.Call]:
+        """The calls that shuffle before the data are divided: all ranks must do so alike."""
+        shuffling = [call for call in self.values.index.calls if self._pipelines.shuffles(call)]
+        if self.divides_at_use:
+            return shuffling
+        agreed = any(self._pipelines.shuffles_at_source(p) for p in self.data.pipelines)
+        return [call for call in shuffling if agreed and method(call) != "shuffle"]
+
+    @cached_property
     def double_sharded(self) -> list[Pipeline]:
         """Training pipelines that come past two places at which ranks part."""
         points = set(self._points.values())
@@ -101,6 +148,9 @@ class Sharding:
 
     def is_shard(self, counted: Pipeline) -> bool:
         """Whether a pipeline comes past a place at which ranks part."""
+        return not self.divides_at_use and self._is_behind_point(counted)
+
+    def _is_behind_point(self, counted: Pipeline) -> bool:
         return any(self.shard_point(training) in counted.chain for training in self.data.pipelines)
 
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from functools import cached_property
 
 import libcst as cst
 
 from ...analysis.index import Binding
 from .pipelines import Pipelines
+from .randomness import Randomness
+from .roles import Role
 from .training_data import TrainingData
 
 
 class StepLoops:
     """The loops of one module whose turns are training steps."""
 
-    def __init__(self, data: TrainingData, pipelines: Pipelines) -> None:
+    def __init__(self, data: TrainingData, pipelines: Pipelines, randomness: Randomness) -> None:
         self.data = data
+        self._randomness = randomness
         self.training = data.training
         self.values = data.values
         self.module = data.module
@@ -29,12 +32,12 @@ class StepLoops:
         Of the loops around a draw, the innermost that runs every update of the outermost: within
         the steps of a GAN, the turns of its critic stay as many as they are.
         """
-        sites = [s.call for u in self.training.updates for s in self.training.eager_sites(u)]
+        sites = [update.call for update in self.training.updates]
         found: dict[cst.For | cst.While, None] = {}
         for drawn in self.values.index.calls:
             if self.values.qualified(drawn.func) != "builtins.next" or not drawn.args:
                 continue
-            made = self._iterators(drawn.args[0].value)
+            made = self.iterators(drawn.args[0].value)
             around = [
                 loop
                 for loop in self._counts_around(drawn, frozenset())
@@ -46,8 +49,102 @@ class StepLoops:
             turns = [loops for loops in loops_of if around[-1] in loops]
             steps = [loop for loop in around if turns and all(loop in loops for loops in turns)]
             found.update(dict.fromkeys(steps[:1]))
+        found.update(dict.fromkeys(self.drawn.values()))
         outer = {ancestor for loop in found for ancestor in self.module.ancestors(loop)}
         return [loop for loop in found if loop not in outer]  # else epochs and steps were divided
+
+    # Batches without a dataset
+
+    @cached_property
+    def cut(self) -> dict[cst.Call, cst.For]:
+        """The steps whose batches a loop cuts out of arrays, `x[i:i + n]`, with the loop whose numbers they are cut by."""
+        found = {}
+        for call, around in self._countings.items():
+            used = set(self._slice(call))
+            cuts = [
+                node for node in used if isinstance(node, cst.Subscript) and self._is_of_data(node)
+            ]
+            by = {
+                node
+                for cut in cuts
+                for part in cut.slice
+                for node in self.values.flow.backward_slice(part)
+            }
+            loop = next(
+                (loop for loop in around if isinstance(loop, cst.For) and loop.iter in by), None
+            )
+            if loop is not None:
+                found[call] = loop
+        inner = {a for loop in found.values() for a in self.module.ancestors(loop)}
+        return {call: loop for call, loop in found.items() if loop not in inner}
+
+    @cached_property
+    def drawn(self) -> dict[cst.Call, cst.For | cst.While]:
+        """The steps whose batches a loop draws at random, out of NumPy's or Python's own generator, with the loop.
+
+        Steps beside these that are given noise, as the generator of a GAN, draw it for each rank as well.
+        """
+        loops = {call: loops[0] for call, loops in self._countings.items() if call not in self.cut}
+        rows = set(self._randomness.draws_of_rows)
+        found = {call: loop for call, loop in loops.items() if self._draws(call, loop, rows)}
+        noise = set(self._randomness.draws_of_noise)
+        drawing = set(found.values())
+        return found | {
+            call: loop
+            for call, loop in loops.items()
+            if loop in drawing and self._draws(call, loop, noise)
+        }
+
+    def _draws(self, call: cst.Call, loop: cst.CSTNode, draws: Set[cst.Call]) -> bool:
+        """Whether one of these draws, made at each turn of the loop, reaches a step."""
+        return any(node in draws and self._is_within(node, loop) for node in self._slice(call))
+
+    @cached_property
+    def _countings(self) -> dict[cst.Call, list[cst.For | cst.While]]:
+        """The steps of which no data are seen, with the counting loops around them, if there are only such inside."""
+        found = {}
+        for call, data in self.data.unseen_loops.items():
+            around = list(self._counts_around(call, frozenset()))
+            if data is None and around and not self._between(call, around[0]):
+                found[call] = around
+        return found
+
+    def _between(self, call: cst.Call, loop: cst.For | cst.While) -> bool:
+        """Whether a loop of another kind stands between a step and the loop, so that its turns are not steps."""
+        for node in self.module.ancestors(call):
+            if node is loop:
+                return False
+            if isinstance(node, (cst.For, cst.While, cst.BaseComp)):
+                return True
+        return False
+
+    def _slice(self, call: cst.Call) -> list[cst.CSTNode]:
+        updates = (
+            u
+            for u in self.training.updates
+            if call in (s.call for s in self.training.compiled.eager_sites(u))
+        )
+        calls = dict.fromkeys((call, *(update.call for update in updates)))
+        return [node for each in calls for node in self.values.flow.backward_slice(each)]
+
+    def _is_of_data(self, node: cst.Subscript) -> bool:
+        """Whether a subscript takes a part of an array, not one of several models or rates."""
+        cuts = any(isinstance(element.slice, cst.Slice) for element in node.slice)
+        return cuts and not self.values.kinds(node.value) & {
+            Role.MODEL,
+            Role.OPTIMIZER,
+            Role.VARIABLE,
+        }
+
+    def _is_within(self, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
+        """Whether a node runs within a loop, itself or by a call of its function."""
+        if loop in self.module.ancestors(node):
+            return True
+        function = self.module.function_of(node)
+        sites = self.values.calls.sites(function) if function is not None else []
+        return bool(sites) and all(loop in self.module.ancestors(site) for site in sites)
+
+    # Counters
 
     def counter_limit(self, loop: cst.While) -> cst.BaseExpression | None:
         """The number of turns of a loop that counts them: `step = 0`, `while step < limit: … step += 1`, or
@@ -66,7 +163,12 @@ class StepLoops:
             case _:
                 return None
         lines = [line for line in loop.body.body if isinstance(line, cst.SimpleStatementLine)]
-        ups = [small for line in lines for small in line.body if _is_one_more(small, name)]
+        ups = [
+            small
+            for line in lines
+            for small in line.body
+            if (up := is_one_more(small)) is not None and up.value == name
+        ]
         first = "0" if isinstance(operator, cst.LessThan) else "1"
         within = {id(small) for small in ups}
         for binding in self.values.definitions.of(counter):
@@ -112,7 +214,7 @@ class StepLoops:
         if function is not None and len(sites) == 1 and function not in seen:
             yield from self._counts_around(sites[0], seen | {function})
 
-    def _iterators(self, iterator: cst.BaseExpression) -> list[cst.CSTNode]:
+    def iterators(self, iterator: cst.BaseExpression) -> list[cst.CSTNode]:
         """Where an iterator is made: the expression itself, or what its name is bound to."""
         if not isinstance(iterator, cst.Name):
             return [iterator]
@@ -120,17 +222,18 @@ class StepLoops:
         return [b if isinstance(b, cst.CSTNode) else b.value for b in bound]
 
 
-def _is_one_more(statement: cst.CSTNode, counter: str) -> bool:
+def is_one_more(statement: cst.CSTNode | None) -> cst.Name | None:
+    """The name that a statement makes greater by one."""
     match statement:
         case cst.AugAssign(
-            target=cst.Name(value=name), operator=cst.AddAssign(), value=cst.Integer(value="1")
+            target=cst.Name() as name, operator=cst.AddAssign(), value=cst.Integer(value="1")
         ):
-            return name == counter
+            return name
         case cst.Assign(
-            targets=[cst.AssignTarget(target=cst.Name(value=name))],
+            targets=[cst.AssignTarget(target=cst.Name() as name)],
             value=cst.BinaryOperation(
                 left=cst.Name(value=other), operator=cst.Add(), right=cst.Integer(value="1")
             ),
-        ):
-            return name == other == counter
-    return False
+        ) if name.value == other:
+            return name
+    return None

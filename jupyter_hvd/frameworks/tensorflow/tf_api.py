@@ -28,29 +28,30 @@ def canonical(name: str) -> str:
 
 @dataclass(frozen=True)
 class Optimizer:
-    """A Keras optimizer class: its name, default learning rate, and the rate's place among the arguments."""
+    """A Keras optimizer class, and the learning rate that it takes when none is given: None where that depends on the Keras."""
 
     name: str
-    learning_rate: float
+    learning_rate: float | None
 
 
-#: Every optimizer of Keras 2 with the rate it takes when none is given; a test compares with Keras itself.
-OPTIMIZERS = {
-    name.lower(): Optimizer(name, rate)
-    for name, rate in {
-        "Adadelta": 0.001,
-        "Adafactor": 0.001,
-        "Adagrad": 0.001,
-        "Adam": 0.001,
-        "AdamW": 0.001,
-        "Adamax": 0.001,
-        "Ftrl": 0.001,
-        "Lion": 0.0001,
-        "Nadam": 0.001,
-        "RMSprop": 0.001,
-        "SGD": 0.01,
-    }.items()
+_RATES: dict[str, float | None] = {
+    "Adadelta": 0.001,
+    "Adafactor": 0.001,
+    "Adagrad": 0.001,
+    "Adam": 0.001,
+    "AdamW": 0.001,
+    "Adamax": 0.001,
+    "Ftrl": 0.001,
+    "Lamb": 0.001,
+    "Lion": None,  # 0.0001 in Keras 2, 0.001 in Keras 3
+    "Muon": 0.001,
+    "Nadam": 0.001,
+    "RMSprop": 0.001,
+    "SGD": 0.01,
+    "ScheduleFreeAdamW": 0.0025,
 }
+#: Every optimizer of Keras that has a rate, the first of its arguments; a test compares with Keras itself.
+OPTIMIZERS = {name.lower(): Optimizer(name, rate) for name, rate in _RATES.items()}
 
 
 def optimizer(name: str) -> Optimizer | None:
@@ -141,10 +142,19 @@ def makes_dataset(name: str) -> bool:
     )
 
 
+def makes_tuner(name: str) -> bool:
+    """Whether calling this canonical name gives a tuner of KerasTuner's, which builds models and fits them."""
+    library, _, tuner = name.partition(".")
+    return library in ("keras_tuner", "kerastuner") and tuner.rpartition(".")[2] in TUNERS
+
+
+TUNERS = frozenset({"BayesianOptimization", "GridSearch", "Hyperband", "RandomSearch"})
+
+
 def is_wrapper(name: str) -> bool:
     """Whether calling this canonical name returns a wrapper around its first argument."""
     return name == "tensorflow.function" or (
-        name.startswith("horovod.") and name.endswith(".DistributedOptimizer")
+        name.startswith(("horovod.", "jupyter_hvd.")) and name.endswith(".DistributedOptimizer")
     )
 
 
@@ -166,6 +176,28 @@ DATASET_METHODS = frozenset(
     " unbatch unique window with_options".split()
 )
 
+#: Strategies for the devices of one process, in whose place each rank's own device comes.
+LOCAL_STRATEGIES = frozenset(
+    f"tensorflow.distribute.{name}"
+    for name in (
+        "MirroredStrategy",
+        "OneDeviceStrategy",
+        "experimental.CentralStorageStrategy",
+        "get_strategy",
+    )
+)
+#: What goes with these.
+WITH_LOCAL_STRATEGIES = tuple(
+    f"tensorflow.distribute.{name}"
+    for name in (
+        "DistributedDataset",
+        "HierarchicalCopyAllReduce",
+        "NcclAllReduce",
+        "ReduceOp",
+        "ReductionToOneDevice",
+        "Strategy",
+    )
+)
 #: Strategies and other ways of distributing that Horovod must not be laid on top of.
 OTHER_DISTRIBUTION = (
     "tensorflow.distribute.",
@@ -183,6 +215,8 @@ TF1 = (
     "tensorflow.compat.v1.placeholder",
     "tensorflow.compat.v1.train.",
 )
+#: Names of Estimators that train nothing.
+NO_ESTIMATORS = ("tensorflow.estimator.ModeKeys", "tensorflow.compat.v1.estimator.ModeKeys")
 ESTIMATORS = ("tensorflow.estimator.", "tensorflow.compat.v1.estimator.")
 
 #: Callbacks that write files or to the screen: rank 0 alone keeps them.
@@ -198,6 +232,8 @@ RANK_ZERO_CALLBACKS = frozenset(
 )
 #: Callbacks that decide from the metrics: all ranks keep them, and must see the same, averaged, metrics.
 METRIC_CALLBACKS = frozenset({"EarlyStopping", "ReduceLROnPlateau"})
+#: Callbacks that decide at the end of each batch.
+BATCH_CALLBACKS = frozenset({"TerminateOnNaN"})
 
 
 def callback(name: str) -> str | None:
@@ -213,3 +249,47 @@ SEQUENCES = frozenset({"tensorflow.keras.utils.Sequence", "tensorflow.keras.util
 def sequence(name: str) -> bool:
     """Whether calling this canonical name gives a `Sequence` of Keras' own: `ImageDataGenerator(…).flow(…)`."""
     return re.search(r"\.ImageDataGenerator\.flow(_from_\w+)?$", name) is not None
+
+
+#: Methods of a `tf.random.Generator` that draw.
+DRAWING_METHODS = frozenset(
+    "normal uniform truncated_normal uniform_full_int binomial make_seeds split".split()
+)
+#: What gives a generator whose state is another on each rank.
+UNSEEDED_GENERATORS = frozenset(
+    {
+        "tensorflow.random.Generator.from_non_deterministic_state",
+        "tensorflow.random.get_global_generator",
+    }
+)
+#: What of Keras takes its seed from Python's random numbers, where it is given none.
+PYTHON_DRAWS = frozenset(
+    {"tensorflow.keras.utils.split_dataset", "tensorflow.keras.random.SeedGenerator"}
+)
+_DRAWS = re.compile(
+    r"tensorflow\.(compat\.v1\.|keras\.backend\.)?(keras\.)?random[._]"
+    r"(\w*normal|\w*uniform|gamma|poisson|binomial|bernoulli|beta|categorical|multinomial|randint|shuffle|crop|"
+    r"index_shuffle)"
+)
+
+
+def draws(name: str) -> bool:
+    """Whether calling this canonical name draws from the random numbers that TensorFlow, or Keras, keeps for the process."""
+    return _DRAWS.fullmatch(name) is not None and "stateless" not in name
+
+
+#: Base classes of what owns its variables.
+OWNERS = ("tensorflow.Module", "tensorflow.keras.")
+_WEIGHTLESS = re.compile(
+    r"Random\w+|Rescaling|Resizing|\w*Crop\w*|\w*Pool\w*|\w*Dropout\w*|Flatten|Reshape|Permute|RepeatVector|Activation|"
+    r"\w*ReLU|ELU|Softmax|Input\w*|Concatenate|Add|Subtract|Multiply|Average|Maximum|Minimum|Dot|Lambda|Normalization|"
+    r"\w*Vectorization|\w*Lookup|Hash\w*|Discretization|CategoryEncoding|Masking|ZeroPadding\w*|UpSampling\w*|GaussianNoise"
+)
+
+
+def has_first_weights(name: str) -> bool:
+    """Whether calling this canonical name gives a layer, or a model, that begins with weights at random."""
+    last = name.rpartition(".")[2]
+    if name.startswith("tensorflow.keras.layers."):
+        return last[:1].isupper() and _WEIGHTLESS.fullmatch(last) is None
+    return name in MODEL_CLASSES or last in ("clone_model", "model_from_json", "model_from_config")

@@ -8,9 +8,11 @@ from functools import cached_property
 
 import libcst as cst
 
+from ...analysis.index import ELEMENT, Binding
 from ...analysis.library import Kind, Value
-from ...analysis.syntax import argument
+from ...analysis.syntax import names_in
 from . import tf_api
+from .keras_loops import fit_argument
 from .pipelines import Pipeline, Pipelines, parts
 from .roles import Role
 from .training import Training
@@ -53,14 +55,27 @@ class TrainingData:
     def loop_data(self) -> dict[cst.Call, list[cst.BaseExpression]]:
         """For each eager call of a training step, what the loops around it run over and what it draws from."""
         found: dict[cst.Call, list[cst.BaseExpression]] = {}
-        for update in self.training.updates:
-            if self.training.in_keras(update.function):
-                continue
-            for site in self.training.eager_sites(update):
+        for update, sites in self.training.own_updates:
+            for site in sites:
                 if site.call not in found:
                     calls = dict.fromkeys((site.call, update.call, *site.chain))
-                    found[site.call] = [d for c in calls for d in self._data_around(c, frozenset())]
+                    around = [d for c in calls for d in self._data_around(c, frozenset())]
+                    found[site.call] = around or list(self._drawn_before(site.call))
         return found
+
+    def _drawn_before(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
+        """What a step that stands in no loop is given, drawn with `next(iter(data))` or left over from a loop."""
+        for node in self.values.flow.backward_slice(call):
+            match node:
+                case cst.Call(args=[cst.Arg(value=drawn), *_]) if (
+                    self.values.qualified(node.func) == "builtins.next"
+                ):
+                    yield drawn
+        for name in names_in(call):
+            for binding in self.values.definitions.reaching(name):
+                loop = isinstance(binding, Binding) and self.module.parent(binding.value)
+                if isinstance(loop, cst.For) and self._pipelines.of(loop.iter):
+                    yield loop.iter
 
     def _data_around(
         self, call: cst.Call, seen: frozenset[cst.CSTNode]
@@ -86,8 +101,13 @@ class TrainingData:
 
     def gives_data(self, iterable: cst.BaseExpression) -> bool:
         """Whether a loop runs over data, not over numbers."""
+        if iterable in self.training.variable_loops:
+            return False
         inner = self.values.flow.unwrap_iteration(iterable)
-        return not (isinstance(inner, cst.Call) and is_range(self.values.qualified(inner.func)))
+        if isinstance(inner, cst.Call) and is_range(self.values.qualified(inner.func)):
+            return False
+        made = self.values.of(inner)
+        return not (made and all(is_range(value.name) for value in made))
 
     # `fit`
 
@@ -96,8 +116,8 @@ class TrainingData:
         """The `fit` calls of a dataset, with it."""
         return [
             (call, arg.value)
-            for call in self.training.fits
-            if (arg := argument(call, "x", 0)) is not None
+            for call in self.training.keras.shown_fits
+            if (arg := fit_argument(call, "x")) is not None
             and self.values.may_be(arg.value, Role.DATASET)
         ]
 
@@ -107,8 +127,8 @@ class TrainingData:
         found = []
         datasets = {call for call, _ in self.fit_datasets}
         batches = {each.expression for each in self.batch_sources}
-        for call in self.training.fits:
-            x, y = argument(call, "x", 0), argument(call, "y", 1)
+        for call in self.training.keras.shown_fits:
+            x, y = fit_argument(call, "x"), fit_argument(call, "y")
             if (
                 call in datasets
                 or x is None
@@ -116,8 +136,8 @@ class TrainingData:
                 or (y is None and not self._is_array(x.value))
             ):
                 continue
-            passed = [x, y, argument(call, "sample_weight", 9)]
-            size = argument(call, "batch_size", 2)
+            passed = [x, y, fit_argument(call, "sample_weight")]
+            size = fit_argument(call, "batch_size")
             arrays = tuple(part for arg in passed if arg is not None for part in parts(arg.value))
             batch_size = (
                 size.value if size and self.values.kinds(size.value) != {Kind.NONE} else None
@@ -128,7 +148,9 @@ class TrainingData:
     @cached_property
     def batch_sources(self) -> list[BatchSource]:
         """The generators and `Sequence`s of this program that training runs over."""
-        given = [x.value for call in self.training.fits if (x := argument(call, "x", 0))]
+        given = [
+            x.value for call in self.training.keras.shown_fits if (x := fit_argument(call, "x"))
+        ]
         found: dict[cst.BaseExpression, BatchSource] = {}
         for expression in given:
             values = self.values.of(expression)
@@ -153,6 +175,46 @@ class TrainingData:
     def _is_array(self, expression: cst.BaseExpression) -> bool:
         values = self.values.of(expression)
         return bool(values) and all(v.kind is Kind.OTHER for v in values)
+
+    # What cannot be seen
+
+    @cached_property
+    def unseen_fits(self) -> list[cst.BaseExpression]:
+        """What `fit` is given where nothing tells what that is."""
+        seen = {fit.call for fit in self.fit_arrays}
+        batches = {each.expression for each in self.batch_sources}
+        datasets = dict(self.fit_datasets)
+        return [
+            data.value
+            for call in self.training.keras.shown_fits
+            if call not in seen
+            and (data := fit_argument(call, "x")) is not None
+            and data.value not in batches
+            and not (call in datasets and self._pipelines.of(data.value))
+        ]
+
+    @cached_property
+    def unseen_loops(self) -> dict[cst.Call, cst.BaseExpression | None]:
+        """The training steps of whose data nothing is seen, with the innermost iterable around that may give batches."""
+        shared = {batches.expression for batches in self.batch_sources}
+        return {
+            call: next(filter(self._may_give_batches, iterables), None)
+            for call, iterables in self.loop_data.items()
+            if not any(
+                self.values.flow.unwrap_iteration(data) in shared or self._pipelines.of(data)
+                for data in iterables
+            )
+        }
+
+    def _may_give_batches(self, iterable: cst.BaseExpression) -> bool:
+        inner = self.values.flow.unwrap_iteration(iterable)
+        if isinstance(inner, cst.Call) and self.values.qualified(inner.func) == "builtins.zip":
+            return any(self._may_give_batches(arg.value) for arg in inner.args)
+        kinds = self.values.kinds(inner)
+        elements = {value.kind for value in self.values.of(inner, (ELEMENT,))}
+        return bool(not kinds or kinds & {Kind.UNKNOWN, Role.DATASET}) and not (
+            elements & {Role.MODEL, Role.OPTIMIZER, Role.VARIABLE}
+        )
 
     # Pipelines
 

@@ -6,12 +6,14 @@ from . import (
     data,
     files,
     gradient_tape,
+    hidden_updates,
     keras_fit,
     optimizers,
     rank_zero,
     refusals,
     schedules,
     setup,
+    xla,
 )
 from .context import Rule
 
@@ -22,11 +24,13 @@ RULES: tuple[Rule, ...] = tuple(
         optimizers,
         schedules,
         gradient_tape,
+        xla,
         keras_fit,
         data,
         rank_zero,
         files,
         refusals,
+        hidden_updates,
     )
     for rule in family.RULES
 )

@@ -8,7 +8,6 @@ from functools import cached_property
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
-from ...analysis.effects import writes
 from ...analysis.module import Module, Span
 from ...backends.horovod import Horovod
 from ...frameworks.tensorflow.program import TensorFlowProgram
@@ -20,7 +19,7 @@ from ..options import Options
 from . import standalone
 
 #: What a fix may need to be in the program, besides the functions of `jupyter_hvd.runtime` by their names.
-HOROVOD, HOROVOD_KERAS, TENSORFLOW = BACKEND, "horovod.keras", "tensorflow"
+HOROVOD, TENSORFLOW = BACKEND, "tensorflow"
 
 
 @dataclass
@@ -45,17 +44,12 @@ class Context(TensorFlowProgram):
 
     @cached_property
     def hvd(self) -> str:
-        """The name of the Horovod module with `rank`, `size` and, in a tape loop, all else."""
+        """The name of Horovod's module for TensorFlow."""
         return self.fresh("hvd", "horovod_tf")
 
     @cached_property
-    def hvd_keras(self) -> str:
-        """The name of the Horovod module with Keras callbacks."""
-        return self.fresh("hvd_keras") if self.uses_both else self.hvd
-
-    @cached_property
     def backend(self) -> Horovod:
-        return Horovod(self.hvd, self.hvd_keras)
+        return Horovod(self.hvd)
 
     @cached_property
     def jhvd(self) -> str:
@@ -75,15 +69,6 @@ class Context(TensorFlowProgram):
             else self.fresh(f"hvd_{name.lstrip('_')}")
             for name, definition in standalone.definitions().items()
         }
-
-    @cached_property
-    def uses_both(self) -> bool:
-        """Whether `fit`'s module is not enough: it has no tapes, and no `broadcast_object` for a kept path."""
-        keeps_path = any(
-            writes(self.values, call) and not isinstance(self.module.parent(call), cst.Expr)
-            for call in self.values.index.calls
-        )
-        return bool(self.training.fits) and (bool(self.training.updates) or keeps_path)
 
     @cached_property
     def tf(self) -> str:

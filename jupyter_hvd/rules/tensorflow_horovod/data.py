@@ -7,13 +7,27 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ...analysis.syntax import argument, method
+from ...frameworks.tensorflow.keras_loops import fit_argument
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
-from .context import HOROVOD, Context, Rule
+from .context import HOROVOD, TENSORFLOW, Context, Rule
 
 EQUAL_STEPS = (
     "No rank may have a batch more than the others: it would wait for their gradients forever."
 )
+
+
+#: Why, where the ranks agree on an order.
+AGREED = (
+    "Divided by agreement: all ranks shuffle in one order here, and each takes every N-th of what comes, "
+    "so that each example is seen once an epoch."
+)
+#: Why, where they do not.
+INDEPENDENT = (
+    "Drawn independently: each rank draws rows of its own from all the data, and N ranks share the steps; "
+    "an example may be seen by several, or by none."
+)
+ADVICE = "feed the training from a tf.data.Dataset that is made in this file"
 
 
 class Share(Rule):
@@ -24,12 +38,16 @@ class Share(Rule):
     which. So each example is seen by one rank, once an epoch. Where the shares give
     some ranks one batch more than others, that batch, of a single example, is left out:
     the rest would leave it waiting for their gradients forever. A dataset to which a layer is
-    adapted stays whole up to that place; a layer that is adapted to a rank's share is refused.
+    adapted stays whole up to that place.
+
+    A source that shuffles by itself (`image_dataset_from_directory` and its kin, `make_csv_dataset`,
+    `list_files`) is divided by agreement: all ranks shuffle with one seed, and each takes every N-th
+    of what comes. Batches that are left over are divided by rows.
     """
 
     code = "HVD502"
     name = "share of a dataset"
-    message = "Each rank takes every N-th example, before anything shuffles, so that each example is seen once an epoch."
+    rationale = "Divided exactly: each rank takes every N-th example, before anything shuffles, so that each example is seen once an epoch."
     examples = (
         Example(
             program(
@@ -56,39 +74,45 @@ class Share(Rule):
                 """
                 import tensorflow as tf
 
+                train = tf.keras.utils.image_dataset_from_directory('photos')
                 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
-                files = tf.data.Dataset.list_files('data/*.tfrecord')
                 model.compile('sgd', loss='mse')
-                model.fit(tf.data.TFRecordDataset(files).batch(32))
-                model.fit(files)
+                model.fit(train, verbose=0)
                 """
             ),
-            None,
-            "`list_files` shuffles the names, on every rank in another order.",
+            program(
+                """
+                import tensorflow as tf
+
+                train = tf.keras.utils.image_dataset_from_directory('photos').apply(jhvd.shard_batches)
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(train, verbose=0)
+                """
+            ),
+            "A source that shuffles by itself does so in one order on all ranks (HVD103), and each takes every N-th batch.",
         ),
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
         fixes: dict[Edit, Fix] = {}
+        if context.sharding.divides_at_use:
+            return
         for pipeline in context.data.pipelines:
-            keyword = context.pipelines.shuffles_at_source(pipeline)
-            if keyword is not None:
-                split = isinstance(pipeline.source, cst.Call) and argument(
-                    pipeline.source, "validation_split"
-                )
-                folders = "; without it validation_split would take whole classes away, so keep the validation files in a folder of their own"
-                yield Problem(
-                    pipeline.source,
-                    "this source shuffles by itself, in another order on every rank, so its examples cannot be divided",
-                    f"pass {keyword}=False, and shuffle afterwards" + (folders if split else ""),
-                )
-                continue
             point = context.sharding.shard_point(pipeline)
             shared = context.module.span(point).end
-            share = context.insert(
-                shared, f".shard({context.backend.size}, {context.backend.rank})", Layer.SHARD
-            )
-            fixes[share] = Fix(point, (share,))
+            agreed = bool(context.pipelines.shuffles_at_source(pipeline))
+            why = AGREED if agreed else ""
+            if context.pipelines.gives_batches(pipeline) and not pipeline.regroups_before(point):
+                text = f".apply({context.runtime('shard_batches')})"
+                share = context.insert(shared, text, Layer.SHARD)
+                fixes[share] = Fix(point, (share,), why, (HOROVOD, "shard_batches"))
+                if pipeline.last_batching(point) is point:
+                    continue
+            else:
+                text = f".shard({context.backend.size}, {context.backend.rank})"
+                share = context.insert(shared, text, Layer.SHARD)
+                fixes[share] = Fix(point, (share,), why)
             if not pipeline.is_infinite:
                 last = pipeline.last_batching(point)
                 batched = context.module.span(last).end
@@ -103,39 +127,26 @@ class Share(Rule):
         for anchor, looked_at in context.sharding.other_uses:
             if not any(map(context.sharding.is_shard, looked_at)):
                 continue
-            if isinstance(anchor, cst.Call):
-                yield Problem(
-                    anchor,
-                    "this layer would learn from one rank's share of the data, and every rank's would differ",
-                    "adapt it to the dataset before that is shuffled and batched",
-                )
-            else:
-                yield Problem(
-                    anchor,
-                    "this loop sees one rank's share of the training data",
-                    "where it counts or collects something, let it run over the dataset before that is shuffled and batched",
-                    "warning",
-                )
-        for pipeline in context.sharding.double_sharded:
             yield Problem(
-                pipeline.source,
-                "two datasets that are trained on come from this one, each with a part of its own, so that one of them would be divided twice",
-                "split both off it, with take and skip",
+                anchor,
+                "this loop sees one rank's share of the training data",
+                "where it counts or collects something, let it run over the dataset before that is shuffled and batched",
+                "warning",
             )
 
 
-class Take(Rule):
+class StepCounts(Rule):
     """Divide the counts of `take` and `skip`, and `steps_per_epoch`, by the number of ranks.
 
     Likewise the turns of a loop that draws a batch with `next`, over a `range` or until a counter
     that goes up by one (`while step < steps`), and only counts of what one rank sees: behind the
-    place where the data are divided. The `take(1)` that draws a picture stays:
+    place where the data are divided, and the number at which a loop is left, `if step == steps: break`. The `take(1)` that draws a picture stays:
     divided by two ranks it would be `take(0)`.
     """
 
     code = "HVD501"
     name = "counts of steps"
-    message = "N ranks go on side by side, so each takes an N-th of the steps."
+    rationale = "N ranks go on side by side, so each takes an N-th of the steps."
     examples = (
         Example(
             program(
@@ -177,14 +188,15 @@ class Take(Rule):
 
     def find(self, context: Context) -> Iterator[Finding]:
         counts: dict[cst.BaseExpression, None] = {}
-        for pipeline in context.data.pipelines:
+        pipelines = [] if context.sharding.divides_at_use else context.data.pipelines
+        for pipeline in pipelines:
             for step in pipeline.after(context.sharding.shard_point(pipeline)):
                 if method(step) in ("take", "skip"):
                     arg = argument(step, "count", 0)
                     if arg is not None and not isinstance(arg.value, cst.UnaryOperation):
                         counts[arg.value] = None
-        for call in context.training.fits:
-            arg = argument(call, "steps_per_epoch", 10)
+        for call in context.training.keras.shown_fits:
+            arg = fit_argument(call, "steps_per_epoch")
             if arg is not None and not (
                 isinstance(arg.value, cst.Name) and arg.value.value == "None"
             ):
@@ -199,7 +211,19 @@ class Take(Rule):
             limit = context.step_loops.counter_limit(loop)
             if limit is not None and not context.sharding.counts_shard(limit):
                 yield Fix(limit, context.over_size(limit, compared=True))
-        for data in context.step_loops.unbounded_data:
+        for limit in context.stops.limits:
+            whole = isinstance(limit, cst.Integer) and limit.value in ("0", "1")
+            if not whole and not context.sharding.counts_shard(limit):
+                yield Fix(limit, context.over_size(limit, compared=True))
+        for test, alone in context.stops.unclear.items():
+            yield Problem(
+                test,
+                "training stops here by a count of steps, and N ranks should stop at an N-th of it, but the number is not seen here",
+                "count from 0 and compare with a number, `if step == steps: break`, or take(steps) of the data",
+                "error" if alone else "warning",
+            )
+        stops = context.stops.limits or context.stops.unclear
+        for data in () if stops else context.step_loops.unbounded_data:
             yield Problem(
                 data,
                 "these data never end, and where training stops is not a count of steps that could be divided here: N ranks take N times the examples",
@@ -209,8 +233,18 @@ class Take(Rule):
 
     def _in_range(self, context: Context, loop: cst.For) -> Iterator[Finding]:
         """The turns of a loop that draws its batches with `next`."""
-        counts = loop.iter
-        assert isinstance(counts, cst.Call)
+        counts = context.values.flow.unwrap_iteration(loop.iter)
+        if isinstance(counts, cst.Name):  # `turns = trange(steps)`
+            bound = [value.node for value in context.values.of(counts)]
+            counts = bound[0] if len(bound) == 1 and isinstance(bound[0], cst.Call) else counts
+        if not isinstance(counts, cst.Call):
+            yield Problem(
+                counts,
+                "the turns of this loop are steps, and N ranks should take an N-th of them, but their number is not seen here",
+                "count the steps with range(steps)",
+                "warning",
+            )
+            return
         while not context.values.qualified(counts.func).endswith("range") and counts.args:
             inner = counts.args[0].value  # of `tqdm(range(steps))`
             if not isinstance(inner, cst.Call):
@@ -218,7 +252,13 @@ class Take(Rule):
             counts = inner
         match [arg.value for arg in counts.args if arg.keyword is None]:
             case [stop] if not context.sharding.counts_shard(stop):
-                yield Fix(stop, context.over_size(stop))
+                if context.values.qualified(counts.func) == "tensorflow.range":
+                    # Of a tensor, `a or b` cannot be asked in a compiled function.
+                    least = f"{context.tf}.maximum(1, ("
+                    edits = context.wrap(stop, least, f") // {context.backend.size})", Layer.COUNT)
+                    yield Fix(stop, edits, needs=(HOROVOD, TENSORFLOW))
+                else:
+                    yield Fix(stop, context.over_size(stop))
             case [
                 cst.Integer(value=start),
                 cst.BinaryOperation(
@@ -257,7 +297,7 @@ class ArrayShare(Rule):
 
     code = "HVD503"
     name = "share of arrays"
-    message = "Each rank takes every N-th row, so that each example is seen once an epoch."
+    rationale = "Divided exactly: each rank takes every N-th row, so that each example is seen once an epoch."
     examples = (
         Example(
             program(
@@ -300,7 +340,9 @@ class BatchShare(Rule):
 
     code = "HVD505"
     name = "share of batches"
-    message = "Each rank takes every N-th batch, so that each example is seen once an epoch."
+    rationale = (
+        "Divided by agreement: all ranks make the batches in one order, and each takes every N-th."
+    )
     examples = (
         Example(
             program(
@@ -352,7 +394,7 @@ class UnseenData(Rule):
 
     code = "HVD504"
     name = "data that cannot be divided"
-    message = "Ranks that all see the same data do the same work N times, at N times the rate."
+    rationale = "Ranks that all see the same data do the same work N times, at N times the rate."
     examples = (
         Example(
             program(
@@ -375,40 +417,193 @@ class UnseenData(Rule):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        advice = "feed the training from a tf.data.Dataset that is made in this file"
-        shared = {batches.expression for batches in context.data.batch_sources}
-        for call, iterables in context.data.loop_data.items():
+        for call, data in context.data.unseen_loops.items():
             function = context.module.function_of(call)
             if context.options.open_ended and function and not context.values.calls.sites(function):
                 continue  # a later cell calls it, with data that are seen there
-            if not any(
-                context.values.flow.unwrap_iteration(data) in shared or context.pipelines.of(data)
-                for data in iterables
-            ):
-                anchor = iterables[0] if iterables else call
+            by_hand = call in context.step_loops.cut or call in context.step_loops.drawn
+            if data is None and not by_hand:
+                iterables = context.data.loop_data[call]
                 yield Problem(
-                    anchor,
+                    iterables[0] if iterables else call,
                     "the data of this training loop cannot be divided among the ranks",
-                    advice,
+                    ADVICE,
                 )
-        seen = {call for call, _ in context.data.fit_datasets}
-        seen |= {fit.call for fit in context.data.fit_arrays}
-        for call in context.training.fits:
-            data = argument(call, "x", 0)
-            if call not in seen and (data is None or data.value not in shared):
-                anchor = data.value if data is not None else call
-                yield Problem(
-                    anchor,
-                    "it cannot be seen what data this fit is given, so they cannot be divided",
-                    advice,
-                )
-        for call, dataset in context.data.fit_datasets:
-            if not context.pipelines.of(dataset):
+        for call in context.training.keras.shown_fits:
+            if fit_argument(call, "x") is None:
                 yield Problem(
                     call,
-                    "it cannot be seen where this dataset comes from, so it cannot be divided",
-                    advice,
+                    "it cannot be seen what data this fit is given, so they cannot be divided",
+                    ADVICE,
                 )
 
 
-RULES: tuple[type[Rule], ...] = (Take, Share, ArrayShare, BatchShare, UnseenData)
+class TurnShare(Rule):
+    """Divide the turns of a loop that cuts batches out of arrays by itself, or draws them at random.
+
+    A loop whose numbers cut the batches, `x[i:i + 32]`, gives each rank every N-th of them, so that each example is seen once
+    an epoch; where they come in a random order, that is the same on all ranks (HVD103). A loop that draws rows at random lets each rank draw
+    its own, independently, from all the data, and its turns are divided (HVD501).
+    """
+
+    code = "HVD507"
+    name = "share of a loop's turns"
+    rationale = "Divided by agreement: each rank takes every N-th turn, and so every N-th batch that the loop cuts."
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                opt = tf.keras.optimizers.Adam(1e-3)
+                for start in range(0, len(x), 32):
+                    with tf.GradientTape() as tape:
+                        loss = tf.reduce_mean(tf.square(y[start:start + 32] - model(x[start:start + 32])))
+                    grads = tape.gradient(loss, model.trainable_variables)
+                    opt.apply_gradients(zip(grads, model.trainable_variables))
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                opt = tf.keras.optimizers.Adam(1e-3)
+                for start in jhvd.shard_turns(range(0, len(x), 32)):
+                    with tf.GradientTape() as tape:
+                        loss = tf.reduce_mean(tf.square(y[start:start + 32] - model(x[start:start + 32])))
+                    grads = tape.gradient(loss, model.trainable_variables)
+                    opt.apply_gradients(zip(grads, model.trainable_variables))
+                """
+            ),
+        ),
+        Example(
+            program(
+                """
+                import numpy as np
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                opt = tf.keras.optimizers.Adam(1e-3)
+                for step in range(1000):
+                    rows = np.random.randint(0, len(x), 32)
+                    with tf.GradientTape() as tape:
+                        loss = tf.reduce_mean(tf.square(y[rows] - model(x[rows])))
+                    grads = tape.gradient(loss, model.trainable_variables)
+                    opt.apply_gradients(zip(grads, model.trainable_variables))
+                """
+            ),
+            program(
+                """
+                import numpy as np
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                opt = tf.keras.optimizers.Adam(1e-3)
+                jhvd.draw_apart()
+                for step in range(1000):
+                    rows = np.random.randint(0, len(x), 32)
+                    with tf.GradientTape() as tape:
+                        loss = tf.reduce_mean(tf.square(y[rows] - model(x[rows])))
+                    grads = tape.gradient(loss, model.trainable_variables)
+                    opt.apply_gradients(zip(grads, model.trainable_variables))
+                jhvd.same_seed()
+                """
+            ),
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        for loop in dict.fromkeys(context.step_loops.cut.values()):
+            turns = context.values.flow.unwrap_iteration(loop.iter)
+            edits = context.wrap(turns, f"{context.runtime('shard_turns')}(", ")")
+            yield Fix(turns, edits, needs=(HOROVOD, "shard_turns"))
+        for steps in dict.fromkeys(context.step_loops.drawn.values()):
+            outer = self._outermost(context, steps)
+            start = context.module.span(outer).start
+            newline, indent = context.module.newline, context.module.indentation(start)
+            apart = f"{context.runtime('draw_apart')}(){newline}{indent}"
+            again = [f"{context.runtime('same_seed')}()"]
+            edits = (
+                context.insert(start, apart, Layer.WAIT),
+                context.after_statement(outer, again, Layer.BEHIND_BLOCK),
+            )
+            yield Fix(steps, edits, INDEPENDENT, (HOROVOD, "draw_apart", "same_seed"))
+
+    def _outermost(self, context: Context, loop: cst.CSTNode) -> cst.CSTNode:
+        """The outermost loop around one, in its function."""
+        function, outer = context.module.function_of(loop), loop
+        for node in context.module.ancestors(loop):
+            if node is function:
+                break
+            if isinstance(node, (cst.For, cst.While)):
+                outer = node
+        return outer
+
+
+class UseShare(Rule):
+    """Divide data where training takes them, where it cannot be seen whence they come.
+
+    An attribute, a property, a function of another module: what reaches `fit` or the loop is known when the program runs,
+    and `jhvd.shard` divides it by what it is then: batches of a dataset, a generator or a `Sequence`, rows of arrays.
+    What shuffles in this program does so in one order on all ranks (HVD103), so that the ranks' batches are not the same;
+    data that something else shuffles, each rank draws independently: an N-th of the batches, some of them another rank's too.
+    Data to which a layer is adapted after they were shuffled are divided here as well. Where one dataset of a program is
+    divided so, all are.
+    """
+
+    code = "HVD506"
+    name = "share at the place of use"
+    rationale = (
+        "Divided by agreement: where they are used, each rank takes every N-th batch, or row, of whatever comes. "
+        "What shuffles in this file does so in one order on all ranks; what another file shuffles is drawn independently."
+    )
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+                from windows import window
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(window.train, verbose=0)
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+                from windows import window
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(jhvd.shard(window.train), verbose=0)
+                """
+            ),
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        sizes = {
+            given.value: context.module.text(size.value)
+            for call in context.training.keras.shown_fits
+            if (given := fit_argument(call, "x")) and (size := fit_argument(call, "batch_size"))
+        }
+        for data, is_fit in context.sharding.at_use.items():
+            share = "shard" if is_fit else "shard_batches"
+            closing = f", {sizes[data]})" if data in sizes else ")"
+            taken = data if is_fit else context.values.flow.unwrap_iteration(data)
+            edits = context.wrap(taken, f"{context.runtime(share)}(", closing)
+            yield Fix(taken, edits, needs=(HOROVOD, share))
+
+
+RULES: tuple[type[Rule], ...] = (
+    StepCounts,
+    Share,
+    ArrayShare,
+    BatchShare,
+    UseShare,
+    TurnShare,
+    UnseenData,
+)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ...analysis.effects import opens_for, writes
+from ...analysis.effects import asks_files, changes_files, opens_for, writes
+from ...analysis.index import ELEMENT
 from ...analysis.syntax import argument, method
 from ...analysis.uniformity import is_uniform
 from ...frameworks.tensorflow import tf_api
@@ -15,7 +16,8 @@ from ...frameworks.tensorflow.roles import Role
 from ...source.edits import Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, Context, Rule
-from .questions import callback_values, is_guarded
+from .imports import first_import
+from .questions import callback_values, is_guarded, own_line
 
 NOWHERE = "/dev/null"
 
@@ -29,7 +31,7 @@ class OpenForWriting(Rule):
 
     code = "HVD603"
     name = "files opened for writing"
-    message = "Opening a file to write empties it: a rank that comes later would empty what rank 0 has written."
+    rationale = "Opening a file to write empties it: a rank that comes later would empty what rank 0 has written."
     examples = (
         Example(
             program(
@@ -84,6 +86,150 @@ class OpenForWriting(Rule):
                 yield Fix(call, context.wrap(path.value, "(", f"){choice}"))
 
 
+class ChangeFiles(Rule):
+    """Let rank 0 alone create, remove, rename and unpack files, download and run other programs, while the others wait.
+
+    One rank would delete what another has just written, or find gone what it has seen a moment before. So what
+    is asked before, `if os.path.exists(path)`, is answered by rank 0 for all, too. Making a
+    folder with `exist_ok=True` is the same however many do it, and is left alone. Ranks on several
+    machines share the disk. Where it cannot be seen that all ranks come to the place, rank 0 acts, and nobody waits.
+    """
+
+    code = "HVD608"
+    name = "files changed"
+    rationale = "Ranks that create, remove or unpack the same files at the same time undo one another's work."
+    examples = (
+        Example(
+            program(
+                """
+                import os
+                import shutil
+                import tensorflow as tf
+
+                if os.path.exists('logs'):
+                    shutil.rmtree('logs')
+                os.mkdir('logs')
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(x, y, verbose=0)
+                """
+            ),
+            program(
+                """
+                import os
+                import shutil
+                import tensorflow as tf
+
+                if jhvd.on_rank_zero(lambda: os.path.exists('logs')):
+                    jhvd.on_rank_zero(lambda: shutil.rmtree('logs'))
+                jhvd.on_rank_zero(lambda: os.mkdir('logs'))
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(x, y, verbose=0)
+                """
+            ),
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        first = first_import(context)
+        tests: dict[cst.BaseExpression, None] = {}
+        for call in context.values.index.calls:
+            if not changes_files(context.values, call) or is_guarded(context, call):
+                continue
+            if (
+                first is not None
+                and context.module.span(call).end < context.module.span(first).start
+            ):
+                continue  # before the ranks know of one another
+            asked = together(context, call)
+            line = own_line(context, call)
+            if asked is not None:
+                tests.update(dict.fromkeys(asked))
+                act = f"{context.runtime('on_rank_zero')}(lambda: "
+                edits = context.wrap(call, act, ")", Layer.CALL)
+                yield Fix(call, edits, needs=(HOROVOD, "on_rank_zero"))
+            elif line is not None:
+                yield context.on_rank_zero(line, call)
+            else:
+                yield Problem(
+                    call,
+                    "every rank would do this, and it cannot be seen that all come here together",
+                    f"do it under  if {context.backend.is_rank_zero}:  at the top level",
+                )
+        yield from self._shell_lines(context)
+        for test in tests:
+            ask = f"{context.runtime('on_rank_zero')}(lambda: "
+            yield Fix(test, context.wrap(test, ask, ")"), needs=(HOROVOD, "on_rank_zero"))
+
+    def _shell_lines(self, context: Context) -> Iterator[Finding]:
+        """The `!` lines of a notebook, at the top level and behind the imports, that may do more than look."""
+        first = first_import(context)
+        text, module = context.cells.text, context.module
+        if context.cells.labels is None or first is None:
+            return
+        for statement in module.tree.body:
+            span = module.span(statement)
+            end = module.line_end(span.end)
+            if span.start < module.span(first).end or not text.startswith("!", span.start):
+                continue
+            while text[span.start : end].endswith("\\") and end < len(text):
+                end = module.line_end(end + len(module.newline))
+            line = text[span.start : end]
+            if LOOKING.match(line) and ">" not in line:
+                continue
+            newline, step = module.newline, context.indent_step(statement)
+            wait = f"{newline}{context.runtime('wait_for_rank_zero')}()"
+            edits = (
+                context.insert(span.start, f"if {context.backend.is_rank_zero}:{newline}{step}"),
+                context.insert(end, wait),
+            )
+            yield Fix(statement, edits, needs=(HOROVOD, "wait_for_rank_zero"))
+
+
+#: Lines of the shell that only look, or change what is each process's own.
+LOOKING = re.compile(
+    r"!\s*(cat|cd|date|df|du|echo|env|file|find|free|grep|head|ls|lscpu|lsb_release|nproc|nvidia-smi|pip\s+(list|show|freeze)"
+    r"|pwd|python\S*\s+(--version|-V)|tail|tree|uname|uptime|wc|which|whoami)\b"
+)
+
+
+def together(
+    context: Context, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()
+) -> list[cst.BaseExpression] | None:
+    """The tests that rank 0 must answer for all, so that all ranks come to a node together; None where they may not."""
+    asked: list[cst.BaseExpression] = []
+    function, child = context.module.function_of(node), node
+    for ancestor in context.module.ancestors(node):
+        if ancestor is function:
+            break
+        match ancestor:
+            case cst.If(test=test) if child is not test and not is_uniform(context.values, test):
+                if not asks_files(context.values, test):
+                    return None
+                asked.append(test)
+            case cst.While(test=test) if not is_uniform(context.values, test):
+                return None
+            case cst.For(iter=iterable) if child is not iterable and not is_uniform(
+                context.values, iterable, (ELEMENT,)
+            ):
+                return None
+            case cst.Lambda() | cst.BaseComp() | cst.IfExp() | cst.BooleanOperation() | cst.With():
+                if not isinstance(ancestor, cst.With):
+                    return None
+        child = ancestor
+    if function is None:
+        return asked
+    sites = context.values.calls.sites(function)
+    if not sites or function in seen or function in context.training.compiled.functions:
+        return None
+    for site in sites:
+        more = together(context, site, seen | {function})
+        if more is None or more:  # a test of one caller is not asked for the sake of another
+            return None
+    return asked
+
+
 class WaitForFile(Rule):
     """Wait for rank 0 before a file is read that the program may have written before.
 
@@ -93,7 +239,7 @@ class WaitForFile(Rule):
 
     code = "HVD604"
     name = "files written before"
-    message = "Rank 0 may still be writing what this rank is about to read."
+    rationale = "Rank 0 may still be writing what this rank is about to read."
     examples = (
         Example(
             program(
@@ -154,9 +300,10 @@ class WaitForFile(Rule):
             call
             for call in context.values.index.calls
             if writes(context.values, call)
+            or (changes_files(context.values, call) and together(context, call) is None)
             or set(opens_for(context.values, call) or "") & set("wax")
             or (
-                call in context.training.fits
+                call in context.training.keras.fits
                 and any(
                     tf_api.callback(value.name) in tf_api.RANK_ZERO_CALLBACKS
                     for value in callback_values(context, call)
@@ -233,7 +380,7 @@ class Download(Rule):
 
     code = "HVD605"
     name = "downloads"
-    message = "All ranks of a machine would download into the same files at the same time."
+    rationale = "All ranks of a machine would download into the same files at the same time."
     examples = (
         Example(
             program(
@@ -292,7 +439,7 @@ class CacheFile(Rule):
 
     code = "HVD606"
     name = "cache files"
-    message = "Each rank caches its own share, so it needs a file of its own."
+    rationale = "Each rank caches its own share, so it needs a file of its own."
     examples = (
         Example(
             program(
@@ -334,4 +481,4 @@ class CacheFile(Rule):
                 yield Fix(path.value, context.wrap(path.value, "str(", f"){suffix}"))
 
 
-RULES: tuple[type[Rule], ...] = (OpenForWriting, WaitForFile, Download, CacheFile)
+RULES: tuple[type[Rule], ...] = (OpenForWriting, ChangeFiles, WaitForFile, Download, CacheFile)

@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import libcst as cst
 
-from ...analysis.syntax import argument
 from ...analysis.uniformity import is_uniform
-from ...frameworks.tensorflow.roles import Role
-from ...frameworks.tensorflow.training import VARIABLE_LISTS, EagerSite, TrainingTape, Update
+from ...frameworks.tensorflow.agreement import VARIABLE_LISTS
+from ...frameworks.tensorflow.compiled import EagerSite
+from ...frameworks.tensorflow.lifting import lift
+from ...frameworks.tensorflow.stops import leaving_tests
+from ...frameworks.tensorflow.tapes import TrainingTape
+from ...frameworks.tensorflow.updates import Update, whole_list
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
-from .context import HOROVOD, TENSORFLOW, Context, Rule
+from .context import HOROVOD, Context, Rule
+
+#: The runtime's function by which a tape averages.
+WRAPPER = "DistributedGradientTape"
 
 
 class Tape(Rule):
-    """Average the gradients of training tapes with `hvd.DistributedGradientTape`.
+    """Average the gradients of training tapes with `jhvd.DistributedGradientTape`.
 
     Only a tape whose gradients reach `apply_gradients` is wrapped. The gradients of a
     gradient penalty, of an adversarial example or of a saliency map belong to one
     rank's own examples: averaging them is wrong. A tape that serves both is wrapped at the
     call that trains; of one that is asked inside its own `with` the gradients are averaged.
-    Horovod's tape knows flat lists only; other structures are flattened and put together again.
+    Gradients may come in any structure, and of the variables of any Keras.
     """
 
     code = "HVD301"
     name = "distributed tape"
-    message = (
+    rationale = (
         "Gradients that change weights are averaged over all ranks, so that all weights stay equal."
     )
     examples = (
@@ -64,7 +71,7 @@ class Tape(Rule):
                     x += 0.1 * tf.sign(attack.gradient(loss, x))
                     with tf.GradientTape() as tape:
                         loss = tf.reduce_mean(tf.square(y - model(x)))
-                    tape = hvd.DistributedGradientTape(tape)
+                    tape = jhvd.DistributedGradientTape(tape)
                     grads = tape.gradient(loss, model.trainable_variables)
                     opt.apply_gradients(zip(grads, model.trainable_variables))
                 """
@@ -80,22 +87,24 @@ class Tape(Rule):
                 assert tape.block is not None
                 assert tape.name is not None
                 name = tape.name.value
-                line = f"{name} = {context.backend.tape_function}({name}{context.compression})"
-                yield Fix(tape.block, (self._after_block(context, tape.block, line),))
+                line = f"{name} = {context.runtime(WRAPPER)}({name}{context.compression})"
+                edit = self._after_block(context, tape.block, line)
+                yield Fix(tape.block, (edit,), needs=(HOROVOD, WRAPPER))
             else:
                 at_call.update((call, tape) for call in tape.training)
         for call in context.training.training_gradients:
             tape_of = at_call.get(call)
             if tape_of and any(a is tape_of.block for a in context.module.ancestors(call)):
                 yield self._average(context, call)
-            else:
-                yield from self._gradient(context, call, tape_of is not None)
+            elif tape_of:
+                yield self._wrap(context, call)
 
     def _average(self, context: Context, call: cst.Call) -> Fix:
         """A tape that still records cannot be wrapped; what it gives can be averaged."""
-        average = f"lambda gradient: gradient if gradient is None else {context.backend.average_function}(gradient{context.compression})"
-        edits = context.wrap(call, f"{context.tf}.nest.map_structure({average}, ", ")")
-        return Fix(call, edits, needs=(HOROVOD, TENSORFLOW))
+        edits = context.wrap(
+            call, f"{context.runtime('average_gradients')}(", f"{context.compression})"
+        )
+        return Fix(call, edits, needs=(HOROVOD, "average_gradients"))
 
     def _can_wrap_after_block(self, context: Context, tape: TrainingTape) -> bool:
         if tape.block is None or tape.name is None or tape.others:
@@ -122,22 +131,12 @@ class Tape(Rule):
             Layer.TAPE,
         )
 
-    def _gradient(self, context: Context, call: cst.Call, wrap: bool) -> Iterator[Finding]:
+    def _wrap(self, context: Context, call: cst.Call) -> Fix:
+        """The tape at the call that trains, where others ask it too."""
         assert isinstance(call.func, cst.Attribute)
-        edits: list[Edit] = []
-        if wrap:
-            edits += context.wrap(
-                call.func.value,
-                f"{context.backend.tape_function}(",
-                f"{context.compression})",
-            )
-        sources = argument(call, "sources", 1)
-        if sources is not None and not is_flat(context, sources.value):
-            nest, text = f"{context.tf}.nest", context.module.text(sources.value)
-            edits += context.wrap(call, f"{nest}.pack_sequence_as({text}, ", ")")
-            edits += context.wrap(sources.value, f"{nest}.flatten(", ")")
-        if edits:
-            yield Fix(call, tuple(edits), needs=(HOROVOD, TENSORFLOW))
+        before, after = f"{context.runtime(WRAPPER)}(", f"{context.compression})"
+        edits = context.wrap(call.func.value, before, after)
+        return Fix(call, edits, needs=(HOROVOD, WRAPPER))
 
 
 def last_line(block: cst.CSTNode) -> cst.CSTNode:
@@ -155,24 +154,62 @@ def last_line(block: cst.CSTNode) -> cst.CSTNode:
     return block
 
 
-def is_flat(context: Context, sources: cst.BaseExpression) -> bool:
-    """Whether the sources of a gradient are, for certain, a flat list of variables."""
-    match sources:
-        case cst.Attribute(attr=cst.Name(value=name)):
-            return name in VARIABLE_LISTS
-        case cst.BinaryOperation(left=left, operator=cst.Add(), right=right):
-            return is_flat(context, left) and is_flat(context, right)
-        case cst.List(elements=elements):
-            return all(
-                context.values.kinds(element.value) == {Role.VARIABLE} for element in elements
-            )
-        case cst.Name():
-            bindings = context.values.definitions.of(sources)
-            return bool(bindings) and all(
-                not isinstance(b, cst.CSTNode) and not b.path and is_flat(context, b.value)
-                for b in bindings
-            )
-    return False
+class AverageUpdate(Rule):
+    """Average what an update applies, where it cannot be seen that it is averaged already.
+
+    Gradients that were added up in variables, kept in a list, or given by a function that this program does not show, are averaged
+    right before they are applied, which is always right: what is the same on all ranks stays as it is. A gradient that was
+    clipped before on each rank by itself is then the average of clipped gradients, not the clipped average.
+    The rate of an update by hand is the program's own, and is not multiplied by the number of ranks.
+    """
+
+    code = "HVD305"
+    name = "average at the update"
+    rationale = "Where these come from cannot be followed to a tape, so they are averaged where they change weights."
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                opt = tf.keras.optimizers.Adam(1e-3)
+                dataset = tf.data.Dataset.from_tensor_slices(data).batch(32)
+                for x, y in dataset:
+                    opt.apply_gradients(zip(gradients_of(model, x, y), model.trainable_variables))
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                opt = tf.keras.optimizers.Adam(1e-3)
+                dataset = tf.data.Dataset.from_tensor_slices(data).batch(32)
+                for x, y in dataset:
+                    opt.apply_gradients([(jhvd.average_gradients(gradient), variable) for gradient, variable in zip(gradients_of(model, x, y), model.trainable_variables)])
+                """
+            ),
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        averaged = context.runtime("average_gradients")
+        for update in context.training.updates:
+            if update.applied is None or context.training.agreement.is_equal(*update.applied):
+                continue
+            value, path = update.applied
+            if len(path) > 1:  # pairs
+                names = [context.fresh(name) for name in ("gradient", "variable")]
+                before = f"[({averaged}({names[0]}), {names[1]}) for {names[0]}, {names[1]} in "
+                edits = context.wrap(value, before, "]", Layer.WRAP)
+            else:
+                edits = context.wrap(value, f"{averaged}(", ")", Layer.WRAP)
+            yield Fix(value, edits, needs=(HOROVOD, "average_gradients"))
+
+
+#: Why, where the steps cannot be parted.
+BEFORE = "A whole epoch is compiled, so all ranks take rank 0's weights before it."
 
 
 class Broadcast(Rule):
@@ -183,13 +220,17 @@ class Broadcast(Rule):
     exist only after the first update. Inside the step a broadcast would
     run never, or at every step, once the step is compiled. So the
     broadcast stands after the call that runs the step, outside every
-    `tf.function`; `jhvd.broadcast_once` does nothing when it is called again.
+    `tf.function`; `jhvd.broadcast_once` does nothing when it is called again. A model that is not
+    trained, but that the loss goes through, is broadcast too. Where a whole epoch is compiled, and
+    no place is left between its steps, `jhvd.broadcast_before` stands in front of it: it stops where a model has no weights yet.
     """
 
     code = "HVD302"
     name = "broadcast once"
-    message = "All ranks go on from rank 0's weights and optimizer state, once, after the first update, when all variables exist."
-    examples = (
+    rationale = "All ranks go on from rank 0's weights and optimizer state, once, after the first update, when all variables exist."
+    function = "broadcast_once"
+    before = "broadcast_before"
+    examples: ClassVar[tuple[Example, ...]] = (
         Example(
             program(
                 """
@@ -262,17 +303,40 @@ class Broadcast(Rule):
                 epoch()
                 """
             ),
-            None,
-            "A whole epoch in one compiled call leaves no place between its steps.",
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                opt = tf.keras.optimizers.Adam(1e-3)
+                dataset = tf.data.Dataset.from_tensor_slices(data).batch(32)
+
+
+                def step(x, y):
+                    with tf.GradientTape() as tape:
+                        loss = tf.reduce_mean(tf.square(y - model(x)))
+                    grads = tape.gradient(loss, model.trainable_variables)
+                    opt.apply_gradients(zip(grads, model.trainable_variables))
+
+
+                @tf.function
+                def epoch():
+                    for x, y in dataset:
+                        step(x, y)
+
+
+                jhvd.broadcast_before(opt, model)
+                epoch()
+                jhvd.broadcast_once(opt, model)
+                """
+            ),
+            "A whole epoch in one compiled call leaves no place between its steps, so all ranks begin it alike.",
         ),
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
         placed: dict[tuple[cst.CSTNode, str], list[str]] = {}
-        for update in context.training.updates:
-            if context.training.in_keras(update.function):
-                continue
-            sites = context.training.eager_sites(update)
+        for update, sites in context.training.own_updates:
             if not sites:
                 yield Problem(
                     update.call,
@@ -300,15 +364,19 @@ class Broadcast(Rule):
             )
             return
         loop = compiled_loop(context, update, site)
-        if loop is not None:
+        if loop is not None and not self._is_divided(context, loop, statement):
             yield Problem(
                 loop,
                 "the loop over the batches is compiled, so the ranks would train apart until its end",
                 "move the loop out of the tf.function and leave one step inside",
             )
             return
-        optimizer = context.training.lift(update.optimizer, site.chain, site.call)
+        optimizer = (
+            "None" if update.optimizer is None else lift(context.values, update.optimizer, site)
+        )
         trained = trained_texts(context, update, site)
+        if update.is_of_model:
+            optimizer = optimizer and f"{optimizer}.optimizer"
         if optimizer is None or trained is None:
             what = "which optimizer" if optimizer is None else "which variables"
             yield Problem(
@@ -318,25 +386,100 @@ class Broadcast(Rule):
             )
             return
         texts = placed.setdefault((statement, optimizer), [])
-        texts += [text for text in trained if text not in texts]
+        passed = context.untrained.broadcast_with(update, site)
+        texts += [text for text in (*trained, *passed) if text not in texts]
+        if loop is not None and self.before:
+            yield self._ahead(context, statement, [optimizer, *texts])
+
+    def _is_divided(self, context: Context, loop: cst.CSTNode, statement: cst.CSTNode) -> bool:
+        """Whether a compiled loop takes its batches from a dataset that is divided where it is made, called by a line of its own."""
+        seen = isinstance(loop, cst.For) and (
+            loop in context.step_loops.loops or bool(context.pipelines.of(loop.iter))
+        )
+        line = context.module.parent(statement)
+        alone = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
+        return seen and alone and not context.sharding.divides_at_use
+
+    def _ahead(self, context: Context, statement: cst.CSTNode, given: list[str]) -> Fix:
+        """A line in front of a statement that makes a whole epoch of steps."""
+        start = context.module.span(statement).start
+        line = f"{context.runtime(self.before)}({', '.join(given)})"
+        space = f"{context.module.newline}{context.module.indentation(start)}"
+        ahead = context.insert(start, f"{line}{space}", Layer.WAIT)
+        return Fix(statement, (ahead,), BEFORE, (HOROVOD, self.before))
 
     def _write(
         self, context: Context, placed: dict[tuple[cst.CSTNode, str], list[str]]
     ) -> Iterator[Finding]:
         by_statement: dict[cst.CSTNode, list[str]] = {}
-        broadcast = context.runtime("broadcast_once")
         for (statement, optimizer), trained in placed.items():
-            line = f"{broadcast}({', '.join([optimizer, *trained])})"
+            line = self._line(context, optimizer, trained)
             by_statement.setdefault(statement, []).append(line)
         for statement, lines in by_statement.items():
             edits = after_small_statement(context, statement, lines)
-            yield Fix(statement, edits, needs=(HOROVOD, "broadcast_once"))
+            yield Fix(statement, edits, needs=(HOROVOD, self.function))
+
+    def _line(self, context: Context, optimizer: str, trained: list[str]) -> str:
+        return f"{context.runtime(self.function)}({', '.join([optimizer, *trained])})"
+
+
+class Compare(Broadcast):
+    """Compare the ranks after each update, where `HVD302`, whose broadcast does so too, is left out.
+
+    Who broadcasts by other means keeps the guard. `--no-guard` leaves it out.
+    """
+
+    code = "HVD304"
+    name = "compare ranks"
+    rationale = "Ranks that part are stopped at once, and told why."
+    function = "compare_ranks"
+    before = ""
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                w = tf.Variable(0.0)
+                opt = tf.keras.optimizers.SGD(0.1)
+                dataset = tf.data.Dataset.from_tensor_slices(data).batch(32)
+                for x, y in dataset:
+                    with tf.GradientTape() as tape:
+                        loss = tf.reduce_mean(tf.square(y - w * x))
+                    opt.apply_gradients([(tape.gradient(loss, w), w)])
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                w = tf.Variable(0.0)
+                opt = tf.keras.optimizers.SGD(0.1)
+                dataset = tf.data.Dataset.from_tensor_slices(data).batch(32)
+                for x, y in dataset:
+                    with tf.GradientTape() as tape:
+                        loss = tf.reduce_mean(tf.square(y - w * x))
+                    opt.apply_gradients([(tape.gradient(loss, w), w)])
+                    jhvd.compare_ranks(w)
+                """
+            ),
+            "With `HVD302`, `jhvd.broadcast_once` stands here.",
+            ("HVD302",),
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        if context.options.guard and not context.options.uses("HVD302"):
+            yield from (found for found in super().find(context) if isinstance(found, Fix))
+
+    def _line(self, context: Context, optimizer: str, trained: list[str]) -> str:
+        return f"{context.runtime(self.function)}({', '.join(trained)})"
 
 
 def compiled_loop(context: Context, update: Update, site: EagerSite) -> cst.CSTNode | None:
     """A loop over data, between the update and the eager call, that is compiled as a whole.
 
-    A loop over a `range`, such as the critic's few steps of a Wasserstein GAN, is part of one step.
+    A loop over a `range`, such as the critic's few steps of a Wasserstein GAN, is part of one step, unless each turn draws a batch.
     """
     for call in (update.call, *site.chain[:-1]) if site.chain else ():
         function = context.module.function_of(call)
@@ -345,32 +488,41 @@ def compiled_loop(context: Context, update: Update, site: EagerSite) -> cst.CSTN
                 break
             if isinstance(loop, cst.While):
                 return loop
-            if isinstance(loop, cst.For) and not (
-                isinstance(loop.iter, cst.Call)
-                and context.values.qualified(loop.iter.func)
-                in ("builtins.range", "tensorflow.range")
+            if loop in context.training.variable_loops:
+                continue
+            if isinstance(loop, cst.For) and (
+                loop in context.step_loops.loops or not _runs_over_range(context, loop)
             ):
                 return loop
     return None
 
 
+def _runs_over_range(context: Context, loop: cst.For) -> bool:
+    return isinstance(loop.iter, cst.Call) and context.values.qualified(loop.iter.func) in (
+        "builtins.range",
+        "tensorflow.range",
+    )
+
+
 def trained_texts(context: Context, update: Update, site: EagerSite) -> list[str] | None:
     """The models and variables to broadcast, written for the place of the eager call."""
     texts: list[str] = []
-    for variables in update.variables:
+    listed = update.variables
+    if update.optimizer is None and site.chain:
+        listed = tuple(whole_list(context.values, variable) for variable in listed)
+    for variables in listed:
         found = _owners(context, variables, site)
         if found is None:
             return None
-        texts += found
+        texts += [text.removesuffix(".trainable_variables") for text in found]
     return texts or None
 
 
 def _owners(context: Context, variables: cst.BaseExpression, site: EagerSite) -> list[str] | None:
     """`m` for `m.trainable_variables`: its moving averages must be equal too."""
-    lift = context.training.lift
     match variables:
         case cst.Attribute(value=owner, attr=cst.Name(value=name)) if name in VARIABLE_LISTS:
-            base = lift(owner, site.chain, site.call)
+            base = lift(context.values, _whole_model(owner), site)
             return [base] if base else None
         case cst.BinaryOperation(left=left, operator=cst.Add(), right=right):
             one, two = _owners(context, left, site), _owners(context, right, site)
@@ -380,28 +532,51 @@ def _owners(context: Context, variables: cst.BaseExpression, site: EagerSite) ->
             assert isinstance(variables.elt, cst.Tuple)
             variable = context.module.text(variables.elt.elements[1].value)
             return [f"[{variable} {context.module.text(variables.for_in).strip()}]"]
+        case cst.Subscript(value=whole) if _ends_in_list(context, whole):
+            # What of the model is not trained must be equal, too, or the gradients are of different functions.
+            found = _owners(context, whole, site)
+            if found:
+                return found
         case cst.Name():
-            bindings = context.values.definitions.of(variables)
-            if (
-                len(bindings) == 1
-                and not isinstance(bindings[0], cst.CSTNode)
-                and not bindings[0].path
-                and _ends_in_list(bindings[0].value)
-            ):
-                found = _owners(context, bindings[0].value, site)
+            value = _only_value(context, variables)
+            if value is not None and _ends_in_list(context, value):
+                found = _owners(context, value, site)
                 if found:
                     return found
-    text = lift(variables, site.chain, site.call)
+    text = lift(context.values, variables, site)
     return [text] if text else None
 
 
-def _ends_in_list(variables: cst.BaseExpression) -> bool:
-    """Whether an expression is the variables of a model, or of several."""
+def _whole_model(owner: cst.BaseExpression) -> cst.BaseExpression:
+    """`m` for `m.layers[0]` and `m.get_layer(…)`: the layers that are not trained must be equal, too."""
+    match owner:
+        case cst.Subscript(value=cst.Attribute(value=model, attr=cst.Name(value="layers"))):
+            return _whole_model(model)
+        case cst.Call(func=cst.Attribute(value=model, attr=cst.Name(value="get_layer"))):
+            return _whole_model(model)
+    return owner
+
+
+def _only_value(context: Context, name: cst.Name) -> cst.BaseExpression | None:
+    """The expression that a name is bound to, where there is one alone."""
+    bindings = context.values.definitions.of(name)
+    if len(bindings) != 1 or isinstance(bindings[0], cst.CSTNode) or bindings[0].path:
+        return None
+    return bindings[0].value
+
+
+def _ends_in_list(context: Context, variables: cst.BaseExpression) -> bool:
+    """Whether an expression is the variables of a model, or of several, or some of them."""
     match variables:
         case cst.Attribute(attr=cst.Name(value=name)):
             return name in VARIABLE_LISTS
         case cst.BinaryOperation(operator=cst.Add(), right=right):
-            return _ends_in_list(right)
+            return _ends_in_list(context, right)
+        case cst.Subscript(value=whole):
+            return _ends_in_list(context, whole)
+        case cst.Name():
+            value = _only_value(context, variables)
+            return isinstance(value, cst.Attribute) and _ends_in_list(context, value)
     return False
 
 
@@ -440,7 +615,7 @@ class Decision(Rule):
 
     code = "HVD303"
     name = "common decisions"
-    message = "Ranks compute different losses; branching on one makes them diverge and deadlock."
+    rationale = "Ranks compute different losses; branching on one makes them diverge and deadlock."
     examples = (
         Example(
             program(
@@ -483,9 +658,9 @@ class Decision(Rule):
     def find(self, context: Context) -> Iterator[Finding]:
         tests: dict[cst.BaseExpression, bool] = {}
         for update in context.training.updates:
-            for site in context.training.eager_sites(update):
-                for test in deciding_tests(context, site.call):
-                    tests.setdefault(test, False)
+            for site in context.training.compiled.eager_sites(update):
+                for call in context.values.calls.leading_to(site.call):
+                    tests.update((t, tests.get(t, False)) for t in deciding_tests(context, call))
                 if site.chain:
                     # Inside a compiled function nothing can be asked of rank 0.
                     for call in (update.call, *site.chain[:-1]):
@@ -511,26 +686,14 @@ class Decision(Rule):
 def deciding_tests(context: Context, call: cst.Call) -> Iterator[cst.BaseExpression]:
     """The tests that decide, in the call's own function, whether the call runs, and runs again."""
     function = context.module.function_of(call)
-    loops: list[cst.CSTNode] = []
     child: cst.CSTNode = call
     for ancestor in context.module.ancestors(call):
         if ancestor is function:
             break
         if isinstance(ancestor, cst.If) and child is not ancestor.test:
             yield ancestor.test
-        elif isinstance(ancestor, (cst.While, cst.For)):
-            loops.append(ancestor)
-            if isinstance(ancestor, cst.While):
-                yield ancestor.test
         child = ancestor
-    for leave in context.values.index.leaves:
-        inside = list(context.module.ancestors(leave))
-        if context.module.function_of(leave) is function and any(loop in inside for loop in loops):
-            for ancestor in inside:
-                if ancestor in loops:
-                    break
-                if isinstance(ancestor, cst.If):
-                    yield ancestor.test
+    yield from leaving_tests(context.values, call, skips=True)
 
 
-RULES: tuple[type[Rule], ...] = (Tape, Broadcast, Decision)
+RULES: tuple[type[Rule], ...] = (Tape, AverageUpdate, Broadcast, Compare, Decision)

@@ -9,13 +9,16 @@ import libcst as cst
 from ...analysis.library import Kind
 from ...analysis.syntax import argument, has_star, method
 from ...frameworks.tensorflow import tf_api
+from ...frameworks.tensorflow.keras_loops import POSITIONS, fit_argument
 from ...frameworks.tensorflow.roles import Role
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
-from .context import HOROVOD, HOROVOD_KERAS, Context, Rule
-from .questions import FIT_POSITIONS, callback_values
+from .context import HOROVOD, Context, Rule
+from .questions import callback_values
 
-VERBOSE_POSITIONS = {"fit": 4, "evaluate": 3, "predict": 2}
+VERBOSE_POSITIONS = {"evaluate": 3, "predict": 2} | {
+    name: positions["verbose"] for name, positions in POSITIONS.items()
+}
 
 
 class FitCallbacks(Rule):
@@ -24,12 +27,17 @@ class FitCallbacks(Rule):
     It comes first in `callbacks=`, whatever stands there: a list, a name, one
     callback, `None`, nothing. `EarlyStopping` and `ReduceLROnPlateau` must run on all
     ranks and decide alike, or some ranks stop and the others wait for them forever:
-    before them the metrics are averaged.
+    before them the metrics are averaged, as they are where the history of one `fit` says how many epochs another has; before
+    `TerminateOnNaN` those of each batch are. Keras 3 compiles steps with XLA unless told otherwise,
+    which the same callback sees to where there are several ranks.
     """
 
     code = "HVD401"
     name = "broadcast and average in fit"
-    message = "All ranks go on from rank 0's weights; callbacks that decide from metrics must see the same metrics on every rank."
+    rationale = (
+        "All ranks go on from rank 0's weights, and their steps are compiled without XLA, which cannot hold what ranks exchange; "
+        "callbacks that decide from metrics must see the same metrics on every rank."
+    )
     examples = (
         Example(
             program(
@@ -47,39 +55,49 @@ class FitCallbacks(Rule):
 
                 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
                 model.compile('sgd', loss='mse')
-                history = model.fit(x, y, callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0), hvd.callbacks.MetricAverageCallback(), tf.keras.callbacks.EarlyStopping()], verbose=0)
+                history = model.fit(x, y, callbacks=[jhvd.BroadcastGlobalVariablesCallback(0), jhvd.MetricAverageCallback(), tf.keras.callbacks.EarlyStopping()], verbose=0)
                 """
             ),
         ),
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        for call in context.training.fits:
-            arg = argument(call, "callbacks", FIT_POSITIONS["callbacks"])
-            if arg is None and any(a.star for a in call.args):
-                yield Problem(
-                    call,
-                    "the arguments of fit are hidden in * or **, so its callbacks cannot be completed",
-                    "pass callbacks= and verbose= by name",
-                )
-                continue
-            added = [f"{context.backend.callbacks}.BroadcastGlobalVariablesCallback(0)"]
-            if self._needs_average(context, call):
-                added.append(f"{context.backend.callbacks}.MetricAverageCallback()")
+        deciding = self._deciding(context)
+        for call in context.training.keras.shown_fits:
+            arg = fit_argument(call, "callbacks")
+            callbacks = {"BroadcastGlobalVariablesCallback": "0"}
+            if call in deciding or self._needs_average(context, call):
+                given = {tf_api.callback(value.name) for value in callback_values(context, call)}
+                each = given & tf_api.BATCH_CALLBACKS
+                callbacks["MetricAverageCallback"] = "each_batch=True" if each else ""
             warmup = context.options.warmup_epochs
             if warmup:
                 assert isinstance(call.func, cst.Attribute)
                 rate = f"float({context.module.text(call.func.value)}.optimizer.learning_rate)"
-                # Newer optimizers keep momentum as a number, which Horovod's correction cannot set.
-                arguments = f"{rate}, warmup_epochs={warmup}, momentum_correction=False"
-                added.append(f"{context.backend.callbacks}.LearningRateWarmupCallback({arguments})")
+                callbacks["LearningRateWarmupCallback"] = f"{rate}, warmup_epochs={warmup}"
+            added = [f"{context.runtime(name)}({given})" for name, given in callbacks.items()]
             edits = tuple(self._add(context, call, arg, added))
-            yield Fix(call, edits, needs=(HOROVOD, HOROVOD_KERAS))
+            yield Fix(call, edits, needs=(HOROVOD, *callbacks))
+
+    def _deciding(self, context: Context) -> set[cst.Call]:
+        """The fits whose history says how long another one goes on."""
+        fits = context.training.keras.fits
+        counts = (argument(fit, name) for fit in fits for name in ("epochs", "steps_per_epoch"))
+        behind = {
+            node
+            for count in counts
+            if count is not None
+            for node in context.values.flow.backward_slice(count.value)
+        }
+        return {fit for fit in fits if fit in behind}
 
     def _needs_average(self, context: Context, call: cst.Call) -> bool:
         for value in callback_values(context, call):
             name = tf_api.callback(value.name)
-            if name in tf_api.METRIC_CALLBACKS or value.kind in (Kind.INSTANCE, Kind.UNKNOWN):
+            if name in tf_api.METRIC_CALLBACKS | tf_api.BATCH_CALLBACKS or value.kind in (
+                Kind.INSTANCE,
+                Kind.UNKNOWN,
+            ):
                 return True
             made = value.node if name == "ModelCheckpoint" else None
             if isinstance(made, cst.Call) and argument(made, "save_best_only", 3) is not None:
@@ -131,6 +149,113 @@ class FitCallbacks(Rule):
         )
 
 
+class HiddenArguments(Rule):
+    """Give a `fit` whose arguments are hidden in `*` or `**` what the other rules give one that shows them.
+
+    `jhvd.distributed_fit` sees the arguments when the program runs: it divides the data, completes the callbacks, divides
+    the steps and shows progress on rank 0. Where one `fit` of a program is so, all data are divided where they
+    are used (HVD506).
+    """
+
+    code = "HVD404"
+    name = "hidden arguments"
+    rationale = (
+        "Divided by agreement: what this fit is given is known when the program runs; there each rank takes every N-th batch or row, "
+        "and gets the callbacks that all ranks need."
+    )
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(x, y, **options)
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                jhvd.distributed_fit(model.fit)(x, y, **options)
+                """
+            ),
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        for call in context.training.keras.hidden_fits:
+            opening = f"{context.runtime('distributed_fit')}("
+            edits = context.wrap(call.func, opening, ")", Layer.FUNCTION)
+            yield Fix(call, edits, needs=(HOROVOD, "distributed_fit"))
+            if context.options.warmup_epochs:
+                yield Problem(
+                    call,
+                    "the arguments of fit are hidden in * or **, so its rate does not grow in the first epochs",
+                    "pass the arguments by name",
+                    "warning",
+                )
+
+
+class Tuners(Rule):
+    """Let all ranks make the same trials, each trial on all ranks.
+
+    The function that builds the models is converted like any other, so that each model trains on all ranks;
+    `search` is a `fit` whose arguments are known when the program runs (HVD404). The ranks choose the same trials by one
+    seed and by averaged metrics. Rank 0 keeps its results where the program says; the others keep theirs aside.
+    """
+
+    code = "HVD405"
+    name = "tuners"
+    rationale = "All ranks make the same trials, by one seed and by averaged metrics; each trial trains on all of them."
+    examples = (
+        Example(
+            program(
+                """
+                import keras_tuner
+                import tensorflow as tf
+
+
+                def build(choices):
+                    model = tf.keras.Sequential([tf.keras.layers.Dense(choices.Int('width', 8, 64))])
+                    model.compile('adam', loss='mse')
+                    return model
+
+
+                tuner = keras_tuner.RandomSearch(build, objective='val_loss')
+                tuner.search(x, y, validation_split=0.2)
+                """
+            ),
+            program(
+                """
+                import keras_tuner
+                import tensorflow as tf
+
+
+                def build(choices):
+                    model = tf.keras.Sequential([tf.keras.layers.Dense(choices.Int('width', 8, 64))])
+                    model.compile('adam', loss='mse')
+                    return model
+
+
+                tuner = jhvd.distributed_tuner(keras_tuner.RandomSearch)(build, objective='val_loss')
+                tuner.search(x, y, validation_split=0.2)
+                """
+            ),
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        for call in context.values.index.calls:
+            if tf_api.makes_tuner(context.values.qualified(call.func)):
+                opening = f"{context.runtime('distributed_tuner')}("
+                edits = context.wrap(call.func, opening, ")", Layer.FUNCTION)
+                yield Fix(call, edits, needs=(HOROVOD, "distributed_tuner"))
+
+
 class RankZeroCallbacks(Rule):
     """Keep callbacks that write files, or draw, on rank 0 alone.
 
@@ -140,7 +265,7 @@ class RankZeroCallbacks(Rule):
 
     code = "HVD402"
     name = "callbacks that write"
-    message = "Several ranks would write the same files at the same time; one is enough."
+    rationale = "Several ranks would write the same files at the same time; one is enough."
     examples = (
         Example(
             program(
@@ -166,8 +291,8 @@ class RankZeroCallbacks(Rule):
 
     def find(self, context: Context) -> Iterator[Finding]:
         done: set[cst.CSTNode] = set()
-        for call in context.training.fits:
-            arg = argument(call, "callbacks", FIT_POSITIONS["callbacks"])
+        for call in context.training.keras.fits:
+            arg = fit_argument(call, "callbacks")
             if arg is None:
                 continue
             for value in context.values.of(arg.value):
@@ -210,7 +335,7 @@ class Verbose(Rule):
 
     code = "HVD403"
     name = "progress on rank 0"
-    message = "N ranks would draw N progress bars over one another."
+    rationale = "N ranks would draw N progress bars over one another."
     examples = (
         Example(
             program(
@@ -243,7 +368,9 @@ class Verbose(Rule):
             name = method(call)
             if name not in VERBOSE_POSITIONS or not isinstance(call.func, cst.Attribute):
                 continue
-            if call not in context.training.fits and not context.training.is_model(call.func.value):
+            if call not in context.training.keras.fits and not context.training.keras.is_model(
+                call.func.value
+            ):
                 continue
             arg = argument(call, "verbose", VERBOSE_POSITIONS[name])
             choice = f" if {context.backend.is_rank_zero} else 0"
@@ -265,4 +392,4 @@ class Verbose(Rule):
                     yield Fix(arg.value, context.wrap(arg.value, "(", f"){choice}"))
 
 
-RULES: tuple[type[Rule], ...] = (FitCallbacks, RankZeroCallbacks, Verbose)
+RULES: tuple[type[Rule], ...] = (FitCallbacks, HiddenArguments, Tuners, RankZeroCallbacks, Verbose)

@@ -10,10 +10,13 @@ from ...analysis.library import Kind, Value
 from ...analysis.syntax import argument, has_star
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.roles import Role
-from ...source.edits import Edit
+from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, TENSORFLOW, Context, Rule
 from .questions import is_own_schedule
+
+#: The runtime's function by which an optimizer averages.
+WRAPPER = "DistributedOptimizer"
 
 
 class LearningRate(Rule):
@@ -28,7 +31,7 @@ class LearningRate(Rule):
 
     code = "HVD201"
     name = "learning rate"
-    message = (
+    rationale = (
         "N ranks average over N times the examples at each step, so the rate is N times as large."
     )
     examples = (
@@ -91,6 +94,17 @@ class LearningRate(Rule):
                 yield from self._scale(context, call, known, scaled)
             elif name == "tensorflow.keras.optimizers.get" and len(call.args) == 1:
                 yield from self._by_name(context, call)
+        for update in context.training.updates:
+            if update.optimizer is None and context.training.agreement.is_weight(
+                update.variables[0]
+            ):
+                yield Problem(
+                    update.call,
+                    "the program changes these weights by itself, by a rate that is not multiplied by the number of ranks",
+                    f"multiply the rate by {context.backend.size} if the training should be as fast",
+                    "warning",
+                )
+                break
 
     def _by_name(self, context: Context, call: cst.Call) -> Iterator[Finding]:
         """`optimizers.get('adam')` becomes the optimizer that it gives, so that its rate can be seen."""
@@ -127,7 +141,7 @@ class LearningRate(Rule):
             )
         elif arg is None:
             assert known is not None
-            rate = f"learning_rate={known.learning_rate} * {context.backend.size}"
+            rate = scaled_default(context, known, context.module.text(call.func))
             opening = context.module.source.index("(", context.module.span(call.func).end) + 1
             yield Fix(call, (context.insert(opening, f"{rate}, " if call.args else rate),))
         else:
@@ -200,7 +214,7 @@ class LearningRate(Rule):
 
 
 class Compile(Rule):
-    """Wrap the optimizer of every `compile` in `hvd.DistributedOptimizer`.
+    """Wrap the optimizer of every `compile` in `jhvd.DistributedOptimizer`.
 
     It averages the gradients of all ranks before `fit` applies them. A
     string, a call, a name, the default: all are wrapped, or the
@@ -210,7 +224,7 @@ class Compile(Rule):
 
     code = "HVD202"
     name = "distributed optimizer"
-    message = "fit must average all ranks' gradients before it applies them, or every rank trains a model of its own."
+    rationale = "fit must average all ranks' gradients before it applies them, or every rank trains a model of its own."
     examples = (
         Example(
             program(
@@ -227,7 +241,7 @@ class Compile(Rule):
                 import tensorflow as tf
 
                 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
-                model.compile(optimizer=hvd.DistributedOptimizer(tf.keras.optimizers.Adam(learning_rate=0.001 * hvd.size())), loss='mse')
+                model.compile(optimizer=jhvd.DistributedOptimizer(tf.keras.optimizers.Adam(learning_rate=0.001 * hvd.size())), loss='mse')
                 model.fit(x, y)
                 """
             ),
@@ -250,7 +264,7 @@ class Compile(Rule):
                 import tensorflow as tf
 
                 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
-                opt = hvd.DistributedOptimizer(tf.keras.optimizers.Adam(1e-3))
+                opt = jhvd.DistributedOptimizer(tf.keras.optimizers.Adam(1e-3))
                 model.compile(opt, loss='mse')
                 model.fit(x, y)
                 print(opt.learning_rate)
@@ -262,33 +276,32 @@ class Compile(Rule):
 
     def find(self, context: Context) -> Iterator[Finding]:
         wrapped: set[cst.CSTNode] = set()
-        for call in context.training.compiles:
-            if not context.training.fits:
+        for call in context.training.keras.compiles:
+            if not (context.training.compiled_trainings or context.training.keras.searches):
                 return
             arg = argument(call, "optimizer", 0)
             if arg is None and has_star(call):
-                yield Problem(
-                    call,
-                    "the optimizer given to compile is hidden in * or ** arguments",
-                    "pass it as optimizer=…",
-                )
+                opening = f"{context.runtime('distributed_compile')}("
+                closing = f"{self._options(context)})"
+                edits = context.wrap(call.func, opening, closing, Layer.FUNCTION)
+                yield Fix(call, edits, needs=(HOROVOD, "distributed_compile"))
             elif arg is None:
                 default = context.add_keyword(call, f"optimizer={self._made(context, 'rmsprop')}")
-                yield Fix(call, (default,), needs=(HOROVOD, TENSORFLOW))
+                yield Fix(call, (default,), needs=(HOROVOD, TENSORFLOW, WRAPPER))
             elif isinstance(arg.value, (cst.SimpleString, cst.ConcatenatedString)):
                 yield from self._from_string(context, arg.value)
             else:
                 yield from self._from_expression(context, arg.value, wrapped)
         for update in context.training.updates:
-            if update.minimizes:
+            if update.minimizes and update.optimizer is not None:
                 yield from self._from_expression(context, update.optimizer, wrapped)
 
     def _made(self, context: Context, name: str) -> str:
         optimizer = made(context, tf_api.OPTIMIZERS[name])
-        return f"{context.backend.optimizer_function}({optimizer}{self._options(context)})"
+        return f"{context.runtime(WRAPPER)}({optimizer}{self._options(context)})"
 
     def _options(self, context: Context) -> str:
-        """What the caller chose for `hvd.DistributedOptimizer`, as further arguments."""
+        """What the caller chose for `DistributedOptimizer`, as further arguments."""
         passes = context.options.backward_passes_per_step
         return context.compression + (f", backward_passes_per_step={passes}" if passes > 1 else "")
 
@@ -298,7 +311,7 @@ class Compile(Rule):
         name = str(string.evaluated_value).lower()
         if name in tf_api.OPTIMIZERS:
             edit = context.replace(string, self._made(context, name))
-            yield Fix(string, (edit,), needs=(HOROVOD, TENSORFLOW))
+            yield Fix(string, (edit,), needs=(HOROVOD, TENSORFLOW, WRAPPER))
         else:
             yield Problem(
                 string,
@@ -310,20 +323,15 @@ class Compile(Rule):
         self, context: Context, expression: cst.BaseExpression, wrapped: set[cst.CSTNode]
     ) -> Iterator[Finding]:
         values = context.values.of(expression)
-        wrap = f"{context.backend.optimizer_function}("
-        scaling = [v for v in values if v.name.endswith("LossScaleOptimizer")]
-        if scaling:
-            yield from self._inside(context, scaling, wrapped)
-            values = values - frozenset(scaling)
-            if not values:
-                return
-        strings = [v for v in values if v.kind in (Kind.CONSTANT, Kind.CONTAINER)]
-        if strings:
-            yield Problem(
-                expression,
-                "the optimizer is named by a string or a configuration that is chosen elsewhere, so its rate cannot be multiplied",
-                "make the optimizer there: tf.keras.optimizers.Adam(learning_rate=…)",
-            )
+        before, after = f"{context.runtime(WRAPPER)}(", f"{self._options(context)})"
+        needs = (HOROVOD, WRAPPER)
+        strings = any(v.kind in (Kind.CONSTANT, Kind.CONTAINER) for v in values)
+        if strings or any(v.kind is Kind.UNKNOWN for v in values):
+            opening = f"{before}{context.runtime('scaled_optimizer')}("
+            named = context.wrap(expression, opening, f"){after}")
+            yield Fix(expression, named, needs=(*needs, "scaled_optimizer"))
+            if not strings:
+                yield self._unscaled(context, expression)
             return
         calls = [
             v.node for v in values if v.kind is Role.OPTIMIZER and isinstance(v.node, cst.Call)
@@ -332,38 +340,22 @@ class Compile(Rule):
             for node in calls:
                 if node not in wrapped:
                     wrapped.add(node)
-                    yield Fix(node, context.wrap(node, wrap, f"{self._options(context)})"))
+                    yield Fix(node, context.wrap(node, before, after), needs=needs)
         elif expression not in wrapped:
             wrapped.add(expression)
-            yield Fix(expression, context.wrap(expression, wrap, f"{self._options(context)})"))
+            yield Fix(expression, context.wrap(expression, before, after), needs=needs)
             if not calls or any(
                 v.name.endswith(".get") and not self._is_literal(v) for v in values
             ):
-                yield Problem(
-                    expression,
-                    "where this optimizer is made cannot be seen, so its learning rate is not multiplied by the number of ranks",
-                    f"multiply the rate by {context.backend.size} where it is made",
-                    "warning",
-                )
+                yield self._unscaled(context, expression)
 
-    def _inside(
-        self, context: Context, scaling: list[Value], wrapped: set[cst.CSTNode]
-    ) -> Iterator[Finding]:
-        """The optimizer in a `LossScaleOptimizer`: gradients are averaged after they are scaled back."""
-        for value in scaling:
-            assert isinstance(value.node, cst.Call)
-            if value.node in wrapped:  # `opt = LossScaleOptimizer(opt)` speaks of itself
-                continue
-            wrapped.add(value.node)
-            inner = argument(value.node, "inner_optimizer", 0) or argument(value.node, "optimizer")
-            if inner is None or isinstance(inner.value, cst.SimpleString):
-                yield Problem(
-                    value.node,
-                    "the optimizer inside this LossScaleOptimizer cannot be seen",
-                    "make it there: LossScaleOptimizer(tf.keras.optimizers.Adam(learning_rate=…))",
-                )
-            else:
-                yield from self._from_expression(context, inner.value, wrapped)
+    def _unscaled(self, context: Context, expression: cst.BaseExpression) -> Problem:
+        return Problem(
+            expression,
+            "where this optimizer is made cannot be seen, so its learning rate is not multiplied by the number of ranks",
+            f"multiply the rate by {context.backend.size} where it is made",
+            "warning",
+        )
 
     @staticmethod
     def _is_literal(value: Value) -> bool:
@@ -374,8 +366,19 @@ class Compile(Rule):
 
 def made(context: Context, known: tf_api.Optimizer) -> str:
     """A call that makes an optimizer with its default rate, scaled."""
-    rate = f"learning_rate={known.learning_rate} * {context.backend.size}"
-    return f"{context.tf}.keras.optimizers.{known.name}({rate})"
+    made_by = f"{context.tf}.keras.optimizers.{known.name}"
+    return f"{made_by}({scaled_default(context, known, made_by)})"
+
+
+def scaled_default(context: Context, known: tf_api.Optimizer, made_by: str) -> str:
+    """The argument by which an optimizer gets its default rate, scaled.
+
+    Args:
+        made_by: what is called to make it.
+    """
+    rate = known.learning_rate
+    default = f"float({made_by}().learning_rate)" if rate is None else rate
+    return f"learning_rate={default} * {context.backend.size}"
 
 
 RULES: tuple[type[Rule], ...] = (LearningRate, Compile)

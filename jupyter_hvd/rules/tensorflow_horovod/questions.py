@@ -5,17 +5,25 @@ from __future__ import annotations
 import libcst as cst
 
 from ...analysis.library import Value
-from ...analysis.syntax import argument
+from ...frameworks.tensorflow.keras_loops import fit_argument
 from ...frameworks.tensorflow.roles import Role
 from .context import Context
 
-#: The places of arguments of `fit`.
-FIT_POSITIONS = {"verbose": 4, "callbacks": 5}
+#: Libraries that are known not to train what they are handed.
+KNOWN_LIBRARIES = (
+    "tensorflow.",
+    "builtins.",
+    "numpy.",
+    "matplotlib.",
+    "sklearn.",
+    "pandas.",
+    "horovod.",
+)
 
 
 def callback_values(context: Context, call: cst.Call) -> frozenset[Value]:
     """The callbacks that a `fit` may be given, one by one."""
-    arg = argument(call, "callbacks", FIT_POSITIONS["callbacks"])
+    arg = fit_argument(call, "callbacks")
     if arg is None:
         return frozenset()
     each = context.values.of(arg.value, (-1,))

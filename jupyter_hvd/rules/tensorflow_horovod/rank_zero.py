@@ -23,7 +23,7 @@ class Print(Rule):
 
     code = "HVD601"
     name = "print on rank 0"
-    message = "Every rank runs this line; once is enough to read."
+    rationale = "Every rank runs this line; once is enough to read."
     examples = (
         Example(
             program(
@@ -108,7 +108,7 @@ class Write(Rule):
 
     code = "HVD602"
     name = "write on rank 0"
-    message = "Ranks that write the same file at the same time destroy it; all weights are equal, so rank 0's will do."
+    rationale = "Ranks that write the same file at the same time destroy it; all weights are equal, so rank 0's will do."
     examples = (
         Example(
             program(

@@ -6,13 +6,17 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ...analysis.library import Kind
-from ...analysis.syntax import method
+from ...analysis.index import Binding
+from ...analysis.library import Kind, Value
+from ...analysis.syntax import argument, method
 from ...frameworks.tensorflow import tf_api
+from ...frameworks.tensorflow.keras_loops import POSITIONS
 from ...frameworks.tensorflow.roles import Role
 from ..base import Example, Finding, Problem, program
 from .context import Context, Rule
+from .environment import settings
 from .imports import first_import, imports_horovod, is_own_work
+from .questions import KNOWN_LIBRARIES
 
 
 class Refusal(Rule):
@@ -31,7 +35,7 @@ class AlreadyHorovod(Refusal):
 
     code = "HVD901"
     name = "already Horovod"
-    message = "The program already uses Horovod."
+    rationale = "The program already uses Horovod."
     examples = (
         Example(
             program(
@@ -71,19 +75,20 @@ class AlreadyHorovod(Refusal):
 class OtherDistribution(Refusal):
     """The program distributes with `tf.distribute`.
 
-    A strategy and Horovod both take the devices and both average gradients.
+    A strategy and Horovod both take the devices and both average gradients. One for the devices of one
+    process goes, and Horovod comes in its place (HVD104).
     """
 
     code = "HVD902"
     name = "other distribution"
-    message = "Two ways of distributing do not go together."
+    rationale = "Two ways of distributing do not go together."
     examples = (
         Example(
             program(
                 """
                 import tensorflow as tf
 
-                strategy = tf.distribute.MirroredStrategy()
+                strategy = tf.distribute.MultiWorkerMirroredStrategy()
                 with strategy.scope():
                     model = tf.keras.Sequential()
                     model.compile('sgd')
@@ -100,6 +105,7 @@ class OtherDistribution(Refusal):
             tf_api.OTHER_DISTRIBUTION,
             "this program already distributes, with {name}",
             "remove the strategy and its scope, so that the program trains in one process, then convert it",
+            (*tf_api.LOCAL_STRATEGIES, *tf_api.WITH_LOCAL_STRATEGIES),
         )
 
 
@@ -112,7 +118,7 @@ class TF1(Refusal):
 
     code = "HVD903"
     name = "TensorFlow 1"
-    message = "Sessions need other rules than eager TensorFlow 2."
+    rationale = "Sessions need other rules than eager TensorFlow 2."
     examples = (
         Example(
             program(
@@ -143,7 +149,7 @@ class Estimators(Refusal):
 
     code = "HVD904"
     name = "Estimator"
-    message = "Estimators run their own sessions."
+    rationale = "Estimators run their own sessions."
     examples = (
         Example(
             program(
@@ -164,16 +170,72 @@ class Estimators(Refusal):
             tf_api.ESTIMATORS,
             "{name} is an Estimator, which TensorFlow has given up and Horovod cannot reach into",
             "write the model with Keras and train it with fit",
+            tf_api.NO_ESTIMATORS,
         )
 
 
-def uses(context: Context, names: tuple[str, ...], message: str, advice: str) -> Iterator[Problem]:
-    """One problem for the first use of any of these names, those that end in a dot being prefixes."""
+class OtherBackend(Refusal):
+    """Keras computes with JAX or PyTorch.
+
+    Horovod for TensorFlow averages the gradients that TensorFlow computes. What the program does
+    not say itself, an environment variable or Keras' own settings may; a converted program asks for that
+    when it starts.
+    """
+
+    code = "HVD908"
+    name = "other backend"
+    rationale = "Horovod for TensorFlow averages the gradients of TensorFlow."
+    examples = (
+        Example(
+            program(
+                """
+                import os
+                os.environ['KERAS_BACKEND'] = 'jax'
+                import keras
+
+                model = keras.Sequential([keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(x, y)
+                """
+            ),
+            None,
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        chosen: list[tuple[cst.CSTNode, cst.BaseExpression]] = [*settings(context, "KERAS_BACKEND")]
+        for call in context.values.index.calls:
+            if context.values.qualified(call.func) == "tensorflow.keras.config.set_backend":
+                backend = argument(call, "backend", 0)
+                if backend is not None:
+                    chosen.append((call, backend.value))
+        for place, value in chosen:
+            match value:
+                case cst.SimpleString(evaluated_value=str(backend_name)) if (
+                    backend_name != "tensorflow"
+                ):
+                    yield Problem(
+                        place,
+                        f"Keras computes with {backend_name} here, whose gradients Horovod for TensorFlow cannot average",
+                        'choose "tensorflow" instead; programs of Keras\' own layers and operations run there as they are',
+                    )
+
+
+def uses(
+    context: Context,
+    names: tuple[str, ...],
+    message: str,
+    advice: str,
+    harmless: tuple[str, ...] = (),
+) -> Iterator[Problem]:
+    """One problem for the first use of any of these names, those that end in a dot being prefixes, but for what is harmless."""
     for node in (
         *context.values.index.attributes,
         *(call.func for call in context.values.index.calls),
     ):
         name = context.values.qualified(node)
+        if any(f"{name}.".startswith(f"{other}.") for other in harmless):
+            continue
         if any(
             name == wanted or (wanted.endswith(".") and name.startswith(wanted)) for wanted in names
         ):
@@ -190,16 +252,22 @@ class HiddenFit(Refusal):
 
     code = "HVD905"
     name = "unknown fit"
-    message = "It must be known which fit trains a Keras model."
+    rationale = "It must be known which fit trains a Keras model."
     examples = (
         Example(
             program(
                 """
                 import tensorflow as tf
 
+
+
+                def train(learner):
+                    learner.fit(x, y)
+
+
                 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
                 model.compile('sgd', loss='mse')
-                model.fit_generator(batches())
+                model.fit(x, y)
                 """
             ),
             None,
@@ -211,17 +279,9 @@ class HiddenFit(Refusal):
             if not isinstance(call.func, cst.Attribute):
                 continue
             name, receiver = method(call), call.func.value
-            if name in ("fit_generator", "train_on_batch") and context.training.is_model(receiver):
-                yield Problem(
-                    call,
-                    f"{name} is not covered by the rules",
-                    "use fit, which takes generators too"
-                    if name == "fit_generator"
-                    else "use fit, or a GradientTape",
-                )
-            elif (
-                name == "fit"
-                and call not in context.training.fits
+            if (
+                name in POSITIONS
+                and call not in context.training.keras.fits
                 and self._is_open(context, receiver)
             ):
                 yield Problem(
@@ -232,9 +292,93 @@ class HiddenFit(Refusal):
 
     def _is_open(self, context: Context, receiver: cst.BaseExpression) -> bool:
         """Whether a receiver may be a model for all that this module says; what a library made has a name."""
-        if first_import(context) is None or context.training.is_model(receiver) is not None:
+        if first_import(context) is None or context.training.keras.is_model(receiver) is not None:
             return False
         return all(not value.name for value in context.values.of(receiver))
+
+
+class HiddenOptimizer(Refusal):
+    """A `fit` whose optimizer comes from where this program does not show: from a file, or another module.
+
+    `load_model` gives a model with the optimizer that it was saved with, and `fit` goes on with that: every rank by
+    itself. A `compile` in between gives it one that averages.
+    """
+
+    code = "HVD907"
+    name = "hidden optimizer"
+    rationale = "fit averages gradients by the optimizer that compile was given in this program."
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.models.load_model('model.h5')
+                model.fit(x, y, epochs=3)
+                """
+            ),
+            None,
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        for call in context.training.compiled_trainings:
+            assert isinstance(call.func, cst.Attribute)
+            hidden = [
+                v
+                for v in self._trained(context, call.func.value)
+                if not self._is_compiled(context, v, call)
+            ]
+            if hidden:
+                loaded = any(v.name.endswith("load_model") for v in hidden)
+                where = (
+                    "comes with the file" if loaded else "is given where this program does not show"
+                )
+                yield Problem(
+                    call,
+                    f"the optimizer of this {method(call)} {where}, so that its gradients would not be averaged",
+                    "compile the model in this file before: model.compile(optimizer=…, loss=…)",
+                )
+
+    def _trained(self, context: Context, receiver: cst.BaseExpression) -> Iterator[Value]:
+        """The models that an expression may hold where it stands: not what its name is bound to further down."""
+        here = context.module.function_of(receiver)
+        if isinstance(receiver, cst.Name) and all(
+            isinstance(bound, cst.FunctionDef)
+            or (isinstance(bound, Binding) and context.module.function_of(bound.value) is here)
+            for bound in context.values.definitions.of(receiver)
+        ):
+            for source, part in context.values.flow.predecessors(receiver):
+                yield from context.values.of(source, part)
+        else:
+            yield from context.values.of(receiver)
+
+    def _is_compiled(self, context: Context, model: Value, fit: cst.Call) -> bool:
+        """Whether this program compiles a model before it is trained."""
+        assert isinstance(fit.func, cst.Attribute)
+        training, values, module = context.training, context.values, context.module
+        compiles = [c for c in values.index.calls if method(c) == "compile"]
+        receivers = [(c, c.func.value) for c in compiles if isinstance(c.func, cst.Attribute)]
+        if model.name.endswith("load_model") and isinstance(model.node, cst.Call):
+            start = module.span(model.node).start
+            around = {*module.ancestors(model.node), *module.ancestors(fit)}
+            return any(
+                model in values.of(receiver)
+                and start < module.span(c).start
+                and module.enclosing(c, (cst.IndentedBlock, cst.Module)) in around
+                for c, receiver in receivers
+            )
+        if isinstance(model.node, cst.ClassDef):
+            owners = set(values.classes.lineage(model.node))
+            if any(owners & set(module.ancestors(c)) for c in compiles):
+                return True
+            if any(
+                training.keras.runs(f) and owners & set(module.ancestors(f))
+                for f in values.index.functions
+            ):
+                return True
+        own = module.text(fit.func.value)
+        return any(model in values.of(r) or module.text(r) == own for _, r in receivers)
 
 
 class HiddenTraining(Refusal):
@@ -246,7 +390,7 @@ class HiddenTraining(Refusal):
 
     code = "HVD906"
     name = "training elsewhere"
-    message = "What another module does with a model is not converted."
+    rationale = "What another module does with a model is not converted."
     examples = (
         Example(
             program(
@@ -263,21 +407,21 @@ class HiddenTraining(Refusal):
         Example(
             program(
                 """
-                import keras_tuner
+                import scikeras.wrappers
                 import tensorflow as tf
 
 
-                def build(choices):
-                    model = tf.keras.Sequential([tf.keras.layers.Dense(choices.Int('width', 8, 64))])
+                def build(width=8):
+                    model = tf.keras.Sequential([tf.keras.layers.Dense(width)])
                     model.compile('adam', loss='mse')
                     return model
 
 
-                keras_tuner.RandomSearch(build, objective='val_loss').search(x, y, validation_split=0.2)
+                scikeras.wrappers.KerasRegressor(build).fit(x, y)
                 """
             ),
             None,
-            "The tuner trains the models that it has made.",
+            "A wrapper for scikit-learn trains the models that it has made.",
         ),
     )
 
@@ -286,7 +430,10 @@ class HiddenTraining(Refusal):
             name = context.values.qualified(call.func)
             if not name or (name.startswith(KNOWN_LIBRARIES) and not name.startswith(WRAPPERS)):
                 continue
-            if any(self._makes_model(context, arg.value) for arg in call.args):
+            handed = [arg.value for arg in call.args if self._makes_model(context, arg.value)]
+            if handed and not (
+                tf_api.makes_tuner(name) and not any(self._fits(context, e) for e in handed)
+            ):
                 yield Problem(
                     call,
                     f"a function that makes a model is handed to {context.module.text(call.func)}, which trains it where it cannot be seen from here",
@@ -299,10 +446,20 @@ class HiddenTraining(Refusal):
                     "bring the training into this file, or convert that module's step by hand",
                 )
 
+    def _fits(self, context: Context, expression: cst.BaseExpression) -> bool:
+        """Whether an expression is of a class with a `fit` of its own, with which a tuner would train."""
+        return any(
+            context.values.classes.methods(value.node, "fit")
+            for value in context.values.of(expression)
+            if isinstance(value.node, cst.ClassDef)
+        )
+
     def _makes_model(self, context: Context, expression: cst.BaseExpression) -> bool:
         """Whether an expression is a function, or a class of functions, in which a model is compiled."""
         made = {v.node for v in context.values.of(expression) if v.kind is not Kind.UNKNOWN}
-        inside = {a for call in context.training.compiles for a in context.module.ancestors(call)}
+        inside = {
+            a for call in context.training.keras.compiles for a in context.module.ancestors(call)
+        }
         return any(
             isinstance(node, (cst.FunctionDef, cst.ClassDef)) for node in made & inside
         ) and (context.values.kinds(expression) <= {Kind.FUNCTION, Kind.CLASS, Kind.INSTANCE})
@@ -311,17 +468,6 @@ class HiddenTraining(Refusal):
 #: Of a known library, what does train: the scikit-learn wrappers of older Keras.
 WRAPPERS = ("tensorflow.keras.wrappers.",)
 
-#: Libraries that are known not to train what they are handed.
-KNOWN_LIBRARIES = (
-    "tensorflow.",
-    "builtins.",
-    "numpy.",
-    "matplotlib.",
-    "sklearn.",
-    "pandas.",
-    "horovod.",
-)
-
 
 RULES: tuple[type[Rule], ...] = (
     AlreadyHorovod,
@@ -329,5 +475,7 @@ RULES: tuple[type[Rule], ...] = (
     TF1,
     Estimators,
     HiddenFit,
+    HiddenOptimizer,
     HiddenTraining,
+    OtherBackend,
 )

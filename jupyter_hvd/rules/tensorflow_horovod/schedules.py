@@ -59,7 +59,9 @@ class ScheduleSteps(Rule):
 
     code = "HVD203"
     name = "steps of schedules"
-    message = "An epoch has an N-th of the steps, so the schedule must run through N times as fast."
+    rationale = (
+        "An epoch has an N-th of the steps, so the schedule must run through N times as fast."
+    )
     examples = (
         Example(
             program(
@@ -112,7 +114,7 @@ class OwnSchedule(Rule):
 
     code = "HVD204"
     name = "schedules of the program's own"
-    message = "The schedule is written for one process: it is asked for step N × step, and its rate is multiplied by N."
+    rationale = "The schedule is written for one process: it is asked for step N × step, and its rate is multiplied by N."
     examples = (
         Example(
             program(
@@ -162,7 +164,7 @@ class SchedulerCallback(Rule):
 
     code = "HVD205"
     name = "scheduled rates"
-    message = (
+    rationale = (
         "The callback sets the rate at every epoch, so what it sets must be N times as large, too."
     )
     examples = (
@@ -206,7 +208,7 @@ class SetRate(Rule):
 
     code = "HVD206"
     name = "rates set by hand"
-    message = "This replaces the scaled rate, so it must be scaled as well."
+    rationale = "This replaces the scaled rate, so it must be scaled as well."
     examples = (
         Example(
             program(

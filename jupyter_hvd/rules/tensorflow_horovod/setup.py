@@ -11,10 +11,12 @@ from libcst.helpers import get_full_name_for_node
 
 from ...analysis.library import Kind
 from ...analysis.syntax import argument
-from ...source.edits import IN_FRONT, LATER, Edit, Layer
+from ...frameworks.tensorflow import tf_api
+from ...source.edits import IN_FRONT, Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from . import standalone
-from .context import HOROVOD, HOROVOD_KERAS, TENSORFLOW, Context, Rule
+from .context import HOROVOD, TENSORFLOW, Context, Rule
+from .environment import assignments
 from .imports import MARK, StartPlace, end_of_imports, first_import, start_place
 
 #: What sets a variable of the environment, which TensorFlow reads when it is loaded.
@@ -29,22 +31,20 @@ class Initialise(Rule):
     Horovod must start before TensorFlow touches a GPU, so the lines follow the
     imports at once, or stand in front of a line that needs them, where one prints or writes
     before. `jhvd.start()` joins the other ranks and takes the one GPU that the local rank
-    names. Horovod's module for Keras is imported
-    where the program trains with `fit`, the one for tapes where it has a tape loop,
-    both where it has both. However many imports name TensorFlow, this happens once.
+    names. However many imports name TensorFlow, this happens once.
 
     This rule has what the changes of others need, and nothing else: where none of them is made,
     it changes nothing, and where one is, no option leaves it out.
     With `--standalone` the functions of `jupyter_hvd.runtime` that are needed are written into
     the program, which then runs where this package is not.
 
-    Horovod's last release does not know Keras 3, where it trains without averaging and
-    says nothing. The program stops there at once.
+    The same program runs on Keras 2, `tf_keras` and Keras 3. Where Keras computes with something
+    else than TensorFlow, or two Kerases are loaded, it stops at once and says what to do.
     """
 
     code = "HVD101"
     name = "start Horovod"
-    message = "Each rank is a process of its own: it must join the others and take one GPU before TensorFlow takes all."
+    rationale = "Each rank is a process of its own: it must join the others and take one GPU before TensorFlow takes all."
     examples = (
         Example(
             program(
@@ -59,7 +59,7 @@ class Initialise(Rule):
             program(
                 """
                 import tensorflow as tf
-                import horovod.tensorflow.keras as hvd
+                import horovod.tensorflow as hvd
                 import jupyter_hvd.runtime as jhvd
                 jhvd.start()  # Horovod, added by jupyter hvd: one process per rank, each with a GPU of its own
 
@@ -90,31 +90,22 @@ class Initialise(Rule):
             return self._at(place, context, name, lines)
         if name == HOROVOD:
             return self._horovod(context, place)
-        if name == HOROVOD_KERAS and context.uses_both:
-            layer = Layer.HOROVOD_KERAS + self._delay(context)
-            keras = [(layer, f"import horovod.tensorflow.keras as {context.hvd_keras}")]
-            return self._at(place, context, name, keras)
         if context.options.standalone and name in standalone.definitions():
             return self._definition(context, place, standalone.definitions()[name])
         return None
 
     def _horovod(self, context: Context, place: StartPlace) -> Fix:
         """Horovod, the runtime library and the start."""
-        only_keras = context.training.fits and not context.uses_both
-        module = "horovod.tensorflow.keras" if only_keras else "horovod.tensorflow"
-        start = f"{context.runtime('start')}()  {MARK}"
+        guard = "" if context.options.guard else "guard=False"
+        start = f"{context.runtime('start')}({guard})  {MARK}"
         blank = "\n\n" if context.options.standalone else ""  # behind definitions
         lines: list[tuple[int, str]] = [
-            (Layer.HOROVOD + self._delay(context), f"import {module} as {context.hvd}"),
+            (Layer.HOROVOD, f"import horovod.tensorflow as {context.hvd}"),
             (Layer.START, f"{blank}{start}"),
         ]
-        needs = ["start"]
-        if context.options.target == "tf_keras":
-            lines.append((Layer.TF_KERAS, f"{context.runtime('use_tf_keras')}()"))
-            needs.append("use_tf_keras")
         if not context.options.standalone:
             lines.append((Layer.RUNTIME, f"import jupyter_hvd.runtime as {context.jhvd}"))
-        return self._at(place, context, HOROVOD, lines, tuple(needs))
+        return self._at(place, context, HOROVOD, lines, ("start",))
 
     def _definition(
         self, context: Context, place: StartPlace, definition: standalone.Definition
@@ -123,7 +114,7 @@ class Initialise(Rule):
         lines = standalone.text_of(
             definition, context.runtime_names, context.indent_step(context.module.tree)
         )
-        if definition.is_function:
+        if definition.stands_apart:
             lines = f"\n\n{lines}"
         layer = Layer.DEFINITION + definition.index
         fix = self._at(place, context, definition.name, [(layer, lines)], definition.needs)
@@ -165,9 +156,6 @@ class Initialise(Rule):
                 )
         return None
 
-    def _delay(self, context: Context) -> int:
-        return LATER if context.options.target == "tf_keras" else 0
-
     def _has_tensorflow(self, context: Context, place: StartPlace) -> bool:
         """Whether the program itself binds the name of tensorflow before Horovod starts."""
         return any(
@@ -186,13 +174,15 @@ class SameSeed(Rule):
     `train_test_split`, `np.random.shuffle`, a generator that shuffles: ranks that did this each
     in its own way would train on one another's test data, and on some examples several times. So all go
     on from the state of rank 0's random numbers, of NumPy and of Python, and a random generator without a
-    seed gets one. One rank alone changes nothing, and TensorFlow's random numbers stay as they
-    are, since noise and dropout should differ.
+    seed gets one. Where data are shuffled before the ranks part, by a source that shuffles itself, that is done in one order
+    on all ranks. What TensorFlow draws before the steps, or makes the data of, is to be learned: that is drawn alike, each call
+    by itself. The rest of TensorFlow's random numbers stay each rank's own, since noise and dropout should differ.
+    One rank alone changes nothing.
     """
 
     code = "HVD103"
     name = "same random numbers"
-    message = (
+    rationale = (
         "All ranks must split and shuffle the data alike, or they train on one another's test data."
     )
     examples = (
@@ -223,29 +213,93 @@ class SameSeed(Rule):
                 """
             ),
         ),
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                train = tf.keras.utils.image_dataset_from_directory('photos')
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(train)
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+                hvd_seed = jhvd.same_seed()
+
+                train = jhvd.in_one_order(tf.keras.utils.image_dataset_from_directory, hvd_seed)('photos')
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(train)
+                """
+            ),
+        ),
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                x = tf.random.normal((1000, 3))
+                y = x @ tf.random.normal((3, 1))
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1), tf.keras.layers.Dropout(0.5)])
+                model.compile('sgd', loss='mse')
+                model.fit(x, y)
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+                hvd_seed = jhvd.same_seed()
+
+                x = jhvd.draw_alike(tf.random.normal, hvd_seed)((1000, 3))
+                y = x @ jhvd.draw_alike(tf.random.normal, hvd_seed)((3, 1))
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1), tf.keras.layers.Dropout(0.5)])
+                model.compile('sgd', loss='mse')
+                model.fit(x, y)
+                """
+            ),
+            "What is learned is one thing on all ranks; dropout is not.",
+        ),
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        draws, unseeded = context.randomness.draws, context.randomness.unseeded
+        draws = (*context.randomness.draws, *context.untrained.makers)
+        unseeded = context.randomness.unseeded
+        wrapped = dict.fromkeys(context.sharding.in_one_order, "in_one_order")
+        wrapped |= dict.fromkeys(context.alike.draws, "draw_alike")
+        drawing = (*draws, *unseeded, *wrapped)
         first = first_import(context)
-        if first is None or not (draws or unseeded):
+        if first is None or not drawing:
             return
-        end = end_of_imports(context, first)
-        for call in (*draws, *unseeded):
-            if context.module.function_of(call) is None and context.module.span(call).start < end:
-                yield Problem(
-                    call,
-                    "these random numbers are drawn before Horovod can start, so they differ from rank to rank",
-                    "import tensorflow first, or give them a seed",
-                )
-                return
         called = f"{context.runtime('same_seed')}()"
-        line = f"{context.fresh('hvd_seed')} = {called}" if unseeded else called
-        edits = [context.insert(end, f"{context.module.newline}{line}", Layer.SEED)]
+        seed = context.fresh("hvd_seed")
+        line = f"{seed} = {called}" if unseeded or wrapped else called
+        edits = [self._line(context, first, drawing, line)]
         for call in unseeded:
-            closing = context.module.span(call).end - 1
-            edits.append(context.insert(closing, context.fresh("hvd_seed")))
-        yield Fix((draws or unseeded)[0], tuple(edits), needs=(HOROVOD, "same_seed"))
+            edits.append(context.insert(context.module.span(call).end - 1, seed))
+        for call, wrapper in wrapped.items():
+            opening, closing = f"{context.runtime(wrapper)}(", f", {seed})"
+            edits += context.wrap(call.func, opening, closing, Layer.FUNCTION)
+        needs = (HOROVOD, "same_seed", *dict.fromkeys(wrapped.values()))
+        yield Fix(drawing[0], tuple(edits), needs=needs)
+
+    def _line(
+        self, context: Context, first: cst.CSTNode, draws: Sequence[cst.Call], line: str
+    ) -> Edit:
+        """The line behind the imports, or in front of the first draw where that is earlier."""
+        end = end_of_imports(context, first)
+        early = [
+            context.module.span(context.module.top_level_statement(call)).start
+            for call in draws
+            if context.module.function_of(call) is None and context.module.span(call).start < end
+        ]
+        if early:
+            return context.insert(
+                min(early), f"{line}{context.module.newline}", Layer.SEED + IN_FRONT
+            )
+        return context.insert(end, f"{context.module.newline}{line}", Layer.SEED)
 
 
 class DeviceEnvironment(Rule):
@@ -257,7 +311,7 @@ class DeviceEnvironment(Rule):
 
     code = "HVD102"
     name = "device environment"
-    message = "The local rank chooses the GPU; CUDA_VISIBLE_DEVICES would hide the GPUs of the other ranks."
+    rationale = "The local rank chooses the GPU; CUDA_VISIBLE_DEVICES would hide the GPUs of the other ranks."
     examples = (
         Example(
             program(
@@ -290,32 +344,61 @@ class DeviceEnvironment(Rule):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        for assign in context.values.index.assigns:
-            match assign.targets:
-                case [
-                    cst.AssignTarget(
-                        target=cst.Subscript(
-                            value=environ,
-                            slice=[
-                                cst.SubscriptElement(
-                                    slice=cst.Index(value=cst.SimpleString() as key)
-                                )
-                            ],
-                        )
-                    )
-                ] if (
-                    key.evaluated_value == "CUDA_VISIBLE_DEVICES"
-                    and context.values.qualified(environ) == "os.environ"
-                    and context.values.kinds(assign.value) <= {Kind.CONSTANT}
-                ):
-                    if assign_value_hides_all(assign.value):
-                        continue
-                    yield Fix(assign, removal(context, assign), needs=())
+        for assign in assignments(context, "CUDA_VISIBLE_DEVICES"):
+            known = context.values.kinds(assign.value) <= {Kind.CONSTANT}
+            if known and not assign_value_hides_all(assign.value):
+                yield Fix(assign, removal(context, assign), needs=())
         for call in context.values.index.calls:
             if context.values.qualified(call.func) in CHOOSING and not hides_all(call):
                 statement = context.module.parent(call)
                 if isinstance(statement, cst.Expr):
                     yield Fix(call, removal(context, statement), needs=())
+
+
+class Strategy(Rule):
+    """Put the strategy of one device in the place of one for all devices of a process.
+
+    `MirroredStrategy` trains on the GPUs of one machine. A rank has one GPU, and Horovod averages over the ranks of
+    any number of machines, so that what is left to the strategy is to run everything where it stands: its `scope`,
+    `run` and `reduce` stay, for one replica.
+    """
+
+    code = "HVD104"
+    name = "strategy"
+    rationale = "Each rank has one device, and Horovod averages over all of them, so the strategy is that of one device."
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                strategy = tf.distribute.MirroredStrategy(devices=['GPU:0', 'GPU:1'])
+                with strategy.scope():
+                    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                    model.compile('sgd', loss='mse')
+                model.fit(x, y)
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                strategy = tf.distribute.get_strategy()
+                with strategy.scope():
+                    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                    model.compile('sgd', loss='mse')
+                model.fit(x, y)
+                """
+            ),
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        for call in context.values.index.calls:
+            name = context.values.qualified(call.func)
+            if name in tf_api.LOCAL_STRATEGIES and not name.endswith(".get_strategy"):
+                own = context.replace(call, f"{context.tf}.distribute.get_strategy()")
+                yield Fix(call, (own,), needs=(HOROVOD, TENSORFLOW))
 
 
 #: What gives the process certain devices.
@@ -361,4 +444,4 @@ def removal(context: Context, statement: cst.BaseSmallStatement) -> tuple[Edit, 
     )
 
 
-RULES: tuple[type[Rule], ...] = (Initialise, DeviceEnvironment, SameSeed)
+RULES: tuple[type[Rule], ...] = (Initialise, DeviceEnvironment, SameSeed, Strategy)

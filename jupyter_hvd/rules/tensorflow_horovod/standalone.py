@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import libcst as cst
@@ -21,11 +21,13 @@ class Definition:
 
     Attributes:
         index: orders definitions, what one needs to be executed before it.
+        stands_apart: blank lines stand before it: a class, what is made of one, a function.
         needs: the other names that it uses.
     """
 
     name: str
     index: int
+    stands_apart: bool
     statement: cst.BaseStatement
     needs: tuple[str, ...]
 
@@ -36,35 +38,38 @@ class Definition:
                 return True
         return False
 
-    @property
-    def is_function(self) -> bool:
-        return isinstance(self.statement, cst.FunctionDef)
-
 
 @cache
 def definitions() -> Mapping[str, Definition]:
-    """All names at the top level of the runtime's modules: what they import first, constants, functions."""
+    """All names at the top level of the runtime's modules: imports first, constants, classes, functions."""
     statements: dict[str, cst.BaseStatement] = {}
     for file in sorted(Path(runtime.__file__).parent.glob("[!_]*.py")):
         for statement in cst.parse_module(file.read_text()).body:
             for name, bare in _bound(statement):
                 statements[name] = bare
-    ordered = sorted(statements, key=lambda name: _rank(statements[name]))
+    classes = {name for name, found in statements.items() if isinstance(found, cst.ClassDef)}
+    ranks = {name: _rank(statement, classes) for name, statement in statements.items()}
     return {
         name: Definition(
-            name, index, statements[name], _names(statements[name], statements.keys() - {name})
+            name,
+            index,
+            ranks[name] > 1,
+            statements[name],
+            _names(statements[name], statements.keys() - {name}),
         )
-        for index, name in enumerate(ordered)
+        for index, name in enumerate(sorted(statements, key=ranks.__getitem__))
     }
 
 
-def _rank(statement: cst.BaseStatement) -> int:
+def _rank(statement: cst.BaseStatement, classes: set[str]) -> int:
     match statement:
         case cst.SimpleStatementLine(body=[cst.Import() | cst.ImportFrom()]):
             return 0
+        case cst.ClassDef():
+            return 2
         case cst.SimpleStatementLine():
-            return 1
-    return 2
+            return 3 if _names(statement, classes) else 1
+    return 4
 
 
 def _bound(
@@ -72,9 +77,9 @@ def _bound(
 ) -> list[tuple[str, cst.BaseStatement]]:
     """The names that a statement binds, each with a statement that binds it alone, without annotations."""
     match statement:
-        case cst.FunctionDef(name=cst.Name(value=name)):
+        case cst.FunctionDef(name=cst.Name(value=name)) | cst.ClassDef(name=cst.Name(value=name)):
             bare = statement.visit(_Bare())
-            assert isinstance(bare, cst.FunctionDef)
+            assert isinstance(bare, (cst.FunctionDef, cst.ClassDef))
             return [(name, bare.with_changes(leading_lines=()))]
         case cst.SimpleStatementLine(
             body=[cst.AnnAssign(target=cst.Name(value=name), value=cst.BaseExpression() as value)]
@@ -103,7 +108,7 @@ def _import(module: str | None, name: str) -> cst.SimpleStatementLine:
 
 
 class _Bare(cst.CSTTransformer):
-    """A function as one writes it in a notebook: no annotations, and a docstring of one paragraph."""
+    """A function or a class as one writes it in a notebook: no annotations, and a docstring of one paragraph."""
 
     def leave_Param(self, original_node: cst.Param, updated_node: cst.Param) -> cst.Param:
         if updated_node.annotation is None or updated_node.default is None:
@@ -190,6 +195,13 @@ def text_of(definition: Definition, names: Mapping[str, str], step: str) -> str:
         names: for each name of the runtime the one that it has in the program.
         step: what a block is indented by.
     """
+    used = tuple((name, names[name]) for name in (definition.name, *definition.needs))
+    return _written(definition, used, step)
+
+
+@lru_cache(maxsize=1024)  # most programs leave the names as they are
+def _written(definition: Definition, used: tuple[tuple[str, str], ...], step: str) -> str:
+    names = dict(used)
     name = names[definition.name]
     module = cst.Module([], default_indent=step)
     if definition.is_import:

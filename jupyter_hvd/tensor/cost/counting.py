@@ -29,6 +29,7 @@ from ..language.predicates import (
     conj,
     conjuncts,
     disj,
+    exists_all,
     solve,
 )
 from ..language.terms import Binders
@@ -87,36 +88,24 @@ def _member(rows: Any, columns: list[Any]) -> Any:
     return inside & np.isin(key, keys)
 
 
-def count(binders: Binders, p: Predicate, data: Mapping[str, Data]) -> int:
-    """`#{binders | p}`, exactly, for binders and a predicate without size names."""
-    extents = [max(0, n.evaluate({})) for _, n in binders]
-    if 0 in extents:
-        return 0
-    p = sets.simplify(p, binders)
-    if not p.names and not p.relations:
-        return prod(extents) if isinstance(p, And) else 0
-    if not p.relations:
-        pieces = symbolic(binders, p)
-        if pieces is not None:
-            return int(sum(polynomial.evaluate({}) for _, polynomial in pieces[:1]))
-    free = [n for (index, _), n in zip(binders, extents, strict=True) if index not in p.names]
-    bound = tuple(binder for binder in binders if binder[0] in p.names)
-    return prod(free) * sum(rows for rows, _ in tables(bound, p, data))
-
-
-def projected(binders: Binders, sums: Binders, p: Predicate, data: Mapping[str, Data]) -> int:
-    """`#{binders | ∃ sums. p}`."""
-    if not p.relations:
-        from ..language.predicates import exists_all
-
-        return count(binders, exists_all(sums, p), data)
+def count(binders: Binders, p: Predicate, data: Mapping[str, Data], sums: Binders = ()) -> int:
+    """`#{binders | ∃ sums. p}`, exactly, for binders and a predicate without size names."""
     extents = {index: max(0, n.evaluate({})) for index, n in (*binders, *sums)}
     if 0 in extents.values():
         return 0
-    free = [extents[index] for index, _ in binders if index not in p.names]
-    kept = [index for index, _ in binders if index in p.names]
-    bound = tuple(binder for binder in (*binders, *sums) if binder[0] in p.names)
-    return prod(free) * len(distinct(kept, tables(bound, p, data), extents))
+    p = sets.simplify(p, (*binders, *sums))
+    if not p.relations:
+        p, sums = sets.simplify(exists_all(sums, p), binders), ()
+    free = prod(extents[index] for index, _ in binders if index not in p.names)
+    if not p.names and not p.relations:
+        return free if isinstance(p, And) else 0
+    if not p.relations and (pieces := symbolic(binders, p)) is not None:
+        return int(sum(polynomial.evaluate({}) for _, polynomial in pieces[:1]))
+    found = tables(tuple(b for b in (*binders, *sums) if b.name in p.names), p, data)
+    if sums:
+        kept = [index for index, _ in binders if index in p.names]
+        return free * len(distinct(kept, found, extents))
+    return free * sum(rows for rows, _ in found)
 
 
 def tables(

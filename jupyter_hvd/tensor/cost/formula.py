@@ -31,6 +31,7 @@ from ..language.predicates import substitute as substitute_predicate
 from ..language.printer import show
 from ..language.terms import (
     Add,
+    Binder,
     Binders,
     Call,
     Gen,
@@ -39,12 +40,14 @@ from ..language.terms import (
     Mul,
     Sum,
     Term,
+    index_names,
+    ranges,
     strip_guards,
     strip_sums,
     uniquify,
 )
 from ..polyhedral import sets
-from ..reference.evaluate import Environment, points
+from ..reference.evaluate import Environment, holds, points
 
 Monomial = tuple[tuple[str, int], ...]
 
@@ -133,11 +136,8 @@ class Count:
     def __str__(self) -> str:
         ranges = ", ".join(f"{index}:{size}" for index, size in self.binders)
         condition = "" if self.condition == TRUE else f" | {show(self.condition)}"
-        return (
-            f"{self.times}*#{{{ranges}{condition}}}"
-            if self.times != 1
-            else f"#{{{ranges}{condition}}}"
-        )
+        times = f"{self.times}*" if self.times != 1 else ""
+        return f"{times}#{{{ranges}{condition}}}"
 
 
 Piece = tuple[Predicate, Polynomial]
@@ -177,19 +177,14 @@ class Formula:
         """
         env = env or Environment(integers=dict(sizes))
         integers = {**env.integers, **sizes}
-        polynomial = next(q for p, q in self.pieces if _holds(p, integers))
+        at = Environment(integers=integers)
+        polynomial = next(q for p, q in self.pieces if holds(p, at))
         total = polynomial.evaluate(integers)
         for count in self.counts:
             here = Environment(env.values, dict(integers), env.relations)
             total += count.times * sum(1 for _ in points(count.binders, count.condition, here))
         assert total.denominator == 1
         return int(total)
-
-
-def _holds(p: Predicate, integers: Mapping[str, int]) -> bool:
-    from ..reference.evaluate import holds
-
-    return holds(p, Environment(integers=dict(integers)))
 
 
 def _python(p: Predicate) -> str:
@@ -229,16 +224,19 @@ def _collected(e: Term) -> dict[str, Counted]:
 
 @dataclass(frozen=True)
 class Operation:
-    """`times` operations of a kind at each point of `{binders | condition}`, for a part of a term."""
+    """`times` operations of a kind at each point of `{binders | ∃ sums. condition}`, for a part of a
+    term.
+    """
 
     term: Term
     kind: str
     binders: Binders
     condition: Predicate
+    sums: Binders = ()
     times: int = 1
 
     def count_in(self, counted: Counted) -> None:
-        key = canonical(self.binders, self.condition)
+        key = canonical(self.binders, exists_all(self.sums, self.condition))
         counted[key] = counted.get(key, 0) + self.times
 
 
@@ -255,7 +253,7 @@ def operations(e: Term, binders: Binders = (), p: Predicate = TRUE) -> Iterator[
         case Call():
             yield Operation(e, "calls", binders, p)
         case Gen(index, size, body):
-            yield from operations(body, (*binders, (index, size)), p)
+            yield from operations(body, (*binders, Binder(index, size)), p)
             return
         case Guard(condition, body):
             yield from operations(body, binders, conj(p, condition))
@@ -263,7 +261,7 @@ def operations(e: Term, binders: Binders = (), p: Predicate = TRUE) -> Iterator[
         case Sum():
             inner, q, body = strip_sums(e)
             yield Operation(e, "additions", (*binders, *inner), conj(p, q))
-            yield Operation(e, "additions", binders, conj(p, exists_all(inner, q)), -1)
+            yield Operation(e, "additions", binders, conj(p, q), inner, -1)
             yield from operations(body, (*binders, *inner), conj(p, q))
             return
     for child in e.children:
@@ -289,10 +287,10 @@ def canonical(binders: Binders, p: Predicate) -> tuple[Binders, Predicate]:
     """Simplified, and with the binders' names by place, so that equal counts are counted
     together.
     """
-    taken = p.names - {index for index, _ in binders}
+    taken = p.names - {*index_names(binders)}
     names = [fresh(f"i{k}", taken) for k in range(len(binders))]
     meaning = {index: Affine.of(name) for (index, _), name in zip(binders, names, strict=True)}
-    renamed = tuple((name, size) for name, (_, size) in zip(names, binders, strict=True))
+    renamed = tuple(map(Binder, names, ranges(binders)))
     return renamed, sets.simplify(substitute_predicate(p, meaning), renamed)
 
 
@@ -303,7 +301,7 @@ def symbolic(binders: Binders, p: Predicate) -> list[Piece] | None:
     """
     if p.relations:
         return None
-    names = sorted(p.names.union(*(n.names for _, n in binders)) - {i for i, _ in binders})
+    names = sorted(p.names.union(*(n.names for _, n in binders)) - {*index_names(binders)})
     positive = conj(*(compare("≤", 1, name) for name in names))
     set_ = sets.integer_set(binders, conj(p, positive)).make_disjoint()
     spelt = sets.spelling(binders, p)
@@ -312,7 +310,7 @@ def symbolic(binders: Binders, p: Predicate) -> list[Piece] | None:
         case = sets.predicate(basic, spelt)
         if case is None:
             return None
-        parts = _count(tuple(index for index, _ in binders), conj(case, positive), Polynomial.of(1))
+        parts = _count(index_names(binders), conj(case, positive), Polynomial.of(1))
         if parts is None:
             return None
         for part in parts:

@@ -145,6 +145,13 @@ _enter("log1p", 1, math.log1p, "recip(1 + x)")
 _enter("pow", 2, _power, "y·pow(x, y + -1)", "pow(x, y)·log(x)")
 _enter("atan2", 2, math.atan2, "y·recip(x·x + y·y)", "-1·x·recip(x·x + y·y)")
 _enter("greater", 2, lambda x, y: int(x > y) + Fraction(int(x == y), 2), "0", "0")
+# Comparisons of data, 1 or 0, and what they choose: `kept(c, x)` is x where c is not 0, `dropped(c, x)` where it is.
+_enter("less", 2, lambda x, y: int(x < y), "0", "0")
+_enter("less_equal", 2, lambda x, y: int(x <= y), "0", "0")
+_enter("equal", 2, lambda x, y: int(x == y), "0", "0")
+_enter("kept", 2, lambda c, x: x if c else 0, "0", "kept(x, 1)")
+_enter("dropped", 2, lambda c, x: 0 if c else x, "0", "dropped(x, 1)")
+_enter_simple("stopped", lambda x: x, "0")
 _enter("maximum", 2, max, "greater(x, y)", "greater(y, x)")
 _enter("minimum", 2, min, "greater(y, x)", "greater(x, y)")
 

@@ -9,13 +9,23 @@ empty entry. The result is purely functional: no scatter-add, no tape.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..language.affine import Affine
-from ..language.predicates import TRUE, Predicate, compare, conj, disj, exists_all, substitute
+from ..language.predicates import TRUE, Predicate, conj, disj, exists_all, substitute
 from ..language.provenance import NOWHERE, Origin
-from ..language.terms import Binders, Call, Const, Mul, Term, Var
+from ..language.terms import (
+    Binders,
+    Call,
+    Const,
+    Mul,
+    Term,
+    Var,
+    equal,
+    index_names,
+    numbered,
+    ranges,
+)
 from ..language.types import REAL, Type
 from ..polyhedral import sets
 from ..ssa.builder import Builder, inputs
@@ -35,6 +45,8 @@ from ..ssa.program import (
 )
 
 Inner = tuple[str, Predicate]
+
+MANY = 16  # inner products with one variable that are added in halves
 
 
 def adjoint(
@@ -123,13 +135,20 @@ class _Reverse:
             self.due.setdefault(x, []).append((e, p))
 
     def _merge(self, statement: Statement) -> Inner:
-        """`⟨e0|dX⟩_[p0] + ⟨e1|dX⟩_[p1] ⇝ let dY=[p0]e0+[p1]e1 in ⟨dY|dX⟩_[p0∨p1]` (6.39)."""
-        (dy, p), *others = self.due[statement.name]
+        """`⟨e0|dX⟩_[p0] + ⟨e1|dX⟩_[p1] ⇝ let dY=[p0]e0+[p1]e1 in ⟨dY|dX⟩_[p0∨p1]` (6.39), one
+        after the other; many in halves, for each `p0∨p1` is as long as all the masks below it.
+        """
         binders = statement.rhs.gens
-        for e, q in others:
-            dy = self.builder.add(Addition(binders, p, dy, q, e), "6.39", statement.name)
-            p = sets.simplify(disj(p, q), binders)
-        return dy, p
+
+        def merged(due: Sequence[Inner]) -> Inner:
+            if len(due) == 1:
+                return due[0]
+            middle = len(due) // 2 if len(due) > MANY else len(due) - 1
+            (e0, p0), (e1, p1) = merged(due[:middle]), merged(due[middle:])
+            dy = self.builder.add(Addition(binders, p0, e0, p1, e1), "6.39", statement.name)
+            return dy, sets.simplify(disj(p0, p1), binders)
+
+        return merged(self.due[statement.name])
 
     def _map(self, rhs: Map, dy: str, p: Predicate) -> None:
         """`let dX'=[p0∧p1]Dᵀf(X,dY) in ⟨dX'|D⟦X⟧⟩_[p0∧p1]` (6.47), for each argument.
@@ -190,21 +209,14 @@ class _Reverse:
         for k, factor in enumerate(rhs.factors):
             if factor.name not in self.active:
                 continue
-            sizes = [size for _, size in self.builder.defined[factor.name].gens]
-            i = tuple((f"ι{j}", size) for j, size in enumerate(sizes))
-            reads = (
-                compare("=", index, a) for (index, _), a in zip(i, factor.indices, strict=True)
-            )
-            mask = conj(p, *reads)
+            i = numbered("ι", ranges(self.builder.defined[factor.name].gens))
+            mask = conj(p, equal(i, factor.indices))
             others = tuple(f for j, f in enumerate(rhs.factors) if j != k)
             factors = (Factor(dy, pointwise(rhs.gens)), *others)
             rule = "6.48" if others else "6.49"
             name = self.builder.add(Contraction(i, summed, mask, factors), rule, factor.name)
-            canonical = substitute(
-                exists_all(summed, mask),
-                {index: Affine.of(f"g{j}") for j, (index, _) in enumerate(i)},
-            )
-            self._owe(factor.name, name, canonical)
+            there = dict(zip(index_names(i), pointwise(numbered("g", ranges(i))), strict=True))
+            self._owe(factor.name, name, substitute(exists_all(summed, mask), there))
 
     def result(self, parameter: str, type_: Type) -> Output:
         """The cotangent of a parameter: its components regrouped (6.27, 6.28), each zero outside

@@ -9,18 +9,22 @@ from typing import Protocol
 
 from ..language.errors import TensorError
 from ..language.pairs import soa
-from ..language.predicates import compare, conj, fresh
+from ..language.predicates import fresh
 from ..language.provenance import carrying
-from ..language.terms import Binders, Const, Term, Var, gens, guard, substitute
-from ..language.types import (
-    Array,
-    Layout,
-    Parameter,
-    Product,
-    Real,
-    Type,
-    dimensions,
+from ..language.terms import (
+    Binders,
+    Const,
+    Term,
+    Var,
+    equal,
+    gens,
+    guard,
+    index_names,
+    numbered,
+    ranges,
+    substitute,
 )
+from ..language.types import Array, Layout, Parameter, Product, Real, Type, dimensions
 from ..ssa.convert import to_ssa, to_term
 from ..ssa.normalize import normalize
 from ..ssa.program import Program
@@ -96,7 +100,7 @@ def jacobian(of: Differentiable, name: str) -> Derivative:
     if isinstance(type_, Product):
         raise TensorError(f"`{name}` is a tuple", "take the Hessian by one array at a time")
     hot = fresh("hot", {p.name for p in of.parameters})
-    outer = tuple((f"h{k}", size) for k, size in enumerate(dimensions(type_)))
+    outer = numbered("h", dimensions(type_))
     with carrying({}):
         moved = derivative(to_term(of.ssa), {name: Var(hot, type_)})
         columns = gens(outer, substitute(moved, {hot: _one_hot(outer)}))
@@ -125,6 +129,5 @@ def _layout(of: Differentiable, wrt: tuple[str, ...]) -> Layout:
 
 def _one_hot(outer: Binders) -> Term:
     """`⊞k. [k=h]·1` over the dimensions of h."""
-    inner = tuple((f"k{j}", size) for j, (_, size) in enumerate(outer))
-    same = conj(*(compare("=", k, h) for (k, _), (h, _) in zip(inner, outer, strict=True)))
-    return gens(inner, guard(same, Const(1)))
+    inner = numbered("k", ranges(outer))
+    return gens(inner, guard(equal(inner, index_names(outer)), Const(1)))

@@ -4,40 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..language.affine import Affine
-from ..language.errors import Place, TensorError
+from ..language.errors import TensorError
 from ..language.predicates import TRUE, And, Or, Predicate, Related, compare, conj, disj
 from ..language.printer import show
-from ..language.terms import At, Binders, Const, Gen, Guard, Sum, Term, Var
+from ..language.terms import At, Binder, Binders, Const, Gen, Guard, Sum, Term, Var, index_names
 from ..language.types import Array, IndexArray, Parameter, Relation, TupleSet
 from ..polyhedral import sets
 from ..reference.evaluate import Environment, points
 from .signature import environment
-from .tracing.traced import Lookup, Traced
+from .tracing.traced import Access, Lookup, Traced
 
 
-@dataclass(frozen=True)
-class Read:
-    """A read at `index` along an axis of `size` entries, made for every point of the binders
-    where `condition` holds.
-    """
-
-    text: str
-    owner: str
-    axis: int
-    index: Affine
-    size: Affine
-    binders: Binders
-    condition: Predicate
-    place: Place | None
-
-
-def undecided(traced: Traced, sizes: Mapping[str, int]) -> tuple[Read, ...]:
+def undecided(traced: Traced, sizes: Mapping[str, int]) -> tuple[Access, ...]:
     """The reads that only data can show in range, at these sizes; every other one is in range.
 
     Raises TensorError at the first read that is not, with the indices at which it is not.
@@ -54,7 +36,7 @@ def undecided(traced: Traced, sizes: Mapping[str, int]) -> tuple[Read, ...]:
 
 
 def check(
-    pending: Iterable[Read],
+    pending: Iterable[Access],
     lookups: Iterable[Lookup],
     env: Environment,
     data: Mapping[str, Any],
@@ -73,7 +55,7 @@ def check(
 
 def check_call(
     checked: Traced,
-    pending: Iterable[Read],
+    pending: Iterable[Access],
     parameters: Iterable[Parameter],
     arguments: Mapping[str, Any],
     sizes: Mapping[str, int],
@@ -97,7 +79,7 @@ def _is_abstract(value: Any) -> bool:
     return jax is not None and isinstance(value, jax.core.Tracer)
 
 
-def _outside(read: Read) -> Predicate:
+def _outside(read: Access) -> Predicate:
     below, above = compare("<", read.index, 0), compare("≤", read.size, read.index)
     return conj(read.condition, disj(below, above))
 
@@ -108,7 +90,7 @@ def _first(binders: Binders, p: Predicate, env: Environment) -> dict[str, int] |
     return None
 
 
-def _out_of_range(read: Read, point: Mapping[str, int], sizes: Mapping[str, int]) -> TensorError:
+def _out_of_range(read: Access, point: Mapping[str, int], sizes: Mapping[str, int]) -> TensorError:
     integers = {**sizes, **point}
     index, size = read.index.evaluate(integers), read.size.evaluate(integers)
     where = ", ".join(f"{i}={point[i]}" for i, _ in read.binders if i in read.index.names)
@@ -124,7 +106,7 @@ def _out_of_range(read: Read, point: Mapping[str, int], sizes: Mapping[str, int]
 def _check_lookup(lookup: Lookup, env: Environment, data: Mapping[str, Any]) -> None:
     entries = data[lookup.relation]
     offset, size = lookup.offset, lookup.size
-    if not offset.names & {i for i, _ in lookup.binders} and entries.size:
+    if not offset.names & {*index_names(lookup.binders)} and entries.size:
         low, high = int(entries.min()), int(entries.max())
         moved = offset.evaluate(env.integers)
         if low + moved >= 0 and high + moved < size.evaluate(env.integers):
@@ -142,18 +124,19 @@ def _check_lookup(lookup: Lookup, env: Environment, data: Mapping[str, Any]) -> 
             )
 
 
-def reads(traced: Traced) -> Iterator[Read]:
+def reads(traced: Traced) -> Iterator[Access]:
     """Every read of a traced function."""
+    yield from traced.accesses
     types = dict(traced.function.parameter_type)
     yield from _reads(traced.function.body, (), TRUE, traced, types)
 
 
 def _reads(
     e: Term, binders: Binders, p: Predicate, traced: Traced, types: Mapping[str, Any]
-) -> Iterator[Read]:
+) -> Iterator[Access]:
     match e:
         case Gen(index, size, body) | Sum(index, size, body):
-            yield from _reads(body, (*binders, (index, size)), p, traced, types)
+            yield from _reads(body, (*binders, Binder(index, size)), p, traced, types)
             return
         case Guard(condition, body):
             yield from _related(condition, binders, p, traced, types)
@@ -163,7 +146,7 @@ def _reads(
             assert isinstance(body.type, Array)
             place = traced.places.get(e)
             owner, axis = _owner(body)
-            yield Read(show(e), owner, axis, index, body.type.size, binders, p, place)
+            yield Access(show(e), owner, axis, index, body.type.size, binders, p, place)
     for child in e.children:
         yield from _reads(child, binders, p, traced, types)
 
@@ -177,7 +160,7 @@ def _owner(e: Term) -> tuple[str, int]:
 
 def _related(
     q: Predicate, binders: Binders, p: Predicate, traced: Traced, types: Mapping[str, Any]
-) -> Iterator[Read]:
+) -> Iterator[Access]:
     """The reads of boolean and index arrays in a condition, each under what else the condition
     demands.
     """
@@ -195,4 +178,4 @@ def _related(
                 place = traced.places.get(Guard(q, Const(1)))
                 for axis, (a, size) in enumerate(zip(arguments, type_.dims, strict=False)):
                     text = show(q)
-                    yield Read(text, name, axis, a, size, binders, p, place)
+                    yield Access(text, name, axis, a, size, binders, p, place)

@@ -16,39 +16,32 @@ else there. What the language does not have is refused here, with what to write 
 
 from __future__ import annotations
 
+import ast
 import dis
 import inspect
+import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import CodeType, ModuleType
+from types import CellType, CodeType, ModuleType
 from typing import Any, cast
 
 import libcst as cst
-from libcst import matchers as m
 from libcst.helpers import get_full_name_for_node
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from ..language.errors import Place, TensorError
 
 TRACER = "__tensor__"
+MARK = "#@"  # before the number of the source line that a rewritten statement ends on
 LONG = 32  # operands of one sum or product above which it is built as a balanced tree
 DEEP = 50_000
 LOOP_HELP = "write `[… for i in range(n)]` or `sum(… for i in range(n))`"
 
 _REFUSED: dict[type[cst.CSTNode], tuple[str, str]] = {
     cst.While: ("a `while` loop has no size that is known beforehand", LOOP_HELP),
-    cst.For: (
-        "a `for` statement works by mutation, which the tensor language does not have",
-        LOOP_HELP,
-    ),
-    cst.If: (
-        "an `if` statement chooses between statements",
-        "write `a if p else b` as an expression",
-    ),
-    cst.AugAssign: ("an augmented assignment is a mutation", "give the result a name: `y = x + …`"),
     cst.With: ("a `with` statement is no expression", "move it to the caller"),
     cst.Try: ("a `try` statement is no expression", "move it to the caller"),
     cst.Assert: ("an `assert` is no expression", "move it to the caller"),
@@ -57,14 +50,9 @@ _REFUSED: dict[type[cst.CSTNode], tuple[str, str]] = {
     cst.Global: ("`global` is a mutation", "return the value"),
     cst.Nonlocal: ("`nonlocal` is a mutation", "return the value"),
     cst.ClassDef: ("a class is no tensor", "return a tuple"),
-    cst.Lambda: (
-        "a `lambda` inside a tensor function",
-        "define a function with @tensor and call it",
-    ),
     cst.NamedExpr: ("`:=` inside an expression", "assign it in a statement of its own"),
     cst.DictComp: ("a dict is no tensor", "use arrays, indexed by `range`"),
     cst.SetComp: ("a set is no tensor", "use arrays, indexed by `range`"),
-    cst.Dict: ("a dict is no tensor", "return a tuple"),
     cst.Yield: ("a generator function has no size", "return an array: `[… for i in range(n)]`"),
     cst.Await: ("`await` inside a tensor function", "await in the caller and pass the array"),
     cst.Import: ("an `import` inside a tensor function", "import at the top of the file or cell"),
@@ -72,7 +60,6 @@ _REFUSED: dict[type[cst.CSTNode], tuple[str, str]] = {
         "an `import` inside a tensor function",
         "import at the top of the file or cell",
     ),
-    cst.StarredElement: ("`*` in a tuple or list", "write its parts out"),
     cst.FormattedString: ("a string is no tensor", "take it out"),
 }
 
@@ -113,8 +100,7 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
     try:
         with _deep():
             text = MetadataWrapper(cst.parse_module(source)).visit(rewriter).code
-        # Blank lines keep the line numbers of tracebacks those of the source.
-        code = compile("\n" * (first - 1) + text, filename, "exec")
+        code = _compiled(text, first, filename, rewriter.marks)
     except cst.ParserSyntaxError as error:
         message = f"`{function.__name__}` is not written as one function"
         raise TensorError(message, "define it with `def`") from error
@@ -122,18 +108,17 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
         message = f"an expression of `{function.__name__}` is nested too deeply"
         raise TensorError(message, "give its parts names") from error
 
-    unbound = {*function.__code__.co_freevars, *_globals(function.__code__)}
-    taken = [dotted for dotted in rewriter.names if dotted.split(".")[0] in unbound]
-
-    def outside() -> dict[str, Any]:
-        return {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    unbound = {*cells, *_globals(function.__code__)}
+    paths = [tuple(dotted.split(".")) for dotted in rewriter.names]
+    taken = [path for path in paths if path[0] in unbound]
 
     def captured() -> tuple[Any, ...]:
-        values = outside()
-        return tuple(_captured(dotted, values) for dotted in taken)
+        return tuple([_captured(path, cells, function.__globals__) for path in taken])
 
     def build(tracer: Any) -> Callable[..., Any]:
-        namespace = {**outside(), TRACER: tracer}
+        enclosing = inspect.getclosurevars(function).nonlocals
+        namespace = {**function.__globals__, **enclosing, TRACER: tracer}
         exec(code, namespace)  # noqa: S102 - the user's own function, rewritten
         made = namespace[function.__name__]
         assert callable(made)
@@ -143,6 +128,27 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
 
     lines = dict(enumerate(source.splitlines(), first))
     return Rewritten(build, tuple(rewriter.places), filename, lines, text, captured)
+
+
+def _compiled(text: str, first: int, filename: str, marked: bool) -> CodeType:
+    """The code, with the line numbers of the source, where errors are to be shown."""
+    if not marked:
+        # Blank lines keep the line numbers of tracebacks those of the source.
+        return compile("\n" * (first - 1) + text, filename, "exec")
+    lines = text.splitlines()
+    source = [1] * (len(lines) + 1)
+    after = 1
+    for k in range(len(lines), 0, -1):
+        found = re.search(MARK + r"(\d+)$", lines[k - 1])
+        after = int(found[1]) if found else max(1, after - 1)
+        source[k] = after + first - 1
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if hasattr(node, "lineno"):
+            place: Any = node
+            place.lineno = place.end_lineno = source[place.lineno]
+            place.col_offset = place.end_col_offset = 0
+    return compile(tree, filename, "exec")
 
 
 @contextmanager
@@ -166,11 +172,15 @@ def _globals(code: CodeType) -> Iterator[str]:
             yield from _globals(constant)
 
 
-def _captured(dotted: str, names: Mapping[str, Any]) -> Any:
-    """The value of a name from outside, or of an attribute of a module."""
-    root, *attributes = dotted.split(".")
-    value = names.get(root)
-    for attribute in attributes:
+def _captured(
+    path: tuple[str, ...], cells: Mapping[str, CellType], names: Mapping[str, Any]
+) -> Any:
+    """The value of a name from outside, or of an attribute of a module; None where it has none."""
+    try:
+        value = cells[path[0]].cell_contents if path[0] in cells else names.get(path[0])
+    except ValueError:  # a cell that is empty yet
+        return None
+    for attribute in path[1:]:
         if not isinstance(value, ModuleType):
             break
         value = getattr(value, attribute, None)
@@ -201,6 +211,13 @@ class _Rewriter(cst.CSTTransformer):
         self.consumed: set[cst.CSTNode] = set()
         self.chained: dict[cst.BinaryOperation, cst.BinaryOperation] = {}  # each to the innermost
         self.ranges: set[cst.CSTNode] = set()
+        self.lambdas = 0
+        self.loops = 0
+        self.marks = False  # whether lines are marked with those of the source
+        self.made = 0  # functions made of a statement's parts
+        self.elifs: set[cst.If] = set()
+        self.returning: list[tuple[cst.If, cst.If]] = []
+        self.assigned: dict[str, bool] = {}  # names that the function assigns to
         self.names: dict[str, None] = {}  # that the function uses, those of modules dotted
 
     # Places and errors
@@ -228,7 +245,7 @@ class _Rewriter(cst.CSTTransformer):
         refused = _REFUSED.get(type(node))
         if refused is not None:
             shown = node
-            if isinstance(node, cst.While | cst.For | cst.If):
+            if isinstance(node, cst.While):
                 # The caret goes under the statement's first line only.
                 at = self.place(node)
                 end = len(at.text.rstrip())
@@ -240,18 +257,16 @@ class _Rewriter(cst.CSTTransformer):
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
         if self.depth:
-            raise self.refuse(
-                node.name, "a function inside a tensor function", "define it outside, with @tensor"
-            )
+            self.marks = True
+            if node.decorators:
+                raise self.refuse(node.name, "a decorator inside a tensor function", "leave it out")
+        else:
+            kinds = (cst.For, cst.If, cst.FunctionDef)
+            self.marks = any(isinstance(inner, kinds) for inner in _nodes(node.body))
+        self.assigned |= changed_names(node.body)
         if node.asynchronous:
             raise self.refuse(node.name, "an `async` function returns no tensor", "use plain `def`")
         self.depth += 1
-
-    def visit_FunctionDef_params(self, node: cst.FunctionDef) -> None:
-        for star in (node.params.star_arg, node.params.star_kwarg):
-            if isinstance(star, cst.Param):
-                message = f"`*{star.name.value}` has no type"
-                raise self.refuse(star, message, "name each parameter")
 
     def visit_Decorator(self, _node: cst.Decorator) -> bool:
         return False
@@ -260,19 +275,28 @@ class _Rewriter(cst.CSTTransformer):
         return False
 
     def visit_Param(self, _node: cst.Param) -> bool:
-        return False
+        return self.depth > 1 or self.lambdas > 0
+
+    def visit_Lambda(self, _node: cst.Lambda) -> None:
+        self.lambdas += 1
+
+    def leave_Lambda(self, _node: cst.Lambda, updated: cst.Lambda) -> cst.BaseExpression:
+        self.lambdas -= 1
+        return updated.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 
     def leave_Param(self, _node: cst.Param, updated: cst.Param) -> cst.Param:
+        if self.depth > 1 or self.lambdas:
+            return updated.with_changes(annotation=None)
         return updated.with_changes(annotation=None, default=None, equal=cst.MaybeSentinel.DEFAULT)
 
     def leave_FunctionDef(self, node: cst.FunctionDef, updated: cst.FunctionDef) -> cst.FunctionDef:
-        last: cst.CSTNode = node.body.body[-1]
-        if isinstance(last, cst.SimpleStatementLine):
-            last = last.body[-1]
-        if not isinstance(last, cst.Return):
+        self.depth -= 1
+        if not returns(node.body):
             raise self.refuse(
                 node.name, f"`{node.name.value}` returns nothing", "end it with `return …`"
             )
+        if self.depth:
+            return self.marked_header(node, updated.with_changes(returns=None))
         above = self.get_metadata(PositionProvider, node.name).start.line - 1
         blank = [cst.EmptyLine()] * above
         return updated.with_changes(decorators=[], returns=None, leading_lines=blank)
@@ -282,8 +306,19 @@ class _Rewriter(cst.CSTTransformer):
     def visit_Expr(self, node: cst.Expr) -> bool:
         if isinstance(node.value, cst.SimpleString | cst.ConcatenatedString):
             return False
+        if _appended_to(node.value) or isinstance(node.value, cst.Ellipsis):
+            return True
         raise self.refuse(
             node, "this statement's value goes nowhere", "give it a name, or take it out"
+        )
+
+    def leave_Expr(self, node: cst.Expr, updated: cst.Expr) -> cst.BaseSmallStatement:
+        target = _appended_to(node.value)
+        if target is None:
+            return updated
+        assert isinstance(updated.value, cst.Call)
+        return _assigned(
+            [target.value], self.call(node, "append", target, updated.value.args[-1].value)
         )
 
     def visit_Return(self, node: cst.Return) -> None:
@@ -299,32 +334,44 @@ class _Rewriter(cst.CSTTransformer):
         for target in node.targets:
             self._check_target(target.target)
 
-    def visit_AssignTarget(self, _node: cst.AssignTarget) -> bool:
-        return False
+    def visit_AssignTarget(self, node: cst.AssignTarget) -> bool:
+        return isinstance(node.target, cst.Subscript)
 
     def visit_AnnAssign(self, node: cst.AnnAssign) -> None:
+        self._check_target(node.target)
+
+    def visit_AugAssign(self, node: cst.AugAssign) -> None:
         self._check_target(node.target)
 
     def _check_target(self, target: cst.BaseExpression) -> None:
         if isinstance(target, cst.Tuple | cst.List):
             for element in target.elements:
+                if isinstance(element.value, cst.Subscript):
+                    raise self.refuse(
+                        element.value,
+                        "an entry among several targets",
+                        "assign in statements of their own",
+                    )
                 self._check_target(element.value)
-            if all(isinstance(element.value, cst.Name) for element in target.elements):
-                return
-        elif isinstance(target, cst.Name):
             return
-        if isinstance(target, cst.Subscript):
-            raise self.refuse(
-                target,
-                "an assignment to an entry is a mutation",
-                "make the array in one go: `y = [… if i == k else … for i in range(n)]`",
-            )
+        if isinstance(target, cst.Name) or isinstance(_root(target), cst.Name):
+            return
         raise self.refuse(
-            target, "this target is a mutation or too deep", "assign to names, one level deep"
+            target, "this target changes something outside", "assign to names and to entries"
         )
 
     def leave_Assign(self, node: cst.Assign, updated: cst.Assign) -> cst.Assign:
         target = node.targets[0].target
+        if isinstance(target, cst.Subscript):
+            return self._stored(node, target, updated.targets[0].target, "", updated.value)
+        added = self_added(node)
+        if added is not None and self.loops:
+            name, operator = added
+            assert isinstance(updated.value, cst.Call)
+            return self._augmented(node, name, operator, updated.value.args[-1].value)
+        if isinstance(target, cst.Tuple | cst.List):
+            names = _flat(target)
+            return _assigned(names, self._bound(node, target, updated.value), always=True)
         return updated.with_changes(value=self._bound(node, target, updated.value))
 
     def leave_AnnAssign(
@@ -335,15 +382,223 @@ class _Rewriter(cst.CSTTransformer):
         value = self._bound(node, node.target, updated.value)
         return cst.Assign([cst.AssignTarget(updated.target)], value)
 
+    def leave_AugAssign(self, node: cst.AugAssign, updated: cst.AugAssign) -> cst.Assign:
+        operator = _code(node.operator).removesuffix("=")
+        if isinstance(node.target, cst.Subscript):
+            return self._stored(node, node.target, updated.target, operator, updated.value)
+        assert isinstance(node.target, cst.Name)
+        return self._augmented(node, node.target.value, operator, updated.value)
+
+    def _augmented(
+        self, node: cst.CSTNode, name: str, operator: str, value: cst.BaseExpression
+    ) -> cst.Assign:
+        parts = cst.SimpleString(repr(operator)), cst.SimpleString(repr(name)), self.current(name)
+        return _assigned([name], self.call(node, "augment", *parts, value))
+
+    def _stored(
+        self,
+        node: cst.CSTNode,
+        target: cst.Subscript,
+        updated: cst.BaseExpression,
+        operator: str,
+        value: cst.BaseExpression,
+    ) -> cst.Assign:
+        """`y[i] = e` as `y = __tensor__.store(…)`. The target has been rewritten as a read, whose
+        arguments are the places.
+        """
+        name = cst.ensure_type(_root(target), cst.Name).value
+        places: list[cst.BaseExpression] = []
+        while isinstance(updated, cst.Call):
+            array, *rest = [a.value for a in updated.args[1:]]
+            places = [*rest, *places]
+            updated = array
+        listed = cst.Tuple([cst.Element(place) for place in places])
+        parts = cst.SimpleString(repr(operator)), cst.SimpleString(repr(name)), self.current(name)
+        return _assigned([name], self.call(node, "store", *parts, listed, value))
+
     def _bound(
         self, node: cst.CSTNode, target: cst.BaseExpression, value: cst.BaseExpression
     ) -> cst.Call:
         if isinstance(target, cst.Tuple | cst.List):
-            names = [e.value.value for e in target.elements if isinstance(e.value, cst.Name)]
-            elements = [cst.Element(cst.SimpleString(repr(name))) for name in names]
-            return self.call(node, "unpack", cst.Tuple(elements), value)
+            return self.call(node, "unpack", _pattern(target), value)
         assert isinstance(target, cst.Name)
         return self.call(node, "bind", cst.SimpleString(repr(target.value)), value)
+
+    def current(self, name: str) -> cst.Call:
+        """What a name means now, or that it means nothing yet."""
+        get = cst.Attribute(cst.Name(TRACER), cst.Name("current"))
+        return cst.Call(get, [cst.Arg(_lambda(None, cst.Name(name)))])
+
+    # Statements of several lines: their parts become functions
+
+    def leave_SimpleStatementLine(
+        self, node: cst.SimpleStatementLine, updated: cst.SimpleStatementLine
+    ) -> cst.SimpleStatementLine:
+        if not self.marks:
+            return updated
+        return updated.with_changes(trailing_whitespace=self._mark(node, end=True))
+
+    def _mark(self, node: cst.CSTNode, end: bool = False) -> cst.TrailingWhitespace:
+        at = self.get_metadata(PositionProvider, node)
+        line = at.end.line if end else at.start.line
+        return cst.TrailingWhitespace(cst.SimpleWhitespace("  "), cst.Comment(f"{MARK}{line}"))
+
+    def _line(
+        self, node: cst.CSTNode, statement: cst.BaseSmallStatement
+    ) -> cst.SimpleStatementLine:
+        return cst.SimpleStatementLine([statement], trailing_whitespace=self._mark(node))
+
+    def marked_header(self, node: cst.CSTNode, made: cst.FunctionDef) -> cst.FunctionDef:
+        body = _block(made.body)
+        return made.with_changes(body=body.with_changes(header=self._mark(node)))
+
+    def _function(
+        self,
+        node: cst.CSTNode,
+        name: str,
+        parameters: list[cst.Param],
+        statements: list[cst.BaseStatement],
+        result: cst.BaseExpression | None,
+    ) -> cst.FunctionDef:
+        if result is not None:
+            statements = [*statements, self._line(node, cst.Return(result))]
+        return cst.FunctionDef(
+            cst.Name(name),
+            cst.Parameters(parameters),
+            cst.IndentedBlock(statements, header=self._mark(node)),
+        )
+
+    def visit_For(self, node: cst.For) -> None:
+        if node.orelse is not None:
+            raise self.refuse(node.orelse, "`else` of a loop", "leave it out")
+        for inner in (cst.Return, cst.Break, cst.Continue):
+            for found in _within(node.body, inner):
+                word = inner.__name__.lower()
+                message = f"`{word}` inside a `for` makes its count depend on what it finds"
+                raise self.refuse(found, message, "let it run, and choose by `a if p else b`")
+        self._check_range(node.iter, node.target)
+        self.loops += 1
+
+    def leave_For(self, node: cst.For, updated: cst.For) -> cst.FlattenSentinel[cst.BaseStatement]:
+        self.loops -= 1
+        changed = changed_names(node.body)
+        self.made += 1
+        name = f"__turn_{self.made}"
+        names = list(changed)
+        items = _flat(node.target)
+        if set(items) & set(names):
+            raise self.refuse(node.target, "the loop changes its own index", "use another name")
+        parameters = [cst.Param(cst.Name(x)) for x in (*items, *names)]
+        made = self._function(
+            node, name, parameters, list(_block(updated.body).body), _tuple(names)
+        )
+        call = self.call(
+            node.target,
+            "repeat",
+            _pattern(node.target),
+            updated.iter
+            if node.iter in self.ranges
+            else self.call(node.iter, "each", updated.iter),
+            _strings(names),
+            cst.Tuple([cst.Element(cst.Name(str(plain))) for plain in changed.values()]),
+            cst.Tuple([cst.Element(self.current(x)) for x in names]),
+            cst.Name(name),
+        )
+        lines = list(updated.leading_lines)
+        return cst.FlattenSentinel(
+            [
+                made.with_changes(leading_lines=lines),
+                self._line(node, _assigned(names, call, always=True)),
+            ]
+        )
+
+    def visit_If(self, node: cst.If) -> None:
+        if isinstance(node.orelse, cst.If):
+            self.elifs.add(node.orelse)
+
+    def leave_If(
+        self, node: cst.If, updated: cst.If
+    ) -> cst.If | cst.FlattenSentinel[cst.BaseStatement]:
+        if node in self.elifs:
+            return updated
+        if has_return(node):
+            self.returning.append((node, updated))
+            return updated
+        return cst.FlattenSentinel(self._branches(node, updated))
+
+    def _branches(self, node: cst.If, updated: cst.If) -> list[cst.BaseStatement]:
+        """An `if` as two functions and a choice between them."""
+        names = list(changed_names(node))
+        parameters = [cst.Param(cst.Name(x)) for x in names]
+        self.made += 1
+        then, other = f"__then_{self.made}", f"__else_{self.made}"
+        call = self.call(
+            node.test,
+            "branch",
+            updated.test,
+            _strings(names),
+            cst.Tuple([cst.Element(self.current(x)) for x in names]),
+            cst.Name(then),
+            cst.Name(other),
+        )
+        otherwise: list[cst.BaseStatement] = []
+        if isinstance(node.orelse, cst.If) and isinstance(updated.orelse, cst.If):
+            otherwise = self._branches(node.orelse, updated.orelse)
+        elif updated.orelse is not None:
+            otherwise = list(_block(cst.ensure_type(updated.orelse, cst.Else).body).body)
+        first = self._function(
+            node, then, parameters, list(_block(updated.body).body), _tuple(names)
+        )
+        second = self._function(node, other, parameters, otherwise, _tuple(names))
+        return [
+            first.with_changes(leading_lines=updated.leading_lines),
+            second,
+            self._line(node, _assigned(names, call, always=True)),
+        ]
+
+    def leave_IndentedBlock(
+        self, node: cst.IndentedBlock, updated: cst.IndentedBlock
+    ) -> cst.IndentedBlock:
+        """Where an `if` returns, what follows it is its other branch."""
+        statements = list(updated.body)
+        for k in range(len(statements) - 1, -1, -1):
+            found = next((pair for pair in self.returning if pair[1] is statements[k]), None)
+            if found is not None:
+                statements[k:] = self._returned(*found, statements[k + 1 :])
+        return updated.with_changes(body=statements)
+
+    def _returned(
+        self, node: cst.If, updated: cst.If, rest: list[cst.BaseStatement]
+    ) -> list[cst.BaseStatement]:
+        self.made += 1
+        then, other = f"__then_{self.made}", f"__else_{self.made}"
+        first = list(_block(updated.body).body)
+        if not returns(node.body):
+            first += rest
+        if isinstance(node.orelse, cst.If) and isinstance(updated.orelse, cst.If):
+            second = self._returned(node.orelse, updated.orelse, rest)
+        else:
+            second = list(rest)
+            if node.orelse is not None and updated.orelse is not None:
+                block = cst.ensure_type(updated.orelse, cst.Else).body
+                ends = returns(cst.ensure_type(node.orelse, cst.Else).body)
+                second = [*_block(block).body, *([] if ends else rest)]
+        if not second:
+            raise self.refuse(
+                node.test, "where this does not hold nothing is returned", "add `else: return …`"
+            )
+        names = list(self.assigned)
+        parameters = [
+            cst.Param(cst.Name(x), default=self.current(x), equal=cst.AssignEqual()) for x in names
+        ]
+        call = self.call(node.test, "returned", updated.test, cst.Name(then), cst.Name(other))
+        return [
+            self._function(node, then, parameters, first, None).with_changes(
+                leading_lines=updated.leading_lines
+            ),
+            self._function(node, other, parameters, second, None),
+            self._line(node, cst.Return(call)),
+        ]
 
     # Names
 
@@ -357,13 +612,22 @@ class _Rewriter(cst.CSTTransformer):
     # Comprehensions
 
     def visit_Call(self, node: cst.Call) -> None:
-        if m.matches(node.func, m.Name("sum") | m.Name("any") | m.Name("all")):
+        if isinstance(node.func, cst.Name) and node.func.value in ("sum", "any", "all"):
             for argument in node.args[:1]:
                 if isinstance(argument.value, cst.GeneratorExp | cst.ListComp):
                     self.consumed.add(argument.value)
 
     def visit_ListComp(self, node: cst.ListComp) -> None:
-        self._check_ranges(node)
+        self._check_loops(node)
+
+    def visit_GeneratorExp(self, node: cst.GeneratorExp) -> None:
+        self._check_loops(node)
+
+    def _check_loops(self, node: cst.ListComp | cst.GeneratorExp) -> None:
+        for_in: cst.CompFor | None = node.for_in
+        while for_in is not None:
+            self._check_range(for_in.iter, for_in.target)
+            for_in = for_in.inner_for_in
         if node in self.consumed:
             return
         if node.for_in.ifs:
@@ -379,31 +643,26 @@ class _Rewriter(cst.CSTTransformer):
                 "nest the lists: `[[… for j in range(m)] for i in range(n)]`",
             )
 
-    def visit_GeneratorExp(self, node: cst.GeneratorExp) -> None:
-        self._check_ranges(node)
-        if node not in self.consumed:
-            raise self.refuse(
-                node, "a generator has no entries to read", "make a list: `[… for i in range(n)]`"
-            )
+    def _check_range(self, iterable: cst.BaseExpression, target: cst.BaseExpression) -> None:
+        match iterable, target:
+            case cst.Call(func=cst.Name(value="range")), cst.Name():
+                self.ranges.add(iterable)
+        if not isinstance(target, cst.Name | cst.Tuple | cst.List):
+            raise self.refuse(target, "a loop's target is a name", "write `for i in range(n)`")
 
-    def _check_ranges(self, node: cst.ListComp | cst.GeneratorExp) -> None:
-        for_in: cst.CompFor | None = node.for_in
-        while for_in is not None:
-            if not m.matches(for_in.iter, m.Call(func=m.Name("range"))):
-                text = cst.Module([]).code_for_node(for_in.iter)
-                raise self.refuse(
-                    for_in.iter,
-                    f"this loops over `{text}`, not over a range",
-                    f"loop over its indices: `for i in range(len({text}))`",
-                )
-            self.ranges.add(for_in.iter)
-            if not isinstance(for_in.target, cst.Name):
-                raise self.refuse(
-                    for_in.target, "an index is one name", "write `for i in range(n)`"
-                )
-            for_in = for_in.inner_for_in
+    def leave_CompFor(self, node: cst.CompFor, updated: cst.CompFor) -> cst.CompFor:
+        if node.iter in self.ranges:
+            return updated
+        return updated.with_changes(iter=self.call(node.iter, "each", updated.iter))
 
     def leave_ListComp(self, node: cst.ListComp, updated: cst.ListComp) -> cst.BaseExpression:
+        if node in self.consumed:
+            return updated
+        return self._loop("generate", node, updated.for_in, updated.elt)
+
+    def leave_GeneratorExp(
+        self, node: cst.GeneratorExp, updated: cst.GeneratorExp
+    ) -> cst.BaseExpression:
         if node in self.consumed:
             return updated
         return self._loop("generate", node, updated.for_in, updated.elt)
@@ -423,11 +682,8 @@ class _Rewriter(cst.CSTTransformer):
         for condition in reversed(for_in.ifs):
             given = "given" if method == "sum" else f"given_{method}"
             body = self.call(node, given, condition.test, _lambda(None, body))
-        assert isinstance(for_in.target, cst.Name)
-        name = for_in.target.value
-        return self.call(
-            node, method, cst.SimpleString(repr(name)), for_in.iter, _lambda(name, body)
-        )
+        names = _flat(for_in.target)
+        return self.call(node, method, _pattern(for_in.target), for_in.iter, _lambda(names, body))
 
     # Expressions
 
@@ -444,8 +700,6 @@ class _Rewriter(cst.CSTTransformer):
             name = node.func.value
             value = self._loop(name, node, loop.for_in, loop.elt)
             return self.call(node, "builtin", cst.SimpleString(repr(name)), node.func, value)
-        if any(argument.star for argument in node.args):
-            raise self.refuse(node, "`*` in a call", "write its arguments out")
         call = self.call(node, "call", updated.func)
         return call.with_changes(args=[*call.args, *updated.args])
 
@@ -497,19 +751,176 @@ class _Rewriter(cst.CSTTransformer):
             return updated.left.with_changes(args=[*updated.left.args, step, right])
         return self.call(node, "binary", op, updated.left, updated.right)
 
-    def visit_Subscript(self, node: cst.Subscript) -> None:
-        for element in node.slice:
-            if isinstance(element.slice, cst.Slice):
-                raise self.refuse(
-                    node, "a slice has no index", "name the index: `[A[i, 0] for i in range(n)]`"
-                )
-
     def leave_Subscript(self, node: cst.Subscript, updated: cst.Subscript) -> cst.BaseExpression:
-        places = [e.slice.value for e in updated.slice if isinstance(e.slice, cst.Index)]
+        places = [_place(e.slice) for e in updated.slice]
         return self.call(node, "entry", updated.value, *places)
 
     def leave_List(self, node: cst.List, updated: cst.List) -> cst.BaseExpression:
         return self.call(node, "array", updated)
+
+
+def _place(e: cst.BaseSlice) -> cst.BaseExpression:
+    """What stands between brackets, a slice as `__tensor__.cut(…)`."""
+    if isinstance(e, cst.Index):
+        return e.value
+    assert isinstance(e, cst.Slice)
+    parts = [part or cst.Name("None") for part in (e.lower, e.upper, e.step)]
+    made = cst.Attribute(cst.Name(TRACER), cst.Name("cut"))
+    return cst.Call(made, [cst.Arg(_bracketed(part)) for part in parts])
+
+
+def _root(e: cst.BaseExpression) -> cst.BaseExpression:
+    """The array of `y[i][j]`."""
+    while isinstance(e, cst.Subscript):
+        e = e.value
+    return e
+
+
+def _flat(target: cst.BaseExpression) -> list[str]:
+    """The names of a target, in order."""
+    if isinstance(target, cst.Tuple | cst.List):
+        return [name for element in target.elements for name in _flat(element.value)]
+    return [cst.ensure_type(target, cst.Name).value]
+
+
+def _pattern(target: cst.BaseExpression) -> cst.BaseExpression:
+    """A target as the tracer takes it: `("i", ("a", "*b"))`."""
+    if isinstance(target, cst.Tuple | cst.List):
+        parts = []
+        for element in target.elements:
+            made = _pattern(element.value)
+            if isinstance(element, cst.StarredElement):
+                made = cst.SimpleString(repr("*" + cst.ensure_type(element.value, cst.Name).value))
+            parts.append(cst.Element(made))
+        return cst.Tuple(parts)
+    return cst.SimpleString(repr(cst.ensure_type(target, cst.Name).value))
+
+
+def _strings(names: list[str]) -> cst.Tuple:
+    return cst.Tuple([cst.Element(cst.SimpleString(repr(name))) for name in names])
+
+
+def _tuple(names: list[str]) -> cst.Tuple:
+    return cst.Tuple([cst.Element(cst.Name(name)) for name in names])
+
+
+def _assigned(names: list[str], value: cst.BaseExpression, always: bool = False) -> cst.Assign:
+    """`a, b = value`; of one name, `a = value`, unless the value is a tuple `always`."""
+    if always:
+        target: cst.BaseAssignTargetExpression = (
+            cst.List([cst.Element(cst.Name(name)) for name in names]) if names else cst.Name("_")
+        )
+    else:
+        target = cst.Name(names[0])
+    return cst.Assign([cst.AssignTarget(target)], value)
+
+
+def _block(body: cst.BaseSuite) -> cst.IndentedBlock:
+    """A suite on lines of its own."""
+    if isinstance(body, cst.IndentedBlock):
+        return body
+    suite = cst.ensure_type(body, cst.SimpleStatementSuite)
+    return cst.IndentedBlock([cst.SimpleStatementLine([small]) for small in suite.body])
+
+
+def _within(node: cst.CSTNode, kind: type[cst.CSTNode]) -> Iterator[cst.CSTNode]:
+    """Nodes of a kind, those of inner functions apart."""
+    if isinstance(node, kind):
+        yield node
+    for child in node.children:
+        if not isinstance(child, cst.FunctionDef | cst.Lambda):
+            yield from _within(child, kind)
+
+
+def _nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """A node and all nodes in it. (`libcst.matchers` has more to say, but takes longer to import than LibCST.)"""
+    yield node
+    for child in node.children:
+        yield from _nodes(child)
+
+
+def has_return(node: cst.CSTNode) -> bool:
+    return next(_within(node, cst.Return), None) is not None
+
+
+def returns(body: cst.BaseSuite) -> bool:
+    """Whether a block's end is a `return`, on every way to it."""
+    last: cst.CSTNode = body.body[-1]
+    if isinstance(last, cst.SimpleStatementLine):
+        last = last.body[-1]
+    if isinstance(last, cst.If):
+        return returns_all(last)
+    return isinstance(last, cst.Return)
+
+
+def returns_all(node: cst.If) -> bool:
+    if node.orelse is None or not returns(node.body):
+        return False
+    if isinstance(node.orelse, cst.If):
+        return returns_all(node.orelse)
+    return returns(node.orelse.body)
+
+
+def self_added(node: cst.CSTNode) -> tuple[str, str] | None:
+    """The name and the sign of `s = s + e`, where e does not read s."""
+    match node:
+        case cst.Assign(
+            targets=[cst.AssignTarget(target=cst.Name(value=name))],
+            value=cst.BinaryOperation(
+                left=cst.Name(value=left), operator=cst.Add() | cst.Subtract() as sign, right=right
+            ),
+        ) if name == left:
+            read = (inner.value for inner in _nodes(right) if isinstance(inner, cst.Name))
+            return None if name in read else (name, _code(sign))
+    return None
+
+
+def _appended_to(e: cst.BaseExpression) -> cst.Name | None:
+    """`y` of `y.append(e)`."""
+    match e:
+        case cst.Call(
+            func=cst.Attribute(value=cst.Name() as target, attr=cst.Name(value="append")), args=[_]
+        ):
+            return target
+    return None
+
+
+def changed_names(node: cst.CSTNode) -> dict[str, bool]:
+    """The names that statements change, and whether they assign them anew."""
+    found: dict[str, bool] = {}
+
+    def add(name: str, plain: bool) -> None:
+        found[name] = found.get(name, False) or plain
+
+    def see(node: cst.CSTNode) -> None:
+        match node:
+            case cst.FunctionDef():
+                add(node.name.value, True)
+                return
+            case cst.Lambda() | cst.ListComp() | cst.GeneratorExp():
+                return
+            case cst.Assign():
+                for one in node.targets:
+                    if isinstance(one.target, cst.Subscript):
+                        root = _root(one.target)
+                        if isinstance(root, cst.Name):
+                            add(root.value, False)
+                    elif isinstance(one.target, cst.Name | cst.Tuple | cst.List):
+                        for name in _flat(one.target):
+                            add(name, self_added(node) is None)
+            case cst.AnnAssign(target=cst.Name(value=name)):
+                add(name, True)
+            case cst.AugAssign():
+                root = _root(node.target)
+                if isinstance(root, cst.Name):
+                    add(root.value, False)
+            case cst.Expr(value=value) if target := _appended_to(value):
+                add(target.value, False)
+        for child in node.children:
+            see(child)
+
+    see(node)
+    return found
 
 
 def _bracketed(e: cst.BaseExpression) -> cst.BaseExpression:
@@ -521,27 +932,27 @@ def _bracketed(e: cst.BaseExpression) -> cst.BaseExpression:
 
 def _chain(node: cst.BaseExpression) -> Iterator[cst.BinaryOperation]:
     """The operations of `a + b - c + …`, or of `a * b * c * …`, the last first."""
-    kinds = next((k for k in _CHAINS if m.matches(node, m.BinaryOperation(operator=k))), None)
-    while kinds and isinstance(node, cst.BinaryOperation) and m.matches(node.operator, kinds):
+    operator = node.operator if isinstance(node, cst.BinaryOperation) else None
+    kinds = next((k for k in _CHAINS if isinstance(operator, k)), ())
+    while isinstance(node, cst.BinaryOperation) and isinstance(node.operator, kinds):
         yield node
         node = node.left
 
 
-_CHAINS = (m.Add() | m.Subtract(), m.OneOf(m.Multiply()))
+_CHAINS = ((cst.Add, cst.Subtract), (cst.Multiply,))
 
 
 def _code(operator: cst.CSTNode) -> str:
     return cst.Module([]).code_for_node(operator).strip()
 
 
-def _lambda(parameter: str | None, body: cst.BaseExpression) -> cst.Lambda:
-    parameters = [cst.Param(cst.Name(parameter))] if parameter else []
+def _lambda(parameters: Sequence[str] | None, body: cst.BaseExpression) -> cst.Lambda:
     return cst.Lambda(
-        cst.Parameters(parameters),
+        cst.Parameters([cst.Param(cst.Name(name)) for name in parameters or ()]),
         body,
         lpar=[cst.LeftParen()],
         rpar=[cst.RightParen()],
         whitespace_after_lambda=cst.SimpleWhitespace(" ")
-        if parameter
+        if parameters
         else cst.MaybeSentinel.DEFAULT,
     )

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..language.affine import Affine
 from ..language.errors import TensorError
-from ..language.pairs import halves, to_pairs
+from ..language.pairs import Laid, halves, to_pairs
 from ..language.types import (
     REAL,
     Array,
@@ -30,6 +30,7 @@ from ..language.types import (
     TupleSet,
     Type,
     array,
+    dimensions,
 )
 from ..reference.evaluate import Environment, Holds
 
@@ -98,7 +99,10 @@ def observed(name: str, value: Any) -> tuple[ParameterType, Layout]:
                 "pass relations, index arrays and integers as parameters of their own",
             )
         types = [cast("Type", t) for t, _ in parts]
-        return to_pairs(types, Product), tuple(layout for _, layout in parts)
+        layouts = tuple(layout for _, layout in parts)
+        return to_pairs(types, Product), Laid(layouts, value.form) if isinstance(
+            value, Laid
+        ) else layouts
     if isinstance(value, set | frozenset):
         arities = {len(t) if isinstance(t, tuple) else 0 for t in value}
         if len(arities) > 1 or 0 in arities:
@@ -177,13 +181,18 @@ def matches(name: str, type_: ParameterType, value: Any) -> None:
         adapt(name, type_, value)
 
 
+def _dims(type_: ParameterType) -> tuple[Affine, ...]:
+    """The sizes of an array of any kind; none for what is no array."""
+    match type_:
+        case Relation(dims) | IndexArray(dims):
+            return dims
+        case Array():
+            return dimensions(type_)
+    return ()
+
+
 def _rank(type_: ParameterType) -> int:
-    if isinstance(type_, Relation | IndexArray):
-        return len(type_.dims)
-    rank = 0
-    while isinstance(type_, Array):
-        rank, type_ = rank + 1, type_.element
-    return rank
+    return len(_dims(type_))
 
 
 def _shown(type_: ParameterType) -> str:
@@ -233,12 +242,7 @@ def _axes(type_: ParameterType, value: Any) -> list[tuple[int, Affine, int]]:
     if isinstance(type_, Product):
         first, rest = halves(value)
         return _axes(type_.first, first) + _axes(type_.second, rest)
-    if isinstance(type_, Relation | IndexArray):
-        dims = type_.dims
-    else:
-        dims = ()
-        while isinstance(type_, Array):
-            dims, type_ = (*dims, type_.size), type_.element
+    dims = _dims(type_)
     shape = np.shape(value) if dims else ()
     return [(axis, *pair) for axis, pair in enumerate(zip(dims, shape, strict=True))]
 

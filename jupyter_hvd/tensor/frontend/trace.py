@@ -9,7 +9,8 @@ parameter is a reference (`Var`), an entry of a tuple a selection (`Proj`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..language.affine import Affine
@@ -30,6 +31,7 @@ from .tracers import Data, Index, Value
 from .tracing.calls import Tracer
 from .tracing.packing import SizeNamed
 from .tracing.traced import Traced
+from .tracing.wholes import SizesMet
 
 if TYPE_CHECKING:
     from .rewrite import Rewritten
@@ -52,15 +54,78 @@ def trace(name: str, rewritten: Rewritten, parameters: Sequence[Parameter]) -> T
     return _traced(name, rewritten, parameters, set())
 
 
+@dataclass(frozen=True)
+class Undecided:
+    """What of a function's types only a call's sizes can tell: how `met` goes on."""
+
+    parameters: tuple[Parameter, ...]
+    met: SizesMet
+
+    def decided(self, sizes: Mapping[str, int] | None) -> tuple[Parameter, ...]:
+        """The parameters' types at such sizes: two sizes are one, or a size is a number. Raises
+        TensorError where the sizes do not go together.
+        """
+        left, right, place = self.met.left, self.met.right, self.met.place
+        if sizes is None:
+            what = (
+                f"the sizes {left} and {right} meet here"
+                if right
+                else f"the size {left} must be known"
+            )
+            raise TensorError(what, f"give both one name, or call the function once: {left}", place)
+        if right is None:
+            for name, _ in left.terms:
+                if name not in self._integers:
+                    return self._put(name, Affine.of(sizes[name]))
+            raise TensorError(f"{left} must be a number here", "pass an array of that size", place)
+        m, n = left.evaluate(sizes), right.evaluate(sizes)
+        if m == n:
+            return self._at(left, right)
+        if m == 1 and not self.met.exact:
+            return self._at(left, Affine.of(1))
+        if n == 1 and not self.met.exact:
+            return self._at(right, Affine.of(1))
+        raise TensorError(
+            f"sizes {left} = {m} and {right} = {n} do not go together",
+            "they must be equal, or one of them 1",
+            place,
+        )
+
+    def _at(self, left: Affine, right: Affine) -> tuple[Parameter, ...]:
+        """The parameters where `left = right`."""
+        difference = right - left
+        for name, k in sorted(difference.terms, key=lambda term: not _is_nameless(term[0])):
+            if abs(k) == 1 and name not in self._integers:
+                return self._put(name, difference * -k + Affine.of(name))
+        message = f"{left} and {right} must be equal here, but nothing can be put for either"
+        raise TensorError(
+            message, "pass sizes by the arrays that have them: `len(x)`", self.met.place
+        )
+
+    @property
+    def _integers(self) -> set[str]:
+        return {p.name for p in self.parameters if isinstance(p.type, Integer)}
+
+    def _put(self, name: str, value: Affine) -> tuple[Parameter, ...]:
+        return tuple(p._replace(type=at_sizes(p.type, {name: value})) for p in self.parameters)
+
+
+def _is_nameless(size: str) -> bool:
+    """Whether a size is named after an argument, `x_0`, and not by the program."""
+    return size.rpartition("_")[2].isdigit()
+
+
 def trace_named(
     name: str, rewritten: Rewritten, parameters: Sequence[Parameter]
-) -> tuple[tuple[Parameter, ...], Traced]:
+) -> tuple[tuple[Parameter, ...], Traced] | Undecided:
     """As `trace`, with sizes named as the program names them: after `n = len(x)`, x has n entries."""
     integers = {p.name for p in parameters if isinstance(p.type, Integer)}
     nameless = set(_sizes(parameters) - integers)
     while True:
         try:
             return tuple(parameters), _traced(name, rewritten, parameters, nameless)
+        except SizesMet as met:
+            return Undecided(tuple(parameters), met)
         except SizeNamed as found:
             named = {found.size: Affine.of(found.name)}
             parameters = [p._replace(type=at_sizes(p.type, named)) for p in parameters]
@@ -93,4 +158,5 @@ def _traced(
         raise TensorError(str(error), place=rewritten.place_of(error)) from error
     body = lets(tracer.scopes[0].bindings, term)
     function = Lambda("arg", tuple((x, t) for x, t, _ in parameters), body)
-    return Traced(function, layout, tracer.places_of, tuple(tracer.lookups))
+    checked = tuple(tracer.lookups), tuple(tracer.accesses)
+    return Traced(function, layout, tracer.places_of, *checked, tracer.spelt)

@@ -9,7 +9,16 @@ from ..language.affine import Affine
 from ..language.errors import TensorError
 from ..language.predicates import Predicate, Related
 from ..language.terms import Term
-from ..language.types import Array, IndexArray, Layout, Product, Relation, TupleSet, Type
+from ..language.types import (
+    Array,
+    IndexArray,
+    Layout,
+    Product,
+    Relation,
+    TupleSet,
+    Type,
+    dimensions,
+)
 
 
 class Tracing(Protocol):
@@ -21,6 +30,8 @@ class Tracing(Protocol):
 
     def parts(self, value: Value) -> list[Value]: ...
 
+    def attribute(self, value: Any, name: str) -> Any: ...
+
 
 class Value:
     """A stand-in for a scalar, an array or a tuple, backed by a term."""
@@ -31,6 +42,7 @@ class Value:
         self.tracer = tracer
         self.term = term
         self.layout = layout
+        self.written: list[Any] | None = None  # the entries of a list that is written out
         tracer.note(term)
 
     @property
@@ -39,12 +51,7 @@ class Value:
 
     @property
     def shape(self) -> tuple[Index, ...]:
-        sizes = []
-        type_ = self.type
-        while isinstance(type_, Array):
-            sizes.append(Index(self.tracer, type_.size))
-            type_ = type_.element
-        return tuple(sizes)
+        return tuple(Index(self.tracer, n) for n in dimensions(self.type))
 
     def __iter__(self) -> Iterator[Any]:
         if self.layout is not None and isinstance(self.type, Product):
@@ -52,10 +59,9 @@ class Value:
         raise self.tracer.error("this iterates over an array", "loop over its indices with `range`")
 
     def __getattr__(self, name: str) -> Any:
-        # No place: attributes are not rewritten, so the tracer's last place may be another line's.
-        raise TensorError(
-            f"an array has no `.{name}` here", "use `len(x)`, `x.shape`, entries and comprehensions"
-        )
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self.tracer.attribute(self, name)
 
     def __bool__(self) -> bool:
         raise self.tracer.error("a condition on data", "use `np.maximum`, or pass a boolean array")
@@ -136,8 +142,22 @@ class Data:
     def shape(self) -> tuple[Index, ...]:
         return tuple(Index(self.tracer, n) for n in self.dims)
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self.tracer.attribute(self, name)
+
+
+class Barred:
+    """A stand-in for what cannot be read here, and why."""
+
+    def __init__(self, message: str, help_: str) -> None:
+        self.message = message
+        self.help = help_
+
 
 def describe(type_: Type) -> str:
+    """A type in words."""
     match type_:
         case Array():
             return f"an array of type {type_}"
@@ -147,6 +167,7 @@ def describe(type_: Type) -> str:
 
 
 def kind(value: Any) -> str:
+    """What a value is, in words."""
     match value:
         case Value():
             return describe(value.type)
@@ -158,10 +179,13 @@ def kind(value: Any) -> str:
             return "an entry of an index array"
         case Data():
             return f"`{value.name}`"
+        case Barred():
+            return "what has no value here: " + value.message
     return f"{value!r}"
 
 
 def data_help(data: Data) -> str:
+    """What a relation or an index array is used for."""
     match data.type:
         case Relation():
             return f"it is a relation: use it as a condition, `{data.name}[i, j]`; or pass floats"

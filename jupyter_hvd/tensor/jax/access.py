@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from ..language.affine import Affine
-from ..lowering.strategy import reach, sharing_axes
+from ..lowering.strategy import sharing_axes
 from ..polyhedral.points import Aligned
 
 
@@ -108,7 +108,7 @@ def _flattened(
     padding, shape = [(0, 0, 0)] * array.ndim, []
     moved = []
     for k, a in enumerate(indices):
-        low, high = reach(a, space.extents)
+        low, high = a.reach(space.extents)
         n = array.shape[place + k]
         before, after = max(0, -low), max(0, high - (n - 1))
         padding[place + k] = (before, after, 0)
@@ -154,7 +154,7 @@ def _strided(
     index, over = space.index(window)
     n = array.shape[place]
     taken = jnp.take(array, index, place, mode="clip")
-    low, high = reach(window, space.extents)
+    low, high = window.reach(space.extents)
     if low >= 0 and high < n:
         return taken, list(over)
     shape = [1] * place + list(index.shape) + [1] * (array.ndim - place - 1)
@@ -216,11 +216,11 @@ def _looked_up(array: Any, indices: Sequence[Affine], space: Space) -> Aligned:
     if not apart:
         return array, more
     # The gathered axes stay whole while the other dimensions are read.
-    whole = {f"·{n}": array.shape[k] for k, n in enumerate(more)}
-    inner = Space({**whole, **space.extents})
+    whole = {f"·{n}": n for n in more}
+    inner = Space({**dict(zip(whole, array.shape, strict=False)), **space.extents})
     places = [*map(Affine.of, whole), *(indices[d] for d in apart)]
     array, axes = _affine(array, places, inner)
-    return array, tuple(n.removeprefix("·") for n in axes)
+    return array, tuple(whole.get(n, n) for n in axes)
 
 
 def _by_index(array: Any, indices: Sequence[Affine], space: Space) -> Aligned:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -54,4 +55,42 @@ def kind_of(value: Any) -> Any:
 def floating_type(reals: Sequence[Any]) -> np.dtype[Any]:
     """The floating type of real arguments together."""
     together = jnp.result_type(*reals) if reals else jnp.result_type(float)
-    return np.dtype(together if jnp.issubdtype(together, jnp.floating) else jnp.result_type(float))
+    chosen: np.dtype[Any] = np.dtype(
+        together if jnp.issubdtype(together, jnp.floating) else jnp.result_type(float)
+    )
+    return chosen
+
+
+def lasting(arguments: Sequence[Any]) -> tuple[Hashable, tuple[int, ...]]:
+    """What the checks of a call and its kernel depend on, as far as that stays: the types of arrays
+    of floats; and the positions of JAX's arrays of integers and booleans, which no one can change,
+    and which count by identity. None instead where an argument may change.
+    """
+    found = []
+    for value in arguments:
+        if (what := _lasting(value)) is None:
+            return None, ()
+        found.append(what)
+    relations = tuple([k for k, what in enumerate(found) if type(what) is int])
+    return (jax.config.jax_enable_x64, *found), relations
+
+
+def _lasting(value: Any) -> Hashable:
+    kind = type(value)
+    if kind is tuple:
+        parts = tuple(map(_lasting, value))
+        return None if None in parts else parts
+    if kind is int or kind is float:
+        return kind, value if kind is int else None
+    if kind is np.ndarray:
+        floats = value.dtype.kind == "f" and value.dtype.isnative
+        return (kind, value.shape, value.dtype) if floats else None
+    if kind not in _IMMUTABLE:
+        _IMMUTABLE[kind] = isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer)
+    if not _IMMUTABLE[kind]:
+        return None
+    floats = value.dtype.kind in "fV"  # V: bfloat16 and its like
+    return (value.shape, value.dtype, value.weak_type) if floats else id(value)
+
+
+_IMMUTABLE: dict[type, bool] = {}  # whether a type is that of JAX's arrays

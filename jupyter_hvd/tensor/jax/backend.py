@@ -4,8 +4,10 @@ supports of the predicates.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
 
 import jax
 import numpy as np
@@ -15,9 +17,9 @@ from ..lowering.plan import Counts, Plan
 from ..lowering.sharding import divided
 from . import shards
 from .execute import execute
-from .kernel import Kernel
-from .memory import may_exceed, require_memory
-from .precision import keeping_float64
+from .kernel import Kernel, rows_of, with_rows
+from .memory import within_memory
+from .precision import is_double, keeping_float64
 
 if TYPE_CHECKING:
     from ..instance import Instance
@@ -31,62 +33,83 @@ def kernel(instance: Instance, sizes: Mapping[str, int]) -> Kernel:
 def planned(instance: Instance, sizes: Mapping[str, int], arguments: Sequence[Any]) -> Plan:
     """How the instance is computed for these arguments."""
     made = kernel(instance, sizes)
-    with keeping_float64(made.kinds, arguments):
+    with keeping_float64(is_double(made.kinds, arguments)):
         return made.plan(made.operands(arguments))
 
 
-def compiled(instance: Instance, sizes: Mapping[str, int]) -> Callable[..., Any]:
-    """A jitted function of the instance's parameters, at the given sizes; it returns nested
-    pairs of arrays. Each call is planned before JAX traces it; TensorError where there is not the
-    memory for it.
+@dataclass(frozen=True)
+class Ready:
+    """A jitted function for arguments of the same types, and with the same relations, as those that
+    it was made for; it returns nested pairs of arrays. `rows` has the tuples of boolean arrays that
+    come with them, by the position of the argument; `as_given` says that it takes the arguments as
+    they are.
     """
+
+    made: Kernel
+    run: Callable[..., Any]
+    rows: Mapping[int, Any]
+    as_given: bool
+    double: bool
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self.as_given:
+            return self.on(arguments)
+        return self.on(with_rows(self.made.arrays(arguments), self.rows))
+
+    def on(self, arrays: Sequence[Any]) -> Any:
+        """The result for arguments as `Kernel.operands` gives them."""
+        with keeping_float64(self.double):
+            return self.run(*arrays)
+
+
+Prepare = Callable[
+    [Sequence[Any]], tuple[Ready, tuple[Any, ...]]
+]  # it, and the arrays to run it on
+
+
+def compiled(instance: Instance, sizes: Mapping[str, int]) -> Prepare:
+    """Jitted functions of the instance's parameters at the given sizes, for arguments. Each is
+    planned before JAX traces it; calls raise TensorError where there is not the memory for it.
+    """
+
+    def jitted(plan: Plan, _arrays: Sequence[Any]) -> Callable[..., Any]:
+        def run(*arrays: Any) -> Any:
+            return execute(plan, arrays)
+
+        return within_memory(plan, jax.jit(run))
+
     made = kernel(instance, sizes)
-    jitted: dict[tuple[Counts, np.dtype[Any]], tuple[Plan, Any]] = {}
-    analysed: dict[tuple[Counts, np.dtype[Any]], Any] = {}
-
-    def call(*arguments: Any) -> Any:
-        arrays = made.operands(arguments)
-        key = made.counts(arrays), made.dtype(arrays)
-        if key not in jitted:
-            jitted[key] = made.compile(*key), _jitted(made.compile(*key))
-        plan, run = jitted[key]
-        if may_exceed(plan) and not any(map(_is_abstract, jax.tree_util.tree_leaves(arrays))):
-            if key not in analysed:  # which `run` does not do again
-                analysed[key] = run.lower(*arrays).compile()
-            require_memory(analysed[key], plan)
-        return run(*arrays)
-
-    return _in_float64(made, call)
+    return _prepared(made, made.operands, jitted)
 
 
-def _in_float64(made: Kernel, call: Callable[..., Any]) -> Callable[..., Any]:
-    """`call`, which JAX is not to round where its arguments are float64."""
+def _prepared(
+    made: Kernel,
+    operands: Callable[[Sequence[Any]], tuple[Any, ...]],
+    jitted: Callable[[Plan, Sequence[Any]], Callable[..., Any]],
+) -> Prepare:
+    """`jitted`, once for each number of tuples and type of numbers."""
+    found: dict[tuple[Counts, np.dtype[Any]], Callable[..., Any]] = {}
 
-    def precise(*arguments: Any) -> Any:
-        with keeping_float64(made.kinds, arguments):
-            return call(*arguments)
+    def prepare(arguments: Sequence[Any]) -> tuple[Ready, tuple[Any, ...]]:
+        double = is_double(made.kinds, arguments)
+        with keeping_float64(double):
+            arrays = operands(arguments)
+            key = made.counts(arrays), made.dtype(arrays)
+            if key not in found:
+                found[key] = jitted(made.compile(*key), arrays)
+        as_given = all(map(operator.is_, arguments, arrays))
+        return Ready(made, found[key], rows_of(arrays), as_given, double), arrays
 
-    return precise
-
-
-def _jitted(plan: Plan) -> Any:
-    def run(*arrays: Any) -> Any:
-        return execute(plan, arrays)
-
-    return jax.jit(run)
-
-
-def _is_abstract(value: Any) -> bool:
-    return isinstance(value, jax.core.Tracer)
+    return prepare
 
 
 def sharded(
     instance: Instance, sizes: Mapping[str, int], index: str, devices: int | None
-) -> Callable[..., Any]:
+) -> Prepare:
     """As `compiled`, the sums over one index of the program divided among the first `devices`
     devices, all by default. Raises TensorError where the index reads no parameter.
     """
-    axes = divided(instance.checked.function.body, index)
+    axes = divided(instance.checked.function.body, instance.checked.called(index))
     if not axes:
         raise TensorError(
             f"no parameter is read at an index `{index}`",
@@ -102,15 +125,10 @@ def sharded(
     available = jax.devices()
     if devices is not None and not 0 < devices <= len(available):
         raise TensorError(f"there are {len(available)} devices, not {devices}")
+
+    def jitted(plan: Plan, arrays: Sequence[Any]) -> Callable[..., Any]:
+        used = available[: devices or len(available)]
+        return cast("Callable[..., Any]", shards.sharded(plan, arrays, axes, used))
+
     made = kernel(instance, sizes)
-    jitted: dict[tuple[Counts, np.dtype[Any]], Callable[..., Any]] = {}
-
-    def call(*arguments: Any) -> Any:
-        arrays = made.arrays(arguments)
-        key = made.counts(arrays), made.dtype(arrays)
-        if key not in jitted:
-            plan = made.compile(*key)
-            jitted[key] = shards.sharded(plan, arrays, axes, available[: devices or len(available)])
-        return jitted[key](*arrays)
-
-    return _in_float64(made, call)
+    return _prepared(made, made.arrays, jitted)

@@ -28,7 +28,6 @@ from ..lowering.strategy import (
     Unrolled,
     choose,
     pairing,
-    reach,
 )
 from ..polyhedral.points import Aligned, Axes
 from .access import Space, align, cut, read
@@ -188,7 +187,7 @@ def _alone(operand: Aligned, out: Axes) -> Aligned:
 def _convolved(step: Contract, found: Convolution, values: Values) -> Any:
     ((w, _),), ((s, _),) = step.out, step.sums
     (a,), (b,) = found.long.indices, found.short.indices
-    low, high = reach(a, step.extents)
+    low, high = a.reach(step.extents)
     long = Space({"t": high - low + 1})
     segment, _ = read(values.arrays[found.long.array], (Affine.of("t") + low,), long)
     window, _ = read(values.arrays[found.short.array], (b,), Space({s: step.extents[s]}))

@@ -29,6 +29,12 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "pow": jnp.power,
     "erf": special.erf,
     "recip": lambda x: 1 / x,
+    "less": lambda x, y: (x < y).astype(x.dtype),
+    "less_equal": lambda x, y: (x <= y).astype(x.dtype),
+    "equal": lambda x, y: (x == y).astype(x.dtype),
+    "kept": lambda c, x: jnp.where(c != 0, x, jnp.zeros((), x.dtype)),
+    "dropped": lambda c, x: jnp.where(c != 0, jnp.zeros((), x.dtype), x),
+    "stopped": lambda x: x,
     "greater": lambda x, y: jnp.where(x > y, 1.0, jnp.where(x == y, 0.5, 0.0)).astype(x.dtype),
 }
 

@@ -10,12 +10,13 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from ..language.affine import Affine
 from ..language.types import IndexArray, Integer, ParameterType, Relation, TupleSet
 from ..lowering.coo import Tuples, table
-from ..lowering.ir import Accumulate, Action, Apply, Contract, Fill, Load, Nonzero, Step
+from ..lowering.ir import Accumulate, Action, Apply, Contract, Fill, Load, Nonzero, Step, extents_of
 from ..lowering.plan import Plan
 from ..lowering.tiling import Blocks
-from ..ssa.program import Output
+from ..ssa.program import Output, map_output
 from . import contraction, elementwise
 from .arguments import nested
 from .runtime import Values, fusion_barrier
@@ -60,7 +61,14 @@ def run(action: Action, values: Values) -> Any:
                 value = value[side]
             return jnp.asarray(value, values.dtype)
         case Fill(out, value):
-            return jnp.full([n.constant for _, n in out], float(value), values.dtype)
+            shape = extents_of(out)
+            if not isinstance(value, Affine):
+                return jnp.full(shape, float(value), values.dtype)
+            total = jnp.full(shape, float(value.constant), values.dtype)
+            for axis, (i, _) in enumerate(out):
+                if k := value.coefficient(i):
+                    total = total + k * lax.broadcasted_iota(values.dtype, tuple(shape), axis)
+            return total
         case Contract():
             return contraction.contract(action, values)
         case Accumulate():
@@ -101,6 +109,4 @@ def run_all(steps: Sequence[Step], values: Values) -> None:
 
 def collected(output: Output, arrays: Mapping[str, Any]) -> Any:
     """The arrays of an output tree, as nested pairs."""
-    if isinstance(output, str):
-        return arrays[output]
-    return collected(output[0], arrays), collected(output[1], arrays)
+    return map_output(arrays.__getitem__, lambda a, b: (a, b), output)

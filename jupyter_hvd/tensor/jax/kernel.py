@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
 from typing import Any
@@ -12,9 +12,10 @@ import jax
 import numpy as np
 
 from ..cost.counting import Data
+from ..language import types
 from ..language.affine import Affine
 from ..language.types import IndexArray, Integer, ParameterType, Relation, TupleSet
-from ..lowering.coo import Tuples, enumerated, is_sparse, with_tuples
+from ..lowering.coo import Tuples, enumerated, is_sparse, true_entries
 from ..lowering.ir import Load, Step
 from ..lowering.liveness import restrict
 from ..lowering.lower import lower
@@ -53,7 +54,8 @@ class Kernel:
     def __init__(self, program: Program, kinds: Kinds, sizes: Mapping[str, int]) -> None:
         self.kinds = kinds
         self.program = at_sizes(program, sizes)
-        self.parameters = tuple((x, _at_sizes(t, sizes)) for x, t in kinds)
+        known = {name: Affine.of(value) for name, value in sizes.items()}
+        self.parameters = tuple((x, types.at_sizes(t, known)) for x, t in kinds)
         self.plans: dict[tuple[Counts, np.dtype[Any]], Plan] = {}
         self.dtypes: dict[Any, np.dtype[Any]] = {}
         listed = enumerated(self.program)
@@ -71,12 +73,10 @@ class Kernel:
     def operands(self, arguments: Sequence[Any]) -> tuple[Any, ...]:
         """As `arrays`, but boolean arrays with few true entries come with their tuples."""
         arrays = self.arrays(arguments)
-        sparse = {
-            k: with_tuples(arrays[k])
-            for k in self._sparse
-            if not isinstance(arrays[k], jax.core.Tracer) and is_sparse(arrays[k])
-        }
-        return tuple(sparse.get(k, v) for k, v in enumerate(arrays)) if sparse else arrays
+        known = [k for k in self._sparse if not isinstance(arrays[k], jax.core.Tracer)]
+        return with_rows(
+            arrays, {k: true_entries(arrays[k]) for k in known if is_sparse(arrays[k])}
+        )
 
     def relations(self, arguments: Sequence[Any]) -> dict[str, Data]:
         """The data of relations and index arrays, on the host."""
@@ -138,6 +138,18 @@ class Kernel:
             yield _stage(name, [s for s in plan.steps if s.statement == name], start)
 
 
+def with_rows(arrays: tuple[Any, ...], rows: Mapping[int, Any]) -> tuple[Any, ...]:
+    """Arrays, those at some positions with their tuples."""
+    if not rows:
+        return arrays
+    return tuple(Tuples(v, rows[k]) if k in rows else v for k, v in enumerate(arrays))
+
+
+def rows_of(arrays: Sequence[Any]) -> dict[int, Any]:
+    """The tuples that come with arrays, by position."""
+    return {k: v.rows for k, v in enumerate(arrays) if isinstance(v, Tuples)}
+
+
 def _stage(name: str, steps: Sequence[Step], start: Values) -> Stage:
     own = {step.name for step in steps}
     used = frozenset[str]().union(*(step.action.relations for step in steps))
@@ -154,11 +166,3 @@ def _stage(name: str, steps: Sequence[Step], start: Values) -> Stage:
         return {x: values.arrays[x] for x in sorted(own)}
 
     return Stage(name, run, (given, reals, data), start.arrays.update)
-
-
-def _at_sizes(type_: ParameterType, sizes: Mapping[str, int]) -> ParameterType:
-    """A relation's type with integers for its dimensions; others as they are."""
-    if not isinstance(type_, Relation | IndexArray):
-        return type_
-    known = {name: Affine.of(value) for name, value in sizes.items()}
-    return replace(type_, dims=tuple(n.substitute(known) for n in type_.dims))

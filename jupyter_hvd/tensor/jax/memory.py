@@ -4,6 +4,7 @@ the system does, where there is none.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,24 @@ def require_memory(compiled: Any, plan: Plan | None = None) -> None:
             f"are there{f': {plan.widest()}' if plan else ''}",
             "`print(f.plan(…))` shows every array and its bytes; sum what need not be returned whole",
         )
+
+
+def within_memory(plan: Plan, run: Any) -> Callable[..., Any]:
+    """A jitted function that raises TensorError where there is not the memory for its plan."""
+    compiled: list[Any] = []  # at most one, which `run` does not compile again
+
+    def checked(*arrays: Any) -> Any:
+        if may_exceed(plan) and not any(map(_is_abstract, jax.tree_util.tree_leaves(arrays))):
+            if not compiled:
+                compiled.append(run.lower(*arrays).compile())
+            require_memory(compiled[0], plan)
+        return run(*arrays)
+
+    return checked
+
+
+def _is_abstract(value: Any) -> bool:
+    return isinstance(value, jax.core.Tracer)
 
 
 def may_exceed(plan: Plan) -> bool:

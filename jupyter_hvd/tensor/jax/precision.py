@@ -14,18 +14,11 @@ from jax._src.core import trace_state_clean  # in no public module of newer JAX
 from ..language.types import Array, ParameterType, Product, Real
 
 
-def keeping_float64(
-    kinds: Sequence[tuple[str, ParameterType]], arguments: Sequence[Any]
-) -> AbstractContextManager[Any]:
-    """The context in which JAX is to trace, compile and run a call: with 64-bit types where a real
-    argument is an array of float64, or where none says what its type is, for Python's numbers are
-    float64.
-
-    Inside `jax.jit` and the like JAX's own configuration counts.
+def keeping_float64(double: bool) -> AbstractContextManager[Any]:
+    """The context in which JAX is to trace, compile and run a call: with 64-bit types where it is
+    `double`. Inside `jax.jit` and the like JAX's own configuration counts.
     """
-    if jax.config.jax_enable_x64 or not _double(kinds, arguments):
-        return nullcontext()
-    if not trace_state_clean():
+    if not double or jax.config.jax_enable_x64 or not trace_state_clean():
         return nullcontext()
     if hasattr(jax, "enable_x64"):  # newer JAX
         return jax.enable_x64(True)  # type: ignore[no-any-return]
@@ -34,7 +27,10 @@ def keeping_float64(
     return enable_x64()  # type: ignore[no-any-return]
 
 
-def _double(kinds: Sequence[tuple[str, ParameterType]], arguments: Sequence[Any]) -> bool:
+def is_double(kinds: Sequence[tuple[str, ParameterType]], arguments: Sequence[Any]) -> bool:
+    """Whether a real argument is an array of float64, or none says what its type is, for Python's
+    numbers are float64.
+    """
     if any(isinstance(leaf, jax.core.Tracer) for leaf in _leaves(arguments)):
         return False
     real = [v for (_, t), v in zip(kinds, arguments, strict=True) if isinstance(t, _REAL)]

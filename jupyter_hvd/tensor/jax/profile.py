@@ -12,22 +12,22 @@ import jax
 
 from ..cost import counting
 from ..cost.counting import Data
-from ..language.predicates import TRUE, conj
+from ..cost.formula import operations
+from ..language.predicates import TRUE, Predicate
 from ..language.printer import show
+from ..language.terms import Term, uniquify
 from ..ssa.program import (
     Addition,
     Contraction,
-    Map,
     Program,
     Rhs,
-    Statement,
     statement_terms,
     support,
 )
 from .backend import kernel
 from .kernel import Kernel
 from .memory import require_memory
-from .precision import keeping_float64
+from .precision import is_double, keeping_float64
 
 if TYPE_CHECKING:
     from ..instance import Instance
@@ -100,7 +100,7 @@ def profile(
     profile with ProfileCancelledError.
     """
     made, given = kernel(instance, sizes), tuple(arguments.values())
-    with keeping_float64(made.kinds, given):
+    with keeping_float64(is_double(made.kinds, given)):
         return _profiled(made, instance.ssa, given, repeats, progress, cancelled)
 
 
@@ -114,7 +114,7 @@ def _profiled(
 ) -> Profile:
     data = made.relations(given)
     steps = len(program.statements) + 1
-    concrete = {s.name: s.rhs for s in made.program.statements}
+    concrete = dict(statement_terms(made.program))
     found: list[StatementProfile] = []
 
     def go_on() -> None:
@@ -128,14 +128,14 @@ def _profiled(
     for statement, (name, term), stage in zip(statements, terms, stages, strict=True):
         go_on()
         measured = _measured(stage.run, stage.operands, repeats)
-        points, operations = counts(concrete[name], data)
+        points, together = counts(made.program[name], concrete[name], data)
         found.append(
             StatementProfile(
                 name,
                 show(term),
-                _predicate(statement),
+                "" if (p := _predicate(statement.rhs)) == TRUE else show(p),
                 points,
-                operations,
+                together,
                 _bytes((stage.operands, measured.result)),
                 measured.flops,
                 measured.bytes,
@@ -214,29 +214,17 @@ def _bytes(values: Any) -> int:
     )
 
 
-def _predicate(statement: Statement) -> str:
-    match statement.rhs:
-        case Addition():
-            p = support(statement.rhs)
-        case Map() | Contraction():
-            p = statement.rhs.mask
-        case _:
-            p = TRUE
-    return "" if p == TRUE else show(p)
+def _predicate(rhs: Rhs) -> Predicate:
+    """That of a statement, over its sums too."""
+    return rhs.mask if isinstance(rhs, Contraction) else support(rhs)
 
 
-def counts(rhs: Rhs, data: Mapping[str, Data]) -> tuple[int, int]:
-    """The points of a statement's predicate and its operations (4.22–4.34), at concrete sizes."""
-    match rhs:
-        case Addition(binders, p0, _, p1, _):
-            left, right = counting.count(binders, p0, data), counting.count(binders, p1, data)
-            both = counting.count(binders, conj(p0, p1), data)
-            return left + right - both, both
-        case Map(binders, p, _, _):
-            points = counting.count(binders, p, data)
-            return points, points
-        case Contraction(binders, summed, p, factors):
-            points = counting.count((*binders, *summed), p, data)
-            sums = points - counting.projected(binders, summed, p, data) if summed else 0
-            return points, points * (len(factors) - 1) + sums
-    return counting.count(rhs.gens, TRUE, data), 0
+def counts(rhs: Rhs, term: Term, data: Mapping[str, Data]) -> tuple[int, int]:
+    """The points of a statement's predicate and the operations of its term, at concrete sizes."""
+    made = operations(uniquify(term))
+    together = sum(o.times * counting.count(o.binders, o.condition, data, o.sums) for o in made)
+    if isinstance(rhs, Addition):  # not the union: tuples of two relations are not joined
+        both = (counting.count(rhs.gens, p, data) for p in (rhs.left_mask, rhs.right_mask))
+        return sum(both) - together, together
+    binders = (*rhs.gens, *rhs.sums) if isinstance(rhs, Contraction) else rhs.gens
+    return counting.count(binders, _predicate(rhs), data), together

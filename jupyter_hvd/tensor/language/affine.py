@@ -66,6 +66,14 @@ class Affine:
             total += k * integers[name]
         return total
 
+    def reach(self, extents: Mapping[str, int]) -> tuple[int, int]:
+        """The smallest and the largest value where each name runs over `0 ≤ name < extent`."""
+        low = high = self.constant
+        for name, k in self.terms:
+            last = k * (extents[name] - 1)
+            low, high = low + min(0, last), high + max(0, last)
+        return low, high
+
     def __add__(self, other: Affine | int) -> Affine:
         other = Affine.of(other)
         sums = dict(self.terms)

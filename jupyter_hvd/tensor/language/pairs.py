@@ -6,13 +6,78 @@ struct-of-arrays form, where pairs stand outside arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from functools import reduce
 from typing import Any, TypeVar
 
 from .types import Array, Layout, Product, Type, leaves
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a tuple is for its user: `make(**fields)` of named parts, or `list`."""
+
+    names: tuple[str, ...]
+    make: Callable[..., Any]
+
+    def made(self, parts: Sequence[Any]) -> Any:
+        if self.names:
+            return self.make(**dict(zip(self.names, parts, strict=True)))
+        return self.make(parts)
+
+
+class Laid(tuple[Any, ...]):
+    """A tuple that is a list, a dictionary, a named tuple or a dataclass for its user: its parts, or
+    their layouts.
+    """
+
+    form: Form
+
+    def __new__(cls, parts: Iterable[Any], form: Form) -> Laid:
+        made = super().__new__(cls, parts)
+        made.form = form
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Laid) and self.form == other.form and tuple(self) == tuple(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((self.form, tuple(self)))
+
+    def __reduce__(self) -> tuple[type[Laid], tuple[tuple[Any, ...], Form]]:
+        return Laid, (tuple(self), self.form)
+
+
+def laid(value: Any) -> Any:
+    """An argument's lists, dictionaries, named tuples and dataclasses as tuples, where they hold
+    several arrays.
+    """
+    if isinstance(value, dict) and value and all(isinstance(key, str) for key in value):
+        return Laid(map(laid, value.values()), Form(tuple(value), dict))
+    if is_dataclass(value) and not isinstance(value, type):
+        names = tuple(field.name for field in fields(value))
+        return Laid((laid(getattr(value, name)) for name in names), Form(names, type(value)))
+    if isinstance(value, tuple):
+        names = getattr(value, "_fields", ())
+        parts = tuple(map(laid, value))
+        return Laid(parts, Form(names, type(value))) if names else parts
+    if isinstance(value, list) and not _is_one_array(value):
+        return Laid(map(laid, value), Form((), list))
+    return value
+
+
+def _is_one_array(value: list[Any]) -> bool:
+    """Whether a list is one array: of numbers, lists of numbers, or arrays of one shape."""
+    if any(isinstance(entry, dict | tuple) or is_dataclass(entry) for entry in value):
+        return False
+    shapes = {getattr(entry, "shape", None) for entry in value}
+    return len(shapes) < 2 or None in shapes
 
 
 def to_pairs(parts: Sequence[T], pair: Callable[[T, T], T]) -> T:
@@ -22,7 +87,7 @@ def to_pairs(parts: Sequence[T], pair: Callable[[T, T], T]) -> T:
 
 def halves(value: tuple[Any, ...]) -> tuple[Any, Any]:
     """A tuple as a pair: its first part, and the rest."""
-    return value[0], value[1:] if len(value) > 2 else value[1]
+    return value[0], tuple(value)[1:] if len(value) > 2 else value[1]
 
 
 def from_pairs(value: Any, layout: Layout) -> Any:
@@ -33,7 +98,8 @@ def from_pairs(value: Any, layout: Layout) -> Any:
     for inner in layout[:-1]:
         parts.append(from_pairs(value[0], inner))
         value = value[1]
-    return (*parts, from_pairs(value, layout[-1]))
+    parts.append(from_pairs(value, layout[-1]))
+    return layout.form.made(parts) if isinstance(layout, Laid) else tuple(parts)
 
 
 def soa(type_: Type) -> Type:

@@ -197,14 +197,18 @@ class _Parser:
             return Const(size)
         name = self.take()
         if self.accept("("):
-            arguments = [self.expression()]
-            while self.accept(","):
-                arguments.append(self.expression())
-            self.take(")")
-            return Call(_function(name), tuple(arguments))
+            return Call(_function(name), self.arguments(self.expression))
         if name not in self.types:
             raise ValueError(f"`{name}` has no type")
         return Var(name, self.types[name])
+
+    def arguments(self, read: Callable[[], T]) -> tuple[T, ...]:
+        """What stands between brackets, of which the first has been taken."""
+        found = [read()]
+        while self.accept(","):
+            found.append(read())
+        self.take(")")
+        return tuple(found)
 
     def number(self) -> Const:
         sign = -1 if self.accept("-") else 1
@@ -256,11 +260,7 @@ class _Parser:
         if negated or self.tokens[self.at + 1 : self.at + 2] == ["("]:
             name = self.take()
             self.take("(")
-            arguments = [self.affine()]
-            while self.accept(","):
-                arguments.append(self.affine())
-            self.take(")")
-            return Related(name, tuple(arguments), negated)
+            return Related(name, self.arguments(self.affine), negated)
         left = self.affine()
         op = self.take()
         return compare(op, left, self.affine())

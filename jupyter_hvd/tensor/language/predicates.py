@@ -231,7 +231,7 @@ def solve(p: Predicate, index: str) -> Affine | None:
 
 def substitute(p: Predicate, values: Mapping[str, Affine]) -> Predicate:
     """Replace free index variables by affine expressions, without capture."""
-    if not any(name in values for name in p.names):
+    if p.names.isdisjoint(values):
         return p
     match p:
         case Compare(op, left, right):

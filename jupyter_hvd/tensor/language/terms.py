@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from . import predicates
 from .affine import Affine
@@ -46,7 +46,8 @@ class Term(metaclass=HashConsed):
     @cached_property
     def names(self) -> frozenset[str]:
         """The index variables and sizes that occur free, those in types of variables apart."""
-        return _NONE.union(*(child.names for child in self.children))
+        parts = (part for part in self._parts() if isinstance(part, Affine | Predicate))
+        return _NONE.union(*(part.names for part in (*self.children, *parts)))
 
     def over(self, *children: Term) -> Term:
         """The same constructor over other children."""
@@ -80,6 +81,8 @@ def _scalar(what: str, *terms: Term) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Var(Term):
+    """A value variable of a declared type."""
+
     name: str
     declared: Type
 
@@ -102,10 +105,6 @@ class Const(Term):
 
     def __post_init__(self) -> None:
         _typed(self, REAL)
-
-    @cached_property
-    def names(self) -> frozenset[str]:
-        return self.value.names if isinstance(self.value, Affine) else _NONE
 
     def written(self, s: Style) -> tuple[str, Binds]:
         return s.number(self.value), Binds.ATOM
@@ -167,6 +166,8 @@ class Call(Term):
 
 @dataclass(frozen=True, eq=False)
 class Pair(Term):
+    """`(first, second)`."""
+
     first: Term
     second: Term
 
@@ -246,10 +247,6 @@ class At(Term):
             raise TypeError(f"only an array has entries, not {self.body.type}")
         _typed(self, self.body.type.element)
 
-    @cached_property
-    def names(self) -> frozenset[str]:
-        return self.body.names | self.index.names
-
     def written(self, s: Style) -> tuple[str, Binds]:
         array, indices = strip_entries(self)
         inside = ", ".join(map(s.affine, indices))
@@ -267,10 +264,6 @@ class Guard(Term):
 
     def __post_init__(self) -> None:
         _typed(self, self.body.type)
-
-    @cached_property
-    def names(self) -> frozenset[str]:
-        return self.body.names | self.condition.names
 
     def written(self, s: Style) -> tuple[str, Binds]:
         condition, body = s.part(self.condition, Binds.BODY), s.part(self.body, Binds.PRODUCT)
@@ -314,7 +307,35 @@ class Lambda:
         return f"λ({fields}).\n{show(self.body)}"
 
 
-Binders = tuple[tuple[str, Affine], ...]
+class Binder(NamedTuple):
+    """`name:size`: an index that runs over `0 ≤ name < size`."""
+
+    name: str
+    size: Affine
+
+
+Binders = tuple[Binder, ...]
+
+
+def numbered(stem: str, sizes: Iterable[Affine]) -> Binders:
+    """Binders over these sizes, called `stem0`, `stem1`, …"""
+    return tuple([Binder(f"{stem}{k}", size) for k, size in enumerate(sizes)])
+
+
+def index_names(binders: Iterable[Binder]) -> tuple[str, ...]:
+    """What the binders are called."""
+    return tuple([name for name, _ in binders])
+
+
+def ranges(binders: Iterable[Binder]) -> tuple[Affine, ...]:
+    """How far the binders run."""
+    return tuple([size for _, size in binders])
+
+
+def equal(binders: Binders, values: Iterable[Affine | str]) -> Predicate:
+    """`i=a ∧ …`, each index the value that belongs to it."""
+    same = zip(index_names(binders), values, strict=True)
+    return conj(*(predicates.compare("=", i, a) for i, a in same))
 
 
 def guard(p: Predicate, e: Term) -> Term:
@@ -369,15 +390,15 @@ def strip_guards(e: Term) -> tuple[Predicate, Term]:
 
 def strip_sums(e: Term) -> tuple[Binders, Predicate, Term]:
     """`Σ i… [p]·e` as its binders, predicate and body: the composite that (4.30) counts jointly."""
-    binders: list[tuple[str, Affine]] = []
+    binders: list[Binder] = []
     while isinstance(e, Sum):
-        binders.append((e.index, e.size))
+        binders.append(Binder(e.index, e.size))
         e = e.body
     p, body = (e.condition, e.body) if isinstance(e, Guard) else (predicates.TRUE, e)
     for k, (index, size) in enumerate(binders):
         hidden = {later for later, _ in binders[k + 1 :]}
         if index in hidden:  # The body means the inner one; the outer one needs another name.
-            binders[k] = (fresh(index, hidden | e.names | {i for i, _ in binders}), size)
+            binders[k] = Binder(fresh(index, hidden | e.names | {*index_names(binders)}), size)
     return tuple(binders), p, body
 
 
@@ -394,7 +415,7 @@ def substitute(
     """Replace free value variables by terms and free index variables by affine expressions,
     without capture.
     """
-    if not any(x in variables for x in e.variables) and not any(i in indices for i in e.names):
+    if e.variables.isdisjoint(variables) and e.names.isdisjoint(indices):
         return e
     return came_from(_substituted(e, variables, indices), e)
 

@@ -16,7 +16,6 @@ from math import prod
 
 from ..language.affine import Affine
 from ..language.predicates import (
-    Compare,
     Predicate,
     Related,
     asserted,
@@ -24,9 +23,10 @@ from ..language.predicates import (
     conj,
     conjuncts,
     in_range,
+    solve,
 )
 from ..language.predicates import substitute as substitute_predicate
-from ..language.terms import Binders
+from ..language.terms import Binder, Binders, index_names
 from ..language.types import IndexArray, ParameterType, Relation, TupleSet
 from .coo import table
 from .ir import IndexLookup
@@ -34,13 +34,33 @@ from .ir import IndexLookup
 GATHER = 4  # entries of a mask that are read in the time of one that is gathered
 
 
+class Position(str):
+    """The position in a relation's table of the tuple of indices that an atom is about: an index
+    variable, equal to others of its name, that knows its atom.
+    """
+
+    __slots__ = ("atom",)
+    atom: Related
+
+    def __new__(cls, atom: Related) -> Position:
+        made = super().__new__(cls, f"ρ{atom.relation}({','.join(map(str, atom.arguments))})")
+        made.atom = atom
+        return made
+
+    def substitute(self, values: Mapping[str, Affine]) -> Position:
+        """That of other indices."""
+        atom = substitute_predicate(self.atom, values)
+        assert isinstance(atom, Related)
+        return Position(atom)
+
+
 @dataclass(frozen=True)
 class Coiteration:
     """A space without the indices that data determine.
 
-    `values` gives each of those over the rest and the lookups. `positions` names the position in
-    the table of each relation atom; positions of relations between generators alone are among
-    the generators.
+    `values` gives each of those over the rest and the lookups. `positions` are those in the tables
+    of the relations iterated over; of relations between generators alone they are among the
+    generators.
     """
 
     gens: Binders
@@ -48,7 +68,7 @@ class Coiteration:
     condition: Predicate
     values: Mapping[str, Affine]
     lookups: tuple[IndexLookup, ...]
-    positions: Mapping[Related, str]
+    positions: tuple[Position, ...]
 
 
 def coiterate(
@@ -61,12 +81,12 @@ def coiterate(
     """Eliminate what data determine; `counts` has the number of tuples of each relation that is
     given by them.
     """
-    positions: dict[Related, str] = {}
+    positions: list[Position] = []
     lookups: list[IndexLookup] = []
     named: dict[tuple[str, tuple[Affine, ...]], str] = {}
     rest: list[Predicate] = []
     extents = dict((*gens, *sums))
-    inner = {i for i, _ in sums}
+    inner = {*index_names(sums)}
 
     def look(relation: str, subscripts: tuple[Affine, ...]) -> Affine:
         key = (relation, subscripts)
@@ -80,15 +100,16 @@ def coiterate(
         if not asserted(q):
             rest.append(q)
         elif q in iterated:
-            position = positions[q] = position_name(q)
-            name = q.relation if isinstance(types[q.relation], TupleSet) else table(q.relation)
+            positions.append(position := Position(q))
+            is_set = isinstance(types[q.relation], TupleSet)
+            rows = q.relation if is_set else table(q.relation)
             extents[position] = Affine.of(counts[q.relation])
             if q.names & inner:
-                sums = (*sums, (position, extents[position]))
+                sums = (*sums, Binder(position, extents[position]))
             else:
-                gens = (*gens, (position, extents[position]))
+                gens = (*gens, Binder(position, extents[position]))
             for k, a in enumerate(q.arguments):
-                entry = look(name, (Affine.of(position), Affine.of(k)))
+                entry = look(rows, (Affine.of(position), Affine.of(k)))
                 rest.append(compare("=", a, entry))
         elif isinstance(kind := types[q.relation], IndexArray):
             *subscripts, last = q.arguments
@@ -103,13 +124,10 @@ def coiterate(
         at = {index: value}
         condition = conj(in_range(value, extents[index]), substitute_predicate(condition, at))
         values = {i: a.substitute(at) for i, a in values.items()} | at
-        lookups = [
-            IndexLookup(x.name, x.relation, tuple(a.substitute(at) for a in x.subscripts))
-            for x in lookups
-        ]
+        lookups = [x.substitute(at) for x in lookups]
         gens = tuple(b for b in gens if b[0] != index)
         sums = tuple(b for b in sums if b[0] != index)
-    return Coiteration(gens, sums, condition, values, _ordered(lookups), positions)
+    return Coiteration(gens, sums, condition, values, _ordered(lookups), tuple(positions))
 
 
 @dataclass(frozen=True)
@@ -162,7 +180,7 @@ class Tables:
         by positions is read by them. Where all relations have masks, their product as matrices may
         cost less than any of this.
         """
-        stored = [q for q in self.related if position_name(q) in self.predicate.names]
+        stored = [q for q in self.related if Position(q) in self.predicate.names]
         known = {i for q in stored for i in q.names}
         chosen = list(stored)
 
@@ -210,11 +228,6 @@ def _as_matrices(
     return float(opt_einsum.contract_path(subscripts, *shapes, shapes=True)[1].opt_cost)
 
 
-def position_name(atom: Related) -> str:
-    """What the position of these indices in a relation's table is called."""
-    return f"ρ{atom.relation}({','.join(map(str, atom.arguments))})"
-
-
 def _solvable(
     condition: Predicate, gens: Binders, sums: Binders, lookups: list[IndexLookup]
 ) -> tuple[str, Affine] | None:
@@ -229,15 +242,11 @@ def _solvable(
             names |= sources.get(name, frozenset())
         return frozenset(names)
 
-    for index in (*(i for i, _ in sums), *(i for i, _ in gens)):
+    for index in index_names((*sums, *gens)):
         for q in conjuncts(condition):
-            if not isinstance(q, Compare) or q.op != "=" or not q.names & sources.keys():
-                continue
-            k = q.difference.coefficient(index)
-            if abs(k) == 1:
-                value = q.difference * -k + Affine.of(index)
-                if index not in depends(value):
-                    return index, value
+            value = solve(q, index) if q.names & sources.keys() else None
+            if value is not None and index not in depends(value):
+                return index, value
     return None
 
 

@@ -33,19 +33,19 @@ def table(relation: str) -> str:
     return f"{relation}·rows"
 
 
-def with_tuples(mask: Any) -> Tuples:
-    """A boolean array with its tuples, padded to a power of two."""
+def true_entries(mask: Any) -> Any:
+    """The tuples of a boolean array's true entries, padded to a power of two."""
     host = np.asarray(mask)
     places = np.flatnonzero(host)
-    rows = np.full((1 << max(0, len(places) - 1).bit_length(), host.ndim), OUTSIDE, np.int32)
-    rows[: len(places)] = np.stack(np.unravel_index(places, host.shape), axis=1)
-    return Tuples(mask, rows)
+    made = np.full((1 << max(0, len(places) - 1).bit_length(), host.ndim), OUTSIDE, np.int32)
+    made[: len(places)] = np.stack(np.unravel_index(places, host.shape), axis=1)
+    return made
 
 
 def is_sparse(mask: Any) -> bool:
     """Whether going over the true entries costs less than going over all."""
     host = np.asarray(mask)
-    return host.size >= SMALL and np.count_nonzero(host) * DENSE <= host.size
+    return host.size >= SMALL and int(np.count_nonzero(host)) * DENSE <= host.size
 
 
 def enumerated(program: Program) -> frozenset[str]:

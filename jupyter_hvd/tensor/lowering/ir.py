@@ -13,7 +13,7 @@ from functools import cached_property
 from ..language.affine import Affine
 from ..language.function import Function
 from ..language.predicates import TRUE, Predicate, substitute
-from ..language.terms import Binders, Number
+from ..language.terms import Binders, Number, index_names
 
 Subscripts = tuple[Affine, ...]
 
@@ -26,6 +26,10 @@ class IndexLookup:
     relation: str
     subscripts: Subscripts
 
+    def substitute(self, values: Mapping[str, Affine]) -> IndexLookup:
+        """With names in the subscripts replaced."""
+        return replace(self, subscripts=tuple([a.substitute(values) for a in self.subscripts]))
+
 
 @dataclass(frozen=True)
 class Access:
@@ -33,6 +37,10 @@ class Access:
 
     array: str
     indices: Subscripts
+
+    def substitute(self, values: Mapping[str, Affine]) -> Access:
+        """With names in the indices replaced."""
+        return Access(self.array, tuple([a.substitute(values) for a in self.indices]))
 
 
 @dataclass(frozen=True)
@@ -46,15 +54,16 @@ class Rewriting:
     @staticmethod
     def substituting(values: Mapping[str, Affine]) -> Rewriting:
         """Axes replaced by affine expressions, everywhere."""
-
-        def at(indices: Subscripts) -> Subscripts:
-            return tuple(a.substitute(values) for a in indices)
-
         return Rewriting(
-            lambda r: Access(r.array, at(r.indices)),
+            lambda r: r.substitute(values),
             lambda p: substitute(p, values),
-            lambda x: IndexLookup(x.name, x.relation, at(x.subscripts)),
+            lambda x: x.substitute(values),
         )
+
+
+def extents_of(binders: Binders) -> tuple[int, ...]:
+    """How far binders run at the sizes of a call."""
+    return tuple([n.constant for _, n in binders])
 
 
 class Action:
@@ -98,10 +107,12 @@ class Load(Action):
 
 @dataclass(frozen=True)
 class Fill(Action):
-    """A constant array."""
+    """A constant array; or one whose entries are numbers that an affine expression of the indices
+    gives.
+    """
 
     out: Binders
-    value: Number
+    value: Number | Affine
 
 
 @dataclass(frozen=True)
@@ -130,7 +141,7 @@ class Entrywise(Action):
 
     @property
     def axes(self) -> tuple[str, ...]:
-        return tuple(i for i, _ in self.out)
+        return index_names(self.out)
 
     @cached_property
     def extents(self) -> dict[str, int]:
@@ -140,7 +151,7 @@ class Entrywise(Action):
     @property
     def shape(self) -> tuple[int, ...]:
         """Of the result."""
-        return tuple(n.constant for _, n in self.out)
+        return extents_of(self.out)
 
     def rewritten(self, change: Rewriting) -> Entrywise:
         """The action with other accesses, masks and lookups on the same axes."""

@@ -18,7 +18,7 @@ from ..language.predicates import (
     in_range,
     substitute,
 )
-from ..language.terms import Binders
+from ..language.terms import Binder, Binders, index_names
 from ..language.types import ParameterType
 from ..polyhedral.lattice import (
     Frame,
@@ -31,9 +31,9 @@ from ..polyhedral.lattice import (
     superset,
 )
 from ..polyhedral.sets import simplify
-from .coiteration import Coiteration, coiterate
+from .coiteration import Coiteration, Position, coiterate
 from .dataflow import axes_of
-from .ir import IndexLookup
+from .ir import IndexLookup, extents_of
 from .storage import Storage
 
 
@@ -43,7 +43,7 @@ class IterationDomain:
 
     `out` and `sums` are its axes, `index_map` what each index of the statement is on them,
     `condition` what holds at its points; `storage` is that of the result. `scatter_to` are the
-    result's own indices where those differ from `out`; `positions` names the relations' positions.
+    result's own indices where those differ from `out`; `positions` are those of relations.
     """
 
     storage: Storage
@@ -53,7 +53,7 @@ class IterationDomain:
     condition: Predicate
     lookups: tuple[IndexLookup, ...]
     scatter_to: tuple[tuple[Affine, int], ...]
-    positions: frozenset[str]
+    positions: frozenset[Position]
 
 
 def iteration_domains(
@@ -94,12 +94,12 @@ class _Box:
 
 
 def _boxed(found: Coiteration, case: Predicate) -> _Box | None:
-    gens, sums = [i for i, _ in found.gens], [i for i, _ in found.sums]
+    gens, sums = [*index_names(found.gens)], [*index_names(found.sums)]
     space = superset((*found.gens, *found.sums), case)
     outer = frame(gens, projected(space, len(gens)))
     if outer is None:
         return None
-    kept = [u for u, _ in outer.coordinates]
+    kept = [*index_names(outer.coordinates)]
     forward = {**outer.index_map, **{i: Affine.of(i) for i in sums}}
     space = preimage(space, [*gens, *sums], forward, [*kept, *sums])
     whole = frame([*kept, *sums], space, len(kept), "r")
@@ -112,10 +112,7 @@ def _domain(
     gens: Binders, p: Predicate, support: Predicate, found: Coiteration, box: _Box
 ) -> IterationDomain:
     at = box.index_map
-    lookups = tuple(
-        IndexLookup(x.name, x.relation, tuple(a.substitute(at) for a in x.subscripts))
-        for x in found.lookups
-    )
+    lookups = tuple(x.substitute(at) for x in found.lookups)
     values = {i: a.substitute(at) for i, a in found.values.items()}
     ranges = (in_range(Affine.of(i), n) for i, n in (*found.gens, *found.sums))
     domain = IterationDomain(
@@ -126,11 +123,11 @@ def _domain(
         substitute(conj(box.case, *ranges), at),
         lookups,
         (),
-        frozenset(found.positions.values()),
+        frozenset(found.positions),
     )
     by_data = [g for g, _ in gens if g in values]
     needed = axes_of([values[g] for g in by_data], lookups)
-    summed = needed & {r for r, _ in box.sums}
+    summed = needed & {*index_names(box.sums)}
     if by_data and (summed or not determined(gens, p).issuperset(by_data)):
         return _scattered(domain, box, needed, values, support)
     return domain if lookups else _folded(domain, box)
@@ -140,14 +137,14 @@ def _folded(domain: IterationDomain, box: _Box) -> IterationDomain:
     """Where an index u of the result is `k·r + e + c` for a summed r and `0 ≤ e < k`, the step runs
     over r and e, which are no more points than u has values, and sends each term to u.
     """
-    names = [i for i, _ in (*domain.out, *domain.sums)]
+    names = [*index_names((*domain.out, *domain.sums))]
     space = preimage(box.space, list(box.whole.index_map), box.whole.index_map, names)
     found = digits(space, domain.out, domain.sums) if domain.sums else None
     if found is None:
         return domain
     u, r, address, n = found
     to = {u: address}
-    out = tuple((i, n if i == u else m) for i, m in domain.out)
+    out = tuple(Binder(i, n if i == u else m) for i, m in domain.out)
     return replace(
         domain,
         out=(*out, *(b for b in domain.sums if b[0] == r)),
@@ -160,7 +157,7 @@ def _folded(domain: IterationDomain, box: _Box) -> IterationDomain:
 
 def determined(gens: Binders, p: Predicate) -> frozenset[str]:
     """The generators that relations among generators determine, closed under equalities."""
-    names = {g for g, _ in gens}
+    names = {*index_names(gens)}
     found: set[str] = set()
     for q in conjuncts(p):
         if asserted(q) and q.names <= names:
@@ -176,7 +173,7 @@ def determined(gens: Binders, p: Predicate) -> frozenset[str]:
 
 def _equalities(gens: Binders, p: Predicate) -> Iterator[Compare]:
     """The conjuncts that are equalities between generators."""
-    names = {g for g, _ in gens}
+    names = {*index_names(gens)}
     for q in conjuncts(p):
         if isinstance(q, Compare) and q.op == "=" and q.names <= names:
             yield q
@@ -186,14 +183,14 @@ def _gathered(
     gens: Binders, around: Frame, found: Coiteration, p: Predicate, support: Predicate
 ) -> Storage:
     """Over the frame's coordinates; indices that data give are not stored."""
-    forward, names = around.index_map, {g for g, _ in gens}
+    forward, names = around.index_map, {*index_names(gens)}
     used = around.lattice().names.union(*(a.names for a in around.inverse))
-    positions = tuple(atom for atom, position in found.positions.items() if position in used)
+    positions = tuple(position for position in found.positions if position in used)
     by_data = bool(positions) or any(g in found.values for g in names)
     atoms = (q for q in conjuncts(p) if asserted(q) and q.names <= names)
     return Storage(
         gens,
-        tuple(n.constant for _, n in around.coordinates),
+        extents_of(around.coordinates),
         around.inverse,
         tuple(forward.get(g) for g, _ in gens),
         conj(around.lattice(), *((*atoms, *_equalities(gens, p)) if by_data else ())),
@@ -242,8 +239,8 @@ def _scattered(
 
 def _support(gens: Binders, sums: Binders, p: Predicate) -> Predicate:
     """A condition on the generators outside which `Σ sums. [p]·e` is zero."""
-    names = [g for g, _ in gens]
-    inner = {s for s, _ in sums}
+    names = [*index_names(gens)]
+    inner = {*index_names(sums)}
     outside = [q for q in conjuncts(p) if not q.names & inner]
     if sums:
         affine = affine_part(conj(*(q for q in conjuncts(p) if not q.relations)), [*names, *inner])

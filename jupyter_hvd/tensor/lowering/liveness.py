@@ -15,9 +15,9 @@ from typing import Any
 
 from ..language.affine import Affine
 from ..language.predicates import TRUE, And, Compare, Or, Predicate, conj
-from ..language.terms import Binders
+from ..language.terms import Binders, index_names
 from ..polyhedral import sets
-from ..polyhedral.lattice import frame, preimage, projected, superset
+from ..polyhedral.lattice import affine_map, frame, preimage, projected, superset
 from ..ssa.program import Addition, Contraction, Factor, Map, Program, Rhs, flat, pointwise
 
 PARTS = 24  # basic sets beyond which a set is taken for everything
@@ -109,7 +109,7 @@ def _space(rhs: Contraction, filled: dict[str, Any]) -> Any:
 
 
 def _there(set_: Any, factor: Factor, binders: Binders) -> Any:
-    names = [i for i, _ in binders]
+    names = [*index_names(binders)]
     places = [f"place{k}" for k in range(len(factor.indices))]
     return preimage(set_, places, dict(zip(places, factor.indices, strict=True)), names)
 
@@ -129,7 +129,7 @@ def _reads(
         case Contraction():
             binders = (*rhs.gens, *rhs.sums)
             at = {f"place{k}": a for k, a in enumerate(here)}
-            wanted = preimage(want, list(at), at, [i for i, _ in binders])
+            wanted = preimage(want, list(at), at, [*index_names(binders)])
             space = _space(rhs, filled).intersect(wanted)
             return [(f.name, binders, space, f.indices) for f in rhs.factors]
     return []
@@ -139,13 +139,7 @@ def _image(space: Any, binders: Binders, indices: Sequence[Affine], gens: Binder
     """The entries read at some point of a space."""
     import islpy
 
-    spelt = {i: f"v{k}" for k, (i, _) in enumerate(binders)}
-
-    def text(a: Affine) -> str:
-        return " + ".join([*(f"{k}*{spelt[i]}" for i, k in a.terms), str(a.constant)])
-
-    source, target = ",".join(spelt.values()), ",".join(map(text, indices))
-    moved = space.apply(islpy.Map(f"{{ [{source}] -> [{target}] }}"))
+    moved = space.apply(islpy.Map(affine_map(index_names(binders), indices)))
     return superset(gens, TRUE).intersect(moved).coalesce()  # in this order: it has the names
 
 
@@ -153,7 +147,7 @@ def _narrowed(rhs: Rhs, want: Any) -> Rhs:
     """The statement masked to the wanted entries, where that leaves at most half of them."""
     if not isinstance(rhs, Addition | Map | Contraction) or len(rhs.gens) < 2:
         return rhs
-    names = [g for g, _ in rhs.gens]
+    names = [*index_names(rhs.gens)]
     if isinstance(rhs, Contraction):
         made = projected(superset((*rhs.gens, *rhs.sums), rhs.mask), len(names))
     elif isinstance(rhs, Map):

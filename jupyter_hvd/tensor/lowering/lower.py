@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
@@ -23,7 +23,7 @@ from ..language.predicates import (
     in_range,
     substitute,
 )
-from ..language.terms import Binders
+from ..language.terms import Binders, index_names, numbered, ranges
 from ..language.types import ParameterType, Relation
 from ..polyhedral.entailment import quantified, trimmed
 from ..polyhedral.lattice import gist
@@ -34,14 +34,13 @@ from ..ssa.program import (
     Contraction,
     Input,
     Map,
-    Output,
     Program,
     Rhs,
     flat,
     pointwise,
+    renamed_output,
     support,
 )
-from .coiteration import position_name
 from .dataflow import fusion_barriers, names_of, needed_steps, read_both_ways, used_lookups
 from .ir import Access, Apply, Contract, Fill, Load, Masked, Nonzero, Step
 from .iteration import IterationDomain
@@ -71,7 +70,7 @@ def lower(
     for name in dict.fromkeys(flat(program.output)):
         lowering.statement = name
         wholes[name] = lowering.whole(name)
-    output = _renamed_output(program.output, wholes)
+    output = renamed_output(program.output, wholes)
     steps = needed_steps(lowering.steps, output)
     return Plan(
         tuple(parameters),
@@ -85,12 +84,6 @@ def lower(
         blocked(steps, output),
         lowering.storages,
     )
-
-
-def _renamed_output(output: Output, names: Mapping[str, str]) -> Output:
-    if isinstance(output, str):
-        return names[output]
-    return _renamed_output(output[0], names), _renamed_output(output[1], names)
 
 
 @dataclass
@@ -110,8 +103,10 @@ class _Lowering(Pieces):
             case Input(parameter, _, path, gens):
                 return (self.piece(Load(parameter, path), identity(gens)),)
             case Constant(gens, value):
-                assert not isinstance(value, Affine)
                 whole = identity(gens)
+                if isinstance(value, Affine):
+                    named = zip(whole.coordinates, gens, strict=True)
+                    value = value.substitute({g: Affine.of(u) for (u, _), (g, _) in named})
                 return (self.piece(Fill(whole.coordinates, value), whole),) if value else ()
             case Addition(gens, p0, x0, p1, x1):
                 left, right = self.view(x0, gens, p0), self.view(x1, gens, p1)
@@ -134,7 +129,7 @@ class _Lowering(Pieces):
             return p
         known = []
         for name, indices in factors:
-            at = dict(zip((g for g, _ in self.gens[name]), indices, strict=True))
+            at = dict(zip(index_names(self.gens[name]), indices, strict=True))
             known.append(simplify(substitute(self.supports[name], at), binders))
         return self.tested(trimmed(simplify(p, binders), conj(*known), binders), binders)
 
@@ -154,8 +149,8 @@ class _Lowering(Pieces):
     def test(self, body: Predicate, free: Binders, bound: Binders) -> Predicate:
         """`∃ bound. body` as a relation over the free indices."""
         key = body, (*free, *bound)
-        gens = tuple((f"g{k}", n) for k, (_, n) in enumerate(free))
-        sums = tuple((f"e{k}", n) for k, (_, n) in enumerate(bound))
+        gens = numbered("g", ranges(free))
+        sums = numbered("e", ranges(bound))
         if key not in self.tests:
             spelt = zip((*free, *bound), (*gens, *sums), strict=True)
             at = {i: Affine.of(j) for (i, _), (j, _) in spelt}
@@ -164,7 +159,7 @@ class _Lowering(Pieces):
             whole = self.sum_of(identity(gens), [self.densify(x) for x in self.merged([*pieces])])
             name = self.tests[key] = f"∃{len(self.tests)}"
             self.steps.append(Step(name, Nonzero(whole.name), self.statement))
-            self.types[name] = Relation(tuple(n for _, n in gens))
+            self.types[name] = Relation(ranges(gens))
         return Related(self.tests[key], tuple(Affine.of(i) for i, _ in free))
 
     # Contractions
@@ -198,7 +193,7 @@ class _Lowering(Pieces):
                 continue
             p = conj(p, membership(piece.storage, indices))
             places = piece.storage.stored(indices)
-            at = {f"u{k}": a for k, a in enumerate(places)}
+            at = piece.storage.at_place(places)
             for factor, inner in factors:
                 found.append((factor, tuple(a.substitute(at) for a in inner)))
         return p, found
@@ -263,7 +258,7 @@ class _Lowering(Pieces):
         here = pointwise(gens)
         parts = []
         for piece in self.pieces[name]:
-            if not {position_name(a) for a in piece.storage.positions} <= d.positions:
+            if not {*piece.storage.positions} <= d.positions:
                 piece = self.densify(piece)
             at = {**piece.storage.at(here), **d.index_map}
             parts.append(self.masked(piece, at, d.out, d.condition, d.lookups))
@@ -272,4 +267,4 @@ class _Lowering(Pieces):
 
 def _as_stored(storage: Storage) -> Storage:
     """The array itself as a tensor."""
-    return identity(tuple((f"g{k}", n) for k, (_, n) in enumerate(storage.coordinates)))
+    return identity(numbered("g", ranges(storage.coordinates)))

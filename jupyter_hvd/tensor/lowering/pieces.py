@@ -20,7 +20,6 @@ from ..language.terms import Binders
 from ..language.types import ParameterType
 from ..polyhedral.lattice import gist
 from ..ssa.program import pointwise
-from .coiteration import position_name
 from .dataflow import names_of, used_lookups
 from .ir import Access, Accumulate, Action, Contract, Fill, IndexLookup, Masked, Step
 from .iteration import IterationDomain, iteration_domains
@@ -124,8 +123,11 @@ class Pieces:
             return piece
         whole = identity(piece.storage.gens, piece.storage.support)
         places = zip(piece.storage.inverse, piece.storage.extents, strict=True)
-        positions = {position_name(atom) for atom in piece.storage.positions}
-        stored = (in_range(a, Affine.of(n)) for a, n in places if a.names & positions)
+        stored = (
+            in_range(a, Affine.of(n))
+            for a, n in places
+            if not a.names.isdisjoint(piece.storage.positions)
+        )
         # The condition names the positions, so that they stay positions.
         p = conj(piece.storage.lattice, *stored)
         (d,) = self.domains(piece.storage.gens, (), p)

@@ -29,6 +29,7 @@ from .ir import (
     Masked,
     Nonzero,
     Step,
+    extents_of,
 )
 from .storage import Storage
 from .strategy import choose
@@ -66,7 +67,7 @@ class Plan:
                 case Entrywise() as action:
                     found[step.name] = action.shape
                 case Fill(out, _):
-                    found[step.name] = tuple(n.constant for _, n in out)
+                    found[step.name] = extents_of(out)
                 case Nonzero(array):
                     found[step.name] = found[array]
                 case Load():

@@ -8,7 +8,7 @@ and at the end, they are added up over the devices. Those at the end go in one a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..language.errors import TensorError
@@ -41,18 +41,13 @@ class Shards:
         return self.extent // self.devices
 
 
-def divided(body: Term, index: str) -> tuple[Axis, ...]:
-    """The parameters' axes that are read at this index of the program, and only at it."""
+def divided(body: Term, indices: Collection[str]) -> tuple[Axis, ...]:
+    """The parameters' axes that are read at one of these indices of the program, and only at it."""
     found: dict[Axis, None] = {}
     for e in _subterms(body):
-        if isinstance(e, Sum | Gen) and _stem(e.index) == index:
+        if isinstance(e, Sum | Gen) and e.index in indices:
             found.update(dict.fromkeys(_axes(e.body, e.index)))
     return tuple(found)
-
-
-def _stem(name: str) -> str:
-    stem, _, number = name.rpartition("_")
-    return stem if stem and number.isdigit() else name
 
 
 def _subterms(e: Term) -> Iterator[Term]:

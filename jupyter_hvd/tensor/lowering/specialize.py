@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..language.affine import Affine
-from ..language.predicates import Predicate
-from ..language.predicates import substitute as substitute_predicate
-from ..language.terms import Binders
-from ..ssa.program import Addition, Constant, Contraction, Factor, Input, Map, Program, Rhs
+from ..language.predicates import substitute
+from ..language.terms import Binder, Binders
+from ..ssa.program import Addition, Constant, Contraction, Map, Program, Rhs
 
 Sizes = Mapping[str, Affine]
 
@@ -22,31 +21,21 @@ def at_sizes(program: Program, sizes: Mapping[str, int]) -> Program:
 
 
 def _binders(binders: Binders, sizes: Sizes) -> Binders:
-    return tuple((i, Affine.of(max(0, n.substitute(sizes).evaluate({})))) for i, n in binders)
+    return tuple(Binder(i, Affine.of(max(0, n.substitute(sizes).evaluate({})))) for i, n in binders)
 
 
 def _rhs(rhs: Rhs, sizes: Sizes) -> Rhs:
-    gens = _binders(rhs.gens, sizes)
-
-    def at(p: Predicate) -> Predicate:
-        return substitute_predicate(p, sizes)
-
+    rhs = replace(rhs, gens=_binders(rhs.gens, sizes))
     match rhs:
-        case Input():
-            return replace(rhs, gens=gens)
-        case Constant(_, value):
-            if isinstance(value, Affine):
-                value = value.substitute(sizes).evaluate({})
-            return Constant(gens, value)
+        case Constant(_, Affine() as value):
+            value = value.substitute(sizes)
+            return replace(rhs, value=value if value.terms else value.constant)
         case Addition():
-            return replace(
-                rhs, gens=gens, left_mask=at(rhs.left_mask), right_mask=at(rhs.right_mask)
-            )
+            left, right = (substitute(p, sizes) for p in (rhs.left_mask, rhs.right_mask))
+            return replace(rhs, left_mask=left, right_mask=right)
         case Map():
-            return replace(rhs, gens=gens, mask=at(rhs.mask))
-        case Contraction():
-            factors = tuple(
-                Factor(f.name, tuple(a.substitute(sizes) for a in f.indices)) for f in rhs.factors
-            )
-            return Contraction(gens, _binders(rhs.sums, sizes), at(rhs.mask), factors)
-    raise TypeError(rhs)
+            return replace(rhs, mask=substitute(rhs.mask, sizes))
+        case Contraction(gens, sums, mask, factors):
+            factors = tuple(f.substitute(sizes) for f in factors)
+            return Contraction(gens, _binders(sums, sizes), substitute(mask, sizes), factors)
+    return rhs

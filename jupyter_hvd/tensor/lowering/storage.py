@@ -13,9 +13,11 @@ from functools import cached_property
 from math import prod
 
 from ..language.affine import Affine
-from ..language.predicates import TRUE, Predicate, Related, conj, conjuncts, in_range, substitute
-from ..language.terms import Binders
-from .coiteration import position_name
+from ..language.predicates import TRUE, Predicate, conj, conjuncts, in_range, substitute
+from ..language.terms import Binders, index_names, numbered, ranges
+from ..ssa.program import pointwise
+from .coiteration import Position
+from .ir import extents_of
 
 
 @dataclass(frozen=True)
@@ -25,8 +27,8 @@ class Storage:
     `lattice` is the condition that there is such a place, the extents apart: equalities, and
     relations where an index array gives an index of its own (`j = src[e]`). `support` says more:
     where it fails, the entry is zero. `forward` is each gen over the coordinates, None where data
-    give it. A coordinate may count the tuples of relations: then `inverse` uses the names of
-    their positions, and `positions` has the relation of each over the generators.
+    give it. A coordinate may count the tuples of relations: then `inverse` uses their `positions`,
+    of atoms over the generators.
     """
 
     gens: Binders
@@ -35,7 +37,7 @@ class Storage:
     forward: tuple[Affine | None, ...]
     lattice: Predicate = TRUE
     support: Predicate = TRUE
-    positions: tuple[Related, ...] = ()
+    positions: tuple[Position, ...] = ()
 
     @property
     def volume(self) -> int:
@@ -43,14 +45,16 @@ class Storage:
 
     @cached_property
     def coordinates(self) -> Binders:
-        return tuple((f"u{k}", Affine.of(n)) for k, n in enumerate(self.extents))
+        return numbered("u", map(Affine.of, self.extents))
+
+    def at_place(self, places: Sequence[Affine]) -> dict[str, Affine]:
+        """What to substitute for the coordinates to be at `places`."""
+        return dict(zip(index_names(self.coordinates), places, strict=True))
 
     @property
     def is_identity(self) -> bool:
         """Whether the array is the tensor itself."""
-        return self.inverse == tuple(Affine.of(g) for g, _ in self.gens) and self.extents == tuple(
-            n.constant for _, n in self.gens
-        )
+        return (self.inverse, self.extents) == (pointwise(self.gens), extents_of(self.gens))
 
     @property
     def index_map(self) -> dict[str, Affine]:
@@ -64,11 +68,9 @@ class Storage:
 
     def at(self, indices: Sequence[Affine]) -> dict[str, Affine]:
         """What to substitute for the generators, and for positions, to read at `indices`."""
-        at = dict(zip((g for g, _ in self.gens), indices, strict=True))
-        for atom in self.positions:
-            there = substitute(atom, at)
-            assert isinstance(there, Related)
-            at[position_name(atom)] = Affine.of(position_name(there))
+        at = dict(zip(index_names(self.gens), indices, strict=True))
+        for position in self.positions:
+            at[position] = Affine.of(position.substitute(at))
         return at
 
     def stored(self, indices: Sequence[Affine]) -> tuple[Affine, ...]:
@@ -87,10 +89,8 @@ class Piece:
 
 def identity(gens: Binders, support: Predicate = TRUE) -> Storage:
     """The tensor stored whole."""
-    places = tuple(Affine.of(g) for g, _ in gens)
-    coordinates = tuple(Affine.of(f"u{k}") for k in range(len(gens)))
-    extents = tuple(n.constant for _, n in gens)
-    return Storage(gens, extents, places, coordinates, TRUE, support)
+    forward = pointwise(numbered("u", ranges(gens)))
+    return Storage(gens, extents_of(gens), pointwise(gens), forward, TRUE, support)
 
 
 def holding(big: Storage, small: Storage) -> tuple[Affine, ...] | None:
@@ -101,7 +101,7 @@ def holding(big: Storage, small: Storage) -> tuple[Affine, ...] | None:
         return None
     forward = [a for a in small.forward if a is not None]
     places = big.stored(forward)
-    back = {f"u{k}": a for k, a in enumerate(places)}
+    back = big.at_place(places)
     again = [a.substitute(back) for a in big.forward if a is not None]
     return places if again == forward else None
 
@@ -111,18 +111,14 @@ def hull(big: Storage, small: Storage) -> Storage | None:
     places = holding(big, small)
     if places is None:
         return None
-    low, high = [], []
-    for n, a in zip(big.extents, places, strict=True):
-        first = last = a.constant
-        for u, k in a.terms:
-            reach = k * (small.extents[int(u[1:])] - 1)
-            first, last = first + min(0, reach), last + max(0, reach)
-        low.append(min(0, first))
-        high.append(max(n, last + 1))
+    box = dict(zip(index_names(small.coordinates), small.extents, strict=True))
+    reached = [a.reach(box) for a in places]
+    low = [min(0, first) for first, _ in reached]
+    high = [max(n, last + 1) for n, (_, last) in zip(big.extents, reached, strict=True)]
     extents = tuple(b - a for a, b in zip(low, high, strict=True))
     if prod(extents) > 2 * max(big.volume + small.volume, 1):
         return None
-    shift = {f"u{k}": Affine.of(f"u{k}") + a for k, a in enumerate(low)}
+    shift = big.at_place([Affine.of(u) + a for (u, _), a in zip(big.coordinates, low, strict=True)])
     return replace(
         big,
         extents=extents,
@@ -152,7 +148,7 @@ def nonzero_read(storage: Storage, indices: Sequence[Affine]) -> Predicate:
     """
     places = storage.stored(indices)
     ranges = (in_range(a, Affine.of(n)) for a, n in zip(places, storage.extents, strict=True))
-    back = {f"u{k}": a for k, a in enumerate(places)}
+    back = storage.at_place(places)
     at = {g: a.substitute(back) for g, a in storage.index_map.items()}
     shown = (q for q in conjuncts(storage.support) if q.names <= at.keys())
     return conj(*ranges, *(substitute(q, at) for q in shown))

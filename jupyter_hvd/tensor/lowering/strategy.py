@@ -234,12 +234,3 @@ def sharing_axes(indices: Sequence[Affine]) -> list[list[int]]:
             names, dims = names | other[0], [*other[1], *dims]
         groups.append((names, sorted(dims)))
     return sorted((dims for _, dims in groups), key=lambda dims: dims[0])
-
-
-def reach(a: Affine, extents: Mapping[str, int]) -> tuple[int, int]:
-    """The smallest and the largest value of an affine expression."""
-    low = high = a.constant
-    for name, k in a.terms:
-        last = k * (extents[name] - 1)
-        low, high = low + min(0, last), high + max(0, last)
-    return low, high

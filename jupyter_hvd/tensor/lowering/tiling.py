@@ -23,7 +23,7 @@ from ..language.predicates import (
     disj,
     substitute,
 )
-from ..language.terms import Binders
+from ..language.terms import Binder, Binders
 from ..ssa.program import Output, flat
 from .ir import Access, Contract, Entrywise, IndexLookup, Rewriting, Step
 
@@ -201,7 +201,7 @@ def strip_mine(
         return substitute(p, at)
 
     def cut(binders: Binders) -> Binders:
-        return tuple((i, Affine.of(rows) if i == axis else n) for i, n in binders)
+        return tuple(Binder(i, Affine.of(rows) if i == axis else n) for i, n in binders)
 
     made = action.rewritten(Rewriting(access, mask, lookup))
     if isinstance(made, Contract):

@@ -22,7 +22,7 @@ from ..language.predicates import (
     in_range,
     substitute,
 )
-from ..language.terms import Binders
+from ..language.terms import Binder, Binders, index_names
 from .lattice import gist, implied
 
 
@@ -71,7 +71,7 @@ def entails(known: Predicate, p: Predicate, binders: Binders) -> bool:
             bound, body = quantified(p)
             atoms = [q for q in conjuncts(body) if isinstance(q, Related)]
             facts = [q for q in conjuncts(known) if isinstance(q, Related)]
-            for at in _instances(atoms, facts, [i for i, _ in bound]):
+            for at in _instances(atoms, facts, [*index_names(bound)]):
                 there = conj(*(in_range(at[i], n) for i, n in bound), substitute(body, at))
                 tests, affine = _apart(there)
                 if all(entails(known, q, binders) for q in tests):
@@ -89,10 +89,10 @@ def _apart(p: Predicate) -> tuple[list[Predicate], list[Predicate]]:
 
 def quantified(p: Predicate) -> tuple[Binders, Predicate]:
     """`∃i. ∃j. body` as the indices, under names that no program has, and the body."""
-    bound: list[tuple[str, Affine]] = []
+    bound: list[Binder] = []
     while isinstance(p, Exists):
         name = f"∃{p.index}{len(bound)}"
-        bound.append((name, p.size))
+        bound.append(Binder(name, p.size))
         p = substitute(p.body, {p.index: Affine.of(name)})
     return tuple(bound), p
 

@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from math import prod
 from typing import Any
 
 from ..language.affine import Affine
 from ..language.predicates import TRUE, And, Or, Predicate, compare, conj, conjuncts, in_range
-from ..language.terms import Binders
+from ..language.terms import Binder, Binders, index_names
 from . import sets
 
 PARTS = 16  # disjoint cases of a predicate that are looked at one by one
@@ -98,7 +99,7 @@ def frame(variables: Sequence[str], set_: Any, fixed: int = 0, stem: str = "u") 
         low, high = bounds[t] if t not in kept else (0, bounds[t][1])
         name = t if t in kept else f"{stem}{len(renamed) - sum(k in kept for k in renamed)}"
         renamed[t] = Affine.of(name) + low
-        coordinates.append((name, Affine.of(high - low + 1)))
+        coordinates.append(Binder(name, Affine.of(high - low + 1)))
         back_.append(inverse[t] - low)
     return Frame(
         tuple(coordinates),
@@ -109,13 +110,7 @@ def frame(variables: Sequence[str], set_: Any, fixed: int = 0, stem: str = "u") 
 
 def projected(set_: Any, kept: int) -> Any:
     """The set's shadow on its first variables."""
-    return set_.project_out(_dims().set, kept, set_.dim(_dims().set) - kept)
-
-
-def _dims() -> Any:
-    from islpy import dim_type
-
-    return dim_type
+    return set_.project_out(sets.dims().set, kept, set_.dim(sets.dims().set) - kept)
 
 
 def _equalities(variables: Sequence[str], set_: Any) -> list[Affine]:
@@ -130,7 +125,9 @@ def _equalities(variables: Sequence[str], set_: Any) -> list[Affine]:
 def _expression(constraint: Any, variables: Sequence[str]) -> Affine:
     total = Affine.of(constraint.get_constant_val().to_python())
     for k, v in enumerate(variables):
-        total = total + Affine.of(v) * constraint.get_coefficient_val(_dims().set, k).to_python()
+        total = (
+            total + Affine.of(v) * constraint.get_coefficient_val(sets.dims().set, k).to_python()
+        )
     return total
 
 
@@ -190,13 +187,14 @@ def preimage(
     """The set over `names`, of which `forward` gives each variable."""
     from islpy import MultiAff
 
-    spelt = {t: f"t{k}" for k, t in enumerate(names)}
+    return set_.preimage_multi_aff(MultiAff(affine_map(names, [forward[v] for v in variables])))
 
-    def text(a: Affine) -> str:
-        return " + ".join([*(f"{k}*{spelt[t]}" for t, k in a.terms), str(a.constant)])
 
-    source, target = ",".join(spelt.values()), ",".join(text(forward[v]) for v in variables)
-    return set_.preimage_multi_aff(MultiAff(f"{{ [{source}] -> [{target}] }}"))
+def affine_map(names: Sequence[str], values: Iterable[Affine]) -> str:
+    """The map from these names to affine expressions over them, as isl reads it."""
+    spelt = {name: f"v{k}" for k, name in enumerate(names)}
+    target = ",".join(sets.text(a, spelt) for a in values)
+    return f"{{ [{','.join(spelt.values())}] -> [{target}] }}"
 
 
 def _range(set_: Any, k: int) -> tuple[int, int]:
@@ -225,17 +223,18 @@ def _skew(
 def _combinations(
     inside: Any, names: Sequence[str], kept: tuple[str, ...]
 ) -> Iterator[tuple[str, Affine]]:
+    for a in _constraints(inside, names):
+        for t, k in a.terms if len(a.terms) > 1 else ():
+            if abs(k) == 1 and t not in kept:
+                yield t, (a - a.constant) * k - Affine.of(t)
+
+
+def _constraints(inside: Any, names: Sequence[str]) -> Iterator[Affine]:
+    """What is zero or more, or zero, in some part of a set; parts with remainders are left out."""
     for basic in inside.get_basic_sets():
-        if basic.dim(_dims().div):
-            continue
-        for constraint in basic.get_constraints():
-            a = _expression(constraint, names)
-            if len(a.terms) < 2:
-                continue
-            for t, k in a.terms:
-                if abs(k) == 1 and t not in kept:
-                    rest = (a - a.constant) * k - Affine.of(t)
-                    yield t, rest
+        if not basic.dim(sets.dims().div):
+            for constraint in basic.get_constraints():
+                yield _expression(constraint, names)
 
 
 def digits(inside: Any, kept: Binders, rest: Binders) -> tuple[str, str, Affine, Affine] | None:
@@ -244,22 +243,17 @@ def digits(inside: Any, kept: Binders, rest: Binders) -> tuple[str, str, Affine,
 
     Gives u, r, `k·r + u + c`, where u now stands for e, and the extent of e.
     """
-    names = [i for i, _ in (*kept, *rest)]
-    for basic in inside.get_basic_sets():
-        if basic.dim(_dims().div):
-            continue
-        for constraint in basic.get_constraints():
-            a = _expression(constraint, names)
-            for u, _ in kept:
-                for r, _ in rest:
-                    k = -a.coefficient(r) * a.coefficient(u)
-                    if abs(a.coefficient(u)) != 1 or k < 2 or len(a.terms) != 2:
-                        continue
-                    moved = {i: Affine.of(i) for i in names}
-                    moved[u] = Affine.of(u) + Affine.of(r) * k
-                    low, high = _range(preimage(inside, names, moved, names), names.index(u))
-                    if high - low < k:
-                        return u, r, moved[u] + low, Affine.of(high - low + 1)
+    names = [*index_names((*kept, *rest))]
+    for a in _constraints(inside, names):
+        for (u, _), (r, _) in product(kept, rest):
+            k = -a.coefficient(r) * a.coefficient(u)
+            if abs(a.coefficient(u)) != 1 or k < 2 or len(a.terms) != 2:
+                continue
+            moved = {i: Affine.of(i) for i in names}
+            moved[u] = Affine.of(u) + Affine.of(r) * k
+            low, high = _range(preimage(inside, names, moved, names), names.index(u))
+            if high - low < k:
+                return u, r, moved[u] + low, Affine.of(high - low + 1)
     return None
 
 
@@ -268,7 +262,7 @@ def disjuncts(binders: Binders, p: Predicate) -> tuple[Predicate, ...]:
     """`p` as disjoint cases, where their boxes together are at most half of the box around all:
     `[i=j ∨ i=j+1]` is two diagonals.
     """
-    variables = [i for i, _ in binders]
+    variables = [*index_names(binders)]
     known = affine_part(p, variables)
     whole = sets.integer_set(binders, known).coalesce()
     if whole.is_empty():
@@ -305,7 +299,7 @@ def implied(p: Predicate, known: Predicate) -> bool:
 
 def gist(p: Predicate, binders: Binders, known: Predicate) -> Predicate:
     """What of `p` is left to test inside the binders' box where `known` holds already."""
-    variables = [i for i, _ in binders]
+    variables = [*index_names(binders)]
     plain = conj(*(q for q in conjuncts(p) if not q.relations and q.names <= set(variables)))
     others = [q for q in conjuncts(p) if q.relations or not q.names <= set(variables)]
     others = [_shorter(q, binders) for q in others]
@@ -326,4 +320,4 @@ def gist(p: Predicate, binders: Binders, known: Predicate) -> Predicate:
 
 
 def _shorter(p: Predicate, binders: Binders) -> Predicate:
-    return sets.simplify(p, binders) if p.names <= {i for i, _ in binders} else p
+    return sets.simplify(p, binders) if p.names <= {*index_names(binders)} else p

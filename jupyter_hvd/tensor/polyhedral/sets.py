@@ -6,7 +6,7 @@ superset where they all hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +22,13 @@ from ..language.predicates import (
     Related,
     compare,
     conj,
+    conjuncts,
     disj,
     exists,
     in_range,
+    substitute,
 )
-from ..language.terms import Binders
+from ..language.terms import Binders, index_names
 
 if TYPE_CHECKING:
     import islpy
@@ -38,11 +40,11 @@ def integer_set(binders: Binders, p: Predicate) -> islpy.Set:
     import islpy
 
     spelt = spelling(binders, p)
-    dims = [index for index, _ in binders]
-    parameters = ",".join(text for name, text in spelt.items() if name not in dims)
+    variables = [*index_names(binders)]
+    parameters = ",".join(text for name, text in spelt.items() if name not in variables)
     ranges = [_text(in_range(Affine.of(index), size), spelt) for index, size in binders]
     body = " and ".join([*ranges, _text(p, spelt)])
-    return islpy.Set(f"[{parameters}] -> {{ [{','.join(spelt[d] for d in dims)}] : {body} }}")
+    return islpy.Set(f"[{parameters}] -> {{ [{','.join(spelt[i] for i in variables)}] : {body} }}")
 
 
 def spelling(binders: Binders, p: Predicate) -> dict[str, str]:
@@ -60,7 +62,7 @@ def spelling(binders: Binders, p: Predicate) -> dict[str, str]:
 def _text(p: Predicate, spelt: dict[str, str], depth: int = 0) -> str:
     match p:
         case Compare(op, left, right):
-            return f"{_sum(left, spelt)} {'<=' if op == '≤' else op} {_sum(right, spelt)}"
+            return f"{text(left, spelt)} {'<=' if op == '≤' else op} {text(right, spelt)}"
         case Related():
             return "true"
         case And(parts):
@@ -72,14 +74,15 @@ def _text(p: Predicate, spelt: dict[str, str], depth: int = 0) -> str:
                 else "false"
             )
         case Exists(index, size, body):
-            bound, upper = f"e{depth}", _sum(size, spelt)
+            bound, upper = f"e{depth}", text(size, spelt)
             inside = _text(body, {**spelt, index: bound}, depth + 1)
             inside = f"0 <= {bound} < {upper} and {inside}"
             return f"(exists {bound} : {inside})"
     raise TypeError(p)
 
 
-def _sum(a: Affine, spelt: dict[str, str]) -> str:
+def text(a: Affine, spelt: Mapping[str, str]) -> str:
+    """An affine expression as isl reads it."""
     return " + ".join([*(f"{k}*{spelt[name]}" for name, k in a.terms), str(a.constant)])
 
 
@@ -101,7 +104,8 @@ def simplify(p: Predicate, binders: Binders) -> Predicate:
         return p
     if not p.relations:
         return _rewritten(p, binders)
-    if impossible(binders, p):
+    # Relations count as true: without them the set is one that is made below, or was before.
+    if impossible(binders, conj(*(q for q in conjuncts(p) if not isinstance(q, Related)))):
         return FALSE
     match p:
         case And(parts):
@@ -150,13 +154,14 @@ def predicate(set_: Any, spelt: dict[str, str]) -> Predicate | None:
     """
     cases = []
     for basic in set_.get_basic_sets() if hasattr(set_, "get_basic_sets") else [set_]:
-        if basic.dim(_dims().div):
+        if basic.dim(dims().div):
             return None
         cases.append(conj(*_ordered(_constraint(c, spelt) for c in basic.get_constraints())))
     return disj(*_ordered(cases))
 
 
-def _dims() -> Any:
+def dims() -> Any:
+    """isl's kinds of dimensions."""
     from islpy import dim_type
 
     return dim_type
@@ -231,12 +236,10 @@ def sample(binders: Binders, p: Predicate, sizes: dict[str, int]) -> dict[str, i
     is none.
     """
     fixed = {name: Affine.of(value) for name, value in sizes.items()}
-    from ..language.predicates import substitute
-
     concrete = tuple((index, size.substitute(fixed)) for index, size in binders)
     set_ = integer_set(concrete, substitute(p, fixed))
     if set_.is_empty():
         return None
     point = set_.lexmin().sample_point()
-    values = [point.get_coordinate_val(_dims().set, k).to_python() for k in range(len(binders))]
+    values = [point.get_coordinate_val(dims().set, k).to_python() for k in range(len(binders))]
     return {index: int(value) for (index, _), value in zip(binders, values, strict=True)}

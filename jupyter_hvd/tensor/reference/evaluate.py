@@ -13,19 +13,11 @@ from functools import lru_cache
 from typing import Any
 
 from ..language.affine import Affine
-from ..language.predicates import (
-    And,
-    Compare,
-    Exists,
-    Or,
-    Predicate,
-    Related,
-    conjuncts,
-    solve,
-)
+from ..language.predicates import And, Compare, Exists, Or, Predicate, Related, conjuncts, solve
 from ..language.terms import (
     Add,
     At,
+    Binder,
     Binders,
     Call,
     Const,
@@ -120,7 +112,7 @@ def holds(p: Predicate, env: Environment) -> bool:
         case Or(parts):
             return any(holds(part, env) for part in parts)
         case Exists(index, size, body):
-            return any(True for _ in points(((index, size),), body, env))
+            return any(True for _ in points((Binder(index, size),), body, env))
     raise TypeError(p)
 
 

@@ -9,7 +9,7 @@ from ..language.affine import Affine
 from ..language.predicates import TRUE, Predicate
 from ..language.predicates import substitute as substitute_predicate
 from ..language.provenance import NOWHERE, Origin
-from ..language.terms import Binders
+from ..language.terms import Binders, index_names, numbered, ranges
 from ..language.types import Type, dimensions, leaves
 from .program import (
     Addition,
@@ -32,26 +32,30 @@ def canonical(rhs: Rhs) -> Rhs:
 
     So equal right-hand sides are equal values.
     """
-    if isinstance(rhs, Input | Constant):
-        return replace(rhs, gens=_numbered("g", rhs.gens)[0])
+    if isinstance(rhs, Constant):
+        gens_, renamed = _renamed("g", rhs.gens)
+        value = rhs.value.substitute(renamed) if isinstance(rhs.value, Affine) else rhs.value
+        return Constant(gens_, value)
+    if isinstance(rhs, Input):
+        return replace(rhs, gens=_renamed("g", rhs.gens)[0])
     if isinstance(rhs, Contraction):
         factors = tuple(sorted(rhs.factors, key=lambda f: _order(f.name)))
         order = {s: k for k, s in enumerate(_by_occurrence(factors))}
         summed = sorted(rhs.sums, key=lambda b: order.get(b[0], len(order)))
-        gens_, renamed = _numbered("g", rhs.gens)
-        sums_, also = _numbered("s", tuple(summed))
-        renamed |= also
+        gens_, meant = _renamed("g", rhs.gens)
+        sums_, also = _renamed("s", tuple(summed))
+        meant |= also
         return Contraction(
             gens_,
             sums_,
-            substitute_predicate(rhs.mask, renamed),
-            tuple(Factor(f.name, tuple(a.substitute(renamed) for a in f.indices)) for f in factors),
+            substitute_predicate(rhs.mask, meant),
+            tuple(f.substitute(meant) for f in factors),
         )
-    gens_, renamed = _numbered("g", rhs.gens)
+    gens_, meant = _renamed("g", rhs.gens)
     if isinstance(rhs, Map):
-        return replace(rhs, gens=gens_, mask=substitute_predicate(rhs.mask, renamed))
-    left = (_order(rhs.left), rhs.left, substitute_predicate(rhs.left_mask, renamed))
-    right = (_order(rhs.right), rhs.right, substitute_predicate(rhs.right_mask, renamed))
+        return replace(rhs, gens=gens_, mask=substitute_predicate(rhs.mask, meant))
+    left = (_order(rhs.left), rhs.left, substitute_predicate(rhs.left_mask, meant))
+    right = (_order(rhs.right), rhs.right, substitute_predicate(rhs.right_mask, meant))
     (_, x0, p0), (_, x1, p1) = (left, right) if left[0] <= right[0] else (right, left)
     return Addition(gens_, p0, x0, p1, x1)
 
@@ -64,10 +68,10 @@ def _by_occurrence(factors: Iterable[Factor]) -> dict[str, None]:
     return dict.fromkeys(n for f in factors for a in f.indices for n, _ in a.terms)
 
 
-def _numbered(letter: str, binders: Binders) -> tuple[Binders, dict[str, Affine]]:
-    numbered = tuple((f"{letter}{k}", size) for k, (_, size) in enumerate(binders))
-    both = zip(binders, numbered, strict=True)
-    return numbered, {old: Affine.of(new) for (old, _), (new, _) in both if old != new}
+def _renamed(letter: str, binders: Binders) -> tuple[Binders, dict[str, Affine]]:
+    renamed = numbered(letter, ranges(binders))
+    both = zip(index_names(binders), index_names(renamed), strict=True)
+    return renamed, {old: Affine.of(new) for old, new in both if old != new}
 
 
 @dataclass
@@ -108,6 +112,6 @@ def inputs(parameter: str, type_: Type, builder: Builder) -> dict[tuple[int, ...
     """The variable for each pair-free component of a parameter."""
     found = {}
     for path, leaf in leaves(type_):
-        dims = tuple((f"g{k}", size) for k, size in enumerate(dimensions(leaf)))
+        dims = numbered("g", dimensions(leaf))
         found[path] = builder.add(Input(parameter, type_, path, dims))
     return found

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..language.affine import Affine
-from ..language.predicates import TRUE, Predicate, compare, conj
+from ..language.predicates import TRUE, Predicate, conj
 from ..language.provenance import noted, origin_of
 from ..language.terms import (
     Add,
     At,
+    Binder,
     Binders,
     Call,
     Const,
@@ -24,7 +25,11 @@ from ..language.terms import (
     Sum,
     Term,
     Var,
+    equal,
+    index_names,
     lets,
+    numbered,
+    ranges,
     strip_entries,
     strip_guards,
     strip_sums,
@@ -40,7 +45,6 @@ from .program import (
     Map,
     Output,
     Program,
-    Rhs,
     output_term,
     pointwise,
     term_of,
@@ -86,17 +90,22 @@ def _converted(
 ) -> str:
     if dims := dimensions(e.type):
         if isinstance(e, Gen):  # (5.27)
-            return _convert(e.body, (*outer, (e.index, e.size)), p, env, builder)
+            return _convert(e.body, (*outer, Binder(e.index, e.size)), p, env, builder)
         if isinstance(e, Guard):
             return _convert(e.body, outer, conj(p, e.condition), env, builder)
         fresh = f"η{len(outer)}"
-        return _convert(At(e, Affine.of(fresh)), (*outer, (fresh, dims[0])), p, env, builder)
+        return _convert(At(e, Affine.of(fresh)), (*outer, Binder(fresh, dims[0])), p, env, builder)
     match e:
         case Guard(condition, body):  # (5.28)
             return _convert(body, outer, conj(p, condition), env, builder)
         case Const(value):  # (5.29)
             if p == TRUE:
                 return builder.add(Constant(outer, value), "5.29")
+            if e.names & {
+                i for i, _ in outer
+            }:  # An index as a number: an array that is read where p holds.
+                ramp = builder.add(Constant(outer, value), "5.29")
+                return builder.add(Contraction(outer, (), p, (Factor(ramp, pointwise(outer)),)))
             return builder.add(Contraction(outer, (), p, (Factor(_scalar(value, builder), ()),)))
         case Add(left, right):  # (5.31)
             (p0, left), (p1, right) = strip_guards(left), strip_guards(right)
@@ -126,9 +135,8 @@ def _scalar(value: Number | Affine, builder: Builder) -> str:
 
 def _copies(binders: Binders, mark: str) -> tuple[Binders, Predicate]:
     """Fresh indices over the same ranges, and the condition that they equal the old ones."""
-    fresh = tuple((f"{mark}{k}", size) for k, (_, size) in enumerate(binders))
-    same = (compare("=", i, j) for (i, _), (j, _) in zip(binders, fresh, strict=True))
-    return fresh, conj(*same)
+    fresh = numbered(mark, ranges(binders))
+    return fresh, equal(binders, index_names(fresh))
 
 
 def _product(outer: Binders, p: Predicate, names: list[str]) -> Contraction:
@@ -150,17 +158,12 @@ def _read(e: Term, outer: Binders, p: Predicate, env: Mapping[str, str], builder
     """`⊞g. [p]·X[a…] ⇝ ⊞g Σi. [p ∧ i=a…]·X[i…]` (5.30), and X itself for `X[g]`."""
     e, accesses = strip_entries(e)
     name = env[e.name] if isinstance(e, Var) and e.name in env else _input(e, builder)
-    sizes = _dims(builder.defined[name])
-    if p == TRUE and accesses == pointwise(outer) and sizes == tuple(n for _, n in outer):
+    sizes = ranges(builder.defined[name].gens)
+    if p == TRUE and accesses == pointwise(outer) and sizes == ranges(outer):
         return name
-    i = tuple((f"ι{k}", size) for k, size in enumerate(sizes))
-    same = (compare("=", index, a) for (index, _), a in zip(i, accesses, strict=True))
+    i = numbered("ι", sizes)
     factor = Factor(name, pointwise(i))
-    return builder.add(Contraction(outer, i, conj(p, *same), (factor,)), "5.30")
-
-
-def _dims(rhs: Rhs) -> tuple[Affine, ...]:
-    return tuple(size for _, size in rhs.gens)
+    return builder.add(Contraction(outer, i, conj(p, equal(i, accesses)), (factor,)), "5.30")
 
 
 def _input(e: Term, builder: Builder) -> str:
@@ -170,7 +173,7 @@ def _input(e: Term, builder: Builder) -> str:
         path.insert(0, e.side)
         e = e.body
     assert isinstance(e, Var), e
-    dims = tuple((f"g{k}", size) for k, size in enumerate(dimensions(type_)))
+    dims = numbered("g", dimensions(type_))
     return builder.add(Input(e.name, e.declared, tuple(path), dims), "5.30")
 
 

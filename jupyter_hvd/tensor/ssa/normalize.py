@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..language.affine import Affine
-from ..language.predicates import conj
+from ..language.predicates import conj, fresh
 from ..language.provenance import came_from
 from ..language.terms import (
     At,
@@ -94,8 +94,6 @@ def _name_leaves(name: str, tree: Tree, bindings: Bindings) -> Tree:
         first = _name_leaves(f"{name}_0", tree[0], bindings)
         return first, _name_leaves(f"{name}_1", tree[1], bindings)
     taken = frozenset(x for x, _ in bindings)
-    from ..language.predicates import fresh
-
     name = fresh(name, taken)
     bindings.append((name, tree))
     return Var(name, tree.type)

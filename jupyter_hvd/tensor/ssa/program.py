@@ -15,8 +15,9 @@ places hold affine expressions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from ..language.affine import Affine
 from ..language.function import Function
@@ -37,6 +38,8 @@ from ..language.terms import (
     entry,
     gens,
     guard,
+    index_names,
+    ranges,
     sums,
 )
 from ..language.types import Type, array
@@ -54,10 +57,17 @@ class Input:
 
 @dataclass(frozen=True)
 class Constant:
-    """`⊞g. c`."""
+    """`⊞g. c`, where c is a number, or an affine expression of sizes and of g."""
 
     gens: Binders
     value: Number | Affine
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether its entries are equal."""
+        return not isinstance(self.value, Affine) or not self.value.names & {
+            g for g, _ in self.gens
+        }
 
 
 @dataclass(frozen=True)
@@ -88,6 +98,10 @@ class Factor:
     name: str
     indices: tuple[Affine, ...]
 
+    def substitute(self, values: Mapping[str, Affine]) -> Factor:
+        """`X[a…]` with names replaced."""
+        return Factor(self.name, tuple([a.substitute(values) for a in self.indices]))
+
 
 @dataclass(frozen=True)
 class Contraction:
@@ -101,6 +115,7 @@ class Contraction:
 
 Rhs = Input | Constant | Addition | Map | Contraction
 Output = str | tuple["Output", "Output"]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -149,7 +164,7 @@ def rename(rhs: Rhs, names: Mapping[str, str]) -> Rhs:
         case Map():
             return replace(rhs, arguments=tuple(names.get(x, x) for x in rhs.arguments))
         case Contraction():
-            factors = tuple(replace(f, name=names.get(f.name, f.name)) for f in rhs.factors)
+            factors = tuple(Factor(names.get(f.name, f.name), f.indices) for f in rhs.factors)
             return replace(rhs, factors=factors)
     return rhs
 
@@ -161,9 +176,23 @@ def flat(output: Output) -> list[str]:
     return [*flat(output[0]), *flat(output[1])]
 
 
+def map_output(f: Callable[[str], T], pair: Callable[[T, T], T], output: Output) -> T:
+    """An output tree with `f` of its variables, joined by `pair`."""
+    if isinstance(output, str):
+        return f(output)
+    return pair(map_output(f, pair, output[0]), map_output(f, pair, output[1]))
+
+
+def renamed_output(output: Output, names: Mapping[str, str]) -> Output:
+    """An output tree with other names for its variables."""
+    if isinstance(output, str):
+        return names[output]
+    return renamed_output(output[0], names), renamed_output(output[1], names)
+
+
 def pointwise(gens_: Binders) -> tuple[Affine, ...]:
     """The indices of the entry at the generators themselves."""
-    return tuple(Affine.of(g) for g, _ in gens_)
+    return tuple(map(Affine.of, index_names(gens_)))
 
 
 def support(rhs: Rhs) -> Predicate:
@@ -180,7 +209,7 @@ def support(rhs: Rhs) -> Predicate:
 
 def type_of(rhs: Rhs) -> Type:
     """The type of an SSA variable: an array of scalars over its generators."""
-    return array(tuple(size for _, size in rhs.gens))
+    return array(ranges(rhs.gens))
 
 
 def statement_terms(program: Program) -> Iterator[tuple[str, Term]]:
@@ -193,9 +222,7 @@ def statement_terms(program: Program) -> Iterator[tuple[str, Term]]:
 
 def output_term(output: Output, variables: Mapping[str, Term]) -> Term:
     """The output as nested pairs of those terms for the variables."""
-    if isinstance(output, str):
-        return variables[output]
-    return Pair(output_term(output[0], variables), output_term(output[1], variables))
+    return map_output(variables.__getitem__, Pair, output)
 
 
 def term_of(rhs: Rhs, variables: Mapping[str, Term]) -> Term:

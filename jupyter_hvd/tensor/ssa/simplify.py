@@ -13,7 +13,7 @@ from fractions import Fraction
 from ..language import predicates
 from ..language.affine import Affine
 from ..language.predicates import FALSE, TRUE, Predicate, conj, conjuncts, in_range, solve
-from ..language.terms import Binders
+from ..language.terms import Binders, index_names, numbered, ranges
 from ..polyhedral import sets
 from .builder import Builder, canonical
 from .program import (
@@ -22,7 +22,6 @@ from .program import (
     Contraction,
     Factor,
     Map,
-    Output,
     Program,
     Rhs,
     Statement,
@@ -30,6 +29,7 @@ from .program import (
     operands,
     pointwise,
     rename,
+    renamed_output,
     support,
 )
 
@@ -48,13 +48,7 @@ def _sweep(program: Program) -> Program:
         builder.origin = statement.origin
         rhs = simplified(rename(statement.rhs, names), builder)
         names[statement.name] = rhs if isinstance(rhs, str) else builder.add(rhs)
-    return live(builder.program(_renamed(program.output, names)))
-
-
-def _renamed(output: Output, names: dict[str, str]) -> Output:
-    if isinstance(output, str):
-        return names[output]
-    return _renamed(output[0], names), _renamed(output[1], names)
+    return live(builder.program(renamed_output(program.output, names)))
 
 
 def live(program: Program) -> Program:
@@ -73,7 +67,7 @@ def _renumber(program: Program) -> Program:
     for s in program.statements:
         builder.origin = s.origin
         names[s.name] = builder.add(rename(s.rhs, names))
-    return builder.program(_renamed(program.output, names))
+    return builder.program(renamed_output(program.output, names))
 
 
 def simplified(rhs: Rhs, builder: Builder) -> Rhs | str:
@@ -97,8 +91,11 @@ def _addition(rhs: Addition, builder: Builder) -> Rhs | str:
     rhs_ = canonical(rhs)
     assert isinstance(rhs_, Addition)
     binders = rhs_.gens
-    p0 = _sharpened(rhs_.left_mask, builder.defined[rhs_.left], pointwise(binders), binders)
-    p1 = _sharpened(rhs_.right_mask, builder.defined[rhs_.right], pointwise(binders), binders)
+    here = pointwise(binders)
+    p0, p1 = (
+        sets.simplify(conj(p, _known(builder.defined[x], here)), binders)
+        for p, x in ((rhs_.left_mask, rhs_.left), (rhs_.right_mask, rhs_.right))
+    )
     if p0 is FALSE or _is(builder.defined[rhs_.left], 0):
         return _contraction(_view(binders, p1, rhs_.right), builder)
     if p1 is FALSE or _is(builder.defined[rhs_.right], 0):
@@ -114,27 +111,20 @@ def _view(binders: Binders, p: Predicate, name: str) -> Contraction:
     return Contraction(binders, (), p, (Factor(name, pointwise(binders)),))
 
 
-def _sharpened(
-    p: Predicate, operand: Rhs, indices: tuple[Affine, ...], binders: Binders
-) -> Predicate:
-    """`p`, and the operand's support at these indices where that is a plain conjunction."""
+def _known(operand: Rhs, indices: tuple[Affine, ...]) -> Predicate:
+    """The operand's support at these indices, where that is a plain conjunction."""
     known = support(operand)
-    if all(isinstance(part, predicates.Compare | predicates.Related) for part in conjuncts(known)):
-        at = dict(zip((g for g, _ in operand.gens), indices, strict=True))
-        p = conj(p, predicates.substitute(known, at))
-    return sets.simplify(p, binders)
+    plain = predicates.Compare | predicates.Related
+    if not all(isinstance(part, plain) for part in conjuncts(known)):
+        return TRUE
+    at = dict(zip(index_names(operand.gens), indices, strict=True))
+    return predicates.substitute(known, at)
 
 
 def _contraction(rhs: Contraction, builder: Builder) -> Rhs | str:
     binders, summed, mask, factors = rhs.gens, rhs.sums, rhs.mask, rhs.factors
     factors, mask = _compose(factors, mask, builder)
-    for factor in factors:
-        at = dict(
-            zip((g for g, _ in builder.defined[factor.name].gens), factor.indices, strict=True)
-        )
-        known = support(builder.defined[factor.name])
-        if all(isinstance(q, predicates.Compare | predicates.Related) for q in conjuncts(known)):
-            mask = conj(mask, predicates.substitute(known, at))
+    mask = conj(mask, *(_known(builder.defined[f.name], f.indices) for f in factors))
     summed, mask, factors = _solve(summed, mask, factors)
     mask = sets.simplify(mask, (*binders, *summed))
     summed, mask, factors = _solve(summed, mask, factors)
@@ -144,10 +134,10 @@ def _contraction(rhs: Contraction, builder: Builder) -> Rhs | str:
     if not summed and len(factors) == 1:
         (factor,) = factors
         source = builder.defined[factor.name]
-        same_shape = [size for _, size in source.gens] == [size for _, size in binders]
+        same_shape = ranges(source.gens) == ranges(binders)
         if mask is TRUE and same_shape and factor.indices == pointwise(binders):
             return factor.name
-        if mask is TRUE and isinstance(source, Constant):
+        if mask is TRUE and isinstance(source, Constant) and source.is_uniform:
             return Constant(binders, source.value)
     return Contraction(binders, summed, mask, factors)
 
@@ -174,7 +164,7 @@ def _solve(
         at = {index: a}
         summed = tuple(binder for binder in summed if binder[0] != index)
         mask = conj(in_range(a, size), predicates.substitute(mask, at))
-        factors = tuple(Factor(f.name, tuple(b.substitute(at) for b in f.indices)) for f in factors)
+        factors = tuple(f.substitute(at) for f in factors)
 
 
 def _compose(
@@ -186,13 +176,12 @@ def _compose(
     result = []
     for factor in factors:
         source = builder.defined[factor.name]
-        at = dict(zip((g for g, _ in source.gens), factor.indices, strict=True))
+        at = dict(zip(index_names(source.gens), factor.indices, strict=True))
         if isinstance(source, Contraction) and not source.sums and len(source.factors) == 1:
             (inner,) = source.factors
             mask = conj(mask, predicates.substitute(source.mask, at))
-            indices = tuple(b.substitute(at) for b in inner.indices)
-            factor = Factor(inner.name, indices)
-        elif isinstance(source, Constant) and source.gens:
+            factor = inner.substitute(at)
+        elif isinstance(source, Constant) and source.gens and source.is_uniform:
             ranges = [in_range(a, n) for a, (_, n) in zip(factor.indices, source.gens, strict=True)]
             mask = conj(mask, *ranges)
             factor = Factor(builder.add(Constant((), source.value)), ())
@@ -256,12 +245,10 @@ def _injective(factor: Factor, rhs: Contraction) -> bool:
 
 
 def _substituted(rhs: Contraction, factor: Factor, source: Contraction) -> Contraction:
-    inner = tuple((f"t{k}", size) for k, (_, size) in enumerate(source.sums))
-    at = dict(zip((g for g, _ in source.gens), factor.indices, strict=True))
+    inner = numbered("t", ranges(source.sums))
+    at = dict(zip(index_names(source.gens), factor.indices, strict=True))
     at |= {s: Affine.of(t) for (s, _), (t, _) in zip(source.sums, inner, strict=True)}
-    factors = tuple(
-        Factor(f.name, tuple(a.substitute(at) for a in f.indices)) for f in source.factors
-    )
+    factors = tuple(f.substitute(at) for f in source.factors)
     mask = conj(rhs.mask, predicates.substitute(source.mask, at))
     result = canonical(Contraction(rhs.gens, (*rhs.sums, *inner), mask, factors))
     assert isinstance(result, Contraction)

@@ -12,7 +12,7 @@ dataset = tf.data.Dataset.from_tensor_slices((x, y)).shard(hvd.size(), hvd.rank(
 def step(images, labels):
     with tf.GradientTape() as tape:
         loss = tf.reduce_mean(tf.square(labels - model(images)))
-    tape = hvd.DistributedGradientTape(tape)
+    tape = jhvd.DistributedGradientTape(tape)
     grads = tape.gradient(loss, model.trainable_variables)
     done = opt.apply_gradients(grads_and_vars=zip(grads, model.trainable_variables))
     jhvd.broadcast_once(opt, model)

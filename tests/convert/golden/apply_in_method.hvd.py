@@ -14,7 +14,7 @@ class Trainer:
     def step(self, images, labels):
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean(tf.square(labels - self.model(images)))
-        tape = hvd.DistributedGradientTape(tape)
+        tape = jhvd.DistributedGradientTape(tape)
         variables = self.model.trainable_variables
         grads = tape.gradient(loss, variables)
         self.optimizer.apply_gradients(zip(grads, variables))

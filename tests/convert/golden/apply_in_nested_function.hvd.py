@@ -11,7 +11,7 @@ def train(model, opt, dataset, epochs):
     def step(images, labels):
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean(tf.square(labels - model(images)))
-        tape = hvd.DistributedGradientTape(tape)
+        tape = jhvd.DistributedGradientTape(tape)
         grads = tape.gradient(loss, model.trainable_variables)
         opt.apply_gradients(zip(grads, model.trainable_variables))
         return loss

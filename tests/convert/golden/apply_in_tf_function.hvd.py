@@ -13,7 +13,7 @@ dataset = tf.data.Dataset.from_tensor_slices((x, y)).shard(hvd.size(), hvd.rank(
 def step(images, labels):
     with tf.GradientTape() as tape:
         loss = tf.reduce_mean(tf.square(labels - model(images)))
-    tape = hvd.DistributedGradientTape(tape)
+    tape = jhvd.DistributedGradientTape(tape)
     grads = tape.gradient(loss, model.trainable_variables)
     opt.apply_gradients(zip(grads, model.trainable_variables))
     return loss

@@ -1,12 +1,12 @@
 import tensorflow as tf
-import horovod.tensorflow.keras as hvd
+import horovod.tensorflow as hvd
 import jupyter_hvd.runtime as jhvd
 jhvd.start()  # Horovod, added by jupyter hvd: one process per rank, each with a GPU of its own
 
 x, y = load()
 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
 callbacks = [tf.keras.callbacks.TerminateOnNaN()]
-model.compile(hvd.DistributedOptimizer(tf.keras.optimizers.Adam(learning_rate=0.001 * hvd.size())), loss='mse')
-model.fit(jhvd.shard_rows(x), jhvd.shard_rows(y), callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)] + list(callbacks), verbose=int(loud) if hvd.rank() == 0 else 0)
-model.fit(jhvd.shard_rows(x), jhvd.shard_rows(y), callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)], verbose=1 if hvd.rank() == 0 else 0)
-model.fit(jhvd.shard_rows(x), jhvd.shard_rows(y), callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0), hvd.callbacks.MetricAverageCallback(), tf.keras.callbacks.EarlyStopping()], verbose=1 if hvd.rank() == 0 else 0)
+model.compile(jhvd.DistributedOptimizer(tf.keras.optimizers.Adam(learning_rate=0.001 * hvd.size())), loss='mse')
+model.fit(jhvd.shard_rows(x), jhvd.shard_rows(y), callbacks=[jhvd.BroadcastGlobalVariablesCallback(0), jhvd.MetricAverageCallback(each_batch=True)] + list(callbacks), verbose=int(loud) if hvd.rank() == 0 else 0)
+model.fit(jhvd.shard_rows(x), jhvd.shard_rows(y), callbacks=[jhvd.BroadcastGlobalVariablesCallback(0)], verbose=1 if hvd.rank() == 0 else 0)
+model.fit(jhvd.shard_rows(x), jhvd.shard_rows(y), callbacks=[jhvd.BroadcastGlobalVariablesCallback(0), jhvd.MetricAverageCallback(), tf.keras.callbacks.EarlyStopping()], verbose=1 if hvd.rank() == 0 else 0)

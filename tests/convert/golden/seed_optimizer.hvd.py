@@ -17,7 +17,7 @@ for opt in (by_keyword, by_position, from_module, old_spelling):
     for images, labels in dataset:
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean(tf.square(labels - model(images)))
-        tape = hvd.DistributedGradientTape(tape)
+        tape = jhvd.DistributedGradientTape(tape)
         grads = tape.gradient(loss, model.trainable_variables)
         opt.apply_gradients(zip(grads, model.trainable_variables))
         jhvd.broadcast_once(opt, model)

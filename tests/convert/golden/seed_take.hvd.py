@@ -13,7 +13,7 @@ for image, _ in dataset.take(1):
 for batch, (images, labels) in enumerate(dataset.take(count=10000 // hvd.size() or 10000)):
     with tf.GradientTape() as tape:
         loss = tf.reduce_mean(tf.square(labels - model(images)))
-    tape = hvd.DistributedGradientTape(tape)
+    tape = jhvd.DistributedGradientTape(tape)
     grads = tape.gradient(loss, model.trainable_variables)
     opt.apply_gradients(zip(grads, model.trainable_variables))
     jhvd.broadcast_once(opt, model)

@@ -15,7 +15,7 @@ for images, labels in dataset:
     images = images + 0.1 * tf.sign(attack.gradient(loss, images))
     with tf.GradientTape() as tape:
         loss = tf.reduce_mean(tf.square(labels - model(images)))
-    tape = hvd.DistributedGradientTape(tape)
+    tape = jhvd.DistributedGradientTape(tape)
     grads = [tf.clip_by_norm(g, 1.0) for g in tape.gradient(loss, model.trainable_variables)]
     opt.apply_gradients(zip(grads, model.trainable_variables))
     jhvd.broadcast_once(opt, model)

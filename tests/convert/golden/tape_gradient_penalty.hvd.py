@@ -21,7 +21,7 @@ def penalty(images):
 def step(images, labels):
     with tf.GradientTape() as tape:
         loss = tf.reduce_mean(tf.square(labels - model(images))) + 10.0 * penalty(images)
-    tape = hvd.DistributedGradientTape(tape)
+    tape = jhvd.DistributedGradientTape(tape)
     grads = tape.gradient(loss, model.trainable_variables)
     opt.apply_gradients(zip(grads, model.trainable_variables))
 

@@ -11,6 +11,6 @@ dataset = tf.data.Dataset.from_tensor_slices((x, y)).shard(hvd.size(), hvd.rank(
 for images, labels in dataset:
     with tf.GradientTape() as tape:
         loss = tf.reduce_mean(tf.square(labels - model(images)))
-        grads = tf.nest.map_structure(lambda gradient: gradient if gradient is None else hvd.allreduce(gradient), tape.gradient(loss, model.trainable_variables))
+        grads = jhvd.average_gradients(tape.gradient(loss, model.trainable_variables))
     opt.apply_gradients(zip(grads, model.trainable_variables))
     jhvd.broadcast_once(opt, model)

@@ -13,6 +13,6 @@ for images, labels in dataset:
         tape.watch(images)
         loss = tf.reduce_mean(tf.square(labels - model(images)))
     saliency = tape.gradient(loss, images)
-    grads = hvd.DistributedGradientTape(tape).gradient(loss, model.trainable_variables)
+    grads = jhvd.DistributedGradientTape(tape).gradient(loss, model.trainable_variables)
     opt.apply_gradients(zip(grads, model.trainable_variables))
     jhvd.broadcast_once(opt, model)

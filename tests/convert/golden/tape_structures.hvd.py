@@ -14,10 +14,10 @@ for images, labels in dataset:
     with tf.GradientTape(persistent=True) as tape:
         loss = tf.reduce_mean(tf.square(labels - images * w - b))
         other = tf.reduce_mean(tf.square(labels - images * net['w'] - net['b']))
-    tape = hvd.DistributedGradientTape(tape)
-    dw = tf.nest.pack_sequence_as(w, tape.gradient(loss, tf.nest.flatten(w)))
+    tape = jhvd.DistributedGradientTape(tape)
+    dw = tape.gradient(loss, w)
     dw2, db = tape.gradient(loss, [w, b])
-    slopes = tf.nest.pack_sequence_as(net, tape.gradient(other, tf.nest.flatten(net)))
+    slopes = tape.gradient(other, net)
     opt.apply_gradients([(dw + dw2, w), (db, b)])
     jhvd.broadcast_once(opt, w, b)
     opt.apply_gradients((slopes[key], net[key]) for key in sorted(net))

@@ -12,7 +12,7 @@ dataset = tf.data.Dataset.from_tensor_slices((x, y)).shard(hvd.size(), hvd.rank(
 def grad(model, inputs, targets):
     with tf.GradientTape() as tape:
         loss_value = tf.reduce_mean(tf.square(targets - model(inputs)))
-    tape = hvd.DistributedGradientTape(tape)
+    tape = jhvd.DistributedGradientTape(tape)
     return loss_value, tape.gradient(loss_value, model.trainable_variables)
 
 

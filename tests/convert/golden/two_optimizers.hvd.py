@@ -15,8 +15,8 @@ def step(images, labels):
     with tf.GradientTape() as tape_a, tf.GradientTape() as tape_b:
         loss_a = tf.reduce_mean(tf.square(labels - a(images)))
         loss_b = tf.reduce_mean(tf.square(labels - b(images)))
-    tape_a = hvd.DistributedGradientTape(tape_a)
-    tape_b = hvd.DistributedGradientTape(tape_b)
+    tape_a = jhvd.DistributedGradientTape(tape_a)
+    tape_b = jhvd.DistributedGradientTape(tape_b)
     opt_a.apply_gradients(zip(tape_a.gradient(loss_a, a.trainable_variables), a.trainable_variables))
     opt_b.apply_gradients(zip(tape_b.gradient(loss_b, b.trainable_variables), b.trainable_variables))
 

@@ -7,34 +7,46 @@ from fractions import Fraction
 from typing import Any
 
 from ...language.affine import Affine
+from ...language.errors import TensorError
 from ...language.function import named
 from ...language.predicates import conj
 from ...language.terms import Add, Call, Const, Guard, Mul, Term
 from ..tracers import Condition, Index, IndexEntry, Value
-from .conditions import guarded
 from .loops import Loops
+from .packing import guarded
 
 
 class Arithmetic(Loops):
     """`+`, `*`, `/`, `**`; `(i < j) * e` is Iverson's bracket."""
 
     def minus(self, k: int, value: Any) -> Any:
+        """`-x`: of a number, an index or, entry by entry, an array."""
         self.at(k)
         if isinstance(value, int | float | Fraction):
             return -value
         if isinstance(value, Index):
             return Index(self, value.affine * -1)
+        return self.negative(value)
+
+    def negative(self, value: Any) -> Value:
+        """`-x` of numbers and, entry by entry, arrays: `-1·x`."""
+        if self.is_array(value):
+            return self.spread((value,), self.negative)
         return Value(self, Mul(Const(-1), self.scalar(value, "`-`")))
 
     def plus(self, k: int, value: Any) -> Any:
+        """`+x` is x."""
         self.at(k)
         return value
 
     def binary(self, k: int, op: str, left: Any, right: Any) -> Any:
+        """`left op right` of operands of any kind. Indices with indices stay affine, or TensorError."""
         self.at(k)
         plain = int | float | Fraction
         if isinstance(left, plain) and isinstance(right, plain):
-            return _PYTHON[op](left, right) if op in _PYTHON else self._unknown(op)
+            if op not in _PYTHON:
+                raise self._unknown(op)
+            return _PYTHON[op](left, right)
         if isinstance(left, Index | IndexEntry | int) and isinstance(
             right, Index | IndexEntry | int
         ):
@@ -42,23 +54,33 @@ class Arithmetic(Loops):
         if op == "&" or op == "|":
             return self.both(k, left, right) if op == "&" else self.either(k, left, right)
         if op == "@":
-            raise self.error(
-                "`@` multiplies whole arrays",
-                "write the sum: `sum(A[i, j]*x[j] for j in range(n))`",
-            )
+            return self.matmul(left, right)
+        return self.computed(op, left, right)
+
+    def matmul(self, left: Any, right: Any) -> Value:
+        """`left @ right`, of matrices and vectors whose inner sizes are equal."""
+        raise NotImplementedError
+
+    def computed(self, op: str, left: Any, right: Any) -> Value:
+        """An operation on numbers, or entry by entry on arrays of them."""
+        bracketed = op == "*" and (isinstance(left, Condition) or isinstance(right, Condition))
+        if not bracketed and (self.is_array(left) or self.is_array(right)):
+            return self.spread((left, right), lambda a, b: self.computed(op, a, b))
         if op == "*":
             return self._product(left, right)
         a, b = self.scalar(left, f"`{op}`"), self.scalar(right, f"`{op}`")
         match op:
             case "+":
                 return Value(self, Add(a, b))
+            case "//" | "%":
+                raise self.error(f"`{op}` of numbers", "use `np.floor(x / y)`")
             case "-":
                 return Value(self, Add(a, _negative(b)))
             case "/":
                 return Value(self, self._quotient(a, b))
             case "**":
                 return self._power(a, b)
-        return self._unknown(op)
+        raise self._unknown(op)
 
     def chain(self, first: Any, *rest: Any) -> Any:
         """`a + b - c + …` or `a * b * …` of many operands: `rest` has the place and sign of each
@@ -80,8 +102,8 @@ class Arithmetic(Loops):
 
         return combined(0, len(signed))
 
-    def _unknown(self, op: str) -> Any:
-        raise self.error(f"`{op}` is not in the tensor language", "use +, -, *, / and **")
+    def _unknown(self, op: str) -> TensorError:
+        return self.error(f"`{op}` is not in the tensor language", "use +, -, *, / and **")
 
     def _product(self, left: Any, right: Any) -> Value:
         """`e·e`, and `(i < j) * e` is Iverson's bracket, at any type."""
@@ -140,10 +162,10 @@ class Arithmetic(Loops):
                 return Index(self, a - b)
             case "*" if a.is_constant or b.is_constant:
                 return Index(self, b * a.constant if a.is_constant else a * b.constant)
-            case "/" | "**" if not (a.names | b.names) & {i for i, _ in self.binders}:
+            case "/" | "**":
                 x, y = (self._size_as_number(Index(self, side)) for side in (a, b))
                 return Value(self, self._quotient(x, y)) if op == "/" else self._power(x, y)
-            case "*" if not (a.names | b.names) & {i for i, _ in self.binders}:
+            case "*":
                 x, y = (self._size_as_number(Index(self, side)) for side in (a, b))
                 return Value(self, Mul(x, y))
         raise self.error(

@@ -3,41 +3,129 @@
 from __future__ import annotations
 
 import builtins
+import inspect
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ...derivative.blackboxes import NAMES
 from ...language.affine import Affine
+from ...language.errors import TensorError
 from ...language.function import named
-from ...language.terms import Add, At, Call, Const, Let, Sum, Term, substitute
-from ...language.types import REAL, Array, Integer, Parameter
-from ..tracers import Data, Index, Value, describe, kind
-from .entries import Entries
+from ...language.pairs import Form, Laid
+from ...language.terms import Add, Call, Const, Let, Term, Var, substitute
+from ...language.types import Array, Integer, Layout, Parameter, Product, Relation
+from .. import forms
+from ..tracers import Data, Index, Value, data_help, kind
+from .statements import Statements
+from .subscripts import Changed
 
 if TYPE_CHECKING:
     from ..rewrite import Rewritten
     from .traced import Traced
 
 
-class Tracer(Entries):
+class Tracer(Statements):
     """What rewritten code calls. Every method takes first the number of a place in the source."""
 
-    def call(self, k: int, function: Any, *arguments: Any, **named_arguments: Any) -> Any:
+    def call(self, k: int, function: Any, /, *arguments: Any, **named_arguments: Any) -> Any:
+        """`function(*arguments)`: a form, a black box, one of Python's own, or another tensor function.
+
+        Raises TensorError where the function is none of these, or does not take the arguments.
+        """
         self.at(k)
         if not isinstance(function, Value) and hasattr(function, "__tensor_inline__"):
             return function.__tensor_inline__(self, arguments, named_arguments)
-        if named_arguments:
-            raise self.error("keyword arguments go only to tensor functions")
+        if getattr(function, "__globals__", {}).get("__tensor__") is self:
+            return self._inner(function, arguments, named_arguments)
         handler = _BUILTINS.get(function) if function.__hash__ else None
+        if handler is None and isinstance(getattr(function, "__self__", None), dict):
+            return list(function(*arguments))
         if handler is not None:
-            return handler(self, *arguments)
+            return handler(self, *arguments, **named_arguments)
+        form = forms.form_of(function)
+        if form is not None and (
+            form.maker or not self._are_plain((*arguments, *named_arguments.values()))
+        ):
+            return form.call(self, arguments, named_arguments)
+        if named_arguments:
+            raise self.error(
+                f"`{forms.function_name(function)}` takes no keyword arguments here",
+                "keyword arguments go to tensor functions",
+            )
         return self._black_box(function, arguments)
 
+    def check_type(self, dtype: Any) -> None:
+        """Numbers are real here."""
+        if dtype is not None and any(kind in str(dtype) for kind in ("int", "bool", "complex")):
+            raise self.error("numbers are real here", "leave the type out; round with `np.floor`")
+
+    def mapped(self, name: str, *values: Any) -> Value:
+        """A black box, entry by entry."""
+        return self.spread(values, lambda *xs: self.function(name, *xs))
+
+    def several(self, values: Any) -> list[Any]:
+        """The arrays of a list or a tuple, or the rows of an array."""
+        values = self._structure(values)
+        if isinstance(values, tuple | list):
+            return list(values)
+        array = self.once(self.whole(values))
+        count = self.number(self.dims(array)[0])
+        return [self._entry(array, j) for j in range(count)]
+
+    def size_of(self, value: Any) -> Affine:
+        """A size that is given as a number, an index or an array's shape."""
+        return self.affine(self._as_size(value), "a size")
+
+    def shape_of(self, shape: Any) -> list[Affine]:
+        """The sizes of a shape: one, or several in a list or tuple."""
+        shape = self.listed(shape)
+        return [self.size_of(n) for n in (shape if isinstance(shape, tuple | list) else (shape,))]
+
+    def scalar_of(self, size: Affine) -> Any:
+        """A size as a number to compute with."""
+        return size.constant if size.is_constant else Value(self, Const(size))
+
+    def ramp(self, a: Affine) -> Value:
+        """An index as a number."""
+        return Value(self, Const(a if a.terms else a.constant))
+
+    def copied(self, value: Value) -> Value:
+        """The same array by another name, which may be changed."""
+        if isinstance(value.term, Var) and isinstance(value.type, Array):
+            bound = self.name(value.term.name)
+            self.scopes[-1].bindings.append((bound, value.term))
+            return Value(self, Var(bound, value.type), value.layout)
+        return value
+
+    def changeable(self, value: Any) -> Any:
+        """JAX's `x.at`."""
+        return Changed(self.whole(value))
+
+    def _are_plain(self, values: Any) -> bool:
+        """Whether these are Python's own numbers, and tuples of such."""
+        if isinstance(values, tuple | list):
+            return all(map(self._are_plain, values))
+        return isinstance(values, int | float | Fraction | str)
+
+    def _inner(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call of a function or lambda that is defined inside."""
+        try:
+            bound = inspect.signature(function).bind(*args, **kwargs)
+        except TypeError as error:
+            raise self.error(f"`{function.__name__}`: {error}") from error
+        place = self.place
+        made = {x: self._bind(x, value) for x, value in bound.arguments.items()}
+        bound.arguments.update(made)
+        value = function(*bound.args, **bound.kwargs)
+        self.place = place
+        return value
+
     def _black_box(self, function: Any, arguments: tuple[Any, ...]) -> Any:
+        if any(map(self.is_array, arguments)) and forms.function_module(function) != "math":
+            return self.spread(arguments, lambda *xs: self._black_box(function, xs))
         plain = int | float | Fraction
-        name = getattr(function, "__name__", str(function))
-        module = (getattr(function, "__module__", None) or type(function).__module__).split(".")[0]
+        name, module = forms.function_name(function), forms.function_module(function)
         if all(isinstance(a, plain) for a in arguments) and module in ("math", "numpy", "builtins"):
             return function(*arguments)
         made = _COMPOSITES.get(name) if module in _MODULES else None
@@ -46,7 +134,7 @@ class Tracer(Entries):
         name = _SPELLINGS.get(name, name)
         if module not in _MODULES or name not in NAMES:
             help_ = (
-                "write it out with comprehensions and `sum`"
+                "write it out with comprehensions and `sum`; docs/numpy.md lists what there is"
                 if module in _MODULES
                 else f"decorate `{name}` with @tensor, or use a function of `math` or NumPy"
             )
@@ -54,14 +142,73 @@ class Tracer(Entries):
         f = named(name)
         if len(arguments) != f.arity:
             raise self.error(f"`{name}` takes {f.arity} argument{'s' * (f.arity > 1)} here")
-        return Value(self, Call(f, tuple(self.scalar(a, f"`{name}`") for a in arguments)))
+        return self.function(name, *arguments)
 
     def function(self, name: str, *arguments: Any) -> Value:
+        """A black box of scalars."""
         f = named(name)
         return Value(self, Call(f, tuple(self.scalar(a, f"`{name}`") for a in arguments)))
 
+    # Whole arrays
+
+    def matmul(self, left: Any, right: Any) -> Value:
+        return cast("Value", forms.build(self, "matmul", left, right))
+
+    def folded(self, name: str, array: Value) -> Value:
+        """A form that reduces an array, by name: `prod`."""
+        return cast("Value", forms.build(self, name, array))
+
+    def structured(self, value: Value) -> Any:
+        """A tuple's parts, in the list, dictionary or tuple that its user knows."""
+        parts, layout = self.parts(value), value.layout
+        if isinstance(layout, Laid) and layout.form.make is dict:
+            return dict(zip(layout.form.names, parts, strict=True))
+        if isinstance(layout, Laid) and layout.form.make is list:
+            return parts
+        return Laid(parts, layout.form) if isinstance(layout, Laid) else tuple(parts)
+
+    def _structure(self, value: Any) -> Any:
+        """A tuple as what its user knows it for."""
+        if isinstance(value, Value) and isinstance(value.type, Product):
+            return self.structured(value)
+        return value
+
+    def attribute(self, value: Any, name: str) -> Any:
+        """`x.T`, `x.sum`, `params.w`."""
+        if isinstance(value, Value) and isinstance(value.type, Product):
+            layout = value.layout
+            if isinstance(layout, Laid) and layout.form.make is dict and name in DICT:
+                return getattr(self.structured(value), name)
+            if (
+                isinstance(layout, Laid)
+                and name in layout.form.names
+                and layout.form.make is not dict
+            ):
+                return self.parts(value)[layout.form.names.index(name)]
+            raise TensorError(
+                f"a tuple has no `.{name}` here", "take its parts: `t[0]`, `a, b = t`"
+            )
+        if isinstance(value, Data) and not isinstance(value.type, Relation):
+            raise TensorError(f"`{value.name}` has no `.{name}`", data_help(value))
+        return forms.attribute_of(self, value, name)
+
+    def pack_container(self, value: dict[str, Any] | list[Any]) -> tuple[Term, Layout]:
+        """A dictionary or list as nested pairs, with the layout that gives it back."""
+        if isinstance(value, dict):
+            if len(value) < 2 or not all(isinstance(key, str) for key in value):
+                raise self.error("a dictionary's keys are two strings or more", "return a tuple")
+            return self.pack(Laid(value.values(), Form(tuple(value), dict)))
+        if not value:
+            raise self.error("an empty list has no type", "use `[0 for i in range(n)]`")
+        made = self.written_out(value)
+        if isinstance(made, list):
+            return self.pack(Laid(made, Form((), list)))
+        return self.pack(made)
+
     def length(self, value: Any) -> Any:
-        if isinstance(value, tuple):
+        """`len(x)`: a number of parts, or the size of the first axis as an index expression."""
+        value = self._structure(value)
+        if isinstance(value, tuple | list | dict):
             return len(value)
         if isinstance(value, Data):
             return Index(self, value.dims[0])
@@ -69,22 +216,12 @@ class Tracer(Entries):
             return Index(self, value.type.size)
         raise self.error(f"{kind(value)} has no length", "only arrays have")
 
-    def total(self, value: Any) -> Value:
-        term, _ = self.pack(value)
-        if not isinstance(term.type, Array) or term.type.element != REAL:
-            raise self.error(
-                f"`sum` takes an array of scalars, not {describe(term.type)}",
-                "sum over indices: `sum(A[i, j] for i in range(n) for j in range(m))`",
-            )
-        index = self.name("i")
-        return Value(self, Sum(index, term.type.size, At(term, Affine.of(index))))
-
     def extreme(self, name: str, values: tuple[Any, ...]) -> Any:
         """`max(a, b, …)` and `min(a, b, …)` of scalars."""
         if all(isinstance(value, int | float) for value in values):
             return max(values) if name == "maximum" else min(values)
-        if len(values) < 2:
-            raise self.error(f"the {name} of an array", "compare two scalars at a time")
+        if len(values) == 1:
+            return forms.build(self, {"maximum": "max", "minimum": "min"}[name], values[0])
         result = values[0]
         for value in values[1:]:
             result = self.function(name, result, value)
@@ -142,13 +279,13 @@ class Tracer(Entries):
         return Value(self, applied, traced.layout)
 
 
-_MODULES = ("math", "numpy", "jax")
+_MODULES = ("math", *forms.MODULES)
+DICT = ("items", "keys", "values")
 _SPELLINGS = {
     "fabs": "abs", "absolute": "abs", "arctan": "atan", "arcsin": "asin", "arccos": "acos",
     "arctan2": "atan2", "power": "pow", "reciprocal": "recip", "fmax": "maximum", "fmin": "minimum",
 }  # fmt: skip
 _COMPOSITES: dict[str, Callable[..., Any]] = {
-    "square": lambda t, x: t._power(t.scalar(x, "`square`"), Const(2)),
     "log2": lambda t, x: t._product(1.4426950408889634, t.function("log", x)),
     "log10": lambda t, x: t._product(0.4342944819032518, t.function("log", x)),
     "hypot": lambda t, x, y: t.function(
@@ -164,8 +301,14 @@ _COMPOSITES: dict[str, Callable[..., Any]] = {
 }
 _BUILTINS: dict[Any, Callable[..., Any]] = {
     builtins.len: Tracer.length,
-    builtins.sum: Tracer.total,
-    builtins.abs: lambda t, x: abs(x) if isinstance(x, int | float) else t.function("abs", x),
+    builtins.sum: forms.total_of,
+    builtins.zip: lambda t, *xs, **_: t.zipped(*xs),
+    builtins.enumerate: Tracer.enumerated,
+    builtins.reversed: Tracer.backwards,
+    builtins.range: Tracer.ranged,
+    builtins.tuple: lambda t, xs: t._structure(xs),
+    builtins.list: lambda t, xs: t._structure(xs),
+    builtins.abs: lambda t, x: abs(x) if isinstance(x, int | float) else forms.build(t, "abs", x),
     builtins.max: lambda t, *xs: t.extreme("maximum", xs),
     builtins.min: lambda t, *xs: t.extreme("minimum", xs),
     builtins.float: lambda t, x: Value(t, t.scalar(x, "`float`")),

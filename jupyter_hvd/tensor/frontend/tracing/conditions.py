@@ -3,32 +3,91 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
+from functools import reduce
 from itertools import pairwise
 from typing import Any
 
 from ...language.affine import Affine
+from ...language.function import named
 from ...language.predicates import FALSE, TRUE, Predicate, Related, compare, conj, disj, negate
-from ...language.terms import Add, At, Const, Gen, Guard, Pair, Proj, Term, guard, lets
+from ...language.terms import (
+    Add,
+    At,
+    Call,
+    Const,
+    Gen,
+    Guard,
+    Pair,
+    Proj,
+    Term,
+    Var,
+    lets,
+    strip_entries,
+)
 from ...language.types import REAL, Array, Layout, Product, TupleSet
 from ...polyhedral import sets
-from ..tracers import Condition, Data, IndexEntry, Value, describe, kind
-from .packing import Packing
+from ..tracers import Condition, Data, Index, IndexEntry, Value, describe, kind
+from .packing import guarded, is_numpy_scalar, is_truth
+from .wholes import Wholes
 
 
-class Conditions(Packing):
+class Conditions(Wholes):
     """`p and q`, `i < j`, `(i, j) in R`, `a if p else b`."""
 
     def both(self, k: int, left: Any, right: Any) -> Any:
+        """`left and right`, `left & right`; of arrays entry by entry."""
         self.at(k)
+        return self._both(left, right)
+
+    def _both(self, left: Any, right: Any) -> Any:
+        if self.is_array(left) or self.is_array(right):
+            return self.spread((left, right), lambda a, b: self.whole(self._both(a, b)))
+        if self._on_data(left) or self._on_data(right):
+            return self.product(self.truth(left), self.truth(right))
         return Condition(self, conj(self.condition(left), self.condition(right)))
 
     def either(self, k: int, left: Any, right: Any) -> Any:
+        """`left or right`, `left | right`; of arrays entry by entry."""
         self.at(k)
+        return self._either_of(left, right)
+
+    def _either_of(self, left: Any, right: Any) -> Any:
+        if self.is_array(left) or self.is_array(right):
+            return self.spread((left, right), lambda a, b: self.whole(self._either_of(a, b)))
+        if self._on_data(left) or self._on_data(right):
+            a, b = self.truth(left), self.truth(right)
+            return Value(self, Call(named("maximum"), (a.term, b.term)))
         return Condition(self, disj(self.condition(left), self.condition(right)))
 
-    def negated(self, k: int, value: Any) -> Condition:
+    def negated(self, k: int, value: Any) -> Any:
+        """`not value`, `~value`; of arrays entry by entry."""
         self.at(k)
+        return self._negated(value)
+
+    def _negated(self, value: Any) -> Any:
+        if self.is_array(value):
+            return self.spread((value,), lambda a: self.whole(self._negated(a)))
+        if self._on_data(value):
+            return Value(self, Call(named("equal"), (self.truth(value).term, Const(0))))
         return Condition(self, self._negation(self.condition(value)))
+
+    def _on_data(self, value: Any) -> bool:
+        """Whether this is a truth value that only data decide: an indicator, 1 or 0."""
+        return (
+            isinstance(value, Value)
+            and self.predicate_of(value) is None
+            and self.indicates(value.term)
+        )
+
+    def indicates(self, e: Term) -> bool:
+        """Whether a term is an indicator, also by a name that was given to one."""
+        root, _ = strip_entries(e)
+        return (isinstance(root, Var) and root.name in self.truths) or is_truth(e)
+
+    def truth(self, value: Any) -> Value:
+        """A truth value as 1 or 0."""
+        return value if self._on_data(value) else self.truth_of(self.condition(value))
 
     def _negation(self, p: Predicate) -> Predicate:
         negation = negate(p)
@@ -42,6 +101,9 @@ class Conditions(Packing):
         return negation
 
     def compare(self, k: int, ops: tuple[str, ...], *sides: Any) -> Any:
+        """`a < b <= c`: the operators, then one side more than these. A condition where indices
+        decide, an indicator, 1 or 0, where data do.
+        """
         self.at(k)
         results = [
             self._compare(op, left, right)
@@ -49,7 +111,7 @@ class Conditions(Packing):
         ]
         if all(isinstance(result, bool) for result in results):
             return all(results)
-        return Condition(self, conj(*map(self.condition, results)))
+        return reduce(self._both, results)
 
     def _compare(self, op: str, left: Any, right: Any) -> Any:
         if op in ("in", "not in"):
@@ -60,12 +122,11 @@ class Conditions(Packing):
             assert isinstance(entry, IndexEntry)
             p = entry.equals(self.affine(other, "a comparison with an index array's entry"))
             return Condition(self, p if op == "==" else self._negation(p))
-        for side in (left, right):
-            if isinstance(side, Value | float):
-                raise self.error(
-                    f"a comparison of data, {kind(side)}",
-                    "compare indices; for data use `np.maximum`, `np.minimum`, or a boolean array",
-                )
+        if self.is_array(left) or self.is_array(right):
+            return self.spread((left, right), lambda x, y: self.whole(self._compare(op, x, y)))
+        left, right = self._as_size(left), self._as_size(right)
+        if any(isinstance(side, Value | float) for side in (left, right)):
+            return self._compared(op, left, right)
         a, b = (self.affine(side, "a comparison") for side in (left, right))
         match op:
             case "<" | ">":
@@ -79,6 +140,33 @@ class Conditions(Packing):
             case _:
                 raise self.error(f"`{op}` is no comparison of indices", "use <, <=, ==, != or in")
         return p is TRUE if p in (TRUE, FALSE) else Condition(self, p)
+
+    def _as_size(self, value: Any) -> Any:
+        """A number that is an index or a size, as that."""
+        if isinstance(value, Value):
+            root, places = strip_entries(value.term)
+            if isinstance(root, Var) and root.name in self.counting:
+                value = self.read(Value(self, self.counting[root.name]), *places)
+        match value:
+            case Value(term=Const(Affine() | int() as a)) if not isinstance(a, bool):
+                return Index(self, Affine.of(a))
+        return value
+
+    def _compared(self, op: str, left: Any, right: Any) -> Value:
+        """A comparison of data: an indicator, whose derivative is zero."""
+        if op not in _INDICATORS:
+            raise self.error(
+                f"`{op}` is no comparison of numbers", "use <, <=, ==, != and the like"
+            )
+        for side in (left, right):
+            if not isinstance(side, Value | Index | int | float | Fraction) and not is_numpy_scalar(
+                side
+            ):
+                raise self.error(f"a comparison with {kind(side)}", "compare numbers, or indices")
+        name, swapped, negated = _INDICATORS[op]
+        a, b = (self.scalar(side, "a comparison") for side in (left, right))
+        made = Value(self, Call(named(name), (b, a) if swapped else (a, b)))
+        return self._negated(made) if negated else made
 
     def _contains(self, left: Any, right: Any) -> Condition:
         if not isinstance(right, Data) or not isinstance(right.type, TupleSet):
@@ -94,6 +182,8 @@ class Conditions(Packing):
         self.at(k)
         if isinstance(test, bool):
             return then() if test else other()
+        if self._on_data(test):
+            return self.chosen(test, then(), other())
         p = self.condition(test)
         not_p = self._negation(p)
         branches = []
@@ -103,6 +193,30 @@ class Conditions(Packing):
             branches.append((condition, lets(scope.bindings, term), layout))
         self.at(k)
         return self._either(branches)
+
+    def chosen(self, test: Any, then: Any, other: Any) -> Value:
+        """NumPy's `where`: entry by entry, `[p]·a + [¬p]·b` where indices decide, and where data do
+        `kept(c, a) + dropped(c, b)`.
+        """
+        return self.spread((test, then, other), self._chosen)
+
+    def _chosen(self, test: Value, then: Value, other: Value) -> Value:
+        p = self.predicate_of(test)
+        if p is not None:
+            q = self._negation(p)
+            if other.term is Const(0):
+                return self.conditioned(p, then)
+            if then.term is Const(0):
+                return self.conditioned(q, other)
+            return Value(self, Add(guarded(p, then.term), guarded(q, other.term)))
+        if other.term is Const(0):
+            return Value(self, Call(named("kept"), (test.term, then.term)))
+        if then.term is not Const(0):
+            test = self.once(test, "chosen")
+            kept = Value(self, Call(named("kept"), (test.term, then.term)))
+            dropped = Value(self, Call(named("dropped"), (test.term, other.term)))
+            return Value(self, Add(kept.term, dropped.term))
+        return Value(self, Call(named("dropped"), (test.term, other.term)))
 
     def _either(self, branches: list[tuple[Predicate, Term, Layout]]) -> Value:
         (p, a, layout), (q, b, other) = branches
@@ -135,8 +249,12 @@ class Conditions(Packing):
         return Add(Guard(p, a), Guard(q, b))
 
 
-def guarded(p: Predicate, e: Term) -> Term:
-    """`[p]·e`, its condition joined with one that `e` begins with."""
-    if isinstance(e, Guard):
-        return Guard(conj(p, e.condition), e.body)
-    return guard(p, e)
+# How a comparison of data is spelt: an indicator, whether its sides change places, whether it is negated.
+_INDICATORS = {
+    "<": ("less", False, False),
+    ">": ("less", True, False),
+    "<=": ("less_equal", False, False),
+    ">=": ("less_equal", True, False),
+    "==": ("equal", False, False),
+    "!=": ("equal", False, True),
+}

@@ -2,30 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ...language.affine import Affine
 from ...language.predicates import Predicate, Related, compare, conj, disj
 from ...language.terms import Add, At, Const, Gen, Guard, Pair, Proj, Sum, Term
 from ...language.types import REAL, Array, Product, Relation, TupleSet
-from ..tracers import Condition, Data, IndexEntry, Value
-from .arithmetic import Arithmetic
+from ..tracers import Condition, Data, Index, IndexEntry, Value
+from .subscripts import Changed, Subscripts
 from .traced import Lookup
 
 
-class Entries(Arithmetic):
+class Entries(Subscripts):
     """`x[i]`, `t[0]`, `R[i, j]`, `x[src[e]]`, and arrays that are written out."""
 
-    def array(self, k: int, entries: list[Any]) -> Value:
+    def _part(self, whole: Any, places: tuple[Any, ...]) -> Any:
+        """`params["w"]`, `layers[0]`, `(a, b)[1:]`."""
+        key, *rest = places
+        if isinstance(whole, dict):
+            if not isinstance(key, str | int) or key not in whole:
+                raise self.error(f"no part {key!r}", f"there are {', '.join(map(repr, whole))}")
+            part = whole[key]
+        elif isinstance(key, slice):
+            part = whole[key]
+        elif isinstance(whole, list) and not isinstance(key, int):
+            return self.entry_of(self.whole(whole), places)
+        else:
+            part = self._selection(tuple(whole), key)
+        return self.entry_of(part, tuple(rest)) if rest else part
+
+    def entry_at(self, value: Any, a: Affine) -> Any:
+        """`value[a]`."""
+        return self._entry(value, Index(self, a))
+
+    def _structure(self, value: Any) -> Any:
+        return value
+
+    def entry_of(self, array: Any, places: tuple[Any, ...]) -> Any:
+        """`array[p][q]…`, axis after axis."""
+        for place in places:
+            array = self._entry(array, place)
+        return array
+
+    def related(self, data: Data, at: Sequence[Affine]) -> Predicate:
+        """`R(…)` at these indices, the leading ones those that `data` has been given already."""
+        related = Related(data.name, (*data.arguments, *at))
+        self.note(_probe(related))
+        return related
+
+    def array(self, k: int, entries: list[Any]) -> Any:
         """`[a, b, c]` is `⊞ i:3. [i=0]·a + [i=1]·b + [i=2]·c`, whose additions are free."""
         self.at(k)
-        if not entries:
-            raise self.error("an empty list has no type", "use `[0 for i in range(n)]`")
+        return self.written_out(entries)
+
+    def written_out(self, entries: list[Any]) -> Any:
+        """A list whose entries are all of one shape is an array; any other is a list of parts."""
+        if not entries or any(isinstance(entry, dict | list | Data) for entry in entries):
+            return entries
         packed = [self.pack(entry) for entry in entries]
-        index = self.name("k")
         types = {term.type for term, _ in packed}
         if len(types) > 1:
-            raise self.error("this list's entries have different shapes")
+            return entries
+        index = self.name("k")
         body, layout = packed[0]
         body = Guard(compare("=", index, 0), body)
         covered = compare("=", index, 0)
@@ -37,12 +76,30 @@ class Entries(Arithmetic):
                 else self._entrywise(body, Guard(here, term), covered, here)
             )
             covered = disj(covered, here)
-        return Value(self, Gen(index, Affine.of(len(entries)), body), layout)
+        made = Value(self, Gen(index, Affine.of(len(entries)), body), layout)
+        made.written = entries
+        return made
+
+    def listed(self, value: Any) -> Any:
+        """A list that is written out as that: what names axes or a shape."""
+        if isinstance(value, Value) and value.written is not None:
+            return value.written
+        if isinstance(value, tuple | list):
+            return [self.listed(part) for part in value]
+        return value
 
     def entry(self, k: int, array: Any, *places: Any) -> Any:
         """`x[i]`, `A[i, j]`, `pair[0]`, `R[i, j]`, `x[src[e]]`."""
         self.at(k)
-        places = places[0] if len(places) == 1 and isinstance(places[0], tuple) else places
+        if len(places) == 1 and isinstance(places[0], tuple):
+            places = places[0]
+        array = self._structure(array)
+        if isinstance(array, dict | list) or (isinstance(array, tuple) and len(places) == 1):
+            return self._part(array, places)
+        if isinstance(array, Changed):
+            return self.changes(array, places)
+        if any(map(self._takes_many, places)):
+            return self.subscript(array, places)
         for place in places:
             array = self._entry(array, place)
         return array

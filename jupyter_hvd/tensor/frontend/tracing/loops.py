@@ -3,20 +3,163 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, TypeVar, cast
 
 from ...language.affine import Affine
 from ...language.predicates import TRUE, Predicate, compare, conj, disj, exists
-from ...language.terms import Gen, Sum, guard, lets
-from ..tracers import Condition, Index, Value
-from .conditions import Conditions, guarded
+from ...language.terms import At, Binder, Gen, Sum, Term, guard, lets
+from ...language.types import REAL, Array, Product
+from ..tracers import Condition, Data, Index, Value, kind
+from .conditions import Conditions
+from .packing import guarded
 
 T = TypeVar("T")
 
 
+Pattern = str | tuple[Any, ...]  # the names of a loop, `i` or `(i, (a, b))`
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """What a loop runs over: `item` of each index below `length`; or `fixed`, items that are written
+    out.
+    """
+
+    length: Affine
+    item: Callable[[Affine], Any]
+    fixed: tuple[Any, ...] | None = None
+
+
 class Loops(Conditions):
     """`⊞`, `Σ` and `∃` from Python's loops."""
+
+    def each(self, k: int, value: Any) -> Iteration:
+        """What a loop over a value runs over."""
+        self.at(k)
+        return self.iteration(value)
+
+    def iteration(self, value: Any) -> Iteration:
+        """What a loop runs over: an array's entries, the parts of a tuple, list or dictionary, in order."""
+        if isinstance(value, Iteration):
+            return value
+        if isinstance(value, Value) and isinstance(value.type, Product):
+            value = self.structured(value)
+        if isinstance(value, dict | list | tuple):
+            return Iteration(Affine.of(len(value)), self._nowhere, tuple(value))
+        if isinstance(value, Data):
+            dims = value.dims
+            return Iteration(dims[0], lambda a: self.entry_at(value, a))
+        if isinstance(value, Value) and isinstance(value.type, Array):
+            array = cast("Value", self._bind("items", value))
+            return Iteration(
+                value.type.size, lambda a: Value(self, At(array.term, a), array.layout)
+            )
+        raise self.error(
+            f"{kind(value)} has no entries to loop over", "loop over `range(n)`, or an array"
+        )
+
+    def _nowhere(self, _: Affine) -> Any:
+        raise self.error("a tuple's part is chosen by a constant", "write `t[0]` or unpack it")
+
+    def structured(self, value: Value) -> Any:
+        """A tuple's parts, in the list, dictionary or tuple that its user knows."""
+        return tuple(self.parts(value))
+
+    def entry_at(self, value: Any, a: Affine) -> Any:
+        """`value[a]`."""
+        raise NotImplementedError
+
+    def zipped(self, *values: Any) -> Iteration:
+        """`zip` of iterations, all of one length."""
+        each = [self.iteration(value) for value in values]
+        fixed = [one.fixed for one in each if one.fixed is not None]
+        length = reduce(self.same, (one.length for one in each))
+        if not fixed:
+            return Iteration(length, lambda a: tuple(one.item(a) for one in each))
+        places = range(len(fixed[0]))
+        rows = tuple(
+            tuple(one.item(Affine.of(j)) if one.fixed is None else one.fixed[j] for one in each)
+            for j in places
+        )
+        return Iteration(length, self._nowhere, rows)
+
+    def enumerated(self, value: Any, start: Any = 0) -> Iteration:
+        """`enumerate(value, start)`."""
+        one, first = self.iteration(value), self.affine(start, "`enumerate`")
+        if one.fixed is not None:
+            numbered = tuple((start + j, item) for j, item in enumerate(one.fixed))
+            return Iteration(one.length, self._nowhere, numbered)
+        return Iteration(one.length, lambda a: (Index(self, first + a), one.item(a)))
+
+    def backwards(self, value: Any) -> Iteration:
+        """`reversed(value)`."""
+        one = self.iteration(value)
+        if one.fixed is not None:
+            return Iteration(one.length, self._nowhere, one.fixed[::-1])
+        return Iteration(one.length, lambda a: one.item(one.length - 1 - a))
+
+    def ranged(self, *bounds: Any) -> Iteration:
+        """`range` where it is a value."""
+        start, length, step = self._range(bounds)
+        if start.is_constant and length.is_constant:
+            ints = range(start.constant, start.constant + step * length.constant, step)
+            return Iteration(length, lambda a: Index(self, start + a * step), tuple(ints))
+        return Iteration(length, lambda a: Index(self, start + a * step))
+
+    def fitted(self, pattern: Pattern, item: Any) -> tuple[Any, ...]:
+        """The values of a pattern's names, in order."""
+        if isinstance(pattern, str):
+            return (item,)
+        found: list[Any] = []
+        for part, inner in zip(*self.unpacked(pattern, item), strict=True):
+            found += self.fitted(part, inner)
+        return tuple(found)
+
+    def unpacked(self, pattern: tuple[Any, ...], value: Any) -> tuple[list[Pattern], list[Any]]:
+        """The parts of a pattern and of a value, side by side; `*rest` takes several as a list."""
+        parts = self._several(value, pattern)
+        stars = [j for j, part in enumerate(pattern) if isinstance(part, str) and part[0] == "*"]
+        if not stars:
+            if len(parts) != len(pattern):
+                raise self.error(f"{len(parts)} parts do not fit {len(pattern)} names")
+            return list(pattern), parts
+        (j,), after = stars, len(pattern) - stars[0] - 1
+        if len(parts) < len(pattern) - 1:
+            raise self.error(f"{len(parts)} parts do not fit {len(pattern)} names")
+        end = len(parts) - after
+        return [*pattern[:j], pattern[j][1:], *pattern[j + 1 :]], [
+            *parts[:j],
+            parts[j:end],
+            *parts[end:],
+        ]
+
+    def unpack(self, k: int, pattern: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
+        """The values of the names that an assignment unpacks to, in order."""
+        self.at(k)
+        found = self.fitted(pattern, value)
+        return tuple(
+            self._bind(name, part) for name, part in zip(flat(pattern), found, strict=True)
+        )
+
+    def _several(self, value: Any, pattern: tuple[Any, ...]) -> list[Any]:
+        if isinstance(value, Value) and isinstance(value.type, Product):
+            value = self.structured(cast("Value", self._bind(pattern_name(pattern), value)))
+        if isinstance(value, Value) and isinstance(value.type, Array):
+            size = value.type.size
+            if any(isinstance(part, str) and part[0] == "*" for part in pattern):
+                entries = self.number(size)
+            else:
+                entries = self.same(size, Affine.of(len(pattern))).constant
+            array = cast("Value", self._bind(pattern_name(pattern), value))
+            return [Value(self, At(array.term, Affine.of(j)), array.layout) for j in range(entries)]
+        if isinstance(value, Data):
+            raise self.error(f"`{value.name}` does not unpack", "read its entries by index")
+        if not isinstance(value, dict | list | tuple):
+            raise self.error(f"{kind(value)} does not unpack", "read its entries by index")
+        return list(value)
 
     def range(self, k: int, function: Any, *bounds: Any) -> tuple[Any, ...]:
         """The integers that a `range` is called with."""
@@ -61,6 +204,7 @@ class Loops(Conditions):
         """
         start, length, step = self._range(bounds)
         index = self.name(name)
+        self.spelt[index] = name
         meaning = start + Affine.of(index) * step
         outer = dict(self.binders)
         widest = length
@@ -78,52 +222,115 @@ class Loops(Conditions):
             raise self.error("this range depends on indices in a way that has no simple bound")
         return index, widest, meaning, compare("<", index, length)
 
-    def generate(
-        self, k: int, name: str, bounds: tuple[Any, ...], body: Callable[[Any], Any]
-    ) -> Value:
+    def generate(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Any:
+        """`[body(…) for pattern in bounds]`: `⊞`. `body` takes the values of the pattern's names. The size
+        may not depend on an outer index.
+        """
         self.at(k)
-        index, size, meaning, _ = self._binder(name, bounds, ragged=False)
-        with self.scope((index, size)) as scope:
-            term, layout = self.pack(body(Index(self, meaning)))
+        if isinstance(bounds, Iteration) and bounds.fixed is not None:
+            entries = [body(*self.fitted(pattern, item)) for item in bounds.fixed]
+            return self.written_out(entries)
+        index, size, item, _ = self.turn(pattern, bounds, ragged=False)
+        with self.scope(Binder(index, size)) as scope:
+            term, layout = self.pack(body(*item()))
         self.at(k)
         return Value(self, Gen(index, size, lets(scope.bindings, term)), layout)
 
-    def sum(self, k: int, name: str, bounds: tuple[Any, ...], body: Callable[[Any], Any]) -> Value:
+    def written_out(self, entries: list[Any]) -> Any:
+        """`[a, b, …]`."""
+        raise NotImplementedError
+
+    def turn(
+        self, pattern: Pattern, bounds: Any, ragged: bool
+    ) -> tuple[str, Affine, Callable[[], tuple[Any, ...]], Predicate]:
+        """A fresh index, its size, what the loop's names mean at it, and the guard of `_binder`."""
+        if isinstance(bounds, Iteration):
+            ends = (Index(self, bounds.length),)
+            index, size, meaning, within = self._binder("i", ends, ragged)
+            return index, size, lambda: self.fitted(pattern, bounds.item(meaning)), within
+        name = pattern if isinstance(pattern, str) else pattern_name(pattern)
+        index, size, meaning, within = self._binder(name, bounds, ragged)
+        return index, size, lambda: self.fitted(pattern, Index(self, meaning)), within
+
+    def sum(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Any:
+        """`sum(body(…) for pattern in bounds)`: `Σ`, of scalars or of arrays of one shape."""
         self.at(k)
-        index, size, meaning, within = self._binder(name, bounds, ragged=True)
-        with self.scope((index, size), within) as scope:
-            term = self.scalar(body(Index(self, meaning)), "a sum")
+        if isinstance(bounds, Iteration) and bounds.fixed is not None:
+            terms = [body(*self.fitted(pattern, item)) for item in bounds.fixed]
+            return self.added_up(terms)
+        index, size, item, within = self.turn(pattern, bounds, ragged=True)
+        with self.scope(Binder(index, size), within) as scope:
+            term, _ = self.pack(body(*item()))
         self.at(k)
-        return Value(self, Sum(index, size, guard(within, lets(scope.bindings, term))))
+        return self.summed(index, size, guard(within, lets(scope.bindings, term)))
+
+    def added_up(self, values: Sequence[Any]) -> Any:
+        """A sum of values that are written out."""
+        return reduce(lambda a, b: self.computed("+", a, b), values) if values else 0
+
+    def computed(self, op: str, left: Any, right: Any) -> Value:
+        """`left op right` of numbers, or entry by entry of arrays."""
+        raise NotImplementedError
+
+    def summed(self, index: str, size: Affine, term: Term) -> Value:
+        """`Σ index:size. term`, entry by entry where the term is an array."""
+        if term.type == REAL:
+            return Value(self, Sum(index, size, term))
+        if not isinstance(term.type, Array):
+            raise self.error("a sum of tuples", "sum each part by itself")
+        parts = Value(self, Gen(index, size, term))
+        dims = self.dims(parts)[1:]
+        parts = self.once(parts, "terms")
+
+        def entry(*here: Affine) -> Value:
+            return self.total((size,), lambda i: self.read(parts, i, *here), parts)
+
+        return self.build(dims, entry, parts)
 
     def given(self, k: int, condition: Any, body: Callable[[], Any]) -> Value:
         """A comprehension's `if` in a sum."""
         self.at(k)
+        if self._on_data(condition):
+            return self.chosen(condition, body(), 0)
         p = self.condition(condition)
         with self.scope(condition=p) as scope:
-            term = self.scalar(body(), "a sum")
+            term, _ = self.pack(body())
         return Value(self, guarded(p, lets(scope.bindings, term)))
 
-    def any(
-        self, k: int, name: str, bounds: tuple[Any, ...], body: Callable[[Any], Any]
-    ) -> Condition:
+    def any(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Any:
+        """`any(body(…) for pattern in bounds)`: `∃`, of a condition that indices decide."""
         self.at(k)
-        index, size, meaning, within = self._binder(name, bounds, ragged=True)
-        with self.scope((index, size), within):
-            p = self.condition(body(Index(self, meaning)))
+        if isinstance(bounds, Iteration) and bounds.fixed is not None:
+            found = [body(*self.fitted(pattern, item)) for item in bounds.fixed]
+            return reduce(self._either_of, found, False)
+        index, size, item, within = self.turn(pattern, bounds, ragged=True)
+        with self.scope(Binder(index, size), within):
+            p = self.condition(body(*item()))
         return Condition(self, exists(index, size, conj(within, p)))
 
     def given_any(self, k: int, condition: Any, body: Callable[[], Any]) -> Condition:
+        """A comprehension's `if` in `any`: `condition ∧ body()`."""
         self.at(k)
         return Condition(self, conj(self.condition(condition), self.condition(body())))
 
-    def all(
-        self, k: int, name: str, bounds: tuple[Any, ...], body: Callable[[Any], Any]
-    ) -> Condition:
+    def all(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Any:
         """`∀` is `¬∃¬`."""
-        none = self.any(k, name, bounds, lambda i: self.negated(k, body(i)))
+        none = self.any(k, pattern, bounds, lambda *names: self.negated(k, body(*names)))
         return self.negated(k, none)
 
     def given_all(self, k: int, condition: Any, body: Callable[[], Any]) -> Condition:
+        """A comprehension's `if` in `all`: `¬condition ∨ body()`."""
         self.at(k)
         return Condition(self, disj(self.negated(k, condition).predicate, self.condition(body())))
+
+
+def flat(pattern: Pattern) -> list[str]:
+    """The names of a pattern."""
+    if isinstance(pattern, str):
+        return [pattern.strip("*")]
+    return [name for part in pattern for name in flat(part)]
+
+
+def pattern_name(pattern: Pattern) -> str:
+    """One name for all that a pattern names, `a_b`."""
+    return "_".join(flat(pattern))

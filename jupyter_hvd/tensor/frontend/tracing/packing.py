@@ -10,12 +10,25 @@ from typing import Any
 
 from ...language.affine import Affine
 from ...language.errors import Place, TensorError
-from ...language.pairs import to_pairs
-from ...language.predicates import FALSE, TRUE, Predicate, fresh
-from ...language.terms import Const, Guard, Pair, Proj, Term, Var
-from ...language.types import REAL, Layout, Product
-from ..tracers import Condition, Data, Index, IndexEntry, Value, data_help, describe, kind
-from .traced import Lookup
+from ...language.pairs import Laid, to_pairs
+from ...language.predicates import FALSE, TRUE, Predicate, conj, fresh
+from ...language.terms import (
+    Binder,
+    Call,
+    Const,
+    Gen,
+    Guard,
+    Mul,
+    Pair,
+    Proj,
+    Term,
+    Var,
+    guard,
+    strip_guards,
+)
+from ...language.types import REAL, Layout
+from ..tracers import Barred, Condition, Data, Index, IndexEntry, Value, data_help, describe, kind
+from .traced import Access, Lookup
 
 
 class SizeNamed(Exception):  # noqa: N818 - no error
@@ -40,18 +53,24 @@ class Packing:
         self.place: Place | None = None
         self.used: set[str] = set()
         self.scopes: list[Scope] = [Scope()]
-        self.binders: list[tuple[str, Affine]] = []
+        self.binders: list[Binder] = []
         self.conditions: list[Predicate] = []
         self.places_of: dict[Term, Place] = {}
         self.reserved: frozenset[str] = frozenset()  # parameters and sizes
         self.nameless: set[str] = set()  # sizes that the program may name
+        self.spelt: dict[str, str] = {}  # what the program calls an index
         self.lookups: list[Lookup] = []
+        self.accesses: list[Access] = []
         self.stack: list[str] = []
+        self.truths: dict[str, Term] = {}  # names of conditions, or of arrays of them
+        self.counting: dict[str, Term] = {}  # names of arrays of indices as numbers
 
     def error(self, message: str, help_: str = "") -> TensorError:
+        """What is wrong at the place that is being traced, and what to do about it."""
         return TensorError(message, help_, self.place)
 
     def at(self, k: int) -> None:
+        """From here on the program is at its k-th place."""
         self.place = self.places[k]
 
     def note(self, term: Term) -> None:
@@ -60,9 +79,7 @@ class Packing:
             self.places_of.setdefault(term, self.place)
 
     @contextmanager
-    def scope(
-        self, binder: tuple[str, Affine] | None = None, condition: Predicate = TRUE
-    ) -> Iterator[Scope]:
+    def scope(self, binder: Binder | None = None, condition: Predicate = TRUE) -> Iterator[Scope]:
         """Collect the lets of a loop body or branch, which are closed where it ends."""
         scope = Scope()
         self.scopes.append(scope)
@@ -78,6 +95,7 @@ class Packing:
                 self.binders.pop()
 
     def name(self, stem: str) -> str:
+        """A name that is not used yet, like `stem`."""
         made = fresh(stem, self.used)
         self.used.add(made)
         return made
@@ -100,6 +118,8 @@ class Packing:
                 )
             case Data():
                 raise self.error(f"`{value.name}` is not an array of numbers", data_help(value))
+            case Barred():
+                raise self.error(value.message, value.help)
             case bool():
                 return Const(int(value)), None
             case int() | float() | Fraction():
@@ -111,7 +131,10 @@ class Packing:
                     raise self.error("a tuple needs at least two parts")
                 parts = [self.pack(part) for part in value]
                 term = to_pairs([part for part, _ in parts], Pair)
-                return term, tuple(layout for _, layout in parts)
+                layouts = tuple(layout for _, layout in parts)
+                return term, Laid(layouts, value.form) if isinstance(value, Laid) else layouts
+            case dict() | list():
+                return self.pack_container(value)
         if is_numpy_scalar(value):
             return self.pack(value.item())
         if hasattr(value, "shape"):
@@ -120,15 +143,19 @@ class Packing:
             )
         raise self.error(f"a {type(value).__name__} is no tensor", "use numbers, arrays and tuples")
 
+    def attribute(self, value: Any, name: str) -> Any:
+        """`value.name`."""
+        raise NotImplementedError
+
+    def pack_container(self, value: dict[str, Any] | list[Any]) -> tuple[Term, Layout]:
+        """A dictionary or list as nested pairs, with the layout that gives it back."""
+        raise NotImplementedError
+
     def _size_as_number(self, value: Index) -> Term:
-        bound = {i for i, _ in self.binders}
-        if value.affine.names & bound:
-            raise self.error(
-                "an index is not a number here", "pass an array of the numbers and read it: `t[i]`"
-            )
         return Const(value.affine if value.affine.terms else value.affine.constant)
 
     def scalar(self, value: Any, what: str) -> Term:
+        """A value as a term of type ℝ; `what` names in the error what it was wanted for."""
         term, _ = self.pack(value)
         if term.type != REAL:
             raise self.error(
@@ -138,6 +165,7 @@ class Packing:
         return term
 
     def affine(self, value: Any, what: str) -> Affine:
+        """A value as an affine expression of indices and sizes; `what` as in `scalar`."""
         match value:
             case Index():
                 return value.affine
@@ -158,11 +186,14 @@ class Packing:
         )
 
     def condition(self, value: Any) -> Predicate:
+        """A value as a predicate over indices; TensorError where data decide it."""
         match value:
             case Condition():
                 return value.predicate
             case bool():
                 return TRUE if value else FALSE
+            case Value() if strip_guards(value.term)[1] is Const(1):
+                return strip_guards(value.term)[0]
         if is_numpy_scalar(value) and isinstance(value.item(), bool):
             return TRUE if value.item() else FALSE
         raise self.error(
@@ -197,25 +228,50 @@ class Packing:
         if isinstance(value, Value) and not isinstance(value.term, Var | Const):
             bound = self.name(name)
             self.scopes[-1].bindings.append((bound, value.term))
+            if is_truth(value.term):
+                self.truths[bound] = value.term
+            if is_counting(value.term):
+                self.counting[bound] = value.term
             return Value(self, Var(bound, value.type), value.layout)
         return value
 
-    def unpack(self, k: int, names: tuple[str, ...], value: Any) -> tuple[Any, ...]:
-        self.at(k)
-        if isinstance(value, Value) and isinstance(value.type, Product):
-            whole = self._bind("_".join(names), value)
-            value = tuple(self.parts(whole))
-        if not isinstance(value, tuple):
-            raise self.error(f"{kind(value)} does not unpack", "read its entries by index")
-        if len(value) != len(names):
-            raise self.error(f"{len(value)} parts do not fit {len(names)} names")
-        return tuple(self._bind(name, part) for name, part in zip(names, value, strict=True))
-
     def result(self, k: int, value: Any) -> Any:
+        """What the function returns: anything that can be packed."""
         self.at(k)
         self.pack(value)
         return value
 
 
 def is_numpy_scalar(value: Any) -> bool:
+    """Whether a value is NumPy's kind of a single number."""
     return type(value).__module__ == "numpy" and getattr(value, "shape", None) == ()
+
+
+def guarded(p: Predicate, e: Term) -> Term:
+    """`[p]·e`, its condition joined with one that `e` begins with."""
+    if isinstance(e, Guard):
+        return Guard(conj(p, e.condition), e.body)
+    return guard(p, e)
+
+
+def is_truth(e: Term) -> bool:
+    """Whether a term is an indicator, 1 or 0, or an array of such: a comparison, or what is made of
+    comparisons.
+    """
+    match e:
+        case Gen(_, _, body) | Guard(_, body):
+            return is_truth(body)
+        case Mul(left, right):
+            return is_truth(left) and is_truth(right)
+        case Call(function, arguments):
+            if function.name == "maximum":
+                return all(map(is_truth, arguments))
+            return function.name in ("less", "less_equal", "equal")
+    return e is Const(1)
+
+
+def is_counting(e: Term) -> bool:
+    """Whether a term is an array of indices as numbers, `np.arange(n)`."""
+    while isinstance(e, Gen):
+        e = e.body
+    return isinstance(e, Const) and isinstance(e.value, Affine)

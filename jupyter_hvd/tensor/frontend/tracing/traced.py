@@ -27,12 +27,35 @@ class Lookup:
 
 
 @dataclass(frozen=True)
+class Access:
+    """A read at `index` along an axis of `size` entries, made for every point of the binders
+    where `condition` holds.
+    """
+
+    text: str
+    owner: str
+    axis: int
+    index: Affine
+    size: Affine
+    binders: Binders
+    condition: Predicate
+    place: Place | None
+
+
+@dataclass(frozen=True)
 class Traced:
     """A traced function: the program, how its result is laid out, and where in the source its
-    terms are.
+    terms are. `accesses` are reads of whole arrays' entries which need not occur in the program as
+    such, and `spelt` is what the program calls each index of its loops.
     """
 
     function: Lambda
     layout: Layout
     places: dict[Term, Place] = field(compare=False)
     lookups: tuple[Lookup, ...] = ()
+    accesses: tuple[Access, ...] = ()
+    spelt: dict[str, str] = field(default_factory=dict, compare=False)
+
+    def called(self, name: str) -> frozenset[str]:
+        """The indices that the program calls so."""
+        return frozenset(index for index, spelt in self.spelt.items() if spelt == name)

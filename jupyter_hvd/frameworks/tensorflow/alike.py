@@ -1,0 +1,126 @@
+"""What TensorFlow draws at random that must be one thing on all ranks: what they learn, and what is divided among them.
+
+What is drawn before the steps, a true weight or a table of examples, is to be learned; what the data are made of,
+wherever it is drawn, is divided. The rest is each rank's own: dropout, augmentation, the noise of a step.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import libcst as cst
+
+from ...analysis.index import ELEMENT, Path
+from ...analysis.library import Value
+from . import tf_api
+from .randomness import Randomness
+from .sharding import Sharding
+from .step_loops import StepLoops
+
+
+class Alike:
+    """The random numbers of one module that all ranks must draw alike."""
+
+    def __init__(self, steps: StepLoops, sharding: Sharding, randomness: Randomness) -> None:
+        self._steps, self._sharding, self._randomness = steps, sharding, randomness
+        self.data, self.training = steps.data, steps.training
+        self.values, self.module = steps.values, steps.module
+
+    @cached_property
+    def draws(self) -> list[cst.Call]:
+        """The calls that draw, or that make the generator of what is drawn, and that no seed makes the same on all ranks."""
+        draws = list(self._randomness.of_tensorflow)
+        if not draws:
+            return []
+        divided = self.divided
+        found = {
+            made: None
+            for call, made in draws
+            if (call in divided and not self._is_deferred(call))
+            or (self.is_before_steps(call) and not self._is_first_weight(call))
+        }
+        return list(found)
+
+    @cached_property
+    def divided(self) -> set[cst.CSTNode]:
+        """All that the data are made of where they are divided, and the calls in generators of batches."""
+        cut = (
+            node
+            for call in self._steps.cut
+            for node in self.values.flow.backward_slice(call)
+            if isinstance(node, cst.Subscript)
+        )
+        sources = [
+            *map(self._sharding.shard_point, self.data.pipelines),
+            *(array for fit in self.data.fit_arrays for array in fit.arrays),
+            *(batches.expression for batches in self.data.batch_sources),
+            *self._sharding.at_use,
+            *cut,
+        ]
+        nodes = {node for each in sources for node in self.values.flow.backward_slice(each)}
+        generators = {
+            value.node
+            for node in nodes
+            if isinstance(node, (cst.Name, cst.Attribute, cst.Call))
+            for value in self.values.of(node)
+            if value.node in self.values.index.generators
+        }
+        calls = self.values.index.calls
+        return nodes.union(c for c in calls if self.module.function_of(c) in generators)
+
+    def _is_deferred(self, call: cst.Call) -> bool:
+        """Whether a call stands in a lambda, or in a function that is compiled."""
+        function = self.module.function_of(call)
+        lambdas = (a for a in self.module.ancestors(call) if isinstance(a, cst.Lambda))
+        return function in self.training.compiled.functions or next(lambdas, None) is not None
+
+    def is_before_steps(self, call: cst.Call, seen: frozenset[cst.CSTNode] = frozenset()) -> bool:
+        """Whether a call runs in no loop around a training step, and is this program's own."""
+        function = self.module.function_of(call)
+        around = {a for a in self.module.ancestors(call) if isinstance(a, (cst.For, cst.While))}
+        if around & self._loops or self._is_deferred(call) or function in seen:
+            return False
+        if function is None:
+            return True
+        sites = list(self.values.calls.sites(function))
+        owner = self.module.class_of(function)
+        if owner is not None and function.name.value == "__init__":
+            sites += self.values.calls.sites(owner)
+        return bool(sites) and all(self.is_before_steps(s, seen | {function}) for s in sites)
+
+    @cached_property
+    def _loops(self) -> set[cst.CSTNode]:
+        """The loops around training steps, and around `fit`, through calls."""
+        found: set[cst.CSTNode] = set()
+        pending = [u.call for u in self.training.updates] + self.training.keras.fits
+        pending += self.training.keras.searches
+        seen: set[cst.CSTNode] = set()
+        while pending:
+            call = pending.pop()
+            around = self.module.ancestors(call)
+            found.update(a for a in around if isinstance(a, (cst.For, cst.While)))
+            function = self.module.function_of(call)
+            if function is not None and function not in seen:
+                seen.add(function)
+                pending += self.values.calls.sites(function)
+        return found
+
+    def _is_first_weight(self, call: cst.Call) -> bool:
+        """Whether a weight begins with what is drawn; weights are broadcast."""
+        for made in self.module.ancestors(call):
+            if isinstance(made, cst.Call) and self.values.qualified(made.func) == (
+                "tensorflow.Variable"
+            ):
+                owner = self.module.enclosing(made, cst.ClassDef)
+                bases = self.values.classes.library_bases(owner) if owner is not None else ()
+                own = any(base.startswith(tf_api.OWNERS) for base in bases)
+                return own or bool(self.values.of(made) & self._trained)
+        return False
+
+    @cached_property
+    def _trained(self) -> frozenset[Value]:
+        """The variables that gradients are taken for, or that an optimizer is given one by one."""
+        parts: tuple[Path, ...] = (), (ELEMENT,)
+        given = [v for update in self.training.updates for v in update.variables]
+        found = (self.values.of(each, part) for each in given for part in parts)
+        return self.training.gradients.sources.union(*found)

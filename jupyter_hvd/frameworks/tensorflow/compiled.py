@@ -1,0 +1,111 @@
+"""What TensorFlow compiles, and where, outside all of it, an update is begun: there a broadcast can follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import libcst as cst
+
+from ...analysis.library import Kind
+from ...analysis.values import ValueAnalysis
+from .updates import Update
+
+
+@dataclass(frozen=True, eq=False)
+class EagerSite:
+    """A call outside all compiled functions that leads to an update.
+
+    Attributes:
+        call: the outermost call; the update itself where it runs eagerly.
+        chain: the calls from the update's function outwards, `call` the last; empty for the update itself.
+    """
+
+    call: cst.Call
+    chain: tuple[cst.Call, ...]
+
+
+class CompiledCode:
+    """The functions of one module that run compiled, and the eager calls around them."""
+
+    def __init__(self, values: ValueAnalysis) -> None:
+        self._values = values
+
+    @cached_property
+    def functions(self) -> frozenset[cst.CSTNode]:
+        """Functions that TensorFlow compiles themselves: decorated with or passed to `tf.function`."""
+        return frozenset(function for function, _ in self._compilations)
+
+    @cached_property
+    def by_xla(self) -> list[tuple[cst.CSTNode, cst.Arg]]:
+        """Functions that XLA may compile, each with the argument that says so."""
+        return [
+            (function, argument)
+            for function, options in self._compilations
+            for argument in options
+            if argument.keyword is not None
+            and argument.keyword.value in ("jit_compile", "experimental_compile")
+            and not (
+                isinstance(argument.value, cst.Name) and argument.value.value in ("False", "None")
+            )
+        ]
+
+    @cached_property
+    def _compilations(self) -> list[tuple[cst.CSTNode, Sequence[cst.Arg]]]:
+        """Functions that are decorated with or passed to `tf.function`, and what that is given."""
+        decorated = [
+            (function, d.decorator.args if isinstance(d.decorator, cst.Call) else ())
+            for function in self._values.index.functions
+            for d in function.decorators
+            if self._compiles(d.decorator)
+        ]
+        passed = [
+            (value.node, call.args)
+            for call in self._values.index.calls
+            if self._compiles(call.func) and call.args
+            for value in self._values.of(call.args[0].value)
+            if value.kind is Kind.FUNCTION and value.node
+        ]
+        return [*decorated, *passed]
+
+    def running(self, call: cst.Call) -> frozenset[cst.FunctionDef]:
+        """The functions that a call runs in: the one that it stands in, what calls that, and so on."""
+        functions = map(self._values.module.function_of, self._values.calls.leading_to(call))
+        return frozenset(function for function in functions if function is not None)
+
+    def _compiles(self, decorator: cst.BaseExpression) -> bool:
+        """Whether an expression is `tf.function`, with options or without."""
+        match decorator:
+            case cst.Call(func=func, args=[cst.Arg(value=first), *_]) if (
+                self._values.qualified(func) == "functools.partial"
+            ):
+                decorator = first
+            case cst.Call(func=func):
+                decorator = func
+        return self._values.qualified(decorator) == "tensorflow.function"
+
+    def eager_sites(self, update: Update) -> list[EagerSite]:
+        """The outermost calls in eager code that run an update; empty where nothing calls it."""
+        return list(self._sites(update.call, update.function, ()))
+
+    def _sites(
+        self, call: cst.Call, function: cst.FunctionDef | None, chain: tuple[cst.Call, ...]
+    ) -> Iterator[EagerSite]:
+        if function is None or not self._runs_compiled(function, frozenset()):
+            yield EagerSite(call, chain)
+            return
+        for site in self._values.calls.sites(function):
+            if site not in chain and self._values.qualified(site.func) != "tensorflow.function":
+                outer = self._values.module.function_of(site)
+                yield from self._sites(site, outer, (*chain, site))
+
+    def _runs_compiled(self, function: cst.FunctionDef, seen: frozenset[cst.CSTNode]) -> bool:
+        """Whether some call of the function runs inside a compiled function."""
+        if function in self.functions:
+            return True
+        if function in seen:
+            return False
+        sites = self._values.calls.sites(function)
+        callers = [self._values.module.function_of(site) for site in sites]
+        return any(c is not None and self._runs_compiled(c, seen | {function}) for c in callers)

@@ -1,0 +1,74 @@
+"""Gradients: the calls that ask a tape for them, and how far what these give is handed on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from ...analysis.index import ELEMENT, Path
+from ...analysis.library import Kind, Value
+from ...analysis.syntax import argument, method
+from ...analysis.values import MAX_PATH, ValueAnalysis
+from .roles import Role
+
+GRADIENT_METHODS = frozenset({"gradient"})
+
+
+class Gradients:
+    """The gradients that one module takes."""
+
+    def __init__(self, values: ValueAnalysis) -> None:
+        self._values = values
+
+    def is_gradient(self, node: cst.CSTNode) -> bool:
+        """Whether an expression is `tape.gradient(…)`, of a tape or of what may be one."""
+        match node:
+            case cst.Call(func=cst.Attribute(value=tape)) if method(node) in GRADIENT_METHODS:
+                kinds = self._values.kinds(tape)
+                return bool(kinds & {Role.TAPE, Kind.UNKNOWN}) or not kinds
+        return False
+
+    @cached_property
+    def are_taken(self) -> bool:
+        """Whether the module asks any tape."""
+        return any(self.is_gradient(call) for call in self._values.index.calls)
+
+    @cached_property
+    def sources(self) -> frozenset[Value]:
+        """The variables, made in this module, that gradients are taken for."""
+        found: set[Value] = set()
+        for call in self._values.index.calls:
+            arg = argument(call, "sources", 1) if method(call) in GRADIENT_METHODS else None
+            if arg is not None:
+                found |= self._values.of(arg.value) | self._values.of(arg.value, (ELEMENT,))
+        return frozenset(v for v in found if v.kind is Role.VARIABLE)
+
+    def flowing_into(
+        self,
+        node: cst.CSTNode,
+        path: Path = (),
+        seen: set[tuple[cst.CSTNode, Path]] | None = None,
+    ) -> Iterator[cst.Call]:
+        """The gradients that the part `path` of an expression is made of. Does not look inside `gradient(…)` itself."""
+        seen = set() if seen is None else seen
+        if (node, path) in seen or len(path) > MAX_PATH:
+            return
+        seen.add((node, path))
+        if isinstance(node, cst.Call) and self.is_gradient(node):
+            yield node
+            return
+        sources = self._values.flow.predecessors(node, path)
+        for source, part in sources:
+            yield from self.flowing_into(source, part, seen)
+        if sources:
+            return
+        if isinstance(node, cst.Call):
+            if not any(v.kind is Kind.FUNCTION for v in self._values.of(node.func)):
+                for arg in node.args:  # a library computes it from them, or from their elements
+                    yield from self.flowing_into(arg.value, (), seen)
+                    yield from self.flowing_into(arg.value, (ELEMENT,), seen)
+        elif not isinstance(node, (cst.Name, cst.Attribute)):
+            for child in node.children:
+                yield from self.flowing_into(child, (), seen)

@@ -1,0 +1,137 @@
+"""Keras' own loop: the models that are compiled and fitted, and what Keras itself calls."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import libcst as cst
+
+from ...analysis.library import Kind
+from ...analysis.syntax import argument, has_star, method
+from ...analysis.values import ValueAnalysis
+from .roles import Role
+
+TRAINING_METHODS = frozenset({"train_step", "make_train_function", "train_on_batch"})
+#: The places of arguments of methods that train a model with the optimizer that it was compiled with.
+POSITIONS = {
+    "fit": {"x": 0, "y": 1, "batch_size": 2, "verbose": 4, "callbacks": 5, "sample_weight": 9}
+    | {"steps_per_epoch": 10},
+    "fit_generator": {"x": 0, "steps_per_epoch": 1, "verbose": 3, "callbacks": 4},
+}
+#: Keywords by which a `fit`, a `compile` of what nothing is known of are Keras'.
+_OF_FIT = frozenset(
+    {"epochs", "callbacks", "validation_data", "steps_per_epoch", "validation_split"}
+)
+_OF_COMPILE = frozenset({"optimizer", "loss", "metrics"})
+
+
+class KerasLoops:
+    """The models of one module that Keras trains."""
+
+    def __init__(self, values: ValueAnalysis) -> None:
+        self._values = values
+
+    def is_model(self, receiver: cst.BaseExpression) -> bool | None:
+        """Whether a receiver is a Keras model; None where nothing tells."""
+        kinds = self._values.kinds(receiver)
+        if Role.MODEL in kinds:
+            return True
+        return None if not kinds or Kind.UNKNOWN in kinds else False
+
+    def runs(self, function: cst.FunctionDef | None) -> bool:
+        """Whether Keras itself calls the function: a model's own `train_step`."""
+        if function is None or function.name.value not in TRAINING_METHODS:
+            return False
+        owner = self._values.module.class_of(function)
+        return owner is not None and self._values.is_of_kind(owner, Role.MODEL)
+
+    @cached_property
+    def compiles(self) -> list[cst.Call]:
+        """Calls of Keras' own `compile` that say which optimizer, or leave it at the default.
+
+        A model with a `compile` of its own, for two optimizers or a loss of its own, hands on what
+        Keras is to know with `super().compile(…)`; without arguments it trains with its own optimizers.
+        """
+        found = []
+        for call in self._values.index.calls:
+            if method(call) != "compile" or not isinstance(call.func, cst.Attribute):
+                continue
+            receiver = call.func.value
+            if self._is_super_of_model(receiver):
+                if call.args:
+                    found.append(call)
+                continue
+            model = self.is_model(receiver)
+            named = model is None and keywords(call) & _OF_COMPILE
+            if (model or named) and not self._has_own_compile(receiver):
+                found.append(call)
+        return found
+
+    def _is_super_of_model(self, receiver: cst.BaseExpression) -> bool:
+        if not (
+            isinstance(receiver, cst.Call)
+            and self._values.qualified(receiver.func) == "builtins.super"
+        ):
+            return False
+        owner = self._values.module.enclosing(receiver, cst.ClassDef)
+        return owner is not None and self._values.is_of_kind(owner, Role.MODEL)
+
+    def _has_own_compile(self, receiver: cst.BaseExpression) -> bool:
+        return any(
+            isinstance(member, cst.FunctionDef) and member.name.value == "compile"
+            for value in self._values.of(receiver)
+            if isinstance(value.node, cst.ClassDef)
+            for owner in self._values.classes.lineage(value.node)
+            for member in owner.body.body
+        )
+
+    @cached_property
+    def fits(self) -> list[cst.Call]:
+        """Calls of a model's `fit`, and of the older `fit_generator`."""
+        return [
+            call
+            for call in self._values.index.calls
+            if method(call) in POSITIONS and self._fits_model(call)
+        ]
+
+    @cached_property
+    def shown_fits(self) -> list[cst.Call]:
+        """The calls of `fit` that hide no arguments in `*` or `**`."""
+        return [call for call in self.fits if not has_star(call)]
+
+    @cached_property
+    def searches(self) -> list[cst.Call]:
+        """The calls that let a tuner fit models, one after another, with what they are given."""
+        return [
+            call
+            for call in self._values.index.calls
+            if method(call) == "search"
+            and isinstance(call.func, cst.Attribute)
+            and self._values.may_be(call.func.value, Role.TUNER)
+        ]
+
+    @cached_property
+    def hidden_fits(self) -> list[cst.Call]:
+        """The fits whose arguments, or that themselves, are seen only when the program runs."""
+        return [call for call in self.fits if has_star(call)] + self.searches
+
+    def _fits_model(self, call: cst.Call) -> bool:
+        assert isinstance(call.func, cst.Attribute)
+        model = self.is_model(call.func.value)
+        if model is not None:
+            return model
+        text = self._values.module.text
+        compiled = {text(c.func.value) for c in self.compiles if isinstance(c.func, cst.Attribute)}
+        return bool(keywords(call) & _OF_FIT) or text(call.func.value) in compiled
+
+
+def fit_argument(call: cst.Call, name: str) -> cst.Arg | None:
+    """An argument of `fit` or `fit_generator`, by the name that it has in `fit`."""
+    positions = POSITIONS[method(call)]
+    if name == "x" and method(call) == "fit_generator":
+        name, positions = "generator", {"generator": 0}
+    return argument(call, name, positions.get(name))
+
+
+def keywords(call: cst.Call) -> set[str]:
+    return {arg.keyword.value for arg in call.args if arg.keyword}

@@ -1,0 +1,247 @@
+"""Where a loop over training steps ends before its data do, by a count: `if step == 1000: break`.
+
+N ranks go on side by side, so each is to stop at an N-th of the count. What counts steps is found first: a number
+of `enumerate`, a name that goes up by one, an optimizer's `iterations`, a list that grows, each in a loop around the steps.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from ...analysis.definitions import Identity
+from ...analysis.index import Binding
+from ...analysis.syntax import method, nodes_in
+from ...analysis.uniformity import is_uniform, tests_of
+from ...analysis.values import ValueAnalysis
+from .step_loops import StepLoops, is_one_more
+
+Loop = cst.For | cst.While
+
+
+class Stops:
+    """The counts at which the loops of one module stop."""
+
+    def __init__(self, steps: StepLoops) -> None:
+        self._steps, self.data, self.training = steps, steps.data, steps.training
+        self.values, self.module = steps.values, steps.module
+
+    @cached_property
+    def limits(self) -> list[cst.BaseExpression]:
+        """The numbers of steps that counters are compared with, where that ends a loop."""
+        return list(dict.fromkeys(limit for found in self._found.values() for limit in found))
+
+    @cached_property
+    def unclear(self) -> dict[cst.BaseExpression, bool]:
+        """The tests that end a loop by a count of steps in which no limit is seen, and whether the count alone decides."""
+        return {t: is_uniform(self.values, t) for t, found in self._found.items() if not found}
+
+    @cached_property
+    def _found(self) -> dict[cst.BaseExpression, list[cst.BaseExpression]]:
+        """For each test that ends a loop by a count of steps, the numbers of steps in it."""
+        counted = {
+            loop.test
+            for loop in self._steps.loops
+            if isinstance(loop, cst.While) and self._steps.counter_limit(loop) is not None
+        }
+        found = {}
+        for test in self._leaving_tests:
+            alike = is_uniform(self.values, test)
+            nodes = self._decided_by(test) if alike else list(nodes_in(test))
+            compared = [n for n in nodes if isinstance(n, cst.Comparison) and self._counts(n)]
+            if "inf" in self.module.text(test) or test in counted:
+                continue
+            if compared or (alike and any(map(self._is_counter, nodes))):
+                limits = map(self._limit, compared)
+                found[test] = [limit for limit in limits if limit is not None]
+        return found
+
+    def _decided_by(self, test: cst.BaseExpression) -> list[cst.CSTNode]:
+        """What a test is computed from, and what decides which of its values a name in it has."""
+        nodes = dict.fromkeys(self.values.flow.backward_slice(test))
+        for node in list(nodes):
+            if isinstance(node, (cst.Name, cst.Attribute)):
+                for other in tests_of(self.values, node):
+                    nodes.update(dict.fromkeys(self.values.flow.backward_slice(other)))
+        return list(nodes)
+
+    # Loops
+
+    @cached_property
+    def _around(self) -> tuple[dict[Loop, None], dict[cst.CSTNode, None]]:
+        """The loops whose turns are steps, and all calls and loops around the steps, through calls."""
+        turns: dict[Loop, None] = {}
+        calls: dict[cst.CSTNode, None] = {}
+        pending = [(update.call, False) for update, _ in self.training.own_updates]
+        while pending:
+            call, ended = pending.pop()
+            if call in calls:
+                continue
+            calls[call] = None
+            function = self.module.function_of(call)
+            for loop in self.module.ancestors(call):
+                if loop is function:
+                    break
+                if not ended and isinstance(loop, (cst.For, cst.While)) and self._takes(loop):
+                    turns[loop] = None
+                    ended = isinstance(loop, cst.For)
+            if function is not None:
+                pending += [(site, ended) for site in self.values.calls.sites(function)]
+        return turns, calls
+
+    def _takes(self, loop: Loop) -> bool:
+        """Whether a turn of a loop takes a batch."""
+        if loop in self._steps.loops or loop in self._steps.cut.values():
+            return True
+        if isinstance(loop, cst.For):
+            return self.data.gives_data(loop.iter)
+        return any(self._is_within(call, loop) for call in self._draws)
+
+    @cached_property
+    def _draws(self) -> list[cst.Call]:
+        """The calls of `next`."""
+        calls = self.values.index.calls
+        return [c for c in calls if c.args and self.values.qualified(c.func) == "builtins.next"]
+
+    def _is_within(self, draw: cst.Call, loop: Loop) -> bool:
+        """Whether a loop draws from an iterator that goes on from turn to turn."""
+        made = self._steps.iterators(draw.args[0].value)
+        return loop in self.module.ancestors(draw) and not any(
+            loop in self.module.ancestors(node) for node in made
+        )
+
+    @cached_property
+    def _leaving_tests(self) -> list[cst.BaseExpression]:
+        """The tests that end a loop around the steps."""
+        found = {t: None for call in self._around[1] for t in leaving_tests(self.values, call)}
+        return list(found)
+
+    # Counters
+
+    @cached_property
+    def _counters(self) -> frozenset[Identity]:
+        """The names that count steps."""
+        turns, _ = self._around
+        found: set[Identity] = set()
+        for loop in turns:
+            for node in nodes_in(loop.body):
+                if (name := is_one_more(node)) is not None:
+                    found.add(self.values.definitions.identity(name))
+            if isinstance(loop, cst.For):
+                found.update(map(self.values.definitions.identity, self._numbers(loop)))
+        return frozenset(found)
+
+    def _numbers(self, loop: cst.For) -> Iterator[cst.Name]:
+        """The name that a loop gives the numbers of its turns."""
+        match loop.target:
+            case cst.Name() as name if loop in self._steps.loops:
+                yield name
+            case cst.Tuple(elements=[cst.Element(value=cst.Name() as name), *_]) if (
+                self._enumerates(loop.iter)
+            ):
+                yield name
+
+    def _enumerates(self, iterable: cst.BaseExpression) -> bool:
+        while isinstance(iterable, cst.Call):
+            if self.values.qualified(iterable.func) == "builtins.enumerate":
+                return True
+            if method(iterable) == "enumerate":
+                return True
+            if not iterable.args:
+                return False
+            iterable = iterable.args[0].value  # of `tqdm(enumerate(…))`
+        return False
+
+    def _is_counter(self, node: cst.CSTNode) -> bool:
+        match node:
+            case cst.Name():
+                return self.values.definitions.identity(node) in self._counters
+            case cst.Attribute(attr=cst.Name(value="iterations")):
+                return True
+            case cst.Call(args=[cst.Arg(value=cst.Name(value=name))]) if (
+                self.values.qualified(node.func) == "builtins.len"
+            ):
+                filled = self.values.index.filled.get(name, ())
+                turns, _ = self._around
+                return any(a in turns for call in filled for a in self.module.ancestors(call))
+        return False
+
+    def _counts(self, node: cst.CSTNode) -> bool:
+        """Whether a counter stands in an expression."""
+        return self._is_counter(node) or any(map(self._counts, node.children))
+
+    def _limit(self, comparison: cst.Comparison) -> cst.BaseExpression | None:
+        """The number of steps that a counter is compared with, `n` of `step + 1 >= n` and of `step % n == 0`; else None."""
+        match comparison.comparisons:
+            case [cst.ComparisonTarget(comparator=right)]:
+                left = comparison.left
+            case _:
+                return None
+        if self._counts(left) == self._counts(right):
+            return None
+        counter, limit = (left, right) if self._counts(left) else (right, left)
+        match counter, limit:
+            case (
+                cst.BinaryOperation(operator=cst.Modulo(), left=count, right=period),
+                cst.Integer(value="0"),
+            ):
+                counter, limit = count, period
+        return limit if self._is_plain(counter) and not self._counts(limit) else None
+
+    def _is_plain(self, counter: cst.BaseExpression) -> bool:
+        """Whether an expression is a counter, as it is or but for a small number."""
+        if self._is_counter(counter):
+            return not isinstance(counter, cst.Name) or self._begins(counter)
+        match counter:
+            case cst.BinaryOperation(
+                left=left, operator=cst.Add() | cst.Subtract(), right=cst.Integer()
+            ):
+                return self._is_plain(left)
+            case cst.Call(args=[cst.Arg(value=given)]):
+                return self.values.qualified(counter.func) == "builtins.int" and self._is_plain(
+                    given
+                )
+            case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(value="numpy"))):
+                return self._is_plain(receiver)
+        return False
+
+    def _begins(self, counter: cst.Name) -> bool:
+        """Whether a name counts from 0 or 1, and is set anew in no loop over the steps."""
+        turns, _ = self._around
+        for binding in self.values.definitions.of(counter):
+            if not isinstance(binding, Binding) or binding.target is None:
+                return False
+            if binding.path or is_one_more(
+                self.module.enclosing(binding.target, cst.BaseSmallStatement)
+            ):
+                continue
+            if not isinstance(binding.value, cst.Integer) or binding.value.value not in ("0", "1"):
+                return False
+            if any(a in turns for a in self.module.ancestors(binding.target)):
+                return False
+        return True
+
+
+def leaving_tests(
+    values: ValueAnalysis, call: cst.CSTNode, *, skips: bool = False
+) -> Iterator[cst.BaseExpression]:
+    """The tests that decide, in the call's own function, whether the loops around the call go on.
+
+    Args:
+        skips: with those that decide whether the rest of a turn is left out.
+    """
+    module = values.module
+    function = module.function_of(call)
+    around = itertools.takewhile(lambda a: a is not function, module.ancestors(call))
+    loops = [a for a in around if isinstance(a, (cst.While, cst.For))]
+    yield from (loop.test for loop in loops if isinstance(loop, cst.While))
+    for leave in values.index.leaves:
+        inside = list(module.ancestors(leave))
+        if module.function_of(leave) is not function or not any(a in loops for a in inside):
+            continue
+        if skips or not isinstance(leave, cst.Continue):
+            within = itertools.takewhile(lambda a: a not in loops, inside)
+            yield from (a.test for a in within if isinstance(a, cst.If))

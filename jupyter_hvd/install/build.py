@@ -1,0 +1,135 @@
+"""What is to be built: Horovod's flags, what they need of the system, and where the wheel is kept."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+HOROVOD = "0.28.1"
+PATCHES = tuple(sorted((Path(__file__).parent / "patches").glob("*.patch")))
+#: Names of TensorFlow's packages on the index.
+TENSORFLOWS = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu")
+#: The oldest TensorFlow that Horovod's last release can be built for.
+OLDEST = (2, 6)
+#: What Horovod's own setup imports, and what it needs when it runs; nothing is fetched for a build apart.
+PYTHON_PACKAGES = ("setuptools", "wheel", "packaging", "cloudpickle", "psutil", "pyyaml")
+#: Programs that a build calls, each with the Debian package that has it.
+TOOLS = {"cmake": "cmake", "g++": "g++", "make": "make", "patch": "patch"}
+
+
+class CannotBuildError(Exception):
+    """Horovod cannot be built here; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """One way to build Horovod.
+
+    Attributes:
+        tensorflow: the version that it is for.
+        gpu: sums are made by NCCL. mpi: ranks may be started by `mpirun`, beside Gloo.
+    """
+
+    tensorflow: str
+    gpu: bool = False
+    mpi: bool = False
+
+    @property
+    def flags(self) -> dict[str, str]:
+        """Horovod's variables of the environment. Gloo is always there: `jupyter hvd run` needs no MPI."""
+        flags = {
+            "HOROVOD_WITH_TENSORFLOW": "1",
+            "HOROVOD_WITHOUT_PYTORCH": "1",
+            "HOROVOD_WITHOUT_MXNET": "1",
+            "HOROVOD_WITH_GLOO": "1",
+            "HOROVOD_WITH_MPI" if self.mpi else "HOROVOD_WITHOUT_MPI": "1",
+            "HOROVOD_CPU_OPERATIONS": "MPI" if self.mpi else "GLOO",
+            # Horovod brings an old Gloo along, which newer CMakes refuse without this.
+            "CMAKE_POLICY_VERSION_MINIMUM": "3.5",
+            "MAKEFLAGS": f"-j{os.cpu_count() or 1}",
+        }
+        return flags | ({"HOROVOD_GPU_OPERATIONS": "NCCL"} if self.gpu else {})
+
+    def missing(self, environment: Mapping[str, str] = os.environ) -> list[str]:
+        """What the system lacks, each with what to do."""
+        lacking = [name for name in TOOLS if shutil.which(name) is None]
+        said = []
+        if lacking:
+            packages = " ".join(TOOLS[name] for name in lacking)
+            said.append(f"{', '.join(lacking)}: apt-get install {packages}")
+        if self.mpi and shutil.which("mpicxx") is None:
+            said.append("mpicxx: apt-get install libopenmpi-dev openmpi-bin")
+        if self.gpu and not _is_there("nvcc", environment, "HOROVOD_CUDA_HOME", "CUDA_HOME"):
+            said.append("nvcc: install the CUDA toolkit, or name its folder in HOROVOD_CUDA_HOME")
+        if self.gpu and not _has_nccl(environment):
+            said.append(
+                "nccl.h: install libnccl2 and libnccl-dev, or name NCCL's folder in HOROVOD_NCCL_HOME"
+            )
+        return said
+
+    @property
+    def folder(self) -> Path:
+        """Where the wheel is kept: its name is the same for every TensorFlow and compiler."""
+        python = f"py{sys.version_info.major}{sys.version_info.minor}"
+        parts = [HOROVOD, f"tf{self.tensorflow}", python, f"gcc{compiler_version()}"]
+        parts += ["gpu"] * self.gpu + ["mpi"] * self.mpi
+        return cache() / f"horovod-{'-'.join(parts)}"
+
+
+def cache() -> Path:
+    """The folder of wheels; JUPYTER_HVD_CACHE moves it."""
+    own = os.environ.get("JUPYTER_HVD_CACHE")
+    if own:
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "jupyter-hvd"
+
+
+def installed_tensorflow() -> str:
+    """The version in this environment.
+
+    Raises:
+        CannotBuildError: there is none, or one that Horovod cannot be built for.
+    """
+    for name in TENSORFLOWS:
+        try:
+            found = version(name)
+        except PackageNotFoundError:
+            continue
+        numbers = tuple(int(n) for n in re.findall(r"\d+", found)[:2])
+        if numbers < OLDEST:
+            raise CannotBuildError(
+                f"Horovod {HOROVOD} cannot be built for TensorFlow {found}: pip install --upgrade tensorflow"
+            )
+        return found
+    raise CannotBuildError("there is no TensorFlow here: pip install tensorflow")
+
+
+def compiler_version() -> str:
+    """The version of the C++ compiler, "none" where there is none."""
+    if shutil.which("g++") is None:
+        return "none"
+    asked = ["g++", "-dumpfullversion"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)  # noqa: S603
+    return done.stdout.strip() or "unknown"
+
+
+def _is_there(tool: str, environment: Mapping[str, str], *homes: str) -> bool:
+    folders = [environment[home] for home in homes if environment.get(home)]
+    return shutil.which(tool) is not None or any(
+        (Path(folder) / "bin" / tool).exists() for folder in [*folders, "/usr/local/cuda"]
+    )
+
+
+def _has_nccl(environment: Mapping[str, str]) -> bool:
+    named = environment.get("HOROVOD_NCCL_INCLUDE")
+    home = environment.get("HOROVOD_NCCL_HOME")
+    folders = [named] if named else [f"{home}/include"] if home else []
+    folders += ["/usr/include", "/usr/local/include", "/usr/local/cuda/include"]
+    return any((Path(folder) / "nccl.h").exists() for folder in folders)

@@ -1,0 +1,117 @@
+"""What a scheduler has given the process that asks: its hosts, and for how many ranks each has room.
+
+Slurm tells it by variables, PBS, LSF and Grid Engine by a file of nodes or a list of them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from .hosts import Host, LaunchError
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Hosts that are this job's own.
+
+    Attributes:
+        scheduler: "slurm", "pbs", "lsf" or "sge". job: its number there.
+        hosts: in the scheduler's order; a host's slots are the tasks that were asked for on it.
+        cores: as `hosts`, a slot for each core, where the scheduler tells that too.
+    """
+
+    scheduler: str
+    job: str
+    hosts: tuple[Host, ...]
+    cores: tuple[Host, ...] = ()
+
+    def hosts_for(self, size: int) -> tuple[Host, ...]:
+        """Room for a number of ranks: a rank for each task, and where these are fewer, for each core.
+
+        Raises:
+            LaunchError: the allocation is smaller.
+        """
+        for hosts in (self.hosts, self.cores):
+            if sum(host.slots for host in hosts) >= size:
+                return hosts
+        room = max(sum(host.slots for host in hosts) for hosts in (self.hosts, self.cores))
+        raise LaunchError(
+            f"job {self.job} of {self.scheduler} has room for {room} ranks, not for {size}: "
+            "ask for more tasks when you submit it, or start fewer ranks"
+        )
+
+
+def current_allocation(environment: Mapping[str, str] | None = None) -> Allocation | None:
+    """The allocation inside which this process runs, None outside of any.
+
+    Raises:
+        LaunchError: there is one, but what it says of its hosts cannot be read.
+    """
+    of = os.environ if environment is None else environment
+    try:
+        if "SLURM_JOB_ID" in of and "SLURM_JOB_NODELIST" in of:
+            return _slurm(of)
+        if "PBS_NODEFILE" in of:
+            names = Path(of["PBS_NODEFILE"]).read_text().split()
+            return Allocation("pbs", of.get("PBS_JOBID", "?"), _counted(names))
+        if "LSB_DJOB_HOSTFILE" in of or "LSB_HOSTS" in of:
+            file = of.get("LSB_DJOB_HOSTFILE")
+            names = (Path(file).read_text() if file else of["LSB_HOSTS"]).split()
+            return Allocation("lsf", of.get("LSB_JOBID", "?"), _counted(names))
+        if "PE_HOSTFILE" in of:
+            rows = [line.split() for line in Path(of["PE_HOSTFILE"]).read_text().splitlines()]
+            hosts = tuple(Host(row[0], int(row[1])) for row in rows if row)
+            return Allocation("sge", of.get("JOB_ID", "?"), hosts)
+    except (OSError, ValueError, IndexError) as error:
+        raise LaunchError(f"the scheduler's list of hosts cannot be read: {error}") from None
+    return None
+
+
+def _slurm(of: Mapping[str, str]) -> Allocation:
+    names = slurm_names(of["SLURM_JOB_NODELIST"])
+    cores = repeated(of.get("SLURM_JOB_CPUS_PER_NODE") or "1")
+    tasks = repeated(of["SLURM_TASKS_PER_NODE"]) if of.get("SLURM_TASKS_PER_NODE") else cores
+    if not len(names) == len(tasks) == len(cores):
+        raise ValueError(f"{len(names)} nodes, but tasks for {len(tasks)}")
+    return Allocation(
+        "slurm",
+        of["SLURM_JOB_ID"],
+        tuple(map(Host, names, tasks)),
+        tuple(map(Host, names, cores)),
+    )
+
+
+def slurm_names(nodes: str) -> list[str]:
+    """The hosts of `node[01-03,07]`, which Slurm itself knows how to read."""
+    done = subprocess.run(  # noqa: S603 — a list of arguments, no shell
+        ["scontrol", "show", "hostnames", nodes],  # noqa: S607 — the user's own Slurm
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise ValueError(done.stderr.strip() or f"scontrol does not know {nodes}")
+    return done.stdout.split()
+
+
+def repeated(text: str) -> list[int]:
+    """Slurm's `4(x2),3` is 4, 4, 3."""
+    numbers: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", part.strip())
+        if match is None:
+            raise ValueError(f"{text!r} is no list of numbers")
+        numbers += [int(match[1])] * int(match[2] or 1)
+    return numbers
+
+
+def _counted(names: Iterable[str]) -> tuple[Host, ...]:
+    """A file of nodes names a host once for each slot."""
+    return tuple(Host(name, slots) for name, slots in Counter(names).items())

@@ -1,0 +1,109 @@
+"""Ranks on Slurm's nodes: by `srun` inside an allocation, and with one of their own, by `salloc`, outside.
+
+`placement.py` starts the ranks in either case. Outside an allocation it runs under `salloc`, which
+waits in the queue, and gives the allocation back when placement ends.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .base import Exit, Orders, Output, Queued
+from .gloo import GlooLauncher, parse_report, start_placement
+from .hosts import LaunchError, address_of, address_towards
+
+#: What salloc says while a job waits, and when it need wait no more.
+WAITING = re.compile(r"salloc: .*(Pending job allocation|queued and waiting)")
+GRANTED = re.compile(r"salloc: Granted job allocation (\d+)")
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What is asked of Slurm beside the number of tasks.
+
+    Attributes:
+        time: the limit, as sbatch has it, `2:00:00`. partition: where.
+        more: further options of salloc, `--gpus-per-task=1`.
+    """
+
+    time: str | None = None
+    partition: str | None = None
+    more: tuple[str, ...] = ()
+
+    def options(self) -> list[str]:
+        named = (("--time", self.time), ("--partition", self.partition))
+        return [*(f"{name}={value}" for name, value in named if value), *self.more]
+
+
+class SrunLauncher(GlooLauncher):
+    """Inside an allocation: its nodes are reached by `srun` instead of ssh."""
+
+    reach = "srun"
+
+
+class SallocLauncher:
+    """Outside of one: asks for it, and waits in the queue."""
+
+    reach = "srun"
+
+    def __init__(self, resources: Resources) -> None:
+        self.resources = resources
+
+    def start(self, orders: Orders) -> subprocess.Popen[str]:
+        salloc = [
+            *("salloc", f"--ntasks={orders.size}", "--job-name=jupyter-hvd", "--kill-command=TERM"),
+            *self.resources.options(),
+        ]
+        return start_placement(orders, salloc)
+
+    def parse(self, line: str) -> Output | Exit | Queued | None:
+        if WAITING.match(line):
+            return Queued("waiting in Slurm's queue")
+        if GRANTED.match(line):
+            return Queued("")
+        return parse_report(line)
+
+
+def require_slurm() -> None:
+    """Make sure that there is a Slurm to ask.
+
+    Raises:
+        LaunchError: there is none here.
+    """
+    if shutil.which("salloc") is None or shutil.which("srun") is None:
+        raise LaunchError("--launcher slurm: there is no salloc and srun on this machine")
+
+
+def address_towards_nodes(partition: str | None) -> str:
+    """This machine's address as Slurm's nodes see it.
+
+    Raises:
+        LaunchError: Slurm does not answer, has no such partition, or no node that can be reached.
+    """
+    words = ["sinfo", "--noheader", "--Node", "--format=%o"]
+    words += [f"--partition={partition}"] if partition else []
+    done = subprocess.run(  # noqa: S603 — a list of arguments, no shell
+        words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise LaunchError(f"Slurm does not answer: {done.stderr.strip()}")
+    nodes = done.stdout.split()
+    if not nodes:
+        raise LaunchError(
+            f"Slurm has no node in the partition {partition or 'that is the default'}"
+        )
+    return _first_address(nodes)
+
+
+def _first_address(nodes: Sequence[str]) -> str:
+    refusal: Exception | None = None
+    for node in nodes[:16]:
+        try:
+            return address_towards(address_of(node))
+        except (LaunchError, OSError) as error:
+            refusal = error
+    raise LaunchError(f"no node of Slurm's can be reached from here: {refusal}")

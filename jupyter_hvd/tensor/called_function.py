@@ -1,0 +1,210 @@
+"""A tensor function as it is called and looked at."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from .calls import Before, Call, Known, compiled
+from .cost.formula import Formula, cost_formula
+from .cost.model import Cost
+from .frontend import signature
+from .instance import Instance
+from .language.errors import TensorError
+from .language.pairs import from_pairs, laid
+from .language.terms import Lambda
+from .language.types import Parameter
+from .ssa.program import Program
+
+if TYPE_CHECKING:
+    from .jax.profile import Profile
+    from .lowering.plan import Plan
+
+
+Captured = tuple[Any, ...]  # what a function takes from outside, hashable
+
+
+class CalledFunction(ABC):
+    """A function of the tensor language, called like the Python function that it was.
+
+    Programs and costs are known as soon as types are: at once where every parameter is
+    annotated, from the first call otherwise. Written and derived functions differ in how their
+    types give an instance.
+    """
+
+    def __init__(self, name: str, parameters: inspect.Signature) -> None:
+        self.__name__ = name
+        self.__signature__ = parameters
+        self._before = Before()
+        self._last: Instance | None = None
+        self._shards: tuple[str, int | None] | None = None
+        self.last_sizes: dict[str, int] | None = None
+
+    def __repr__(self) -> str:
+        return f"<tensor function {self.__name__}{self.__signature__}>"
+
+    @abstractmethod
+    def at(self, types: Mapping[str, Parameter]) -> Instance:
+        """The instance at given parameter types, sizes named as they are there."""
+
+    @abstractmethod
+    def _resolve(self, arguments: Mapping[str, Any] | None) -> Instance:
+        """The instance for these arguments; for None, at the annotated types."""
+
+    @abstractmethod
+    def captured(self, within: frozenset[CalledFunction] = frozenset()) -> Captured:
+        """The values from outside that its programs depend on, its own and those of the tensor
+        functions that it calls, but for those that it is called `within`.
+        """
+
+    @abstractmethod
+    def __tensor_inline__(self, tracer: Any, args: Any, kwargs: Any) -> Any:
+        """What a call from another tensor function is, to its tracer."""
+
+    # Calls
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The result, by a compiled JAX kernel for the arguments' sizes.
+
+        Takes the parameters in the order in which they are declared, those that a derivative adds
+        last. An array of tuples comes back as a tuple of arrays. Raises TensorError where the
+        arguments do not fit the types or each other, or a read is out of range.
+        """
+        outside = self.captured()
+        whole = not kwargs and len(args) == len(self.__signature__.parameters)
+        known = self._before.find(args, outside) if whole else None
+        if known is None:
+            call = self._checked(args, kwargs)
+            run, arrays = call.prepared(self._shards)
+            known = Known(call.instance, call.sizes, run)
+            found = run.on(arrays)
+            if whole:
+                self._before.keep(args, outside, known)
+        else:
+            self._last, self.last_sizes = known.instance, known.sizes
+            found = known.run(*args)
+        return from_pairs(found, known.instance.layout)
+
+    def interpret(self, *args: Any, **kwargs: Any) -> Any:
+        """The result by the reference evaluator: slow, straight from the semantics, exact on
+        fractions.
+
+        Arrays come as NumPy arrays; an array of tuples comes as a tuple of arrays.
+        """
+        return self._checked(args, kwargs).interpreted()
+
+    def cost(self, *args: Any, **kwargs: Any) -> Cost:
+        """The exact operation counts of `program` at these arguments, of which only sizes and
+        relations matter.
+        """
+        return self._at(args, kwargs).cost()
+
+    def profile(
+        self,
+        *args: Any,
+        repeats: int = 5,
+        progress: Callable[[int, int], None] | None = None,
+        cancelled: Callable[[], bool] | None = None,
+        **kwargs: Any,
+    ) -> Profile:
+        """Where operations, bytes and time of a call with these arguments go, statement by
+        statement. Raises `ProfileCancelledError` once `cancelled()` is true.
+        """
+        return self._checked(args, kwargs).profile(repeats, progress, cancelled)
+
+    def plan(self, *args: Any, **kwargs: Any) -> Plan:
+        """How a call with these arguments is computed, which says why it is as fast as it is: its
+        `str` has a line an array, with its bytes, how it is stored, the points that are visited and
+        the loop or product that makes it. Nothing is computed.
+        """
+        return self.specialised(*args, **kwargs).plan()
+
+    def _checked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        """As `_at`, where every read is in range; TensorError where one is not."""
+        call = self._at(args, kwargs)
+        call.check()
+        return call
+
+    def _at(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        """As `specialised`, and these are the types and sizes that are shown from now on."""
+        call = self.specialised(*args, **kwargs)
+        self._last, self.last_sizes = call.instance, call.sizes
+        return call
+
+    def specialised(self, *args: Any, **kwargs: Any) -> Call:
+        """The instance for these arguments, the arguments by name, and their sizes; nothing is
+        computed.
+        """
+        arguments = self._bind(args, kwargs)
+        instance = self._resolve(arguments)
+        return Call(instance, arguments, signature.sizes_of(instance.parameters, arguments))
+
+    def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            bound = self.__signature__.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TensorError(f"{self.__name__}{self.__signature__}: {error}") from error
+        bound.apply_defaults()
+        return {x: laid(value) for x, value in bound.arguments.items()}
+
+    # Programs
+
+    @property
+    def has_types(self) -> bool:
+        """Whether a call has given it types; annotations may, too."""
+        return self._last is not None
+
+    @property
+    def instance(self) -> Instance:
+        """At the types of the last call, or of the annotations before any call. Raises TensorError
+        where neither gives them.
+        """
+        if self._last is None:
+            self._last = self._resolve(None)
+        return self._last
+
+    @property
+    def compiled(self) -> int:
+        """For how many sizes it is compiled at the types of the last call."""
+        return compiled.count(self.instance)
+
+    @property
+    def program(self) -> Lambda:
+        """The core program."""
+        return self.instance.function
+
+    @property
+    def ssa(self) -> Program:
+        """Its Tensor SSA, simplified."""
+        return self.instance.ssa
+
+    @property
+    def python(self) -> Callable[..., Any]:
+        """The Python function as written. Raises TensorError where there is none."""
+        raise TensorError(
+            f"`{self.__name__}` is derived, not written in Python", "print `.program` instead"
+        )
+
+    @property
+    def jax(self) -> Callable[..., Any]:
+        """The function as JAX sees it, to compose with `jax.jit`, `jax.vmap` and the like."""
+        return self.__call__
+
+    def sharded(self, index: str, devices: int | None = None) -> Self:
+        """The same function, its sums over one index divided among JAX's devices, and so are its
+        derivatives'.
+
+        Each device has its share of the parameters that are read at that index. A gradient by
+        the others is added up in one all-reduce. Calls raise TensorError where the devices
+        (`devices` of them, all by default) cannot share the index's values equally.
+        """
+        made = copy.copy(self)
+        made._shards, made._before = (index, devices), Before()
+        return made
+
+    def cost_formula(self) -> Formula:
+        """The total cost as a formula in the sizes, each at least 1."""
+        return cost_formula(self.instance.function)

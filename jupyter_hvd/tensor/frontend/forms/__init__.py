@@ -1,0 +1,17 @@
+"""NumPy's and jax.numpy's functions of whole arrays, each defined in the tensor language: what it
+gives is a comprehension. `docs/numpy.md` shows them all.
+"""
+
+from . import elementwise, made, products, shapes  # noqa: F401 — they enter their functions
+from .reductions import total_of
+from .table import MODULES, attribute_of, build, form_of, function_module, function_name
+
+__all__ = [
+    "MODULES",
+    "attribute_of",
+    "build",
+    "form_of",
+    "function_module",
+    "function_name",
+    "total_of",
+]

@@ -1,0 +1,300 @@
+"""Sums along axes and what is made of them, and reductions by halves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...language.affine import Affine
+from ...language.predicates import compare
+from .table import attribute, build, form
+
+ONE = Affine.of(1)
+
+
+def axes_of(t: Any, axis: Any, rank: int) -> tuple[int, ...]:
+    """The axes that `axis=` names, all where it is None."""
+    if axis is None:
+        return tuple(range(rank))
+    made, axis = [], t.listed(axis)
+    for a in axis if isinstance(axis, tuple | list) else (axis,):
+        if not isinstance(a, int) or not -rank <= a < rank:
+            raise t.error(f"axis {a!r} of an array of {rank} dimensions")
+        made.append(a % rank)
+    return tuple(sorted(made))
+
+
+def reduced(t: Any, x: Any, axis: Any, keepdims: bool, make: Callable[..., Any]) -> Any:
+    """An array with some axes reduced: `make(x, rest, axes)` gives the entry at `rest`."""
+    x = t.plainly(t.whole(x))
+    dims = t.dims(x)
+    gone = axes_of(t, axis, len(dims))
+    kept = [k for k in range(len(dims)) if k not in gone]
+    out = [ONE if k in gone else dims[k] for k in range(len(dims)) if keepdims or k not in gone]
+
+    def entry(*at: Affine) -> Any:
+        rest = at if not keepdims else [at[k] for k in kept]
+        return make(x, dict(zip(kept, rest, strict=True)), gone)
+
+    return t.build(out, entry, x)
+
+
+def at_axes(
+    t: Any, x: Any, rest: dict[int, Affine], axes: Sequence[int], at: Sequence[Affine]
+) -> Any:
+    """The entry of x at `rest` and, along `axes`, at `at`."""
+    places = {**rest, **dict(zip(axes, at, strict=True))}
+    return t.read(x, *(places[k] for k in sorted(places)))
+
+
+@form("sum", "nansum", method=True)
+def total(t: Any, x: Any, axis: Any = None, keepdims: bool = False, where: Any = None) -> Any:
+    """`Σ` along axes."""
+    if where is not None:
+        x = t.chosen(where, x, 0)
+
+    def make(x: Any, rest: dict[int, Affine], gone: Sequence[int]) -> Any:
+        dims = [t.dims(x)[k] for k in gone]
+        return t.total(dims, lambda *at: at_axes(t, x, rest, gone, at), x)
+
+    return reduced(t, x, axis, keepdims, make)
+
+
+def total_of(t: Any, x: Any, start: Any = 0) -> Any:
+    """Python's `sum`, along the first axis."""
+    made = t.added_up(list(x)) if isinstance(x, tuple | list) else total(t, x, axis=0)
+    return made if start == 0 else t.computed("+", start, made)
+
+
+def count(t: Any, x: Any, axis: Any) -> Any:
+    """How many entries there are along axes, as a number."""
+    dims = t.dims(t.whole(x))
+    made: Any = 1
+    for k in axes_of(t, axis, len(dims)):
+        size = t.scalar_of(dims[k])
+        made = size if made == 1 else t.computed("*", made, size)
+    return made
+
+
+@form("mean", method=True)
+def mean(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """`sum(x) / n`."""
+    x = t.whole(x)
+    return t.computed("/", total(t, x, axis, keepdims), count(t, x, axis))
+
+
+average = form("average")(
+    lambda t, x, axis=None, weights=None: (
+        mean(t, x, axis)
+        if weights is None
+        else t.computed(
+            "/",
+            total(t, t.computed("*", x, t.once(t.whole(weights))), axis),
+            total(t, weights, None if len(t.dims(t.whole(weights))) == 1 else axis),
+        )
+    )
+)
+
+
+@form("var", method=True)
+def var(t: Any, x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+    """`sum((x - mean(x))**2) / (n - ddof)`."""
+    x = t.once(t.whole(x), "x")
+    apart = t.computed("-", x, mean(t, x, axis, keepdims=True))
+    n = count(t, x, axis)
+    return t.computed(
+        "/",
+        total(t, t.computed("**", apart, 2), axis, keepdims),
+        n if not ddof else t.computed("-", n, ddof),
+    )
+
+
+@form("std", method=True)
+def std(t: Any, x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+    """`sqrt(var(x))`."""
+    return t.mapped("sqrt", var(t, x, axis, ddof, keepdims))
+
+
+@form("count_nonzero")
+def count_nonzero(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """`sum(x != 0)`."""
+    return total(t, t._compare("!=", t.whole(x), 0), axis, keepdims)
+
+
+# By halves: as many operations as entries less one, in ⌈log2 n⌉ statements
+
+
+def halved(t: Any, x: Any, axis: Any, keepdims: bool, combine: Callable[[Any, Any], Any]) -> Any:
+    """x with axes reduced by an operation on two entries, half of them at a time."""
+    x = t.whole(x)
+    gone = axes_of(t, axis, len(t.dims(x)))
+    for k in gone:
+        x = _folded(t, x, k, combine)
+    if keepdims:
+        return x
+    return reduced(
+        t,
+        x,
+        gone,
+        False,
+        lambda x, rest, gone: at_axes(t, x, rest, gone, [Affine.of(0)] * len(gone)),
+    )
+
+
+def _folded(t: Any, x: Any, axis: int, combine: Callable[[Any, Any], Any]) -> Any:
+    x = t.once(x)
+    n = t.number(t.dims(x)[axis])
+    if n == 0:
+        raise t.error("a reduction of no entries has no value")
+    while n > 1:
+        half = n // 2
+        x = t.once(_half(t, x, axis, n, half, combine), "half")
+        n -= half
+    return x
+
+
+def _half(t: Any, x: Any, axis: int, n: int, half: int, combine: Callable[[Any, Any], Any]) -> Any:
+    dims = list(t.dims(x))
+    dims[axis] = Affine.of(n - half)
+
+    def entry(*at: Affine) -> Any:
+        i = at[axis]
+
+        def place(k: Affine) -> tuple[Affine, ...]:
+            return (*at[:axis], k, *at[axis + 1 :])
+
+        if n % 2 == 0:
+            return combine(t.read(x, *at), t.read(x, *place(i + half)))
+        # The middle one waits for the next round.
+        paired = compare("<", i, half)
+        both = combine(t.read(x, *at), t.read(x, *place(i + (n - half))))
+        alone = compare("=", i, half)
+        return t.plus_of(t.conditioned(paired, both), t.conditioned(alone, t.read(x, *at)))
+
+    return t.build(dims, entry, x)
+
+
+@form("prod", "product", method=True)
+def prod(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """A product by halves, whose derivative divides by nothing."""
+    return halved(t, x, axis, keepdims, lambda a, b: t.computed("*", a, b))
+
+
+@form("max", "amax", method=True)
+def largest(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """`maximum` by halves; equal entries share the derivative at each meeting."""
+    return halved(t, x, axis, keepdims, lambda a, b: t.mapped("maximum", a, b))
+
+
+@form("min", "amin", method=True)
+def smallest(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """`minimum` by halves."""
+    return halved(t, x, axis, keepdims, lambda a, b: t.mapped("minimum", a, b))
+
+
+@form(
+    "argmax",
+    "argmin",
+    "argsort",
+    "sort",
+    "unique",
+    "nonzero",
+    "searchsorted",
+    "median",
+    method=True,
+)
+def searched(t: Any, *_: Any) -> Any:
+    """Refused: data decide which entry this is."""
+    raise t.error(
+        "what this gives is an index that data decide, or entries in an order that they do",
+        "compute it outside, and pass the integers as an index array",
+    )
+
+
+def _shift(t: Any, x: Any, axis: Any) -> Any:
+    """The largest entry along an axis, as a constant: taking it off changes no derivative."""
+    return t.once(t.mapped("stopped", largest(t, x, axis, keepdims=True)), "top")
+
+
+@form("logsumexp")
+def logsumexp(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """`log(sum(exp(x - top))) + top`, top being the largest entry, a constant to the derivative."""
+    x = t.once(t.whole(x), "x")
+    top = _shift(t, x, axis)
+    spread = total(t, t.mapped("exp", t.computed("-", x, top)), axis, keepdims)
+    if not keepdims:
+        top = reduced(
+            t,
+            top,
+            axis,
+            False,
+            lambda x, rest, gone: at_axes(t, x, rest, gone, [Affine.of(0)] * len(gone)),
+        )
+    return t.computed("+", t.mapped("log", spread), top)
+
+
+@form("softmax")
+def softmax(t: Any, x: Any, axis: Any = -1) -> Any:
+    """`e / sum(e)` with `e = exp(x - top)`."""
+    x = t.once(t.whole(x), "x")
+    e = t.once(t.mapped("exp", t.computed("-", x, _shift(t, x, axis))), "e")
+    return t.computed("/", e, total(t, e, axis, True))
+
+
+@form("log_softmax")
+def log_softmax(t: Any, x: Any, axis: Any = -1) -> Any:
+    """`z - log(sum(exp(z)))` with `z = x - top`."""
+    x = t.once(t.whole(x), "x")
+    z = t.once(t.computed("-", x, _shift(t, x, axis)), "z")
+    return t.computed("-", z, t.mapped("log", total(t, t.mapped("exp", z), axis, True)))
+
+
+# Prefixes, by doubling: n·log2(n) operations at most, in ⌈log2 n⌉ statements
+
+
+def _prefixes(t: Any, x: Any, axis: Any, combine: Callable[[Any, Any], Any]) -> Any:
+    x = t.whole(x)
+    if axis is None:
+        x, axis = build(t, "ravel", x), 0
+    (k,) = axes_of(t, axis, len(t.dims(x)))
+    x = t.once(x)
+    n, reach = t.number(t.dims(x)[k]), 1
+    while reach < n:
+        x = t.once(_further(t, x, k, reach, combine), "prefix")
+        reach *= 2
+    return x
+
+
+def _further(t: Any, x: Any, axis: int, reach: int, combine: Callable[[Any, Any], Any]) -> Any:
+    def entry(*at: Affine) -> Any:
+        i = at[axis]
+        before = t.read(x, *at[:axis], i - reach, *at[axis + 1 :])
+        here = t.read(x, *at)
+        far = t.conditioned(compare("≤", reach, i), combine(before, here))
+        return t.plus_of(far, t.conditioned(compare("<", i, reach), here))
+
+    return t.build(t.dims(x), entry, x)
+
+
+@form("cumsum", method=True)
+def cumsum(t: Any, x: Any, axis: Any = None) -> Any:
+    """`[sum(x[j] for j in range(i + 1)) for i in range(n)]`, by doubling."""
+    return _prefixes(t, x, axis, lambda a, b: t.computed("+", a, b))
+
+
+@form("cumprod", method=True)
+def cumprod(t: Any, x: Any, axis: Any = None) -> Any:
+    """Products of prefixes, by doubling."""
+    return _prefixes(t, x, axis, lambda a, b: t.computed("*", a, b))
+
+
+@attribute("ndim")
+def ndim(t: Any, x: Any) -> Any:
+    """The number of axes."""
+    return len(t.dims(t.whole(x)))
+
+
+@attribute("size")
+def size(t: Any, x: Any) -> Any:
+    """The number of entries."""
+    return count(t, x, None)

@@ -1,0 +1,454 @@
+"""The same entries in another shape or order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...language.affine import Affine
+from ...language.predicates import Predicate, compare, conj, in_range
+from .reductions import axes_of
+from .table import attribute, form
+
+ONE = Affine.of(1)
+ZERO = Affine.of(0)
+
+
+@form("transpose", "permute_dims", method=True)
+def transpose(t: Any, x: Any, *axes: Any) -> Any:
+    """`A[j, i]`, or the axes in the order that is named."""
+    x = t.plainly(t.whole(x))
+    dims = t.dims(x)
+    if len(axes) == 1 and isinstance(axes[0], tuple | list):
+        axes = tuple(axes[0])
+    if not axes or axes == (None,):
+        axes = tuple(reversed(range(len(dims))))
+    order = [a % len(dims) for a in axes]
+    if sorted(order) != list(range(len(dims))):
+        raise t.error(f"{axes} is no order of {len(dims)} axes")
+
+    def entry(*at: Affine) -> Any:
+        return t.read(x, *(at[order.index(k)] for k in range(len(dims))))
+
+    return t.build([dims[k] for k in order], entry, x)
+
+
+@attribute("T")
+def transposed(t: Any, x: Any) -> Any:
+    """`x.T`: the axes in reverse."""
+    return transpose(t, x)
+
+
+@attribute("mT")
+def matrix_transposed(t: Any, x: Any) -> Any:
+    """`x.mT`: the last two axes exchanged."""
+    return swapaxes(t, x, -1, -2)
+
+
+@form("swapaxes", method=True)
+def swapaxes(t: Any, x: Any, one: int, two: int) -> Any:
+    """Two axes exchanged."""
+    rank = len(t.dims(t.whole(x)))
+    order = list(range(rank))
+    order[one], order[two] = order[two], order[one]
+    return transpose(t, x, *order)
+
+
+@form("moveaxis")
+def moveaxis(t: Any, x: Any, source: int, destination: int) -> Any:
+    """One axis at another place."""
+    rank = len(t.dims(t.whole(x)))
+    order = [k for k in range(rank) if k != source % rank]
+    order.insert(destination % rank, source % rank)
+    return transpose(t, x, *order)
+
+
+@form("reshape", method=True)
+def reshape(t: Any, x: Any, *shape: Any) -> Any:
+    """Entry k of the flattened array at place k of the new shape."""
+    x = t.once(t.whole(x))
+    dims = t.dims(x)
+    if len(shape) == 1 and isinstance(shape[0], tuple | list):
+        shape = tuple(shape[0])
+    if len(shape) == 1:
+        shape = tuple(s) if isinstance(s := t.listed(shape[0]), list) else shape
+    wanted = [None if n == -1 and isinstance(n, int) else t.size_of(n) for n in shape]
+    kept = [n for n in dims if n != ONE]
+    if None not in wanted and [n for n in wanted if n != ONE] == kept:
+        # Axes of size 1 come and go.
+        def moved(*at: Affine) -> Any:
+            inner = iter(a for a, n in zip(at, wanted, strict=True) if n != ONE)
+            return t.read(x, *(ZERO if n == ONE else next(inner) for n in dims))
+
+        return t.build(wanted, moved, x)
+    sizes = [t.number(n) for n in dims]
+    whole = _multiplied(sizes)
+    known = [-1 if n is None else t.number(n) for n in wanted]
+    rest = _multiplied([n for n in known if n >= 0])
+    numbers = [whole // rest if n < 0 and rest else n for n in known]
+    if min(numbers, default=0) < 0 or _multiplied(numbers) != whole:
+        raise t.error(f"{whole} entries do not fit into the shape {tuple(shape)}")
+    return _regrouped(t, x, sizes, numbers)
+
+
+def _multiplied(numbers: Sequence[int]) -> int:
+    product = 1
+    for n in numbers:
+        product *= n
+    return product
+
+
+def _regrouped(t: Any, x: Any, sizes: Sequence[int], wanted: Sequence[int]) -> Any:
+    """`⊞ at. Σ k. [flat(k) = flat(at)]·x[k]`, which has one term; axes by which both go alike stay."""
+    same = 0
+    while same < min(len(sizes), len(wanted)) and sizes[same] == wanted[same]:
+        same += 1
+
+    def flat(at: Sequence[Affine], sizes: Sequence[int]) -> Affine:
+        place = ZERO
+        for a, n in zip(at, sizes, strict=True):
+            place = place * n + a
+        return place
+
+    def entry(*at: Affine) -> Any:
+        here = flat(at[same:], wanted[same:])
+        if len(sizes) == same + 1:
+            return t.read(x, *at[:same], here)
+
+        def term(*k: Affine) -> Any:
+            same_place = compare("=", flat(k, sizes[same:]), here)
+            return t.conditioned(same_place, t.read(x, *at[:same], *k))
+
+        return t.total([Affine.of(n) for n in sizes[same:]], term, x)
+
+    return t.build([Affine.of(n) for n in wanted], entry, x)
+
+
+@form("ravel", "flatten", method=True)
+def ravel(t: Any, x: Any) -> Any:
+    """The rows one after the other."""
+    x = t.whole(x)
+    return x if len(t.dims(x)) == 1 else reshape(t, x, -1)
+
+
+@form("squeeze", method=True)
+def squeeze(t: Any, x: Any, axis: Any = None) -> Any:
+    """Without axes of size 1."""
+    x = t.plainly(t.whole(x))
+    dims = t.dims(x)
+    gone = (
+        [k for k, n in enumerate(dims) if n == ONE] if axis is None else axes_of(t, axis, len(dims))
+    )
+    for k in gone:
+        t.same(dims[k], ONE)
+    kept = [k for k in range(len(dims)) if k not in gone]
+    return t.build(
+        [dims[k] for k in kept],
+        lambda *at: t.read(
+            x, *(ZERO if k in gone else at[kept.index(k)] for k in range(len(dims)))
+        ),
+        x,
+    )
+
+
+@form("expand_dims")
+def expand_dims(t: Any, x: Any, axis: Any) -> Any:
+    """With an axis of size 1."""
+    x = t.plainly(t.whole(x))
+    rank = len(t.dims(x)) + 1
+    (k,) = axes_of(t, axis, rank)
+    dims = list(t.dims(x))
+    dims.insert(k, ONE)
+    return t.build(dims, lambda *at: t.read(x, *at[:k], *at[k + 1 :]), x)
+
+
+@form("atleast_1d")
+def atleast_1d(t: Any, x: Any) -> Any:
+    """A scalar as an array of one entry."""
+    x = t.whole(x)
+    return x if t.dims(x) else t.build([ONE], lambda _: x, x)
+
+
+@form("atleast_2d")
+def atleast_2d(t: Any, x: Any) -> Any:
+    """A scalar or vector as a matrix of one row."""
+    x = t.whole(x)
+    while len(t.dims(x)) < 2:
+        x = expand_dims(t, x, 0)
+    return x
+
+
+@form("broadcast_to")
+def broadcast_to(t: Any, x: Any, shape: Any) -> Any:
+    """x repeated along axes that it has not, or only one entry of."""
+    x = t.once(t.whole(x))
+    dims = t.shape_of(shape)
+    for own, wanted in zip(t.dims(x)[::-1], dims[::-1], strict=False):
+        t.meet(own, wanted)
+    return t.build(dims, lambda *at: t._aligned(x, at), x)
+
+
+@form("flip", "flipud", "fliplr")
+def flip(t: Any, x: Any, axis: Any = None) -> Any:
+    """`x[n - 1 - i]`."""
+    x = t.plainly(t.whole(x))
+    dims = t.dims(x)
+    turned = axes_of(t, axis, len(dims))
+    return t.build(
+        dims,
+        lambda *at: t.read(x, *(dims[k] - 1 - a if k in turned else a for k, a in enumerate(at))),
+        x,
+    )
+
+
+@form("roll")
+def roll(t: Any, x: Any, shift: Any, axis: Any = None) -> Any:
+    """`x[i - shift]`, what falls off at one end at the other."""
+    x = t.whole(x)
+    if axis is None and len(t.dims(x)) != 1:
+        raise t.error(
+            "`roll` of a matrix without an axis", "name the axis: `np.roll(A, 1, axis=0)`"
+        )
+    (k,) = axes_of(t, 0 if axis is None else axis, len(t.dims(x)))
+    if not isinstance(shift, int):
+        raise t.error("`roll` takes a constant", "write `np.roll(x, 1)`")
+    x = t.once(x)
+    dims = t.dims(x)
+    n = dims[k]
+    if n.is_constant:
+        shift %= max(1, n.constant)
+    first = n + shift if shift < 0 else Affine.of(shift)  # place of what was the first entry
+    if shift:
+        t.looked("the roll of the array", "it", Affine.of(abs(shift)), n + 1, k)
+
+    def entry(*at: Affine) -> Any:
+        i = at[k]
+
+        def moved(p: Predicate, a: Affine) -> Any:
+            return t.conditioned(p, t.read(x, *at[:k], a, *at[k + 1 :]))
+
+        return t.plus_of(
+            moved(compare("≤", first, i), i - first), moved(compare("<", i, first), i + n - first)
+        )
+
+    return t.build(dims, entry, x)
+
+
+@form("pad")
+def pad(t: Any, x: Any, width: Any, mode: str = "constant", constant_values: Any = 0) -> Any:
+    """`x[i - before] if 0 <= i - before < n else 0`."""
+    x = t.once(t.whole(x))
+    dims, width = t.dims(x), t.listed(width)
+    if isinstance(width, int):
+        widths: Any = [(width, width)] * len(dims)
+    elif len(width) == 2 and all(isinstance(w, int) for w in width):
+        widths = [tuple(width)] * len(dims)
+    else:
+        widths = [tuple(w) for w in width]
+    if len(widths) == 1:
+        widths *= len(dims)
+    if mode not in ("constant", "edge", "wrap", "reflect"):
+        raise t.error(
+            f"`pad` with mode {mode!r}", "there are 'constant', 'edge', 'wrap' and 'reflect'"
+        )
+    if mode == "constant":
+        return _padded(t, x, widths, constant_values)
+    for k, (before, after) in enumerate(widths):
+        x = _continued(t, x, k, before, after, mode)
+    return x
+
+
+def _padded(t: Any, x: Any, widths: Any, constant: Any) -> Any:
+    dims = t.dims(x)
+
+    def entry(*at: Affine) -> Any:
+        inner = [a - before for a, (before, _) in zip(at, widths, strict=True)]
+        here = conj(*(in_range(a, n) for a, n in zip(inner, dims, strict=True)))
+        value = t.conditioned(here, t.read(x, *inner))
+        if constant == 0:
+            return value
+        return t.plus_of(value, t.conditioned(t._negation(here), t.whole(constant)))
+
+    out = [n + before + after for n, (before, after) in zip(dims, widths, strict=True)]
+    return t.build(out, entry, x)
+
+
+def _continued(t: Any, x: Any, k: int, before: int, after: int, mode: str) -> Any:
+    if not before and not after:
+        return x
+    x = t.once(x)
+    dims = list(t.dims(x))
+    n = dims[k]
+    t.looked("the padding", "the array", Affine.of(max(before, after)), n + 1, k)
+
+    def entry(*at: Affine) -> Any:
+        i = at[k] - before
+        left, right = {
+            "edge": (ZERO, n - 1),
+            "wrap": (i + n, i - n),
+            "reflect": (i * -1, (n - 1) * 2 - i),
+        }[mode]
+
+        def moved(p: Predicate, a: Affine) -> Any:
+            return t.conditioned(p, t.read(x, *at[:k], a, *at[k + 1 :]))
+
+        low, high = moved(compare("<", i, 0), left), moved(compare("≤", n, i), right)
+        inside = moved(in_range(i, n), i)
+        return t.plus_of(t.plus_of(low, inside), high)
+
+    dims[k] = n + before + after
+    return t.build(dims, entry, x)
+
+
+@form("stack")
+def stack(t: Any, arrays: Any, axis: int = 0) -> Any:
+    """Arrays of one shape along a new axis."""
+    parts = [expand_dims(t, x, axis) for x in t.several(arrays)]
+    return concatenate(t, parts, axis)
+
+
+@form("hstack")
+def hstack(t: Any, arrays: Any) -> Any:
+    """Side by side."""
+    parts = [atleast_1d(t, x) for x in t.several(arrays)]
+    return concatenate(t, parts, 0 if len(t.dims(parts[0])) == 1 else 1)
+
+
+@form("vstack", "row_stack")
+def vstack(t: Any, arrays: Any) -> Any:
+    """One under the other."""
+    return concatenate(t, [atleast_2d(t, x) for x in t.several(arrays)], 0)
+
+
+@form("column_stack")
+def column_stack(t: Any, arrays: Any) -> Any:
+    """Vectors as columns."""
+    parts = [t.whole(x) for x in t.several(arrays)]
+    return concatenate(t, [expand_dims(t, x, 1) if len(t.dims(x)) == 1 else x for x in parts], 1)
+
+
+@form("concatenate", "concat", "append")
+def concatenate(t: Any, arrays: Any, axis: Any = 0, *rest: Any) -> Any:
+    """One after the other: each array where the ones before it end."""
+    parts = [t.once(t.whole(x)) for x in t.several(arrays)]
+    dims = list(t.dims(parts[0]))
+    (k,) = axes_of(t, axis, len(dims))
+    starts, length = [], ZERO
+    for part in parts:
+        own = t.dims(part)
+        if len(own) != len(dims):
+            raise t.error("arrays of different dimensions one after the other")
+        for j, (m, n) in enumerate(zip(dims, own, strict=True)):
+            if j != k:
+                dims[j] = t.same(m, n)
+        starts.append(length)
+        length = length + own[k]
+    dims[k] = length
+
+    def entry(*at: Affine) -> Any:
+        made = t.whole(0)
+        for part, start in zip(parts, starts, strict=True):
+            i = at[k] - start
+            value = t.read(part, *at[:k], i, *at[k + 1 :])
+            made = t.plus_of(made, t.conditioned(in_range(i, t.dims(part)[k]), value))
+        return made
+
+    return t.build(dims, entry, *parts)
+
+
+@form("repeat", method=True)
+def repeat(t: Any, x: Any, repeats: Any, axis: Any = None) -> Any:
+    """Each entry several times: `[x[k] for k in range(n) for _ in range(r)]`."""
+    x = t.whole(x)
+    if axis is None:
+        x, axis = ravel(t, x), 0
+    if not isinstance(repeats, int):
+        raise t.error("`repeat` takes a constant", "write `np.repeat(x, 3)`")
+    x = t.once(x)
+    dims = list(t.dims(x))
+    (k,) = axes_of(t, axis, len(dims))
+    n = dims[k]
+    dims[k] = n * repeats
+
+    def entry(*at: Affine) -> Any:
+        def term(i: Affine, r: Affine) -> Any:
+            here = compare("=", at[k], i * repeats + r)
+            return t.conditioned(here, t.read(x, *at[:k], i, *at[k + 1 :]))
+
+        return t.total([n, Affine.of(repeats)], term, x)
+
+    return t.build(dims, entry, x)
+
+
+@form("tile")
+def tile(t: Any, x: Any, reps: Any) -> Any:
+    """The whole several times, along the last axes."""
+    x = t.whole(x)
+    counts = (reps,) if isinstance(reps, int) else tuple(t.listed(reps))
+    while len(t.dims(x)) < len(counts):
+        x = expand_dims(t, x, 0)
+    counts = (1,) * (len(t.dims(x)) - len(counts)) + counts
+    for k, count in enumerate(counts):
+        x = x if count == 1 else concatenate(t, [t.once(x)] * count, k)
+    return x
+
+
+@form("diff")
+def diff(t: Any, x: Any, n: int = 1, axis: int = -1) -> Any:
+    """`x[i + 1] - x[i]`."""
+    x = t.whole(x)
+    for _turn in range(n):
+        x = t.once(x)
+        dims = list(t.dims(x))
+        (k,) = axes_of(t, axis, len(dims))
+        dims[k] = dims[k] - 1
+        x = t.build(dims, _differences(t, x, k), x)
+    return x
+
+
+def _differences(t: Any, x: Any, k: int) -> Any:
+    def entry(*at: Affine) -> Any:
+        after = t.read(x, *at[:k], at[k] + 1, *at[k + 1 :])
+        return t.computed("-", after, t.read(x, *at))
+
+    return entry
+
+
+@form("take", method=True)
+def take(t: Any, x: Any, indices: Any, axis: Any = None) -> Any:
+    """`x[src]`, along an axis."""
+    x = t.whole(x)
+    if axis is None:
+        x, axis = ravel(t, x), 0
+    (k,) = axes_of(t, axis, len(t.dims(x)))
+    return t.subscript(x, (*[slice(None)] * k, indices))
+
+
+@form("copy", "array", "block_until_ready", method=True)
+def copy(t: Any, x: Any, dtype: Any = None) -> Any:
+    """The array itself."""
+    return astype(t, x, dtype)
+
+
+@form("astype", method=True)
+def astype(t: Any, x: Any, dtype: Any = None) -> Any:
+    """The array itself: numbers are of the arguments' type."""
+    t.check_type(dtype)
+    return t.copied(t.whole(x))
+
+
+@attribute("at")
+def at(t: Any, x: Any) -> Any:
+    return t.changeable(x)
+
+
+@attribute("dtype")
+def dtype(t: Any, x: Any) -> Any:
+    """`float`: numbers are real here."""
+    return float
+
+
+@attribute("real")
+def real(t: Any, x: Any) -> Any:
+    """`x`: numbers are real here."""
+    return x

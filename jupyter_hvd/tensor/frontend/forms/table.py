@@ -1,0 +1,126 @@
+"""The table of forms: functions of NumPy and JAX by name, and what builds them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...language.errors import TensorError
+
+Build = Callable[..., Any]  # of a tracer and the arguments
+
+MODULES = ("numpy", "jax", "scipy")
+IGNORED = ("dtype", "copy", "precision", "preferred_element_type", "optimize")
+
+
+@dataclass(frozen=True)
+class Form:
+    """A function of NumPy: `build` takes a tracer and what the function takes. It may be a method
+    of arrays, too; a maker makes arrays from numbers alone.
+    """
+
+    name: str
+    build: Build
+    method: bool
+    maker: bool
+
+    def call(self, t: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """What it gives for a program's arguments.
+
+        Raises:
+            TensorError: it does not take these, or is asked for integers.
+        """
+        t.check_type(named.get("dtype"))
+        named = {x: v for x, v in named.items() if x not in IGNORED}
+        try:
+            inspect.signature(self.build).bind(t, *arguments, **named)
+        except TypeError as error:
+            raise t.error(f"`{self.name}`: {error}", "docs/numpy.md lists what it takes") from error
+        return self.build(t, *arguments, **named)
+
+
+FORMS: dict[str, Form] = {}
+ATTRIBUTES: dict[str, Build] = {}
+
+
+def form(*names: str, method: bool = False, maker: bool = False) -> Callable[[Build], Build]:
+    """Enter a function under NumPy's names for it."""
+
+    def enter(build: Build) -> Build:
+        for name in names:
+            FORMS[name] = Form(name, build, method, maker)
+        return build
+
+    return enter
+
+
+def attribute(name: str) -> Callable[[Build], Build]:
+    """Enter a function of an array as an attribute of arrays."""
+
+    def enter(build: Build) -> Build:
+        ATTRIBUTES[name] = build
+        return build
+
+    return enter
+
+
+@dataclass(frozen=True)
+class Method:
+    """`x.sum`, to be called."""
+
+    form: Form
+    value: Any
+
+    def __tensor_inline__(self, tracer: Any, args: Any, kwargs: Any) -> Any:
+        return self.form.call(tracer, (self.value, *args), kwargs)
+
+
+def build(t: Any, name: str, *arguments: Any) -> Any:
+    """What the form of that name gives."""
+    return FORMS[name].build(t, *arguments)
+
+
+def attribute_of(t: Any, array: Any, name: str) -> Any:
+    """`x.T`; a method of arrays bound to this one.
+
+    Raises:
+        TensorError: arrays have none of that name here.
+    """
+    if name in ATTRIBUTES:
+        return ATTRIBUTES[name](t, array)
+    if name in FORMS and FORMS[name].method:
+        return Method(FORMS[name], array)
+    raise TensorError(
+        f"an array has no `.{name}` here",
+        "docs/numpy.md lists what it has; or use comprehensions",
+    )
+
+
+def function_name(function: Any) -> str:
+    """What a function calls itself."""
+    return str(getattr(function, "__name__", function))
+
+
+def function_module(function: Any) -> str:
+    """The package that a function is from."""
+    module = getattr(function, "__module__", None) or type(function).__module__
+    return str(module).split(".")[0]
+
+
+def form_of(function: Any) -> Form | None:
+    """The form that a function of NumPy or JAX is."""
+    name, module = function_name(function), function_module(function)
+    if module in MODULES or (module == "math" and name == "prod"):
+        return FORMS.get(ALIASES.get(name, name))
+    return None
+
+
+ALIASES = {
+    "amax": "max",
+    "amin": "min",
+    "true_divide": "divide",
+    "expit": "sigmoid",
+    "_where": "where",
+}

@@ -1,0 +1,443 @@
+"""Statements that change what a name means: `for`, `if`, `+=`, `append`, and assignments to entries.
+
+A `for` over indices runs once, with a `Carried` in place of each name that it changes, which may be
+added to, but not read: what is added in one turn becomes a sum, or an array, over all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from ...language.affine import Affine
+from ...language.function import named
+from ...language.predicates import TRUE, Predicate, compare, conj, exists, negate
+from ...language.terms import At, Binder, Call, Const, Gen, Sum, Term, Var, guard, lets, substitute
+from ...language.types import REAL
+from ...polyhedral import sets
+from ..tracers import Barred, Data, Value, kind
+from .entries import Entries
+from .loops import Iteration, Pattern
+from .packing import guarded
+
+UNSET = Barred(
+    "this name has no value yet", "give it one before: `s = 0`, `y = []`, `y = np.zeros(n)`"
+)
+
+
+@dataclass
+class Change:
+    """What one turn of a loop does to a name: `op` is `+`, `*`, `append`, or `=` and `+=` at places
+    `at` of an array, whose entries `places` are where `condition` holds.
+    """
+
+    op: str
+    term: Term
+    condition: Predicate = TRUE
+    places: tuple[str, ...] = ()
+    at: tuple[Affine, ...] = ()
+
+
+class Carried(Barred):
+    """A name that a loop changes, while it is traced; `plain` where it is assigned anew, not added
+    to.
+    """
+
+    def __init__(self, name: str, start: Any, depth: int, masked: int, plain: bool) -> None:
+        super().__init__(
+            f"`{name}` has what the turn before has left there",
+            "a loop may add to a name (`s += …`, `y.append(…)`, `y[i] = …`), but not read it, unless "
+            "its count is a constant: `for _ in range(10)`",
+        )
+        self.name = name
+        self.start = start
+        self.depth = depth
+        self.masked = masked
+        self.plain = plain
+        self.changes: list[Change] = []
+
+
+class Statements(Entries):
+    """`for`, `if`, `+=`, `y.append(e)`, `y[i] = e`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.masks: list[Value] = []
+        self.open: list[Carried] = []
+
+    def current(self, get: Callable[[], Any]) -> Any:
+        """What a name means, or nothing yet."""
+        try:
+            return get()
+        except NameError:
+            return UNSET
+
+    # if
+
+    def branch(
+        self,
+        k: int,
+        test: Any,
+        names: tuple[str, ...],
+        values: tuple[Any, ...],
+        then: Callable[..., Any],
+        other: Callable[..., Any],
+    ) -> tuple[Any, ...]:
+        """What names mean after an `if` statement."""
+        self.at(k)
+        if isinstance(test, bool):
+            return tuple((then if test else other)(*values))
+        if self._on_data(test):
+            return self._masked(k, test, names, values, then, other)
+        p = self.condition(test)
+        found = []
+        for condition, run in ((p, then), (self._negation(p), other)):
+            before = [len(c.changes) for c in self.open]
+            with self.scope(condition=condition) as scope:
+                results = run(*values)
+                for carried, old in zip(self.open, before, strict=True):
+                    for change in carried.changes[old:]:
+                        change.term = lets(scope.bindings, change.term)
+            found.append((condition, scope.bindings, results))
+        self.at(k)
+        (_, first, a), (q, second, b) = found
+        return tuple(
+            self._joined(name, (p, first, x), (q, second, y))
+            for name, x, y in zip(names, a, b, strict=True)
+        )
+
+    def _joined(self, name: str, one: tuple[Any, ...], two: tuple[Any, ...]) -> Any:
+        (p, first, x), (q, second, y) = one, two
+        if x is y:
+            return x
+        for value in (x, y):
+            if value is UNSET:
+                return UNSET
+            if isinstance(value, Carried | list):
+                raise self.error(f"`{name}` is a list or a sum in one branch only")
+        branches = []
+        for condition, bindings, value in ((p, first, x), (q, second, y)):
+            term, layout = self.pack(value)
+            branches.append((condition, lets(bindings, term), layout))
+        return self._bind(name, self._either(branches))
+
+    def _masked(
+        self,
+        k: int,
+        test: Value,
+        names: tuple[str, ...],
+        values: tuple[Any, ...],
+        then: Callable[..., Any],
+        other: Callable[..., Any],
+    ) -> tuple[Any, ...]:
+        not_test = self.once(self._negated(test), "not_test")
+        test = self.once(test, "test")
+        found = []
+        for mask, run in ((test, then), (not_test, other)):
+            self.masks.append(mask)
+            found.append(run(*values))
+            self.masks.pop()
+        self.at(k)
+        joined = []
+        for name, x, y in zip(names, *found, strict=True):
+            if x is y or UNSET in (x, y):
+                joined.append(x if x is y else UNSET)
+            elif isinstance(x, Carried | list) or isinstance(y, Carried | list):
+                raise self.error(f"`{name}` is a list or a sum in one branch only")
+            else:
+                joined.append(self._bind(name, self.chosen(test, x, y)))
+        return tuple(joined)
+
+    def returned(self, k: int, test: Any, then: Callable[[], Any], other: Callable[[], Any]) -> Any:
+        """`if p: return a`, and what comes after it."""
+        return self.choose(k, test, then, other)
+
+    # for
+
+    def repeat(
+        self,
+        k: int,
+        pattern: Pattern,
+        bounds: Any,
+        names: tuple[str, ...],
+        plain: tuple[bool, ...],
+        values: tuple[Any, ...],
+        body: Callable[..., Any],
+    ) -> tuple[Any, ...]:
+        """What names mean after a `for` statement. `plain` are those that it assigns anew."""
+        self.at(k)
+        turns = self._written_out(pattern, bounds, any(plain))
+        if turns is not None:
+            for item in turns:
+                values = tuple(body(*item, *values))
+            return values
+        index, size, item, within = self.turn(pattern, bounds, ragged=True)
+        with self.scope(Binder(index, size), within) as scope:
+            carried = [
+                Carried(name, value, len(self.conditions), len(self.masks), again)
+                for name, value, again in zip(names, values, plain, strict=True)
+            ]
+            around, self.open = self.open, [c for c in carried if not c.plain]
+            try:
+                body(*item(), *carried)
+            finally:
+                self.open = around
+        self.at(k)
+        changed = sum(len(c.changes) for c in carried)
+        bindings = self._shared(index, size, within, scope.bindings) if changed > 1 else None
+        results: list[Any] = []
+        for c in carried:
+            if c.plain:
+                if c.changes:
+                    raise self.error(
+                        f"this loop assigns to `{c.name}` anew and adds to it", "use two names"
+                    )
+                results.append(_gone(c.name))
+                continue
+            result = c.start
+            for change in c.changes:
+                if bindings is None:
+                    change.term = lets(scope.bindings, change.term)
+                else:
+                    change.term = substitute(change.term, bindings)
+                result = self._applied(c, result, change, index, size, within)
+            results.append(result)
+        return tuple(results)
+
+    def _written_out(self, pattern: Pattern, bounds: Any, again: bool) -> list[Any] | None:
+        """The turns of a loop that is written out: over a tuple, or one of constant count in which a
+        turn may take what the one before has left.
+        """
+        if isinstance(bounds, Iteration):
+            if bounds.fixed is not None:
+                return [self.fitted(pattern, item) for item in bounds.fixed]
+            return None
+        start, length, step = self._range(bounds)
+        if again and start.is_constant and length.is_constant:
+            return [(start.constant + step * j,) for j in range(length.constant)]
+        return None
+
+    def _shared(
+        self, index: str, size: Affine, within: Predicate, bindings: Sequence[tuple[str, Term]]
+    ) -> dict[str, Term]:
+        """A turn's lets as arrays over all turns, for several changes to read."""
+        at, found = Affine.of(index), dict[str, Term]()
+        for name, term in bindings:
+            array = Value(self, Gen(index, size, guard(within, substitute(term, found))))
+            whole = cast("Value", self._bind(name, array))
+            found[name] = At(whole.term, at)
+        return found
+
+    def _applied(
+        self, c: Carried, start: Any, change: Change, index: str, size: Affine, within: Predicate
+    ) -> Any:
+        """A name's value after all turns of one change."""
+        p = conj(within, change.condition)
+        match change.op:
+            case "append":
+                if isinstance(start, Carried):
+                    message = "`append` in two loops makes a flat list, whose index is not affine"
+                    raise self.error(
+                        message, "nest the lists: `[[… for j in range(m)] for i in range(n)]`"
+                    )
+                if start != [] or len(c.changes) > 1 or change.condition != TRUE or within != TRUE:
+                    raise self.error(
+                        f"the size of `{c.name}` depends on more than the loop",
+                        "append once a turn, to a list that begins empty: `y = []`",
+                    )
+                return self._bind(c.name, Value(self, Gen(index, size, change.term)))
+            case "+":
+                total = self.summed(index, size, guarded(p, change.term))
+                return self.augment_with("+", start, total, c.name)
+            case "*":
+                factor = Value(self, change.term)
+                if p != TRUE:
+                    factor = self.chosen(self.truth_of(p), factor, 1)
+                array = Value(self, Gen(index, size, factor.term))
+                return self.augment_with("*", start, self.folded("prod", array), c.name)
+        return self._filled(c, start, change, index, size, p)
+
+    def folded(self, name: str, array: Value) -> Value:
+        """A form that reduces an array, by name: `prod`."""
+        raise NotImplementedError
+
+    def _filled(
+        self, c: Carried, start: Any, change: Change, index: str, size: Affine, p: Predicate
+    ) -> Any:
+        at = change.at
+        if change.op == "=":
+            if len(c.changes) > 1 and not self._apart(c.changes, index, size):
+                raise self.error(
+                    f"`{c.name}` is assigned to at several places in one turn",
+                    "write one assignment",
+                )
+            alone = [a for a in at if a.coefficient(index)]
+            if not alone:
+                raise self.error(
+                    f"more than one turn may assign to one entry of `{c.name}`",
+                    "index it by the loop's index: `y[i] = …`",
+                )
+            at = tuple(a for a in at if a is not alone[0])
+        made = Change(
+            change.op,
+            Sum(index, size, guarded(p, change.term)),
+            exists(index, size, p),
+            change.places,
+            at,
+        )
+        if isinstance(start, Carried):
+            self._record(start, made)
+            return start
+        array = self.once(self.whole(start), "old")
+        binders = list(map(Binder, made.places, self.dims(array)))
+        here = [Affine.of(i) for i in made.places]
+        with self._inside(binders):
+            new, old = Value(self, made.term), self.read(array, *here)
+            if change.op == "=":
+                q = sets.simplify(made.condition, tuple(binders))
+                left = negate(q)
+                if left is None:
+                    left = self._negation(q)
+                keep = old if old.term is Const(0) else self.conditioned(left, old)
+                entry = self.plus_of(new, keep)
+            else:
+                entry = self.plus_of(old, new)
+        term = entry.term
+        for place, n in reversed(binders):
+            term = Gen(place, n, term)
+        return self._bind(c.name, Value(self, term))
+
+    def _apart(self, changes: list[Change], index: str, size: Affine) -> bool:
+        binders = (*self.binders, Binder(index, size))
+        return (
+            all(
+                sets.impossible(binders, conj(a.condition, b.condition))
+                for j, a in enumerate(changes)
+                for b in changes[:j]
+                if a.at == b.at
+            )
+            and len({change.at for change in changes}) == 1
+        )
+
+    # Changes
+
+    def augment(self, k: int, op: str, name: str, target: Any, value: Any) -> Any:
+        """`s += e` and the like."""
+        self.at(k)
+        return self._bind(name, self.augment_with(op, target, value, name))
+
+    def augment_with(self, op: str, target: Any, value: Any, name: str) -> Any:
+        """`target op= value`; in a loop it is recorded, and worked out at the loop's end."""
+        if not isinstance(target, Carried):
+            if target is UNSET:
+                raise self.error(f"`{name}` has no value yet", f"begin with `{name} = 0`")
+            return self.computed(op, target, value)
+        if op == "-":
+            op, value = "+", self.negative(value)
+        if op == "/":
+            op, value = "*", self.computed("/", 1, value)
+        if op not in "+*":
+            raise self.error(f"`{op}=` in a loop", "use `+=`, or write a comprehension")
+        self._record(target, Change(op, self.whole(value).term))
+        return target
+
+    def _record(self, c: Carried, change: Change) -> None:
+        conditions = conj(*self.conditions[c.depth :])
+        change.condition = conj(conditions, change.condition)
+        for mask in self.masks[c.masked :]:
+            change.term = self._under(mask, change)
+        c.changes.append(change)
+
+    def _under(self, mask: Value, change: Change) -> Term:
+        if change.op in ("append", "="):
+            raise self.error(
+                "data decide whether this happens", "write `np.where(p, new, old)` as the value"
+            )
+        value = Value(self, change.term)
+        if change.op == "*":
+            return self.chosen(mask, value, 1).term
+        if value.type == REAL:
+            return Call(named("kept"), (mask.term, change.term))
+        return self.chosen(mask, value, 0).term
+
+    def append(self, k: int, target: Any, value: Any) -> Any:
+        """`y.append(e)`."""
+        self.at(k)
+        if isinstance(target, Carried):
+            term, layout = self.pack(value)
+            if layout is not None:
+                raise self.error("a list of tuples", "append to a list for each part")
+            self._record(target, Change("append", term))
+            return target
+        if isinstance(target, list):
+            return [*target, self._bind("entry", value)]
+        raise self.error(f"`append` to {kind(target)}", "begin with an empty list: `y = []`")
+
+    def store(
+        self, k: int, op: str, name: str, target: Any, places: tuple[Any, ...], value: Any
+    ) -> Any:
+        """`y[i] = e`, `y[i] += e`."""
+        self.at(k)
+        places = places[0] if len(places) == 1 and isinstance(places[0], tuple) else places
+        root = target.start if isinstance(target, Carried) else target
+        while isinstance(root, Carried):
+            root = root.start
+        if isinstance(root, dict | list) and not isinstance(target, Carried):
+            return self._part_replaced(op, root, places, value)
+        if root is UNSET:
+            raise self.error(f"`{name}` has no value yet", f"begin with `{name} = np.zeros(n)`")
+        if isinstance(root, Data) or (
+            isinstance(root, Value)
+            and isinstance(root.term, Var)
+            and root.term.name in self.reserved
+        ):
+            raise self.error(
+                f"`{name}` is the caller's, and this changes it",
+                f"begin with a copy: `y = {name}.copy()`",
+            )
+        if not isinstance(target, Carried):
+            return self._bind(name, self.stored(self.whole(root), places, value, op))
+        return self._stored_in_loop(target, self.whole(root), places, value, op)
+
+    def _part_replaced(self, op: str, root: Any, places: tuple[Any, ...], value: Any) -> Any:
+        (key,) = places
+        made = root.copy()
+        made[key] = self.computed(op, root[key], value) if op else value
+        return made
+
+    def _stored_in_loop(
+        self, target: Carried, root: Value, places: tuple[Any, ...], value: Any, op: str
+    ) -> Carried:
+        own = self.dims(root)
+        if op not in ("", "+", "-"):
+            raise self.error(f"`{op}=` to an entry in a loop", "write a comprehension")
+        value = self.negative(value) if op == "-" else self.whole(value)
+        value = self.once(value, "new")
+        names = tuple(self.name(letter) for letter, _ in zip("abcdefgh", own, strict=False))
+        spelt = self._spelt_out(places, len(own))
+        taken: list[Predicate] = []
+        inner: list[Affine] = []
+        at: list[Affine] = []
+        for j, (place, n, name) in enumerate(zip(spelt, own, names, strict=True)):
+            k = Affine.of(name)
+            if isinstance(place, slice):
+                axis = self._axis(place, n, root, j)
+                holds, i = axis.holds(k)
+                taken.append(holds)
+                inner.append(i)
+                continue
+            a = self._axis(place, n, root, j).start
+            taken.append(compare("=", k, a))
+            at.append(a)
+        with self._inside(list(map(Binder, names, own))):
+            term = self._aligned(value, inner).term
+        change = Change("=" if not op else "+=", term, conj(*taken), names, tuple(at))
+        self._record(target, change)
+        return target
+
+
+def _gone(name: str) -> Barred:
+    return Barred(
+        f"`{name}` has only a value within the loop above", "compute it again after the loop"
+    )

@@ -1,0 +1,292 @@
+"""Slices, `None`, `...` and index arrays in brackets; and arrays that are changed in places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...language.affine import Affine
+from ...language.predicates import Predicate, compare, conj, negate
+from ...language.terms import Const, Var
+from ...language.types import IndexArray
+from ..tracers import Data, IndexEntry, Value, kind
+from .arithmetic import Arithmetic
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What a bracket does along one axis of an array: `start + step·i` for i below `length`; one
+    entry where `length` is None.
+    """
+
+    start: Affine
+    step: int = 1
+    length: Affine | None = None
+
+    def place(self, i: Affine) -> Affine:
+        """The index in the array of the i-th entry."""
+        return self.start + i * self.step
+
+    def holds(self, k: Affine) -> tuple[Predicate, Affine]:
+        """Whether the place k is taken, and by which i."""
+        if self.length is None:
+            return compare("=", k, self.start), Affine.of(0)
+        moved = (k - self.start) * self.step
+        return conj(compare("≤", 0, moved), compare("<", moved, self.length)), moved
+
+
+@dataclass(frozen=True)
+class Changed:
+    """JAX's `x.at`, and `x.at[…]` with the places."""
+
+    array: Value
+    places: tuple[Any, ...] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if self.places is None or name not in CHANGES:
+            raise AttributeError(f"`x.at[…].{name}` is not in the tensor language")
+        return Changing(self.array, self.places, CHANGES[name])
+
+
+CHANGES = {"set": "", "add": "+", "subtract": "-", "multiply": "*", "mul": "*", "divide": "/"}
+
+
+@dataclass(frozen=True)
+class Changing:
+    """`x.at[…].add`, to be called."""
+
+    array: Value
+    places: tuple[Any, ...]
+    op: str
+
+    def __tensor_inline__(self, tracer: Any, args: Any, _kwargs: Any) -> Any:
+        (value,) = args
+        return tracer.stored(self.array, self.places, value, self.op)
+
+
+class Subscripts(Arithmetic):
+    """`x[1:-1]`, `A[:, 0]`, `A[:, None]`, `x[src]`, `x.at[i].add(v)`."""
+
+    def cut(self, *parts: Any) -> slice:
+        """`start:stop:step` in brackets."""
+        return slice(*parts)
+
+    def _takes_many(self, place: Any) -> bool:
+        """Whether a bracket is more than one entry's."""
+        if isinstance(place, Data):
+            return isinstance(place.type, IndexArray)
+        return place is None or place is ... or isinstance(place, slice) or self.is_array(place)
+
+    def subscript(self, array: Any, places: tuple[Any, ...]) -> Any:
+        """A part of an array, as an array."""
+        if isinstance(array, Data):
+            return self._part_of_data(array, places)
+        value = self.once(self.whole(array))
+        own = self.dims(value)
+        out: list[Affine] = []
+        axes: list[
+            Any
+        ] = []  # for each axis of the array: its Axis and its place in the result, or index arrays
+        gathered: list[Affine] | None = None
+        at = 0
+        for place in self._spelt_out(places, len(own)):
+            if place is None:
+                out.append(Affine.of(1))
+                continue
+            size = own[at]
+            at += 1
+            if isinstance(place, Data):
+                dims = list(place.dims)
+                if gathered is None:
+                    first, gathered = len(out), dims
+                    out += dims
+                for mine, theirs in zip(dims, gathered, strict=False):
+                    self.same(mine, theirs)
+                axes.append((place, first))
+                continue
+            if self.is_array(place):
+                raise self.error(
+                    "an array of floats or conditions in brackets makes a size that data decide",
+                    "keep every entry: `np.where(x > 0, x, 0)`; or index by an array of integers",
+                )
+            axis = self._axis(place, size, value, at - 1)
+            axes.append((axis, len(out)))
+            if axis.length is not None:
+                out.append(axis.length)
+        if not out:
+            return self.read(value, *(axis.start for axis, _ in axes))
+
+        def entry(*here: Affine) -> Value:
+            whole: Any = value
+            for axis, k in axes:
+                if isinstance(axis, Data):
+                    found = self._looked_up(axis, here[k : k + len(axis.dims)])
+                    whole = self._gathered(whole, found, whole.type.size)
+                else:
+                    i = here[k] if axis.length is not None else Affine.of(0)
+                    whole = self.read(whole, axis.place(i))
+            return self.whole(whole)
+
+        return self.build(out, entry, value)
+
+    def _looked_up(self, data: Data, at: Sequence[Affine]) -> IndexEntry:
+        return IndexEntry(self, data.name, (*data.arguments, *at), Affine.of(0))
+
+    def _gathered(self, array: Value, place: IndexEntry, size: Affine) -> Value:
+        raise NotImplementedError
+
+    def _part_of_data(self, data: Data, places: tuple[Any, ...]) -> Any:
+        """`src[:, 0]` is no index array of its own; a boolean array's part is one of numbers."""
+        whole = [p for p in places if isinstance(p, slice) and p == slice(None)]
+        if isinstance(data.type, IndexArray):
+            after = places[len(places) - len(whole) :]
+            if after == tuple(whole):
+                for place in places[: len(places) - len(whole)]:
+                    data = Data(
+                        self,
+                        data.name,
+                        data.type,
+                        (*data.arguments, self.affine(place, "an index")),
+                    )
+                return data
+            raise self.error(
+                "a part of an index array",
+                "pass it as a parameter of its own, or read entries of it",
+            )
+        return self.subscript(self.whole(data), places)
+
+    def _spelt_out(self, places: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
+        """The brackets with `...` written out, and `:` for what they leave out."""
+        if places.count(...) > 1:
+            raise self.error("`...` stands twice here")
+        named = sum(p is not None and p is not ... for p in places)
+        if named > rank:
+            raise self.error(f"{named} indices for an array of {rank} dimensions")
+        rest = (slice(None),) * (rank - named)
+        if ... in places:
+            k = places.index(...)
+            return (*places[:k], *rest, *places[k + 1 :])
+        return (*places, *rest)
+
+    def _axis(self, place: Any, size: Affine, value: Value, axis: int) -> Axis:
+        owner = value.term.name if isinstance(value.term, Var) else "the array"
+        if not isinstance(place, slice):
+            a = self.affine(place, "an index")
+            if a.is_constant and a.constant < 0 and isinstance(place, int):
+                a = size + a.constant
+            self.looked(f"{owner}[{a}]", owner, a, size, axis)
+            return Axis(a)
+        return self._sliced(place, size, owner, axis)
+
+    def _sliced(self, place: slice, size: Affine, owner: str, axis: int) -> Axis:
+        step = 1 if place.step is None else place.step
+        if not isinstance(step, int) or step == 0:
+            raise self.error("a slice's step is a constant", "write `x[::2]`")
+        if size.is_constant and all(
+            x is None or isinstance(x, int) for x in (place.start, place.stop)
+        ):
+            taken = range(size.constant)[place]
+            return Axis(Affine.of(taken.start), step, Affine.of(len(taken)))
+        low = self._end(place.start, size, Affine.of(0) if step > 0 else size - 1)
+        high = self._end(place.stop, size, size if step > 0 else Affine.of(-1))
+        length = (high - low) if step > 0 else (low - high)
+        if length.names & {i for i, _ in self.binders}:
+            raise self.error(
+                "this slice's length depends on an index",
+                "sum with a condition, `sum(x[j] for j in range(i))`, or multiply by a mask",
+            )
+        if abs(step) > 1:
+            length = self._divided(length, abs(step))
+        for end in (low, high - 1) if step > 0 else (low, high + 1):
+            given = place.start if end is low else place.stop
+            if given is not None:
+                text = f"the slice of {owner}"
+                empty = conj(*self.conditions, compare("<", 0, length))
+                self.conditions.append(empty)
+                self.looked(text, owner, end, size, axis)
+                self.conditions.pop()
+        if not length.is_constant and place != slice(None):
+            self.looked(f"the slice of {owner}", owner, length, size + 1, axis)
+        return Axis(low, step, length)
+
+    def _end(self, given: Any, size: Affine, default: Affine) -> Affine:
+        if given is None:
+            return default
+        a = self.affine(given, "a slice")
+        return size + a.constant if isinstance(given, int) and given < 0 else a
+
+    def _divided(self, length: Affine, k: int) -> Affine:
+        """`⌈length / k⌉`."""
+        rounded = length + (k - 1)
+        if any(c % k for _, c in rounded.terms):
+            return Affine.of(-(-self.number(length) // k))
+        return Affine(tuple((name, c // k) for name, c in rounded.terms), rounded.constant // k)
+
+    # Changes
+
+    def changes(self, at: Changed, places: tuple[Any, ...]) -> Changed:
+        """`x.at[places]`."""
+        return Changed(at.array, places)
+
+    def stored(self, array: Value, places: tuple[Any, ...], value: Any, op: str) -> Value:
+        """The array with `value` at these places: instead of what was there, or combined with it."""
+        array, value = self.once(array, "old"), self.whole(value)
+        own = self.dims(array)
+        if any(isinstance(p, Data | IndexEntry) for p in places):
+            return self._scattered(array, places, value, op)
+        axes = [
+            self._axis(p, n, array, k)
+            for k, (p, n) in enumerate(zip(self._spelt_out(places, len(own)), own, strict=True))
+        ]
+        if any(abs(axis.step) > 1 for axis in axes):
+            raise self.error("an assignment to every second entry", "write `[… for i in range(n)]`")
+        out = tuple(axis.length for axis in axes if axis.length is not None)
+        rank = len(self.dims(value))
+        if rank > len(out):
+            raise self.error(f"{kind(value)} does not fit into this place")
+        for mine, theirs in zip(out[len(out) - rank :], self.dims(value), strict=True):
+            if mine != theirs and theirs != Affine.of(1):
+                self.same(mine, theirs)
+        value = self.once(value, "new")
+
+        def entry(*here: Affine) -> Value:
+            taken: list[Predicate] = []
+            inner: list[Affine] = []
+            for axis, k in zip(axes, here, strict=True):
+                holds, i = axis.holds(k)
+                taken.append(holds)
+                if axis.length is not None:
+                    inner.append(i)
+            p = conj(*taken)
+            new, old = self._aligned(value, inner), self.read(array, *here)
+            if op in ("+", "-"):
+                new = self.negative(new) if op == "-" else new
+                return self.plus_of(old, self.conditioned(p, new))
+            if op:
+                new = self.computed(op, old, new)
+            q = negate(p)
+            assert q is not None
+            kept = old if old.term is Const(0) else self.conditioned(q, old)
+            return self.plus_of(self.conditioned(p, new), kept)
+
+        return self.build(own, entry, array, value)
+
+    def _scattered(self, array: Value, places: tuple[Any, ...], value: Value, op: str) -> Value:
+        """`x.at[src].add(v)`: at k, `x[k] + Σ e. [src(e)=k]·v[e]`."""
+        if op != "+" or len(places) != 1 or not isinstance(places[0], Data):
+            raise self.error(
+                "an array of places takes only additions",
+                "write `y[src] += v`, or `y.at[src].add(v)`",
+            )
+        (src,) = places
+        own, value = self.dims(array), self.once(value, "new")
+
+        def entry(*here: Affine) -> Value:
+            def term(*e: Affine) -> Value:
+                p = self._looked_up(src, e).equals(here[0])
+                return self.conditioned(p, self._aligned(value, (*e, *here[1:])))
+
+            return self.plus_of(self.read(array, *here), self.total(src.dims, term, value))
+
+        return self.build(own, entry, array, value)

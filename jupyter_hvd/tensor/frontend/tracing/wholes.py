@@ -1,0 +1,334 @@
+"""Whole arrays: an array is its sizes and what its entry at given indices is.
+
+What NumPy does with whole arrays is a comprehension here. Entries of an operand are put where they
+are read, as long as each is read once; an operand that costs something and is read at more than one
+place gets a name first, so that nothing is computed twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, cast
+
+from ...language.affine import Affine
+from ...language.errors import Place
+from ...language.predicates import Predicate, conj
+from ...language.provenance import Origins, carrying
+from ...language.terms import (
+    Add,
+    At,
+    Binder,
+    Call,
+    Const,
+    Gen,
+    Guard,
+    Let,
+    Mul,
+    Sum,
+    Term,
+    Var,
+    lets,
+    strip_entries,
+    strip_guards,
+    substitute,
+    sums,
+)
+from ...language.types import Array, Product, Relation, dimensions
+from ..tracers import Data, Index, Value, kind
+from .packing import Packing, guarded
+from .traced import Access
+
+LETTERS = "ijklpqrstuvw"
+Entry = Callable[..., Value]
+
+
+class SizesMet(Exception):  # noqa: N818 - no error
+    """Only the arguments' sizes can tell how to go on: whether two sizes are equal or one of them
+    is 1; or, of one size alone, what number it is.
+    """
+
+    def __init__(
+        self, left: Affine, right: Affine | None, exact: bool, place: Place | None
+    ) -> None:
+        super().__init__(left, right)
+        self.left = left
+        self.right = right
+        self.exact = exact
+        self.place = place
+
+
+class Wholes(Packing):
+    """Arrays as a whole: their sizes, their entries, and arrays made entry by entry."""
+
+    def whole(self, value: Any) -> Value:
+        """A value of any kind as an array or a scalar; conditions count 1 where they hold."""
+        if isinstance(value, Data) and isinstance(value.type, Relation):
+            dims = value.dims
+            return self.build(dims, lambda *at: self.truth_of(self.related(value, at)))
+        if isinstance(value, Value):
+            return value
+        return Value(self, *self.pack(value))
+
+    def related(self, data: Data, at: Sequence[Affine]) -> Predicate:
+        """`R(…)` at these indices, the leading ones those that `data` has been given already."""
+        raise NotImplementedError
+
+    def truth_of(self, p: Predicate) -> Value:
+        """1 where a predicate holds."""
+        return Value(self, guarded(p, Const(1)))
+
+    def predicate_of(self, value: Value) -> Predicate | None:
+        """The predicate that a value is 1 for, where it says so."""
+        p, e = strip_guards(value.term)
+        root, places = strip_entries(e)
+        if isinstance(root, Var) and root.name in self.truths:
+            read = self.read(Value(self, self.truths[root.name]), *places)
+            q, e = strip_guards(read.term)
+            p = conj(p, q)
+        if e is Const(1):
+            return p
+        return None
+
+    def dims(self, value: Value) -> tuple[Affine, ...]:
+        """The sizes of an array's axes, none of a scalar; TensorError for an array of tuples."""
+        if isinstance(_innermost(value), Product):
+            raise self.error(f"{kind(value)} is no array of numbers", "take its parts first")
+        return dimensions(value.type)
+
+    def is_array(self, value: Any) -> bool:
+        """Whether NumPy would compute with it entry by entry."""
+        if isinstance(value, Data):
+            return isinstance(value.type, Relation) and len(value.dims) > 0
+        return isinstance(value, Value) and isinstance(value.type, Array)
+
+    # Sizes
+
+    def meet(self, left: Affine, right: Affine) -> Affine:
+        """The size of two axes side by side, of which one may be 1."""
+        if left == right or right == Affine.of(1):
+            return left
+        if left == Affine.of(1):
+            return right
+        if left.is_constant and right.is_constant:
+            raise self.error(f"sizes {left} and {right} do not go together")
+        raise SizesMet(left, right, False, self.place)
+
+    def same(self, left: Affine, right: Affine) -> Affine:
+        """The size of two axes that must be equal."""
+        if left == right:
+            return left
+        if left.is_constant and right.is_constant:
+            raise self.error(f"sizes {left} and {right} do not go together")
+        raise SizesMet(left, right, True, self.place)
+
+    def number(self, size: Affine) -> int:
+        """A size as a number, which only the arguments tell."""
+        if size.is_constant:
+            return size.constant
+        if size.names & {i for i, _ in self.binders}:
+            raise self.error("this size depends on an index")
+        raise SizesMet(size, None, True, self.place)
+
+    # Entries
+
+    def read(self, value: Value, *places: Affine) -> Value:
+        """An entry: what is at these indices, which are in range."""
+        term = value.term
+        for a in places:
+            if isinstance(term, Gen):
+                with carrying(cast("Origins", self.places_of)):
+                    term = substitute(term.body, indices={term.index: a})
+            elif isinstance(term, Guard):
+                inner = term.body
+                read = self.read(Value(self, inner), a).term
+                term = guarded(term.condition, read)
+            else:
+                term = At(term, a)
+        return Value(self, term)
+
+    def once(self, value: Value, name: str = "t") -> Value:
+        """A value that may be read at many places: one that costs something gets a name."""
+        if is_free(value.term):
+            return value
+        return cast("Value", self._bind(name, value))
+
+    def plainly(self, value: Value, name: str = "t") -> Value:
+        """A value whose entries can be read where they are wanted, each once."""
+        term = value.term
+        while isinstance(term, Gen):
+            term = term.body
+        if isinstance(term.type, Array) and not is_free(term):
+            return cast("Value", self._bind(name, value))
+        return value
+
+    def build(self, dims: Sequence[Affine], entry: Entry, *of: Value) -> Value:
+        """`⊞ i:dims[0], …. entry(i, …)`; `of` are the operands, whose indices' names are not
+        taken.
+        """
+        binders = self._fresh(dims, of)
+        return Value(self, self._within(binders, entry, 0, Gen))
+
+    def total(self, dims: Sequence[Affine], entry: Entry, *of: Value) -> Value:
+        """`Σ i:dims[0], …. entry(i, …)`."""
+        binders = self._fresh(dims, of)
+        if not binders:
+            return entry()
+        with self._inside(binders) as (scope, at):
+            value = entry(*at)
+            term = lets(scope, value.term)
+        return Value(self, sums(tuple(binders), term))
+
+    def _within(
+        self, binders: list[Binder], entry: Entry, k: int, maker: Callable[..., Term]
+    ) -> Term:
+        if not binders:
+            return entry().term
+        with self._inside(binders) as (scope, at):
+            term = lets(scope, entry(*at).term)
+        for index, size in reversed(binders):
+            term = maker(index, size, term)
+        return term
+
+    def _inside(self, binders: Sequence[Binder]) -> _Nested:
+        return _Nested(self, binders)
+
+    def _fresh(self, dims: Sequence[Affine], of: Sequence[Value]) -> list[Binder]:
+        taken = {*self.reserved, *(i for i, _ in self.binders)}
+        for value in of:
+            taken |= inner_indices(value.term)
+        names = (x for x in self._letters() if x not in taken)
+        return [Binder(next(names), size) for size in dims]
+
+    def _letters(self) -> Iterator[str]:
+        yield from LETTERS
+        k = 1
+        while True:
+            yield from (f"{x}_{k}" for x in LETTERS)
+            k += 1
+
+    # Entry by entry
+
+    def spread(self, values: Sequence[Any], entry: Callable[..., Value]) -> Value:
+        """`entry` of values that are broadcast against each other."""
+        wholes = [self.whole(value) for value in values]
+        dims = self.broadcast_dims([self.dims(value) for value in wholes])
+        if not dims:
+            return entry(*wholes)
+        operands = [self._operand(value, dims) for value in wholes]
+
+        def at(*places: Affine) -> Value:
+            return entry(*(self._aligned(value, places) for value in operands))
+
+        return self.build(dims, at, *operands)
+
+    def broadcast_dims(self, each: Sequence[tuple[Affine, ...]]) -> tuple[Affine, ...]:
+        """The sizes of all these side by side, aligned at the last axis as NumPy does."""
+        rank = max((len(dims) for dims in each), default=0)
+        result = [Affine.of(1)] * rank
+        for dims in each:
+            for k, size in enumerate(dims, rank - len(dims)):
+                result[k] = self.meet(result[k], size)
+        return tuple(result)
+
+    def _operand(self, value: Value, dims: tuple[Affine, ...]) -> Value:
+        return self.plainly(value) if self.dims(value) == dims else self.once(value)
+
+    def _aligned(self, value: Value, places: Sequence[Affine]) -> Value:
+        """The entry of an operand that is broadcast to these places."""
+        own = self.dims(value)
+        here = places[len(places) - len(own) :]
+        return self.read(
+            value,
+            *(Affine.of(0) if n == Affine.of(1) else a for n, a in zip(own, here, strict=True)),
+        )
+
+    def product(self, left: Value, right: Value) -> Value:
+        """`[p]·a · [q]·b` is `[p∧q]·a·b`, so that a sum of it has only the terms that count."""
+        (p, a), (q, b) = strip_guards(left.term), strip_guards(right.term)
+        both = conj(p, q)
+        if a is Const(1):
+            return Value(self, guarded(both, b))
+        if b is Const(1):
+            return Value(self, guarded(both, a))
+        return Value(self, guarded(both, Mul(a, b)))
+
+    def looked(self, text: str, owner: str, index: Affine, size: Affine, axis: int = 0) -> None:
+        """A read that must be in range, though its entry may be put in place of it."""
+        self.accesses.append(
+            Access(
+                text,
+                owner,
+                axis,
+                index,
+                size,
+                tuple(self.binders),
+                conj(*self.conditions),
+                self.place,
+            )
+        )
+
+    def plus_of(self, left: Value, right: Value) -> Value:
+        """`left + right` of scalars, without a zero."""
+        if left.term is Const(0):
+            return right
+        return left if right.term is Const(0) else Value(self, Add(left.term, right.term))
+
+    def index(self, a: Affine) -> Index:
+        """An index expression as what a program computes with."""
+        return Index(self, a)
+
+    def conditioned(self, p: Predicate, value: Value) -> Value:
+        """`[p]·value`."""
+        return Value(self, guarded(p, value.term))
+
+    def condition_array(self, dims: Sequence[Affine], p: Callable[..., Predicate]) -> Value:
+        """`⊞ i:dims[0], …. [p(i, …)]`."""
+        return self.build(dims, lambda *at: self.truth_of(p(*at)))
+
+
+class _Nested:
+    """The scope of several binders at once."""
+
+    def __init__(self, tracer: Wholes, binders: Sequence[Binder]) -> None:
+        self.tracer = tracer
+        self.binders = list(binders)
+
+    def __enter__(self) -> tuple[list[tuple[str, Term]], list[Affine]]:
+        self.tracer.binders += self.binders
+        self.scope = self.tracer.scope()
+        made = self.scope.__enter__()
+        return made.bindings, [Affine.of(i) for i, _ in self.binders]
+
+    def __exit__(self, *error: Any) -> None:
+        self.scope.__exit__(*error)
+        del self.tracer.binders[len(self.tracer.binders) - len(self.binders) :]
+
+
+@lru_cache(maxsize=65536)
+def is_free(e: Term) -> bool:
+    """Whether a term costs nothing: reads, guards, constants, and arrays and pairs of these."""
+    if isinstance(e, Add | Mul | Call | Sum | Let):
+        return False
+    return all(is_free(child) for child in e.children)
+
+
+@lru_cache(maxsize=65536)
+def inner_indices(e: Term) -> frozenset[str]:
+    """The indices that a term binds, but for those of the array that it is."""
+    while isinstance(e, Gen):
+        e = e.body
+    return _bound(e) | e.names
+
+
+@lru_cache(maxsize=65536)
+def _bound(e: Term) -> frozenset[str]:
+    own = frozenset((e.index,)) if isinstance(e, Gen | Sum) else frozenset[str]()
+    return own.union(*(_bound(child) for child in e.children))
+
+
+def _innermost(value: Value) -> Any:
+    type_ = value.type
+    while isinstance(type_, Array):
+        type_ = type_.element
+    return type_

@@ -1,0 +1,175 @@
+"""Makes docs/numpy.md: every NumPy name that the tensor language has, with the comprehension that it
+stands for and what that costs.
+
+    python scripts/numpy_page.py > docs/numpy.md
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from jupyter_hvd.tensor import TensorFunction, tensor
+from jupyter_hvd.tensor.cost.formula import cost_formula
+
+TYPES = {
+    "x": '"n"', "y": '"n"', "c": '"k"', "A": '"n m"', "B": '"m n"', "S": '"n n"', "T": '"b n m"',
+    "U": '"b m n"', "s": "float", "t": "float",
+}  # fmt: skip
+SIZES = {"n": 4, "m": 3, "k": 2, "b": 2}
+
+# A call of each name. Where only a number of entries will do, the page shows it for four.
+CALLS = {
+    "entry by entry": (
+        "x + y", "x - 2*y", "x / y", "-x", "x**2", "x**3.5", "x * s", "A * x[:, None]",
+        *(f"np.{name}(x)" for name in (
+            "sin", "cos", "tan", "exp", "sinh", "cosh", "tanh", "sqrt", "log", "log2", "log10", "log1p",
+            "expm1", "abs", "sign", "floor", "square", "negative", "reciprocal", "arctan", "radians",
+        )),
+        "np.arcsin(x/3)", "np.arccos(x/3)", "np.arctan2(x, y)", "np.hypot(x, y)",
+        "np.add(x, y)", "np.subtract(x, y)", "np.multiply(x, y)", "np.divide(x, y)", "np.power(x, 3)",
+        "np.maximum(x, y)", "np.minimum(x, 1.2)", "np.clip(x, 0.9, 1.3)", "np.logaddexp(x, y)",
+    ),
+    "conditions": (
+        "x * (x > 1)", "x * (x >= y)", "x * ((x > 0.9) & (x < 1.2))", "x * ~(x > 1)",
+        "x * np.logical_or(x < 0.8, x > 1.2)", "np.where(x > 1, x, y)", "np.where(x > 1, x, 0)",
+        "np.where(np.eye(len(x)) == 1, S, 0)", "np.count_nonzero(x > 1) * x", "x * np.less(x, y)",
+        "x * (x == y)", "x * (x != y)", "x[0] if x[1] > 1 else x[2]",
+    ),
+    "sums": (
+        "np.sum(x)", "x.sum()", "np.sum(A, axis=0)", "A.sum(axis=1, keepdims=True)", "A.sum()",
+        "np.mean(x)", "A.mean(axis=0)", "np.average(x, weights=y)", "np.var(x)", "np.std(x)", "A.std(axis=0)",
+        "np.linalg.norm(x)", "np.linalg.norm(A)", "np.linalg.norm(A, axis=1)", "np.linalg.norm(x, 1)",
+        "np.trace(S)",
+    ),
+    "products": (
+        "A @ B", "A @ B[:, 0]", "x @ S", "x @ y", "T @ U", "np.matmul(A, B)", "np.dot(x, y)", "S.dot(x)",
+        "np.vdot(x, y)", "np.inner(x, y)", "np.outer(x, y)", "np.tensordot(A, B, 1)",
+        "np.tensordot(T, A, axes=([1, 2], [0, 1]))", "np.einsum('ij,jk->ik', A, B)",
+        "np.einsum('ii', S)", "np.einsum('bij,ij->b', T, A)", "np.convolve(x, c)",
+        "np.convolve(x, c, mode='valid')", "np.convolve(x, c, 'same')", "np.correlate(x, c)",
+        "np.kron(x, c)",
+    ),
+    "matrices": (
+        "np.diag(x)", "np.diag(S)", "np.diag(x, 1)", "np.diagonal(S)", "np.tril(S)", "np.triu(S, 1)",
+        "np.eye(len(x)) * s", "np.identity(len(x)) * s", "np.tri(len(x)) * s",
+        "np.diag(x)[:, 0] @ np.diag(x)[0, :]",
+    ),
+    "arrays made": (
+        "np.zeros(len(x)) + s", "np.ones((len(x), 2)) * s", "np.full(len(x), s)", "np.zeros_like(x) + s",
+        "np.ones_like(A) * s", "np.full_like(x, s)", "np.arange(len(x)) * x", "np.linspace(0, 1, len(x)) * x",
+    ),
+    "shapes": (
+        "A.T", "np.transpose(T, (2, 0, 1))", "np.swapaxes(T, 0, 1)", "np.moveaxis(T, 0, 2)",
+        "A.reshape(-1)", "A.reshape(2, 6)", "x[:, None]", "A.ravel()", "np.expand_dims(x, 0)",
+        "np.squeeze(x[None, :])", "np.broadcast_to(x, (3, len(x)))", "np.flip(x)", "np.roll(x, 1)",
+        "np.roll(A, -1, axis=0)", "np.pad(x, 1)", "np.pad(A, ((1, 0), (0, 2)))", "np.pad(x, 1, mode='edge')",
+        "np.pad(x, 1, mode='wrap')", "np.pad(x, 1, mode='reflect')", "np.stack([x, y])",
+        "np.stack([x, y], axis=1)", "np.concatenate([x, y])", "np.hstack([x, y])", "np.vstack([x, y])",
+        "np.column_stack([x, y])", "np.repeat(x, 2)", "np.tile(x, 3)", "np.diff(x)", "np.diff(x, 2)",
+        "np.copy(x)", "np.atleast_2d(x)",
+    ),
+    "parts": (
+        "x[1:]", "x[:-1]", "x[::-1]", "x[1:3]", "x[::2]", "A[0]", "A[:, 1]", "A[1:, :-1]", "T[..., 0]", "A[-1]",
+    ),
+    "by halves": (
+        "np.max(x)", "x.min()", "A.max(axis=0)", "np.prod(x)", "A.prod(axis=1)", "np.cumsum(x)",
+        "np.cumsum(A, axis=0)", "np.cumprod(x)", "jax.nn.logsumexp(x)", "jax.nn.softmax(x)",
+        "jax.nn.log_softmax(A, axis=0)", "max(x)",
+    ),
+    "of jax.nn and jax.lax": (
+        "jax.nn.relu(x - 1)", "jax.nn.sigmoid(x)", "jax.nn.softplus(x)", "jax.nn.silu(x)",
+        "jax.nn.leaky_relu(x - 1)", "jax.lax.stop_gradient(x) * x",
+        "jax.numpy.asarray(x).at[0].set(s)", "jax.numpy.asarray(x).at[1:].add(y[1:])",
+    ),
+}  # fmt: skip
+
+
+def arguments(names: list[str]) -> list[Any]:
+    """Arguments for the names, drawn anew from one seed."""
+    rng = np.random.default_rng(7)
+    made = {}
+    for name, type_ in TYPES.items():
+        shape = () if type_ == "float" else tuple(SIZES[d] for d in type_.strip('"').split())
+        made[name] = rng.uniform(0.6, 1.4, shape) if shape else float(rng.uniform(0.6, 1.4))
+    return [made[name] for name in names]
+
+
+def parameters(call: str) -> list[str]:
+    """The parameters that a call reads."""
+    code = compile(call, "<call>", "eval")
+    return [name for name in TYPES if name in code.co_names]
+
+
+def function(call: str, *, typed: bool = False, result: str = "{}") -> Callable[..., Any]:
+    """`def f(…): return call`, with types where they are wanted."""
+    import jax
+
+    names = parameters(call)
+    hints = {x: "float" if TYPES[x] == "float" else f"'Float[Array, {TYPES[x]}]'" for x in names}
+    spelt = ", ".join(f"{x}: {hints[x]}" if typed else x for x in names)
+    source = f"def f({spelt}):\n    return {result.format(call)}\n"
+    name = f"<{call} {typed} {result}>"
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    namespace: dict[str, Any] = {"np": np, "jax": jax}
+    exec(compile(source, name, "exec"), namespace)
+    made: Callable[..., Any] = namespace["f"]
+    return made
+
+
+def described(call: str) -> tuple[str, str]:
+    """The body of the program that a call is, and its cost."""
+    from jupyter_hvd.tensor import TensorError
+
+    f: TensorFunction = tensor(function(call, typed=True))
+    try:
+        program = f.program
+    except TensorError:
+        f = tensor(function(call))
+        f.cost(*arguments(parameters(call)))
+        program = f.program
+    return str(program).split("\n", 1)[1], str(cost_formula(program))
+
+
+def page() -> Iterator[str]:
+    yield HEAD
+    for title, calls in CALLS.items():
+        yield f"\n## {title.capitalize()}\n\n| call | is | operations |\n|---|---|---|"
+        for call in calls:
+            body, cost = described(call)
+            shown = body.replace("\n", " ").replace("|", "\\|")
+            yield f"| `{call.replace('|', chr(92) + '|')}` | `{shown}` | {cost} |"
+
+
+HEAD = """# NumPy in the tensor language
+
+`scripts/numpy_page.py` makes this page (`make docs`), and `tests/tensor/test_numpy.py` runs every line of it, the value and the gradient.
+
+Each name is defined in the language: it *is* the program beside it, so that what is zero stays zero through it, and its cost is the cost
+of that program. `numpy`, `jax.numpy`, methods and operators are one: `np.sum(x)`, `jnp.sum(x)`, `x.sum()`. Here x and y have n entries, c has k,
+A is n×m, B m×n, S n×n, T b×n×m, U b×m×n, s a number.
+
+- **Broadcasting.** Two sizes that meet and have different names are compared when the function is called: they are equal, or one of them is 1, or an
+  error says which sizes do not go together. What costs something and is read at several places gets a name, so that it is computed once.
+- **Sizes that must be numbers.** `reshape`, `ravel` of a matrix, `kron`, `linspace`, slices with a step, and everything by halves are made for the sizes of a call, and the
+  function is traced again at others. The page shows them at n = 4.
+- **Data in conditions.** `x > t` is 1 or 0, with derivative zero; `where` takes an entry from one side or the other, both of which are computed. Where indices
+  alone decide it is a bracket, which costs nothing.
+- **By halves.** `max`, `min` and `prod` combine one half of the entries with the other, ⌈log2 n⌉ times: n - 1 operations. The derivative of `prod` divides by
+  nothing, so that zeros are no matter. Where entries are equal, each meeting of two shares the derivative in halves; JAX shares it equally among all, which differs for three and more.
+  `logsumexp` and `softmax` take the largest entry off first, and the derivative takes that for a constant.
+- **`cumsum`** goes by doubling: at most n·⌈log2 n⌉ additions, where a running sum takes n - 1.
+- **Not there:** what gives indices or sizes that data decide (`argmax`, `sort`, `nonzero`, `x[x > 0]`), decompositions and solvers (`linalg.inv`, `solve`, `det`), random numbers,
+  complex numbers, `vmap` and `grad` inside. Each is refused at its line, with what to write instead."""
+
+
+def main() -> None:
+    for line in page():
+        print(line)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""What TensorFlow draws before it trains, or makes the data of, is drawn alike on all ranks; the rest is each rank's own."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from jupyter_hvd import convert_source
+from jupyter_hvd.rules.base import program
+
+HEAD = program(
+    """
+    import numpy as np
+    import tensorflow as tf
+
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    opt = tf.keras.optimizers.SGD(0.1)
+
+
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(y - model(x)))
+        gradients = tape.gradient(loss, model.trainable_variables)
+        opt.apply_gradients(zip(gradients, model.trainable_variables))
+
+    """
+)
+LOOP = "for bx, by in tf.data.Dataset.from_tensor_slices((x, y)).batch(32):\n    step(bx, by)\n"
+
+
+def alike(body: str) -> list[str]:
+    """The functions that a program, converted, draws alike with."""
+    conversion = convert_source(HEAD + body)
+    assert conversion.status == "converted", conversion.diagnostics
+    return re.findall(r"draw_alike\(([\w.]+), hvd_seed\)", conversion.code)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "w = tf.random.normal((3, 1))\nx = load()\ny = x @ w\n" + LOOP,
+        "def make(n):\n    return tf.random.normal((n, 3))\n\n\nx = make(100)\ny = load()\n" + LOOP,
+        "from tensorflow.random import normal\nx, y = normal((100, 3)), load()\n" + LOOP,
+        "omega = tf.Variable(tf.random.normal((3, 8)), trainable=False)\nx, y = load() @ omega, load()\n"
+        + LOOP,
+        # What is divided is drawn alike wherever that is.
+        "x, y = load(), load()\nfor epoch in range(3):\n    order = tf.random.shuffle(tf.range(100))\n"
+        "    for n in range(0, 100, 10):\n        step(tf.gather(x, order)[n:n + 10], y[n:n + 10])\n",
+        "for epoch in range(3):\n    x, y = tf.random.normal((100, 3)), load()\n    "
+        + LOOP.replace("\n    ", "\n        "),
+    ],
+)
+def test_what_is_learned_is_drawn_alike(body: str) -> None:
+    assert len(alike(body)) == 1
+
+
+def test_a_generator_of_what_is_learned_is_made_alike() -> None:
+    made = "g = tf.random.Generator.from_non_deterministic_state()\n"
+    learned = "x, y = load(), g.normal((100, 1))\n"
+    assert alike(made + learned + LOOP) == ["tf.random.Generator.from_non_deterministic_state"]
+    noise = LOOP.replace("step(bx", "step(bx + g.normal((32, 3))")
+    assert alike(made + "x, y = load(), load()\n" + noise) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        LOOP.replace("step(bx", "step(bx + tf.random.normal((32, 3))"),  # noise
+        LOOP.replace(".batch", ".map(lambda a, b: (a + tf.random.normal((3,)), b)).batch"),
+        "tf.random.set_seed(1)\nw = tf.random.normal((3, 1))\n" + LOOP,
+        "w = tf.random.normal((3, 1), seed=1)\n" + LOOP,
+        "w = tf.random.stateless_normal((3, 1), seed=(1, 2))\n" + LOOP,
+        # First weights are broadcast.
+        "w = tf.Variable(tf.random.normal((3, 1)))\n"
+        + LOOP.replace(
+            "step(bx, by)",
+            "step(bx, by)\n    with tf.GradientTape() as tape:\n        loss = tf.reduce_mean((bx @ w - by) ** 2)\n"
+            "    w.assign_sub(0.1 * tape.gradient(loss, w))",
+        ),
+    ],
+)
+def test_the_rest_is_left_to_each_rank(body: str) -> None:
+    assert alike("x, y = load(), load()\n" + body) == []

@@ -1,0 +1,162 @@
+"""Every place where weights change is found, from the call that changes them."""
+
+from __future__ import annotations
+
+import nbformat
+
+from jupyter_hvd import convert_notebook, convert_source
+from jupyter_hvd.rules.base import program
+
+HEAD = program(
+    """
+    import numpy as np
+    import tensorflow as tf
+
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    opt = tf.keras.optimizers.SGD(0.1)
+    dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(32)
+    """
+)
+STEP = """with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.square(by - model(bx)))
+    gradients = tape.gradient(loss, model.trainable_variables)"""
+
+
+def converted(body: str) -> str:
+    conversion = convert_source(HEAD + body)
+    assert conversion.status == "converted", conversion.diagnostics
+    return conversion.code
+
+
+def refused(source: str) -> set[str]:
+    conversion = convert_source(source)
+    assert conversion.status == "refused"
+    return {d.code for d in conversion.diagnostics if d.severity == "error"}
+
+
+def test_followed_gradients_are_not_averaged_again() -> None:
+    for applied in (
+        "zip(gradients, model.trainable_variables)",
+        "[(tf.clip_by_norm(g, 1.0), v) for g, v in zip(gradients, model.trainable_variables) if g is not None]",
+        "zip(tf.clip_by_global_norm(gradients, 1.0)[0], model.trainable_variables)",
+    ):
+        code = converted(
+            f"for bx, by in dataset:\n    {STEP}\n    opt.apply_gradients({applied})\n"
+        )
+        assert "DistributedGradientTape" in code
+        assert "average_gradients" not in code
+
+
+def test_gradients_that_cannot_be_followed_are_averaged_where_they_are_applied() -> None:
+    code = converted(
+        f"kept = {{}}\nfor bx, by in dataset:\n    {STEP}\n"
+        "    for n, g in enumerate(gradients):\n        kept[n] = g\n"
+        "    opt.apply_gradients(zip(kept.values(), model.trainable_variables))\n"
+    )
+    assert "jhvd.average_gradients(" in code
+
+
+def test_scaled_by_what_differs_is_averaged() -> None:
+    code = converted(
+        f"for bx, by in dataset:\n    {STEP}\n"
+        "    scaled = [g / loss for g in gradients]\n"
+        "    opt.apply_gradients(zip(scaled, model.trainable_variables))\n"
+    )
+    assert "jhvd.average_gradients(" in code
+
+
+def test_weights_changed_by_hand() -> None:
+    code = converted(
+        f"for bx, by in dataset:\n    {STEP}\n"
+        "    for g, v in zip(gradients, model.trainable_variables):\n        v.assign_sub(0.1 * g)\n"
+    )
+    assert "DistributedGradientTape" in code
+    assert "        jhvd.broadcast_once(None, v)\n" in code
+
+
+def test_copies_of_weights_are_left_alone() -> None:
+    code = converted(
+        f"target = tf.keras.models.clone_model(model)\nfor bx, by in dataset:\n    {STEP}\n"
+        "    opt.apply_gradients(zip(gradients, model.trainable_variables))\n"
+        "    for t, v in zip(target.trainable_variables, model.trainable_variables):\n"
+        "        t.assign(0.9 * t + 0.1 * v)\n"
+    )
+    assert "t.assign(0.9 * t + 0.1 * v)\n" in code
+    assert "broadcast_once(None" not in code
+
+
+def test_pairs_handed_to_a_function() -> None:
+    """The variables are broadcast where their names mean the same; `model` is another thing in the second."""
+    loop = f"for bx, by in dataset:\n    {STEP}\n    apply(zip(gradients, model.trainable_variables))\n"
+    code = converted(f"def apply(pairs):\n    opt.apply_gradients(pairs)\n\n\n{loop}")
+    assert "    opt.apply_gradients(pairs)\n    jhvd.broadcast_once(opt, model)\n" in code
+    shadowed = f"def apply(pairs, model=None):\n    opt.apply_gradients(pairs)\n\n\n{loop}"
+    assert refused(HEAD + shadowed) == {"HVD302"}
+
+
+def test_a_step_compiled_with_options_by_a_call_is_compiled() -> None:
+    """Its update is no place for a broadcast; who calls it cannot be seen."""
+    step = f"def step(bx, by):\n    {STEP}\n    opt.apply_gradients(zip(gradients, model.trainable_variables))\n"
+    loop = "fast = tf.function(jit_compile=True)(step)\nfor bx, by in dataset:\n    fast(bx, by)\n"
+    assert refused(f"{HEAD}\n\n{step}\n\n{loop}") == {"HVD302"}
+
+
+def test_an_inherited_apply_gradients_is_an_update() -> None:
+    code = converted(
+        "class Own(tf.keras.optimizers.Optimizer):\n    def update_step(self, gradient, variable):\n        pass\n\n\n"
+        f"own = Own('own')\nfor bx, by in dataset:\n    {STEP}\n"
+        "    own.apply_gradients(zip(gradients, model.trainable_variables))\n"
+    )
+    assert "DistributedGradientTape" in code
+
+
+def test_a_fit_whose_optimizer_is_hidden_is_refused() -> None:
+    build = "import tensorflow as tf\nfrom models import build\n\nmodel = build()\nmodel.fit(x, y, epochs=2)\n"
+    assert "HVD907" in refused(build)
+    load = "import tensorflow as tf\n\nmodel = tf.keras.models.load_model(path)\n"
+    assert refused(load + "model.fit(x, y)\n") == {"HVD907"}
+    early = (
+        "model.compile('sgd', 'mse')\nmodel = tf.keras.models.load_model(path)\nmodel.fit(x, y)\n"
+    )
+    assert refused(HEAD + early) == {"HVD907"}
+    assert (
+        convert_source(load + "model.compile('sgd', 'mse')\nmodel.fit(x, y)\n").status
+        == "converted"
+    )
+    branch = "if again:\n    model.compile('sgd', 'mse')\nmodel.fit(x, y)\n"
+    assert refused(load + branch) == {"HVD907"}
+
+
+def test_a_function_whose_name_becomes_the_models() -> None:
+    body = "def net(inputs):\n    return tf.keras.Model(inputs, tf.keras.layers.Dense(1)(inputs))\n\n\n"
+    body += "net = net(tf.keras.Input((3,)))\nnet.compile('sgd', 'mse')\nnet.fit(x, y)\n"
+    assert "net.compile(jhvd.DistributedOptimizer(" in converted(body)
+
+
+def test_a_callback_that_stops_at_a_batch_sees_the_average() -> None:
+    fit = "model.compile('sgd', 'mse')\nmodel.fit(x, y, callbacks=[tf.keras.callbacks.TerminateOnNaN()])\n"
+    assert "jhvd.MetricAverageCallback(each_batch=True), tf" in converted(fit)
+
+
+def test_flags_set_by_a_rank_are_decided_by_rank_zero() -> None:
+    code = converted(
+        "done = False\nwhile not done:\n    for bx, by in dataset:\n        "
+        + STEP.replace("\n", "\n    ")
+        + "\n        opt.apply_gradients(zip(gradients, model.trainable_variables))\n"
+        "    if loss < 0.1:\n        done = True\n"
+    )
+    assert "while hvd.broadcast_object(bool(not done), root_rank=0):" in code
+
+
+def test_shell_lines_run_on_rank_zero() -> None:
+    cells = [
+        "!pip install x\nimport tensorflow as tf",
+        "!ls\n!unzip -q a.zip",
+        "model = tf.keras.Sequential()\nmodel.compile('sgd', 'mse')\nmodel.fit(x, y)",
+    ]
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
+    sources = [cell.source for cell in convert_notebook(made).notebook.cells]
+    assert sources[0].startswith("!pip install x\nimport")
+    assert sources[1] == (
+        "!ls\nif hvd.rank() == 0:\n    !unzip -q a.zip\njhvd.wait_for_rank_zero()"
+    )

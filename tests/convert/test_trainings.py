@@ -1,0 +1,171 @@
+"""Which calls train, and what is converted of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from jupyter_hvd import convert_source
+from jupyter_hvd.convert import Conversion
+
+HEAD = """import numpy as np
+import tensorflow as tf
+
+def build():
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.compile('sgd', 'mse')
+    return model
+
+"""
+
+
+def convert(text: str) -> Conversion:
+    return convert_source(HEAD + text)
+
+
+def codes(conversion: Conversion) -> set[str]:
+    return {d.code for d in conversion.diagnostics if d.severity == "error"}
+
+
+def test_a_name_that_held_a_loaded_model() -> None:
+    loaded = "model = tf.keras.models.load_model('m')\nmodel.evaluate(x, y)\n"
+    assert convert(f"{loaded}model = build()\nmodel.fit(x, y)\n").status == "converted"
+    assert codes(convert(f"model = build()\n{loaded}model.fit(x, y)\n")) == {"HVD907"}
+
+
+def test_a_loaded_model_that_a_function_trains_before_the_name_is_bound_anew() -> None:
+    text = "model = tf.keras.models.load_model('m')\ndef train():\n    model.fit(x, y)\n\ntrain()\nmodel = build()\n"
+    assert codes(convert(text)) == {"HVD907"}
+
+
+def test_a_line_follows_the_loop_behind_the_line_after_its_last_step() -> None:
+    """A loop whose last statement is the step has two lines put in at one place."""
+    text = (
+        "model = build()\nfor step in range(100):\n    rows = np.random.randint(0, 100, 8)\n"
+        "    model.train_on_batch(x[rows], y[rows])\n"
+    )
+    lines = convert(text).code.splitlines()
+    assert lines[-2:] == ["    jhvd.broadcast_once(model.optimizer, model)", "jhvd.same_seed()"]
+
+
+@pytest.mark.parametrize(
+    "given", ["batches(), 20, 2, 2", "generator=batches(), steps_per_epoch=20, verbose=2"]
+)
+def test_arguments_of_fit_generator(given: str) -> None:
+    text = (
+        f"def batches():\n    while True:\n        yield x, y\n\nbuild().fit_generator({given})\n"
+    )
+    code = convert(text).code
+    assert "jhvd.shard_batches(batches())" in code
+    assert "20 // hvd.size() or 20" in code
+    assert "2 if hvd.rank() == 0 else 0" in code
+    assert "callbacks=[jhvd.BroadcastGlobalVariablesCallback(0)]" in code
+
+
+def test_noise_alone_is_no_data() -> None:
+    """Beside a step that draws rows, noise is the generator's; by itself every rank would train on the same."""
+    text = (
+        "model = build()\nfor step in range(100):\n"
+        "    model.train_on_batch(np.random.normal(size=(8, 2)), np.ones(8))\n"
+    )
+    assert codes(convert(text)) == {"HVD504"}
+
+
+STRATEGY = """import tensorflow as tf
+
+strategy = tf.distribute.{made}
+data = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices((x, y)).batch(8))
+
+
+class Trainer:
+    def __init__(self):
+        self.model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+        self.optimizer = tf.keras.optimizers.SGD(0.1)
+
+    def step(self, bx, by):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(by - self.model(bx)))
+        grads = tape.gradient(loss, self.model.trainable_variables)
+        self.optimizer.apply_gradients(zip(grads, self.model.trainable_variables))
+        return loss
+
+    @tf.function
+    def distributed(self, inputs):
+        return strategy.run(self.step, args={args})
+
+
+trainer = Trainer()
+for inputs in data:
+    trainer.distributed(inputs)
+"""
+
+
+@pytest.mark.parametrize("args", ["inputs", "(inputs[0], inputs[1])"])
+def test_a_strategy_of_one_machine_goes(args: str) -> None:
+    code = convert_source(STRATEGY.format(made="MirroredStrategy()", args=args)).code
+    assert "strategy = tf.distribute.get_strategy()" in code
+    assert "from_tensor_slices((x, y)).shard(hvd.size(), hvd.rank()).batch(8)" in code
+    assert "        tape = jhvd.DistributedGradientTape(tape)" in code
+    assert "\n    jhvd.broadcast_once(trainer.optimizer, trainer.model)" in code
+
+
+def test_a_strategy_of_several_machines_stays() -> None:
+    text = STRATEGY.format(made="MultiWorkerMirroredStrategy()", args="inputs")
+    assert "HVD902" in codes(convert_source(text))
+
+
+def test_modes_are_no_estimator() -> None:
+    assert (
+        convert(
+            "def load(mode=tf.estimator.ModeKeys.TRAIN):\n    return x\n\nbuild().fit(load(), y)\n"
+        ).status
+        == "converted"
+    )
+
+
+def test_a_name_that_held_the_function_that_builds() -> None:
+    assert convert("build = build()\nbuild.fit(x, y)\n").status == "converted"
+
+
+EPOCH = """import tensorflow as tf
+
+model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+opt = tf.keras.optimizers.SGD(0.1)
+data = {data}
+
+
+@tf.function
+def epoch():
+    for bx, by in data:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(by - model(bx)))
+        grads = tape.gradient(loss, model.trainable_variables)
+        opt.apply_gradients(zip(grads, model.trainable_variables))
+
+
+{call}
+"""
+
+
+def test_an_epoch_compiled_as_a_whole() -> None:
+    made = "tf.data.Dataset.from_tensor_slices((x, y)).batch(8)"
+    before, after = "jhvd.broadcast_before(opt, model)\n", "\njhvd.broadcast_once(opt, model)"
+    code = convert_source(EPOCH.format(data=made, call="epoch()")).code
+    assert f"{before}epoch(){after}" in code
+    # Data that are divided where they are used cannot be divided inside.
+    assert "HVD302" in codes(convert_source(EPOCH.format(data="load()", call="epoch()")))
+    # Nothing can stand in front of it.
+    assert "HVD302" in codes(
+        convert_source(EPOCH.format(data=made, call="for _ in range(3): epoch()"))
+    )
+
+
+def test_a_history_that_says_how_long_to_train_is_of_all_ranks() -> None:
+    """Each rank's own best epoch would have one train on while the others are done."""
+    text = (
+        "model = build()\nhistory = model.fit(x, y, epochs=50, validation_split=0.2)\n"
+        "losses = history.history['val_loss']\nbest = losses.index(min(losses)) + 1\n"
+        "again = build()\nagain.fit(x, y, epochs=best)\n"
+    )
+    first, second = (line for line in convert(text).code.splitlines() if ".fit(" in line)
+    assert "jhvd.MetricAverageCallback()" in first
+    assert "jhvd.MetricAverageCallback()" not in second

@@ -1,0 +1,79 @@
+"""Two hosts on one machine: network namespaces on a bridge, made and removed here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+#: Of this process alone: others on the machine may run these tests at the same time.
+BRIDGE, NETWORK = f"hvd{os.getpid():x}", f"10.213.{os.getpid() % 250 + 1}"
+HOSTS = {f"{BRIDGE}a": f"{NETWORK}.11", f"{BRIDGE}b": f"{NETWORK}.12"}
+#: This machine's own address on the bridge.
+GATEWAY = f"{NETWORK}.1"
+OWN_FILES = Path("/etc/netns")  # what stands here under a namespace's name, it sees in /etc
+#: What each of them has as /etc/hosts; a host's own name stands for its address: Gloo asks for it.
+NAMES = "127.0.0.1 localhost\n" + "".join(f"{ip} {name}\n" for name, ip in HOSTS.items())
+
+
+def sh(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise OSError(f"{' '.join(command)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def on_host(name: str, *command: str) -> list[str]:
+    """A command on one of them, which knows its own name."""
+    return [
+        *("ip", "netns", "exec", name, "unshare", "--uts"),
+        *("sh", "-c", 'hostname "$1" && shift && exec "$@"', "sh", name, *command),
+    ]
+
+
+def cable(host: str) -> str:
+    """This machine's end of the cable to a host."""
+    return f"{host}v"
+
+
+def make_network() -> None:
+    """Make them.
+
+    Raises:
+        OSError: it may not be done here.
+    """
+    sh("ip", "link", "add", BRIDGE, "type", "bridge")
+    sh("ip", "addr", "add", f"{GATEWAY}/24", "dev", BRIDGE)
+    sh("ip", "link", "set", BRIDGE, "up")
+    for name, address in HOSTS.items():
+        (OWN_FILES / name).mkdir(parents=True)
+        (OWN_FILES / name / "hosts").write_text(NAMES)
+        sh("ip", "netns", "add", name)
+        sh("ip", "link", "add", cable(name), "type", "veth", "peer", "name", "eth0", "netns", name)
+        sh("ip", "link", "set", cable(name), "master", BRIDGE)
+        sh("ip", "link", "set", cable(name), "up")
+        for command in (
+            ("link", "set", "lo", "up"),
+            ("addr", "add", f"{address}/24", "dev", "eth0"),
+            ("link", "set", "eth0", "up"),
+            ("route", "add", "default", "via", GATEWAY),
+        ):
+            sh("ip", "-n", name, *command)
+
+
+def remove_network() -> None:
+    for name in HOSTS:
+        with suppress(OSError):
+            for pid in sh("ip", "netns", "pids", name).split():
+                with suppress(psutil.Error):
+                    psutil.Process(int(pid)).kill()
+        for command in (("link", "del", cable(name)), ("netns", "del", name)):
+            with suppress(OSError):
+                sh("ip", *command)
+        shutil.rmtree(OWN_FILES / name, ignore_errors=True)
+    with suppress(OSError):
+        sh("ip", "link", "del", BRIDGE)

@@ -1,0 +1,181 @@
+"""Ranks on Slurm's nodes: a real one, of two nodes, made and removed here."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from .hosts import HOSTS
+from .slurm import Slurm, slurm_of_two_nodes, wait_until
+
+pytestmark = pytest.mark.slow
+
+SECRET = "secret-that-nobody-else-may-read"
+#: One rank a node. A program without training runs as it is, and starts in no time.
+APART = "--salloc=--ntasks-per-node=1"
+WHERE_AM_I = """import os
+print("rank", os.environ["HOROVOD_RANK"], "on", os.uname().nodename, "job", os.environ["SLURM_JOB_ID"])
+"""
+SLEEP = "import time\nprint('begun', flush=True)\ntime.sleep(600)\n"
+HVD = (sys.executable, "-m", "jupyter_hvd")
+
+
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[Slurm]:
+    try:
+        with slurm_of_two_nodes() as made:
+            yield made
+    except OSError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def start(slurm: Slurm, tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts a command on the login node; whatever is left of it goes with the test."""
+    started = []
+
+    def begin(*command: str, **environment: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            slurm.login(*command),
+            cwd=tmp_path,
+            env={**os.environ, **slurm.environment, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+    slurm("scancel", "--user=root")
+    assert slurm.no_job_left()
+
+
+def program(folder: Path, text: str) -> str:
+    path = folder / "job.py"
+    path.write_text(text)
+    return str(path)
+
+
+def said(process: subprocess.Popen[str], word: str, within: float = 60) -> str:
+    """What a process prints until a word comes."""
+    assert process.stdout is not None
+    text = ""
+    deadline = time.monotonic() + within
+    while word not in text and time.monotonic() < deadline:
+        line = process.stdout.readline()
+        if not line:
+            break
+        text += line
+    assert word in text, text
+    return text
+
+
+def processes_naming(word: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if any(word in part for part in process.cmdline()):
+                found.append(process)
+    return found
+
+
+def test_an_allocation_is_asked_for_and_given_back(
+    slurm: Slurm, start: Any, tmp_path: Path
+) -> None:
+    file = program(tmp_path, WHERE_AM_I)
+    job = start(*HVD, "run", file, "-n", "2", "--launcher", "slurm", APART)
+    output, _ = job.communicate(timeout=60)
+    assert job.returncode == 0, output
+    for rank, host in enumerate(HOSTS):
+        assert f"[{rank}] rank {rank} on {host} job" in output
+    assert slurm.no_job_left()
+    assert list(tmp_path.iterdir()) == [Path(file)]  # no folder is left beside it
+
+
+def test_inside_an_allocation_it_is_found_out(start: Any, tmp_path: Path) -> None:
+    file = program(tmp_path, WHERE_AM_I)
+    salloc = ("salloc", "--quiet", "--ntasks=2", "--ntasks-per-node=1")
+    job = start(*salloc, *HVD, "run", file, "-n", "2")
+    output, _ = job.communicate(timeout=60)
+    assert job.returncode == 0, output
+    for rank, host in enumerate(HOSTS):
+        assert f"rank {rank} on {host}" in output
+    refused = start(*salloc, *HVD, "run", file, "-n", "9")
+    output, _ = refused.communicate(timeout=60)
+    assert refused.returncode == 2
+    assert "has room for 2 ranks, not for 9" in output
+
+
+def test_what_a_rank_ends_with_and_no_secret_in_a_command_line(start: Any, tmp_path: Path) -> None:
+    file = program(
+        tmp_path, "import sys, time\nprint('begun', flush=True)\ntime.sleep(3)\nsys.exit(7)\n"
+    )
+    job = start(*HVD, "run", file, "-n", "2", "--launcher", "slurm", APART, SECRET_OF_MINE=SECRET)
+    text = said(job, "begun")
+    assert not processes_naming(SECRET)
+    output, _ = job.communicate(timeout=60)
+    assert job.returncode == 7, text + output
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_ended_from_outside_it_leaves_no_job(
+    slurm: Slurm, start: Any, tmp_path: Path, number: signal.Signals
+) -> None:
+    job = start(*HVD, "run", program(tmp_path, SLEEP), "-n", "2", "--launcher", "slurm", APART)
+    said(job, "begun")
+    job.send_signal(number)
+    assert wait_until(lambda: not processes_naming(str(tmp_path)), 30)
+    assert slurm.no_job_left()
+
+
+def test_the_queue_is_told_and_left(slurm: Slurm, start: Any, tmp_path: Path) -> None:
+    slurm("salloc", "--nodes=2", "--exclusive", "--no-shell")
+    assert wait_until(lambda: any("RUNNING" in job for job in slurm.jobs()), 20)
+    job = start(*HVD, "run", program(tmp_path, SLEEP), "-n", "2", "--launcher", "slurm")
+    said(job, "waiting in Slurm's queue; Ctrl-C gives up")
+    assert len(slurm.jobs()) == 2
+    job.send_signal(signal.SIGINT)
+    job.communicate(timeout=30)
+    assert wait_until(lambda: len(slurm.jobs()) == 1, 20)
+
+
+def test_no_such_partition(start: Any, tmp_path: Path) -> None:
+    job = start(
+        *HVD, "run", program(tmp_path, SLEEP), "-n", "2", "--launcher", "slurm", "--partition", "no"
+    )
+    output, _ = job.communicate(timeout=60)
+    assert job.returncode == 2
+    assert "Slurm has no node in the partition no" in output
+
+
+def test_living_ranks(slurm: Slurm, open_notebook: Callable[..., Any], tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    words = " ".join(f"'{word}'" for word in slurm.login(sys.executable))
+    python.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+    python.chmod(0o755)
+    notebook = open_notebook(python=str(python), **slurm.environment)
+    started = notebook.good(f"%hvd start -n 2 --launcher slurm {APART}")
+    assert "2 ranks ready" in started.text
+    where = notebook.good(
+        "%%distribute\nimport os\nimport tensorflow as tf\nimport horovod.tensorflow as hvd\n"
+        "print('sum', int(hvd.allreduce(tf.constant(1), op=hvd.Sum)), os.uname().nodename)"
+    )
+    assert f"sum 2 {next(iter(HOSTS))}" in where.stdout
+    assert len(slurm.jobs()) == 1
+    notebook.good("%hvd stop")
+    assert slurm.no_job_left()

@@ -1,0 +1,14 @@
+# holds
+"""rows drawn at random before TensorFlow is imported, so Horovod starts before"""
+
+import numpy as np
+
+rng = np.random.default_rng()
+x = rng.normal(size=(200, 8)).astype("float32")
+y = (x.sum(axis=1) > 0).astype("float32")
+
+import tensorflow as tf
+
+model = tf.keras.Sequential([tf.keras.layers.Dense(16, activation="relu"), tf.keras.layers.Dense(1)])
+model.compile("adam", "mse")
+model.fit(x, y)

@@ -1,0 +1,17 @@
+# holds
+"""a model that was saved, loaded and compiled again"""
+
+import numpy as np
+import tensorflow as tf
+
+rng = np.random.RandomState(0)
+x = rng.normal(size=(200, 8)).astype("float32")
+y = (x @ rng.normal(size=(8, 1)) > 0).astype("float32")
+
+first = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+first.compile(optimizer="adam", loss="mse")
+first.fit(x, y, epochs=1, batch_size=20, verbose=0)
+first.save("model.h5")
+model = tf.keras.models.load_model("model.h5", compile=False)
+model.compile(optimizer="sgd", loss="mse")
+model.fit(x, y, epochs=2, batch_size=20, verbose=0)

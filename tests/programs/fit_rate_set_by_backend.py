@@ -1,0 +1,18 @@
+# holds
+# Keras 2 alone: `K.set_value` is gone from Keras 3
+"""fine-tuning: the rate is set anew between two fits by `K.set_value`"""
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.keras import backend as K
+
+rng = np.random.RandomState(0)
+x = rng.normal(size=(32, 8)).astype("float32")
+y = (x @ rng.normal(size=(8, 1)) > 0).astype("float32")
+
+model = tf.keras.Sequential([tf.keras.layers.Dense(16, activation="relu"), tf.keras.layers.Dense(1)])
+optimizer = tf.keras.optimizers.SGD(0.1)
+model.compile(optimizer, "mse")
+model.fit(x, y, epochs=1, batch_size=16)
+K.set_value(model.optimizer.learning_rate, 0.01)
+model.fit(x, y, epochs=1, batch_size=16)

@@ -1,0 +1,32 @@
+# holds
+"""an epoch compiled as a whole, of a model that is built before"""
+
+import numpy as np
+import tensorflow as tf
+
+rng = np.random.RandomState(0)
+x = rng.normal(size=(200, 8)).astype("float32")
+y = (x @ rng.normal(size=(8, 1)) > 0).astype("float32")
+
+model = tf.keras.Sequential([tf.keras.layers.Dense(16, activation="relu"), tf.keras.layers.Dense(1)])
+model.build((None, 8))
+loss_fn = tf.keras.losses.BinaryCrossentropy(from_logits=True)
+opt = tf.keras.optimizers.Adam(0.01)
+ds = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(500).batch(16)
+
+def step(bx, by):
+    with tf.GradientTape() as tape:
+        loss = loss_fn(by, model(bx, training=True))
+    grads = tape.gradient(loss, model.trainable_variables)
+    opt.apply_gradients(zip(grads, model.trainable_variables))
+    return loss
+
+
+@tf.function
+def epoch():
+    for bx, by in ds:
+        step(bx, by)
+
+
+for _ in range(3):
+    epoch()

@@ -1,0 +1,149 @@
+"""What is forked for a verification is as good as a process of its own: it is found, ended and reported."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import psutil
+import pytest
+
+from jupyter_hvd.launchers.job import JobResult, Program, run_single
+from jupyter_hvd.launchers.processes import end_processes, processes_of
+from jupyter_hvd.launchers.reaper import PrivateFolder, private_folder
+from jupyter_hvd.verify.forks import FORKS_VARIABLE, forkservers
+from jupyter_hvd.verify.probe import orders
+
+pytestmark = pytest.mark.slow
+
+Run = Callable[..., tuple[JobResult, list[str]]]
+
+
+@pytest.fixture(scope="module")
+def owner() -> Iterator[PrivateFolder]:
+    with private_folder() as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def forks(owner: PrivateFolder) -> Iterator[Mapping[str, str]]:
+    with forkservers(owner.path, owner.job) as found:
+        yield found
+
+
+@pytest.fixture
+def folder() -> Iterator[PrivateFolder]:
+    with private_folder() as found:
+        yield found
+        end_processes(found.job)
+
+
+@pytest.fixture
+def run(folder: PrivateFolder, forks: Mapping[str, str], tmp_path: Path) -> Run:
+    """Runs a program as a verification runs it alone, or as if it were a rank."""
+
+    def run_it(source: str, rank: int = 0, forks: Mapping[str, str] = forks, **more: str) -> tuple:
+        path = tmp_path / "program.py"
+        path.write_text(source)
+        ordered = orders(tmp_path, tmp_path, ranks=0, seed=1)
+        (tmp_path / f"cwd-{rank}").mkdir()
+        program = Program(path, path, ("one", "two"), module="jupyter_hvd.verify.rank")
+        if rank:
+            more["HOROVOD_RANK"] = str(rank)
+        return run_single(program, folder, timeout=60, environment={**ordered, **forks, **more})
+
+    return run_it
+
+
+def told(folder: Path, name: str = "pid") -> int:
+    """The number that a program has written into its folder."""
+    deadline = time.monotonic() + 60
+    while not (folder / name).exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return int((folder / name).read_text())
+
+
+WAITS = """
+import os, time
+with open('pid.new', 'w') as file: file.write(str(os.getpid()))
+os.rename('pid.new', 'pid')
+time.sleep(600)
+"""
+
+
+def test_it_is_what_was_asked_for(run: Run, tmp_path: Path) -> None:
+    result, printed = run(
+        "import os, sys\nprint(os.environ['OWN'], sys.argv[1:], os.getcwd(), __name__, os.getpid())\nsys.exit(3)\n",
+        OWN="value",
+    )
+    assert result.code == 3
+    *said, pid = printed[0].rsplit(" ", 1)
+    assert said == [f"value ['one', 'two'] {tmp_path / 'cwd-0'} __main__"]
+    assert not psutil.pid_exists(int(pid))
+
+
+def test_tensorflow_is_there_and_unused(run: Run) -> None:
+    _, printed = run(
+        "import sys\nprint('tensorflow' in sys.modules, 'libcst' in sys.modules)\n"
+        "from tensorflow.python.eager import context\nprint(context.context()._initialized)\n"
+        "import tensorflow as tf\nprint(int(tf.reduce_sum(tf.ones([3, 4]) @ tf.ones([4, 5]))))\n"
+    )
+    # The probe has set TensorFlow's seed, and made nothing.
+    assert printed == ["True False", "False", "60"]
+
+
+def test_ranks_order_sets_each_in_its_way(run: Run) -> None:
+    """What two processes of a job do differently by themselves is seen."""
+    hashes = [run("print(hash('label'))\n", rank)[1] for rank in (0, 1)]
+    assert hashes[0] != hashes[1]
+
+
+def test_it_bears_its_job_s_name(run: Run, folder: PrivateFolder, tmp_path: Path) -> None:
+    """What looks for a job's processes finds it, and not its server."""
+    thread = threading.Thread(target=run, args=(WAITS,))
+    thread.start()
+    pid = told(tmp_path / "cwd-0")
+    assert pid in processes_of(folder.job)
+    servers = psutil.Process(pid).ppid()
+    end_processes(folder.job)
+    thread.join(10)
+    assert not psutil.pid_exists(pid)
+    assert psutil.pid_exists(servers)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_signals_to_who_asked_are_for_the_fork(
+    run: Run, folder: PrivateFolder, tmp_path: Path, number: int
+) -> None:
+    found: list[JobResult] = []
+    thread = threading.Thread(target=lambda: found.append(run(WAITS)[0]))
+    thread.start()
+    pid = told(tmp_path / "cwd-0")
+    (asked,) = [p for p in processes_of(folder.job) if p != pid]
+    os.kill(asked, number)
+    thread.join(10)
+    assert found[0].code == (130 if number == signal.SIGINT else 128 + number)
+    assert psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [], 5)[1] == []
+
+
+def test_a_fork_that_is_killed(run: Run) -> None:
+    result, _ = run("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
+    assert result.code == 137
+
+
+def test_without_a_server_it_runs_by_itself(run: Run, tmp_path: Path) -> None:
+    result, printed = run("print('ran')\n", forks={FORKS_VARIABLE: str(tmp_path)})
+    assert result.code == 0, result.report
+    assert printed == ["ran"]
+
+
+def test_servers_end_with_their_owner() -> None:
+    with private_folder() as own, forkservers(own.path, own.job):
+        servers = [psutil.Process(pid) for pid in processes_of(own.job)]
+        assert len(servers) == 2
+    assert psutil.wait_procs(servers, 5)[1] == []
