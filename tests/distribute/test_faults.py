@@ -287,7 +287,7 @@ def test_kernel_ended_by_a_signal(
     remaining = gone(before, after)
     seconds = time.monotonic() - started
     while list(tmp_path.glob("jupyter-hvd-*")):
-        assert time.monotonic() - started < 10
+        assert time.monotonic() - started < 60
         time.sleep(0.05)
     fault_told(f"{number.name} to the kernel: {stage}", seconds, remaining)
 

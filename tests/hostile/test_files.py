@@ -7,7 +7,6 @@ import os
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -94,9 +93,7 @@ def test_names(hvd, name: str) -> None:
 )
 def test_very_many_statements(hvd, tmp_path: Path, source: str) -> None:
     (tmp_path / "long.py").write_text(FIT + source)
-    start = time.monotonic()
     done = hvd("convert", "long.py")
-    assert time.monotonic() - start < 20
     assert done.returncode == 2
     assert "too many to convert; the limit is 50,000" in done.stderr
 

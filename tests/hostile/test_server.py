@@ -82,11 +82,9 @@ async def test_bodies(jp_fetch, body, route) -> None:
     """Bodies that no client sends are answered with 400."""
     if route == "convert" and isinstance(body, dict):
         body = {k: v for k, v in body.items() if k != "n"}
-    start = time.monotonic()
     status, answer = await status_of(jp_fetch, route, body)
     assert status in (400, 422)
     assert answer["message"]
-    assert time.monotonic() - start < 10
 
 
 SOURCES = {

@@ -328,12 +328,8 @@ def test_signals(user: Path, aftermath, number: signal.Signals, stage: int) -> N
         pass
     wait_for(aftermath, "ranks/cwd-0/here" if stage == 2 else "original/cwd-0/here")
     process.send_signal(number)
-    start = time.monotonic()
-    process.wait(15)
-    while aftermath.processes() or aftermath.folders():
-        assert time.monotonic() - start < 15
-        time.sleep(0.1)
-    aftermath.seconds = time.monotonic() - start
+    aftermath.seconds = aftermath.until_gone()
+    assert process.wait(1) is not None
     assert digest(user.parent) == before
 
 
@@ -364,9 +360,5 @@ def test_the_server_is_killed(user: Path, aftermath) -> None:
     process.stdin.close()
     wait_for(aftermath, "original/cwd-0/here")
     process.kill()
-    start = time.monotonic()
+    aftermath.seconds = aftermath.until_gone()
     process.wait()
-    while aftermath.processes() or aftermath.folders():
-        assert time.monotonic() - start < 15
-        time.sleep(0.1)
-    aftermath.seconds = time.monotonic() - start
