@@ -232,6 +232,8 @@ def _is_ignored(context: Context, finding: Finding, code: str) -> bool:
 
 def _start(context: Context, finding: Finding) -> int:
     anchor = finding.anchor
+    if isinstance(anchor, int):
+        return anchor
     return 0 if isinstance(anchor, cst.Module) else context.module.span(anchor).start
 
 

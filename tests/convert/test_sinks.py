@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import nbformat
+import pytest
 
 from jupyter_hvd import convert_notebook, convert_source
+from jupyter_hvd.convert.notebook import convert_cells
 from jupyter_hvd.rules.base import program
 
 HEAD = program(
@@ -160,3 +162,41 @@ def test_shell_lines_run_on_rank_zero() -> None:
     assert sources[1] == (
         "!ls\nif hvd.rank() == 0:\n    !unzip -q a.zip\njhvd.wait_for_rank_zero()"
     )
+
+
+@pytest.mark.parametrize(
+    ("cell", "file", "line"),
+    [
+        ("!python train.py --epochs 3", "train.py", 1),
+        ("x = 1\n%run -i train", "train", 2),
+        ("%%bash\ncd x\npython3 -u scripts/train.py && ls", "scripts/train.py", 3),
+        ("said = !python train.py", "train.py", 1),
+        ("if x:\n    !./train.py", "train.py", 2),
+        ("!python \\\n  train.py", "train.py", 1),
+        ("!python -m package.train", "package.train", 1),
+        ("import subprocess, sys\nsubprocess.run([sys.executable, 'train.py'])", "train.py", 2),
+        ("import os\nos.system('cd x; python train.py > log')", "train.py", 2),
+        ("import runpy\nrunpy.run_module('train')", "train", 2),
+    ],
+)
+def test_another_file_is_run(cell: str, file: str, line: int) -> None:
+    """What it trains is not converted with this one, and that is said."""
+    _, conversion = convert_cells([cell])
+    (told,) = conversion.diagnostics
+    assert (told.code, told.severity, told.cell, told.line) == ("HVD910", "warning", 0, line)
+    assert told.message.startswith(f"{file} is run here as it is")
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "!pip install x\n!python -m pip install y\n!python --version\n!python -c 'print(1)'",
+        "s = 'python train.py'\n# !python train.py\n!ls",
+        "%%writefile train.py\nimport tensorflow\n# python train.py",
+        "!horovodrun -np 2 python train.py",
+        "%timeit f(x)\n%matplotlib inline",
+        "!python setup.py install",
+    ],
+)
+def test_no_other_file_is_run(cell: str) -> None:
+    assert convert_cells([cell])[1].diagnostics == ()
