@@ -254,8 +254,7 @@ class StepCounts(Rule):
             case [stop] if not context.sharding.counts_shard(stop):
                 if context.values.qualified(counts.func) == "tensorflow.range":
                     # Of a tensor, `a or b` cannot be asked in a compiled function.
-                    least = f"{context.tf}.maximum(1, ("
-                    edits = context.wrap(stop, least, f") // {context.backend.size})", Layer.COUNT)
+                    edits = context.at_least_one(stop, f"{context.tf}.maximum")
                     yield Fix(stop, edits, needs=(HOROVOD, TENSORFLOW))
                 else:
                     yield Fix(stop, context.over_size(stop))

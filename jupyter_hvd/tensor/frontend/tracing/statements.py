@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from ...language.affine import Affine
+from ...language.errors import TensorError
 from ...language.function import named
 from ...language.predicates import TRUE, Predicate, compare, conj, exists, negate
 from ...language.terms import At, Binder, Call, Const, Gen, Sum, Term, Var, guard, lets, substitute
@@ -56,6 +57,16 @@ class Carried(Barred):
         self.masked = masked
         self.plain = plain
         self.changes: list[Change] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("shape", "ndim", "size"):  # no turn changes these
+            return getattr(self.start, name)
+        if name == "at":
+            raise TensorError(
+                f"`{self.name}.at[…]` in a loop",
+                f"write `{self.name}[i] = …` or `{self.name}[i] += …`: here that defines an array",
+            )
+        return super().__getattr__(name)
 
 
 class Statements(Entries):
