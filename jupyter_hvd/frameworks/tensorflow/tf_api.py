@@ -176,6 +176,11 @@ DATASET_METHODS = frozenset(
     " unbatch unique window with_options".split()
 )
 
+#: What runs the function that it is given, once.
+RUNNERS = frozenset(
+    {"absl.app.run", "tensorflow.compat.v1.app.run", "tensorflow.app.run", "fire.Fire", "typer.run"}
+)
+
 #: Strategies for the devices of one process, in whose place each rank's own device comes.
 LOCAL_STRATEGIES = frozenset(
     f"tensorflow.distribute.{name}"

@@ -657,6 +657,9 @@ class Decision(Rule):
 
     def find(self, context: Context) -> Iterator[Finding]:
         tests: dict[cst.BaseExpression, bool] = {}
+        for fit in (*context.training.keras.fits, *context.training.keras.searches):
+            for call in context.values.calls.leading_to(fit):
+                tests.update((test, False) for test in deciding_tests(context, call))
         for update in context.training.updates:
             for site in context.training.compiled.eager_sites(update):
                 for call in context.values.calls.leading_to(site.call):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -11,6 +12,7 @@ from ...analysis.library import Kind, Value
 from ...analysis.syntax import argument, method
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.keras_loops import POSITIONS
+from ...frameworks.tensorflow.pipelines import parts
 from ...frameworks.tensorflow.roles import Role
 from ..base import Example, Finding, Problem, program
 from .context import Context, Rule
@@ -426,8 +428,26 @@ class HiddenTraining(Refusal):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
+        training = context.training
+        trains = {
+            function
+            for call in (*(update.call for update in training.updates), *training.keras.fits)
+            for function in training.compiled.running(call)
+        }
+        yield from self._forests(context)
         for call in context.values.index.calls:
             name = context.values.qualified(call.func)
+            if name in tf_api.RUNNERS:
+                continue
+            if self._searches(context, call) and any(
+                value.node in trains for arg in call.args for value in context.values.of(arg.value)
+            ):
+                yield Problem(
+                    call,
+                    f"a function that trains is handed to {context.module.text(call.func)}, which runs it with what each rank chooses by itself",
+                    "search on one process, then train the model that is chosen with fit in this file",
+                )
+                continue
             if not name or (name.startswith(KNOWN_LIBRARIES) and not name.startswith(WRAPPERS)):
                 continue
             handed = [arg.value for arg in call.args if self._makes_model(context, arg.value)]
@@ -445,6 +465,53 @@ class HiddenTraining(Refusal):
                     f"an optimizer is handed to {context.module.text(call.func)}, of another module, which cannot be seen from here",
                     "bring the training into this file, or convert that module's step by hand",
                 )
+            elif not handed:
+                yield from self._handed_model(context, call)
+
+    def _forests(self, context: Context) -> Iterator[Problem]:
+        """Models of TensorFlow Decision Forests, which look like Keras' and are trained without gradients."""
+        for fit in context.training.keras.fits:
+            assert isinstance(fit.func, cst.Attribute)
+            made = context.values.of(fit.func.value)
+            if any(value.name.startswith("tensorflow_decision_forests.") for value in made):
+                yield Problem(
+                    fit,
+                    "trees are not trained by gradients, so each rank would grow a forest of its own from its share",
+                    "train it on one process; TensorFlow Decision Forests has its own way to distribute",
+                )
+
+    def _searches(self, context: Context, call: cst.Call) -> bool:
+        """Whether a call is of something that looks for the best arguments of a function: Optuna's `study.optimize`, say."""
+        kinds = context.values.kinds(call.func)
+        name = context.values.qualified(call.func)
+        return (
+            kinds <= {Kind.LIBRARY, Kind.UNKNOWN}
+            and not name.startswith(KNOWN_LIBRARIES)
+            and bool(SEARCHING.search(context.module.text(call.func)))
+        )
+
+    def _handed_model(self, context: Context, call: cst.Call) -> Iterator[Problem]:
+        """A model in the hands of another module's function that, by its name, trains, or that does something to it."""
+        text = context.module.text(call.func)
+        function = text.rpartition(".")[2]
+        given = [part for arg in call.args for part in parts(arg.value)]
+        if not any(context.values.may_be(part, Role.MODEL) for part in given):
+            return
+        trains = bool(TRAINING_NAME.search(function))
+        if trains or (
+            isinstance(context.module.parent(call), cst.Expr) and not function[:1].isupper()
+        ):
+            yield Problem(
+                call,
+                f"a model is handed to {text}, of another module, "
+                + (
+                    "which trains it where it cannot be seen from here"
+                    if trains
+                    else "which may train it"
+                ),
+                "bring its training into this file, where it can be converted",
+                "error" if trains else "warning",
+            )
 
     def _fits(self, context: Context, expression: cst.BaseExpression) -> bool:
         """Whether an expression is of a class with a `fit` of its own, with which a tuner would train."""
@@ -460,11 +527,20 @@ class HiddenTraining(Refusal):
         inside = {
             a for call in context.training.keras.compiles for a in context.module.ancestors(call)
         }
+        # `callback(self)` is handed an object, which is no way to make a model.
         return any(
             isinstance(node, (cst.FunctionDef, cst.ClassDef)) for node in made & inside
-        ) and (context.values.kinds(expression) <= {Kind.FUNCTION, Kind.CLASS, Kind.INSTANCE})
+        ) and context.values.kinds(expression) <= {Kind.FUNCTION, Kind.CLASS}
 
 
+#: Names of functions that train what they are given.
+TRAINING_NAME = re.compile(
+    r"(^|_)(re|pre)?_?(train|fit|learn|optimi[sz]e|fine_?tune)", re.IGNORECASE
+)
+#: What looks for the best arguments of a function: Optuna, Hyperopt, scikit-optimize, sweeps of Weights & Biases.
+SEARCHING = re.compile(
+    r"(^|[._])((gp_|forest_)?minimi[sz]e|maximi[sz]e|optimi[sz]e|fmin|agent|tune|Tuner|tune\.run)$"
+)
 #: Of a known library, what does train: the scikit-learn wrappers of older Keras.
 WRAPPERS = ("tensorflow.keras.wrappers.",)
 
