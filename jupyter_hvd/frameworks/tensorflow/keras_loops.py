@@ -9,7 +9,7 @@ import libcst as cst
 from ...analysis.library import Kind, Value
 from ...analysis.syntax import argument, has_star, method
 from ...analysis.values import ValueAnalysis
-from .library import INERT
+from . import tf_api
 from .roles import Role
 
 TRAINING_METHODS = frozenset({"train_step", "make_train_function", "train_on_batch"})
@@ -47,7 +47,7 @@ class KerasLoops:
             value.kind is Kind.INSTANCE
             and isinstance(value.node, cst.ClassDef)
             and not any(classes.methods(value.node, "fit"))
-            and any(not base.startswith(INERT) for base in classes.library_bases(value.node))
+            and any(not base.startswith(tf_api.INERT) for base in classes.library_bases(value.node))
         )
 
     def runs(self, function: cst.FunctionDef | None) -> bool:

@@ -176,6 +176,8 @@ DATASET_METHODS = frozenset(
     " unbatch unique window with_options".split()
 )
 
+#: Libraries whose results are known not to be anything that the rules follow.
+INERT = ("tensorflow.", "builtins.", "numpy.", "sklearn.", "pandas.", "matplotlib.")
 #: What runs the function that it is given, once.
 RUNNERS = frozenset(
     {"absl.app.run", "tensorflow.compat.v1.app.run", "tensorflow.app.run", "fire.Fire", "typer.run"}
