@@ -296,3 +296,27 @@ def test_a_step_defined_anew_is_the_one_above() -> None:
     assert lines.count("jhvd.broadcast_once(opt, model)") == 1
     assert lines.index("jhvd.broadcast_once(opt2, second)") > first
     assert lines.count("jhvd.broadcast_once(opt2, second)") == 1
+
+
+RESOLVER = "tf.distribute.cluster_resolver.TPUClusterResolver()"
+TPU = {
+    "tried": f"try:\n    s = tf.distribute.TPUStrategy({RESOLVER})\nexcept ValueError:\n    s = tf.distribute.get_strategy()\n",
+    "asked": f"try:\n    tpu = {RESOLVER}\nexcept ValueError:\n    tpu = None\n"
+    "if tpu:\n    tf.config.experimental_connect_to_cluster(tpu)\n    s = tf.distribute.experimental.TPUStrategy(tpu)\n"
+    "else:\n    s = tf.distribute.MirroredStrategy()\n",
+    "alone": f"s = tf.distribute.TPUStrategy({RESOLVER})\n",
+    "workers": "try:\n    s = tf.distribute.MultiWorkerMirroredStrategy()\n"
+    "except ValueError:\n    s = tf.distribute.get_strategy()\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "is_converted"), zip(TPU, (True, True, False, False), strict=True)
+)
+def test_a_program_that_goes_on_without_tpus(name: str, is_converted: bool) -> None:
+    body = "".join(f"    {line}\n" for line in MODEL.splitlines()[1:])
+    conversion = convert_source(
+        f"import tensorflow as tf\n{TPU[name]}with s.scope():\n{body}model.fit(x, y)\n"
+    )
+    assert (conversion.status == "converted") is is_converted
+    assert "with s.scope()" in conversion.code

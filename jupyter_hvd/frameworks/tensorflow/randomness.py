@@ -134,6 +134,12 @@ class Randomness:
             return None
         splits = name.startswith(("sklearn.model_selection.", "sklearn.datasets.make_"))
         samples = method(call) == "sample" and self._imports_pandas
+        # Of Hugging Face's datasets, which draw from NumPy's generator unless they are given a seed.
+        foreign = (
+            not name and argument(call, "seed") is None and argument(call, "generator") is None
+        )
+        splits |= foreign and method(call) == "train_test_split"
+        splits |= foreign and method(call) == "shuffle" and not call.args and self._imports_datasets
         flows = any(tf_api.sequence(value.name) for value in self.values.of(call))
         if (
             splits
@@ -145,9 +151,16 @@ class Randomness:
         return None
 
     @cached_property
+    def _imports_datasets(self) -> bool:
+        return self._uses("datasets")
+
+    @cached_property
     def _imports_pandas(self) -> bool:
+        return self._uses("pandas")
+
+    def _uses(self, library: str) -> bool:
         return any(
-            value.name.partition(".")[0] == "pandas"
+            value.name.partition(".")[0] == library
             for call in self.values.index.calls
             for value in self.values.of(call.func)
         )

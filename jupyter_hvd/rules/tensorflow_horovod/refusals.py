@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import libcst as cst
 
@@ -108,7 +108,39 @@ class OtherDistribution(Refusal):
             "this program already distributes, with {name}",
             "remove the strategy and its scope, so that the program trains in one process, then convert it",
             (*tf_api.LOCAL_STRATEGIES, *tf_api.WITH_LOCAL_STRATEGIES),
+            lambda node, name: is_tpu(name) and self._has_other_way(context, node),
         )
+
+    def _has_other_way(self, context: Context, node: cst.CSTNode) -> bool:
+        """Whether a program goes on without what it asks for here: where there is no TPU, as where Horovod runs."""
+        child = node
+        for ancestor in context.module.ancestors(node):
+            if isinstance(ancestor, cst.Try) and child is ancestor.body and ancestor.handlers:
+                return True
+            if isinstance(ancestor, cst.If) and child is ancestor.body:
+                other = ancestor.orelse
+                inside = {
+                    a for call in self._local(context) for a in context.module.ancestors(call)
+                }
+                if other is not None and other in inside:
+                    return True
+            child = ancestor
+        return False
+
+    def _local(self, context: Context) -> Iterator[cst.Call]:
+        """The calls that make a strategy for the devices of one process."""
+        for call in context.values.index.calls:
+            if context.values.qualified(call.func) in tf_api.LOCAL_STRATEGIES:
+                yield call
+
+
+def is_tpu(name: str) -> bool:
+    """Whether a name is of what TPUs need, or of a module that has it."""
+    return (
+        "TPU" in name
+        or name in ("tensorflow.distribute.cluster_resolver", "tensorflow.distribute.experimental")
+        or name.startswith(("tensorflow.tpu.", "tensorflow.config.experimental_connect_to_cluster"))
+    )
 
 
 class TF1(Refusal):
@@ -229,8 +261,11 @@ def uses(
     message: str,
     advice: str,
     harmless: tuple[str, ...] = (),
+    passed_over: Callable[[cst.CSTNode, str], bool] | None = None,
 ) -> Iterator[Problem]:
-    """One problem for the first use of any of these names, those that end in a dot being prefixes, but for what is harmless."""
+    """One problem for the first use of any of these names, those that end in a dot being prefixes, but for what is harmless,
+    or passed over where it stands.
+    """
     for node in (
         *context.values.index.attributes,
         *(call.func for call in context.values.index.calls),
@@ -240,7 +275,7 @@ def uses(
             continue
         if any(
             name == wanted or (wanted.endswith(".") and name.startswith(wanted)) for wanted in names
-        ):
+        ) and not (passed_over and passed_over(node, name)):
             yield Problem(node, message.format(name=context.module.text(node)), advice)
             return
 
@@ -437,7 +472,7 @@ class HiddenTraining(Refusal):
         yield from self._forests(context)
         for call in context.values.index.calls:
             name = context.values.qualified(call.func)
-            if name in tf_api.RUNNERS:
+            if name in tf_api.RUNNERS or tf_api.makes_optimizer(name):
                 continue
             if self._searches(context, call) and any(
                 value.node in trains for arg in call.args for value in context.values.of(arg.value)

@@ -40,7 +40,8 @@ def wrapped_schedules(context: Context) -> list[cst.BaseExpression]:
     """The optimizers' rates that are schedules of the program's own."""
     found = []
     for call in context.values.index.calls:
-        if tf_api.optimizer(context.values.qualified(call.func)):
+        name = context.values.qualified(call.func)
+        if tf_api.optimizer(name) or tf_api.makes_optimizer(name):
             rate = argument(call, "learning_rate", 0) or argument(call, "lr")
             values = context.values.of(rate.value) if rate is not None else frozenset()
             if rate is not None and values and all(is_own_schedule(context, v) for v in values):
