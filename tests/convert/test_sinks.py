@@ -320,3 +320,16 @@ def test_a_program_that_goes_on_without_tpus(name: str, is_converted: bool) -> N
     )
     assert (conversion.status == "converted") is is_converted
     assert "with s.scope()" in conversion.code
+
+
+def test_episodes_of_an_environment_are_refused() -> None:
+    """Each rank would play its own, of other lengths, and wait for updates that another does not make."""
+    episodes = """import gym
+env = gym.make('CartPole-v1')
+for episode in range(100):
+    state, done = env.reset(), False
+    while not done:
+        state, reward, done, _ = env.step(model.predict(state[None]).argmax())
+        model.fit(state[None], target(reward))
+"""
+    assert refused(MODEL + episodes) == {"HVD303"}
