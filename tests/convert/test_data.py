@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
 
 from jupyter_hvd import convert_source
 from jupyter_hvd.convert import ways_divided
+from jupyter_hvd.source.edits import Edit, apply_edits, by_priority
 
 PROGRAM = """\
 import tensorflow as tf
@@ -44,3 +46,55 @@ def test_all_ranks_go_through_what_they_shuffle_alike() -> None:
 def test_the_way_is_told(name: str, ways: list[str]) -> None:
     program = Path(__file__).parents[1] / "programs" / f"{name}.py"
     assert ways_divided(convert_source(program.read_text()).changes) == ways
+
+
+MODEL = """\
+import numpy as np
+import tensorflow as tf
+
+x, y, a, b = load()
+m = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+m.compile('sgd', loss='mse')
+"""
+
+
+def converted(body: str) -> str:
+    """What becomes of the lines behind the model."""
+    conversion = convert_source(MODEL + body)
+    assert conversion.status == "converted", conversion.diagnostics
+    ast.parse(conversion.code)
+    return conversion.code[conversion.code.index("m.compile(") :]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "tf.data.Dataset.from_tensor_slices(x).shuffle(10)",
+        "tf.data.Dataset.list_files('*.txt')",
+        "tfds.load('mnist', split='train', shuffle_files=True)",
+    ],
+)
+def test_a_chain_is_put_in_one_order_at_each_of_its_shuffles(made: str) -> None:
+    body = (
+        "import tensorflow_datasets as tfds\n"
+        f"train = {made}.map(f).shuffle(10).batch(4)\n"
+        "norm = tf.keras.layers.Normalization()\n"
+        "norm.adapt(train)\n"
+        "m.fit(train)\n"
+    )
+    code = converted(body)
+    assert code.count("jhvd.in_one_order(") == code.count(", hvd_seed)(") == 2
+    assert "train = jhvd.in_one_order(jhvd." in code
+    assert ".map(f).shuffle, hvd_seed)(10).batch(4)\n" in code
+    assert "m.fit(jhvd.shard(train)" in code
+
+
+def test_wrappers_that_begin_at_one_place_do_not_cross() -> None:
+    """The layers of `f` and `g` would put the shorter outside."""
+    f = (Edit(0, 0, 10, "f(", other_end=1), Edit(1, 1, -10, ")", other_end=0))
+    g = (Edit(0, 0, 16, "g(", other_end=3), Edit(3, 3, -16, ", 1)", other_end=0))
+    same = (Edit(0, 0, 10, "f(", other_end=3), Edit(3, 3, -10, ")", other_end=0))
+    for edits in ((*f, *g, *same), (*same, *g, *f)):
+        assert apply_edits("a.b", edits) == "f(g(f(a).b, 1))"
+        plain = by_priority(edits)
+        assert apply_edits("a.b", [plain[edit] for edit in reversed(edits)]) == "f(g(f(a).b, 1))"

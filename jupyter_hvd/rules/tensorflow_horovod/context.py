@@ -105,8 +105,14 @@ class Context(TensorFlowProgram):
         self, node: cst.CSTNode, before: str, after: str, layer: Layer = Layer.WRAP
     ) -> tuple[Edit, Edit]:
         """`before` and `after` around a node; wrappers with a greater layer stand nearer to it."""
+        start, end = (span := self.module.span(node)).start, span.end
+        opening = Edit(start, start, layer, before, other_end=end)
+        return opening, self.behind(node, after, -layer)
+
+    def behind(self, node: cst.CSTNode, text: str, layer: int) -> Edit:
+        """`text` behind a node, before what closes around it and more."""
         span = self.module.span(node)
-        return self.insert(span.start, before, layer), self.insert(span.end, after, -layer)
+        return Edit(span.end, span.end, layer, text, other_end=span.start)
 
     def replace(self, node: cst.CSTNode, text: str) -> Edit:
         span = self.module.span(node)
