@@ -98,3 +98,50 @@ def test_wrappers_that_begin_at_one_place_do_not_cross() -> None:
         assert apply_edits("a.b", edits) == "f(g(f(a).b, 1))"
         plain = by_priority(edits)
         assert apply_edits("a.b", [plain[edit] for edit in reversed(edits)]) == "f(g(f(a).b, 1))"
+
+
+SHARD = ".shard(hvd.size(), hvd.rank())"
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        "from_tensor_slices(x).window(21, shift=1).flat_map(lambda w: w.batch(21))|.map(f).batch(32)",
+        "from_tensor_slices(x).window(21).map(f).flat_map(g)|.shuffle(9).batch(32)",
+        "from_tensor_slices(x).batch(101, drop_remainder=True)|.map(f).shuffle(9).batch(64)",
+        "from_tensor_slices(x).padded_batch(101)|.batch(64).repeat()",
+        "TextLineDataset(x).batch(100).map(f).unbatch()|.shuffle(9).batch(64)",
+        "TextLineDataset(x).scan(0, f)|.batch(64)",
+        # Each element by itself makes these.
+        "from_tensor_slices(x)|.flat_map(f).shuffle(9).batch(64)",
+        "from_tensor_slices(x)|.interleave(f).batch(64).prefetch(1)",
+    ],
+)
+def test_ranks_part_when_the_elements_are_made(chain: str) -> None:
+    """Windows over every N-th element would be other windows."""
+    expected = chain.replace("|", SHARD)
+    assert f"tf.data.Dataset.{expected}" in converted(
+        f"m.fit(tf.data.Dataset.{chain.replace('|', '')}, epochs=2)\n"
+    ).replace(".apply(jhvd.equal_steps)", "")
+
+
+def test_ranks_part_when_the_elements_are_made_in_a_function() -> None:
+    code = converted(
+        "def windowed(series):\n"
+        "    ds = tf.data.Dataset.from_tensor_slices(series)\n"
+        "    ds = ds.window(21, shift=1, drop_remainder=True)\n"
+        "    ds = ds.flat_map(lambda w: w.batch(21))\n"
+        "    ds = ds.shuffle(1000)\n"
+        "    return ds.batch(32)\n"
+        "m.fit(windowed(x))\n"
+    )
+    assert code.count(SHARD) == 1
+    assert f"w.batch(21)){SHARD}\n" in code
+
+
+def test_what_shuffles_before_the_elements_are_made_does_so_alike() -> None:
+    code = converted(
+        "m.fit(tf.data.Dataset.from_tensor_slices(x).shuffle(9).batch(9).shuffle(9).batch(4))\n"
+    )
+    alike = "jhvd.in_one_order(tf.data.Dataset.from_tensor_slices(x).shuffle, hvd_seed)(9)"
+    assert f"{alike}.batch(9){SHARD}.shuffle(9).batch(4)" in code

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import libcst as cst
 
@@ -25,6 +26,10 @@ _CUTTING = frozenset({"filter", "skip", "take"})
 _BATCHING = frozenset(
     {"batch", "padded_batch", "ragged_batch", "sparse_batch", "bucket_by_sequence_length"}
 )
+#: Methods that make elements out of several neighbours: others, if the source is divided before.
+_GATHERING = frozenset({"group_by_window", "scan", "window"})
+#: Methods that take such elements apart again, and belong with them.
+_TAKING_APART = frozenset({"flat_map", "interleave", "unbatch"})
 #: What makes one dataset of several, which it takes in a tuple or list first.
 _COMBINING = frozenset(
     f"tensorflow.data.{name}"
@@ -75,19 +80,42 @@ class Pipeline:
     def chain(self) -> tuple[cst.BaseExpression, ...]:
         return (self.source, *self.steps)
 
-    @property
-    def shard_candidates(self) -> tuple[cst.BaseExpression, ...]:
+    @cached_property
+    def gathered(self) -> int:
+        """The place in the chain behind which the elements are whole: windows, sequences, and what is made of them.
+
+        A batching makes the elements where another one follows.
+        """
+        batching = [k for k, step in enumerate(self.steps, 1) if method(step) in _BATCHING]
+        making = [k for k, step in enumerate(self.steps, 1) if method(step) in _GATHERING]
+        place = max([0, *making, *batching[:-1]])
+        for k, step in enumerate(self.steps[place:] if place else (), place + 1):
+            if method(step) in _TAKING_APART:
+                place = k
+            elif method(step) not in _ORDERLY:
+                break
+        return place
+
+    def shard_candidates(self, first: int = 0) -> tuple[cst.BaseExpression, ...]:
         """The expressions behind which ranks may part, the earliest first.
 
         They go from the source, less what is split off it, to the last step at which the order of
-        the elements is still the same on every rank.
+        the elements is still the same on every rank. What makes the elements comes before.
+
+        Args:
+            first: the first place in the chain that may be one.
         """
-        points: list[cst.BaseExpression] = [self.source]
-        for step in self.steps:
+        first = max(first, self.gathered)
+        points = [self.chain[first]]
+        for step in self.steps[first:]:
             if method(step) not in _ORDERLY:
                 break
             points = [step] if method(step) in _CUTTING else [*points, step]
         return tuple(points)
+
+    def before(self, point: cst.BaseExpression) -> tuple[cst.Call, ...]:
+        """The steps up to the place of sharding: they see all the data."""
+        return self.steps[: self.chain.index(point)]
 
     def after(self, point: cst.BaseExpression) -> tuple[cst.Call, ...]:
         """The steps behind the place of sharding: they see one rank's shard only."""
@@ -101,9 +129,8 @@ class Pipeline:
     def regroups_before(self, point: cst.BaseExpression) -> bool:
         """Whether the elements at the place of sharding are other ones than the source gives."""
         return any(
-            method(step) in ("flat_map", "unbatch")
-            for step in self.chain[: self.chain.index(point) + 1]
-            if isinstance(step, cst.Call) and step is not self.source
+            method(step) in _GATHERING or method(step) in ("flat_map", "unbatch")
+            for step in self.before(point)
         )
 
     @property
@@ -221,6 +248,11 @@ class Pipelines:
         """The calls that make the source, where they shuffle by themselves: each rank in its own way."""
         return [call for call in self._made_by(pipeline.source) if self.shuffles(call)]
 
+    def shuffles_before(self, pipeline: Pipeline, point: cst.BaseExpression) -> list[cst.Call]:
+        """The calls that shuffle a pipeline before the place of sharding."""
+        steps = [step for step in pipeline.before(point) if method(step) == "shuffle"]
+        return [*self.shuffles_at_source(pipeline), *steps]
+
     def shuffles(self, call: cst.Call) -> bool:
         """Whether a call makes a dataset that shuffles by itself, or shuffles one."""
         if method(call) == "shuffle" and isinstance(call.func, cst.Attribute) and call.args:
@@ -235,7 +267,16 @@ class Pipelines:
             return default
         return not (isinstance(arg.value, cst.Name) and arg.value.value == "False")
 
-    def gives_batches(self, pipeline: Pipeline) -> bool:
+    def gives_batches(self, pipeline: Pipeline, point: cst.BaseExpression) -> bool:
+        """Whether the elements at the place of sharding are the batches that training takes."""
+        steps = pipeline.before(point)
+        batching = [k for k, step in enumerate(steps) if method(step) in _BATCHING]
+        if not batching:
+            return self._source_gives_batches(pipeline) and not pipeline.regroups_before(point)
+        last = pipeline.last_batching(point) is point
+        return last and not any(method(step) in _TAKING_APART for step in steps[batching[-1] :])
+
+    def _source_gives_batches(self, pipeline: Pipeline) -> bool:
         """Whether the elements of the source itself are batches."""
         made = self._made_by(pipeline.source)
         return bool(made) and all(

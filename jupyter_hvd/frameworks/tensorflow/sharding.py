@@ -26,7 +26,7 @@ class Sharding:
 
     def shard_point(self, pipeline: Pipeline) -> cst.BaseExpression:
         """The expression whose elements are divided among the ranks."""
-        return self._points.get(pipeline.chain, pipeline.shard_candidates[0])
+        return self._points.get(pipeline.chain, self._candidates(pipeline)[0])
 
     @cached_property
     def _points(self) -> dict[tuple[cst.BaseExpression, ...], cst.BaseExpression]:
@@ -38,15 +38,20 @@ class Sharding:
         whole = {node for _, looked_at in self.other_uses for p in looked_at for node in p.chain}
         chosen: dict[tuple[cst.BaseExpression, ...], cst.BaseExpression] = {}
         for pipeline in self.data.pipelines:
-            free = [point for point in pipeline.shard_candidates if point not in whole]
-            chosen[pipeline.chain] = (free or pipeline.shard_candidates)[0]
+            candidates = self._candidates(pipeline)
+            free = [point for point in candidates if point not in whole]
+            chosen[pipeline.chain] = (free or candidates)[0]
         for chain, point in chosen.items():
             for other in self.data.pipelines:
                 if point in other.chain and chosen[other.chain] is not point:
                     own = next(p for p in self.data.pipelines if p.chain == chain)
-                    apart = [p for p in own.shard_candidates if p not in other.chain]
+                    apart = [p for p in self._candidates(own) if p not in other.chain]
                     chosen[chain] = apart[0] if apart else point
         return chosen
+
+    def _candidates(self, pipeline: Pipeline) -> tuple[cst.BaseExpression, ...]:
+        """The expressions behind which ranks may part, the earliest first."""
+        return pipeline.shard_candidates()
 
     @cached_property
     def divides_at_use(self) -> bool:
@@ -92,8 +97,13 @@ class Sharding:
         shuffling = [call for call in self.values.index.calls if self._pipelines.shuffles(call)]
         if self.divides_at_use:
             return shuffling
-        agreed = any(self._pipelines.shuffles_at_source(p) for p in self.data.pipelines)
-        return [call for call in shuffling if agreed and method(call) != "shuffle"]
+        early = {
+            call
+            for p in self.data.pipelines
+            for call in self._pipelines.shuffles_before(p, self.shard_point(p))
+        }
+        agreed = any(method(call) != "shuffle" for call in early)
+        return [c for c in shuffling if c in early or (agreed and method(c) != "shuffle")]
 
     @cached_property
     def double_sharded(self) -> list[Pipeline]:

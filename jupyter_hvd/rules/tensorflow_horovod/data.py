@@ -38,7 +38,8 @@ class Share(Rule):
     which. So each example is seen by one rank, once an epoch. Where the shares give
     some ranks one batch more than others, that batch, of a single example, is left out:
     the rest would leave it waiting for their gradients forever. A dataset to which a layer is
-    adapted stays whole up to that place.
+    adapted stays whole up to that place, and one of which windows or sequences are made, until these are made:
+    of every N-th character, others would come.
 
     A source that shuffles by itself (`image_dataset_from_directory` and its kin, `make_csv_dataset`,
     `list_files`) is divided by agreement: all ranks shuffle with one seed, and each takes every N-th
@@ -101,9 +102,9 @@ class Share(Rule):
         for pipeline in context.data.pipelines:
             point = context.sharding.shard_point(pipeline)
             shared = context.module.span(point).end
-            agreed = bool(context.pipelines.shuffles_at_source(pipeline))
+            agreed = bool(context.pipelines.shuffles_before(pipeline, point))
             why = AGREED if agreed else ""
-            if context.pipelines.gives_batches(pipeline) and not pipeline.regroups_before(point):
+            if context.pipelines.gives_batches(pipeline, point):
                 text = f".apply({context.runtime('shard_batches')})"
                 share = context.insert(shared, text, Layer.SHARD)
                 fixes[share] = Fix(point, (share,), why, (HOROVOD, "shard_batches"))
