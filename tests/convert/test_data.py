@@ -145,3 +145,16 @@ def test_what_shuffles_before_the_elements_are_made_does_so_alike() -> None:
     )
     alike = "jhvd.in_one_order(tf.data.Dataset.from_tensor_slices(x).shuffle, hvd_seed)(9)"
     assert f"{alike}.batch(9){SHARD}.shuffle(9).batch(4)" in code
+
+
+def test_files_that_records_are_read_from_are_in_one_order() -> None:
+    listed = "tf.data.Dataset.list_files"
+    alike = f"jhvd.in_one_order({listed}, hvd_seed)('*.txt')"
+    read = f"m.fit(tf.data.TFRecordDataset({listed}('*.txt')).map(f).batch(32))\n"
+    assert f"TFRecordDataset({alike}){SHARD}.map(f)" in converted(read)
+    shuffled = converted(
+        f"files = {listed}('*.txt', shuffle=False).shuffle(9)\n"
+        "m.fit(tf.data.TextLineDataset(files).shuffle(9).batch(32))\n"
+    )
+    assert shuffled.count("in_one_order") == 1
+    assert "shuffle=False).shuffle, hvd_seed)(9)\n" in shuffled

@@ -245,8 +245,19 @@ class Pipelines:
         return [Pipeline(call)] if in_order and zips else found
 
     def shuffles_at_source(self, pipeline: Pipeline) -> list[cst.Call]:
-        """The calls that make the source, where they shuffle by themselves: each rank in its own way."""
-        return [call for call in self._made_by(pipeline.source) if self.shuffles(call)]
+        """The calls that make the source, or what that reads, where they shuffle by themselves: each rank in its own way."""
+        found: dict[cst.Call, None] = {}
+        pending, seen = self._made_by(pipeline.source), set[cst.Call]()
+        while pending:
+            call = pending.pop()
+            if call in seen:
+                continue
+            seen.add(call)
+            found |= dict.fromkeys(filter(self.shuffles, (call,)))
+            for read in (p for arg in call.args for p in self.of(arg.value)):
+                found |= dict.fromkeys(filter(self.shuffles, read.steps))
+                pending += self._made_by(read.source)
+        return list(found)
 
     def shuffles_before(self, pipeline: Pipeline, point: cst.BaseExpression) -> list[cst.Call]:
         """The calls that shuffle a pipeline before the place of sharding."""
