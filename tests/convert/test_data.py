@@ -158,3 +158,54 @@ def test_files_that_records_are_read_from_are_in_one_order() -> None:
     )
     assert shuffled.count("in_one_order") == 1
     assert "shuffle=False).shuffle, hvd_seed)(9)\n" in shuffled
+
+
+ALIKE = "ds = jhvd.in_one_order(tf.data.Dataset.from_tensor_slices((x, y)).shuffle, hvd_seed)(99)"
+
+
+@pytest.mark.parametrize(
+    ("made", "use"),
+    [
+        (
+            "ds\ntest, train = ds.take(100), ds.skip(100)|",
+            "m.fit(train.batch(32))\nm.evaluate(test.batch(32))",
+        ),
+        (
+            "ds.map(f)\ntest = ds.take(100)\ntrain = ds.cache().skip(100)|.shuffle(5)",
+            "m.fit(train.batch(32), epochs=3, validation_data=test.batch(32))",
+        ),
+        (
+            "ds\ntrain, rest = ds.take(80)|, ds.skip(80)\nval, test = rest.take(10), rest.skip(10)",
+            "m.fit(train.batch(32))\nm.evaluate(val.batch(32))\nm.evaluate(test.batch(32))",
+        ),
+        ("ds.repeat()\ntrain = ds.take(500)|", "m.fit(train.batch(32))\nm.evaluate(ds.take(50))"),
+    ],
+)
+def test_a_split_is_one_of_all_the_data(made: str, use: str) -> None:
+    """Ranks that split their shares, or each its own order, would train on test data."""
+    made = made.replace("ds", "tf.data.Dataset.from_tensor_slices((x, y)).shuffle(99)", 1)
+    code = converted(f"ds = {made.replace('|', '')}\n{use}\n")
+    _, _, behind = made.partition("\n")
+    assert ALIKE in code
+    assert behind.replace("|", SHARD) in code
+    assert "//" not in code
+
+
+def test_a_split_of_batches_is_divided_by_batches() -> None:
+    code = converted(
+        "ds = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(99).batch(32)\n"
+        "train, val = ds.take(80), ds.skip(80)\n"
+        "m.fit(train, validation_data=val)\n"
+    )
+    assert f"{ALIKE}.batch(32)\n" in code
+    assert "train, val = ds.take(80).apply(jhvd.shard_batches), ds.skip(80)\n" in code
+
+
+def test_a_look_at_some_elements_splits_nothing() -> None:
+    code = converted(
+        "ds = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(99).batch(32)\n"
+        "for some, _ in ds.take(1):\n    print(some)\n"
+        "m.fit(ds.take(500))\n"
+    )
+    assert f"from_tensor_slices((x, y)){SHARD}.shuffle(99)" in code
+    assert "ds.take(500 // hvd.size() or 500)" in code

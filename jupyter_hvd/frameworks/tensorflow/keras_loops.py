@@ -15,8 +15,8 @@ from .roles import Role
 TRAINING_METHODS = frozenset({"train_step", "make_train_function", "train_on_batch"})
 #: The places of arguments of methods that train a model with the optimizer that it was compiled with.
 POSITIONS = {
-    "fit": {"x": 0, "y": 1, "batch_size": 2, "verbose": 4, "callbacks": 5, "sample_weight": 9}
-    | {"steps_per_epoch": 10},
+    "fit": {"x": 0, "y": 1, "batch_size": 2, "verbose": 4, "callbacks": 5, "validation_data": 7}
+    | {"sample_weight": 9, "steps_per_epoch": 10},
     "fit_generator": {"x": 0, "steps_per_epoch": 1, "verbose": 3, "callbacks": 4},
 }
 #: Keywords by which a `fit`, a `compile` of what nothing is known of are Keras'.

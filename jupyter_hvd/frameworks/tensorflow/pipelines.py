@@ -26,6 +26,10 @@ _CUTTING = frozenset({"filter", "skip", "take"})
 _BATCHING = frozenset(
     {"batch", "padded_batch", "ragged_batch", "sparse_batch", "bucket_by_sequence_length"}
 )
+#: Methods of which two that are given one count split a dataset in two.
+SPLITTING = frozenset({"skip", "take"})
+#: Methods that change neither how many elements there are nor which comes when.
+_EACH_BY_ITSELF = frozenset({"cache", "map", "prefetch", "with_options"})
 #: Methods that make elements out of several neighbours: others, if the source is divided before.
 _GATHERING = frozenset({"group_by_window", "scan", "window"})
 #: Methods that take such elements apart again, and belong with them.
@@ -112,6 +116,11 @@ class Pipeline:
                 break
             points = [step] if method(step) in _CUTTING else [*points, step]
         return tuple(points)
+
+    def elements_before(self, place: int) -> tuple[cst.BaseExpression, ...]:
+        """What decides which elements come when in front of a place in the chain: what is done to each by itself does not."""
+        steps = (s for s in self.steps[: place - 1] if method(s) not in _EACH_BY_ITSELF)
+        return (self.source, *steps)
 
     def before(self, point: cst.BaseExpression) -> tuple[cst.Call, ...]:
         """The steps up to the place of sharding: they see all the data."""

@@ -12,7 +12,7 @@ from functools import cached_property
 import libcst as cst
 
 from ...analysis.syntax import method
-from .pipelines import Pipeline, Pipelines
+from .pipelines import SPLITTING, Pipeline, Pipelines
 from .training_data import TrainingData
 
 
@@ -50,8 +50,36 @@ class Sharding:
         return chosen
 
     def _candidates(self, pipeline: Pipeline) -> tuple[cst.BaseExpression, ...]:
-        """The expressions behind which ranks may part, the earliest first."""
-        return pipeline.shard_candidates()
+        """The expressions behind which ranks may part, the earliest first: a split comes before, it is one of all the data."""
+        split = (k for k in range(len(pipeline.steps), 0, -1) if self._splits(pipeline, k))
+        return pipeline.shard_candidates(next(split, 0))
+
+    def _splits(self, pipeline: Pipeline, place: int) -> bool:
+        """Whether a step takes some of the elements that stand at its place, or skips some, where others get the rest."""
+        step, elements = pipeline.steps[place - 1], pipeline.elements_before(place)
+        return method(step) in SPLITTING and any(
+            other is not step
+            and (method(other) != method(step) or is_evaluated)
+            and elements == given
+            for other, given, is_evaluated in self._cuts
+        )
+
+    @cached_property
+    def _cuts(self) -> list[tuple[cst.Call, tuple[cst.BaseExpression, ...], bool]]:
+        """Each `take` and `skip` of a dataset, with what it is of, and whether what it gives is evaluated on."""
+        evaluated = {
+            step
+            for data in self.data.evaluated
+            for pipeline in self._pipelines.of(data)
+            for step in pipeline.steps
+        }
+        return [
+            (call, pipeline.elements_before(len(pipeline.steps)), call in evaluated)
+            for call in self.values.index.calls
+            if method(call) in SPLITTING
+            for pipeline in self._pipelines.of(call)
+            if pipeline.steps and pipeline.steps[-1] is call
+        ]
 
     @cached_property
     def divides_at_use(self) -> bool:

@@ -10,7 +10,7 @@ import libcst as cst
 
 from ...analysis.index import ELEMENT, Binding
 from ...analysis.library import Kind, Value
-from ...analysis.syntax import names_in
+from ...analysis.syntax import argument, method, names_in
 from . import tf_api
 from .keras_loops import fit_argument
 from .pipelines import Pipeline, Pipelines, parts
@@ -175,6 +175,22 @@ class TrainingData:
     def _is_array(self, expression: cst.BaseExpression) -> bool:
         values = self.values.of(expression)
         return bool(values) and all(v.kind is Kind.OTHER for v in values)
+
+    # Data that are not trained on
+
+    @cached_property
+    def evaluated(self) -> list[cst.BaseExpression]:
+        """What models are evaluated on, and predict from: arguments of `evaluate`, `predict`, and `fit`."""
+        keras = self.training.keras
+        given = [
+            argument(call, "x", 0)
+            for call in self.values.index.calls
+            if method(call) in ("evaluate", "predict")
+            and isinstance(call.func, cst.Attribute)
+            and keras.is_model(call.func.value) is not False
+        ]
+        given += [fit_argument(call, "validation_data") for call in keras.shown_fits]
+        return [arg.value for arg in given if arg is not None]
 
     # What cannot be seen
 

@@ -39,7 +39,8 @@ class Share(Rule):
     some ranks one batch more than others, that batch, of a single example, is left out:
     the rest would leave it waiting for their gradients forever. A dataset to which a layer is
     adapted stays whole up to that place, and one of which windows or sequences are made, until these are made:
-    of every N-th character, others would come.
+    of every N-th character, others would come. One that `take` and `skip` split is shuffled in one order on all ranks,
+    split as a whole, and divided behind that: else they would train on one another's test data.
 
     A source that shuffles by itself (`image_dataset_from_directory` and its kin, `make_csv_dataset`,
     `list_files`) is divided by agreement: all ranks shuffle with one seed, and each takes every N-th
