@@ -209,3 +209,77 @@ def test_a_look_at_some_elements_splits_nothing() -> None:
     )
     assert f"from_tensor_slices((x, y)){SHARD}.shuffle(99)" in code
     assert "ds.take(500 // hvd.size() or 500)" in code
+
+
+MAKE = (
+    "def make(x, y):\n"
+    "    return tf.data.Dataset.from_tensor_slices((x, y)).shuffle(9).batch(32)\n\n\n"
+)
+TWO = "train = tf.data.Dataset.from_tensor_slices((x, y))\ntest = tf.data.Dataset.from_tensor_slices((a, b))\n"
+STEPS = """\
+opt = tf.keras.optimizers.Adam()
+train, test = make(x, y), make(a, b)
+for epoch in range(10):
+    for step, (u, v) in enumerate(train):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((m(u) - v) ** 2)
+        opt.apply_gradients(zip(tape.gradient(loss, m.trainable_variables), m.trainable_variables))
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "divided"),
+    [
+        ("m.fit(make(x, y))\nm.evaluate(make(a, b))\n", "m.fit(jhvd.shard(make(x, y))"),
+        (
+            "train, test = make(x, y), make(a, b)\nm.fit(train, validation_data=test)\n",
+            "m.fit(jhvd.shard(train), validation_data=test",
+        ),
+        (
+            "train = make(x, y)\nm.fit(train)\nfor u, v in make(a, b):\n    total += f(m(u), v)\n",
+            "m.fit(jhvd.shard(train)",
+        ),
+        (
+            STEPS + "        if step % 80 == 0:\n            z = next(iter(test))\n",
+            "in enumerate(jhvd.shard_batches(train))",
+        ),
+        (
+            STEPS + "    for u, v in test:\n        total += f(m(u), v)\n",
+            "in enumerate(jhvd.shard_batches(train))",
+        ),
+    ],
+)
+def test_what_a_function_makes_for_training_and_tests_is_divided_at_use(
+    body: str, divided: str
+) -> None:
+    code = converted(MAKE + body)
+    assert divided in code
+    assert code.count("jhvd.shard") == 1
+    assert ".shard(" not in code.replace("jhvd.shard(", "")
+    assert "jhvd.in_one_order(tf.data.Dataset.from_tensor_slices((x, y)).shuffle, hvd_seed)" in code
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "window(9).flat_map(f).batch(4)",  # behind which they part
+        "shuffle(9).batch(4).take(100)",  # a count of steps
+    ],
+)
+def test_what_a_function_divides_is_not_for_tests(steps: str) -> None:
+    code = converted(
+        f"{TWO}def prep(ds):\n    return ds.{steps}\n\n\n"
+        "train, test = prep(train), prep(test)\nm.fit(train)\nm.evaluate(test)\n"
+    )
+    assert "m.fit(jhvd.shard(train)" in code
+    assert ".shard(" not in code.replace("jhvd.shard(", "")
+    assert "//" not in code
+
+
+def test_a_function_prepares_the_shares_of_one_and_all_of_the_other() -> None:
+    code = converted(
+        f"{TWO}def prep(ds):\n    return ds.map(f).shuffle(9).batch(4)\n\n\n"
+        "train, test = prep(train), prep(test)\nm.fit(train)\nm.evaluate(test)\n"
+    )
+    assert f"train = tf.data.Dataset.from_tensor_slices((x, y)){SHARD}\n" in code
+    assert code.count(SHARD) == 1

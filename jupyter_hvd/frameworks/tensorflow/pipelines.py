@@ -178,7 +178,12 @@ class Pipelines:
     def of(
         self, node: cst.CSTNode, path: Path = (), seen: frozenset[cst.CSTNode] = frozenset()
     ) -> list[Pipeline]:
-        """The pipelines that may reach an expression; none where it is no dataset that can be seen."""
+        """The pipelines that may reach an expression; none where it is no dataset that can be seen.
+
+        Args:
+            seen: what was come past on the way back. Of a function that was entered by one call, the
+                parameters are what that call passes.
+        """
         if node in seen:
             return []
         seen |= {node}
@@ -209,12 +214,55 @@ class Pipelines:
             case cst.Subscript():
                 return []  # a part that nothing tells from the others
         found = []
-        for source, part in self.values.flow.predecessors(node, path):
+        for source, part in self._predecessors(node, path, seen):
             if part and isinstance(node, cst.Name) and self._is_source(source):
                 found.append(Pipeline(node))  # one of several that the source gives
             else:
                 found += self.of(source, part, seen)
         return found
+
+    def _predecessors(
+        self, node: cst.CSTNode, path: Path, seen: frozenset[cst.CSTNode]
+    ) -> list[Source]:
+        """The step back, and from a parameter to the calls by which its function was entered, if it was."""
+        found = self.values.flow.predecessors(node, path)
+        if not isinstance(node, cst.Name):
+            return found
+        elsewhere: set[cst.CSTNode] = set()
+        for param in self.values.definitions.reaching(node):
+            function = self.values.module.owner(param) if isinstance(param, cst.Param) else None
+            if isinstance(param, cst.Param) and function is not None:
+                passed = self.values.calls.actual_arguments(function, param)
+                here = {value for site, value in passed if site in seen}
+                if here:
+                    elsewhere |= {value for _, value in passed} - here
+        return [(source, part) for source, part in found if source not in elsewhere]
+
+    def roots(
+        self, node: cst.CSTNode, path: Path = (), seen: frozenset[cst.CSTNode] = frozenset()
+    ) -> dict[cst.CSTNode, tuple[str, Path]]:
+        """What the datasets that an expression may hold are called before methods of datasets change them, each with
+        what tells it from others: the text of what makes it, and which part of that it is.
+        """
+        if node in seen:
+            return {}
+        match node:
+            case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(value=name))) if (
+                name in tf_api.DATASET_METHODS or name in ("as_numpy_iterator", "__iter__")
+            ):
+                if self.values.may_be(receiver, Role.DATASET):
+                    return self.roots(receiver, (), seen | {node})
+            case cst.Call() if (inner := self.values.flow.unwrap_iteration(node)) is not node:
+                return self.roots(inner, (), seen | {node})
+        if isinstance(node, cst.Call):
+            return {node: (self.values.module.text(node), path)}
+        found: dict[cst.CSTNode, tuple[str, Path]] = {}
+        for source, part in self.values.flow.predecessors(node, path):
+            if part and isinstance(node, cst.Name) and self._is_source(source):
+                found[node] = (self.values.module.text(source), part)
+            else:
+                found |= self.roots(source, part, seen | {node})
+        return found or {node: (self.values.module.text(node), path)}
 
     def _names_a_part(self, node: cst.Subscript) -> bool:
         match node.slice:

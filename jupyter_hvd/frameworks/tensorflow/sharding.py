@@ -13,7 +13,7 @@ import libcst as cst
 
 from ...analysis.syntax import method
 from .pipelines import SPLITTING, Pipeline, Pipelines
-from .training_data import TrainingData
+from .training_data import TrainingData, looks_once
 
 
 class Sharding:
@@ -32,10 +32,11 @@ class Sharding:
     def _points(self) -> dict[tuple[cst.BaseExpression, ...], cst.BaseExpression]:
         """For each training pipeline the first point that is not upstream of what needs all the data.
 
-        That is a layer's `adapt`, a loop that only looks, and every other training pipeline that parts
-        elsewhere: its examples would be divided twice.
+        That is a layer's `adapt`, a loop that only looks, data of which a test is made, and every other training
+        pipeline that parts elsewhere: its examples would be divided twice.
         """
         whole = {node for _, looked_at in self.other_uses for p in looked_at for node in p.chain}
+        whole.update(node for pipeline in self._untrained for node in pipeline.chain)
         chosen: dict[tuple[cst.BaseExpression, ...], cst.BaseExpression] = {}
         for pipeline in self.data.pipelines:
             candidates = self._candidates(pipeline)
@@ -89,7 +90,8 @@ class Sharding:
         them: nothing is then divided further up, lest it be divided twice.
         """
         hidden = self.data.training.keras.hidden_fits
-        return bool(self._unseen or hidden or self._adapted or self.double_sharded)
+        late = self._adapted or any(map(self._is_changed, self._untrained))
+        return bool(self._unseen or hidden or late or self.double_sharded)
 
     @cached_property
     def _unseen(self) -> dict[cst.BaseExpression, bool]:
@@ -110,6 +112,33 @@ class Sharding:
                 inner = map(self.values.flow.unwrap_iteration, divided)
                 used |= {data: False for data in inner if data not in shared}
         return used | self._unseen
+
+    @cached_property
+    def _untrained(self) -> list[Pipeline]:
+        """The pipelines of data that training does not run over: what models are evaluated on, and what loops run over beside it.
+
+        A function may make them as it makes those that are trained on.
+        """
+        used = [data for iterables in self.data.loop_data.values() for data in iterables]
+        used += [dataset for _, dataset in self.data.fit_datasets]
+        trained = {root for data in used for root in self._pipelines.roots(data).values()}
+        found = []
+        given = [(data, self._pipelines.of(data)) for data in self.data.evaluated]
+        looped = [(data, self._pipelines.of(data)) for data in self.data.run_over]
+        for data, pipelines in given + [each for each in looped if not _is_sample(each[1])]:
+            roots = (r for r, known in self._pipelines.roots(data).items() if known not in trained)
+            begun = [each.chain for root in roots for each in self._pipelines.of(root)]
+            found += [p for p in pipelines if any(p.chain[: len(b)] == b for b in begun)]
+        return found
+
+    def _is_changed(self, untrained: Pipeline) -> bool:
+        """Whether other data come past a place at which ranks part, or a count that is divided behind it."""
+        return any(
+            point in untrained.chain
+            or any(step in untrained.steps for step in p.after(point) if method(step) in SPLITTING)
+            for p in self.data.pipelines
+            for point in (self.shard_point(p),)
+        )
 
     @cached_property
     def _adapted(self) -> bool:
@@ -154,7 +183,7 @@ class Sharding:
         found += [
             (loop, loop.iter)
             for loop in self.values.index.loops
-            if loop.iter not in used and not _looks_once(loop)
+            if loop.iter not in used and not looks_once(loop)
         ]
         uses = [
             (anchor, [p for p in self._pipelines.of(data) if p.source in trained])
@@ -190,13 +219,6 @@ class Sharding:
 
     def _is_behind_point(self, counted: Pipeline) -> bool:
         return any(self.shard_point(training) in counted.chain for training in self.data.pipelines)
-
-
-def _looks_once(loop: cst.For | cst.CompFor) -> bool:
-    """Whether a loop ends in its first turn: it looks at one batch."""
-    body = loop.body if isinstance(loop, cst.For) else None
-    last = body.body[-1] if isinstance(body, cst.IndentedBlock) and body.body else None
-    return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Break)
 
 
 def _is_sample(looked_at: list[Pipeline]) -> bool:

@@ -550,7 +550,8 @@ class UseShare(Rule):
     and `jhvd.shard` divides it by what it is then: batches of a dataset, a generator or a `Sequence`, rows of arrays.
     What shuffles in this program does so in one order on all ranks (HVD103), so that the ranks' batches are not the same;
     data that something else shuffles, each rank draws independently: an N-th of the batches, some of them another rank's too.
-    Data to which a layer is adapted after they were shuffled are divided here as well. Where one dataset of a program is
+    Data to which a layer is adapted after they were shuffled are divided here as well, and so are those of which a function
+    makes what is trained on and what is tested with alike, so that tests see everything. Where one dataset of a program is
     divided so, all are.
     """
 
