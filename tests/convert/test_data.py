@@ -283,3 +283,33 @@ def test_a_function_prepares_the_shares_of_one_and_all_of_the_other() -> None:
     )
     assert f"train = tf.data.Dataset.from_tensor_slices((x, y)){SHARD}\n" in code
     assert code.count(SHARD) == 1
+
+
+OWN = """\
+class Warm(tf.keras.optimizers.schedules.LearningRateSchedule):
+    def __init__(self, rate, total, warm=100):
+        self.rate, self.total = rate, total
+
+    def __call__(self, step):
+        return self.rate * step / self.total
+
+
+train = tf.data.Dataset.from_tensor_slices((x, y)).batch(32)
+steps = len(train)
+schedule = Warm(1e-3, len(train) * 2, warm=steps)
+m.compile(tf.keras.optimizers.Adam(schedule), loss='mse')
+m.fit(train)
+"""
+
+
+def test_a_schedule_of_the_programs_own_is_told_one_process_s_steps() -> None:
+    """It is asked for those, so what is counted from a share is multiplied; what is counted from all data is not."""
+    given = "Warm(1e-3, (len(train) * 2) * hvd.size(), warm=steps * hvd.size())"
+    code = converted(OWN)
+    assert given in code
+    assert "Adam(jhvd.scaled_schedule(schedule))" in code
+    early = OWN.replace("(x, y)).batch", "(x, y))\nsteps = len(train)\ntrain = train.batch")
+    assert "Warm(1e-3, 400)" in converted(early.replace("len(train) * 2, warm=steps", "400"))
+    whole = converted(OWN + "norm = tf.keras.layers.Normalization()\nnorm.adapt(train)\n")
+    assert "m.fit(jhvd.shard(train)" in whole
+    assert "len(train) * 2, warm=steps)" in whole
