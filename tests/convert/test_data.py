@@ -313,3 +313,26 @@ def test_a_schedule_of_the_programs_own_is_told_one_process_s_steps() -> None:
     whole = converted(OWN + "norm = tf.keras.layers.Normalization()\nnorm.adapt(train)\n")
     assert "m.fit(jhvd.shard(train)" in whole
     assert "len(train) * 2, warm=steps)" in whole
+
+
+@pytest.mark.parametrize(
+    ("imported", "name"),
+    [
+        ("from six.moves import xrange", "xrange"),
+        ("from six.moves import range", "range"),
+        ("from past.builtins import xrange as turns", "turns"),
+        ("import six", "six.moves.xrange"),
+        ("xrange = range", "xrange"),
+    ],
+)
+def test_a_range_by_another_name_counts(imported: str, name: str) -> None:
+    """It gives no batches that could be divided."""
+    code = converted(
+        f"{imported}\nit = iter(tf.data.Dataset.from_tensor_slices((x, y)).batch(9).repeat())\n"
+        f"for step in {name}(1000):\n    m.train_on_batch(*next(it))\n"
+    )
+    assert f"for step in {name}(1000 // hvd.size() or 1000):" in code
+    whole = convert_source(
+        f"{MODEL}{imported}\nfor step in {name}(9):\n    m.train_on_batch(x, y)\n"
+    )
+    assert [d.code for d in whole.diagnostics] == ["HVD504"]

@@ -1,7 +1,8 @@
 """What the converter knows about TensorFlow's names: one table a question.
 
 Names are canonical: `tensorflow.…`, with Keras under `tensorflow.keras`, however
-the program spells them (`tf`, `keras`, `tf_keras`, `tensorflow.compat.v2`, …).
+the program spells them (`tf`, `keras`, `tf_keras`, `tensorflow.compat.v2`, …); Python's own are
+`builtins.…`, from whatever module for two Pythons they come.
 """
 
 from __future__ import annotations
@@ -15,6 +16,11 @@ _ALIASES = (
     (re.compile(r"^tensorflow\.optimizers(?=\.|$)"), "tensorflow.keras.optimizers"),
     (re.compile(r"^tensorflow\.losses(?=\.|$)"), "tensorflow.keras.losses"),
     (re.compile(r"^tensorflow\.metrics(?=\.|$)"), "tensorflow.keras.metrics"),
+    (re.compile(r"^(six\.moves|past\.builtins|future\.builtins)\.xrange$"), "builtins.range"),
+    (
+        re.compile(r"^(six\.moves|past\.builtins|future\.builtins)\.(?=(filter|map|range|zip)$)"),
+        "builtins.",
+    ),
     (re.compile(r"^tensorflow\.keras\.(api|src)\.(_v2\.)?(keras\.)?"), "tensorflow.keras."),
 )
 
