@@ -336,3 +336,38 @@ def test_a_range_by_another_name_counts(imported: str, name: str) -> None:
         f"{MODEL}{imported}\nfor step in {name}(9):\n    m.train_on_batch(x, y)\n"
     )
     assert [d.code for d in whole.diagnostics] == ["HVD504"]
+
+
+GIVEN = "for e in range(1000):\n    m.train_on_batch({}, np.zeros(64))\n"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for e in range(1000):\n    u = np.random.normal(size=(64, 2))\n    m.train_on_batch(u, np.zeros(64))\n",
+        "def batch(n):\n    u = np.random.rand(n, 2)\n    return u, np.sin(u[:, 0])\n\n\n"
+        "for e in range(1000):\n    u, v = batch(64)\n    m.train_on_batch(u, v)\n",
+        GIVEN.format("tf.random.uniform((64, 2))"),
+    ],
+)
+def test_examples_that_are_drawn_anew_are_each_rank_s_own(body: str) -> None:
+    code = converted(body)
+    assert "jhvd.draw_apart()\nfor e in range(1000 // hvd.size() or 1000):" in code
+    assert code.endswith("jhvd.same_seed()\n")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        GIVEN.format("x + np.random.normal(size=(64, 2))"),
+        "u = np.random.normal(size=(64, 2))\n" + GIVEN.format("u + np.random.normal(size=(64, 2))"),
+        "u = np.load('u.npy')\n" + GIVEN.format("u + np.random.normal(size=(64, 2))"),
+        "(u, _), _ = tf.keras.datasets.mnist.load_data()\n"
+        + GIVEN.format("u + np.random.normal(size=(64, 2))"),
+        # One seed gives all ranks the same.
+        "rng = np.random.default_rng(1)\n" + GIVEN.format("rng.normal(size=(64, 2))"),
+        "tf.random.set_seed(1)\n" + GIVEN.format("tf.random.normal((64, 2))"),
+    ],
+)
+def test_noise_added_to_all_the_data_does_not_divide_them(body: str) -> None:
+    assert [d.code for d in convert_source(MODEL + body).diagnostics] == ["HVD504"]

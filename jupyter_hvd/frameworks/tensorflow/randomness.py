@@ -121,6 +121,21 @@ class Randomness:
             if self.values.qualified(call.func) in _OF_NOISE
         ]
 
+    @cached_property
+    def draws_apart(self) -> list[cst.Call]:
+        """What draws noise that is, or can be made, each rank's own: no seed of TensorFlow's makes it the same on all."""
+        unseeded = {call for call, _ in self.of_tensorflow}
+        return [
+            call
+            for call in self.draws_of_noise
+            if self.values.qualified(call.func).startswith("numpy.") or call in unseeded
+        ]
+
+    def is_draw(self, call: cst.Call) -> bool:
+        """Whether a call draws from random numbers of NumPy or Python, or makes a generator of them."""
+        name = self.values.qualified(call.func)
+        return name.startswith(("numpy.random.", "random.")) and name not in _SILENT
+
     def _drawn(self, call: cst.Call) -> str | None:
         """The library whose random numbers a call draws without a seed of its own."""
         name = self.values.qualified(call.func)

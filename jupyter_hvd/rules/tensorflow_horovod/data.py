@@ -24,8 +24,8 @@ AGREED = (
 )
 #: Why, where they do not.
 INDEPENDENT = (
-    "Drawn independently: each rank draws rows of its own from all the data, and N ranks share the steps; "
-    "an example may be seen by several, or by none."
+    "Drawn independently: each rank draws examples of its own, and N ranks share the steps; "
+    "where they are rows of the data, one may be seen by several ranks, or by none."
 )
 ADVICE = "feed the training from a tf.data.Dataset that is made in this file"
 
@@ -444,7 +444,8 @@ class TurnShare(Rule):
 
     A loop whose numbers cut the batches, `x[i:i + 32]`, gives each rank every N-th of them, so that each example is seen once
     an epoch; where they come in a random order, that is the same on all ranks (HVD103). A loop that draws rows at random lets each rank draw
-    its own, independently, from all the data, and its turns are divided (HVD501).
+    its own, independently, from all the data, and its turns are divided (HVD501). So does one whose examples are drawn anew at each turn,
+    and made of nothing else.
     """
 
     code = "HVD507"
