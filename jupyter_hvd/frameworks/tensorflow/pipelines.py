@@ -238,31 +238,45 @@ class Pipelines:
                     elsewhere |= {value for _, value in passed} - here
         return [(source, part) for source, part in found if source not in elsewhere]
 
-    def roots(
-        self, node: cst.CSTNode, path: Path = (), seen: frozenset[cst.CSTNode] = frozenset()
-    ) -> dict[cst.CSTNode, tuple[str, Path]]:
-        """What the datasets that an expression may hold are called before methods of datasets change them, each with
+    def roots(self, expression: cst.BaseExpression) -> dict[cst.CSTNode, tuple[str, Path]]:
+        """What the datasets that an expression may hold are before methods of datasets change them, each with
         what tells it from others: the text of what makes it, and which part of that it is.
         """
-        if node in seen:
-            return {}
+        found: dict[cst.CSTNode, tuple[str, Path]] = {}
+        pending: list[Source] = [(expression, ())]
+        seen = set[tuple[cst.CSTNode, Path]]()
+        while pending:
+            node, path = pending.pop()
+            if (node, path) in seen:
+                continue
+            seen.add((node, path))
+            before = self._changed(node)
+            if before is not None:
+                pending.append((before, ()))
+                continue
+            sources = (
+                [] if isinstance(node, cst.Call) else self.values.flow.predecessors(node, path)
+            )
+            if not sources:
+                found[node] = (self.values.module.text(node), path)
+            for source, part in sources:
+                if part and isinstance(node, cst.Name) and self._is_source(source):
+                    found[node] = (self.values.module.text(source), part)
+                else:
+                    pending.append((source, part))
+        return found
+
+    def _changed(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """The dataset that an expression gives in another form, or runs over."""
         match node:
             case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(value=name))) if (
-                name in tf_api.DATASET_METHODS or name in ("as_numpy_iterator", "__iter__")
+                name in (*tf_api.DATASET_METHODS, "as_numpy_iterator", "__iter__")
             ):
-                if self.values.may_be(receiver, Role.DATASET):
-                    return self.roots(receiver, (), seen | {node})
-            case cst.Call() if (inner := self.values.flow.unwrap_iteration(node)) is not node:
-                return self.roots(inner, (), seen | {node})
-        if isinstance(node, cst.Call):
-            return {node: (self.values.module.text(node), path)}
-        found: dict[cst.CSTNode, tuple[str, Path]] = {}
-        for source, part in self.values.flow.predecessors(node, path):
-            if part and isinstance(node, cst.Name) and self._is_source(source):
-                found[node] = (self.values.module.text(source), part)
-            else:
-                found |= self.roots(source, part, seen | {node})
-        return found or {node: (self.values.module.text(node), path)}
+                return receiver if self.values.may_be(receiver, Role.DATASET) else None
+            case cst.Call():
+                inner = self.values.flow.unwrap_iteration(node)
+                return inner if inner is not node else None
+        return None
 
     def _names_a_part(self, node: cst.Subscript) -> bool:
         match node.slice:

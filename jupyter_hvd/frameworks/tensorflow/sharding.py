@@ -126,6 +126,8 @@ class Sharding:
         given = [(data, self._pipelines.of(data)) for data in self.data.evaluated]
         looped = [(data, self._pipelines.of(data)) for data in self.data.run_over]
         for data, pipelines in given + [each for each in looped if not _is_sample(each[1])]:
+            if not pipelines:
+                continue
             roots = (r for r, known in self._pipelines.roots(data).items() if known not in trained)
             begun = [each.chain for root in roots for each in self._pipelines.of(root)]
             found += [p for p in pipelines if any(p.chain[: len(b)] == b for b in begun)]
