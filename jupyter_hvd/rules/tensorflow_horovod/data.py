@@ -30,6 +30,17 @@ INDEPENDENT = (
 ADVICE = "feed the training from a tf.data.Dataset that is made in this file"
 
 
+STATEFUL = program(
+    """
+    import tensorflow as tf
+
+    model = tf.keras.Sequential([tf.keras.layers.GRU(8, stateful=True), tf.keras.layers.Dense(1)])
+    model.compile('sgd', loss='mse')
+    model.fit(sequences, epochs=10)
+    """
+)
+
+
 class Share(Rule):
     """Give each rank its own share of a `tf.data` pipeline.
 
@@ -439,6 +450,31 @@ class UnseenData(Rule):
                 )
 
 
+class KeptState(Rule):
+    """Layers that keep their state from one batch to the next, where each rank sees every N-th batch.
+
+    A stateful layer takes each row of a batch for the continuation of the same row in the batch before. Divided data have no such
+    order, so what the layer remembers is of other sequences.
+    """
+
+    code = "HVD508"
+    name = "state between batches"
+    rationale = "Each rank sees every N-th batch, so a state that is kept from batch to batch belongs to other sequences."
+    examples = (Example(STATEFUL, STATEFUL),)
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        for call in context.values.index.calls:
+            kept = argument(call, "stateful")
+            named = context.values.qualified(call.func).startswith("tensorflow.keras.layers.")
+            if named and kept and isinstance(kept.value, cst.Name) and kept.value.value == "True":
+                yield Problem(
+                    call,
+                    "this layer keeps its state from batch to batch, and each rank sees every N-th batch, so the state is of other sequences",
+                    "train without stateful=True, or give each rank whole sequences of its own",
+                    "warning",
+                )
+
+
 class TurnShare(Rule):
     """Divide the turns of a loop that cuts batches out of arrays by itself, or draws them at random.
 
@@ -609,4 +645,5 @@ RULES: tuple[type[Rule], ...] = (
     UseShare,
     TurnShare,
     UnseenData,
+    KeptState,
 )
