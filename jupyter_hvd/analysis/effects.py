@@ -39,7 +39,10 @@ PYTHON = Effects(
             "json.dump",
         }
     ),
-    opening={"builtins.open": 1, "io.open": 1, "gzip.open": 1, "zipfile.ZipFile": 1},
+    opening={
+        **dict.fromkeys(("builtins.open", "io.open", "gzip.open", "bz2.open", "lzma.open"), 1),
+        **dict.fromkeys(("zipfile.ZipFile", "tarfile.open", "h5py.File"), 1),
+    },
     changing=frozenset(
         {
             *(f"os.{name}" for name in "mkdir makedirs remove unlink rmdir removedirs".split()),
@@ -55,7 +58,18 @@ PYTHON = Effects(
     asking=frozenset(
         {
             *(f"os.path.{name}" for name in "exists isdir isfile islink lexists getsize".split()),
-            *("os.listdir", "os.scandir", "os.walk", "os.stat", "os.access", "glob.glob"),
+            *("os.listdir", "os.scandir", "os.walk", "os.stat", "os.access"),
+            *("glob.glob", "glob.iglob"),
+        }
+    ),
+    reading=frozenset(
+        {
+            *(f"numpy.{name}" for name in "load loadtxt genfromtxt fromfile memmap".split()),
+            *("joblib.load", "scipy.io.loadmat", "scipy.io.wavfile.read", "scipy.sparse.load_npz"),
+            *("PIL.Image.open", "cv2.imread", "cv2.VideoCapture", "skimage.io.imread"),
+            *("matplotlib.pyplot.imread", "matplotlib.image.imread"),
+            *("imageio.imread", "imageio.v2.imread", "imageio.v3.imread"),
+            *("librosa.load", "soundfile.read"),
         }
     ),
 )
@@ -63,6 +77,10 @@ PYTHON = Effects(
 _ALWAYS_CHANGING = frozenset("extractall mkdir rmdir unlink symlink_to hardlink_to".split())
 #: Of `pathlib.Path` alone: other things have methods of these names.
 _PATH_CHANGING = frozenset({"rename", "replace", "touch"})
+#: Of archives alone.
+_ARCHIVES = frozenset(
+    {"zipfile.ZipFile", "tarfile.open", "tarfile.TarFile", "tarfile.TarFile.open"}
+)
 #: Methods that write whatever they are called on.
 _ALWAYS_WRITING = frozenset(
     "savefig to_csv to_json to_excel to_pickle to_parquet write_text write_bytes".split()
@@ -134,6 +152,8 @@ def _pure_methods(values: ValueAnalysis, receiver: cst.BaseExpression) -> frozen
 def opens_for(values: ValueAnalysis, call: cst.Call) -> str | None:
     """The mode in which a call opens a file, None where it opens none or the mode cannot be seen."""
     name = values.qualified(call.func)
+    if name in values.library.effects.opening_to_write:
+        return "w"
     position = values.library.effects.opening.get(name)
     if position is None:
         own = method(call) == "open" and not name
@@ -143,7 +163,9 @@ def opens_for(values: ValueAnalysis, call: cst.Call) -> str | None:
     mode = argument(call, "mode", position)
     if mode is None:
         return "r"
-    return str(mode.value.evaluated_value) if isinstance(mode.value, cst.SimpleString) else None
+    if not isinstance(mode.value, cst.SimpleString):
+        return None
+    return re.split("[:|]", str(mode.value.evaluated_value))[0]  # `w:gz` of an archive
 
 
 def changes_files(values: ValueAnalysis, call: cst.Call) -> bool:
@@ -166,6 +188,8 @@ def changes_files(values: ValueAnalysis, call: cst.Call) -> bool:
     if name in _ALWAYS_CHANGING:
         return True
     made = {value.name for value in values.of(call.func.value)}
+    if name == "extract":
+        return bool(made) and made <= _ARCHIVES
     return name in _PATH_CHANGING and made == {"pathlib.Path"}
 
 
@@ -174,16 +198,37 @@ def asks_files(values: ValueAnalysis, expression: cst.CSTNode) -> bool:
     pending: list[cst.CSTNode] = [expression]
     while pending:
         node = pending.pop()
-        if isinstance(node, cst.Call) and (
-            values.qualified(node.func) in values.library.effects.asking
-            or method(node) in _ASKING_METHODS
-        ):
+        if isinstance(node, cst.Call) and _asks_files(values, node):
             return True
         pending.extend(node.children)
     return False
 
 
+def _asks_files(values: ValueAnalysis, call: cst.Call) -> bool:
+    named = values.qualified(call.func) in values.library.effects.asking
+    return named or method(call) in _ASKING_METHODS
+
+
 _ASKING_METHODS = frozenset("exists is_dir is_file is_symlink iterdir rglob".split())
+#: Methods that read a file or folder whatever they are called on.
+_ALWAYS_READING = frozenset("read_text read_bytes flow_from_directory flow_from_dataframe".split())
+#: Of `pathlib.Path` alone.
+_PATH_READING = frozenset({"glob", "open", "stat"})
+
+
+def reads_files(values: ValueAnalysis, call: cst.Call) -> bool:
+    """Whether a call reads a file or lists a folder, or opens a file to read it."""
+    name = values.qualified(call.func)
+    if name in values.library.effects.reading or name.startswith("pandas.read_"):
+        return True
+    if _asks_files(values, call) or method(call) in _ALWAYS_READING:
+        return True
+    mode = opens_for(values, call)
+    if mode is not None:
+        return not set(mode) & set("wax")
+    if name or not isinstance(call.func, cst.Attribute) or method(call) not in _PATH_READING:
+        return False
+    return {value.name for value in values.of(call.func.value)} == {"pathlib.Path"}
 
 
 def prints(values: ValueAnalysis, call: cst.Call) -> bool:

@@ -1,0 +1,198 @@
+"""Files that ranks share: who downloads and writes them, and who waits before they are read."""
+
+from __future__ import annotations
+
+import pytest
+
+from jupyter_hvd import convert_source
+from jupyter_hvd.rules.base import program
+
+HEAD = program(
+    """
+    import os
+
+    import numpy as np
+    import pandas as pd
+    import tensorflow as tf
+
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.compile('sgd', 'mse')
+    model.fit(x, y)
+    """
+)
+
+
+def converted(body: str) -> str:
+    """What becomes of a few lines behind a program that trains."""
+    conversion = convert_source(HEAD + body)
+    assert conversion.status == "converted", conversion.diagnostics
+    assert not told(body)
+    return conversion.code.partition("model.fit(")[2].partition("\n")[2]
+
+
+def told(body: str) -> list[tuple[str, str]]:
+    found = convert_source(HEAD + body).diagnostics
+    return [(d.code, d.severity) for d in found if d.code.startswith("HVD6")]
+
+
+# Downloads
+
+GET = "tf.keras.utils.get_file('a', 'http://a/a')"
+FIRST = f"jhvd.local_rank_zero_first(lambda: {GET})"
+LOAD = "tf.keras.datasets.mnist.load_data()"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"{GET}\n",
+        f"path = str({GET})\n",
+        f"def data():\n    return {GET}\n\n\ndata()\n",
+        f"def data():\n    return {GET}\n\n\nif __name__ == '__main__':\n    data()\n    data()\n",
+        f"for k in range(3):\n    {GET}\n",
+        f"paths = [{GET} for k in ('a', 'b')]\n",
+        f"paths = {{k: {GET} for k, v in {{'a': 1}}.items()}}\n",
+        f"class Data:\n    def __init__(self):\n        self.path = {GET}\n\n\nData()\n",
+        f"with place:\n    np.load({GET})\n",
+        f"try:\n    {GET}\nfinally:\n    y = 1\n",
+    ],
+)
+def test_rank_zero_downloads_first(body: str) -> None:
+    assert converted(body) == body.replace(GET, FIRST)
+
+
+def test_data_sets_in_functions() -> None:
+    body = f"def data():\n    return {LOAD}\n\n\n(a, b), _ = data()\n"
+    first = f"jhvd.local_rank_zero_first(lambda: {LOAD})"
+    assert converted(body) == body.replace(LOAD, first)
+
+
+def test_what_is_asked_before_a_download_is_answered_for_all() -> None:
+    asked = "jhvd.on_rank_zero(lambda: os.path.exists('a'))"
+    for form in (
+        "if {}:\n    {}\n",
+        "path = 'a' if {} else {}\n",
+        "def get():\n    if {}:\n        return 'a'\n    return {}\n\n\nget()\n",
+    ):
+        assert converted(form.format("os.path.exists('a')", GET)) == form.format(asked, FIRST)
+
+
+def test_one_answer_for_a_download_and_a_folder() -> None:
+    code = converted(f"if not os.path.exists('a'):\n    os.mkdir('b')\n    {GET}\n")
+    assert code == (
+        "if jhvd.on_rank_zero(lambda: not os.path.exists('a')):\n"
+        f"    jhvd.on_rank_zero(lambda: os.mkdir('b'))\n    {FIRST}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"if model.evaluate(x, y) > 1:\n    {GET}\n",
+        f"try:\n    y = 1\nexcept OSError:\n    {GET}\n",
+        f"get = lambda: {GET}\n",
+        f"def data():\n    {GET}\n",
+        f"def data():\n    {GET}\n\n\nif model.evaluate(x, y) > 1:\n    data()\n",
+        f"def data():\n    yield {GET}\n\n\nall(data())\n",
+        f"class Data:\n    name = 'a'\n    path = {GET}\n",
+        f"def data(z):\n    if np.random.rand() > z:\n        return 1\n    {GET}\n\n\ndata(1)\n",
+    ],
+)
+def test_where_ranks_may_not_come_together_it_is_told(body: str) -> None:
+    assert told(body) == [("HVD605", "warning")]
+    assert "zero_first" not in convert_source(HEAD + body).code
+
+
+def test_what_rank_zero_does_alone_waits_for_nobody() -> None:
+    for outer in ("os.rename({}, 'b')", "os.remove(os.readlink({}))"):
+        act = outer.format(GET)
+        assert converted(f"{act}\n") == f"jhvd.on_rank_zero(lambda: {act})\n"
+    guarded = f"import horovod\nif hvd.rank() == 0:\n    {GET}\n"
+    assert GET in convert_source(HEAD + guarded).code
+    code = converted(f"print({GET})\n")
+    assert code.startswith(f"hvd_printed = ({FIRST},)\n")
+
+
+def test_changes_of_files_in_one_another() -> None:
+    code = converted("import shutil\nos.remove(shutil.copy('a', 'b'))\n")
+    assert "jhvd.on_rank_zero(lambda: os.remove(shutil.copy('a', 'b')))\n" in code
+
+
+# Reading what was written
+
+WAIT = "jhvd.wait_for_rank_zero()\n"
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "tf.data.experimental.make_csv_dataset('t.csv', 32)",
+        "tf.data.TextLineDataset('t.csv').map(f)",
+        "tf.data.TFRecordDataset(['t'])",
+        "tf.data.Dataset.list_files('*')",
+        "tf.keras.utils.image_dataset_from_directory('t')",
+        "tf.keras.preprocessing.image_dataset_from_directory('t')",
+        "tf.keras.preprocessing.image.ImageDataGenerator().flow_from_directory('t')",
+        "tf.io.read_file('t')",
+        "[tf.io.read_file(name) for name in names]",
+        "pd.read_csv('t.csv')",
+        "np.load(name)['a']",
+        "os.listdir('.')",
+        "os.path.exists('t')",
+        "open('t').read()",
+        "__import__('glob').glob('*')",
+        "__import__('cv2').imread('t')",
+        "__import__('pathlib').Path('t').read_text()",
+    ],
+)
+def test_readers_wait_for_rank_zero(read: str) -> None:
+    body = f"frame.to_csv('t.csv')\nread = {read}\nagain = {read}\n"
+    assert converted(body) == (
+        f"if hvd.rank() == 0:\n    frame.to_csv('t.csv')\n{WAIT}read = {read}\nagain = {read}\n"
+    )
+
+
+def test_pictures_are_read() -> None:
+    body = "from PIL import Image\nframe.to_csv('t')\npicture = Image.open('t')\n"
+    assert f"{WAIT}picture = Image.open('t')\n" in converted(body)
+
+
+def test_files_copied_in_a_loop_are_waited_for_behind_it() -> None:
+    code = converted(
+        "import shutil\nfor name in os.listdir('a'):\n    shutil.copyfile(name, 'b')\n"
+        "data = tf.keras.utils.image_dataset_from_directory('b')\n"
+    )
+    assert code.count(WAIT) == 1
+    assert f"shutil.copyfile(name, 'b')\n{WAIT}data" in code
+
+
+def test_all_wait_in_front_of_a_loop_over_files() -> None:
+    body = "frame.to_csv('t')\nfor name in os.listdir('.'):\n    z = np.load(name)\n"
+    assert converted(body).endswith(f"{WAIT}for name in os.listdir('.'):\n    z = np.load(name)\n")
+
+
+def test_each_branch_has_its_own_wait() -> None:
+    code = converted(
+        "np.save('a', x)\nif again:\n    y = np.load('a')\nz = np.load('a')\nw = np.load('a')\n"
+    )
+    assert f"if again:\n    {WAIT}    y = np.load('a')\n{WAIT}z = np.load('a')\nw" in code
+
+
+def test_what_the_turn_before_has_written() -> None:
+    code = converted("for k in range(3):\n    z = np.load('a')\n    np.save('a', x)\n")
+    assert f"for k in range(3):\n    {WAIT}    z = np.load('a')\n" in code
+
+
+def test_functions_that_write_and_read() -> None:
+    head = "def save():\n    np.save('a', x)\n\n\ndef load(name):\n    return np.load(name)\n\n\n"
+    assert f"save()\n{WAIT}z = load('a')\n" in converted(f"{head}save()\nz = load('a')\n")
+    handed = f"{head}save()\nz = list(map(load, ['a']))\n"
+    assert f"save()\n{WAIT}z = list" in converted(handed)
+    inside = "def main():\n    np.save('a', x)\n    return np.load('a')\n\n\nmain()\n"
+    assert f"    {WAIT}    return np.load('a')\n\n\nmain()\n" in converted(inside)
+    assert "wait_for" not in converted(f"{head}z = load('a')\nsave()\n")
+
+
+def test_a_file_that_is_opened_in_the_call_that_writes() -> None:
+    code = converted("import json\njson.dump({}, open('a', 'w'))\nz = open('a')\n")
+    assert f"json.dump({{}}, open('a' if hvd.rank() == 0 else '/dev/null', 'w'))\n{WAIT}" in code
