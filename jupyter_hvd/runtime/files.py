@@ -62,6 +62,17 @@ def local_rank_zero_first(load: Callable[[], Loaded]) -> Loaded:
     return load() if own == 2 else loaded
 
 
+def own_folder() -> str:
+    """A new folder for what this rank must write and nobody reads; it goes when the program ends."""
+    import atexit
+    import shutil
+    import tempfile
+
+    folder = tempfile.mkdtemp(prefix="rank-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 def _as_sent(error: Exception) -> BaseException:
     """The error as all ranks can raise it: itself, or one of the nearest class above its own that can be sent."""
     import contextlib

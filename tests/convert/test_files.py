@@ -196,3 +196,66 @@ def test_functions_that_write_and_read() -> None:
 def test_a_file_that_is_opened_in_the_call_that_writes() -> None:
     code = converted("import json\njson.dump({}, open('a', 'w'))\nz = open('a')\n")
     assert f"json.dump({{}}, open('a' if hvd.rank() == 0 else '/dev/null', 'w'))\n{WAIT}" in code
+
+
+# Files that are opened, and what is written into them
+
+NOWHERE = " if hvd.rank() == 0 else '/dev/null'"
+
+
+@pytest.mark.parametrize(
+    "opened",
+    [
+        "tf.io.TFRecordWriter('a'{})",
+        "tf.io.TFRecordWriter(path=name{})",
+        "tf.data.experimental.TFRecordWriter('a'{})",
+        "__import__('csv').writer(open('a'{}, 'w'))",
+        "__import__('tarfile').open('a'{}, 'w:gz')",
+        "__import__('lzma').open('a'{}, 'wt')",
+    ],
+)
+def test_the_others_write_to_nowhere(opened: str) -> None:
+    body = "with {} as writer:\n    writer.write(z)\n{}tf.data.TFRecordDataset('a')\n"
+    expected = body.format(opened.format(NOWHERE), WAIT)
+    assert converted(body.format(opened.format(""), "")) == expected
+
+
+def test_writers_in_a_comprehension() -> None:
+    code = converted("writers = [tf.io.TFRecordWriter(f'a{n}') for n in range(3)]\n")
+    assert code == f"writers = [tf.io.TFRecordWriter(f'a{{n}}'{NOWHERE}) for n in range(3)]\n"
+
+
+def test_hdf5_is_kept_in_memory_by_the_others() -> None:
+    code = converted("import h5py\nh5py.File('a', 'w')\nread = h5py.File('a', 'r')\n")
+    elsewhere = "**({} if hvd.rank() == 0 else {'driver': 'core', 'backing_store': False})"
+    assert code.endswith(f"h5py.File('a', 'w', {elsewhere})\n{WAIT}read = h5py.File('a', 'r')\n")
+    for more in ("'a'", "'r+'", "'w', driver='mpio'", "'w', **more"):
+        assert told(f"import h5py\nh5py.File('a', {more})\n") == [("HVD603", "error")]
+
+
+def test_members_of_archives() -> None:
+    body = "import zipfile\nwith zipfile.ZipFile('a') as archive:\n    archive.extract('b')\n"
+    act = "jhvd.on_rank_zero(lambda: archive.extract('b'))"
+    assert converted(body).endswith(f"    {act}\n")
+    assert "rank_zero" not in converted("features.extract('b')\n")
+    read = "import tarfile\narchive = tarfile.open('a.tar.xz', 'r:xz')\n"
+    assert converted(read) == read
+
+
+@pytest.mark.parametrize(
+    "save",
+    [
+        "data.save('a'{})",
+        "tf.data.Dataset.save(data, 'a'{})",
+        "tf.data.experimental.save(data, 'a'{})",
+    ],
+)
+def test_saved_datasets(save: str) -> None:
+    """All ranks go through the dataset, whose next order would else differ; what is saved is all of it."""
+    body = f"data = tf.data.Dataset.range(9).shuffle(9)\n{save.format('')}\n"
+    own = " if hvd.rank() == 0 else jhvd.own_folder()"
+    assert save.format(own) in converted(body)
+    assert f"{WAIT}again = " in converted(f"{body}again = tf.data.Dataset.load('a')\n")
+    trained = converted(f"{body}model.fit(data.batch(3))\n")
+    assert "model.fit(jhvd.shard(data.batch(3))," in trained
+    assert ".shard(hvd.size()" not in trained

@@ -295,6 +295,9 @@ def has_first_weights(name: str) -> bool:
     return name in MODEL_CLASSES or last in ("clone_model", "model_from_json", "model_from_config")
 
 
+#: Functions that save a dataset, their first argument, in a folder, their second.
+SAVING_DATASETS = frozenset({"tensorflow.data.experimental.save", "tensorflow.data.Dataset.save"})
+
 #: What reads a file, or a folder, that it is given by name.
 READING = frozenset(
     {

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import libcst as cst
 
 from ...analysis.effects import asks_files, changes_files, opens_for, reads_files, writes
-from ...analysis.syntax import argument, method
+from ...analysis.syntax import argument, has_star, method
 from ...analysis.uniformity import is_uniform
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.roles import Role
+from ...frameworks.tensorflow.sharding import saved_dataset
 from ...source.edits import Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, Context, Rule
@@ -35,7 +36,8 @@ class OpenForWriting(Rule):
     """Let the other ranks write to nowhere what rank 0 writes into a file it has opened.
 
     Opening a file for writing empties it. A rank that comes later would empty what rank 0
-    has written.
+    has written. What `tf.io.TFRecordWriter` and archives write goes to nowhere, too; a file of HDF5 stays in the
+    memory of the others, and a dataset that is saved, which all ranks must go through alike, in folders that do not last.
     """
 
     code = "HVD603"
@@ -73,26 +75,58 @@ class OpenForWriting(Rule):
     def find(self, context: Context) -> Iterator[Finding]:
         for call in context.values.index.calls:
             mode = opens_for(context.values, call)
+            folder = saved_into(context, call)
+            if folder is not None and not is_guarded(context, call):
+                yield self._choice(context, call, folder, f"{context.runtime('own_folder')}()")
+                continue
             if mode is None or not set(mode) & set("wax+") or is_guarded(context, call):
                 continue
-            path = argument(call, "file", 0) or argument(call, "name") or argument(call, "filename")
-            if path is None or set(mode) & set("rx") or context.values.qualified(call.func) == "":
+            names = ("name", "filename", "path")
+            path = argument(call, "file", 0) or next(
+                filter(None, (argument(call, n) for n in names)), None
+            )
+            in_memory = context.values.qualified(call.func) == "h5py.File"
+            if (
+                path is None
+                or set(mode) & set("rx")
+                or context.values.qualified(call.func) == ""
+                or (in_memory and ("a" in mode or argument(call, "driver") or has_star(call)))
+            ):
                 yield Problem(
                     call,
                     f"every rank would open this file in mode {mode!r}",
                     f"open it under  if {context.backend.is_rank_zero}:",
                 )
-                continue
-            simple = isinstance(
-                path.value,
-                (cst.Name, cst.SimpleString, cst.FormattedString, cst.Call, cst.Attribute),
-            )
-            choice = f" if {context.backend.is_rank_zero} else {NOWHERE!r}"
-            if simple or path.value.lpar:
-                end = context.module.span(path.value).end
-                yield Fix(call, (context.insert(end, choice, Layer.CHOICE),))
+            elif in_memory:
+                yield Fix(call, (context.add_keyword(call, in_memory_elsewhere(context)),))
             else:
-                yield Fix(call, context.wrap(path.value, "(", f"){choice}"))
+                yield self._choice(context, call, path.value, repr(NOWHERE))
+
+    def _choice(
+        self, context: Context, call: cst.Call, path: cst.BaseExpression, other: str
+    ) -> Fix:
+        """Rank 0 writes where the program says, the others elsewhere."""
+        needs = (HOROVOD,) if other == repr(NOWHERE) else (HOROVOD, "own_folder")
+        choice = f" if {context.backend.is_rank_zero} else {other}"
+        simple = (cst.Name, cst.SimpleString, cst.FormattedString, cst.Call, cst.Attribute)
+        if isinstance(path, simple) or path.lpar:
+            end = context.module.span(path).end
+            return Fix(call, (context.insert(end, choice, Layer.CHOICE),), needs=needs)
+        return Fix(call, context.wrap(path, "(", f"){choice}"), needs=needs)
+
+
+def in_memory_elsewhere(context: Context) -> str:
+    """The arguments of `h5py.File` by which the ranks but 0 write into memory."""
+    return f"**({{}} if {context.backend.is_rank_zero} else {{'driver': 'core', 'backing_store': False}})"
+
+
+def saved_into(context: Context, call: cst.Call) -> cst.BaseExpression | None:
+    """The folder into which a call saves a dataset."""
+    if saved_dataset(context.values, call) is None or method(call) != "save":
+        return None
+    function = context.values.qualified(call.func) in tf_api.SAVING_DATASETS
+    folder = argument(call, "path", 1 if function else 0)
+    return folder.value if folder is not None else None
 
 
 class ChangeFiles(Rule):
@@ -286,6 +320,7 @@ class WaitForFile(Rule):
                 call
                 for call in context.values.index.calls
                 if writes(context.values, call)
+                or saved_into(context, call) is not None
                 or (changes_files(context.values, call) and acts_for_all(context, call) is None)
                 or set(opens_for(context.values, call) or "") & set("wax")
                 or (
