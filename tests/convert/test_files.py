@@ -259,3 +259,59 @@ def test_saved_datasets(save: str) -> None:
     trained = converted(f"{body}model.fit(data.batch(3))\n")
     assert "model.fit(jhvd.shard(data.batch(3))," in trained
     assert ".shard(hvd.size()" not in trained
+
+
+# What rank 0 may work out alone
+
+PURE = (
+    "lambda a: a * 255.",
+    "def clean(a):\n    return a * 255.",
+    "def clean(a):\n    '''Pixels.'''\n    low, high = a.min(), np.max(a)\n    return (a - low) / high",
+    "def clean(a):\n    a = np.clip(a, 0, 1)\n    if a.ndim == 3:\n        a = a[0]\n    return a.astype('uint8')",
+    "def clean(a):\n    rows = []\n    for k in range(3):\n        rows.append(np.sqrt(k))\n    return np.array(rows)",
+    "def clean(a):\n    n = 0\n    for k in range(3):\n        n += k\n    return n",
+    "def half(a):\n    return a / 2\n\n\ndef clean(a):\n    return half(half(a))",
+)
+IMPURE = (
+    "def clean(a):\n    a *= 255.\n    return a",
+    "def clean(a):\n    a[0] = 1\n    return a",
+    "def clean(a):\n    b = a\n    b -= 1\n    return b",
+    "def clean(a):\n    kept.append(a)\n    return a",
+    "def clean(a):\n    global n\n    n = 1\n    return a",
+    "def clean(a):\n    model.fit(a)\n    return a",
+    "def clean(a):\n    return a + np.random.rand()",
+    "def clean(a):\n    return a + next(turns)",
+    "def clean(a):\n    for b in batches:\n        a = a + b\n    return a",
+    "def clean(a):\n    return [b for b in batches]",
+    "@other\ndef clean(a):\n    return a",
+    "def clean(a):\n    yield a",
+    "def clean(a):\n    model.note = a\n    return a",
+    "def clean(a):\n    return tf.keras.layers.Dense(1)(a)",
+    "def clean(a):\n    return open('b').read()",
+    f"def clean(a):\n    return np.load({GET})",
+    "def rough(a):\n    print(a)\n    return a\n\n\ndef clean(a):\n    return rough(a)",
+    "def clean(a):\n    def fill():\n        kept.append(a)\n    fill()\n    return a",
+)
+
+
+@pytest.mark.parametrize("function", PURE)
+def test_pure_functions_of_the_program(function: str) -> None:
+    if function.startswith("lambda"):
+        function = f"clean = {function}"
+    body = f"{function}\n\n\nnp.save('i.npy', clean(x[0]))\n"
+    guarded = "if hvd.rank() == 0:\n    np.save('i.npy', clean(x[0]))\n"
+    assert converted(body) == body.replace("np.save('i.npy', clean(x[0]))\n", guarded)
+
+
+@pytest.mark.parametrize("function", IMPURE)
+def test_functions_that_may_have_to_run_on_every_rank(function: str) -> None:
+    assert ("HVD602", "error") in told(f"{function}\n\n\nnp.save('i.npy', clean(x[0]))\n")
+
+
+def test_methods_are_judged_by_their_own_bodies() -> None:
+    head = (
+        "class Scale:\n    def mean(self, a):\n        {}\n        return a\n\n\nscale = Scale()\n"
+    )
+    save = "np.save('i.npy', scale.mean(x))\n"
+    assert "if hvd.rank() == 0:\n    np.save(" in converted(head.format("'''Same.'''") + save)
+    assert told(head.format("self.n = 1") + save) == [("HVD602", "error")]

@@ -32,7 +32,9 @@ _EFFECTS = PYTHON | Effects(
         "tensorflow.print",
         "tensorflow.summary.",
         "tensorflow.io.write",
+        "tensorflow.keras.applications.",
         "tensorflow.keras.datasets.",
+        "tensorflow.keras.layers.",  # which draw first weights
         "tensorflow.keras.utils.get_file",
     ),
     printing=frozenset({"tensorflow.print"}),
