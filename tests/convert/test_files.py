@@ -183,6 +183,23 @@ def test_what_the_turn_before_has_written() -> None:
     assert f"for k in range(3):\n    {WAIT}    z = np.load('a')\n" in code
 
 
+def test_to_wait_once_is_enough_for_a_loop_that_reads() -> None:
+    body = "np.save('a', x)\nfor k in range(3):\n    for n in range(2):\n        z = np.load('a')\n"
+    code = converted(body)
+    assert code.count(WAIT) == 1
+    assert f"{WAIT}for k in range(3):\n    for n" in code
+
+
+def test_what_is_written_where_nothing_was_found() -> None:
+    """Rank 0 answers for all, lest a rank that comes later finds what rank 0 is still writing."""
+    code = converted(
+        "def cached():\n    if os.path.exists('a'):\n        return np.load('a')\n"
+        "    np.save('a', x)\n    return np.load('a')\n\n\ncached()\n"
+    )
+    assert "    if jhvd.on_rank_zero(lambda: os.path.exists('a')):\n        return np.load" in code
+    assert f"np.save('a', x)\n    {WAIT}    return np.load('a')\n" in code
+
+
 def test_functions_that_write_and_read() -> None:
     head = "def save():\n    np.save('a', x)\n\n\ndef load(name):\n    return np.load(name)\n\n\n"
     assert f"save()\n{WAIT}z = load('a')\n" in converted(f"{head}save()\nz = load('a')\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -253,6 +253,13 @@ def asked_for(context: Context, calls: Iterable[cst.Call]) -> list[cst.BaseExpre
     return list(dict.fromkeys(test for call in calls for test in acts_for_all(context, call) or ()))
 
 
+def answered_by(
+    context: Context, rule: type[Rule], calls: Callable[[Context], list[cst.Call]]
+) -> list[cst.BaseExpression]:
+    """The tests that another rule lets rank 0 answer already, for the sake of its calls."""
+    return asked_for(context, calls(context)) if context.options.uses(rule.code) else []
+
+
 def ask_rank_zero(context: Context, test: cst.BaseExpression) -> Fix:
     ask = f"{context.runtime('on_rank_zero')}(lambda: "
     return Fix(test, context.wrap(test, ask, ")"), needs=(HOROVOD, "on_rank_zero"))
@@ -262,7 +269,9 @@ class WaitForFile(Rule):
     """Wait for rank 0 before a file is read that the program may have written before.
 
     Rank 0 alone writes. The others come past the place at once, and would read what is not
-    there yet, or the state of an epoch before.
+    there yet, or the state of an epoch before. Names of files are not compared: whatever opens a file to read it,
+    lists a folder or asks what there is waits once for all that was written before, in functions of the program too. Where
+    the program asks for a file before it writes that, rank 0 answers for all.
     """
 
     code = "HVD604"
@@ -298,19 +307,27 @@ class WaitForFile(Rule):
 
     def find(self, context: Context) -> Iterator[Finding]:
         written, waits = self._written(context), self._kept(context)
+        asked: list[cst.BaseExpression] = []
         for call in reading_calls(context) if written else ():
-            place = next(
-                (s for s in statements_around(context, call) if all_ranks_come_here(context, s)),
-                None,
-            )
-            if place is None or not any(_is_unseen(context, w, place, waits) for w in written):
+            places = [
+                s for s in statements_around(context, call) if come_here(context, s) is not None
+            ]
+            unseen = [w for w in written if places and _is_unseen(context, w, places[0], waits)]
+            if not unseen:
                 continue
+            place = _before_loops(context, places, unseen)
+            asked += come_here(context, place) or ()
             wait = Wait(place, context.module.span(place).start)
             waits.append(wait)
             called = f"{context.runtime('wait_for_rank_zero')}()"
             text = f"{called}{context.module.newline}{context.module.indentation(wait.at)}"
             edit = context.insert(wait.at, text, Layer.WAIT)
             yield Fix(call, (edit,), needs=(HOROVOD, "wait_for_rank_zero"))
+        answered = answered_by(context, ChangeFiles, changed) if asked else []
+        answered += answered_by(context, Download, downloads) if asked else []
+        for test in dict.fromkeys(asked):
+            if test not in answered:
+                yield ask_rank_zero(context, test)
 
     def _written(self, context: Context) -> list[cst.Call]:
         """Where the program writes files: in the text, or in a `fit` with a callback that does."""
@@ -341,7 +358,7 @@ class WaitForFile(Rule):
             if writes(context.values, call)
             and not isinstance(context.module.parent(call), cst.Expr)
             and (statement := next(statements_around(context, call), None)) is not None
-            and all_ranks_come_here(context, statement)
+            and come_here(context, statement) == []
         ]
 
 
@@ -375,6 +392,19 @@ def _is_unseen(context: Context, written: cst.Call, place: cst.CSTNode, waits: l
         and (write < wait.at or any(loop in module.ancestors(wait.statement) for loop in again))
         for wait in waits
     )
+
+
+def _before_loops(
+    context: Context, places: list[cst.CSTNode], written: list[cst.Call]
+) -> cst.CSTNode:
+    """The first of these places, or a loop around it in which nothing of this is written: to wait once is enough."""
+    chosen = places[0]
+    for place in places:
+        start = context.module.span(place).start
+        before = all(context.module.span(call).start < start for call in written)
+        if isinstance(place, (cst.For, cst.While)) and before:
+            chosen = place
+    return chosen
 
 
 def statements_around(context: Context, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -419,23 +449,28 @@ def reads(context: Context, call: cst.Call) -> bool:
     )
 
 
-def all_ranks_come_here(context: Context, statement: cst.CSTNode) -> bool:
-    """Whether a statement is reached by every rank, as often by each."""
-    if context.module.function_of(statement) is not None:
-        return together(context, statement) == []
+def come_here(context: Context, statement: cst.CSTNode) -> Asked:
+    """What rank 0 must answer for all, so that a statement is reached by every rank, as often by each; None where it may not be.
+
+    At the top level a loop is taken to have as many turns for all, but one over files.
+    """
+    function = context.module.function_of(statement)
+    if function is not None:
+        tried = context.module.enclosing(statement, (cst.Try, cst.TryStar, cst.FunctionDef))
+        return together(context, statement) if tried is function else None
     child = statement
     for ancestor in context.module.ancestors(statement):
         match ancestor:
             case cst.If(test=test) | cst.While(test=test):
                 if child is not test and not is_uniform(context.values, test):
-                    return False
+                    return None
             case cst.For(iter=iterable):
                 if asks_files(context.values, iterable):
-                    return False
+                    return None
             case cst.Try() | cst.TryStar():
-                return False
+                return None
         child = ancestor
-    return True
+    return []
 
 
 class Download(Rule):
@@ -489,8 +524,7 @@ class Download(Rule):
                     "download it at the top level, in front of where it is used",
                     "warning",
                 )
-        uses = context.options.uses(ChangeFiles.code)
-        answered = asked_for(context, changed(context)) if uses else []
+        answered = answered_by(context, ChangeFiles, changed)
         for test in asked_for(context, calls):
             if test not in answered:
                 yield ask_rank_zero(context, test)

@@ -95,30 +95,33 @@ def in_rank_zeros(context: Context, node: cst.CSTNode) -> bool:
 Asked = list[cst.BaseExpression] | None
 
 
-def together(
-    context: Context, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()
-) -> Asked:
+def together(context: Context, node: cst.CSTNode) -> Asked:
     """The tests that rank 0 must answer for all, so that all ranks come to a node together; None where they may not."""
     function = context.module.function_of(node)
     if in_rank_zeros(context, node):
         return None
     asked = _between(context, node, lambda ancestor: ancestor is function)
+    around = {*context.module.ancestors(node)}
     for leaf in _leaves_before(context, node, function):
-        around = {*context.module.ancestors(node)}
         more = _between(context, leaf, around.__contains__)
         asked = None if asked is None or more is None else asked + more
     if asked is None or function is None:
         return asked
-    compiled = context.training.compiled.functions
-    if function in seen or function in compiled or function in context.values.index.generators:
-        return None
-    sites = _sites(context, function)
-    for site in sites:
-        more = together(context, site, seen | {function})
-        if more is None:
-            return None
-        asked += more
-    return list(dict.fromkeys(asked)) if sites else None
+    run = _run_together(context, function)
+    return None if run is None else list(dict.fromkeys(run + asked))
+
+
+def _run_together(context: Context, function: cst.FunctionDef) -> Asked:
+    """The same for the calls of a function: all that can be seen, and there must be one."""
+    known = context.run_together
+    if function not in known:
+        known[function] = None  # where it calls itself, nothing is known
+        compiled = function in context.training.compiled.functions
+        if not compiled and function not in context.values.index.generators:
+            found = [together(context, site) for site in _sites(context, function)]
+            if found and all(each is not None for each in found):
+                known[function] = list(dict.fromkeys(t for each in found for t in each or ()))
+    return known[function]
 
 
 def _sites(context: Context, function: cst.FunctionDef) -> list[cst.Call]:
