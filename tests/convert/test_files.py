@@ -152,6 +152,10 @@ def test_readers_wait_for_rank_zero(read: str) -> None:
     )
 
 
+def test_what_is_printed_is_not_waited_for() -> None:
+    assert "wait_for" not in converted("model.summary()\nz = np.load('a')\n")
+
+
 def test_pictures_are_read() -> None:
     body = "from PIL import Image\nframe.to_csv('t')\npicture = Image.open('t')\n"
     assert f"{WAIT}picture = Image.open('t')\n" in converted(body)
