@@ -10,6 +10,8 @@ import re
 
 import libcst as cst
 
+from .flow import is_iteration
+from .index import Binding
 from .library import Effects, Kind
 from .syntax import argument, method
 from .values import ValueAnalysis
@@ -17,7 +19,10 @@ from .values import ValueAnalysis
 #: Python's own library, and what most programs use beside it.
 PYTHON = Effects(
     pure=("numpy.", "time.", "datetime.", "math.", "os.path.", "sklearn.metrics.", "scipy."),
-    impure=("numpy.random.",),
+    impure=(
+        "numpy.random.",
+        *(f"numpy.{name}" for name in "copyto fill_diagonal place putmask".split()),
+    ),
     printing=frozenset(
         {
             "builtins.print",
@@ -39,7 +44,10 @@ PYTHON = Effects(
             "json.dump",
         }
     ),
-    opening={"builtins.open": 1, "io.open": 1, "gzip.open": 1, "zipfile.ZipFile": 1},
+    opening={
+        **dict.fromkeys(("builtins.open", "io.open", "gzip.open", "bz2.open", "lzma.open"), 1),
+        **dict.fromkeys(("zipfile.ZipFile", "tarfile.open", "h5py.File"), 1),
+    },
     changing=frozenset(
         {
             *(f"os.{name}" for name in "mkdir makedirs remove unlink rmdir removedirs".split()),
@@ -55,7 +63,18 @@ PYTHON = Effects(
     asking=frozenset(
         {
             *(f"os.path.{name}" for name in "exists isdir isfile islink lexists getsize".split()),
-            *("os.listdir", "os.scandir", "os.walk", "os.stat", "os.access", "glob.glob"),
+            *("os.listdir", "os.scandir", "os.walk", "os.stat", "os.access"),
+            *("glob.glob", "glob.iglob"),
+        }
+    ),
+    reading=frozenset(
+        {
+            *(f"numpy.{name}" for name in "load loadtxt genfromtxt fromfile memmap".split()),
+            *("joblib.load", "scipy.io.loadmat", "scipy.io.wavfile.read", "scipy.sparse.load_npz"),
+            *("PIL.Image.open", "cv2.imread", "cv2.VideoCapture", "skimage.io.imread"),
+            *("matplotlib.pyplot.imread", "matplotlib.image.imread"),
+            *("imageio.imread", "imageio.v2.imread", "imageio.v3.imread"),
+            *("librosa.load", "soundfile.read"),
         }
     ),
 )
@@ -63,6 +82,10 @@ PYTHON = Effects(
 _ALWAYS_CHANGING = frozenset("extractall mkdir rmdir unlink symlink_to hardlink_to".split())
 #: Of `pathlib.Path` alone: other things have methods of these names.
 _PATH_CHANGING = frozenset({"rename", "replace", "touch"})
+#: Of archives alone.
+_ARCHIVES = frozenset(
+    {"zipfile.ZipFile", "tarfile.open", "tarfile.TarFile", "tarfile.TarFile.open"}
+)
 #: Methods that write whatever they are called on.
 _ALWAYS_WRITING = frozenset(
     "savefig to_csv to_json to_excel to_pickle to_parquet write_text write_bytes".split()
@@ -81,19 +104,119 @@ _PURE_METHODS = frozenset(
 )
 
 
-def is_pure(values: ValueAnalysis, expression: cst.CSTNode) -> bool:
-    """Whether evaluating the expression changes nothing and waits for nobody, for certain."""
+def is_pure(
+    values: ValueAnalysis, expression: cst.CSTNode, inside: frozenset[cst.CSTNode] = frozenset()
+) -> bool:
+    """Whether evaluating the expression changes nothing and waits for nobody, for certain.
+
+    Args:
+        inside: the functions of the program that are being looked at already.
+    """
     pending: list[cst.CSTNode] = [expression]
     while pending:
         node = pending.pop()
         if isinstance(node, (cst.Await, cst.Yield, cst.NamedExpr)):
             return False
-        if isinstance(node, cst.Call) and not _is_pure_call(values, node):
+        if isinstance(node, cst.Call) and not _is_pure_call(values, node, inside):
             return False
         if isinstance(node, cst.CompFor) and _is_collection(values, node.iter):
             return False
         pending.extend(node.children)
     return True
+
+
+def _is_pure_function(
+    values: ValueAnalysis, function: cst.CSTNode | None, inside: frozenset[cst.CSTNode]
+) -> bool:
+    """Whether a function of the program changes nothing but variables of its own, and waits for nobody, for certain."""
+    if function in inside:
+        return True  # as far as the rest of it is
+    match function:
+        case cst.Lambda(body=body):
+            return is_pure(values, body, inside | {function})
+        case cst.FunctionDef(decorators=[], asynchronous=None, body=body):
+            pure = function not in values.index.generators
+            return pure and _changes_its_own(values, body, inside | {function})
+    return False
+
+
+def _changes_its_own(
+    values: ValueAnalysis, body: cst.CSTNode, inside: frozenset[cst.CSTNode]
+) -> bool:
+    """Whether the statements of a function are pure, but for what they bind to its own names."""
+    pending: list[cst.CSTNode] = [body]
+    while pending:
+        node = pending.pop()
+        match node:
+            case (
+                cst.Await()
+                | cst.Yield()
+                | cst.Global()
+                | cst.Nonlocal()
+                | cst.Del()
+                | cst.ClassDef()
+                | cst.FunctionDef()
+            ):
+                return False
+            case cst.AssignTarget(target=target) | cst.AnnAssign(target=target):
+                if not _binds_own(values, target):
+                    return False
+            case cst.AugAssign(target=target):
+                if not _is_own(values, target, _IMMUTABLE):
+                    return False
+            case cst.For(iter=iterable) | cst.CompFor(iter=iterable):
+                if not _stays(values, iterable):
+                    return False
+            case cst.Call(func=cst.Attribute(value=filled, attr=cst.Name("append" | "extend"))):
+                if not _is_own(values, filled, (cst.List, cst.ListComp)):
+                    return False
+            case cst.Call():
+                touches = writes(values, node) or changes_files(values, node)
+                if touches or opens_for(values, node) or not _is_pure_call(values, node, inside):
+                    return False
+        pending.extend(node.children)
+    return True
+
+
+_IMMUTABLE = (cst.Integer, cst.Float, cst.SimpleString, cst.FormattedString)
+
+
+def _binds_own(values: ValueAnalysis, target: cst.BaseExpression) -> bool:
+    """Whether what is assigned to is names, or elements of what the function has made by itself."""
+    match target:
+        case cst.Name():
+            return True
+        case cst.Tuple(elements=elements) | cst.List(elements=elements):
+            return all(_binds_own(values, element.value) for element in elements)
+        case cst.Subscript(value=whole):
+            return _is_own(values, whole, (cst.List, cst.ListComp, cst.Dict, cst.DictComp))
+    return False
+
+
+def _is_own(
+    values: ValueAnalysis, expression: cst.BaseExpression, made: tuple[type[cst.CSTNode], ...]
+) -> bool:
+    """Whether a name holds nothing but what is made where it is bound, by expressions of these kinds."""
+    if not isinstance(expression, cst.Name):
+        return False
+    found = values.definitions.of(expression)
+    function = values.module.function_of(expression)
+    return bool(found) and all(
+        isinstance(binding, Binding)
+        and binding.place is not None
+        and values.module.function_of(binding.place) is function
+        and (binding.adds or (not binding.path and isinstance(binding.value, made)))
+        for binding in found
+    )
+
+
+def _stays(values: ValueAnalysis, iterable: cst.BaseExpression) -> bool:
+    """Whether going through an iterable leaves it as it was: it is no iterator, and no library's collection."""
+    if isinstance(iterable, cst.Call) and is_iteration(values.qualified(iterable.func)):
+        return all(_stays(values, arg.value) for arg in iterable.args)
+    kinds = values.kinds(iterable)
+    moves = bool(kinds & {Kind.UNKNOWN, Kind.GENERATOR}) or _is_collection(values, iterable)
+    return bool(kinds) and not moves
 
 
 #: What looks at a collection, and goes through none of its elements.
@@ -105,7 +228,9 @@ def _is_collection(values: ValueAnalysis, expression: cst.BaseExpression) -> boo
     return any(map(values.library.is_collection, values.kinds(expression)))
 
 
-def _is_pure_call(values: ValueAnalysis, call: cst.Call) -> bool:
+def _is_pure_call(
+    values: ValueAnalysis, call: cst.Call, inside: frozenset[cst.CSTNode] = frozenset()
+) -> bool:
     name, effects = values.qualified(call.func), values.library.effects
     if name not in _LOOKING and any(_is_collection(values, arg.value) for arg in call.args):
         return False
@@ -115,6 +240,9 @@ def _is_pure_call(values: ValueAnalysis, call: cst.Call) -> bool:
         return name.startswith(effects.pure) and not name.startswith(effects.impure)
     if _pure_methods(values, call.func) is not None:
         return True  # what is pure to call itself
+    callees = values.of(call.func)
+    if callees and all(callee.kind is Kind.FUNCTION for callee in callees):
+        return all(_is_pure_function(values, callee.node, inside) for callee in callees)
     if not isinstance(call.func, cst.Attribute):
         return False
     known = _pure_methods(values, call.func.value)
@@ -134,6 +262,8 @@ def _pure_methods(values: ValueAnalysis, receiver: cst.BaseExpression) -> frozen
 def opens_for(values: ValueAnalysis, call: cst.Call) -> str | None:
     """The mode in which a call opens a file, None where it opens none or the mode cannot be seen."""
     name = values.qualified(call.func)
+    if name in values.library.effects.opening_to_write:
+        return "w"
     position = values.library.effects.opening.get(name)
     if position is None:
         own = method(call) == "open" and not name
@@ -143,7 +273,9 @@ def opens_for(values: ValueAnalysis, call: cst.Call) -> str | None:
     mode = argument(call, "mode", position)
     if mode is None:
         return "r"
-    return str(mode.value.evaluated_value) if isinstance(mode.value, cst.SimpleString) else None
+    if not isinstance(mode.value, cst.SimpleString):
+        return None
+    return re.split("[:|]", str(mode.value.evaluated_value))[0]  # `w:gz` of an archive
 
 
 def changes_files(values: ValueAnalysis, call: cst.Call) -> bool:
@@ -166,6 +298,8 @@ def changes_files(values: ValueAnalysis, call: cst.Call) -> bool:
     if name in _ALWAYS_CHANGING:
         return True
     made = {value.name for value in values.of(call.func.value)}
+    if name == "extract":
+        return bool(made) and made <= _ARCHIVES
     return name in _PATH_CHANGING and made == {"pathlib.Path"}
 
 
@@ -174,16 +308,37 @@ def asks_files(values: ValueAnalysis, expression: cst.CSTNode) -> bool:
     pending: list[cst.CSTNode] = [expression]
     while pending:
         node = pending.pop()
-        if isinstance(node, cst.Call) and (
-            values.qualified(node.func) in values.library.effects.asking
-            or method(node) in _ASKING_METHODS
-        ):
+        if isinstance(node, cst.Call) and _asks_files(values, node):
             return True
         pending.extend(node.children)
     return False
 
 
+def _asks_files(values: ValueAnalysis, call: cst.Call) -> bool:
+    named = values.qualified(call.func) in values.library.effects.asking
+    return named or method(call) in _ASKING_METHODS
+
+
 _ASKING_METHODS = frozenset("exists is_dir is_file is_symlink iterdir rglob".split())
+#: Methods that read a file or folder whatever they are called on.
+_ALWAYS_READING = frozenset("read_text read_bytes flow_from_directory flow_from_dataframe".split())
+#: Of `pathlib.Path` alone.
+_PATH_READING = frozenset({"glob", "open", "stat"})
+
+
+def reads_files(values: ValueAnalysis, call: cst.Call) -> bool:
+    """Whether a call reads a file or lists a folder, or opens a file to read it."""
+    name = values.qualified(call.func)
+    if name in values.library.effects.reading or name.startswith("pandas.read_"):
+        return True
+    if _asks_files(values, call) or method(call) in _ALWAYS_READING:
+        return True
+    mode = opens_for(values, call)
+    if mode is not None:
+        return not set(mode) & set("wax")
+    if name or not isinstance(call.func, cst.Attribute) or method(call) not in _PATH_READING:
+        return False
+    return {value.name for value in values.of(call.func.value)} == {"pathlib.Path"}
 
 
 def prints(values: ValueAnalysis, call: cst.Call) -> bool:

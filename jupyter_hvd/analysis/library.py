@@ -58,7 +58,9 @@ class Effects:
         pure_methods: methods that are pure for values of a kind.
         changing: what creates, removes, renames or unpacks files, downloads, or runs other programs.
         asking: what tells which files there are.
+        reading: what reads a file, or folder, that it is given by name.
         opening: what opens a file, and the place of the mode among its arguments.
+        opening_to_write: what opens a file to write it, without a mode.
     """
 
     pure: tuple[str, ...] = ()
@@ -70,6 +72,8 @@ class Effects:
     opening: Mapping[str, int] = field(default_factory=dict)
     changing: frozenset[str] = frozenset()
     asking: frozenset[str] = frozenset()
+    reading: frozenset[str] = frozenset()
+    opening_to_write: frozenset[str] = frozenset()
 
     def __or__(self, other: Effects) -> Effects:
         return Effects(
@@ -82,6 +86,8 @@ class Effects:
             {**self.opening, **other.opening},
             self.changing | other.changing,
             self.asking | other.asking,
+            self.reading | other.reading,
+            self.opening_to_write | other.opening_to_write,
         )
 
 

@@ -123,8 +123,8 @@ class JoinedCells:
     def starts(self) -> tuple[int, ...]:
         """Where each cell begins in the joined text."""
         lengths = [len(h) + len(s) + 1 for h, s in zip(self.headers, self.sources, strict=True)]
-        ends = accumulate(lengths[:-1], initial=0)
-        return tuple(end + len(h) for end, h in zip(ends, self.headers, strict=True))
+        ends = accumulate(lengths, initial=0)  # one more than there are cells: there may be none
+        return tuple(end + len(h) for end, h in zip(ends, self.headers, strict=False))
 
     def cell_of(self, offset: int) -> int:
         """The cell, counted from 0 among these, in which an offset stands."""

@@ -144,7 +144,12 @@ def test_cell_that_is_no_python_and_needed(source: str) -> None:
 
 
 def test_empty_notebook() -> None:
-    assert convert_notebook(new_notebook()).status == "unchanged"
+    """And one without a cell of code: they are left as they are."""
+    for cells in ([], [new_markdown_cell("# Title")]):
+        notebook = new_notebook(cells=cells)
+        conversion = convert_notebook(notebook)
+        assert (conversion.status, conversion.diagnostics) == ("unchanged", ())
+        assert conversion.notebook == notebook
 
 
 MAGICAL = [

@@ -6,6 +6,7 @@ import contextlib
 import io
 import random
 import sys
+import urllib.error
 from pathlib import Path
 
 import horovod.tensorflow as hvd
@@ -208,4 +209,18 @@ def download() -> str:
 
 
 assert of_all(jhvd.local_rank_zero_first(download)) == ["first", "later"]
+
+
+def fail() -> None:
+    assert rank == 0, "the others do not try"
+    raise urllib.error.HTTPError(
+        "http://a", 404, "not found", {}, io.BytesIO(b"an open connection")
+    )
+
+
+# An error of rank 0 that cannot be sent as it is; the ranks go on together where it is caught.
+for go in (jhvd.local_rank_zero_first, jhvd.on_rank_zero):
+    with pytest.raises(urllib.error.URLError, match="not found"):
+        go(fail)
+assert of_all(rank) == [0, 1]
 print("all is well")

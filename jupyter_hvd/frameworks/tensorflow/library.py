@@ -29,6 +29,10 @@ _EFFECTS = PYTHON | Effects(
         "tensorflow.print",
         "tensorflow.summary.",
         "tensorflow.io.write",
+        "tensorflow.keras.applications.",
+        "tensorflow.keras.datasets.",
+        "tensorflow.keras.layers.",  # which draw first weights
+        "tensorflow.keras.utils.get_file",
     ),
     printing=frozenset({"tensorflow.print"}),
     writing=frozenset(
@@ -52,7 +56,19 @@ _EFFECTS = PYTHON | Effects(
     changing=frozenset(
         f"tensorflow.io.gfile.{name}" for name in "mkdir remove rmtree rename copy".split()
     ),
-    asking=frozenset(f"tensorflow.io.gfile.{name}" for name in "exists isdir listdir glob".split()),
+    asking=frozenset(
+        f"tensorflow.io.gfile.{name}" for name in "exists isdir listdir glob walk stat".split()
+    ),
+    reading=tf_api.READING,
+    opening_to_write=frozenset(
+        {
+            "tensorflow.io.TFRecordWriter",
+            "tensorflow.python_io.TFRecordWriter",
+            "tensorflow.compat.v1.python_io.TFRecordWriter",
+            "tensorflow.compat.v1.io.TFRecordWriter",
+            "tensorflow.data.experimental.TFRecordWriter",
+        }
+    ),
 )
 
 

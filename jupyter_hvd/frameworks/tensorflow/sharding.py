@@ -11,8 +11,11 @@ from functools import cached_property
 
 import libcst as cst
 
-from ...analysis.syntax import method
+from ...analysis.syntax import argument, method
+from ...analysis.values import ValueAnalysis
+from . import tf_api
 from .pipelines import SPLITTING, Pipeline, Pipelines
+from .roles import Role
 from .training_data import TrainingData, looks_once
 
 
@@ -144,7 +147,7 @@ class Sharding:
 
     @cached_property
     def _adapted(self) -> bool:
-        """Whether a layer is adapted to data that are divided already."""
+        """Whether a layer is adapted to data that are divided already, or these are saved."""
         return any(
             isinstance(anchor, cst.Call) and any(map(self._is_behind_point, looked_at))
             for anchor, looked_at in self.other_uses
@@ -172,7 +175,7 @@ class Sharding:
 
     @cached_property
     def other_uses(self) -> list[tuple[cst.CSTNode, list[Pipeline]]]:
-        """What takes from a training dataset without training: `adapt` of a layer, and loops."""
+        """What takes from a training dataset without training: `adapt` of a layer, what saves it, and loops."""
         trained = {p.source for p in self.data.pipelines}
         if not trained:
             return []
@@ -181,6 +184,11 @@ class Sharding:
             (call, call.args[0].value)
             for call in self.values.index.calls
             if method(call) == "adapt" and call.args
+        ]
+        found += [
+            (call, data)
+            for call in self.values.index.calls
+            if (data := saved_dataset(self.values, call)) is not None
         ]
         found += [
             (loop, loop.iter)
@@ -221,6 +229,19 @@ class Sharding:
 
     def _is_behind_point(self, counted: Pipeline) -> bool:
         return any(self.shard_point(training) in counted.chain for training in self.data.pipelines)
+
+
+def saved_dataset(values: ValueAnalysis, call: cst.Call) -> cst.BaseExpression | None:
+    """The dataset that a call saves, all of it."""
+    data: cst.BaseExpression | None = None
+    if values.qualified(call.func) in tf_api.SAVING_DATASETS:
+        arg = argument(call, "dataset", 0)
+        data = arg.value if arg is not None else None
+    elif isinstance(call.func, cst.Attribute) and method(call) == "save":
+        data = call.func.value
+    elif method(call) == "write" and call.args:
+        data = call.args[0].value
+    return data if data is not None and values.kinds(data) == {Role.DATASET} else None
 
 
 def _is_sample(looked_at: list[Pipeline]) -> bool:

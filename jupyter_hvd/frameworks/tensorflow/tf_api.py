@@ -306,3 +306,42 @@ def has_first_weights(name: str) -> bool:
     if name.startswith("tensorflow.keras.layers."):
         return last[:1].isupper() and _WEIGHTLESS.fullmatch(last) is None
     return name in MODEL_CLASSES or last in ("clone_model", "model_from_json", "model_from_config")
+
+
+#: Functions that save a dataset, their first argument, in a folder, their second.
+SAVING_DATASETS = frozenset({"tensorflow.data.experimental.save", "tensorflow.data.Dataset.save"})
+
+#: What reads a file, or a folder, that it is given by name.
+READING = frozenset(
+    {
+        *(
+            f"tensorflow.data.{name}Dataset"
+            for name in ("TFRecord", "TextLine", "FixedLengthRecord")
+        ),
+        *("tensorflow.data.Dataset.list_files", "tensorflow.data.Dataset.load"),
+        *(
+            f"tensorflow.data.experimental.{name}"
+            for name in "CsvDataset SqlDataset load make_csv_dataset make_batched_features_dataset".split()
+        ),
+        *(
+            f"tensorflow.keras.{module}_dataset_from_directory"
+            for module in "utils.image utils.text utils.audio preprocessing.image preprocessing.text "
+            "preprocessing.image.image preprocessing.text.text".split()
+        ),
+        *("tensorflow.keras.utils.load_img", "tensorflow.keras.preprocessing.image.load_img"),
+        *("tensorflow.io.read_file", "tensorflow.io.matching_files"),
+        *("tensorflow.compat.v1.io.tf_record_iterator", "tensorflow.keras.models.load_model"),
+        *("tensorflow.saved_model.load", "tensorflow.train.load_checkpoint"),
+        *("tensorflow.train.latest_checkpoint", "tensorflow.train.list_variables"),
+    }
+)
+
+#: What may download, and keeps what it has downloaded for the next time.
+_DOWNLOADS = re.compile(
+    r"tensorflow\.keras\.(datasets\.\w+\.load_data|utils\.(\w+\.)?get_file)|tensorflow_datasets\.load"
+)
+
+
+def downloads(name: str) -> bool:
+    """Whether calling this canonical name may download into the folder of its library."""
+    return _DOWNLOADS.fullmatch(name) is not None

@@ -236,6 +236,11 @@ class Context(TensorFlowProgram):
         """The places of the statements in each block that was asked for."""
         return {}
 
+    @cached_property
+    def run_together(self) -> dict[cst.CSTNode, list[cst.BaseExpression] | None]:
+        """What `questions.together` has found of each function that it was asked for."""
+        return {}
+
     def indent_step(self, node: cst.CSTNode) -> str:
         """What a block is indented by where a node stands: as its own block, else as the first of its cell."""
         default = self.module.tree.default_indent

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 import libcst as cst
 
-from ...analysis.effects import asks_files, changes_files, opens_for, writes
-from ...analysis.index import ELEMENT
-from ...analysis.syntax import argument, method
+from ...analysis.effects import asks_files, changes_files, opens_for, reads_files, writes
+from ...analysis.syntax import argument, has_star, method
 from ...analysis.uniformity import is_uniform
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.roles import Role
+from ...frameworks.tensorflow.sharding import saved_dataset
 from ...source.edits import Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, Context, Rule
 from .imports import first_import
-from .questions import callback_values, is_guarded, own_line
+from .questions import (
+    Asked,
+    callback_values,
+    fits_lambda,
+    in_rank_zeros,
+    is_guarded,
+    may_download,
+    own_line,
+    together,
+)
 
 NOWHERE = "/dev/null"
 
@@ -26,7 +36,8 @@ class OpenForWriting(Rule):
     """Let the other ranks write to nowhere what rank 0 writes into a file it has opened.
 
     Opening a file for writing empties it. A rank that comes later would empty what rank 0
-    has written.
+    has written. What `tf.io.TFRecordWriter` and archives write goes to nowhere, too; a file of HDF5 stays in the
+    memory of the others, and a dataset that is saved, which all ranks must go through alike, in folders that do not last.
     """
 
     code = "HVD603"
@@ -64,25 +75,57 @@ class OpenForWriting(Rule):
     def find(self, context: Context) -> Iterator[Finding]:
         for call in context.values.index.calls:
             mode = opens_for(context.values, call)
+            folder = saved_into(context, call)
+            if folder is not None and not is_guarded(context, call):
+                yield self._choice(context, call, folder, f"{context.runtime('own_folder')}()")
+                continue
             if mode is None or not set(mode) & set("wax+") or is_guarded(context, call):
                 continue
-            path = argument(call, "file", 0) or argument(call, "name") or argument(call, "filename")
-            if path is None or set(mode) & set("rx") or context.values.qualified(call.func) == "":
+            names = ("name", "filename", "path")
+            path = argument(call, "file", 0) or next(
+                filter(None, (argument(call, n) for n in names)), None
+            )
+            in_memory = context.values.qualified(call.func) == "h5py.File"
+            if (
+                path is None
+                or set(mode) & set("rx")
+                or context.values.qualified(call.func) == ""
+                or (in_memory and ("a" in mode or argument(call, "driver") or has_star(call)))
+            ):
                 yield Problem(
                     call,
                     f"every rank would open this file in mode {mode!r}",
                     f"open it under  if {context.backend.is_rank_zero}:",
                 )
-                continue
-            simple = isinstance(
-                path.value,
-                (cst.Name, cst.SimpleString, cst.FormattedString, cst.Call, cst.Attribute),
-            )
-            choice = f" if {context.backend.is_rank_zero} else {NOWHERE!r}"
-            if simple or path.value.lpar:
-                yield Fix(call, (context.behind(path.value, choice, Layer.CHOICE),))
+            elif in_memory:
+                yield Fix(call, (context.add_keyword(call, in_memory_elsewhere(context)),))
             else:
-                yield Fix(call, context.wrap(path.value, "(", f"){choice}"))
+                yield self._choice(context, call, path.value, repr(NOWHERE))
+
+    def _choice(
+        self, context: Context, call: cst.Call, path: cst.BaseExpression, other: str
+    ) -> Fix:
+        """Rank 0 writes where the program says, the others elsewhere."""
+        needs = (HOROVOD,) if other == repr(NOWHERE) else (HOROVOD, "own_folder")
+        choice = f" if {context.backend.is_rank_zero} else {other}"
+        simple = (cst.Name, cst.SimpleString, cst.FormattedString, cst.Call, cst.Attribute)
+        if isinstance(path, simple) or path.lpar:
+            return Fix(call, (context.behind(path, choice, Layer.CHOICE),), needs=needs)
+        return Fix(call, context.wrap(path, "(", f"){choice}"), needs=needs)
+
+
+def in_memory_elsewhere(context: Context) -> str:
+    """The arguments of `h5py.File` by which the ranks but 0 write into memory."""
+    return f"**({{}} if {context.backend.is_rank_zero} else {{'driver': 'core', 'backing_store': False}})"
+
+
+def saved_into(context: Context, call: cst.Call) -> cst.BaseExpression | None:
+    """The folder into which a call saves a dataset."""
+    if saved_dataset(context.values, call) is None or method(call) != "save":
+        return None
+    function = context.values.qualified(call.func) in tf_api.SAVING_DATASETS
+    folder = argument(call, "path", 1 if function else 0)
+    return folder.value if folder is not None else None
 
 
 class ChangeFiles(Rule):
@@ -131,20 +174,9 @@ class ChangeFiles(Rule):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        first = first_import(context)
-        tests: dict[cst.BaseExpression, None] = {}
-        for call in context.values.index.calls:
-            if not changes_files(context.values, call) or is_guarded(context, call):
-                continue
-            if (
-                first is not None
-                and context.module.span(call).end < context.module.span(first).start
-            ):
-                continue  # before the ranks know of one another
-            asked = together(context, call)
+        for call in changed(context):
             line = own_line(context, call)
-            if asked is not None:
-                tests.update(dict.fromkeys(asked))
+            if acts_for_all(context, call) is not None:
                 act = f"{context.runtime('on_rank_zero')}(lambda: "
                 edits = context.wrap(call, act, ")", Layer.CALL)
                 yield Fix(call, edits, needs=(HOROVOD, "on_rank_zero"))
@@ -157,9 +189,8 @@ class ChangeFiles(Rule):
                     f"do it under  if {context.backend.is_rank_zero}:  at the top level",
                 )
         yield from self._shell_lines(context)
-        for test in tests:
-            ask = f"{context.runtime('on_rank_zero')}(lambda: "
-            yield Fix(test, context.wrap(test, ask, ")"), needs=(HOROVOD, "on_rank_zero"))
+        for test in asked_for(context, changed(context)):
+            yield ask_rank_zero(context, test)
 
     def _shell_lines(self, context: Context) -> Iterator[Finding]:
         """The `!` lines of a notebook, at the top level and behind the imports, that may do more than look."""
@@ -193,47 +224,53 @@ LOOKING = re.compile(
 )
 
 
-def together(
-    context: Context, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()
-) -> list[cst.BaseExpression] | None:
-    """The tests that rank 0 must answer for all, so that all ranks come to a node together; None where they may not."""
-    asked: list[cst.BaseExpression] = []
-    function, child = context.module.function_of(node), node
-    for ancestor in context.module.ancestors(node):
-        if ancestor is function:
-            break
-        match ancestor:
-            case cst.If(test=test) if child is not test and not is_uniform(context.values, test):
-                if not asks_files(context.values, test):
-                    return None
-                asked.append(test)
-            case cst.While(test=test) if not is_uniform(context.values, test):
-                return None
-            case cst.For(iter=iterable) if child is not iterable and not is_uniform(
-                context.values, iterable, (ELEMENT,)
-            ):
-                return None
-            case cst.Lambda() | cst.BaseComp() | cst.IfExp() | cst.BooleanOperation() | cst.With():
-                if not isinstance(ancestor, cst.With):
-                    return None
-        child = ancestor
-    if function is None:
-        return asked
-    sites = context.values.calls.sites(function)
-    if not sites or function in seen or function in context.training.compiled.functions:
-        return None
-    for site in sites:
-        more = together(context, site, seen | {function})
-        if more is None or more:  # a test of one caller is not asked for the sake of another
-            return None
-    return asked
+def changed(context: Context) -> list[cst.Call]:
+    """The calls that change files, where every rank makes them, for themselves and not for another of them."""
+    return [
+        call
+        for call in context.values.index.calls
+        if changes_files(context.values, call)
+        and not is_guarded(context, call)
+        and not in_rank_zeros(context, call)
+        and knows_ranks(context, call)
+    ]
+
+
+def knows_ranks(context: Context, node: cst.CSTNode) -> bool:
+    """Whether a node stands behind the start, where the ranks know of one another."""
+    first = first_import(context)
+    return first is None or context.module.span(node).end >= context.module.span(first).start
+
+
+def acts_for_all(context: Context, call: cst.Call) -> Asked:
+    """What is asked for all ranks to come together to a call that a function can make for them; None where they may not."""
+    return together(context, call) if fits_lambda(context, call) else None
+
+
+def asked_for(context: Context, calls: Iterable[cst.Call]) -> list[cst.BaseExpression]:
+    """The tests that rank 0 answers for the sake of these calls."""
+    return list(dict.fromkeys(test for call in calls for test in acts_for_all(context, call) or ()))
+
+
+def answered_by(
+    context: Context, rule: type[Rule], calls: Callable[[Context], list[cst.Call]]
+) -> list[cst.BaseExpression]:
+    """The tests that another rule lets rank 0 answer already, for the sake of its calls."""
+    return asked_for(context, calls(context)) if context.options.uses(rule.code) else []
+
+
+def ask_rank_zero(context: Context, test: cst.BaseExpression) -> Fix:
+    ask = f"{context.runtime('on_rank_zero')}(lambda: "
+    return Fix(test, context.wrap(test, ask, ")"), needs=(HOROVOD, "on_rank_zero"))
 
 
 class WaitForFile(Rule):
     """Wait for rank 0 before a file is read that the program may have written before.
 
     Rank 0 alone writes. The others come past the place at once, and would read what is not
-    there yet, or the state of an epoch before.
+    there yet, or the state of an epoch before. Names of files are not compared: whatever opens a file to read it,
+    lists a folder or asks what there is waits once for all that was written before, in functions of the program too. Where
+    the program asks for a file before it writes that, rank 0 answers for all.
     """
 
     code = "HVD604"
@@ -268,113 +305,180 @@ class WaitForFile(Rule):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        written, kept = self._written(context), self._kept(context)
-        waited = -1
-        for call in context.values.index.calls:
-            start = context.module.span(call).start
-            line = context.module.enclosing(call, cst.SimpleStatementLine)
-            header = context.module.enclosing(call, cst.With)
-            if line is None or (header is not None and line in context.module.ancestors(header)):
-                line = None
-            statement: cst.CSTNode | None = line
-            if header is not None and any(
-                item in context.module.ancestors(call) for item in header.items
-            ):
-                statement = header
-            waited = max([waited, *(position for position in kept if position < start)])
-            before = [position for position in written if waited < position < start]
-            if statement is None or not before or not reads(context, call):
+        written, waits = self._written(context), self._kept(context)
+        asked: list[cst.BaseExpression] = []
+        for call in reading_calls(context) if written else ():
+            places = [
+                s for s in statements_around(context, call) if come_here(context, s) is not None
+            ]
+            unseen = [w for w in written if places and _is_unseen(context, w, places[0], waits)]
+            if not unseen:
                 continue
-            if all_ranks_come_here(context, call):
-                waited = start
-                where = context.module.span(statement).start
-                called = f"{context.runtime('wait_for_rank_zero')}()"
-                text = f"{called}{context.module.newline}{context.module.indentation(where)}"
-                wait = context.insert(where, text, Layer.WAIT)
-                yield Fix(call, (wait,), needs=(HOROVOD, "wait_for_rank_zero"))
+            place = _before_loops(context, places, unseen)
+            asked += come_here(context, place) or ()
+            wait = Wait(place, context.module.span(place).start)
+            waits.append(wait)
+            called = f"{context.runtime('wait_for_rank_zero')}()"
+            text = f"{called}{context.module.newline}{context.module.indentation(wait.at)}"
+            edit = context.insert(wait.at, text, Layer.WAIT)
+            yield Fix(call, (edit,), needs=(HOROVOD, "wait_for_rank_zero"))
+        answered = answered_by(context, ChangeFiles, changed) if asked else []
+        answered += answered_by(context, Download, downloads) if asked else []
+        for test in dict.fromkeys(asked):
+            if test not in answered:
+                yield ask_rank_zero(context, test)
 
-    def _written(self, context: Context) -> list[int]:
+    def _written(self, context: Context) -> list[cst.Call]:
         """Where the program writes files: in the text, or in a `fit` with a callback that does."""
-        calls = [
-            call
-            for call in context.values.index.calls
-            if writes(context.values, call)
-            or (changes_files(context.values, call) and together(context, call) is None)
-            or set(opens_for(context.values, call) or "") & set("wax")
-            or (
-                call in context.training.keras.fits
-                and any(
-                    tf_api.callback(value.name) in tf_api.RANK_ZERO_CALLBACKS
-                    for value in callback_values(context, call)
+        return leading_calls(
+            context,
+            [
+                call
+                for call in context.values.index.calls
+                if (writes(context.values, call) and not method(call).endswith("summary"))
+                or saved_into(context, call) is not None
+                or (changes_files(context.values, call) and acts_for_all(context, call) is None)
+                or set(opens_for(context.values, call) or "") & set("wax")
+                or (
+                    call in context.training.keras.fits
+                    and any(
+                        tf_api.callback(value.name) in tf_api.RANK_ZERO_CALLBACKS
+                        for value in callback_values(context, call)
+                    )
                 )
-            )
-        ]
-        return [context.module.span(call).start for call in calls]
+            ],
+        )
 
-    def _kept(self, context: Context) -> list[int]:
+    def _kept(self, context: Context) -> list[Wait]:
         """Where what saving returns, a path, is broadcast to all: who has it has waited."""
         return [
-            context.module.span(call).end
+            Wait(statement, context.module.span(call).end)
             for call in context.values.index.calls
             if writes(context.values, call)
             and not isinstance(context.module.parent(call), cst.Expr)
-            and all_ranks_come_here(context, call)
+            and (statement := next(statements_around(context, call), None)) is not None
+            and come_here(context, statement) == []
         ]
 
 
-READING = frozenset(
-    {
-        "numpy.load",
-        "numpy.loadtxt",
-        "joblib.load",
-        "tensorflow.keras.models.load_model",
-        "tensorflow.saved_model.load",
-        "tensorflow.train.load_checkpoint",
-        "tensorflow.io.read_file",
-    }
-)
+@dataclass(frozen=True)
+class Wait:
+    """A place where all ranks have waited for rank 0: in or in front of a statement."""
+
+    statement: cst.CSTNode
+    at: int
+
+
+def _is_unseen(context: Context, written: cst.Call, place: cst.CSTNode, waits: list[Wait]) -> bool:
+    """Whether no wait stands on the way from what is written to a statement that reads."""
+    module = context.module
+    function = module.function_of(written)
+    called = context.values.calls.sites(function) if function is not None else ()
+    if function is not module.function_of(place) and (called or module.function_of(place)):
+        return False  # what calls the function is looked at; what none does may be called from anywhere
+    write, here = module.span(written).start, module.span(place).start
+    around = [*module.ancestors(place)]
+    again = [
+        loop
+        for loop in module.ancestors(written)
+        if isinstance(loop, (cst.For, cst.While)) and loop in around
+    ]
+    if write >= here and not again:
+        return False
+    return not any(
+        wait.at <= here
+        and module.parent(wait.statement) in around
+        and (write < wait.at or any(loop in module.ancestors(wait.statement) for loop in again))
+        for wait in waits
+    )
+
+
+def _before_loops(
+    context: Context, places: list[cst.CSTNode], written: list[cst.Call]
+) -> cst.CSTNode:
+    """The first of these places, or a loop around it in which nothing of this is written: to wait once is enough."""
+    chosen = places[0]
+    for place in places:
+        start = context.module.span(place).start
+        before = all(context.module.span(call).start < start for call in written)
+        if isinstance(place, (cst.For, cst.While)) and before:
+            chosen = place
+    return chosen
+
+
+def statements_around(context: Context, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The statements of its function in which a node stands, the innermost first, that something can be put in front of."""
+    function = context.module.function_of(node)
+    for ancestor in (node, *context.module.ancestors(node)):
+        if ancestor is function:
+            return
+        if isinstance(context.module.parent(ancestor), (cst.IndentedBlock, cst.Module)):
+            yield ancestor
+
+
+def leading_calls(context: Context, calls: Iterable[cst.Call]) -> list[cst.Call]:
+    """These calls and those that lead to them, through functions of the program."""
+    leading = context.values.calls.leading_to
+    return list(dict.fromkeys(found for call in calls for found in leading(call)))
+
+
+def reading_calls(context: Context) -> list[cst.Call]:
+    """The calls that read files, themselves or by a function that they call or are handed, in order."""
+    module, values = context.module, context.values
+    own = leading_calls(context, [call for call in values.index.calls if reads(context, call)])
+    readers = {function for call in own if (function := module.function_of(call)) is not None}
+    handed = [
+        call
+        for call in (values.index.calls if readers else ())
+        if any(value.node in readers for arg in call.args for value in values.of(arg.value))
+    ]
+    return sorted(leading_calls(context, [*own, *handed]), key=lambda c: module.span(c).start)
 
 
 def reads(context: Context, call: cst.Call) -> bool:
     """Whether a call reads a file: weights, a checkpoint, a model, arrays, or one it opens."""
-    name = context.values.qualified(call.func)
-    if name in READING or name.startswith("pandas.read_"):
+    if reads_files(context.values, call):
         return True
-    mode = opens_for(context.values, call)
-    if mode is not None:
-        return not set(mode) & set("wax")
-    kinds = (
-        context.values.kinds(call.func.value)
-        if isinstance(call.func, cst.Attribute)
-        else frozenset()
-    )
+    if not isinstance(call.func, cst.Attribute):
+        return False
+    kinds = context.values.kinds(call.func.value)
     return (method(call) == "load_weights" and Role.MODEL in kinds) or (
         method(call) in ("restore", "read", "restore_or_initialize")
         and bool(kinds & {Role.CHECKPOINT, Role.CHECKPOINT_MANAGER})
     )
 
 
-def all_ranks_come_here(context: Context, node: cst.CSTNode) -> bool:
-    """Whether a top-level node is reached by every rank, as often by each."""
-    if context.module.function_of(node) is not None:
-        return False
-    child = node
-    for ancestor in context.module.ancestors(node):
+def come_here(context: Context, statement: cst.CSTNode) -> Asked:
+    """What rank 0 must answer for all, so that a statement is reached by every rank, as often by each; None where it may not be.
+
+    At the top level a loop is taken to have as many turns for all, but one over files.
+    """
+    function = context.module.function_of(statement)
+    if function is not None:
+        tried = context.module.enclosing(statement, (cst.Try, cst.TryStar, cst.FunctionDef))
+        return together(context, statement) if tried is function else None
+    child = statement
+    for ancestor in context.module.ancestors(statement):
         match ancestor:
             case cst.If(test=test) | cst.While(test=test):
                 if child is not test and not is_uniform(context.values, test):
-                    return False
-        if isinstance(ancestor, (cst.Try, cst.TryStar, cst.Lambda, cst.BaseComp, cst.IfExp)):
-            return False
+                    return None
+            case cst.For(iter=iterable):
+                if asks_files(context.values, iterable):
+                    return None
+            case cst.Try() | cst.TryStar():
+                return None
         child = ancestor
-    return True
+    return []
 
 
 class Download(Rule):
-    """Let the first rank of each machine download data before the others look for them.
+    """Let rank 0 download data, then the first rank of each other machine, before the others look for them.
 
     `mnist.load_data()` and the like keep what they download in one folder. Ranks that
-    begin at once would write the same files at the same time.
+    begin at once would write the same files at the same time. What is asked before,
+    `if not os.path.exists(path)`, is answered by rank 0 for all. Where it cannot be seen that all
+    ranks come to the place together, a wait could last forever: that is told, and nothing changed.
     """
 
     code = "HVD605"
@@ -406,28 +510,35 @@ class Download(Rule):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        for call in downloads(context):
-            first = f"{context.runtime('local_rank_zero_first')}(lambda: "
-            edits = context.wrap(call, first, ")", Layer.CALL)
-            yield Fix(call, edits, needs=(HOROVOD, "local_rank_zero_first"))
+        calls = downloads(context)
+        for call in calls:
+            if acts_for_all(context, call) is not None:
+                first = f"{context.runtime('local_rank_zero_first')}(lambda: "
+                edits = context.wrap(call, first, ")", Layer.CALL)
+                yield Fix(call, edits, needs=(HOROVOD, "local_rank_zero_first"))
+            else:
+                yield Problem(
+                    call,
+                    "all ranks may download this at the same time, and it cannot be seen that they come here together",
+                    "download it at the top level, in front of where it is used",
+                    "warning",
+                )
+        answered = answered_by(context, ChangeFiles, changed)
+        for test in asked_for(context, calls):
+            if test not in answered:
+                yield ask_rank_zero(context, test)
 
 
 def downloads(context: Context) -> list[cst.Call]:
-    """The calls that may download, where every rank makes them: in assignments at the top level."""
-    found = []
-    for call in context.values.index.calls:
-        name = context.values.qualified(call.func)
-        loads = re.fullmatch(r"tensorflow\.keras\.datasets\.\w+\.load_data", name)
-        if not loads and name not in (
-            "tensorflow.keras.utils.get_file",
-            "tensorflow_datasets.load",
-        ):
-            continue
-        statement = context.statement_of(call)
-        assigned = isinstance(statement, (cst.Assign, cst.AnnAssign))
-        if assigned and all_ranks_come_here(context, call):
-            found.append(call)
-    return found
+    """The calls that may download, where every rank makes them."""
+    return [
+        call
+        for call in context.values.index.calls
+        if may_download(context, call)
+        and not is_guarded(context, call)
+        and not in_rank_zeros(context, call)
+        and knows_ranks(context, call)
+    ]
 
 
 class CacheFile(Rule):

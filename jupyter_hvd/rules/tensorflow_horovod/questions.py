@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import libcst as cst
 
-from ...analysis.library import Value
+from ...analysis.effects import asks_files, changes_files
+from ...analysis.index import ELEMENT
+from ...analysis.library import Kind, Value
+from ...analysis.syntax import method, nodes_in
+from ...analysis.uniformity import is_uniform
+from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.keras_loops import fit_argument
 from ...frameworks.tensorflow.roles import Role
 from .context import Context
@@ -52,3 +59,165 @@ def own_line(context: Context, call: cst.Call) -> cst.SimpleStatementLine | None
     statement = context.module.parent(call)
     line = context.module.parent(statement) if isinstance(statement, cst.Expr) else None
     return line if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
+
+
+def fits_lambda(context: Context, expression: cst.BaseExpression) -> bool:
+    """Whether an expression means the same behind `lambda:`, where it stands."""
+    for node in nodes_in(expression):
+        match node:
+            case cst.Await() | cst.Yield() | cst.NamedExpr():
+                return False
+            case cst.Call(func=cst.Name("super"), args=[]):
+                return False
+    around = context.module.enclosing(expression, (cst.FunctionDef, cst.Lambda, cst.ClassDef))
+    return not isinstance(around, cst.ClassDef)  # whose names a function in it does not see
+
+
+def may_download(context: Context, call: cst.Call) -> bool:
+    """Whether a call may download data into the folder of its library."""
+    named = tf_api.downloads(context.values.qualified(call.func))
+    return named or method(call) == "download_and_prepare"
+
+
+def in_rank_zeros(context: Context, node: cst.CSTNode) -> bool:
+    """Whether the node is worked out for a call that changes files, and so on rank 0 alone."""
+    for ancestor in context.module.ancestors(node):
+        if isinstance(ancestor, (cst.BaseStatement, cst.Lambda)):
+            return False
+        if isinstance(ancestor, cst.Call) and changes_files(context.values, ancestor):
+            return True
+    return False
+
+
+# Where ranks come together
+
+#: The tests that rank 0 must answer for all; None where no answer would do.
+Asked = list[cst.BaseExpression] | None
+
+
+def together(context: Context, node: cst.CSTNode) -> Asked:
+    """The tests that rank 0 must answer for all, so that all ranks come to a node together; None where they may not."""
+    function = context.module.function_of(node)
+    if in_rank_zeros(context, node):
+        return None
+    asked = _between(context, node, lambda ancestor: ancestor is function)
+    around = {*context.module.ancestors(node)}
+    for leaf in _leaves_before(context, node, function):
+        more = _between(context, leaf, around.__contains__)
+        asked = None if asked is None or more is None else asked + more
+    if asked is None or function is None:
+        return asked
+    run = _run_together(context, function)
+    return None if run is None else list(dict.fromkeys(run + asked))
+
+
+def _run_together(context: Context, function: cst.FunctionDef) -> Asked:
+    """The same for the calls of a function: all that can be seen, and there must be one."""
+    known = context.run_together
+    if function not in known:
+        known[function] = None  # where it calls itself, nothing is known
+        compiled = function in context.training.compiled.functions
+        if not compiled and function not in context.values.index.generators:
+            found = [together(context, site) for site in _sites(context, function)]
+            if found and all(each is not None for each in found):
+                known[function] = list(dict.fromkeys(t for each in found for t in each or ()))
+    return known[function]
+
+
+def _sites(context: Context, function: cst.FunctionDef) -> list[cst.Call]:
+    """The calls that run a function, those that make an object where it is `__init__`."""
+    owner = context.module.class_of(function)
+    made = owner if function.name.value == "__init__" else None
+    calls = context.values.calls
+    return [*calls.sites(function), *(calls.sites(made) if made is not None else ())]
+
+
+def _between(context: Context, node: cst.CSTNode, ends: Callable[[cst.CSTNode], bool]) -> Asked:
+    """What is asked by what stands around a node, up to where that ends."""
+    asked: list[cst.BaseExpression] = []
+    child = node
+    for ancestor in context.module.ancestors(node):
+        if ends(ancestor):
+            break
+        tests = _asked_around(context, ancestor, child)
+        if tests is None:
+            return None
+        asked += tests
+        child = ancestor
+    return asked
+
+
+def _asked_around(context: Context, ancestor: cst.CSTNode, child: cst.CSTNode) -> Asked:
+    """The tests that decide whether all ranks come from a node to one that stands in it, and as often."""
+    values = context.values
+    alike = True
+    match ancestor:
+        case cst.If(test=test) | cst.IfExp(test=test):
+            if child is test or is_uniform(values, test):
+                return []
+            return [test] if _is_for_rank_zero(context, test) else None
+        case cst.While(test=test):
+            alike = is_uniform(values, test)
+        case cst.BooleanOperation(left=left):
+            alike = child is left or is_uniform(values, left)
+        case cst.For(iter=iterable):
+            alike = child is iterable or _same_turns(context, iterable)
+        case cst.ListComp(for_in=loop) | cst.SetComp(for_in=loop) | cst.DictComp(for_in=loop):
+            alike = _comes_alike(context, loop)
+        case cst.Match(subject=subject):
+            alike = child is subject or is_uniform(values, subject)
+        case cst.Lambda() | cst.GeneratorExp() | cst.ExceptHandler() | cst.ExceptStarHandler():
+            alike = False
+    return [] if alike else None
+
+
+def _is_for_rank_zero(context: Context, test: cst.BaseExpression) -> bool:
+    """Whether a test asks for files, and asks nothing that all ranks must work out."""
+    values = context.values
+    return (
+        asks_files(values, test)
+        and fits_lambda(context, test)
+        and not any(
+            may_download(context, call)
+            or changes_files(values, call)
+            or Kind.FUNCTION in values.kinds(call.func)
+            for call in nodes_in(test)
+            if isinstance(call, cst.Call)
+        )
+    )
+
+
+def _same_turns(context: Context, iterable: cst.BaseExpression) -> bool:
+    """Whether a loop over this takes as many turns on all ranks."""
+    match iterable:
+        case cst.Call(func=cst.Attribute(value=whole, attr=cst.Name("items" | "keys" | "values"))):
+            iterable = whole
+    return is_uniform(context.values, iterable, (ELEMENT,))
+
+
+def _comes_alike(context: Context, loop: cst.CompFor) -> bool:
+    """Whether a comprehension makes as many elements on all ranks."""
+    inner = loop.inner_for_in
+    return (
+        _same_turns(context, loop.iter)
+        and all(is_uniform(context.values, condition.test) for condition in loop.ifs)
+        and (inner is None or _comes_alike(context, inner))
+    )
+
+
+def _leaves_before(
+    context: Context, node: cst.CSTNode, function: cst.FunctionDef | None
+) -> Iterator[cst.CSTNode]:
+    """Where a rank may leave the function, or a loop around the node, before it comes there."""
+    module = context.module
+    loops = [a for a in module.ancestors(node) if isinstance(a, (cst.For, cst.While))]
+    start = module.span(node).start
+    for leaf in context.values.index.leaves:
+        if module.function_of(leaf) is not function:
+            continue
+        around = [a for a in module.ancestors(leaf) if isinstance(a, (cst.For, cst.While))]
+        if isinstance(leaf, cst.Return):
+            if module.span(leaf).end < start or set(around) & set(loops):
+                yield leaf
+        elif around and around[0] in loops:
+            yield leaf

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ...analysis.effects import is_pure, prints, writes
+from ...analysis.effects import is_pure, opens_for, prints, writes
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, TENSORFLOW, Context, Rule
@@ -149,6 +149,8 @@ class Write(Rule):
                 yield Fix(call, edits, needs=(HOROVOD, TENSORFLOW))
 
     def _guard(self, context: Context, call: cst.Call) -> Iterator[Finding]:
+        if any(opens_to_write(context, arg.value) for arg in call.args):
+            return  # `json.dump(x, open(path, 'w'))`: the other ranks open, and write, nothing
         if not all(is_pure(context.values, arg.value) for arg in call.args):
             yield Problem(
                 call,
@@ -169,6 +171,12 @@ class Write(Rule):
                     call, f"{context.backend.broadcast_function}(", f"{choice}, root_rank=0)"
                 ),
             )
+
+
+def opens_to_write(context: Context, expression: cst.BaseExpression) -> bool:
+    """Whether an expression opens a file to write it."""
+    mode = opens_for(context.values, expression) if isinstance(expression, cst.Call) else None
+    return bool(set(mode or "") & set("wax"))
 
 
 RULES: tuple[type[Rule], ...] = (Print, Write)
