@@ -9,9 +9,11 @@ empty entry. The result is purely functional: no scatter-add, no tape.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ..language.affine import Affine
+from ..language.pairs import to_pairs
 from ..language.predicates import TRUE, Predicate, conj, disj, exists_all, substitute
 from ..language.provenance import NOWHERE, Origin
 from ..language.terms import (
@@ -26,7 +28,7 @@ from ..language.terms import (
     numbered,
     ranges,
 )
-from ..language.types import REAL, Type
+from ..language.types import REAL, Product, Type, array
 from ..polyhedral import sets
 from ..ssa.builder import Builder, inputs
 from ..ssa.program import (
@@ -37,12 +39,20 @@ from ..ssa.program import (
     Input,
     Map,
     Output,
+    Part,
     Program,
+    Recurrence,
     Statement,
     flat,
     operands,
     pointwise,
+    rename,
+    substituted,
+    support,
+    tree,
+    type_of,
 )
+from ..ssa.simplify import live
 
 Inner = tuple[str, Predicate]
 
@@ -72,7 +82,11 @@ def adjoint(
     reverse.active = _active(program, {name for name, _ in wrt})
     reverse.start(program.output, seed)
     for statement in reversed(program.statements):
-        if statement.name in reverse.active and reverse.due.get(statement.name):
+        if statement.name not in reverse.active:
+            continue
+        if isinstance(statement.rhs, Recurrence):
+            reverse.loop(statement, statement.rhs)
+        elif reverse.due.get(statement.name):
             reverse.step(statement)
     cotangents = _nest([reverse.result(name, type_) for name, type_ in wrt])
     return reverse.builder.program((program.output, cotangents) if keep else cotangents)
@@ -102,6 +116,7 @@ class _Reverse:
     active: set[str] = field(default_factory=set)
     due: dict[str, list[Inner]] = field(default_factory=dict)
     found: dict[tuple[str, tuple[int, ...]], Inner] = field(default_factory=dict)
+    histories: dict[str, dict[int, str]] = field(default_factory=dict)  # their cotangents
 
     def start(self, output: Output, seed: tuple[str, Type] | None) -> None:
         """`⟨dY|D⟦(e0, e1)⟧⟩ ⇝ ⟨π0 dY|D⟦e0⟧⟩ + ⟨π1 dY|D⟦e1⟧⟩` (6.26)."""
@@ -127,6 +142,26 @@ class _Reverse:
                 self._map(rhs, dy, p)
             case Contraction() as rhs:  # (6.48), (6.49)
                 self._contraction(rhs, dy, p)
+            case Part(source, place, _, binders):
+                dy = self.builder.view(dy, binders, p, "loop", statement.name)
+                self.histories.setdefault(source, {})[place] = dy
+
+    def loop(self, statement: Statement, rhs: Recurrence) -> None:
+        """Reverse a loop: the loop over the turns from the last to the first, over kept values.
+
+        Turn k takes `dx`, what is due to the values that turn k leaves, to what is due to those that
+        it finds, by the adjoint of the body at the kept `x[k]`; and adds what is due to these by
+        themselves. What is due to an array that every turn reads is carried along and added to; what is
+        due to a row is one row of the loop's history.
+        """
+        due = self.histories.get(statement.name)
+        if not due:
+            return
+        self.builder.origin = Origin(source=statement.name, place=statement.origin.place)
+        turns = _Turns(self.builder, statement.name, rhs, due)
+        moved = {p: x for p, x in rhs.arguments.items() if p[0] == "s" or x in self.active}
+        for parameter, cotangent in turns.reversed(moved).items():
+            self._owe(moved[parameter], cotangent, TRUE)
 
     def _owe(self, x: str, e: str, p: Predicate) -> None:
         """Add `⟨e|D⟦X⟧⟩_[p]`, unless D⟦X⟧ is zero (6.34–6.36)."""
@@ -232,6 +267,132 @@ class _Reverse:
             else:
                 parts[path] = self.builder.view(found[0], binders, found[1], "6.33", parameter)
         return _tree(parts, ())
+
+
+@dataclass(frozen=True)
+class _Turns:
+    """The turns of a loop in reverse: `due` are the cotangents of its histories, by place."""
+
+    builder: Builder
+    name: str
+    rhs: Recurrence
+    due: Mapping[int, str]
+
+    def reversed(self, moved: Iterable[str]) -> dict[str, str]:
+        """The cotangents of what comes into the loop, by the parameters of its body."""
+        turn = _Turn(self.rhs, tuple(moved))
+        rows = [self._backwards(self._history(j), 0) for j in turn.kept]
+        rows += [self._backwards(self.rhs.rows[j], 0) for j in turn.rows]
+        rows += [self._backwards(self.due[j], 0) for j in turn.add(self.due)]
+        starts = []
+        for parameter, binders in turn.carried.items():
+            j = int(parameter[1:])
+            begun = parameter[0] == "s" and j in self.due
+            starts.append(
+                self._at(self.due[j], self.rhs.size)
+                if begun
+                else self.builder.add(Constant(binders, 0), "loop")
+            )
+        wholes = tuple([self.rhs.wholes[j] for j in turn.wholes])
+        made = Recurrence(
+            self.rhs.index, self.rhs.size, tuple(starts), tuple(rows), wholes, turn.program()
+        )
+        source = self.builder.add(made, "loop", self.name)
+        found = {}
+        for place, (parameter, binders) in enumerate(turn.carried.items()):
+            gens = numbered("g", (self.rhs.size + 1, *ranges(binders)))
+            history = self.builder.add(Part(source, place, len(starts), gens), "loop", self.name)
+            found[parameter] = (
+                self._backwards(history, 1)
+                if parameter[0] == "r"
+                else self._at(history, self.rhs.size)
+            )
+        return found
+
+    def _history(self, place: int) -> str:
+        gens = numbered("g", (self.rhs.size + 1, *ranges(self.rhs.carried[place])))
+        return self.builder.add(Part(self.name, place, len(self.rhs.starts), gens), "loop")
+
+    def _at(self, name: str, turn: Affine) -> str:
+        """`⊞g. X[turn, g]`."""
+        binders = numbered("g", ranges(self.builder.defined[name].gens)[1:])
+        read = Factor(name, (turn, *pointwise(binders)))
+        return self.builder.add(Contraction(binders, (), TRUE, (read,)), "loop", self.name)
+
+    def _backwards(self, name: str, last: int) -> str:
+        """`⊞k:n, g. X[n-1-k+last, g]`."""
+        sizes = ranges(self.builder.defined[name].gens)[1:]
+        binders = numbered("g", (self.rhs.size, *sizes))
+        turn, *rest = pointwise(binders)
+        read = Factor(name, (self.rhs.size - 1 - turn + last, *rest))
+        return self.builder.add(Contraction(binders, (), TRUE, (read,)), "loop", self.name)
+
+
+class _Turn:
+    """One turn in reverse: the adjoint of a loop's body, whose parameters are `s0`, …, the cotangents
+    that it carries, and the rows and wholes of the body, its kept values among the rows.
+
+    `carried` has what it carries, by the parameter of the body whose cotangent it is.
+    """
+
+    def __init__(self, rhs: Recurrence, moved: tuple[str, ...]) -> None:
+        body, self.index, self.size = rhs.body, rhs.index, rhs.size
+        dims = {f"s{j}": binders for j, binders in enumerate(rhs.carried)}
+        dims |= {s.rhs.parameter: s.rhs.gens for s in body.statements if isinstance(s.rhs, Input)}
+        self.carried = {p: dims[p] for p in moved if p in dims}
+        wrt = [(p, array(ranges(binders))) for p, binders in self.carried.items()]
+        result = to_pairs([array(ranges(binders)) for binders in rhs.carried], Product)
+        pulled = live(adjoint(body, wrt, ("dy", result)))
+        reads = [s.rhs.parameter for s in pulled.statements if isinstance(s.rhs, Input)]
+        self.kept = _numbers("s", reads)
+        self.rows = _numbers("r", reads)
+        self.wholes = _numbers("c", reads)
+        names = {f"s{j}": f"r{i}" for i, j in enumerate(self.kept)}
+        names |= {f"r{j}": f"r{len(self.kept) + i}" for i, j in enumerate(self.rows)}
+        names |= {f"c{j}": f"c{i}" for i, j in enumerate(self.wholes)}
+        self.builder, found = Builder(prefix="B"), dict[str, str]()
+        for s in substituted(pulled, {self.index: self.size - 1 - Affine.of(self.index)}).statements:
+            made = rename(s.rhs, found)
+            if isinstance(made, Input):
+                seed = made.parameter == "dy"
+                parameter = f"s{sum(made.path)}" if seed else names[made.parameter]
+                made = Input(parameter, type_of(made), (), made.gens)
+            self.builder.origin = s.origin
+            found[s.name] = self.builder.add(made)
+        cotangents = [found[x] for x in flat(pulled.output)]
+        self.cotangents = dict(zip(self.carried, cotangents, strict=True))
+        places = {p: f"s{i}" for i, p in enumerate(self.carried)}
+        for p, binders in self.carried.items():
+            if p[0] == "c":
+                self._add(p, self.builder.add(_input(places[p], binders)))
+
+    def add(self, due: Iterable[int]) -> list[int]:
+        """Add rows, after those that there are, to the cotangents of the values at these places."""
+        first = len(self.kept) + len(self.rows)
+        places = sorted(due)
+        for i, j in enumerate(places):
+            row = self.builder.add(_input(f"r{first + i}", self.carried[f"s{j}"]))
+            self._add(f"s{j}", row)
+        return places
+
+    def _add(self, parameter: str, other: str) -> None:
+        """A cotangent and another, each where it is not zero."""
+        binders, x = self.carried[parameter], self.cotangents[parameter]
+        p = sets.simplify(support(self.builder.defined[x]), binders)
+        added = Addition(binders, p, x, TRUE, other)
+        self.cotangents[parameter] = self.builder.add(added, "6.39", parameter)
+
+    def program(self) -> Program:
+        return self.builder.program(tree([*self.cotangents.values()]))
+
+
+def _numbers(letter: str, parameters: Iterable[str]) -> list[int]:
+    """Of the parameters `s0`, `s1`, … of one letter the numbers, in order."""
+    return sorted({int(p[1:]) for p in parameters if p[0] == letter})
+
+
+def _input(parameter: str, binders: Binders) -> Input:
+    return Input(parameter, array(ranges(binders)), (), numbered("g", ranges(binders)))
 
 
 def _tree(parts: dict[tuple[int, ...], str], path: tuple[int, ...]) -> Output:
