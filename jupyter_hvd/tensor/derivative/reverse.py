@@ -42,6 +42,7 @@ from ..ssa.program import (
     Part,
     Program,
     Recurrence,
+    Rhs,
     Statement,
     flat,
     operands,
@@ -89,7 +90,8 @@ def adjoint(
         elif reverse.due.get(statement.name):
             reverse.step(statement)
     cotangents = _nest([reverse.result(name, type_) for name, type_ in wrt])
-    return reverse.builder.program((program.output, cotangents) if keep else cotangents)
+    made = reverse.builder.program((program.output, cotangents) if keep else cotangents)
+    return _keeping(made, reverse.turns)
 
 
 def _active(program: Program, wrt: set[str]) -> set[str]:
@@ -117,6 +119,7 @@ class _Reverse:
     due: dict[str, list[Inner]] = field(default_factory=dict)
     found: dict[tuple[str, tuple[int, ...]], Inner] = field(default_factory=dict)
     histories: dict[str, dict[int, str]] = field(default_factory=dict)  # their cotangents
+    turns: dict[str, _Turn] = field(default_factory=dict)  # of each loop, in reverse
 
     def start(self, output: Output, seed: tuple[str, Type] | None) -> None:
         """`⟨dY|D⟦(e0, e1)⟧⟩ ⇝ ⟨π0 dY|D⟦e0⟧⟩ + ⟨π1 dY|D⟦e1⟧⟩` (6.26)."""
@@ -149,18 +152,20 @@ class _Reverse:
     def loop(self, statement: Statement, rhs: Recurrence) -> None:
         """Reverse a loop: the loop over the turns from the last to the first, over kept values.
 
-        Turn k takes `dx`, what is due to the values that turn k leaves, to what is due to those that
-        it finds, by the adjoint of the body at the kept `x[k]`; and adds what is due to these by
-        themselves. What is due to an array that every turn reads is carried along and added to; what is
-        due to a row is one row of the loop's history.
+        A turn takes what is due to the values that it left to what is due to those that it found, by
+        the adjoint of the body, and adds what is due to these by themselves. It computes nothing of
+        the body anew: the loop keeps what its reverse needs, turn by turn. What is due to an array that
+        every turn reads is carried along and added to; what is due to a row is a row of the reverse
+        loop's history.
         """
         due = self.histories.get(statement.name)
         if not due:
             return
         self.builder.origin = Origin(source=statement.name, place=statement.origin.place)
-        turns = _Turns(self.builder, statement.name, rhs, due)
         moved = {p: x for p, x in rhs.arguments.items() if p[0] == "s" or x in self.active}
-        for parameter, cotangent in turns.reversed(moved).items():
+        turn = self.turns[statement.name] = _turn(rhs, moved)
+        turns = _Turns(self.builder, statement.name, rhs, due, turn)
+        for parameter, cotangent in turns.reversed().items():
             self._owe(moved[parameter], cotangent, TRUE)
 
     def _owe(self, x: str, e: str, p: Predicate) -> None:
@@ -270,6 +275,64 @@ class _Reverse:
 
 
 @dataclass(frozen=True)
+class _Turn:
+    """One turn of a loop in reverse: the adjoint of the body, and what it takes of the body's values.
+
+    `carried` has the dimensions of the cotangents that it carries, by the parameter of the body that
+    each belongs to, and `kept` the variables of the body that are kept for it, with theirs. In
+    `adjoint` the former are due to what the body returns, as the tuple `dy`; the latter are the
+    parameters `k0`, `k1`, …; and `value` is the body that returns them, too.
+    """
+
+    carried: Mapping[str, Binders]
+    kept: Mapping[str, Binders]
+    adjoint: Program
+    value: Program
+
+
+def _turn(rhs: Recurrence, moved: Iterable[str]) -> _Turn:
+    body = rhs.body
+    dims = {s.rhs.parameter: s.rhs.gens for s in body.statements if isinstance(s.rhs, Input)}
+    dims |= {f"s{j}": binders for j, binders in enumerate(rhs.carried)}
+    carried = {p: dims[p] for p in moved}
+    wrt = [(p, array(ranges(binders))) for p, binders in carried.items()]
+    result = to_pairs([array(ranges(binders)) for binders in rhs.carried], Product)
+    pulled = adjoint(body, wrt, ("dy", result))
+    kept = _needed_values(pulled, {s.name for s in body.statements})
+    value = live(Program(pulled.statements, tree([*flat(body.output), *kept])))
+    given = {x: _input(f"k{i}", kept[x]) for i, x in enumerate(kept)}
+    statements = [replace(s, rhs=given.get(s.name, s.rhs)) for s in pulled.statements]
+    return _Turn(carried, kept, live(Program(tuple(statements), pulled.output)), value)
+
+
+def _needed_values(pulled: Program, own: set[str]) -> dict[str, Binders]:
+    """The variables of a body, those that are mere reads apart, that its adjoint needs, with their
+    dimensions; `own` are all of the body.
+    """
+    values = set(own)
+    for s in pulled.statements:  # Of a loop in the body, what is kept for its reverse is a value.
+        if isinstance(s.rhs, Part) and s.rhs.source in values:
+            values.add(s.name)
+    needed = set(flat(pulled.output))
+    kept: dict[str, Binders] = {}
+    for s in reversed(pulled.statements):
+        if s.name not in needed:
+            continue
+        if s.name in values and not _is_read(s.rhs):
+            kept[s.name] = s.rhs.gens
+        else:
+            needed |= {*operands(s.rhs)}
+    return kept
+
+
+def _is_read(rhs: Rhs) -> bool:
+    """Whether a variable is read from others, or a constant, without any operation."""
+    if isinstance(rhs, Contraction):
+        return len(rhs.factors) == 1 and not rhs.sums
+    return isinstance(rhs, Input | Constant)
+
+
+@dataclass(frozen=True)
 class _Turns:
     """The turns of a loop in reverse: `due` are the cotangents of its histories, by place."""
 
@@ -277,41 +340,72 @@ class _Turns:
     name: str
     rhs: Recurrence
     due: Mapping[int, str]
+    turn: _Turn
 
-    def reversed(self, moved: Iterable[str]) -> dict[str, str]:
+    def reversed(self) -> dict[str, str]:
         """The cotangents of what comes into the loop, by the parameters of its body."""
-        turn = _Turn(self.rhs, tuple(moved))
-        rows = [self._backwards(self._history(j), 0) for j in turn.kept]
-        rows += [self._backwards(self.rhs.rows[j], 0) for j in turn.rows]
-        rows += [self._backwards(self.due[j], 0) for j in turn.add(self.due)]
+        outside: dict[str, str] = {}  # of each row of the reverse loop
+        inside = Builder(prefix="B")
+        cotangents = self._pulled(inside, outside)
         starts = []
-        for parameter, binders in turn.carried.items():
-            j = int(parameter[1:])
-            begun = parameter[0] == "s" and j in self.due
-            starts.append(
-                self._at(self.due[j], self.rhs.size)
-                if begun
-                else self.builder.add(Constant(binders, 0), "loop")
-            )
-        wholes = tuple([self.rhs.wholes[j] for j in turn.wholes])
-        made = Recurrence(
-            self.rhs.index, self.rhs.size, tuple(starts), tuple(rows), wholes, turn.program()
-        )
+        for place, (p, binders) in enumerate(self.turn.carried.items()):
+            j = int(p[1:])
+            begin = self.builder.add(Constant(binders, 0), "loop")
+            if p[0] == "c":
+                before = inside.add(_input(f"s{place}", binders))
+                cotangents[p] = _added(inside, binders, cotangents[p], before, p)
+            elif p[0] == "s" and j in self.due:
+                begin = self._at(self.due[j], self.rhs.size)
+                outside[row := f"r{len(outside)}"] = self._backwards(self.due[j], 0)
+                there = inside.add(_input(row, binders))
+                cotangents[p] = _added(inside, binders, cotangents[p], there, p)
+            starts.append(begin)
+        body = inside.program(tree(list(cotangents.values())))
+        size, rows = self.rhs.size, tuple(outside.values())
+        made = Recurrence(self.rhs.index, size, tuple(starts), rows, self.rhs.wholes, body)
         source = self.builder.add(made, "loop", self.name)
         found = {}
-        for place, (parameter, binders) in enumerate(turn.carried.items()):
-            gens = numbered("g", (self.rhs.size + 1, *ranges(binders)))
+        for place, (p, binders) in enumerate(self.turn.carried.items()):
+            gens = numbered("g", (size + 1, *ranges(binders)))
             history = self.builder.add(Part(source, place, len(starts), gens), "loop", self.name)
-            found[parameter] = (
-                self._backwards(history, 1)
-                if parameter[0] == "r"
-                else self._at(history, self.rhs.size)
-            )
+            found[p] = self._backwards(history, 1) if p[0] == "r" else self._at(history, size)
         return found
 
-    def _history(self, place: int) -> str:
-        gens = numbered("g", (self.rhs.size + 1, *ranges(self.rhs.carried[place])))
-        return self.builder.add(Part(self.name, place, len(self.rhs.starts), gens), "loop")
+    def _pulled(self, inside: Builder, outside: dict[str, str]) -> dict[str, str]:
+        """The adjoint of the body in the reverse loop's: the cotangents that a turn makes."""
+        back = self.rhs.size - 1 - Affine.of(self.rhs.index)
+        found: dict[str, str] = {}
+        rows: dict[str, str] = {}  # the row for each parameter
+        for s in substituted(self.turn.adjoint, {self.rhs.index: back}).statements:
+            made = rename(s.rhs, found)
+            if isinstance(made, Input):
+                p = made.parameter
+                if p == "dy":
+                    p = f"s{sum(made.path)}"
+                elif p[0] != "c":
+                    rows.setdefault(p, f"r{len(outside)}")
+                    outside.setdefault(rows[p], self._kept(p))
+                    p = rows[p]
+                made = Input(p, type_of(made), (), made.gens)
+            inside.origin = s.origin
+            found[s.name] = inside.add(made)
+        pulled = [found[x] for x in flat(self.turn.adjoint.output)]
+        return dict(zip(self.turn.carried, pulled, strict=True))
+
+    def _kept(self, parameter: str) -> str:
+        """What a turn takes by a parameter, of all turns and the last first."""
+        j = int(parameter[1:])
+        if parameter[0] == "r":
+            return self._backwards(self.rhs.rows[j], 0)
+        if parameter[0] == "s":
+            return self._backwards(self._history(j, self.rhs.carried[j]), 0)
+        binders = [*self.turn.kept.values()][j]
+        return self._backwards(self._history(len(self.rhs.starts) + j, binders), 1)
+
+    def _history(self, place: int, binders: Binders) -> str:
+        count = len(self.rhs.starts) + len(self.turn.kept)
+        gens = numbered("g", (self.rhs.size + 1, *ranges(binders)))
+        return self.builder.add(Part(self.name, place, count, gens), "loop")
 
     def _at(self, name: str, turn: Affine) -> str:
         """`⊞g. X[turn, g]`."""
@@ -319,76 +413,41 @@ class _Turns:
         read = Factor(name, (turn, *pointwise(binders)))
         return self.builder.add(Contraction(binders, (), TRUE, (read,)), "loop", self.name)
 
-    def _backwards(self, name: str, last: int) -> str:
-        """`⊞k:n, g. X[n-1-k+last, g]`."""
+    def _backwards(self, name: str, later: int) -> str:
+        """`⊞k:n, g. X[n-1-k+later, g]`."""
         sizes = ranges(self.builder.defined[name].gens)[1:]
         binders = numbered("g", (self.rhs.size, *sizes))
         turn, *rest = pointwise(binders)
-        read = Factor(name, (self.rhs.size - 1 - turn + last, *rest))
+        read = Factor(name, (self.rhs.size - 1 - turn + later, *rest))
         return self.builder.add(Contraction(binders, (), TRUE, (read,)), "loop", self.name)
 
 
-class _Turn:
-    """One turn in reverse: the adjoint of a loop's body, whose parameters are `s0`, …, the cotangents
-    that it carries, and the rows and wholes of the body, its kept values among the rows.
-
-    `carried` has what it carries, by the parameter of the body whose cotangent it is.
-    """
-
-    def __init__(self, rhs: Recurrence, moved: tuple[str, ...]) -> None:
-        body, self.index, self.size = rhs.body, rhs.index, rhs.size
-        dims = {f"s{j}": binders for j, binders in enumerate(rhs.carried)}
-        dims |= {s.rhs.parameter: s.rhs.gens for s in body.statements if isinstance(s.rhs, Input)}
-        self.carried = {p: dims[p] for p in moved if p in dims}
-        wrt = [(p, array(ranges(binders))) for p, binders in self.carried.items()]
-        result = to_pairs([array(ranges(binders)) for binders in rhs.carried], Product)
-        pulled = live(adjoint(body, wrt, ("dy", result)))
-        reads = [s.rhs.parameter for s in pulled.statements if isinstance(s.rhs, Input)]
-        self.kept = _numbers("s", reads)
-        self.rows = _numbers("r", reads)
-        self.wholes = _numbers("c", reads)
-        names = {f"s{j}": f"r{i}" for i, j in enumerate(self.kept)}
-        names |= {f"r{j}": f"r{len(self.kept) + i}" for i, j in enumerate(self.rows)}
-        names |= {f"c{j}": f"c{i}" for i, j in enumerate(self.wholes)}
-        self.builder, found = Builder(prefix="B"), dict[str, str]()
-        for s in substituted(pulled, {self.index: self.size - 1 - Affine.of(self.index)}).statements:
-            made = rename(s.rhs, found)
-            if isinstance(made, Input):
-                seed = made.parameter == "dy"
-                parameter = f"s{sum(made.path)}" if seed else names[made.parameter]
-                made = Input(parameter, type_of(made), (), made.gens)
-            self.builder.origin = s.origin
-            found[s.name] = self.builder.add(made)
-        cotangents = [found[x] for x in flat(pulled.output)]
-        self.cotangents = dict(zip(self.carried, cotangents, strict=True))
-        places = {p: f"s{i}" for i, p in enumerate(self.carried)}
-        for p, binders in self.carried.items():
-            if p[0] == "c":
-                self._add(p, self.builder.add(_input(places[p], binders)))
-
-    def add(self, due: Iterable[int]) -> list[int]:
-        """Add rows, after those that there are, to the cotangents of the values at these places."""
-        first = len(self.kept) + len(self.rows)
-        places = sorted(due)
-        for i, j in enumerate(places):
-            row = self.builder.add(_input(f"r{first + i}", self.carried[f"s{j}"]))
-            self._add(f"s{j}", row)
-        return places
-
-    def _add(self, parameter: str, other: str) -> None:
-        """A cotangent and another, each where it is not zero."""
-        binders, x = self.carried[parameter], self.cotangents[parameter]
-        p = sets.simplify(support(self.builder.defined[x]), binders)
-        added = Addition(binders, p, x, TRUE, other)
-        self.cotangents[parameter] = self.builder.add(added, "6.39", parameter)
-
-    def program(self) -> Program:
-        return self.builder.program(tree([*self.cotangents.values()]))
+def _added(builder: Builder, binders: Binders, x: str, other: str, of: str) -> str:
+    """A cotangent, where it may be other than zero, and another."""
+    p = sets.simplify(support(builder.defined[x]), binders)
+    return builder.add(Addition(binders, p, x, TRUE, other), "6.39", of)
 
 
-def _numbers(letter: str, parameters: Iterable[str]) -> list[int]:
-    """Of the parameters `s0`, `s1`, … of one letter the numbers, in order."""
-    return sorted({int(p[1:]) for p in parameters if p[0] == letter})
+def _keeping(program: Program, turns: Mapping[str, _Turn]) -> Program:
+    """The program, its loops keeping what their turns in reverse take."""
+    if not turns:
+        return program
+    statements: list[Statement] = []
+    for s in program.statements:
+        if isinstance(s.rhs, Recurrence) and s.name in turns:
+            turn, zeros = turns[s.name], list[str]()
+            for binders in turn.kept.values():
+                zeros.append(f"{s.name}·{len(zeros)}")
+                begin = Constant(numbered("g", ranges(binders)), 0)
+                statements.append(Statement(zeros[-1], begin, s.origin))
+            s = replace(s, rhs=replace(s.rhs, starts=(*s.rhs.starts, *zeros), body=turn.value))
+        elif isinstance(s.rhs, Part) and s.rhs.source in turns:
+            loop = program[s.rhs.source]
+            assert isinstance(loop, Recurrence)
+            count = len(loop.starts) + len(turns[s.rhs.source].kept)
+            s = replace(s, rhs=replace(s.rhs, count=count))
+        statements.append(s)
+    return Program(tuple(statements), program.output)
 
 
 def _input(parameter: str, binders: Binders) -> Input:

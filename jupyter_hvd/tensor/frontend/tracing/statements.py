@@ -1,22 +1,44 @@
 """Statements that change what a name means: `for`, `if`, `+=`, `append`, and assignments to entries.
 
 A `for` over indices runs once, with a `Carried` in place of each name that it changes, which may be
-added to, but not read: what is added in one turn becomes a sum, or an array, over all.
+added to, but not read: what is added in one turn becomes a sum, or an array, over all. Where a turn
+reads what the one before has left, the loop runs once more, with a variable for each such value, and is
+an `iterate` of the language.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from ...language.affine import Affine
+from ...language.errors import TensorError
 from ...language.function import named
+from ...language.pairs import to_pairs
 from ...language.predicates import TRUE, Predicate, compare, conj, exists, negate
-from ...language.terms import At, Binder, Call, Const, Gen, Sum, Term, Var, guard, lets, substitute
-from ...language.types import REAL
+from ...language.terms import (
+    At,
+    Binder,
+    Call,
+    Const,
+    Gen,
+    Iterate,
+    Pair,
+    Proj,
+    Sum,
+    Term,
+    Var,
+    components,
+    gens,
+    guard,
+    lets,
+    numbered,
+    substitute,
+)
+from ...language.types import REAL, Layout, Product, Type, array, dimensions
 from ...polyhedral import sets
-from ..tracers import Barred, Data, Value, kind
+from ..tracers import Barred, Data, Value, describe, kind
 from .entries import Entries
 from .loops import Iteration, Pattern
 from .packing import guarded
@@ -46,9 +68,8 @@ class Carried(Barred):
 
     def __init__(self, name: str, start: Any, depth: int, masked: int, plain: bool) -> None:
         super().__init__(
-            f"`{name}` has what the turn before has left there",
-            "a loop may add to a name (`s += …`, `y.append(…)`, `y[i] = …`), but not read it, unless "
-            "its count is a constant: `for _ in range(10)`",
+            _left(name),
+            "give it a value before the loop: `h = np.zeros(n)`",
         )
         self.name = name
         self.start = start
@@ -58,6 +79,58 @@ class Carried(Barred):
         self.changes: list[Change] = []
 
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise TensorError(self.message, self.help)
+
+
+class Appended(Barred):
+    """A list that a loop which carries values appends to, while it is traced: `first` is what it begins
+    with, and `value` what the turn appends.
+    """
+
+    def __init__(self, name: str, first: list[Any], depth: int, masked: int) -> None:
+        super().__init__(
+            f"`{name}` is a list that this loop appends to",
+            "carry what a turn reads by a name of its own",
+        )
+        self.name = name
+        self.first = first
+        self.depth = depth
+        self.masked = masked
+        self.value: Value | None = None
+
+
+@dataclass(frozen=True)
+class State:
+    """A value that a loop carries: its name in the source, how it begins, its parts as the body reads
+    them, and how it is laid out.
+    """
+
+    name: str
+    start: Term
+    parts: tuple[Var, ...]
+    layout: Layout
+
+    @property
+    def begins(self) -> tuple[Term, ...]:
+        """How the parts begin."""
+        return parts_of(self.start)
+
+    def made_of(self, parts: Iterable[Term]) -> Term:
+        """The value of such parts."""
+        rest = iter(parts)
+
+        def build(type_: Type) -> Term:
+            if isinstance(type_, Product):
+                first = build(type_.first)
+                return Pair(first, build(type_.second))
+            return next(rest)
+
+        return build(self.start.type)
+
+
 class Statements(Entries):
     """`for`, `if`, `+=`, `y.append(e)`, `y[i] = e`."""
 
@@ -65,6 +138,7 @@ class Statements(Entries):
         super().__init__()
         self.masks: list[Value] = []
         self.open: list[Carried] = []
+        self.borrowed: set[str] = set()  # what a loop carries that begins as the caller's
 
     def current(self, get: Callable[[], Any]) -> Any:
         """What a name means, or nothing yet."""
@@ -172,6 +246,31 @@ class Statements(Entries):
             for item in turns:
                 values = tuple(body(*item, *values))
             return values
+        before = len(self.lookups), len(self.accesses), len(self.masks)
+        used = set(self.used)
+        try:
+            return self._added_up(k, pattern, bounds, names, plain, values, body)
+        except TensorError as error:
+            if not any(isinstance(v, Value | int | float) or _is_begun(v) for v in values):
+                raise
+            if not any(_left(name) in error.message for name in names):
+                raise
+        looked, read, masked = before
+        self.used = used
+        del self.lookups[looked:], self.accesses[read:], self.masks[masked:]
+        return self._one_by_one(k, pattern, bounds, names, values, body)
+
+    def _added_up(
+        self,
+        k: int,
+        pattern: Pattern,
+        bounds: Any,
+        names: tuple[str, ...],
+        plain: tuple[bool, ...],
+        values: tuple[Any, ...],
+        body: Callable[..., Any],
+    ) -> tuple[Any, ...]:
+        """A loop whose turns do not read what those before have left."""
         index, size, item, within = self.turn(pattern, bounds, ragged=True)
         with self.scope(Binder(index, size), within) as scope:
             carried = [
@@ -204,6 +303,130 @@ class Statements(Entries):
                 result = self._applied(c, result, change, index, size, within)
             results.append(result)
         return tuple(results)
+
+    def _one_by_one(
+        self,
+        k: int,
+        pattern: Pattern,
+        bounds: Any,
+        names: tuple[str, ...],
+        values: tuple[Any, ...],
+        body: Callable[..., Any],
+    ) -> tuple[Any, ...]:
+        """A loop whose turns read what those before have left: `iterate`."""
+        self.at(k)
+        index, size, item, within = self.turn(pattern, bounds, ragged=True)
+        if within != TRUE:
+            raise self.error(
+                "how often this loop runs depends on an outer index",
+                "let it run as often as the longest, and carry on: `h = f(h) if j < i else h`",
+            )
+        begun = tuple(map(self._begun, names, values))
+        with self.scope(Binder(index, size)) as scope:
+            found = body(*item(), *(self._during(one) for one in begun))
+        self.at(k)
+        made = [self._carried_on(one, value) for one, value in zip(begun, found, strict=True)]
+        read = lets(scope.bindings, to_pairs([Const(0), *(e for e, _ in made if e)], Pair)).variables
+        states: list[State | None] = []
+        for one, (term, state) in zip(begun, made, strict=True):
+            if state is not None and term is not None and not self._fits(state, term):
+                if read & {x.name for x in state.parts}:
+                    raise self._other_shape(state, term)
+                state = None
+            states.append(state)
+        kept = [(s, e) for s, (e, _) in zip(states, made, strict=True) if s and e]
+        if not kept:
+            raise self.error("nothing that this loop leaves can be carried on")
+        turn = lets(scope.bindings, to_pairs([x for _, e in kept for x in parts_of(e)], Pair))
+        parts = [x.name for s, _ in kept for x in s.parts]
+        starts = [e for s, _ in kept for e in s.begins]
+        loop = Value(self, Iterate(index, size, tuple(parts), tuple(starts), turn))
+        history = cast("Value", self._bind("history", loop)).term
+        each = dict(zip(parts, components(history, len(parts)), strict=True))
+        return tuple(
+            self._after(one, state, each, size) for one, state in zip(begun, states, strict=True)
+        )
+
+    def _begun(self, name: str, value: Any) -> State | Appended | Any:
+        """What a loop carries by a name, from how it begins."""
+        if isinstance(value, list) and _is_begun(value):
+            return Appended(name, value, len(self.conditions) + 1, len(self.masks))
+        if value is UNSET or (isinstance(value, Barred) and not isinstance(value, Carried)):
+            return value
+        term, layout = self.pack(value)
+        if isinstance(term.type, Product):
+            term = cast("Value", self._bind(name, Value(self, term, layout))).term
+        return self._state(name, term, layout)
+
+    def _state(self, name: str, start: Term, layout: Layout) -> State:
+        each = parts_of(start)
+        for part in each:
+            if part.type != array(dimensions(part.type)):
+                raise self.error(f"`{name}` is an array of tuples", "carry an array for each part")
+        stems = [name] if len(each) == 1 else [f"{name}_{j}" for j in range(len(each))]
+        names = [self.name(stem) for stem in stems]
+        if isinstance(start, Var) and start.name in self.reserved | self.borrowed:
+            self.borrowed |= {*names}
+        parts = tuple([Var(x, part.type) for x, part in zip(names, each, strict=True)])
+        return State(name, start, parts, layout)
+
+    def _during(self, one: State | Appended | Any) -> Any:
+        """What the name means in a turn."""
+        return Value(self, one.made_of(one.parts), one.layout) if isinstance(one, State) else one
+
+    def _carried_on(self, one: State | Appended | Any, value: Any) -> tuple[Term | None, State | None]:
+        """What a turn leaves by a name, if anything, and what is carried."""
+        if isinstance(one, State):
+            if isinstance(value, Barred):
+                return None, None
+            term, _ = self.pack(value)
+            return term, one
+        if not isinstance(one, Appended):
+            return None, None
+        if value is not one or one.value is None:
+            raise self.error(
+                f"`{one.name}` is not appended to in every turn",
+                "append once a turn, to a list that begins empty: `y = []`",
+            )
+        term = one.value.term
+        first = self.pack(one.first[0])[0] if one.first else zero_of(term)
+        return term, self._state(one.name, first, None)
+
+    def _fits(self, state: State, term: Term) -> bool:
+        """Whether a value may be carried on by this name; SizesMet where only sizes can tell."""
+        befores, afters = state.begins, parts_of(term)
+        if len(befores) != len(afters):
+            return False
+        for before, after in zip(befores, afters, strict=True):
+            m, n = dimensions(before.type), dimensions(after.type)
+            if len(m) != len(n) or after.type != array(n):
+                return False
+            for a, b in zip(m, n, strict=True):
+                self.same(a, b)
+        return True
+
+    def _other_shape(self, state: State, term: Term) -> TensorError:
+        return self.error(
+            f"`{state.name}` begins as {describe(state.start.type)}, and a turn makes it "
+            f"{describe(term.type)}",
+            "what a loop carries keeps its shape: begin with one, `h = np.zeros(n)`",
+        )
+
+    def _after(
+        self, one: State | Appended | Any, state: State | None, each: dict[str, Term], size: Affine
+    ) -> Any:
+        """What a name means after the loop."""
+        if state is None:
+            return _gone(one.name) if isinstance(one, State) else one
+        if isinstance(one, Appended):
+            history = each[state.parts[0].name]
+            if one.first:
+                return Value(self, history)
+            i = self.name("i")
+            entries = Value(self, Gen(i, size, At(history, Affine.of(i) + 1)))
+            return self._bind(one.name, entries)
+        last = state.made_of(At(each[x.name], size) for x in state.parts)
+        return self._bind(one.name, Value(self, last, state.layout))
 
     def _written_out(self, pattern: Pattern, bounds: Any, again: bool) -> list[Any] | None:
         """The turns of a loop that is written out: over a tuple, or one of constant count in which a
@@ -370,6 +593,17 @@ class Statements(Entries):
                 raise self.error("a list of tuples", "append to a list for each part")
             self._record(target, Change("append", term))
             return target
+        if isinstance(target, Appended):
+            always = conj(*self.conditions[target.depth :]) == TRUE
+            if target.value is not None or not always or len(self.masks) > target.masked:
+                raise self.error(
+                    f"`{target.name}` is appended to more or less than once a turn",
+                    "append once a turn, `y.append(a if p else b)`",
+                )
+            target.value = self.whole(value)
+            if isinstance(target.value.type, Product):
+                raise self.error("a list of tuples", "append to a list for each part")
+            return target
         if isinstance(target, list):
             return [*target, self._bind("entry", value)]
         raise self.error(f"`append` to {kind(target)}", "begin with an empty list: `y = []`")
@@ -390,7 +624,7 @@ class Statements(Entries):
         if isinstance(root, Data) or (
             isinstance(root, Value)
             and isinstance(root.term, Var)
-            and root.term.name in self.reserved
+            and root.term.name in self.reserved | self.borrowed
         ):
             raise self.error(
                 f"`{name}` is the caller's, and this changes it",
@@ -435,6 +669,29 @@ class Statements(Entries):
         change = Change("=" if not op else "+=", term, conj(*taken), names, tuple(at))
         self._record(target, change)
         return target
+
+
+def _left(name: str) -> str:
+    return f"`{name}` has what the turn before has left there"
+
+
+def _is_begun(value: Any) -> bool:
+    """Whether a loop that carries values may append to this: a list of nothing, or of one entry."""
+    return isinstance(value, list) and len(value) < 2
+
+
+def parts_of(e: Term) -> tuple[Term, ...]:
+    """The parts of a term that are no pairs, in order."""
+    if isinstance(e, Pair):
+        return (*parts_of(e.first), *parts_of(e.second))
+    if isinstance(e.type, Product):
+        return (*parts_of(Proj(0, e)), *parts_of(Proj(1, e)))
+    return (e,)
+
+
+def zero_of(e: Term) -> Term:
+    """The zero of the type of an array."""
+    return gens(numbered("z", dimensions(e.type)), Const(0))
 
 
 def _gone(name: str) -> Barred:
