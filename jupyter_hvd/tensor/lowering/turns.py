@@ -25,9 +25,6 @@ from ..ssa.program import (
     pointwise,
 )
 
-TURN = "τ"  # what the turn is called under a sum
-
-
 def relation_of(index: str) -> str:
     """The index array that holds the turn of a loop over this index."""
     return f"{index}·turn"
@@ -35,7 +32,7 @@ def relation_of(index: str) -> str:
 
 def looked_up(program: Program, index: str, count: int) -> Program:
     """The body of a loop of so many turns, its index looked up."""
-    turns = _Turns(index, Binder(TURN, Affine.of(count)))
+    turns = _Turns(index, Binder(f"τ{index}", Affine.of(count)))
     made = (t for s in program.statements for t in turns.statement(s))
     return Program(tuple(made), program.output)
 
@@ -44,16 +41,17 @@ class _Turns:
     def __init__(self, index: str, binder: Binder) -> None:
         self.index = index
         self.binder = binder
-        self.at = {index: Affine.of(TURN)}
-        self.now = Related(relation_of(index), (Affine.of(TURN),))
+        self.turn = Affine.of(binder.name)
+        self.at = {index: self.turn}
+        self.now = Related(relation_of(index), (self.turn,))
 
     def statement(self, s: Statement) -> Iterator[Statement]:
         """The statement, after those that it needs."""
         match s.rhs:
             case Constant(gens, Affine() as value) if self.index in value.names:
                 every = Constant((self.binder, *gens), value.substitute(self.at))
-                yield Statement(f"{s.name}·{TURN}", every, s.origin)
-                read = Factor(f"{s.name}·{TURN}", (Affine.of(TURN), *pointwise(gens)))
+                yield Statement(f"{s.name}·{self.index}", every, s.origin)
+                read = Factor(f"{s.name}·{self.index}", (self.turn, *pointwise(gens)))
                 yield replace(s, rhs=Contraction(gens, (self.binder,), self.now, (read,)))
             case Addition(gens, p0, x0, p1, x1) as rhs if self.index in p0.names | p1.names:
                 sides = []
@@ -63,8 +61,8 @@ class _Turns:
                         continue
                     read = Factor(x, pointwise(gens))
                     view = Contraction(gens, (self.binder,), self.during(p), (read,))
-                    sides.append((TRUE, f"{s.name}·{side}"))
-                    yield Statement(f"{s.name}·{side}", view, s.origin)
+                    sides.append((TRUE, f"{s.name}·{self.index}{side}"))
+                    yield Statement(sides[-1][1], view, s.origin)
                 (p0, x0), (p1, x1) = sides
                 yield replace(s, rhs=replace(rhs, left_mask=p0, left=x0, right_mask=p1, right=x1))
             case Map(_, p, _, _) as rhs if self.index in p.names:

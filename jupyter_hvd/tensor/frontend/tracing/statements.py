@@ -86,11 +86,11 @@ class Carried(Barred):
 
 
 class Appended(Barred):
-    """A list that a loop which carries values appends to, while it is traced: `first` is what it begins
-    with, and `value` what the turn appends.
+    """A list that a loop which carries values appends to, while it is traced: `first` is the array of
+    its entries before, if any, and `value` what the turn appends.
     """
 
-    def __init__(self, name: str, first: list[Any], depth: int, masked: int) -> None:
+    def __init__(self, name: str, first: Value | None, depth: int, masked: int) -> None:
         super().__init__(
             f"`{name}` is a list that this loop appends to",
             "carry what a turn reads by a name of its own",
@@ -251,7 +251,7 @@ class Statements(Entries):
         try:
             return self._added_up(k, pattern, bounds, names, plain, values, body)
         except TensorError as error:
-            if not any(isinstance(v, Value | int | float) or _is_begun(v) for v in values):
+            if all(isinstance(v, Barred) and not isinstance(v, Carried) for v in values):
                 raise
             if not any(_left(name) in error.message for name in names):
                 raise
@@ -349,7 +349,9 @@ class Statements(Entries):
 
     def _begun(self, name: str, value: Any) -> State | Appended | Any:
         """What a loop carries by a name, from how it begins."""
-        if isinstance(value, list) and _is_begun(value):
+        if value == []:
+            return Appended(name, None, len(self.conditions) + 1, len(self.masks))
+        if isinstance(value, Value) and value.written is not None:
             return Appended(name, value, len(self.conditions) + 1, len(self.masks))
         if value is UNSET or (isinstance(value, Barred) and not isinstance(value, Carried)):
             return value
@@ -389,8 +391,7 @@ class Statements(Entries):
                 "append once a turn, to a list that begins empty: `y = []`",
             )
         term = one.value.term
-        first = self.pack(one.first[0])[0] if one.first else zero_of(term)
-        return term, self._state(one.name, first, None)
+        return term, self._state(one.name, zero_of(term), None)
 
     def _fits(self, state: State, term: Term) -> bool:
         """Whether a value may be carried on by this name; SizesMet where only sizes can tell."""
@@ -419,14 +420,24 @@ class Statements(Entries):
         if state is None:
             return _gone(one.name) if isinstance(one, State) else one
         if isinstance(one, Appended):
-            history = each[state.parts[0].name]
-            if one.first:
-                return Value(self, history)
-            i = self.name("i")
-            entries = Value(self, Gen(i, size, At(history, Affine.of(i) + 1)))
-            return self._bind(one.name, entries)
+            return self._bind(one.name, self._listed(one.first, each[state.parts[0].name], size))
         last = state.made_of(At(each[x.name], size) for x in state.parts)
         return self._bind(one.name, Value(self, last, state.layout))
+
+    def _listed(self, first: Value | None, history: Term, size: Affine) -> Value:
+        """What a list has after a loop has appended to it: what it had, and the values of the turns."""
+        i = self.name("i")
+        here = Affine.of(i)
+        if first is None:
+            return Value(self, Gen(i, size, At(history, here + 1)))
+        (before, *inner), (_, *dims) = dimensions(first.type), dimensions(history.type)
+        if len(inner) != len(dims):
+            raise self.error("a list's entries have one shape", "append what is like its first")
+        for m, n in zip(inner, dims, strict=True):
+            self.same(m, n)
+        old, new = At(first.term, here), At(history, here - before + 1)
+        p, q = compare("<", here, before), compare("≤", before, here)
+        return Value(self, Gen(i, before + size, self._entrywise(old, new, p, q)))
 
     def _written_out(self, pattern: Pattern, bounds: Any, again: bool) -> list[Any] | None:
         """The turns of a loop that is written out: over a tuple, or one of constant count in which a
@@ -673,11 +684,6 @@ class Statements(Entries):
 
 def _left(name: str) -> str:
     return f"`{name}` has what the turn before has left there"
-
-
-def _is_begun(value: Any) -> bool:
-    """Whether a loop that carries values may append to this: a list of nothing, or of one entry."""
-    return isinstance(value, list) and len(value) < 2
 
 
 def parts_of(e: Term) -> tuple[Term, ...]:
