@@ -14,12 +14,13 @@ from jupyter_hvd.tensor.cost.model import cost
 from jupyter_hvd.tensor.derivative import forward, reverse
 from jupyter_hvd.tensor.language.affine import Affine
 from jupyter_hvd.tensor.language.pairs import to_pairs
+from jupyter_hvd.tensor.language.parser import parse_lambda
 from jupyter_hvd.tensor.language.terms import Iterate, Lambda, Let, Pair, Term, Var
-from jupyter_hvd.tensor.language.types import REAL, Array, Product, Type, size_cost
+from jupyter_hvd.tensor.language.types import REAL, Array, Type, size_cost
 from jupyter_hvd.tensor.reference.evaluate import Environment, evaluate
 from jupyter_hvd.tensor.ssa import convert
 from jupyter_hvd.tensor.ssa.normalize import normalize
-from jupyter_hvd.tensor.ssa.program import Program, Recurrence, type_of
+from jupyter_hvd.tensor.ssa.program import Program, Recurrence, flat, type_of
 from jupyter_hvd.tensor.ssa.simplify import simplify
 
 
@@ -69,7 +70,7 @@ def turn_interfaces(program: Program, sizes: dict[str, int]) -> int:
     total = 0
     for s in program.statements:
         if isinstance(s.rhs, Recurrence):
-            carried = sum(size_cost(type_of(s.rhs.body[x]), sizes) for x in _outputs(s.rhs))
+            carried = sum(size_cost(type_of(s.rhs.body[x]), sizes) for x in flat(s.rhs.body.output))
             rows = [program[x].gens[1:] for x in s.rhs.rows]
             wholes = [program[x].gens for x in s.rhs.wholes]
             taken = sum(_volume(gens, sizes) for gens in (*rows, *wholes))
@@ -77,12 +78,6 @@ def turn_interfaces(program: Program, sizes: dict[str, int]) -> int:
             turns = max(0, s.rhs.size.evaluate(sizes))
             total += carried + turns * (2 * carried + taken + within)
     return total
-
-
-def _outputs(loop: Recurrence) -> list[str]:
-    from jupyter_hvd.tensor.ssa.program import flat
-
-    return flat(loop.body.output)
 
 
 def _volume(gens, sizes: dict[str, int]) -> int:
@@ -157,4 +152,19 @@ def check(seed: int, depth: int = 4) -> None:
     RATIOS.programs += 1
 
 
-__all__ = ["RATIOS", "Loops", "Product", "check"]
+def chain_ratio(length: int = 60) -> Fraction:
+    """`$IO(Dᵀ)/$IO`, the turns' interfaces counted, where a turn multiplies the two last products,
+    many times over.
+    """
+    products = "".join(f"let y{k + 2} = y{k}·y{k + 1} in " for k in range(length))
+    last = f"(y{length}, y{length + 1})"
+    turns = f"iterate k:n. f := u, g := u in let y0 = f in let y1 = g in {products}{last}"
+    text = f"λ(u:ℝ). let H = {turns} in (π0 H)[n]"
+    program = convert.to_ssa(normalize(parse_lambda(text).body))
+    env = Environment({}, {"n": 50})
+    backwards = convert.to_term(reverse.adjoint(program, [("u", REAL)], ("dy", REAL)))
+    spent = cost(convert.to_term(program), env).total + 2 + turn_interfaces(program, env.integers)
+    return Fraction(cost(backwards, env).total + 3, spent)
+
+
+__all__ = ["RATIOS", "Loops", "chain_ratio", "check"]

@@ -15,10 +15,10 @@ SRC = np.array([0, 2, 1])
 REFUSED = [
     ("«while x[0] > 0:»\n        x = x\n    return x", (X,), "while", "range"),
     (
-        "y = x[0]\n    for i in range(len(x)):\n        y = «x[i] + y»\n    return y",
+        "for i in range(len(x)):\n        y = «x[i] + y»\n    return y",
         (X,),
         "turn before",
-        "range(10)",
+        "before the loop",
     ),
     (
         "for i in range(len(x)):\n        y = x[i]\n    return «y» + 1",

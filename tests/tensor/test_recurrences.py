@@ -4,7 +4,6 @@ theorems of docs/recurrences.md.
 
 from __future__ import annotations
 
-import sys
 from fractions import Fraction
 
 import jax
@@ -14,7 +13,6 @@ import pytest
 import random_loops
 
 from jupyter_hvd.tensor import TensorError, tensor
-from jupyter_hvd.tensor.derivative import reverse
 from jupyter_hvd.tensor.jax.precision import keeping_float64
 
 R = np.random.default_rng(0)
@@ -60,18 +58,29 @@ def heat(u, k, steps: int):
     n = len(u)
     for _ in range(steps):
         u = np.array(
-            [u[i] if i == 0 or i == n - 1 else u[i] + k * (u[i - 1] - 2 * u[i] + u[i + 1]) for i in range(n)]
+            [
+                u[i] if i == 0 or i == n - 1 else u[i] + k * (u[i - 1] - 2 * u[i] + u[i + 1])
+                for i in range(n)
+            ]
         )
     return np.sum(u**2)
 
 
-@case("A B start", R.uniform(0.1, 1, (3, 3)), R.uniform(0.1, 1, (3, 4)), R.uniform(0.1, 1, 3), R.integers(0, 4, 30))
+@case(
+    "A B start",
+    R.uniform(0.1, 1, (3, 3)),
+    R.uniform(0.1, 1, (3, 4)),
+    R.uniform(0.1, 1, 3),
+    R.integers(0, 4, 30),
+)
 def hidden_markov(A, B, start, seen):
     n = len(start)
     alpha = np.array([start[i] * B[i, seen[0]] for i in range(n)])
     evidence = 0
     for t in range(1, len(seen)):
-        alpha = np.array([sum(alpha[i] * A[i, j] for i in range(n)) * B[j, seen[t]] for j in range(n)])
+        alpha = np.array(
+            [sum(alpha[i] * A[i, j] for i in range(n)) * B[j, seen[t]] for j in range(n)]
+        )
         total = np.sum(alpha)
         evidence += np.log(total)
         alpha = alpha / total
@@ -156,7 +165,7 @@ def nested(M, x, outer: int, inner: int):
 @case("x y", normal(6), normal(6))
 def from_the_end(x, y):
     s = 1.0
-    for t, (a, b) in enumerate(zip(reversed(x), y)):
+    for t, (a, b) in enumerate(zip(reversed(x), y, strict=True)):
         s = s * a + b * t
     return s
 
@@ -173,7 +182,7 @@ def in_place(x):
 def chosen_by_data(x):
     s = 1.0
     for v in x:
-        if s > 2:
+        if s > 2:  # noqa: SIM108
             s = s / v
         else:
             s = s * v + 0.1
@@ -191,7 +200,10 @@ def a_tuple_is_carried(x, b):
 
 def in_jax(function):
     """The same function on JAX's arrays."""
-    code = function.__globals__ | {"np": jnp, "min": lambda *xs: __import__("functools").reduce(jnp.minimum, xs)}
+    code = function.__globals__ | {
+        "np": jnp,
+        "min": lambda *xs: __import__("functools").reduce(jnp.minimum, xs),
+    }
     return type(function)(function.__code__, code, function.__name__, function.__defaults__)
 
 
@@ -250,13 +262,17 @@ def test_values_and_gradients_are_those_of_jax(function, wrt, arguments):
     assert f(*arguments) == pytest.approx(float(function(*arguments)), rel=1e-9)
     assert f(*arguments) == pytest.approx(float(expected), rel=1e-9)
     found = f.value_and_grad(*names)(*arguments)
-    wanted = jax.grad(direct, tuple(places))(*(jnp.asarray(a) if i in places else a for i, a in enumerate(arguments)))
+    wanted = jax.grad(direct, tuple(places))(
+        *(jnp.asarray(a) if i in places else a for i, a in enumerate(arguments))
+    )
     gradients = found[1] if len(names) > 1 else (found[1],)
     for gradient, right in zip(gradients, wanted, strict=True):
         np.testing.assert_allclose(gradient, right, rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize(("function", "wrt", "arguments"), [c for c in CASES if c.id not in ("rnn", "lstm")])
+@pytest.mark.parametrize(
+    ("function", "wrt", "arguments"), [c for c in CASES if c.id not in ("rnn", "lstm")]
+)
 def test_the_evaluator_and_the_forward_derivative_agree(function, wrt, arguments):
     f, names = tensor(function), wrt.split()
     assert f.interpret(*arguments) == pytest.approx(float(f(*arguments)), rel=1e-9)
@@ -278,3 +294,242 @@ def test_a_value_and_its_gradient_cost_at_most_four_times_the_value(function, wr
     formula = f.cost_formula()
     if not formula.counts:
         assert formula.evaluate(**f.last_sizes) == spent.total
+
+
+def test_costs_are_exact_formulas():
+    @tensor
+    def filtered(x, a):
+        n = len(x)
+        s = 0.0
+        for t in range(n):
+            s = a * s + x[t]
+        return s
+
+    @tensor
+    def triangle(x):
+        n = len(x)
+        s = 0.0
+        for t in range(n):
+            s = 0.5 * s + sum(x[i] * x[i] for i in range(t))
+        return s
+
+    x = normal(7)
+    assert filtered(x, 0.5) == pytest.approx(float(filtered.python(x, 0.5)))
+    assert triangle(x) == pytest.approx(float(triangle.python(x)))
+    assert str(filtered.cost_formula()) == "2*n"
+    gradient = filtered.value_and_grad("a")
+    gradient(x, 0.5)
+    assert str(gradient.cost_formula()) == "5*n"
+    for n in (1, 2, 7):
+        assert triangle.cost_formula().evaluate(n=n) == triangle.cost(x[:n]).total
+
+
+def test_a_loop_that_only_adds_up_is_the_sum_that_it_was():
+    @tensor
+    def total(x):
+        n = len(x)
+        s = 0
+        for i in range(n):
+            s += x[i] * x[i]
+        return s
+
+    total(normal(3))
+    assert "iterate" not in str(total.program)
+    assert str(total.cost_formula()) == "2*n"
+
+
+def test_a_loop_may_have_no_turns():
+    @tensor
+    def repeated(x, n: int):
+        for _ in range(n):
+            x = np.sin(x) * x
+        return np.sum(x)
+
+    x = normal(3)
+    for n in (0, 1, 3):
+        assert repeated(x, n) == pytest.approx(float(repeated.python(x, n)))
+    assert repeated.grad("x")(x, 0).tolist() == [1, 1, 1]
+
+
+def test_only_what_is_read_is_kept():
+    f = tensor(rnn)
+    arguments = normal(4, 4), normal(4, 3), normal(100, 3), normal(4)
+    assert "101×4" not in str(f.plan(*arguments))
+    gradient = f.grad("W")
+    assert "101×4×4" not in str(gradient.plan(*arguments))
+    # The reverse loop computes no product W·h anew: it has the two of dh and dW.
+    turns = str(gradient.plan(*arguments)).split("turns of")[2]
+    assert turns.count("dot_general") == 1
+
+
+def test_second_derivatives_and_jax_compose():
+    @tensor
+    def f(x, a):
+        s = 1.0
+        for v in x:
+            s = np.sin(a * s) + v
+        return s
+
+    def direct(x, a):
+        s = 1.0
+        for v in x:
+            s = jnp.sin(a * s) + v
+        return s
+
+    x = normal(5)
+    np.testing.assert_allclose(f.hessian("x")(x, 0.7), jax.hessian(direct)(x, 0.7), rtol=1e-9)
+    second = f.grad("a").grad("a")(x, 0.7)
+    assert second == pytest.approx(float(jax.grad(jax.grad(direct, 1), 1)(x, 0.7)))
+    rows = normal(3, 5)
+    found = jax.vmap(f.jax, (0, None))(rows, 0.7)
+    np.testing.assert_allclose(found, [direct(row, 0.7) for row in rows], rtol=1e-9)
+    np.testing.assert_allclose(
+        jax.jit(jax.grad(f.jax))(jnp.asarray(x), 0.7), f.grad("x")(x, 0.7), rtol=1e-9
+    )
+
+
+def test_a_function_with_a_loop_is_called_from_others():
+    @tensor
+    def filtered(x, a):
+        s = 0.0
+        for v in x:
+            s = a * s + v
+        return s
+
+    @tensor
+    def all_of_them(X, a):
+        return [filtered(row, a) if i > 0 else 0 for i, row in enumerate(X)]
+
+    X = normal(3, 4)
+    expected = [0.0, *(filtered.python(row, 0.5) for row in X[1:])]
+    np.testing.assert_allclose(all_of_them(X, 0.5), expected)
+    np.testing.assert_allclose(all_of_them.interpret(X, 0.5), expected)
+
+
+def test_it_is_exact_on_fractions():
+    @tensor
+    def chain(x, a):
+        s = a
+        for v in x:
+            s = s * v + a
+        return s
+
+    x, a = [Fraction(1, 2), Fraction(1, 3), Fraction(-2, 5)], Fraction(1, 7)
+    assert chain.interpret(x, a) == chain.python(x, a)
+    s = chain.grad("a").interpret(x, a)
+    assert s == (chain.python(x, a + 1) - chain.python(x, a))
+
+
+def test_a_profile_counts_the_turns():
+    f = tensor(rnn)
+    arguments = normal(4, 4), normal(4, 3), normal(10, 3), normal(4)
+    profile = f.profile(*arguments, repeats=1)
+    assert sum(s.operations for s in profile.statements) == f.cost(*arguments).total
+
+
+def test_a_loop_is_not_divided_among_devices():
+    with pytest.raises(TensorError, match="not divided"):
+        tensor(rnn).sharded("t")(normal(4, 4), normal(4, 3), normal(10, 3), normal(4))
+
+
+# The function's body, with the marked part in «»; what the message says, and the help
+REFUSED = [
+    (
+        "h = 0.0\n    «while h < 3:»\n        h = h + x[0]\n    return h",
+        "`while`",
+        "for t in range",
+    ),
+    (
+        "h = 0.0\n    for «t» in range(x[0]):\n        h = h * x[t]\n    return h",
+        "data decide how often",
+        "int",
+    ),
+    (
+        "h = 0.0\n    for «t» in range(len(x)):\n        h = h * x\n    return h",
+        "`h` begins as a scalar",
+        "keeps its shape",
+    ),
+    (
+        "h = x\n    for «t» in range(len(x)):\n        h = h[1:]\n    return h",
+        "`h` begins as an array",
+        "keeps its shape",
+    ),
+    (
+        "for t in range(1, len(x)):\n        «x[t] = x[t - 1] + x[t]»\n    return x",
+        "the caller's",
+        "copy",
+    ),
+    (
+        "y = x\n    for t in range(1, len(x)):\n        «y[t] = y[t - 1] + x[t]»\n    return y",
+        "the caller's",
+        "copy",
+    ),
+    (
+        "for t in range(len(x)):\n        h = «h * x[t]»\n    return h",
+        "turn before",
+        "before the loop",
+    ),
+    (
+        "h = 1.0\n    s = []\n    for t in range(len(x)):\n        h = h * x[t]\n"
+        "        if t > 2:\n            «s.append(h)»\n    return s",
+        "more or less than once",
+        "append once a turn",
+    ),
+    (
+        "h = 1.0\n    for t in range(len(x)):\n        for «s» in range(t):\n"
+        "            h = h * x[s]\n    return h",
+        "depends on an outer index",
+        "carry on",
+    ),
+    (
+        "h = 1.0\n    for t in range(len(x)):\n        h = h * «x[t + 1]»\n    return h",
+        "reads index 3 at t=2",
+        "guard it",
+    ),
+    (
+        "h = 1.0\n    for t in range(len(x)):\n        z = h * x[t]\n        h = z + 1\n"
+        "    «return z»",
+        "within the loop",
+        "",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "message", "help_"), REFUSED)
+def test_what_no_loop_can_carry_is_refused_where_it_stands(body, message, help_, tmp_path):
+    path = tmp_path / "refused.py"
+    path.write_text(f"def f(x):\n    {body.replace('«', '').replace('»', '')}\n")
+    namespace = {}
+    exec(compile(path.read_text(), path, "exec"), namespace)
+    with pytest.raises(TensorError) as error:
+        tensor(namespace["f"])(np.array([1.0, 2.0, 3.0]))
+    assert message in str(error.value)
+    assert help_ in error.value.help
+    marked = body[body.index("«") + 1 : body.index("»")]
+    place = error.value.place
+    assert place.text[place.column : place.end_column] == marked
+
+
+# The theorems of docs/recurrences.md
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_loops_obey_the_theorems(seed):
+    random_loops.check(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_many_random_loops_obey_the_theorems():
+    for seed in range(1000, 1400):
+        random_loops.check(seed)
+
+
+def test_computing_a_turn_anew_breaks_the_bound(monkeypatch):
+    """The check notices a reverse loop that keeps only what the loop carries."""
+    monkeypatch.setattr(random_loops.reverse, "_needed_values", lambda *_: {})
+    assert random_loops.chain_ratio() > 4
+
+
+def test_keeping_what_a_turn_computes_attains_the_bound():
+    assert 3.5 < random_loops.chain_ratio() <= 4

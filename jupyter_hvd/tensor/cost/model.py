@@ -73,7 +73,9 @@ FREE = Cost()
 
 
 def cost(e: Term, env: Environment) -> Cost:
-    """`$⟦e|σ⟧` (4.22–4.34); that of a loop is the sum of its turns'. Needs the sizes and the relations in σ, not the values of variables."""
+    """`$⟦e|σ⟧` (4.22–4.34); that of a loop is the sum of its turns'. Needs the sizes and the relations
+    in σ, not the values of variables.
+    """
     match e:
         case Var() | Const():
             return FREE

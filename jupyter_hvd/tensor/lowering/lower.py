@@ -309,9 +309,7 @@ def kept_whole(program: Program) -> frozenset[tuple[str, int]]:
     found = {x for x in flat(program.output) if x in parts}
     for s in program.statements:
         ends = isinstance(s.rhs, Contraction) and all(
-            f.indices[0] == parts[f.name].gens[0].size - 1
-            for f in s.rhs.factors
-            if f.name in parts
+            f.indices[0] == parts[f.name].gens[0].size - 1 for f in s.rhs.factors if f.name in parts
         )
         found |= set() if ends else {x for x in operands(s.rhs) if x in parts}
     return frozenset((parts[x].source, parts[x].place) for x in found)

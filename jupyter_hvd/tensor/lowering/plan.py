@@ -135,9 +135,7 @@ class Plan:
                     yield from ((f"  {row[0]}", *row[1:]) for row in turn._rows())
                     yield "", "", "", "", f"carried on: {', '.join(flat(turn.output))}"
 
-    def _row(
-        self, step: Step, shapes: Mapping[str, tuple[int, ...]], in_block: bool
-    ) -> Row:
+    def _row(self, step: Step, shapes: Mapping[str, tuple[int, ...]], in_block: bool) -> Row:
         shape, storage = shapes[step.name], self.storages.get(step.name)
         made = _how(step.action, self.platform)
         if step.name in self.barriers and not in_block:

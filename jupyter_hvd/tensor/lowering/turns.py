@@ -25,6 +25,7 @@ from ..ssa.program import (
     pointwise,
 )
 
+
 def relation_of(index: str) -> str:
     """The index array that holds the turn of a loop over this index."""
     return f"{index}·turn"
@@ -70,9 +71,7 @@ class _Turns:
             case Contraction() as rhs if self.index in self.names_of(rhs):
                 factors = tuple([f.substitute(self.at) for f in rhs.factors])
                 sums = (*rhs.sums, self.binder)
-                yield replace(
-                    s, rhs=Contraction(rhs.gens, sums, self.during(rhs.mask), factors)
-                )
+                yield replace(s, rhs=Contraction(rhs.gens, sums, self.during(rhs.mask), factors))
             case Recurrence() as rhs:
                 body = looked_up(rhs.body, self.index, self.binder.size.constant)
                 yield replace(s, rhs=replace(rhs, body=body))

@@ -104,9 +104,7 @@ def _loop(rhs: Recurrence, builder: Builder) -> Rhs:
         here, *others = pointwise(binders)
         at = a.substitute({rhs.index: here})
         whole = Factor(arguments[read.parameter], (*others[:place], at, *others[place:]))
-        made = _contraction(
-            Contraction(binders, (), in_range(at, sizes[place]), (whole,)), builder
-        )
+        made = _contraction(Contraction(binders, (), in_range(at, sizes[place]), (whole,)), builder)
         outside = made if isinstance(made, str) else builder.add(made)
         known = next((x for x, y in rows.items() if y == outside), None)
         parameter = known or f"r{len(rhs.rows) + len(rows)}"

@@ -43,6 +43,7 @@ from .entries import Entries
 from .loops import Iteration, Pattern
 from .packing import guarded
 
+_NOTHING: frozenset[str] = frozenset()
 UNSET = Barred(
     "this name has no value yet", "give it one before: `s = 0`, `y = []`, `y = np.zeros(n)`"
 )
@@ -77,7 +78,6 @@ class Carried(Barred):
         self.masked = masked
         self.plain = plain
         self.changes: list[Change] = []
-
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -323,28 +323,38 @@ class Statements(Entries):
             )
         begun = tuple(map(self._begun, names, values))
         with self.scope(Binder(index, size)) as scope:
-            found = body(*item(), *(self._during(one) for one in begun))
+            left = body(*item(), *(self._during(one) for one in begun))
         self.at(k)
-        made = [self._carried_on(one, value) for one, value in zip(begun, found, strict=True)]
-        read = lets(scope.bindings, to_pairs([Const(0), *(e for e, _ in made if e)], Pair)).variables
-        states: list[State | None] = []
-        for one, (term, state) in zip(begun, made, strict=True):
-            if state is not None and term is not None and not self._fits(state, term):
-                if read & {x.name for x in state.parts}:
-                    raise self._other_shape(state, term)
-                state = None
-            states.append(state)
-        kept = [(s, e) for s, (e, _) in zip(states, made, strict=True) if s and e]
+        made = [self._carried_on(one, value) for one, value in zip(begun, left, strict=True)]
+        read = _NOTHING.union(*(e.variables for _, e in scope.bindings))
+        read = read.union(*(e.variables for _, e in filter(None, made)))
+        carried = [self._kept(*found, read) if found else None for found in made]
+        kept = [found for found in carried if found]
         if not kept:
             raise self.error("nothing that this loop leaves can be carried on")
         turn = lets(scope.bindings, to_pairs([x for _, e in kept for x in parts_of(e)], Pair))
-        parts = [x.name for s, _ in kept for x in s.parts]
-        starts = [e for s, _ in kept for e in s.begins]
+        parts = [x.name for state, _ in kept for x in state.parts]
+        starts = [e for state, _ in kept for e in state.begins]
         loop = Value(self, Iterate(index, size, tuple(parts), tuple(starts), turn))
         history = cast("Value", self._bind("history", loop)).term
         each = dict(zip(parts, components(history, len(parts)), strict=True))
         return tuple(
-            self._after(one, state, each, size) for one, state in zip(begun, states, strict=True)
+            self._after(one, found[0], each, size) if found else _gone(name)
+            for name, one, found in zip(names, begun, carried, strict=True)
+        )
+
+    def _kept(self, state: State, term: Term, read: frozenset[str]) -> tuple[State, Term] | None:
+        """What is carried and what a turn leaves; None where that has another shape and is not read by
+        the turn after.
+        """
+        if self._fits(state, term):
+            return state, term
+        if read.isdisjoint(x.name for x in state.parts):
+            return None
+        raise self.error(
+            f"`{state.name}` begins as {describe(state.start.type)}, and a turn makes it "
+            f"{describe(term.type)}",
+            "what a loop carries keeps its shape: begin with one, `h = np.zeros(n)`",
         )
 
     def _begun(self, name: str, value: Any) -> State | Appended | Any:
@@ -376,22 +386,19 @@ class Statements(Entries):
         """What the name means in a turn."""
         return Value(self, one.made_of(one.parts), one.layout) if isinstance(one, State) else one
 
-    def _carried_on(self, one: State | Appended | Any, value: Any) -> tuple[Term | None, State | None]:
-        """What a turn leaves by a name, if anything, and what is carried."""
-        if isinstance(one, State):
-            if isinstance(value, Barred):
-                return None, None
-            term, _ = self.pack(value)
-            return term, one
+    def _carried_on(self, one: State | Appended | Any, value: Any) -> tuple[State, Term] | None:
+        """What is carried, and what a turn leaves there."""
+        if isinstance(one, State) and not isinstance(value, Barred):
+            return one, self.pack(value)[0]
         if not isinstance(one, Appended):
-            return None, None
+            return None
         if value is not one or one.value is None:
             raise self.error(
                 f"`{one.name}` is not appended to in every turn",
                 "append once a turn, to a list that begins empty: `y = []`",
             )
         term = one.value.term
-        return term, self._state(one.name, zero_of(term), None)
+        return self._state(one.name, zero_of(term), None), term
 
     def _fits(self, state: State, term: Term) -> bool:
         """Whether a value may be carried on by this name; SizesMet where only sizes can tell."""
@@ -403,26 +410,19 @@ class Statements(Entries):
             if len(m) != len(n) or after.type != array(n):
                 return False
             for a, b in zip(m, n, strict=True):
+                if a != b and (b - a).is_constant:
+                    return False
                 self.same(a, b)
         return True
 
-    def _other_shape(self, state: State, term: Term) -> TensorError:
-        return self.error(
-            f"`{state.name}` begins as {describe(state.start.type)}, and a turn makes it "
-            f"{describe(term.type)}",
-            "what a loop carries keeps its shape: begin with one, `h = np.zeros(n)`",
-        )
-
     def _after(
-        self, one: State | Appended | Any, state: State | None, each: dict[str, Term], size: Affine
+        self, one: State | Appended | Any, state: State, each: dict[str, Term], size: Affine
     ) -> Any:
         """What a name means after the loop."""
-        if state is None:
-            return _gone(one.name) if isinstance(one, State) else one
         if isinstance(one, Appended):
             return self._bind(one.name, self._listed(one.first, each[state.parts[0].name], size))
         last = state.made_of(At(each[x.name], size) for x in state.parts)
-        return self._bind(one.name, Value(self, last, state.layout))
+        return self._bind(state.name, Value(self, last, state.layout))
 
     def _listed(self, first: Value | None, history: Term, size: Affine) -> Value:
         """What a list has after a loop has appended to it: what it had, and the values of the turns."""
