@@ -64,19 +64,18 @@ class Loops(Draw):
 
 
 def turn_interfaces(program: Program, sizes: dict[str, int]) -> int:
-    """The reals that go into and come out of the turns of all loops of a program, and those with which
-    a loop begins: what docs/recurrences.md adds to a program's cost.
+    """The reals that go into and come out of all loops of a program and each of their turns: what
+    docs/recurrences.md calls `I`.
     """
     total = 0
     for s in program.statements:
         if isinstance(s.rhs, Recurrence):
             carried = sum(size_cost(type_of(s.rhs.body[x]), sizes) for x in flat(s.rhs.body.output))
-            rows = [program[x].gens[1:] for x in s.rhs.rows]
-            wholes = [program[x].gens for x in s.rhs.wholes]
-            taken = sum(_volume(gens, sizes) for gens in (*rows, *wholes))
-            within = turn_interfaces(s.rhs.body, sizes)
+            rows = sum(_volume(program[x].gens[1:], sizes) for x in s.rhs.rows)
+            wholes = sum(_volume(program[x].gens, sizes) for x in s.rhs.wholes)
             turns = max(0, s.rhs.size.evaluate(sizes))
-            total += carried + turns * (2 * carried + taken + within)
+            turn = 2 * carried + rows + wholes + turn_interfaces(s.rhs.body, sizes)
+            total += carried + wholes + turns * turn
     return total
 
 

@@ -533,3 +533,38 @@ def test_computing_a_turn_anew_breaks_the_bound(monkeypatch):
 
 def test_keeping_what_a_turn_computes_attains_the_bound():
     assert 3.5 < random_loops.chain_ratio() <= 4
+
+
+def test_checkpoints_keep_what_a_loop_carries_alone():
+    arguments = normal(4, 4), normal(4, 3), normal(30, 3), normal(4)
+    f = tensor(rnn)
+    kept, anew = f.grad("W", "x"), f.grad("W", "x", checkpoint=True)
+    for a, b in zip(kept(*arguments), anew(*arguments), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+    # One more value of each turn is what it costs, and one array of 31×4 less what it keeps.
+    more = anew.cost(*arguments).total - kept.cost(*arguments).total
+    assert 0 < more <= f.cost(*arguments).total
+    assert str(anew.plan(*arguments)).count("31×4") < str(kept.plan(*arguments)).count("31×4")
+
+
+def test_blocks_of_turns_with_checkpoints_keep_as_many_as_two_roots():
+    @tensor
+    def plain(x, a):
+        h = 1.0
+        for t in range(len(x)):
+            h = np.sin(a * h) + x[t]
+        return h
+
+    @tensor
+    def blocks(x, a, count: int):
+        h = 1.0
+        for b in range(count):
+            for j in range(8):
+                h = np.sin(a * h) + x[8 * b + j]
+        return h
+
+    x = normal(64)
+    expected = plain.grad("x")(x, 0.7)
+    found = blocks.grad("x", checkpoint=True)
+    np.testing.assert_allclose(found(x, 0.7, 8), expected, rtol=1e-9)
+    assert found.cost(x, 0.7, 8).total <= 5 * blocks.cost(x, 0.7, 8).total

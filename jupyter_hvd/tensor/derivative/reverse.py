@@ -66,6 +66,7 @@ def adjoint(
     seed: tuple[str, Type] | None,
     *,
     keep: bool = False,
+    checkpoint: bool = False,
 ) -> Program:
     """`Dᵀ⟦program|σ⟧` with σ differentiating the parameters in `wrt`.
 
@@ -74,12 +75,16 @@ def adjoint(
     a parameter, nested pairs in order; with `keep`, a pair of the program's own output and
     those. Its `$IO` is at most 4 times the program's where black boxes have one argument or two
     (Theorem 6.55).
+
+    A loop keeps of its turns what their reverse needs; with `checkpoint`, only what it carries, and
+    each turn is computed anew before it is reversed (docs/recurrences.md).
     """
     wrt = tuple(wrt)
     kept = [replace(s, origin=replace(s.origin, of="", source=s.name)) for s in program.statements]
     reverse = _Reverse(Builder(kept, {s.name: s.rhs for s in program.statements}))
     reverse.builder.found = {s.rhs: s.name for s in program.statements}
     reverse.builder.prefix = "T"
+    reverse.checkpoint = checkpoint
     reverse.active = _active(program, {name for name, _ in wrt})
     reverse.start(program.output, seed)
     for statement in reversed(program.statements):
@@ -116,6 +121,7 @@ def _nest(parts: list[Output]) -> Output:
 class _Reverse:
     builder: Builder
     active: set[str] = field(default_factory=set)
+    checkpoint: bool = False
     due: dict[str, list[Inner]] = field(default_factory=dict)
     found: dict[tuple[str, tuple[int, ...]], Inner] = field(default_factory=dict)
     histories: dict[str, dict[int, str]] = field(default_factory=dict)  # their cotangents
@@ -163,7 +169,7 @@ class _Reverse:
             return
         self.builder.origin = Origin(source=statement.name, place=statement.origin.place)
         moved = {p: x for p, x in rhs.arguments.items() if p[0] == "s" or x in self.active}
-        turn = self.turns[statement.name] = _turn(rhs, moved)
+        turn = self.turns[statement.name] = _turn(rhs, moved, self.checkpoint)
         turns = _Turns(self.builder, statement.name, rhs, due, turn)
         for parameter, cotangent in turns.reversed().items():
             self._owe(moved[parameter], cotangent, TRUE)
@@ -290,15 +296,16 @@ class _Turn:
     value: Program
 
 
-def _turn(rhs: Recurrence, moved: Iterable[str]) -> _Turn:
+def _turn(rhs: Recurrence, moved: Iterable[str], checkpoint: bool) -> _Turn:
     body = rhs.body
     dims = {s.rhs.parameter: s.rhs.gens for s in body.statements if isinstance(s.rhs, Input)}
     dims |= {f"s{j}": binders for j, binders in enumerate(rhs.carried)}
     carried = {p: dims[p] for p in moved}
     wrt = [(p, array(ranges(binders))) for p, binders in carried.items()]
     result = to_pairs([array(ranges(binders)) for binders in rhs.carried], Product)
-    pulled = adjoint(body, wrt, ("dy", result))
-    kept = _needed_values(pulled, {s.name for s in body.statements})
+    pulled = adjoint(body, wrt, ("dy", result), checkpoint=checkpoint)
+    own = {s.name for s in body.statements}
+    kept = {} if checkpoint else _needed_values(pulled, own)
     value = live(Program(pulled.statements, tree([*flat(body.output), *kept])))
     given = {x: _input(f"k{i}", kept[x]) for i, x in enumerate(kept)}
     statements = [replace(s, rhs=given.get(s.name, s.rhs)) for s in pulled.statements]
