@@ -198,6 +198,17 @@ def a_tuple_is_carried(x, b):
     return np.sum(state[0]) * state[1]
 
 
+@case("x a", normal(6), normal(2))
+def lists_are_carried(x, a):
+    h = [0.1, 0.2]
+    for v in x:
+        h = [a[0] * h[1] + v, a[1] * h[0]]
+    g = [1.0, 2.0]
+    for v in x:
+        g[0] = g[0] * v + g[1]
+    return h[0] * h[1] * g[0]
+
+
 def in_jax(function):
     """The same function on JAX's arrays."""
     code = function.__globals__ | {

@@ -67,9 +67,7 @@ def gradient(
     return Derivative(simplify(program), (), (None, layout) if value else layout)
 
 
-def pullback(
-    of: Differentiable, wrt: tuple[str, ...], *, checkpoint: bool = False
-) -> Derivative:
+def pullback(of: Differentiable, wrt: tuple[str, ...], *, checkpoint: bool = False) -> Derivative:
     """The adjoint derivative (vjp): one more parameter, the cotangent `dy` of the result; gives the
     cotangents of the parameters `wrt`.
     """
