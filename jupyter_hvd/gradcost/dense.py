@@ -59,9 +59,10 @@ class Dense:
 
     def block(self, e: Term, values: Mapping[str, Any]) -> Any:
         while isinstance(e, Let):
-            loop = isinstance(e.value, Iterate)
-            made = self.loop(e.value, values) if loop else self.whole(e.value, values)
-            values = {**values, e.name: made}
+            if isinstance(e.value, Iterate):
+                values = {**values, e.name: self.loop(e.value, values)}
+            else:
+                values = {**values, e.name: self.whole(e.value, values)}
             e = e.body
         return self.output(e, values)
 

@@ -316,7 +316,8 @@ class Iterate(Term):
                 raise TypeError(f"a loop carries arrays of reals, not {type_}")
         if self.body.type != to_pairs(types, Product):
             raise TypeError(f"a turn makes {self.body.type} of {to_pairs(types, Product)}")
-        _typed(self, to_pairs([Array(self.size + 1, type_) for type_ in types], Product))
+        histories: list[Type] = [Array(self.size + 1, type_) for type_ in types]
+        _typed(self, to_pairs(histories, Product))
 
     @cached_property
     def children(self) -> tuple[Term, ...]:

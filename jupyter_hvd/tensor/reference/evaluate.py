@@ -101,8 +101,8 @@ def _history(e: Iterate, env: Environment) -> Any:
             history.append(value)
         histories[-1].append(rest)
         turn = [history[-1] for history in histories]
-    *firsts, found = histories
-    for history in reversed(firsts):
+    found: Any = histories[-1]
+    for history in reversed(histories[:-1]):
         found = (history, found)
     return found
 

@@ -65,10 +65,10 @@ def to_ssa(e: Term) -> Program:
     builder = Builder()
     env: dict[str, str] = {}
     while isinstance(e, Let):  # (5.25)
-        loop = isinstance(e.value, Iterate)
-        env[e.name] = (
-            _loop(e.value, env, builder) if loop else _convert(e.value, (), TRUE, env, builder)
-        )
+        if isinstance(e.value, Iterate):
+            env[e.name] = _loop(e.value, env, builder)
+        else:
+            env[e.name] = _convert(e.value, (), TRUE, env, builder)
         e = e.body
     return builder.program(_output(e, env, builder))
 

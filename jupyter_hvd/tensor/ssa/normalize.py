@@ -108,7 +108,7 @@ def _side_by_side(index: str, size: Affine, loop: Term) -> Iterate:
     at = {x.name: At(x, Affine.of(index)) for x in arrays}
     bindings, body = _lift(Gen(index, size, substitute(loop.body, at)))
     assert isinstance(body, Gen)
-    each = [Gen(index, size, part) for part in components(body.body, len(starts))]
+    each: list[Term] = [Gen(index, size, part) for part in components(body.body, len(starts))]
     turn = lets(bindings, to_pairs(each, Pair))
     return came_from(Iterate(loop.index, loop.size, loop.names_bound, starts, turn), loop)
 
