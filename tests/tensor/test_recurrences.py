@@ -209,6 +209,23 @@ def lists_are_carried(x, a):
     return h[0] * h[1] * g[0]
 
 
+@case("x", R.uniform(0.5, 1, 6))
+def masked(x):
+    h = 0.1
+    for t in range(len(x)):
+        h = h * 0.5 + (np.log(x[t - 1]) if t > 0 else 0) + t * x[t]
+    return h * h
+
+
+@case("x", R.uniform(0.5, 1, 5))
+def added_to_and_assigned(x):
+    s = 0
+    for v in x:
+        s += v
+        s = s * 2
+    return s
+
+
 def in_jax(function):
     """The same function on JAX's arrays."""
     code = function.__globals__ | {
@@ -429,6 +446,47 @@ def test_it_is_exact_on_fractions():
     assert chain.interpret(x, a) == chain.python(x, a)
     s = chain.grad("a").interpret(x, a)
     assert s == (chain.python(x, a + 1) - chain.python(x, a))
+
+
+def test_relations_are_read_turn_by_turn():
+    @tensor
+    def spread(x, R, src):
+        n = len(x)
+        h = x
+        for t in range(len(R)):
+            h = [sum(h[j] for j in range(n) if R[t, i, j]) * h[src[i]] + x[i] for i in range(n)]
+        return sum(h[i] * (t + 1) for t in range(2) for i in range(n) if R[t, i, 0])
+
+    x, src = normal(5), R.integers(0, 5, 5)
+    edges = R.random((3, 5, 5)) < 0.4
+
+    def direct(x):
+        h = x
+        for t in range(3):
+            h = edges[t].astype(float) @ h * h[src] + x
+        return sum(jnp.sum(h * edges[t, :, 0]) * (t + 1) for t in range(2))
+
+    assert spread(x, edges, src) == pytest.approx(float(direct(jnp.asarray(x))))
+    assert spread.interpret(x, edges, src) == pytest.approx(float(direct(jnp.asarray(x))))
+    found = spread.grad("x")(x, edges, src)
+    np.testing.assert_allclose(found, jax.grad(direct)(jnp.asarray(x)), rtol=1e-9)
+    many = R.random((3, 200, 200)) < 0.01  # by its true entries
+    big = normal(200)
+    src = R.integers(0, 200, 200)
+    assert spread(big, many, src) == pytest.approx(float(spread.python(big, many, src)), rel=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, jnp.bfloat16])
+def test_numbers_keep_their_type(dtype):
+    arguments = [
+        np.asarray(a, dtype) for a in (normal(4, 4), normal(4, 3), normal(9, 3), normal(4))
+    ]
+    f = tensor(rnn)
+    assert f(*arguments).dtype == dtype
+    value, gradient = f.value_and_grad("W")(*arguments)
+    assert value.dtype == gradient.dtype == dtype
+    exact = f(*(np.asarray(a, float) for a in arguments))
+    assert float(value) == pytest.approx(float(exact), rel=1e-5 if dtype is np.float32 else 0.1)
 
 
 def test_a_profile_counts_the_turns():
