@@ -366,6 +366,30 @@ def test_a_loop_that_only_adds_up_is_the_sum_that_it_was():
     assert str(total.cost_formula()) == "2*n"
 
 
+def test_a_long_loop_of_constant_count_is_not_written_out():
+    @tensor
+    def steps(x, y):
+        h = x[0]
+        for _ in range(200):
+            z = h * 0.99
+            h = np.sin(z) + y
+        return h + z
+
+    @tensor
+    def alternating(x):
+        s = 1.0
+        for t in range(40):
+            s = s * 0.5 + x[t * t % 40]
+        return s
+
+    x = normal(40)
+    assert steps(x, 0.3) == pytest.approx(float(steps.python(x, 0.3)))
+    assert "iterate" in str(steps.program)
+    assert str(steps.cost_formula()) == "601"
+    assert alternating(x) == pytest.approx(float(alternating.python(x)))
+    assert "iterate" not in str(alternating.program)
+
+
 def test_a_loop_may_have_no_turns():
     @tensor
     def repeated(x, n: int):

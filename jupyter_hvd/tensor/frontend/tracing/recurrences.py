@@ -35,6 +35,7 @@ from ..tracers import Barred, Value, describe
 from .entries import Entries
 from .loops import Pattern
 
+LONG = 32  # turns up to which a loop of constant count is written out
 _NOTHING: frozenset[str] = frozenset()
 UNSET = Barred(
     "this name has no value yet", "give it one before: `s = 0`, `y = []`, `y = np.zeros(n)`"
@@ -154,6 +155,8 @@ class Recurrences(Entries):
         with self.scope(Binder(index, size)) as scope:
             left = body(*item(), *(self._during(one) for one in begun))
         self.at(k)
+        if size.is_constant and size.constant > 0:
+            begun = tuple(map(self._begun_within, names, begun, left))
         made = [self._carried_on(one, value) for one, value in zip(begun, left, strict=True)]
         read = _NOTHING.union(*(e.variables for _, e in scope.bindings))
         read = read.union(*(e.variables for _, e in filter(None, made)))
@@ -206,6 +209,14 @@ class Recurrences(Entries):
         if isinstance(value, Value) and value.written is not None:
             self.lists[state.parts[0].name] = Appended(name, value, *depths)
         return state
+
+    def _begun_within(self, name: str, one: Any, value: Any) -> Any:
+        """What begins within a loop that has a turn at least, and is there after it."""
+        if one is not UNSET:
+            return one
+        if not isinstance(value, Value) or value.type != array(dimensions(value.type)):
+            raise self.error(f"`{name}` begins within the loop", "give it a value before")
+        return self._state(name, zero_of(value.term), None)
 
     def _state(self, name: str, start: Term, layout: Layout) -> State:
         each = parts_of(start)

@@ -33,7 +33,7 @@ from ...polyhedral import sets
 from ..tracers import Barred, Data, Value, kind
 from .loops import Iteration, Pattern
 from .packing import guarded
-from .recurrences import UNSET, Appended, Carried, Change, Recurrences, gone, left_there
+from .recurrences import LONG, UNSET, Appended, Carried, Change, Recurrences, gone, left_there
 
 
 class Statements(Recurrences):
@@ -145,23 +145,31 @@ class Statements(Recurrences):
         """What names mean after a `for` statement. `plain` are those that it assigns anew."""
         self.at(k)
         turns = self._written_out(pattern, bounds, any(plain))
-        if turns is not None:
-            for item in turns:
-                values = tuple(body(*item, *values))
-            return values
-        before = len(self.lookups), len(self.accesses), len(self.masks)
-        used = set(self.used)
+        if turns is not None and (len(turns) <= LONG or isinstance(bounds, Iteration)):
+            return self._one_after_the_other(turns, values, body)
+        before = len(self.lookups), len(self.accesses), len(self.masks), set(self.used)
         try:
-            return self._added_up(k, pattern, bounds, names, plain, values, body)
+            if turns is None:
+                return self._added_up(k, pattern, bounds, names, plain, values, body)
+            return self.one_by_one(k, pattern, bounds, names, values, body)
         except TensorError as error:
-            if all(isinstance(v, Barred) and not isinstance(v, Carried) for v in values):
+            begun = not all(isinstance(v, Barred) and not isinstance(v, Carried) for v in values)
+            reads = any(left_there(name) in error.message for name in names)
+            if turns is None and not (begun and reads):
                 raise
-            if not any(left_there(name) in error.message for name in names):
-                raise
-        looked, read, masked = before
-        self.used = used
+        looked, read, masked, self.used = before
         del self.lookups[looked:], self.accesses[read:], self.masks[masked:]
+        if turns is not None:
+            return self._one_after_the_other(turns, values, body)
         return self.one_by_one(k, pattern, bounds, names, values, body)
+
+    def _one_after_the_other(
+        self, turns: list[Any], values: tuple[Any, ...], body: Callable[..., Any]
+    ) -> tuple[Any, ...]:
+        """A loop that is written out."""
+        for item in turns:
+            values = tuple(body(*item, *values))
+        return values
 
     def _added_up(
         self,
