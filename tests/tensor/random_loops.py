@@ -166,4 +166,20 @@ def chain_ratio(length: int = 60) -> Fraction:
     return Fraction(cost(backwards, env).total + 3, spent)
 
 
-__all__ = ["RATIOS", "Loops", "chain_ratio", "check"]
+def exchange_ratio(entries: int = 40, turns: int = 40) -> tuple[Fraction, Fraction]:
+    """`$IO(Dᵀ)/$IO` of a loop that exchanges two arrays, an entry of which is read in each turn; with
+    the turns' interfaces, and without.
+    """
+    text = (
+        "λ(u:[m]ℝ, v:[m]ℝ). let H = iterate k:n. f := u, g := v in (g, f) in Σ k:n. (π0 H)[k+1, 0]"
+    )
+    f = parse_lambda(text)
+    program = convert.to_ssa(normalize(f.body))
+    env = Environment({}, {"n": turns, "m": entries})
+    backwards = reverse.adjoint(program, f.parameter_type, ("dy", REAL))
+    back = cost(convert.to_term(backwards), env).total + 4 * entries + 1
+    spent = cost(f.body, env).total + 2 * entries + 1
+    return Fraction(back, spent + turn_interfaces(program, env.integers)), Fraction(back, spent)
+
+
+__all__ = ["RATIOS", "Loops", "chain_ratio", "check", "exchange_ratio"]

@@ -661,3 +661,8 @@ def test_blocks_of_turns_with_checkpoints_keep_as_many_as_two_roots():
     found = blocks.grad("x", checkpoint=True)
     np.testing.assert_allclose(found(x, 0.7, 8), expected, rtol=1e-9)
     assert found.cost(x, 0.7, 8).total <= 5 * blocks.cost(x, 0.7, 8).total
+
+
+def test_without_what_turns_take_and_give_the_bound_does_not_hold():
+    counted, left_out = random_loops.exchange_ratio()
+    assert counted <= 4 < left_out
