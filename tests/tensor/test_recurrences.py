@@ -452,7 +452,14 @@ def test_a_function_with_a_loop_is_called_from_others():
     def all_of_them(X, a):
         return [filtered(row, a) if i > 0 else 0 for i, row in enumerate(X)]
 
+    slope = filtered.grad("x")
+
+    @tensor
+    def all_slopes(X, a):
+        return [slope(row, a) for row in X]
+
     X = normal(3, 4)
+    np.testing.assert_allclose(all_slopes(X, 0.5), [[0.125, 0.25, 0.5, 1.0]] * 3)
     expected = [0.0, *(filtered.python(row, 0.5) for row in X[1:])]
     np.testing.assert_allclose(all_of_them(X, 0.5), expected)
     np.testing.assert_allclose(all_of_them.interpret(X, 0.5), expected)
