@@ -126,6 +126,11 @@ VARIABLES = {
     2: ("model.variables", "optimizer.variables()"),
     3: ("[v.value for v in model.variables]", "[v.value for v in optimizer.variables]"),
 }
+#: On Keras 3 Horovod's tape knows no Keras variable: "'Variable' object has no attribute 'ref'".
+SOURCES = (
+    "tape.gradient(loss, model.trainable_variables)",
+    "tape.gradient(loss, [v.value for v in model.trainable_variables])",
+)
 
 #: What a person changes for the strategy, after TensorFlow's guide "Custom training loop with Keras and
 #: MultiWorkerMirroredStrategy": the batches are those of all workers.
@@ -166,6 +171,7 @@ def programs(model: Model, keras: int) -> Mapping[str, str]:
     assert conversion.status == "converted", conversion.diagnostics
     weights, slots = VARIABLES[keras]
     hand = [(a, b.replace("{model}", weights).replace("{optimizer}", slots)) for a, b in HAND]
+    hand += [SOURCES] if keras == 3 else []
     return {
         ONE: text,
         CONVERTED: conversion.code,
@@ -189,7 +195,7 @@ def step_seconds(way: str, path: Path) -> float | str:
             result = run_job(
                 Program(path, path), place(SIZE), folder, listener=heard, timeout=TIMEOUT
             )
-        failed = result.report if result.code else ""
+        failed = failure(result.report.splitlines(), True) if result.code else ""
     else:
         workers = start_workers(path, SIZE if way == STRATEGY else 1)
         ended = wait_for(workers, TIMEOUT)

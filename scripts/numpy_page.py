@@ -47,7 +47,7 @@ CALLS = {
     ),
     "products": (
         "A @ B", "A @ B[:, 0]", "x @ S", "x @ y", "T @ U", "np.matmul(A, B)", "np.dot(x, y)", "S.dot(x)",
-        "np.vdot(x, y)", "np.inner(x, y)", "np.outer(x, y)", "np.tensordot(A, B, 1)",
+        "np.vdot(x, y)", "np.inner(x, y)", "np.outer(x, y)", "np.subtract.outer(x, c)", "np.tensordot(A, B, 1)",
         "np.tensordot(T, A, axes=([1, 2], [0, 1]))", "np.einsum('ij,jk->ik', A, B)",
         "np.einsum('ii', S)", "np.einsum('bij,ij->b', T, A)", "np.convolve(x, c)",
         "np.convolve(x, c, mode='valid')", "np.convolve(x, c, 'same')", "np.correlate(x, c)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 import uuid
 from pathlib import Path
@@ -131,6 +132,22 @@ def test_shell_lines_run_once(hvd, tmp_path: Path) -> None:
     }
     assert counts == {"lines": 1, "cells": 1, "turns": 2}
     assert {(tmp_path / f"seen-{rank}").read_text() for rank in (0, 1)} == {"3 once\n"}
+
+
+def test_verify_knows_that_shell_lines_run_once(hvd, tmp_path: Path) -> None:
+    """There each rank runs them in a folder of its own; what they write is not said to be another rank's doing."""
+    cells = (
+        "%%bash\necho 200 > count.txt",
+        "import numpy as np\nimport tensorflow as tf\nfound = !cat count.txt\n!touch seen.txt\ncount = int(found[0])",
+        "x = np.ones((count, 3), 'float32')\nmodel = tf.keras.Sequential([tf.keras.layers.Dense(1)])\n"
+        "model.compile('sgd', loss='mse')\nmodel.fit(x, x[:, :1], verbose=0)",
+    )
+    notebook = new_notebook(cells=[new_code_cell(source) for source in cells])
+    (tmp_path / "job.ipynb").write_text(nbformat.writes(notebook))
+    done = hvd("verify", "job.ipynb", "--steps", 2, "--json")
+    checks = {c["check"]: c for c in json.loads(done.stdout)["checks"]}
+    assert checks["output from rank 0 only"]["status"] == "pass", done.stdout
+    assert "2 files" in checks["output from rank 0 only"]["detail"]
 
 
 @pytest.mark.parametrize(

@@ -43,11 +43,32 @@ class Definitions:
         """
         scope = self._module.scope(name)
         found = frozenset(scope[name.value]) if scope is not None else frozenset()
+        found = self._not_defined_anew(name, found)
         defines = {isinstance(a.node, _DEFINING) for a in found if isinstance(a, Assignment)}
         if len(defines) < 2:
             return found
         reached = {id(self._node(each)) for each in self._reaching(name, self._of(found))}
         return frozenset(a for a in found if not isinstance(a, Assignment) or id(a.node) in reached)
+
+    def _not_defined_anew(
+        self, name: cst.Name, found: frozenset[BaseAssignment]
+    ) -> frozenset[BaseAssignment]:
+        """Of several functions, or classes, that one block defines under one name, the last above the place.
+
+        In another function, which may run at any time, each of them may be meant.
+        """
+        module = self._module
+        defined = [a for a in found if isinstance(a, Assignment) and isinstance(a.node, _DEFINING)]
+        blocks = {module.parent(a.node) for a in defined}
+        if len(defined) < 2 or len(blocks) > 1:
+            return found
+        inside = module.function_of(name) is module.function_of(defined[0].node)
+        start = module.span(name).start
+        above = [a for a in defined if module.span(a.node).start < start]
+        if not inside or not above or not blocks & {*module.ancestors(name)}:
+            return found
+        last = max(above, key=lambda a: module.span(a.node).start)
+        return frozenset(a for a in found if a is last or a not in defined)
 
     def _node(self, definition: Definition) -> cst.CSTNode | None:
         return definition.target if isinstance(definition, Binding) else definition

@@ -59,9 +59,15 @@ class Change:
             "needs": list(self.needs),
             "provides": self.provides,
             "edits": [
-                asdict(edit.shifted(self.origin)) for edit in sorted(self.edits, key=Edit.order)
+                _edit_as_json(edit.shifted(self.origin))
+                for edit in sorted(self.edits, key=Edit.order)
             ],
         }
+
+
+def _edit_as_json(edit: Edit) -> dict[str, Any]:
+    """What others need of an edit: its priority orders it already (`by_priority`)."""
+    return {name: value for name, value in asdict(edit).items() if name != "other_end"}
 
 
 @dataclass(frozen=True)

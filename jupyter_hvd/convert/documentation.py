@@ -16,8 +16,9 @@ def rule_page(rule: Rule[Any]) -> str:
     for example in rule.examples:
         if example.note:
             parts.append(example.note)
-        if example.after is None:
-            parts.append(f"Refused:\n\n```python\n{example.before.rstrip()}\n```")
+        if example.after in (None, example.before):
+            outcome = "Refused" if example.after is None else "Told"
+            parts.append(f"{outcome}:\n\n```python\n{example.before.rstrip()}\n```")
         else:
             lines = list(
                 unified_diff(

@@ -18,7 +18,7 @@ from ..rules.tensorflow_horovod import RULES
 from ..rules.tensorflow_horovod.context import Context, Rule
 from ..rules.tensorflow_horovod.imports import imports_horovod, is_own_work
 from ..source.cells import TOO_DEEP, JoinedCells, syntax_error
-from ..source.edits import Layer, apply_edits
+from ..source.edits import Layer, apply_edits, by_priority
 from .conversion import Change, Conversion, Diagnostic, Status
 
 PYTHON_2 = re.compile(
@@ -186,7 +186,10 @@ def _changes(
             shared = replace(fix.guard.header, unless=guarded[before])
             edits = tuple(shared if edit == fix.guard.header else edit for edit in change.edits)
             changes[place] = replace(change, edits=edits)
-    return tuple(changes)
+    final = by_priority(edit for change in changes for edit in change.edits)
+    return tuple(
+        replace(change, edits=tuple(final[edit] for edit in change.edits)) for change in changes
+    )
 
 
 def _change(context: Context, chosen: Chosen, provided: dict[str, Chosen]) -> Change:
@@ -232,6 +235,8 @@ def _is_ignored(context: Context, finding: Finding, code: str) -> bool:
 
 def _start(context: Context, finding: Finding) -> int:
     anchor = finding.anchor
+    if isinstance(anchor, int):
+        return anchor
     return 0 if isinstance(anchor, cst.Module) else context.module.span(anchor).start
 
 

@@ -13,6 +13,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,10 @@ class ShellLines:
     Attributes:
         folder: where the ranks of a job find one another's marks.
         quiet: print nothing, since rank 0 does.
+        around: what is entered around each line that this rank runs.
     """
+
+    around: Callable[[], AbstractContextManager[object]] = staticmethod(nullcontext)
 
     def __init__(self, shell: Any, folder: Path, *, quiet: bool) -> None:
         self._shell, self._folder, self._quiet = shell, folder, quiet
@@ -123,7 +127,8 @@ class ShellLines:
             return self._wait(mark.with_suffix(".json")), False
         ended = Ended(error="the rank that ran it was interrupted", code=130)
         try:
-            ended = run()
+            with self.around():
+                ended = run()
         finally:
             whole = mark.with_suffix(".new")
             whole.write_text(json.dumps(asdict(ended)))

@@ -26,7 +26,8 @@ CODES: list[str] = []
 
 @dataclass(frozen=True)
 class Example:
-    """Source before and after a rule, without those it says to `ignore`; `after` is None where the program is refused.
+    """Source before and after a rule, without those it says to `ignore`; `after` is None where the program is refused,
+    and `before` again where something is told and nothing changed.
 
     `after` shows this rule's changes alone. The test of the example converts `before` and
     compares; `docs/rules.md` shows it.
@@ -71,9 +72,13 @@ class Fix:
 
 @dataclass(frozen=True)
 class Problem:
-    """Something to tell the user instead."""
+    """Something to tell the user instead.
 
-    anchor: cst.CSTNode
+    Attributes:
+        anchor: the node to look at; for what is no Python, where it begins in the program's text.
+    """
+
+    anchor: cst.CSTNode | int
     message: str
     help: str
     severity: Severity = "error"

@@ -7,16 +7,17 @@ taken or left by itself.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 
 class Layer(IntEnum):
     """The order of insertions at one place, the smallest first.
 
-    A wrapper opens at its layer and closes at minus its layer: the one with the smaller layer
-    opens first and closes last, so it stands outside.
+    A wrapper opens at its layer and closes at minus its layer: of two around one expression, the one with
+    the smaller layer opens first and closes last, so it stands outside.
     """
 
     WAIT = -30  # a line before a statement, whatever that statement is put under
@@ -58,6 +59,8 @@ class Edit:
     Attributes:
         priority: orders what is inserted at one place; see `Layer`.
         unless: a change, by its place in the conversion, with which this edit is not made.
+        other_end: of an insertion at one end of an expression, where the other end is. Wrappers that open at
+            one place and close at several are told apart, and put into one another, by it.
     """
 
     start: int
@@ -65,14 +68,43 @@ class Edit:
     priority: int = Layer.PLAIN
     text: str = ""
     unless: int | None = None
+    other_end: int | None = field(default=None, repr=False)
 
-    def order(self) -> tuple[int, int, int]:
-        """The order in which edits are applied; those that are equal in it, as they come."""
-        return (self.start, self.end, self.priority)
+    def order(self) -> tuple[int, int, int, int, int]:
+        """The order in which edits are applied; those that are equal in it, as they come.
+
+        What is around more opens first and closes last, whatever its layer: else wrappers would cross.
+        """
+        if self.other_end is None:
+            return (self.start, self.end, self.priority, 0, 0)
+        side = Layer.WRAP if self.other_end > self.start else -Layer.WRAP
+        return (self.start, self.end, side, -self.other_end, self.priority)
 
     def shifted(self, by: int) -> Edit:
         """The same edit of a text that begins `by` characters further on."""
-        return replace(self, start=self.start - by, end=self.end - by)
+        other = None if self.other_end is None else self.other_end - by
+        return replace(self, start=self.start - by, end=self.end - by, other_end=other)
+
+
+def by_priority(edits: Iterable[Edit]) -> dict[Edit, Edit]:
+    """The edits as their priorities alone order them and tell them apart, for those who see no more of them.
+
+    Only where wrappers of several expressions meet at one place are there other priorities than before.
+    """
+    places: dict[tuple[int, int], dict[Edit, None]] = defaultdict(dict)
+    for edit in edits:
+        places[edit.start, edit.end][edit] = None
+    found: dict[Edit, Edit] = {}
+    for met in places.values():
+        found.update((edit, edit) for edit in met)
+        if len({edit.other_end for edit in met} - {None}) > 1:
+            once = dict.fromkeys(replace(e, unless=None) for e in sorted(met, key=Edit.order))
+            ranks = {edit: rank for rank, edit in enumerate(once)}
+            found.update(
+                (edit, replace(edit, priority=ranks[replace(edit, unless=None)], other_end=None))
+                for edit in met
+            )
+    return found
 
 
 def apply_edits(source: str, edits: Iterable[Edit]) -> str:

@@ -42,6 +42,7 @@ class Record:
     refused: Sequence[str] = ()
     printed: Sequence[str] = ()
     files: Sequence[str] = ()
+    by_shell: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -292,6 +293,7 @@ def only_rank_zero_writes(job: Run, temporary: Sequence[str]) -> Check:
             if not path.startswith((record.here, *temporary)) and "__pycache__" not in path
         ]
         names = [*record.files, *(Path(path).name for path in strange)]
+        names = [name for name in names if name not in record.by_shell]
         own = f"-{record.rank}-of-{len(job.records)}"  # a cache of this rank's share
         written = [name for name in names if own not in name]
         if written:

@@ -17,12 +17,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import GeneratorType
 from typing import Any
 
+from ..rank.shell_lines import ShellLines
 from .guard import Guard
-from .workspace import State, make_copy, state_within
+from .workspace import State, changed, make_copy, state_within
 
 #: Where the probe's orders are: a JSON object of the arguments of `orders`.
 ORDERS_VARIABLE = "JUPYTER_HVD_PROBE"
@@ -69,6 +71,7 @@ class Probe:
         self._batches: Iterator[Any] = iter(())
         self._drawn = self._wanted = 0
         self._copied: State = {}
+        self._by_shell: set[str] = set()
 
     # Before the program
 
@@ -95,6 +98,7 @@ class Probe:
         self._copied = state_within(working_folder(self.folder, self.rank))
         if "HOROVOD_RANK" in os.environ:
             self._see_files_of_rank_zero()
+            ShellLines.around = self._notes_files
         sys.addaudithook(self.guard)
 
     def _watch_optimizers(self, tf: Any) -> None:
@@ -347,6 +351,16 @@ class Probe:
         for name in ("broadcast", "broadcast_object"):
             setattr(hvd, name, self._linking(getattr(hvd, name)))
 
+    @contextmanager
+    def _notes_files(self) -> Iterator[None]:
+        """Note what a shell line changes: ranks of a real job run it once, here each runs it in its own folder."""
+        folder = working_folder(self.folder, self.rank)
+        before = state_within(folder)
+        try:
+            yield
+        finally:
+            self._by_shell.update(changed(before, state_within(folder)))
+
     def _linking(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def broadcast(*args: Any, **kw: Any) -> Any:
@@ -404,6 +418,7 @@ class Probe:
             "written": sorted(self.guard.written),
             "refused": self.guard.refused,
             "here": str(Path.cwd()),
+            "by_shell": sorted(self._by_shell),
         }
         (self.folder / f"probe-{self.rank}.json").write_text(json.dumps(record))
 

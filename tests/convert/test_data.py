@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
 
 from jupyter_hvd import convert_source
 from jupyter_hvd.convert import ways_divided
+from jupyter_hvd.source.edits import Edit, apply_edits, by_priority
 
 PROGRAM = """\
 import tensorflow as tf
@@ -44,3 +46,328 @@ def test_all_ranks_go_through_what_they_shuffle_alike() -> None:
 def test_the_way_is_told(name: str, ways: list[str]) -> None:
     program = Path(__file__).parents[1] / "programs" / f"{name}.py"
     assert ways_divided(convert_source(program.read_text()).changes) == ways
+
+
+MODEL = """\
+import numpy as np
+import tensorflow as tf
+
+x, y, a, b = load()
+m = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+m.compile('sgd', loss='mse')
+"""
+
+
+def converted(body: str) -> str:
+    """What becomes of the lines behind the model."""
+    conversion = convert_source(MODEL + body)
+    assert conversion.status == "converted", conversion.diagnostics
+    ast.parse(conversion.code)
+    return conversion.code[conversion.code.index("m.compile(") :]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "tf.data.Dataset.from_tensor_slices(x).shuffle(10)",
+        "tf.data.Dataset.list_files('*.txt')",
+        "tfds.load('mnist', split='train', shuffle_files=True)",
+    ],
+)
+def test_a_chain_is_put_in_one_order_at_each_of_its_shuffles(made: str) -> None:
+    body = (
+        "import tensorflow_datasets as tfds\n"
+        f"train = {made}.map(f).shuffle(10).batch(4)\n"
+        "norm = tf.keras.layers.Normalization()\n"
+        "norm.adapt(train)\n"
+        "m.fit(train)\n"
+    )
+    code = converted(body)
+    assert code.count("jhvd.in_one_order(") == code.count(", hvd_seed)(") == 2
+    assert "train = jhvd.in_one_order(jhvd." in code
+    assert ".map(f).shuffle, hvd_seed)(10).batch(4)\n" in code
+    assert "m.fit(jhvd.shard(train)" in code
+
+
+def test_wrappers_that_begin_at_one_place_do_not_cross() -> None:
+    """The layers of `f` and `g` would put the shorter outside."""
+    f = (Edit(0, 0, 10, "f(", other_end=1), Edit(1, 1, -10, ")", other_end=0))
+    g = (Edit(0, 0, 16, "g(", other_end=3), Edit(3, 3, -16, ", 1)", other_end=0))
+    same = (Edit(0, 0, 10, "f(", other_end=3), Edit(3, 3, -10, ")", other_end=0))
+    for edits in ((*f, *g, *same), (*same, *g, *f)):
+        assert apply_edits("a.b", edits) == "f(g(f(a).b, 1))"
+        plain = by_priority(edits)
+        assert apply_edits("a.b", [plain[edit] for edit in reversed(edits)]) == "f(g(f(a).b, 1))"
+
+
+SHARD = ".shard(hvd.size(), hvd.rank())"
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        "from_tensor_slices(x).window(21, shift=1).flat_map(lambda w: w.batch(21))|.map(f).batch(32)",
+        "from_tensor_slices(x).window(21).map(f).flat_map(g)|.shuffle(9).batch(32)",
+        "from_tensor_slices(x).batch(101, drop_remainder=True)|.map(f).shuffle(9).batch(64)",
+        "from_tensor_slices(x).padded_batch(101)|.batch(64).repeat()",
+        "TextLineDataset(x).batch(100).map(f).unbatch()|.shuffle(9).batch(64)",
+        "TextLineDataset(x).scan(0, f)|.batch(64)",
+        # Each element by itself makes these.
+        "from_tensor_slices(x)|.flat_map(f).shuffle(9).batch(64)",
+        "from_tensor_slices(x)|.interleave(f).batch(64).prefetch(1)",
+    ],
+)
+def test_ranks_part_when_the_elements_are_made(chain: str) -> None:
+    """Windows over every N-th element would be other windows."""
+    expected = chain.replace("|", SHARD)
+    assert f"tf.data.Dataset.{expected}" in converted(
+        f"m.fit(tf.data.Dataset.{chain.replace('|', '')}, epochs=2)\n"
+    ).replace(".apply(jhvd.equal_steps)", "")
+
+
+def test_ranks_part_when_the_elements_are_made_in_a_function() -> None:
+    code = converted(
+        "def windowed(series):\n"
+        "    ds = tf.data.Dataset.from_tensor_slices(series)\n"
+        "    ds = ds.window(21, shift=1, drop_remainder=True)\n"
+        "    ds = ds.flat_map(lambda w: w.batch(21))\n"
+        "    ds = ds.shuffle(1000)\n"
+        "    return ds.batch(32)\n"
+        "m.fit(windowed(x))\n"
+    )
+    assert code.count(SHARD) == 1
+    assert f"w.batch(21)){SHARD}\n" in code
+
+
+def test_what_shuffles_before_the_elements_are_made_does_so_alike() -> None:
+    code = converted(
+        "m.fit(tf.data.Dataset.from_tensor_slices(x).shuffle(9).batch(9).shuffle(9).batch(4))\n"
+    )
+    alike = "jhvd.in_one_order(tf.data.Dataset.from_tensor_slices(x).shuffle, hvd_seed)(9)"
+    assert f"{alike}.batch(9){SHARD}.shuffle(9).batch(4)" in code
+
+
+def test_files_that_records_are_read_from_are_in_one_order() -> None:
+    listed = "tf.data.Dataset.list_files"
+    alike = f"jhvd.in_one_order({listed}, hvd_seed)('*.txt')"
+    read = f"m.fit(tf.data.TFRecordDataset({listed}('*.txt')).map(f).batch(32))\n"
+    assert f"TFRecordDataset({alike}){SHARD}.map(f)" in converted(read)
+    shuffled = converted(
+        f"files = {listed}('*.txt', shuffle=False).shuffle(9)\n"
+        "m.fit(tf.data.TextLineDataset(files).shuffle(9).batch(32))\n"
+    )
+    assert shuffled.count("in_one_order") == 1
+    assert "shuffle=False).shuffle, hvd_seed)(9)\n" in shuffled
+
+
+ALIKE = "ds = jhvd.in_one_order(tf.data.Dataset.from_tensor_slices((x, y)).shuffle, hvd_seed)(99)"
+
+
+@pytest.mark.parametrize(
+    ("made", "use"),
+    [
+        (
+            "ds\ntest, train = ds.take(100), ds.skip(100)|",
+            "m.fit(train.batch(32))\nm.evaluate(test.batch(32))",
+        ),
+        (
+            "ds.map(f)\ntest = ds.take(100)\ntrain = ds.cache().skip(100)|.shuffle(5)",
+            "m.fit(train.batch(32), epochs=3, validation_data=test.batch(32))",
+        ),
+        (
+            "ds\ntrain, rest = ds.take(80)|, ds.skip(80)\nval, test = rest.take(10), rest.skip(10)",
+            "m.fit(train.batch(32))\nm.evaluate(val.batch(32))\nm.evaluate(test.batch(32))",
+        ),
+        ("ds.repeat()\ntrain = ds.take(500)|", "m.fit(train.batch(32))\nm.evaluate(ds.take(50))"),
+    ],
+)
+def test_a_split_is_one_of_all_the_data(made: str, use: str) -> None:
+    """Ranks that split their shares, or each its own order, would train on test data."""
+    made = made.replace("ds", "tf.data.Dataset.from_tensor_slices((x, y)).shuffle(99)", 1)
+    code = converted(f"ds = {made.replace('|', '')}\n{use}\n")
+    _, _, behind = made.partition("\n")
+    assert ALIKE in code
+    assert behind.replace("|", SHARD) in code
+    assert "//" not in code
+
+
+def test_a_split_of_batches_is_divided_by_batches() -> None:
+    code = converted(
+        "ds = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(99).batch(32)\n"
+        "train, val = ds.take(80), ds.skip(80)\n"
+        "m.fit(train, validation_data=val)\n"
+    )
+    assert f"{ALIKE}.batch(32)\n" in code
+    assert "train, val = ds.take(80).apply(jhvd.shard_batches), ds.skip(80)\n" in code
+
+
+def test_a_look_at_some_elements_splits_nothing() -> None:
+    code = converted(
+        "ds = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(99).batch(32)\n"
+        "for some, _ in ds.take(1):\n    print(some)\n"
+        "m.fit(ds.take(500))\n"
+    )
+    assert f"from_tensor_slices((x, y)){SHARD}.shuffle(99)" in code
+    assert "ds.take(500 // hvd.size() or 500)" in code
+
+
+MAKE = (
+    "def make(x, y):\n"
+    "    return tf.data.Dataset.from_tensor_slices((x, y)).shuffle(9).batch(32)\n\n\n"
+)
+TWO = "train = tf.data.Dataset.from_tensor_slices((x, y))\ntest = tf.data.Dataset.from_tensor_slices((a, b))\n"
+STEPS = """\
+opt = tf.keras.optimizers.Adam()
+train, test = make(x, y), make(a, b)
+for epoch in range(10):
+    for step, (u, v) in enumerate(train):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((m(u) - v) ** 2)
+        opt.apply_gradients(zip(tape.gradient(loss, m.trainable_variables), m.trainable_variables))
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "divided"),
+    [
+        ("m.fit(make(x, y))\nm.evaluate(make(a, b))\n", "m.fit(jhvd.shard(make(x, y))"),
+        (
+            "train, test = make(x, y), make(a, b)\nm.fit(train, validation_data=test)\n",
+            "m.fit(jhvd.shard(train), validation_data=test",
+        ),
+        (
+            "train = make(x, y)\nm.fit(train)\nfor u, v in make(a, b):\n    total += f(m(u), v)\n",
+            "m.fit(jhvd.shard(train)",
+        ),
+        (
+            STEPS + "        if step % 80 == 0:\n            z = next(iter(test))\n",
+            "in enumerate(jhvd.shard_batches(train))",
+        ),
+        (
+            STEPS + "    for u, v in test:\n        total += f(m(u), v)\n",
+            "in enumerate(jhvd.shard_batches(train))",
+        ),
+    ],
+)
+def test_what_a_function_makes_for_training_and_tests_is_divided_at_use(
+    body: str, divided: str
+) -> None:
+    code = converted(MAKE + body)
+    assert divided in code
+    assert code.count("jhvd.shard") == 1
+    assert ".shard(" not in code.replace("jhvd.shard(", "")
+    assert "jhvd.in_one_order(tf.data.Dataset.from_tensor_slices((x, y)).shuffle, hvd_seed)" in code
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "window(9).flat_map(f).batch(4)",  # behind which they part
+        "shuffle(9).batch(4).take(100)",  # a count of steps
+    ],
+)
+def test_what_a_function_divides_is_not_for_tests(steps: str) -> None:
+    code = converted(
+        f"{TWO}def prep(ds):\n    return ds.{steps}\n\n\n"
+        "train, test = prep(train), prep(test)\nm.fit(train)\nm.evaluate(test)\n"
+    )
+    assert "m.fit(jhvd.shard(train)" in code
+    assert ".shard(" not in code.replace("jhvd.shard(", "")
+    assert "//" not in code
+
+
+def test_a_function_prepares_the_shares_of_one_and_all_of_the_other() -> None:
+    code = converted(
+        f"{TWO}def prep(ds):\n    return ds.map(f).shuffle(9).batch(4)\n\n\n"
+        "train, test = prep(train), prep(test)\nm.fit(train)\nm.evaluate(test)\n"
+    )
+    assert f"train = tf.data.Dataset.from_tensor_slices((x, y)){SHARD}\n" in code
+    assert code.count(SHARD) == 1
+
+
+OWN = """\
+class Warm(tf.keras.optimizers.schedules.LearningRateSchedule):
+    def __init__(self, rate, total, warm=100):
+        self.rate, self.total = rate, total
+
+    def __call__(self, step):
+        return self.rate * step / self.total
+
+
+train = tf.data.Dataset.from_tensor_slices((x, y)).batch(32)
+steps = len(train)
+schedule = Warm(1e-3, len(train) * 2, warm=steps)
+m.compile(tf.keras.optimizers.Adam(schedule), loss='mse')
+m.fit(train)
+"""
+
+
+def test_a_schedule_of_the_programs_own_is_told_one_process_s_steps() -> None:
+    """It is asked for those, so what is counted from a share is multiplied; what is counted from all data is not."""
+    given = "Warm(1e-3, (len(train) * 2) * hvd.size(), warm=steps * hvd.size())"
+    code = converted(OWN)
+    assert given in code
+    assert "Adam(jhvd.scaled_schedule(schedule))" in code
+    early = OWN.replace("(x, y)).batch", "(x, y))\nsteps = len(train)\ntrain = train.batch")
+    assert "Warm(1e-3, 400)" in converted(early.replace("len(train) * 2, warm=steps", "400"))
+    whole = converted(OWN + "norm = tf.keras.layers.Normalization()\nnorm.adapt(train)\n")
+    assert "m.fit(jhvd.shard(train)" in whole
+    assert "len(train) * 2, warm=steps)" in whole
+
+
+@pytest.mark.parametrize(
+    ("imported", "name"),
+    [
+        ("from six.moves import xrange", "xrange"),
+        ("from six.moves import range", "range"),
+        ("from past.builtins import xrange as turns", "turns"),
+        ("import six", "six.moves.xrange"),
+        ("xrange = range", "xrange"),
+    ],
+)
+def test_a_range_by_another_name_counts(imported: str, name: str) -> None:
+    """It gives no batches that could be divided."""
+    code = converted(
+        f"{imported}\nit = iter(tf.data.Dataset.from_tensor_slices((x, y)).batch(9).repeat())\n"
+        f"for step in {name}(1000):\n    m.train_on_batch(*next(it))\n"
+    )
+    assert f"for step in {name}(1000 // hvd.size() or 1000):" in code
+    whole = convert_source(
+        f"{MODEL}{imported}\nfor step in {name}(9):\n    m.train_on_batch(x, y)\n"
+    )
+    assert [d.code for d in whole.diagnostics] == ["HVD504"]
+
+
+GIVEN = "for e in range(1000):\n    m.train_on_batch({}, np.zeros(64))\n"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for e in range(1000):\n    u = np.random.normal(size=(64, 2))\n    m.train_on_batch(u, np.zeros(64))\n",
+        "def batch(n):\n    u = np.random.rand(n, 2)\n    return u, np.sin(u[:, 0])\n\n\n"
+        "for e in range(1000):\n    u, v = batch(64)\n    m.train_on_batch(u, v)\n",
+        GIVEN.format("tf.random.uniform((64, 2))"),
+    ],
+)
+def test_examples_that_are_drawn_anew_are_each_rank_s_own(body: str) -> None:
+    code = converted(body)
+    assert "jhvd.draw_apart()\nfor e in range(1000 // hvd.size() or 1000):" in code
+    assert code.endswith("jhvd.same_seed()\n")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        GIVEN.format("x + np.random.normal(size=(64, 2))"),
+        "u = np.random.normal(size=(64, 2))\n" + GIVEN.format("u + np.random.normal(size=(64, 2))"),
+        "u = np.load('u.npy')\n" + GIVEN.format("u + np.random.normal(size=(64, 2))"),
+        "(u, _), _ = tf.keras.datasets.mnist.load_data()\n"
+        + GIVEN.format("u + np.random.normal(size=(64, 2))"),
+        # One seed gives all ranks the same.
+        "rng = np.random.default_rng(1)\n" + GIVEN.format("rng.normal(size=(64, 2))"),
+        "tf.random.set_seed(1)\n" + GIVEN.format("tf.random.normal((64, 2))"),
+    ],
+)
+def test_noise_added_to_all_the_data_does_not_divide_them(body: str) -> None:
+    assert [d.code for d in convert_source(MODEL + body).diagnostics] == ["HVD504"]

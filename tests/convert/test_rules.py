@@ -26,6 +26,9 @@ def test_example(rule: Rule, example: Example) -> None:
         assert conversion.status == "refused"
         assert rule.code in {d.code for d in conversion.diagnostics if d.severity == "error"}
         assert all(d.help for d in conversion.diagnostics)
+    elif example.after == example.before:
+        assert conversion.status in ("unchanged", "converted")
+        assert rule.code in {d.code for d in conversion.diagnostics if d.help}
     else:
         own = [e for change in conversion.changes if change.rule == rule.code for e in change.edits]
         assert conversion.status == "converted"

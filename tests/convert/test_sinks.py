@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import nbformat
+import pytest
 
 from jupyter_hvd import convert_notebook, convert_source
+from jupyter_hvd.convert.notebook import convert_cells
 from jupyter_hvd.rules.base import program
 
 HEAD = program(
@@ -160,3 +162,174 @@ def test_shell_lines_run_on_rank_zero() -> None:
     assert sources[1] == (
         "!ls\nif hvd.rank() == 0:\n    !unzip -q a.zip\njhvd.wait_for_rank_zero()"
     )
+
+
+@pytest.mark.parametrize(
+    ("cell", "file", "line"),
+    [
+        ("!python train.py --epochs 3", "train.py", 1),
+        ("x = 1\n%run -i train", "train", 2),
+        ("%%bash\ncd x\npython3 -u scripts/train.py && ls", "scripts/train.py", 3),
+        ("said = !python train.py", "train.py", 1),
+        ("if x:\n    !./train.py", "train.py", 2),
+        ("!python \\\n  train.py", "train.py", 1),
+        ("!python -m package.train", "package.train", 1),
+        ("import subprocess, sys\nsubprocess.run([sys.executable, 'train.py'])", "train.py", 2),
+        ("import os\nos.system('cd x; python train.py > log')", "train.py", 2),
+        ("import runpy\nrunpy.run_module('train')", "train", 2),
+    ],
+)
+def test_another_file_is_run(cell: str, file: str, line: int) -> None:
+    """What it trains is not converted with this one, and that is said."""
+    _, conversion = convert_cells([cell])
+    (told,) = conversion.diagnostics
+    assert (told.code, told.severity, told.cell, told.line) == ("HVD910", "warning", 0, line)
+    assert told.message.startswith(f"{file} is run here as it is")
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "!pip install x\n!python -m pip install y\n!python --version\n!python -c 'print(1)'",
+        "s = 'python train.py'\n# !python train.py\n!ls",
+        "%%writefile train.py\nimport tensorflow\n# python train.py",
+        "!horovodrun -np 2 python train.py",
+        "%timeit f(x)\n%matplotlib inline",
+        "!python setup.py install",
+    ],
+)
+def test_no_other_file_is_run(cell: str) -> None:
+    assert convert_cells([cell])[1].diagnostics == ()
+
+
+MODEL = "import tensorflow as tf\nmodel = tf.keras.Sequential([tf.keras.layers.Dense(1)])\nmodel.compile('adam', loss='mse')\n"
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "import tensorflow_recommenders as tfrs\nclass Own(tfrs.Model): pass\nmodel = Own()",
+        "from mymodels import Base\nclass Own(Base): pass\nmodel = Own()",
+        "from mymodels import make\nmodel = make()",
+    ],
+)
+@pytest.mark.parametrize("compiled", ["'adam', 'mse'", "optimizer=tf.keras.optimizers.Adam()"])
+def test_models_of_other_modules_are_trained_by_fit(made: str, compiled: str) -> None:
+    """What has `compile` and `fit` is Keras', whoever makes it."""
+    conversion = convert_source(
+        f"import tensorflow as tf\n{made}\nmodel.compile({compiled})\nmodel.fit(x, y)\n"
+    )
+    assert conversion.status == "converted"
+    assert {"HVD202", "HVD401"} <= {change.rule for change in conversion.changes}
+
+
+def test_what_is_no_keras_model_is_left_alone() -> None:
+    for made in (
+        "import torch\nclass Net(torch.nn.Module):\n    def fit(self, x, y, epochs): pass\nmodel = Net()",
+        "from sklearn.linear_model import Ridge\nclass Own(Ridge): pass\nmodel = Own()",
+        "import xgboost\nmodel = xgboost.XGBClassifier()",
+    ):
+        assert (
+            convert_source(f"import tensorflow as tf\n{made}\nmodel.fit(x, y)\n").status
+            == "unchanged"
+        )
+
+
+def test_a_model_in_the_hands_of_another_module() -> None:
+    assert refused(MODEL + "from lib import gan\ngan.train((model, model), x)\n") == {"HVD906"}
+    assert refused(MODEL + "from lib import fit_model\nfit_model(model)\n") == {"HVD906"}
+    told = convert_source(MODEL + "import lib\nmodel.fit(x, y)\nlib.look_at(model)\n")
+    assert (told.status, [d.severity for d in told.diagnostics]) == ("converted", ["warning"])
+    used = convert_source(MODEL + "import lib\nmodel.fit(x, y, callbacks=[lib.Watch(model)])\n")
+    assert (used.status, used.diagnostics) == ("converted", ())
+
+
+def test_a_search_over_trainings_is_refused() -> None:
+    objective = "def objective(trial):\n    return model.fit(x, y).history['loss'][-1]\n"
+    assert refused(
+        MODEL + "import optuna\n" + objective + "optuna.create_study().optimize(objective)\n"
+    ) == {"HVD906"}
+    assert refused(MODEL + "import hyperopt\n" + objective + "hyperopt.fmin(fn=objective)\n") == {
+        "HVD906"
+    }
+
+
+def test_a_main_function_that_a_library_runs() -> None:
+    body = "def main(argv):\n" + "".join(f"    {line}\n" for line in MODEL.splitlines()[1:])
+    conversion = convert_source(
+        "import tensorflow as tf\nfrom absl import app\n"
+        + body
+        + "    model.fit(x, y)\napp.run(main)\n"
+    )
+    assert conversion.status == "converted", conversion.diagnostics
+
+
+def test_forests_are_refused() -> None:
+    forest = "import tensorflow as tf\nimport tensorflow_decision_forests as tfdf\nmodel = tfdf.keras.RandomForestModel()\n"
+    assert refused(forest + "model.compile(metrics=['mse'])\nmodel.fit(ds)\n") == {"HVD906"}
+
+
+@pytest.mark.parametrize(
+    ("loop", "asked"),
+    [
+        ("for e in range(9):\n    h = model.fit(x, y)\n    if h.history['loss'][0] < 1: break\n", "h.history['loss'][0] < 1"),
+        ("loss = 1\nwhile loss > 0.1:\n    loss = model.fit(x, y).history['loss'][-1]\n", "loss > 0.1"),
+        ("import os\nif not os.path.exists('weights'):\n    model.fit(x, y)\n", "not os.path.exists('weights')"),
+    ],
+)  # fmt: skip
+def test_whether_fit_runs_is_decided_by_rank_zero(loop: str, asked: str) -> None:
+    code = convert_source(MODEL + loop).code
+    assert f"hvd.broadcast_object(bool({asked}), root_rank=0)" in code
+
+
+def test_a_step_defined_anew_is_the_one_above() -> None:
+    step = (
+        "@tf.function\ndef train(bx, by):\n    {step}\n"
+        "    {optimizer}.apply_gradients(zip(gradients, {model}.trainable_variables))\n"
+    )
+    loop = "for bx, by in dataset:\n    train(bx, by)\n"
+    one = step.format(step=STEP, optimizer="opt", model="model")
+    other = step.format(step=STEP.replace("model", "second"), optimizer="opt2", model="second")
+    made = "second = tf.keras.Sequential([tf.keras.layers.Dense(1)])\nopt2 = tf.keras.optimizers.SGD(0.1)\n"
+    lines = [line.strip() for line in converted(one + loop + made + other + loop).splitlines()]
+    first = lines.index("jhvd.broadcast_once(opt, model)")
+    assert lines.count("jhvd.broadcast_once(opt, model)") == 1
+    assert lines.index("jhvd.broadcast_once(opt2, second)") > first
+    assert lines.count("jhvd.broadcast_once(opt2, second)") == 1
+
+
+RESOLVER = "tf.distribute.cluster_resolver.TPUClusterResolver()"
+TPU = {
+    "tried": f"try:\n    s = tf.distribute.TPUStrategy({RESOLVER})\nexcept ValueError:\n    s = tf.distribute.get_strategy()\n",
+    "asked": f"try:\n    tpu = {RESOLVER}\nexcept ValueError:\n    tpu = None\n"
+    "if tpu:\n    tf.config.experimental_connect_to_cluster(tpu)\n    s = tf.distribute.experimental.TPUStrategy(tpu)\n"
+    "else:\n    s = tf.distribute.MirroredStrategy()\n",
+    "alone": f"s = tf.distribute.TPUStrategy({RESOLVER})\n",
+    "workers": "try:\n    s = tf.distribute.MultiWorkerMirroredStrategy()\n"
+    "except ValueError:\n    s = tf.distribute.get_strategy()\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "is_converted"), zip(TPU, (True, True, False, False), strict=True)
+)
+def test_a_program_that_goes_on_without_tpus(name: str, is_converted: bool) -> None:
+    body = "".join(f"    {line}\n" for line in MODEL.splitlines()[1:])
+    conversion = convert_source(
+        f"import tensorflow as tf\n{TPU[name]}with s.scope():\n{body}model.fit(x, y)\n"
+    )
+    assert (conversion.status == "converted") is is_converted
+    assert "with s.scope()" in conversion.code
+
+
+def test_episodes_of_an_environment_are_refused() -> None:
+    """Each rank would play its own, of other lengths, and wait for updates that another does not make."""
+    episodes = """import gym
+env = gym.make('CartPole-v1')
+for episode in range(100):
+    state, done = env.reset(), False
+    while not done:
+        state, reward, done, _ = env.step(model.predict(state[None]).argmax())
+        model.fit(state[None], target(reward))
+"""
+    assert refused(MODEL + episodes) == {"HVD303"}

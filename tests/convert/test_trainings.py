@@ -61,13 +61,15 @@ def test_arguments_of_fit_generator(given: str) -> None:
     assert "callbacks=[jhvd.BroadcastGlobalVariablesCallback(0)]" in code
 
 
-def test_noise_alone_is_no_data() -> None:
-    """Beside a step that draws rows, noise is the generator's; by itself every rank would train on the same."""
+def test_noise_alone_is_each_rank_s_own() -> None:
+    """Without rows that are drawn beside it, too, each rank draws its own: all would train on the same."""
     text = (
         "model = build()\nfor step in range(100):\n"
-        "    model.train_on_batch(np.random.normal(size=(8, 2)), np.ones(8))\n"
+        "    model.train_on_batch({}np.random.normal(size=(8, 2)), np.ones(8))\n"
     )
-    assert codes(convert(text)) == {"HVD504"}
+    code = convert(text.format("")).code
+    assert "jhvd.draw_apart()\nfor step in range(100 // hvd.size() or 100):\n" in code
+    assert codes(convert(text.format("x + "))) == {"HVD504"}
 
 
 STRATEGY = """import tensorflow as tf

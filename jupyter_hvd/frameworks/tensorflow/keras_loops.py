@@ -6,16 +6,17 @@ from functools import cached_property
 
 import libcst as cst
 
-from ...analysis.library import Kind
+from ...analysis.library import Kind, Value
 from ...analysis.syntax import argument, has_star, method
 from ...analysis.values import ValueAnalysis
+from . import tf_api
 from .roles import Role
 
 TRAINING_METHODS = frozenset({"train_step", "make_train_function", "train_on_batch"})
 #: The places of arguments of methods that train a model with the optimizer that it was compiled with.
 POSITIONS = {
-    "fit": {"x": 0, "y": 1, "batch_size": 2, "verbose": 4, "callbacks": 5, "sample_weight": 9}
-    | {"steps_per_epoch": 10},
+    "fit": {"x": 0, "y": 1, "batch_size": 2, "verbose": 4, "callbacks": 5, "validation_data": 7}
+    | {"sample_weight": 9, "steps_per_epoch": 10},
     "fit_generator": {"x": 0, "steps_per_epoch": 1, "verbose": 3, "callbacks": 4},
 }
 #: Keywords by which a `fit`, a `compile` of what nothing is known of are Keras'.
@@ -32,11 +33,22 @@ class KerasLoops:
         self._values = values
 
     def is_model(self, receiver: cst.BaseExpression) -> bool | None:
-        """Whether a receiver is a Keras model; None where nothing tells."""
+        """Whether a receiver is a Keras model; None where nothing tells, as of a class whose base another module makes."""
         kinds = self._values.kinds(receiver)
         if Role.MODEL in kinds:
             return True
-        return None if not kinds or Kind.UNKNOWN in kinds else False
+        unknown = not kinds or Kind.UNKNOWN in kinds
+        return None if unknown or any(map(self._is_foreign, self._values.of(receiver))) else False
+
+    def _is_foreign(self, value: Value) -> bool:
+        """Whether a value is of a class that inherits its `fit` from a library that nothing is known of."""
+        classes = self._values.classes
+        return (
+            value.kind is Kind.INSTANCE
+            and isinstance(value.node, cst.ClassDef)
+            and not any(classes.methods(value.node, "fit"))
+            and any(not base.startswith(tf_api.INERT) for base in classes.library_bases(value.node))
+        )
 
     def runs(self, function: cst.FunctionDef | None) -> bool:
         """Whether Keras itself calls the function: a model's own `train_step`."""
@@ -62,10 +74,22 @@ class KerasLoops:
                     found.append(call)
                 continue
             model = self.is_model(receiver)
-            named = model is None and keywords(call) & _OF_COMPILE
+            named = model is None and (keywords(call) & _OF_COMPILE or self._is_fitted(receiver))
             if (model or named) and not self._has_own_compile(receiver):
                 found.append(call)
         return found
+
+    def _is_fitted(self, receiver: cst.BaseExpression) -> bool:
+        """Whether what is compiled is also trained by `fit`: only Keras has both."""
+        return self._values.module.text(receiver) in self._fitted
+
+    @cached_property
+    def _fitted(self) -> frozenset[str]:
+        return frozenset(
+            self._values.module.text(call.func.value)
+            for call in self._values.index.calls
+            if method(call) in POSITIONS and isinstance(call.func, cst.Attribute)
+        )
 
     def _is_super_of_model(self, receiver: cst.BaseExpression) -> bool:
         if not (

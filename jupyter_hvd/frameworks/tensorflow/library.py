@@ -14,9 +14,6 @@ from ...analysis.syntax import argument, method
 from . import tf_api
 from .roles import Role
 
-#: Libraries whose results are known not to be anything that the rules follow.
-_INERT = ("tensorflow.", "builtins.", "numpy.", "sklearn.", "pandas.", "matplotlib.")
-
 _KINDS: dict[str, Enum] = {
     "tensorflow.GradientTape": Role.TAPE,
     "tensorflow.Variable": Role.VARIABLE,
@@ -83,10 +80,12 @@ class TensorFlowLibrary:
             return Role.DATASET
         if name in ("builtins.getattr", "builtins.eval"):
             return Kind.UNKNOWN
-        return _KINDS.get(name, Kind.OTHER if name.startswith(_INERT) else Kind.UNKNOWN)
+        return _KINDS.get(name, Kind.OTHER if name.startswith(tf_api.INERT) else Kind.UNKNOWN)
 
     def direct(self, resolver: Resolver, call: cst.Call) -> cst.Call | None:
-        """`f(x)` for `strategy.run(f, args=(x,))`."""
+        """`f(x)` for `strategy.run(f, args=(x,))`; `main()` for `app.run(main)`."""
+        if call.args and tf_api.RUNNERS & {v.name for v in resolver.of(call.func)}:
+            return cst.Call(call.args[0].value)
         if method(call) != "run" or not _is_of_strategy(resolver, call):
             return None
         function, given = argument(call, "fn", 0), argument(call, "args", 1)

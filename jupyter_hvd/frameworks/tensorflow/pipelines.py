@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import libcst as cst
 
@@ -25,6 +26,14 @@ _CUTTING = frozenset({"filter", "skip", "take"})
 _BATCHING = frozenset(
     {"batch", "padded_batch", "ragged_batch", "sparse_batch", "bucket_by_sequence_length"}
 )
+#: Methods of which two that are given one count split a dataset in two.
+SPLITTING = frozenset({"skip", "take"})
+#: Methods that change neither how many elements there are nor which comes when.
+_EACH_BY_ITSELF = frozenset({"cache", "map", "prefetch", "with_options"})
+#: Methods that make elements out of several neighbours: others, if the source is divided before.
+_GATHERING = frozenset({"group_by_window", "scan", "window"})
+#: Methods that take such elements apart again, and belong with them.
+_TAKING_APART = frozenset({"flat_map", "interleave", "unbatch"})
 #: What makes one dataset of several, which it takes in a tuple or list first.
 _COMBINING = frozenset(
     f"tensorflow.data.{name}"
@@ -75,19 +84,47 @@ class Pipeline:
     def chain(self) -> tuple[cst.BaseExpression, ...]:
         return (self.source, *self.steps)
 
-    @property
-    def shard_candidates(self) -> tuple[cst.BaseExpression, ...]:
+    @cached_property
+    def gathered(self) -> int:
+        """The place in the chain behind which the elements are whole: windows, sequences, and what is made of them.
+
+        A batching makes the elements where another one follows.
+        """
+        batching = [k for k, step in enumerate(self.steps, 1) if method(step) in _BATCHING]
+        making = [k for k, step in enumerate(self.steps, 1) if method(step) in _GATHERING]
+        place = max([0, *making, *batching[:-1]])
+        for k, step in enumerate(self.steps[place:] if place else (), place + 1):
+            if method(step) in _TAKING_APART:
+                place = k
+            elif method(step) not in _ORDERLY:
+                break
+        return place
+
+    def shard_candidates(self, first: int = 0) -> tuple[cst.BaseExpression, ...]:
         """The expressions behind which ranks may part, the earliest first.
 
         They go from the source, less what is split off it, to the last step at which the order of
-        the elements is still the same on every rank.
+        the elements is still the same on every rank. What makes the elements comes before.
+
+        Args:
+            first: the first place in the chain that may be one.
         """
-        points: list[cst.BaseExpression] = [self.source]
-        for step in self.steps:
+        first = max(first, self.gathered)
+        points = [self.chain[first]]
+        for step in self.steps[first:]:
             if method(step) not in _ORDERLY:
                 break
             points = [step] if method(step) in _CUTTING else [*points, step]
         return tuple(points)
+
+    def elements_before(self, place: int) -> tuple[cst.BaseExpression, ...]:
+        """What decides which elements come when in front of a place in the chain: what is done to each by itself does not."""
+        steps = (s for s in self.steps[: place - 1] if method(s) not in _EACH_BY_ITSELF)
+        return (self.source, *steps)
+
+    def before(self, point: cst.BaseExpression) -> tuple[cst.Call, ...]:
+        """The steps up to the place of sharding: they see all the data."""
+        return self.steps[: self.chain.index(point)]
 
     def after(self, point: cst.BaseExpression) -> tuple[cst.Call, ...]:
         """The steps behind the place of sharding: they see one rank's shard only."""
@@ -101,9 +138,8 @@ class Pipeline:
     def regroups_before(self, point: cst.BaseExpression) -> bool:
         """Whether the elements at the place of sharding are other ones than the source gives."""
         return any(
-            method(step) in ("flat_map", "unbatch")
-            for step in self.chain[: self.chain.index(point) + 1]
-            if isinstance(step, cst.Call) and step is not self.source
+            method(step) in _GATHERING or method(step) in ("flat_map", "unbatch")
+            for step in self.before(point)
         )
 
     @property
@@ -142,7 +178,12 @@ class Pipelines:
     def of(
         self, node: cst.CSTNode, path: Path = (), seen: frozenset[cst.CSTNode] = frozenset()
     ) -> list[Pipeline]:
-        """The pipelines that may reach an expression; none where it is no dataset that can be seen."""
+        """The pipelines that may reach an expression; none where it is no dataset that can be seen.
+
+        Args:
+            seen: what was come past on the way back. Of a function that was entered by one call, the
+                parameters are what that call passes.
+        """
         if node in seen:
             return []
         seen |= {node}
@@ -173,12 +214,69 @@ class Pipelines:
             case cst.Subscript():
                 return []  # a part that nothing tells from the others
         found = []
-        for source, part in self.values.flow.predecessors(node, path):
+        for source, part in self._predecessors(node, path, seen):
             if part and isinstance(node, cst.Name) and self._is_source(source):
                 found.append(Pipeline(node))  # one of several that the source gives
             else:
                 found += self.of(source, part, seen)
         return found
+
+    def _predecessors(
+        self, node: cst.CSTNode, path: Path, seen: frozenset[cst.CSTNode]
+    ) -> list[Source]:
+        """The step back, and from a parameter to the calls by which its function was entered, if it was."""
+        found = self.values.flow.predecessors(node, path)
+        if not isinstance(node, cst.Name):
+            return found
+        elsewhere: set[cst.CSTNode] = set()
+        for param in self.values.definitions.reaching(node):
+            function = self.values.module.owner(param) if isinstance(param, cst.Param) else None
+            if isinstance(param, cst.Param) and function is not None:
+                passed = self.values.calls.actual_arguments(function, param)
+                here = {value for site, value in passed if site in seen}
+                if here:
+                    elsewhere |= {value for _, value in passed} - here
+        return [(source, part) for source, part in found if source not in elsewhere]
+
+    def roots(self, expression: cst.BaseExpression) -> dict[cst.CSTNode, tuple[str, Path]]:
+        """What the datasets that an expression may hold are before methods of datasets change them, each with
+        what tells it from others: the text of what makes it, and which part of that it is.
+        """
+        found: dict[cst.CSTNode, tuple[str, Path]] = {}
+        pending: list[Source] = [(expression, ())]
+        seen = set[tuple[cst.CSTNode, Path]]()
+        while pending:
+            node, path = pending.pop()
+            if (node, path) in seen:
+                continue
+            seen.add((node, path))
+            before = self._changed(node)
+            if before is not None:
+                pending.append((before, ()))
+                continue
+            sources = (
+                [] if isinstance(node, cst.Call) else self.values.flow.predecessors(node, path)
+            )
+            if not sources:
+                found[node] = (self.values.module.text(node), path)
+            for source, part in sources:
+                if part and isinstance(node, cst.Name) and self._is_source(source):
+                    found[node] = (self.values.module.text(source), part)
+                else:
+                    pending.append((source, part))
+        return found
+
+    def _changed(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """The dataset that an expression gives in another form, or runs over."""
+        match node:
+            case cst.Call(func=cst.Attribute(value=receiver, attr=cst.Name(value=name))) if (
+                name in (*tf_api.DATASET_METHODS, "as_numpy_iterator", "__iter__")
+            ):
+                return receiver if self.values.may_be(receiver, Role.DATASET) else None
+            case cst.Call():
+                inner = self.values.flow.unwrap_iteration(node)
+                return inner if inner is not node else None
+        return None
 
     def _names_a_part(self, node: cst.Subscript) -> bool:
         match node.slice:
@@ -218,8 +316,24 @@ class Pipelines:
         return [Pipeline(call)] if in_order and zips else found
 
     def shuffles_at_source(self, pipeline: Pipeline) -> list[cst.Call]:
-        """The calls that make the source, where they shuffle by themselves: each rank in its own way."""
-        return [call for call in self._made_by(pipeline.source) if self.shuffles(call)]
+        """The calls that make the source, or what that reads, where they shuffle by themselves: each rank in its own way."""
+        found: dict[cst.Call, None] = {}
+        pending, seen = self._made_by(pipeline.source), set[cst.Call]()
+        while pending:
+            call = pending.pop()
+            if call in seen:
+                continue
+            seen.add(call)
+            found |= dict.fromkeys(filter(self.shuffles, (call,)))
+            for read in (p for arg in call.args for p in self.of(arg.value)):
+                found |= dict.fromkeys(filter(self.shuffles, read.steps))
+                pending += self._made_by(read.source)
+        return list(found)
+
+    def shuffles_before(self, pipeline: Pipeline, point: cst.BaseExpression) -> list[cst.Call]:
+        """The calls that shuffle a pipeline before the place of sharding."""
+        steps = [step for step in pipeline.before(point) if method(step) == "shuffle"]
+        return [*self.shuffles_at_source(pipeline), *steps]
 
     def shuffles(self, call: cst.Call) -> bool:
         """Whether a call makes a dataset that shuffles by itself, or shuffles one."""
@@ -235,7 +349,16 @@ class Pipelines:
             return default
         return not (isinstance(arg.value, cst.Name) and arg.value.value == "False")
 
-    def gives_batches(self, pipeline: Pipeline) -> bool:
+    def gives_batches(self, pipeline: Pipeline, point: cst.BaseExpression) -> bool:
+        """Whether the elements at the place of sharding are the batches that training takes."""
+        steps = pipeline.before(point)
+        batching = [k for k, step in enumerate(steps) if method(step) in _BATCHING]
+        if not batching:
+            return self._source_gives_batches(pipeline) and not pipeline.regroups_before(point)
+        last = pipeline.last_batching(point) is point
+        return last and not any(method(step) in _TAKING_APART for step in steps[batching[-1] :])
+
+    def _source_gives_batches(self, pipeline: Pipeline) -> bool:
         """Whether the elements of the source itself are batches."""
         made = self._made_by(pipeline.source)
         return bool(made) and all(

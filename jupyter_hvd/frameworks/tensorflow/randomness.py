@@ -121,6 +121,21 @@ class Randomness:
             if self.values.qualified(call.func) in _OF_NOISE
         ]
 
+    @cached_property
+    def draws_apart(self) -> list[cst.Call]:
+        """What draws noise that is, or can be made, each rank's own: no seed of TensorFlow's makes it the same on all."""
+        unseeded = {call for call, _ in self.of_tensorflow}
+        return [
+            call
+            for call in self.draws_of_noise
+            if self.values.qualified(call.func).startswith("numpy.") or call in unseeded
+        ]
+
+    def is_draw(self, call: cst.Call) -> bool:
+        """Whether a call draws from random numbers of NumPy or Python, or makes a generator of them."""
+        name = self.values.qualified(call.func)
+        return name.startswith(("numpy.random.", "random.")) and name not in _SILENT
+
     def _drawn(self, call: cst.Call) -> str | None:
         """The library whose random numbers a call draws without a seed of its own."""
         name = self.values.qualified(call.func)
@@ -134,6 +149,12 @@ class Randomness:
             return None
         splits = name.startswith(("sklearn.model_selection.", "sklearn.datasets.make_"))
         samples = method(call) == "sample" and self._imports_pandas
+        # Of Hugging Face's datasets, which draw from NumPy's generator unless they are given a seed.
+        foreign = (
+            not name and argument(call, "seed") is None and argument(call, "generator") is None
+        )
+        splits |= foreign and method(call) == "train_test_split"
+        splits |= foreign and method(call) == "shuffle" and not call.args and self._imports_datasets
         flows = any(tf_api.sequence(value.name) for value in self.values.of(call))
         if (
             splits
@@ -145,9 +166,16 @@ class Randomness:
         return None
 
     @cached_property
+    def _imports_datasets(self) -> bool:
+        return self._uses("datasets")
+
+    @cached_property
     def _imports_pandas(self) -> bool:
+        return self._uses("pandas")
+
+    def _uses(self, library: str) -> bool:
         return any(
-            value.name.partition(".")[0] == "pandas"
+            value.name.partition(".")[0] == library
             for call in self.values.index.calls
             for value in self.values.of(call.func)
         )

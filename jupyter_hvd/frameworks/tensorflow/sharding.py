@@ -12,8 +12,8 @@ from functools import cached_property
 import libcst as cst
 
 from ...analysis.syntax import method
-from .pipelines import Pipeline, Pipelines
-from .training_data import TrainingData
+from .pipelines import SPLITTING, Pipeline, Pipelines
+from .training_data import TrainingData, looks_once
 
 
 class Sharding:
@@ -26,27 +26,61 @@ class Sharding:
 
     def shard_point(self, pipeline: Pipeline) -> cst.BaseExpression:
         """The expression whose elements are divided among the ranks."""
-        return self._points.get(pipeline.chain, pipeline.shard_candidates[0])
+        return self._points.get(pipeline.chain, self._candidates(pipeline)[0])
 
     @cached_property
     def _points(self) -> dict[tuple[cst.BaseExpression, ...], cst.BaseExpression]:
         """For each training pipeline the first point that is not upstream of what needs all the data.
 
-        That is a layer's `adapt`, a loop that only looks, and every other training pipeline that parts
-        elsewhere: its examples would be divided twice.
+        That is a layer's `adapt`, a loop that only looks, data of which a test is made, and every other training
+        pipeline that parts elsewhere: its examples would be divided twice.
         """
         whole = {node for _, looked_at in self.other_uses for p in looked_at for node in p.chain}
+        whole.update(node for pipeline in self._untrained for node in pipeline.chain)
         chosen: dict[tuple[cst.BaseExpression, ...], cst.BaseExpression] = {}
         for pipeline in self.data.pipelines:
-            free = [point for point in pipeline.shard_candidates if point not in whole]
-            chosen[pipeline.chain] = (free or pipeline.shard_candidates)[0]
+            candidates = self._candidates(pipeline)
+            free = [point for point in candidates if point not in whole]
+            chosen[pipeline.chain] = (free or candidates)[0]
         for chain, point in chosen.items():
             for other in self.data.pipelines:
                 if point in other.chain and chosen[other.chain] is not point:
                     own = next(p for p in self.data.pipelines if p.chain == chain)
-                    apart = [p for p in own.shard_candidates if p not in other.chain]
+                    apart = [p for p in self._candidates(own) if p not in other.chain]
                     chosen[chain] = apart[0] if apart else point
         return chosen
+
+    def _candidates(self, pipeline: Pipeline) -> tuple[cst.BaseExpression, ...]:
+        """The expressions behind which ranks may part, the earliest first: a split comes before, it is one of all the data."""
+        split = (k for k in range(len(pipeline.steps), 0, -1) if self._splits(pipeline, k))
+        return pipeline.shard_candidates(next(split, 0))
+
+    def _splits(self, pipeline: Pipeline, place: int) -> bool:
+        """Whether a step takes some of the elements that stand at its place, or skips some, where others get the rest."""
+        step, elements = pipeline.steps[place - 1], pipeline.elements_before(place)
+        return method(step) in SPLITTING and any(
+            other is not step
+            and (method(other) != method(step) or is_evaluated)
+            and elements == given
+            for other, given, is_evaluated in self._cuts
+        )
+
+    @cached_property
+    def _cuts(self) -> list[tuple[cst.Call, tuple[cst.BaseExpression, ...], bool]]:
+        """Each `take` and `skip` of a dataset, with what it is of, and whether what it gives is evaluated on."""
+        evaluated = {
+            step
+            for data in self.data.evaluated
+            for pipeline in self._pipelines.of(data)
+            for step in pipeline.steps
+        }
+        return [
+            (call, pipeline.elements_before(len(pipeline.steps)), call in evaluated)
+            for call in self.values.index.calls
+            if method(call) in SPLITTING
+            for pipeline in self._pipelines.of(call)
+            if pipeline.steps and pipeline.steps[-1] is call
+        ]
 
     @cached_property
     def divides_at_use(self) -> bool:
@@ -56,7 +90,8 @@ class Sharding:
         them: nothing is then divided further up, lest it be divided twice.
         """
         hidden = self.data.training.keras.hidden_fits
-        return bool(self._unseen or hidden or self._adapted or self.double_sharded)
+        late = self._adapted or any(map(self._is_changed, self._untrained))
+        return bool(self._unseen or hidden or late or self.double_sharded)
 
     @cached_property
     def _unseen(self) -> dict[cst.BaseExpression, bool]:
@@ -79,6 +114,35 @@ class Sharding:
         return used | self._unseen
 
     @cached_property
+    def _untrained(self) -> list[Pipeline]:
+        """The pipelines of data that training does not run over: what models are evaluated on, and what loops run over beside it.
+
+        A function may make them as it makes those that are trained on.
+        """
+        used = [data for iterables in self.data.loop_data.values() for data in iterables]
+        used += [dataset for _, dataset in self.data.fit_datasets]
+        trained = {root for data in used for root in self._pipelines.roots(data).values()}
+        found = []
+        given = [(data, self._pipelines.of(data)) for data in self.data.evaluated]
+        looped = [(data, self._pipelines.of(data)) for data in self.data.run_over]
+        for data, pipelines in given + [each for each in looped if not _is_sample(each[1])]:
+            if not pipelines:
+                continue
+            roots = (r for r, known in self._pipelines.roots(data).items() if known not in trained)
+            begun = [each.chain for root in roots for each in self._pipelines.of(root)]
+            found += [p for p in pipelines if any(p.chain[: len(b)] == b for b in begun)]
+        return found
+
+    def _is_changed(self, untrained: Pipeline) -> bool:
+        """Whether other data come past a place at which ranks part, or a count that is divided behind it."""
+        return any(
+            point in untrained.chain
+            or any(step in untrained.steps for step in p.after(point) if method(step) in SPLITTING)
+            for p in self.data.pipelines
+            for point in (self.shard_point(p),)
+        )
+
+    @cached_property
     def _adapted(self) -> bool:
         """Whether a layer is adapted to data that are divided already."""
         return any(
@@ -92,8 +156,13 @@ class Sharding:
         shuffling = [call for call in self.values.index.calls if self._pipelines.shuffles(call)]
         if self.divides_at_use:
             return shuffling
-        agreed = any(self._pipelines.shuffles_at_source(p) for p in self.data.pipelines)
-        return [call for call in shuffling if agreed and method(call) != "shuffle"]
+        early = {
+            call
+            for p in self.data.pipelines
+            for call in self._pipelines.shuffles_before(p, self.shard_point(p))
+        }
+        agreed = any(method(call) != "shuffle" for call in early)
+        return [c for c in shuffling if c in early or (agreed and method(c) != "shuffle")]
 
     @cached_property
     def double_sharded(self) -> list[Pipeline]:
@@ -116,7 +185,7 @@ class Sharding:
         found += [
             (loop, loop.iter)
             for loop in self.values.index.loops
-            if loop.iter not in used and not _looks_once(loop)
+            if loop.iter not in used and not looks_once(loop)
         ]
         uses = [
             (anchor, [p for p in self._pipelines.of(data) if p.source in trained])
@@ -152,13 +221,6 @@ class Sharding:
 
     def _is_behind_point(self, counted: Pipeline) -> bool:
         return any(self.shard_point(training) in counted.chain for training in self.data.pipelines)
-
-
-def _looks_once(loop: cst.For | cst.CompFor) -> bool:
-    """Whether a loop ends in its first turn: it looks at one batch."""
-    body = loop.body if isinstance(loop, cst.For) else None
-    last = body.body[-1] if isinstance(body, cst.IndentedBlock) and body.body else None
-    return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Break)
 
 
 def _is_sample(looked_at: list[Pipeline]) -> bool:

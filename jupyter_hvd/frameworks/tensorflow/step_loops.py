@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Set
 from functools import cached_property
 
 import libcst as cst
 
 from ...analysis.index import Binding
+from ...analysis.library import Kind
 from .pipelines import Pipelines
 from .randomness import Randomness
 from .roles import Role
 from .training_data import TrainingData
+
+#: What computes, by its name, and what of that reads data.
+_COMPUTING = ("builtins.", "math.", "numpy.", "random.", "tensorflow.")
+_READING = re.compile(
+    r"numpy\.(load|genfromtxt|fromfile|memmap)|builtins\.(open|input)|get_file|\bdatasets?\b|"
+    r"^tensorflow\.(data|io|keras\.preprocessing)\.|_from_directory|load_(img|data)"
+)
 
 
 class StepLoops:
@@ -82,11 +91,18 @@ class StepLoops:
     def drawn(self) -> dict[cst.Call, cst.For | cst.While]:
         """The steps whose batches a loop draws at random, out of NumPy's or Python's own generator, with the loop.
 
-        Steps beside these that are given noise, as the generator of a GAN, draw it for each rank as well.
+        Steps beside these that are given noise, as the generator of a GAN, draw it for each rank as well. Where examples
+        are made of noise and nothing else, each turn's are new, and there are no data to be divided.
         """
         loops = {call: loops[0] for call, loops in self._countings.items() if call not in self.cut}
         rows = set(self._randomness.draws_of_rows)
-        found = {call: loop for call, loop in loops.items() if self._draws(call, loop, rows)}
+        apart = set(self._randomness.draws_apart)
+        found = {
+            call: loop
+            for call, loop in loops.items()
+            if self._draws(call, loop, rows)
+            or (self._draws(call, loop, apart) and self._is_made_up(call, loop))
+        }
         noise = set(self._randomness.draws_of_noise)
         drawing = set(found.values())
         return found | {
@@ -98,6 +114,34 @@ class StepLoops:
     def _draws(self, call: cst.Call, loop: cst.CSTNode, draws: Set[cst.Call]) -> bool:
         """Whether one of these draws, made at each turn of the loop, reaches a step."""
         return any(node in draws and self._is_within(node, loop) for node in self._slice(call))
+
+    def _is_made_up(self, call: cst.Call, loop: cst.CSTNode) -> bool:
+        """Whether a step is given nothing but what is computed, and drawn anew at each turn of the loop."""
+        return all(self._is_computed(node, loop) for node in self._slice(call))
+
+    def _is_computed(self, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
+        """Whether no data come in by an expression: a file, something unknown, numbers drawn before the loop."""
+        match node:
+            case cst.Call():
+                if self._randomness.is_draw(node) and not self._is_within(node, loop):
+                    return False
+                name = self.values.qualified(node.func)
+                if name:
+                    return name.startswith(_COMPUTING) and _READING.search(name) is None
+                return isinstance(node.func, cst.Attribute) or self._is_known(node.func)
+            case cst.Name():
+                parent = self.module.parent(node)
+                is_word = isinstance(parent, (cst.Attribute, cst.Arg)) and (
+                    node in (getattr(parent, "attr", None), getattr(parent, "keyword", None))
+                )
+                return is_word or self._is_known(node)
+        return True
+
+    def _is_known(self, node: cst.BaseExpression) -> bool:
+        """Whether it is seen what an expression holds, or what that is made from."""
+        kinds = self.values.kinds(node)
+        known = bool(kinds) and Kind.UNKNOWN not in kinds
+        return known or bool(self.values.flow.predecessors(node))
 
     @cached_property
     def _countings(self) -> dict[cst.Call, list[cst.For | cst.While]]:

@@ -1,7 +1,8 @@
 """What the converter knows about TensorFlow's names: one table a question.
 
 Names are canonical: `tensorflow.…`, with Keras under `tensorflow.keras`, however
-the program spells them (`tf`, `keras`, `tf_keras`, `tensorflow.compat.v2`, …).
+the program spells them (`tf`, `keras`, `tf_keras`, `tensorflow.compat.v2`, …); Python's own are
+`builtins.…`, from whatever module for two Pythons they come.
 """
 
 from __future__ import annotations
@@ -15,6 +16,11 @@ _ALIASES = (
     (re.compile(r"^tensorflow\.optimizers(?=\.|$)"), "tensorflow.keras.optimizers"),
     (re.compile(r"^tensorflow\.losses(?=\.|$)"), "tensorflow.keras.losses"),
     (re.compile(r"^tensorflow\.metrics(?=\.|$)"), "tensorflow.keras.metrics"),
+    (re.compile(r"^(six\.moves|past\.builtins|future\.builtins)\.xrange$"), "builtins.range"),
+    (
+        re.compile(r"^(six\.moves|past\.builtins|future\.builtins)\.(?=(filter|map|range|zip)$)"),
+        "builtins.",
+    ),
     (re.compile(r"^tensorflow\.keras\.(api|src)\.(_v2\.)?(keras\.)?"), "tensorflow.keras."),
 )
 
@@ -174,6 +180,13 @@ DATASET_METHODS = frozenset(
     " group_by_window ignore_errors interleave map padded_batch prefetch ragged_batch rebatch "
     " rejection_resample repeat scan shard shuffle skip snapshot sparse_batch take take_while "
     " unbatch unique window with_options".split()
+)
+
+#: Libraries whose results are known not to be anything that the rules follow.
+INERT = ("tensorflow.", "builtins.", "numpy.", "sklearn.", "pandas.", "matplotlib.")
+#: What runs the function that it is given, once.
+RUNNERS = frozenset(
+    {"absl.app.run", "tensorflow.compat.v1.app.run", "tensorflow.app.run", "fire.Fire", "typer.run"}
 )
 
 #: Strategies for the devices of one process, in whose place each rank's own device comes.

@@ -10,7 +10,7 @@ import libcst as cst
 
 from ...analysis.index import ELEMENT, Binding
 from ...analysis.library import Kind, Value
-from ...analysis.syntax import names_in
+from ...analysis.syntax import argument, method, names_in
 from . import tf_api
 from .keras_loops import fit_argument
 from .pipelines import Pipeline, Pipelines, parts
@@ -82,6 +82,7 @@ class TrainingData:
     ) -> Iterator[cst.BaseExpression]:
         function = self.module.function_of(call)
         outermost: cst.CSTNode = call
+        runs_over_data = False
         for ancestor in self.module.ancestors(call):
             if ancestor is function:
                 break
@@ -90,14 +91,22 @@ class TrainingData:
             if isinstance(ancestor, (cst.For, cst.While)):
                 outermost = ancestor
                 if isinstance(ancestor, cst.For) and self.gives_data(ancestor.iter):
+                    runs_over_data = True
                     yield ancestor.iter
-        for drawn in self.values.index.calls:
-            is_draw = self.values.qualified(drawn.func) == "builtins.next" and drawn.args
-            if is_draw and outermost in (drawn, *self.module.ancestors(drawn)):
-                yield drawn.args[0].value
+        drawn = [d for d in self.draws if outermost in (d, *self.module.ancestors(d))]
+        given = set(self.values.flow.backward_slice(call)) if drawn else set()
+        # Beside what a step is given, examples may be drawn to be looked at, or for a test.
+        unclear = not runs_over_data and not given & set(drawn)
+        yield from (d.args[0].value for d in drawn if unclear or d in given)
         if function is not None and function not in seen:
             for site in self.values.calls.sites(function):
                 yield from self._data_around(site, seen | {function})
+
+    @cached_property
+    def draws(self) -> list[cst.Call]:
+        """The calls of `next`."""
+        calls = self.values.index.calls
+        return [c for c in calls if c.args and self.values.qualified(c.func) == "builtins.next"]
 
     def gives_data(self, iterable: cst.BaseExpression) -> bool:
         """Whether a loop runs over data, not over numbers."""
@@ -176,6 +185,34 @@ class TrainingData:
         values = self.values.of(expression)
         return bool(values) and all(v.kind is Kind.OTHER for v in values)
 
+    # Data that are not trained on
+
+    @cached_property
+    def evaluated(self) -> list[cst.BaseExpression]:
+        """What models are evaluated on, and predict from: arguments of `evaluate`, `predict`, and `fit`."""
+        keras = self.training.keras
+        given = [
+            argument(call, "x", 0)
+            for call in self.values.index.calls
+            if method(call) in ("evaluate", "predict")
+            and isinstance(call.func, cst.Attribute)
+            and keras.is_model(call.func.value) is not False
+        ]
+        given += [fit_argument(call, "validation_data") for call in keras.shown_fits]
+        return [arg.value for arg in given if arg is not None]
+
+    @cached_property
+    def run_over(self) -> list[cst.BaseExpression]:
+        """What loops run over, and draw from, without training on it."""
+        used = {data for iterables in self.loop_data.values() for data in iterables}
+        drawn = (
+            draw.args[0].value
+            for draw in self.draws
+            if any(isinstance(a, (cst.For, cst.While)) for a in self.module.ancestors(draw))
+        )
+        loops = (loop.iter for loop in self.values.index.loops if not looks_once(loop))
+        return [data for data in (*loops, *drawn) if data not in used]
+
     # What cannot be seen
 
     @cached_property
@@ -227,3 +264,10 @@ class TrainingData:
         for expression in used:
             found += self._pipelines.of(expression)
         return found
+
+
+def looks_once(loop: cst.For | cst.CompFor) -> bool:
+    """Whether a loop ends in its first turn: it looks at one batch."""
+    body = loop.body if isinstance(loop, cst.For) else None
+    last = body.body[-1] if isinstance(body, cst.IndentedBlock) and body.body else None
+    return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Break)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import (
     data,
+    elsewhere,
     files,
     gradient_tape,
     hidden_updates,
@@ -31,6 +32,7 @@ RULES: tuple[Rule, ...] = tuple(
         files,
         refusals,
         hidden_updates,
+        elsewhere,
     )
     for rule in family.RULES
 )

@@ -105,8 +105,14 @@ class Context(TensorFlowProgram):
         self, node: cst.CSTNode, before: str, after: str, layer: Layer = Layer.WRAP
     ) -> tuple[Edit, Edit]:
         """`before` and `after` around a node; wrappers with a greater layer stand nearer to it."""
+        start, end = (span := self.module.span(node)).start, span.end
+        opening = Edit(start, start, layer, before, other_end=end)
+        return opening, self.behind(node, after, -layer)
+
+    def behind(self, node: cst.CSTNode, text: str, layer: int) -> Edit:
+        """`text` behind a node, before what closes around it and more."""
         span = self.module.span(node)
-        return self.insert(span.start, before, layer), self.insert(span.end, after, -layer)
+        return Edit(span.end, span.end, layer, text, other_end=span.start)
 
     def replace(self, node: cst.CSTNode, text: str) -> Edit:
         span = self.module.span(node)
@@ -128,14 +134,21 @@ class Context(TensorFlowProgram):
         """A count of steps divided by the number of ranks; at least one step remains. `compared` counts are part of an
         expression, others stand alone.
         """
-        size = f" // {self.backend.size}"
-        plain = isinstance(count, (cst.Name, cst.Integer, cst.Attribute))
-        if plain and not compared:
-            end = self.module.span(count).end
-            return (self.insert(end, f"{size} or {self.module.text(count)}", Layer.DIVISION),)
-        if plain or isinstance(count, cst.Call) or count.lpar:
-            return self.wrap(count, "max(1, ", f"{size})", Layer.COUNT)
-        return self.wrap(count, "max(1, (", f"){size})", Layer.COUNT)
+        if isinstance(count, (cst.Name, cst.Integer, cst.Attribute)) and not compared:
+            end, text = self.module.span(count).end, self.module.text(count)
+            return (self.insert(end, f" // {self.backend.size} or {text}", Layer.DIVISION),)
+        return self.at_least_one(count)
+
+    def at_least_one(self, count: cst.BaseExpression, maximum: str = "max") -> tuple[Edit, ...]:
+        """`max(1, count // size)`, by whatever function gives the maximum."""
+        single = isinstance(count, (cst.Name, cst.Integer, cst.Attribute, cst.Call))
+        opening, closing = ("", "") if single or count.lpar else ("(", ")")
+        return self.wrap(
+            count,
+            f"{maximum}(1, {opening}",
+            f"{closing} // {self.backend.size})",
+            Layer.COUNT,
+        )
 
     def add_keyword(self, call: cst.Call, text: str, layer: Layer = Layer.PLAIN) -> Edit:
         """`name=value` as one more argument at the end of a call."""

@@ -24,10 +24,21 @@ AGREED = (
 )
 #: Why, where they do not.
 INDEPENDENT = (
-    "Drawn independently: each rank draws rows of its own from all the data, and N ranks share the steps; "
-    "an example may be seen by several, or by none."
+    "Drawn independently: each rank draws examples of its own, and N ranks share the steps; "
+    "where they are rows of the data, one may be seen by several ranks, or by none."
 )
 ADVICE = "feed the training from a tf.data.Dataset that is made in this file"
+
+
+STATEFUL = program(
+    """
+    import tensorflow as tf
+
+    model = tf.keras.Sequential([tf.keras.layers.GRU(8, stateful=True), tf.keras.layers.Dense(1)])
+    model.compile('sgd', loss='mse')
+    model.fit(sequences, epochs=10)
+    """
+)
 
 
 class Share(Rule):
@@ -38,7 +49,9 @@ class Share(Rule):
     which. So each example is seen by one rank, once an epoch. Where the shares give
     some ranks one batch more than others, that batch, of a single example, is left out:
     the rest would leave it waiting for their gradients forever. A dataset to which a layer is
-    adapted stays whole up to that place.
+    adapted stays whole up to that place, and one of which windows or sequences are made, until these are made:
+    of every N-th character, others would come. One that `take` and `skip` split is shuffled in one order on all ranks,
+    split as a whole, and divided behind that: else they would train on one another's test data.
 
     A source that shuffles by itself (`image_dataset_from_directory` and its kin, `make_csv_dataset`,
     `list_files`) is divided by agreement: all ranks shuffle with one seed, and each takes every N-th
@@ -101,9 +114,9 @@ class Share(Rule):
         for pipeline in context.data.pipelines:
             point = context.sharding.shard_point(pipeline)
             shared = context.module.span(point).end
-            agreed = bool(context.pipelines.shuffles_at_source(pipeline))
+            agreed = bool(context.pipelines.shuffles_before(pipeline, point))
             why = AGREED if agreed else ""
-            if context.pipelines.gives_batches(pipeline) and not pipeline.regroups_before(point):
+            if context.pipelines.gives_batches(pipeline, point):
                 text = f".apply({context.runtime('shard_batches')})"
                 share = context.insert(shared, text, Layer.SHARD)
                 fixes[share] = Fix(point, (share,), why, (HOROVOD, "shard_batches"))
@@ -254,8 +267,7 @@ class StepCounts(Rule):
             case [stop] if not context.sharding.counts_shard(stop):
                 if context.values.qualified(counts.func) == "tensorflow.range":
                     # Of a tensor, `a or b` cannot be asked in a compiled function.
-                    least = f"{context.tf}.maximum(1, ("
-                    edits = context.wrap(stop, least, f") // {context.backend.size})", Layer.COUNT)
+                    edits = context.at_least_one(stop, f"{context.tf}.maximum")
                     yield Fix(stop, edits, needs=(HOROVOD, TENSORFLOW))
                 else:
                     yield Fix(stop, context.over_size(stop))
@@ -438,12 +450,38 @@ class UnseenData(Rule):
                 )
 
 
+class KeptState(Rule):
+    """Layers that keep their state from one batch to the next, where each rank sees every N-th batch.
+
+    A stateful layer takes each row of a batch for the continuation of the same row in the batch before. Divided data have no such
+    order, so what the layer remembers is of other sequences.
+    """
+
+    code = "HVD508"
+    name = "state between batches"
+    rationale = "Each rank sees every N-th batch, so a state that is kept from batch to batch belongs to other sequences."
+    examples = (Example(STATEFUL, STATEFUL),)
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        for call in context.values.index.calls:
+            kept = argument(call, "stateful")
+            named = context.values.qualified(call.func).startswith("tensorflow.keras.layers.")
+            if named and kept and isinstance(kept.value, cst.Name) and kept.value.value == "True":
+                yield Problem(
+                    call,
+                    "this layer keeps its state from batch to batch, and each rank sees every N-th batch, so the state is of other sequences",
+                    "train without stateful=True, or give each rank whole sequences of its own",
+                    "warning",
+                )
+
+
 class TurnShare(Rule):
     """Divide the turns of a loop that cuts batches out of arrays by itself, or draws them at random.
 
     A loop whose numbers cut the batches, `x[i:i + 32]`, gives each rank every N-th of them, so that each example is seen once
     an epoch; where they come in a random order, that is the same on all ranks (HVD103). A loop that draws rows at random lets each rank draw
-    its own, independently, from all the data, and its turns are divided (HVD501).
+    its own, independently, from all the data, and its turns are divided (HVD501). So does one whose examples are drawn anew at each turn,
+    and made of nothing else.
     """
 
     code = "HVD507"
@@ -549,7 +587,8 @@ class UseShare(Rule):
     and `jhvd.shard` divides it by what it is then: batches of a dataset, a generator or a `Sequence`, rows of arrays.
     What shuffles in this program does so in one order on all ranks (HVD103), so that the ranks' batches are not the same;
     data that something else shuffles, each rank draws independently: an N-th of the batches, some of them another rank's too.
-    Data to which a layer is adapted after they were shuffled are divided here as well. Where one dataset of a program is
+    Data to which a layer is adapted after they were shuffled are divided here as well, and so are those of which a function
+    makes what is trained on and what is tested with alike, so that tests see everything. Where one dataset of a program is
     divided so, all are.
     """
 
@@ -606,4 +645,5 @@ RULES: tuple[type[Rule], ...] = (
     UseShare,
     TurnShare,
     UnseenData,
+    KeptState,
 )

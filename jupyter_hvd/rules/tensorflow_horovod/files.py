@@ -80,8 +80,7 @@ class OpenForWriting(Rule):
             )
             choice = f" if {context.backend.is_rank_zero} else {NOWHERE!r}"
             if simple or path.value.lpar:
-                end = context.module.span(path.value).end
-                yield Fix(call, (context.insert(end, choice, Layer.CHOICE),))
+                yield Fix(call, (context.behind(path.value, choice, Layer.CHOICE),))
             else:
                 yield Fix(call, context.wrap(path.value, "(", f"){choice}"))
 

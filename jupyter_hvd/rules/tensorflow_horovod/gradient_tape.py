@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
 import libcst as cst
 
+from ...analysis.index import Binding
+from ...analysis.syntax import method, names_in
 from ...analysis.uniformity import is_uniform
 from ...frameworks.tensorflow.agreement import VARIABLE_LISTS
 from ...frameworks.tensorflow.compiled import EagerSite
@@ -20,6 +23,8 @@ from .context import HOROVOD, Context, Rule
 
 #: The runtime's function by which a tape averages.
 WRAPPER = "DistributedGradientTape"
+#: What people call the answer of an environment that an episode is over.
+ENDED = re.compile(r"done|terminat|truncat|terminal|over|finish|dead", re.IGNORECASE)
 
 
 class Tape(Rule):
@@ -657,6 +662,9 @@ class Decision(Rule):
 
     def find(self, context: Context) -> Iterator[Finding]:
         tests: dict[cst.BaseExpression, bool] = {}
+        for fit in (*context.training.keras.fits, *context.training.keras.searches):
+            for call in context.values.calls.leading_to(fit):
+                tests.update((test, False) for test in deciding_tests(context, call))
         for update in context.training.updates:
             for site in context.training.compiled.eager_sites(update):
                 for call in context.values.calls.leading_to(site.call):
@@ -668,7 +676,13 @@ class Decision(Rule):
         for test, compiled in tests.items():
             if is_uniform(context.values, test):
                 continue
-            if compiled:
+            if is_of_environment(context, test):
+                yield Problem(
+                    test,
+                    "whether training goes on is what an environment answers, and each rank plays episodes of its own, of other lengths",
+                    "play the episodes apart from the updates, and make as many updates on every rank: for step in range(updates)",
+                )
+            elif compiled:
                 yield Problem(
                     test,
                     "whether weights are updated is decided by each rank for itself, inside a compiled function",
@@ -694,6 +708,19 @@ def deciding_tests(context: Context, call: cst.Call) -> Iterator[cst.BaseExpress
             yield ancestor.test
         child = ancestor
     yield from leaving_tests(context.values, call, skips=True)
+
+
+def is_of_environment(context: Context, test: cst.BaseExpression) -> bool:
+    """Whether a test is of what an environment's `step` has given: `state, reward, done, info = env.step(action)`."""
+    return any(
+        isinstance(bound, Binding)
+        and isinstance(bound.value, cst.Call)
+        and method(bound.value) == "step"
+        and bound.path[:1] >= (2,)
+        for name in names_in(test)
+        if ENDED.search(name.value)
+        for bound in context.values.definitions.of(name)
+    )
 
 
 RULES: tuple[type[Rule], ...] = (Tape, AverageUpdate, Broadcast, Compare, Decision)

@@ -384,10 +384,7 @@ class Verbose(Rule):
                     arg.value, (cst.Name, cst.Integer, cst.Attribute, cst.SimpleString, cst.Call)
                 )
                 if simple or arg.value.lpar:
-                    yield Fix(
-                        arg.value,
-                        (context.insert(context.module.span(arg.value).end, choice, Layer.CHOICE),),
-                    )
+                    yield Fix(arg.value, (context.behind(arg.value, choice, Layer.CHOICE),))
                 else:
                     yield Fix(arg.value, context.wrap(arg.value, "(", f"){choice}"))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 
 import libcst as cst
 
@@ -11,6 +12,7 @@ from ...analysis.library import Kind, Value
 from ...analysis.syntax import argument, method
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.keras_loops import POSITIONS
+from ...frameworks.tensorflow.pipelines import parts
 from ...frameworks.tensorflow.roles import Role
 from ..base import Example, Finding, Problem, program
 from .context import Context, Rule
@@ -106,7 +108,39 @@ class OtherDistribution(Refusal):
             "this program already distributes, with {name}",
             "remove the strategy and its scope, so that the program trains in one process, then convert it",
             (*tf_api.LOCAL_STRATEGIES, *tf_api.WITH_LOCAL_STRATEGIES),
+            lambda node, name: is_tpu(name) and self._has_other_way(context, node),
         )
+
+    def _has_other_way(self, context: Context, node: cst.CSTNode) -> bool:
+        """Whether a program goes on without what it asks for here: where there is no TPU, as where Horovod runs."""
+        child = node
+        for ancestor in context.module.ancestors(node):
+            if isinstance(ancestor, cst.Try) and child is ancestor.body and ancestor.handlers:
+                return True
+            if isinstance(ancestor, cst.If) and child is ancestor.body:
+                other = ancestor.orelse
+                inside = {
+                    a for call in self._local(context) for a in context.module.ancestors(call)
+                }
+                if other is not None and other in inside:
+                    return True
+            child = ancestor
+        return False
+
+    def _local(self, context: Context) -> Iterator[cst.Call]:
+        """The calls that make a strategy for the devices of one process."""
+        for call in context.values.index.calls:
+            if context.values.qualified(call.func) in tf_api.LOCAL_STRATEGIES:
+                yield call
+
+
+def is_tpu(name: str) -> bool:
+    """Whether a name is of what TPUs need, or of a module that has it."""
+    return (
+        "TPU" in name
+        or name in ("tensorflow.distribute.cluster_resolver", "tensorflow.distribute.experimental")
+        or name.startswith(("tensorflow.tpu.", "tensorflow.config.experimental_connect_to_cluster"))
+    )
 
 
 class TF1(Refusal):
@@ -227,8 +261,11 @@ def uses(
     message: str,
     advice: str,
     harmless: tuple[str, ...] = (),
+    passed_over: Callable[[cst.CSTNode, str], bool] | None = None,
 ) -> Iterator[Problem]:
-    """One problem for the first use of any of these names, those that end in a dot being prefixes, but for what is harmless."""
+    """One problem for the first use of any of these names, those that end in a dot being prefixes, but for what is harmless,
+    or passed over where it stands.
+    """
     for node in (
         *context.values.index.attributes,
         *(call.func for call in context.values.index.calls),
@@ -238,7 +275,7 @@ def uses(
             continue
         if any(
             name == wanted or (wanted.endswith(".") and name.startswith(wanted)) for wanted in names
-        ):
+        ) and not (passed_over and passed_over(node, name)):
             yield Problem(node, message.format(name=context.module.text(node)), advice)
             return
 
@@ -426,8 +463,26 @@ class HiddenTraining(Refusal):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
+        training = context.training
+        trains = {
+            function
+            for call in (*(update.call for update in training.updates), *training.keras.fits)
+            for function in training.compiled.running(call)
+        }
+        yield from self._forests(context)
         for call in context.values.index.calls:
             name = context.values.qualified(call.func)
+            if name in tf_api.RUNNERS or tf_api.makes_optimizer(name):
+                continue
+            if self._searches(context, call) and any(
+                value.node in trains for arg in call.args for value in context.values.of(arg.value)
+            ):
+                yield Problem(
+                    call,
+                    f"a function that trains is handed to {context.module.text(call.func)}, which runs it with what each rank chooses by itself",
+                    "search on one process, then train the model that is chosen with fit in this file",
+                )
+                continue
             if not name or (name.startswith(KNOWN_LIBRARIES) and not name.startswith(WRAPPERS)):
                 continue
             handed = [arg.value for arg in call.args if self._makes_model(context, arg.value)]
@@ -445,6 +500,53 @@ class HiddenTraining(Refusal):
                     f"an optimizer is handed to {context.module.text(call.func)}, of another module, which cannot be seen from here",
                     "bring the training into this file, or convert that module's step by hand",
                 )
+            elif not handed:
+                yield from self._handed_model(context, call)
+
+    def _forests(self, context: Context) -> Iterator[Problem]:
+        """Models of TensorFlow Decision Forests, which look like Keras' and are trained without gradients."""
+        for fit in context.training.keras.fits:
+            assert isinstance(fit.func, cst.Attribute)
+            made = context.values.of(fit.func.value)
+            if any(value.name.startswith("tensorflow_decision_forests.") for value in made):
+                yield Problem(
+                    fit,
+                    "trees are not trained by gradients, so each rank would grow a forest of its own from its share",
+                    "train it on one process; TensorFlow Decision Forests has its own way to distribute",
+                )
+
+    def _searches(self, context: Context, call: cst.Call) -> bool:
+        """Whether a call is of something that looks for the best arguments of a function: Optuna's `study.optimize`, say."""
+        kinds = context.values.kinds(call.func)
+        name = context.values.qualified(call.func)
+        return (
+            kinds <= {Kind.LIBRARY, Kind.UNKNOWN}
+            and not name.startswith(KNOWN_LIBRARIES)
+            and bool(SEARCHING.search(context.module.text(call.func)))
+        )
+
+    def _handed_model(self, context: Context, call: cst.Call) -> Iterator[Problem]:
+        """A model in the hands of another module's function that, by its name, trains, or that does something to it."""
+        text = context.module.text(call.func)
+        function = text.rpartition(".")[2]
+        given = [part for arg in call.args for part in parts(arg.value)]
+        if not any(context.values.may_be(part, Role.MODEL) for part in given):
+            return
+        trains = bool(TRAINING_NAME.search(function))
+        if trains or (
+            isinstance(context.module.parent(call), cst.Expr) and not function[:1].isupper()
+        ):
+            yield Problem(
+                call,
+                f"a model is handed to {text}, of another module, "
+                + (
+                    "which trains it where it cannot be seen from here"
+                    if trains
+                    else "which may train it"
+                ),
+                "bring its training into this file, where it can be converted",
+                "error" if trains else "warning",
+            )
 
     def _fits(self, context: Context, expression: cst.BaseExpression) -> bool:
         """Whether an expression is of a class with a `fit` of its own, with which a tuner would train."""
@@ -460,11 +562,20 @@ class HiddenTraining(Refusal):
         inside = {
             a for call in context.training.keras.compiles for a in context.module.ancestors(call)
         }
+        # `callback(self)` is handed an object, which is no way to make a model.
         return any(
             isinstance(node, (cst.FunctionDef, cst.ClassDef)) for node in made & inside
-        ) and (context.values.kinds(expression) <= {Kind.FUNCTION, Kind.CLASS, Kind.INSTANCE})
+        ) and context.values.kinds(expression) <= {Kind.FUNCTION, Kind.CLASS}
 
 
+#: Names of functions that train what they are given.
+TRAINING_NAME = re.compile(
+    r"(^|_)(re|pre)?_?(train|fit|learn|optimi[sz]e|fine_?tune)", re.IGNORECASE
+)
+#: What looks for the best arguments of a function: Optuna, Hyperopt, scikit-optimize, sweeps of Weights & Biases.
+SEARCHING = re.compile(
+    r"(^|[._])((gp_|forest_)?minimi[sz]e|maximi[sz]e|optimi[sz]e|fmin|agent|tune|Tuner|tune\.run)$"
+)
 #: Of a known library, what does train: the scikit-learn wrappers of older Keras.
 WRAPPERS = ("tensorflow.keras.wrappers.",)
 

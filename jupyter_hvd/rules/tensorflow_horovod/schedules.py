@@ -15,6 +15,8 @@ from .context import HOROVOD, Context, Rule
 from .questions import is_own_schedule
 
 RATES = ("learning_rate", "lr")
+#: Why a count is multiplied that a schedule of the program's own is given.
+COUNTED = "It is counted from one rank's share, and the schedule is asked for the step of one process that has all."
 
 
 def schedule_calls(context: Context) -> list[cst.Call]:
@@ -40,7 +42,8 @@ def wrapped_schedules(context: Context) -> list[cst.BaseExpression]:
     """The optimizers' rates that are schedules of the program's own."""
     found = []
     for call in context.values.index.calls:
-        if tf_api.optimizer(context.values.qualified(call.func)):
+        name = context.values.qualified(call.func)
+        if tf_api.optimizer(name) or tf_api.makes_optimizer(name):
             rate = argument(call, "learning_rate", 0) or argument(call, "lr")
             values = context.values.of(rate.value) if rate is not None else frozenset()
             if rate is not None and values and all(is_own_schedule(context, v) for v in values):
@@ -109,7 +112,8 @@ class OwnSchedule(Rule):
     """Put a schedule that the program defines itself into one that counts and scales for N ranks.
 
     Its class may do anything with the step, so it is asked for the step that one
-    process would have reached, and its answer is multiplied.
+    process would have reached, and its answer is multiplied. What it is given that is counted
+    from a rank's share of the data, as `len(dataset)`, is multiplied as well: it counts one process's steps.
     """
 
     code = "HVD204"
@@ -149,9 +153,19 @@ class OwnSchedule(Rule):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
+        counted: dict[cst.BaseExpression, None] = {}
         for rate in wrapped_schedules(context):
             scaled = context.wrap(rate, f"{context.runtime('scaled_schedule')}(", ")")
             yield Fix(rate, scaled, needs=(HOROVOD, "scaled_schedule"))
+            counted.update(
+                (arg.value, None)
+                for value in context.values.of(rate)
+                for call in (context.values.calls.sites(value.node) if value.node else ())
+                for arg in call.args
+                if not arg.star and context.sharding.counts_shard(arg.value)
+            )
+        for count in counted:
+            yield Fix(count, context.times_size(count), COUNTED)
 
 
 class SchedulerCallback(Rule):

@@ -155,6 +155,11 @@ class Barred:
         self.message = message
         self.help = help_
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise TensorError(self.message, self.help)
+
 
 def describe(type_: Type) -> str:
     """A type in words."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .table import form
+from .table import build, form
 
 
 def _operation(op: str) -> Callable[..., Any]:
@@ -51,7 +51,7 @@ def negative(t: Any, x: Any) -> Any:
 @form("positive", "asarray", "float64", "float32", "float_")
 def positive(t: Any, x: Any, dtype: Any = None) -> Any:
     """`x`."""
-    return t.whole(x)
+    return build(t, "astype", x)
 
 
 @form("abs", "absolute", "fabs")
@@ -159,11 +159,11 @@ def silu(t: Any, x: Any) -> Any:
 def leaky_relu(t: Any, x: Any, negative_slope: Any = 0.01) -> Any:
     """`x if x >= 0 else slope·x`."""
 
-    def one(v: Any) -> Any:
+    def one(v: Any, slope: Any) -> Any:
         v = t.once(v, "v")
-        return t.chosen(t._compare(">=", v, 0), v, t.computed("*", negative_slope, v))
+        return t.chosen(t._compare(">=", v, 0), v, t.computed("*", slope, v))
 
-    return t.spread((x,), one)
+    return t.spread((x, negative_slope), one)
 
 
 @form("stop_gradient")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...language.predicates import compare
-from .table import form
+from .table import build, form
 
 
 @form("zeros", "empty", maker=True)
@@ -46,8 +46,7 @@ def full_like(t: Any, x: Any, value: Any) -> Any:
 
 
 def _like(t: Any, x: Any, value: Any) -> Any:
-    value = t.once(t.whole(value))
-    return t.build(t.dims(t.whole(x)), lambda *at: value, value)
+    return build(t, "broadcast_to", value, t.whole(x).shape)
 
 
 @form("eye", "identity", maker=True)
@@ -76,6 +75,8 @@ def arange(t: Any, *bounds: Any) -> Any:
 @form("linspace", maker=True)
 def linspace(t: Any, low: Any, high: Any, num: Any = 50, endpoint: bool = True) -> Any:
     """`low + i·(high - low)/(n - 1)`."""
+    if t.is_array(low) or t.is_array(high):
+        raise t.error("`linspace` goes from one number to another", "write it out for arrays")
     n = t.size_of(num)
     steps = t.number(n) - (1 if endpoint else 0)
     low = t.once(t.whole(low), "low")
@@ -84,16 +85,15 @@ def linspace(t: Any, low: Any, high: Any, num: Any = 50, endpoint: bool = True) 
 
 
 @form("meshgrid")
-def meshgrid(t: Any, x: Any, y: Any, indexing: str = "xy") -> Any:
-    """`x[j]` and `y[i]` at every `[i, j]`."""
-    x, y = t.once(t.whole(x), "x"), t.once(t.whole(y), "y")
-    (n,), (m,) = t.dims(x), t.dims(y)
-    if indexing == "ij":
-        return (
-            t.build([n, m], lambda i, j: t.read(x, i), x),
-            t.build([n, m], lambda i, j: t.read(y, j), y),
-        )
-    return (
-        t.build([m, n], lambda i, j: t.read(x, j), x),
-        t.build([m, n], lambda i, j: t.read(y, i), y),
-    )
+def meshgrid(t: Any, *vectors: Any, indexing: str = "xy") -> Any:
+    """`x[j]` and `y[i]` at every `[i, j]`, or `x[i]` and `y[j]`; further vectors along further axes."""
+    parts = [t.once(build(t, "ravel", x)) for x in vectors]
+    order = list(range(len(parts)))
+    if indexing == "xy" and len(parts) > 1:
+        order[:2] = 1, 0
+    shape = [t.dims(parts[k])[0] for k in order]
+
+    def along(x: Any, axis: int) -> Any:
+        return t.build(shape, lambda *at: t.read(x, at[axis]), x)
+
+    return tuple(along(x, order.index(k)) for k, x in enumerate(parts))

@@ -9,7 +9,7 @@ from typing import Any
 from ...language.affine import Affine
 from ...language.predicates import compare, conj, in_range
 from .reductions import total
-from .table import form
+from .table import build, form
 
 ONE = Affine.of(1)
 
@@ -101,7 +101,13 @@ def dot(t: Any, a: Any, b: Any) -> Any:
     return _summed_along(t, t.whole(a), b, -2 if len(t.dims(b)) > 1 else -1)
 
 
-@form("vdot", "inner")
+@form("vdot")
+def vdot(t: Any, a: Any, b: Any) -> Any:
+    """`sum(a[i]*b[i])`, of all entries of both."""
+    return _summed_along(t, build(t, "ravel", a), build(t, "ravel", b), -1)
+
+
+@form("inner")
 def inner(t: Any, a: Any, b: Any) -> Any:
     """`sum(a[i]*b[i])`, along the last axes."""
     return _summed_along(t, t.whole(a), t.whole(b), -1)
@@ -119,10 +125,29 @@ def _summed_along(t: Any, a: Any, b: Any, axis: int) -> Any:
 
 @form("outer")
 def outer(t: Any, a: Any, b: Any) -> Any:
-    """`[[a[i]*b[j] for j in …] for i in …]`."""
-    a, b = t.whole(a), t.whole(b)
-    left, right = _letters(len(t.dims(a))), _letters(len(t.dims(b)), "p")
-    return contracted(t, (left, right), [*left, *right], (a, b))
+    """`[[a[i]*b[j] for j in …] for i in …]`, of all entries of both."""
+    a, b = build(t, "ravel", a), build(t, "ravel", b)
+    return contracted(t, (["i"], ["j"]), ["i", "j"], (a, b))
+
+
+@form("cross")
+def cross(t: Any, a: Any, b: Any) -> Any:
+    """`[a[1]*b[2] - a[2]*b[1], a[2]*b[0] - a[0]*b[2], a[0]*b[1] - a[1]*b[0]]`, along the last axes."""
+    a, b = t.once(t.whole(a), "a"), t.once(t.whole(b), "b")
+    for x in (a, b):
+        if not t.dims(x) or t.number(t.dims(x)[-1]) != 3:
+            raise t.error("`cross` takes vectors of three numbers", "write two of them out")
+
+    def component(j: int) -> Any:
+        k, l = (j + 1) % 3, (j + 2) % 3  # noqa: E741
+        left = t.computed("*", _component(t, a, k), _component(t, b, l))
+        return t.computed("-", left, t.computed("*", _component(t, a, l), _component(t, b, k)))
+
+    return build(t, "stack", [component(j) for j in range(3)], -1)
+
+
+def _component(t: Any, x: Any, k: int) -> Any:
+    return t.subscript(x, (..., k))
 
 
 @form("tensordot")

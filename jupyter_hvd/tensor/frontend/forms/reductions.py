@@ -217,11 +217,12 @@ def _shift(t: Any, x: Any, axis: Any) -> Any:
 
 
 @form("logsumexp")
-def logsumexp(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """`log(sum(exp(x - top))) + top`, top being the largest entry, a constant to the derivative."""
+def logsumexp(t: Any, x: Any, axis: Any = None, b: Any = None, keepdims: bool = False) -> Any:
+    """`log(sum(b*exp(x - top))) + top`, top being the largest entry, a constant to the derivative."""
     x = t.once(t.whole(x), "x")
     top = _shift(t, x, axis)
-    spread = total(t, t.mapped("exp", t.computed("-", x, top)), axis, keepdims)
+    e = t.mapped("exp", t.computed("-", x, top))
+    spread = total(t, e if b is None else t.computed("*", b, e), axis, keepdims)
     if not keepdims:
         top = reduced(
             t,
@@ -239,6 +240,18 @@ def softmax(t: Any, x: Any, axis: Any = -1) -> Any:
     x = t.once(t.whole(x), "x")
     e = t.once(t.mapped("exp", t.computed("-", x, _shift(t, x, axis))), "e")
     return t.computed("/", e, total(t, e, axis, True))
+
+
+@form("scipy.softmax")
+def softmax_of_all(t: Any, x: Any, axis: Any = None) -> Any:
+    """As SciPy has it: over all axes, where none is named."""
+    return softmax(t, x, axis)
+
+
+@form("scipy.log_softmax")
+def log_softmax_of_all(t: Any, x: Any, axis: Any = None) -> Any:
+    """As SciPy has it: over all axes, where none is named."""
+    return log_softmax(t, x, axis)
 
 
 @form("log_softmax")

@@ -188,7 +188,19 @@ def broadcast_to(t: Any, x: Any, shape: Any) -> Any:
     return t.build(dims, lambda *at: t._aligned(x, at), x)
 
 
-@form("flip", "flipud", "fliplr")
+@form("flipud")
+def flipud(t: Any, x: Any) -> Any:
+    """`x[n - 1 - i]`, along the first axis."""
+    return flip(t, x, 0)
+
+
+@form("fliplr")
+def fliplr(t: Any, x: Any) -> Any:
+    """`A[i, m - 1 - j]`, along the second axis."""
+    return flip(t, x, 1)
+
+
+@form("flip")
 def flip(t: Any, x: Any, axis: Any = None) -> Any:
     """`x[n - 1 - i]`."""
     x = t.plainly(t.whole(x))
@@ -327,9 +339,48 @@ def column_stack(t: Any, arrays: Any) -> Any:
     return concatenate(t, [expand_dims(t, x, 1) if len(t.dims(x)) == 1 else x for x in parts], 1)
 
 
-@form("concatenate", "concat", "append")
-def concatenate(t: Any, arrays: Any, axis: Any = 0, *rest: Any) -> Any:
+@form("split")
+def split(t: Any, x: Any, parts: Any, axis: int = 0) -> Any:
+    """Equal parts along an axis; or those before, between and behind some places."""
+    x = t.once(t.whole(x))
+    (k,) = axes_of(t, axis, len(t.dims(x)))
+    parts = t.listed(parts)
+    if isinstance(parts, tuple | list):
+        ends = list(parts)
+    else:
+        n, count = t.number(t.dims(x)[k]), t.number(t.size_of(parts))
+        if n % count:
+            raise t.error(f"{n} entries do not split into {count} equal parts")
+        ends = [n // count * j for j in range(1, count)]
+    pairs = zip([None, *ends], [*ends, None], strict=True)
+    return [t.subscript(x, (*[slice(None)] * k, slice(*pair))) for pair in pairs]
+
+
+@form("hsplit")
+def hsplit(t: Any, x: Any, parts: Any) -> Any:
+    """Parts side by side."""
+    x = t.whole(x)
+    return split(t, x, parts, min(1, len(t.dims(x)) - 1))
+
+
+@form("vsplit")
+def vsplit(t: Any, x: Any, parts: Any) -> Any:
+    """Parts one under the other."""
+    return split(t, x, parts, 0)
+
+
+@form("append")
+def append(t: Any, x: Any, values: Any, axis: Any = None) -> Any:
+    """One array behind another; without an axis, the entries of both in a row."""
+    parts = [t.whole(x), t.whole(values)]
+    return concatenate(t, [ravel(t, part) for part in parts] if axis is None else parts, axis or 0)
+
+
+@form("concatenate", "concat")
+def concatenate(t: Any, arrays: Any, axis: Any = 0) -> Any:
     """One after the other: each array where the ones before it end."""
+    if axis is None:
+        arrays, axis = [ravel(t, t.whole(x)) for x in t.several(arrays)], 0
     parts = [t.once(t.whole(x)) for x in t.several(arrays)]
     dims = list(t.dims(parts[0]))
     (k,) = axes_of(t, axis, len(dims))
@@ -432,9 +483,17 @@ def copy(t: Any, x: Any, dtype: Any = None) -> Any:
 
 @form("astype", method=True)
 def astype(t: Any, x: Any, dtype: Any = None) -> Any:
-    """The array itself: numbers are of the arguments' type."""
+    """The array itself, or a list's entries as one: numbers are of the arguments' type."""
     t.check_type(dtype)
-    return t.copied(t.whole(x))
+    return t.copied(stacked(t, x))
+
+
+def stacked(t: Any, x: Any) -> Any:
+    """An array as it is; of a list of arrays, or of such lists, one array."""
+    x = t._structure(x)
+    if isinstance(x, tuple | list):
+        return stack(t, [stacked(t, part) for part in x])
+    return t.whole(x)
 
 
 @attribute("at")

@@ -46,7 +46,7 @@ ATTRIBUTES: dict[str, Build] = {}
 
 
 def form(*names: str, method: bool = False, maker: bool = False) -> Callable[[Build], Build]:
-    """Enter a function under NumPy's names for it."""
+    """Enter a function under NumPy's names for it; under `scipy.name` where SciPy's of that name is another."""
 
     def enter(build: Build) -> Build:
         for name in names:
@@ -112,9 +112,23 @@ def function_module(function: Any) -> str:
 def form_of(function: Any) -> Form | None:
     """The form that a function of NumPy or JAX is."""
     name, module = function_name(function), function_module(function)
+    owner = getattr(function, "__self__", None)
+    if name == "outer" and function_name(owner) in FORMS and function_module(owner) in MODULES:
+        return _outer(FORMS[function_name(owner)])
     if module in MODULES or (module == "math" and name == "prod"):
-        return FORMS.get(ALIASES.get(name, name))
+        name = ALIASES.get(name, name)
+        return FORMS.get(f"{module}.{name}", FORMS.get(name))
     return None
+
+
+def _outer(of: Form) -> Form:
+    """`np.subtract.outer`: every entry of one array with every entry of the other."""
+
+    def build(t: Any, a: Any, b: Any) -> Any:
+        a, b = t.whole(a), t.whole(b)
+        return of.build(t, t.subscript(a, (..., *[None] * len(t.dims(b)))), b)
+
+    return Form(f"{of.name}.outer", build, method=False, maker=False)
 
 
 ALIASES = {

@@ -64,6 +64,13 @@ class Tracer(Statements):
         """A black box, entry by entry."""
         return self.spread(values, lambda *xs: self.function(name, *xs))
 
+    def whole(self, value: Any) -> Value:
+        """A value of any kind as an array or a scalar, a list of arrays as one array."""
+        value = self._structure(value)
+        if isinstance(value, list):
+            return cast("Value", forms.build(self, "stack", value))
+        return super().whole(value)
+
     def several(self, values: Any) -> list[Any]:
         """The arrays of a list or a tuple, or the rows of an array."""
         values = self._structure(values)

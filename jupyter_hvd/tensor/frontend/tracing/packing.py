@@ -95,8 +95,8 @@ class Packing:
                 self.binders.pop()
 
     def name(self, stem: str) -> str:
-        """A name that is not used yet, like `stem`."""
-        made = fresh(stem, self.used)
+        """A name that is not used yet, like `stem`, nor by an index around."""
+        made = fresh(stem, self.used | {i for i, _ in self.binders})
         self.used.add(made)
         return made
 

@@ -73,9 +73,14 @@ class Carried(Barred):
         self.changes: list[Change] = []
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise TensorError(self.message, self.help)
+        if name in ("shape", "ndim", "size"):  # no turn changes these
+            return getattr(self.start, name)
+        if name == "at":
+            raise TensorError(
+                f"`{self.name}.at[…]` in a loop",
+                f"write `{self.name}[i] = …` or `{self.name}[i] += …`: here that defines an array",
+            )
+        return super().__getattr__(name)
 
 
 class Appended(Barred):

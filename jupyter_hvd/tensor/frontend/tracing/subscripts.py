@@ -8,7 +8,7 @@ from typing import Any
 
 from ...language.affine import Affine
 from ...language.predicates import Predicate, compare, conj, negate
-from ...language.terms import Const, Var
+from ...language.terms import Const, Gen, Var
 from ...language.types import IndexArray
 from ..tracers import Data, IndexEntry, Value, kind
 from .arithmetic import Arithmetic
@@ -34,6 +34,31 @@ class Axis:
             return compare("=", k, self.start), Affine.of(0)
         moved = (k - self.start) * self.step
         return conj(compare("≤", 0, moved), compare("<", moved, self.length)), moved
+
+
+@dataclass(frozen=True)
+class Counting:
+    """An index array whose entries count, `np.arange(n)`."""
+
+    axis: Axis
+
+    @property
+    def dims(self) -> tuple[Affine, ...]:
+        assert self.axis.length is not None
+        return (self.axis.length,)
+
+
+#: What stands for many indices at once.
+_Many = (Data, Counting)
+
+
+def _side_by_side(places: Sequence[Any]) -> bool:
+    """Whether index arrays, and single indices beside them, stand together: else their axes come first, as in NumPy."""
+    apart = (slice, type(None), type(...))
+    taken = [k for k, p in enumerate(places) if not isinstance(p, apart)]
+    if not any(isinstance(places[k], _Many) for k in taken):
+        return True
+    return taken[-1] - taken[0] + 1 == len(taken)
 
 
 @dataclass(frozen=True)
@@ -88,16 +113,25 @@ class Subscripts(Arithmetic):
         axes: list[
             Any
         ] = []  # for each axis of the array: its Axis and its place in the result, or index arrays
+        places = tuple(self._counting(place) or place for place in places)
+        spelt = self._spelt_out(places, len(own))
         gathered: list[Affine] | None = None
+        if not _side_by_side(places):
+            first, gathered = 0, next(list(p.dims) for p in spelt if isinstance(p, _Many))
+            out += gathered
         at = 0
-        for place in self._spelt_out(places, len(own)):
+        for place in spelt:
             if place is None:
                 out.append(Affine.of(1))
                 continue
             size = own[at]
             at += 1
-            if isinstance(place, Data):
+            if isinstance(place, _Many):
                 dims = list(place.dims)
+                if isinstance(place, Counting):
+                    end = place.axis.place(dims[0] - 1)
+                    self.looked("the index array", "the array", place.axis.start, size, at - 1)
+                    self.looked("the index array", "the array", end, size, at - 1)
                 if gathered is None:
                     first, gathered = len(out), dims
                     out += dims
@@ -120,7 +154,9 @@ class Subscripts(Arithmetic):
         def entry(*here: Affine) -> Value:
             whole: Any = value
             for axis, k in axes:
-                if isinstance(axis, Data):
+                if isinstance(axis, Counting):
+                    whole = self.read(whole, axis.axis.place(here[k]))
+                elif isinstance(axis, Data):
                     found = self._looked_up(axis, here[k : k + len(axis.dims)])
                     whole = self._gathered(whole, found, whole.type.size)
                 else:
@@ -129,6 +165,14 @@ class Subscripts(Arithmetic):
             return self.whole(whole)
 
         return self.build(out, entry, value)
+
+    def _counting(self, place: Any) -> Counting | None:
+        """`np.arange(n)` in brackets, if a place is that."""
+        match place:
+            case Value(term=Gen(index, size, Const(value=Affine() as a))) if a.names == {index}:
+                step = a.coefficient(index)
+                return Counting(Axis(a - Affine.of(index) * step, step, size))
+        return None
 
     def _looked_up(self, data: Data, at: Sequence[Affine]) -> IndexEntry:
         return IndexEntry(self, data.name, (*data.arguments, *at), Affine.of(0))
@@ -214,7 +258,9 @@ class Subscripts(Arithmetic):
         if given is None:
             return default
         a = self.affine(given, "a slice")
-        return size + a.constant if isinstance(given, int) and given < 0 else a
+        # `x[:-n]` counts from the end, since sizes and numbers of arguments are not negative.
+        backwards = a.constant <= 0 and all(c < 0 for _, c in a.terms)
+        return size + a if backwards and a != Affine.of(0) else a
 
     def _divided(self, length: Affine, k: int) -> Affine:
         """`⌈length / k⌉`."""
