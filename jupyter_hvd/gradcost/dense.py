@@ -2,14 +2,15 @@
 
 Each array of the program becomes a dense `jax.numpy` array: `⊞` is broadcasting, `[p]` a
 `jnp.where`, a sum of products an `einsum`, a sum under a condition a masked `sum`; reads at an index
-are axes, at a constant or an offset slices, anywhere else gathers. It knows no convolution: for that,
+are axes, at a constant or an offset slices, anywhere else gathers; loops that carry values are written
+out, turn by turn. It knows no convolution: for that,
 and for any other trick, give a version of one's own, `%gradcost f --against g`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import mul
 from typing import Any
@@ -21,6 +22,7 @@ from ..tensor.jax.access import Space, align
 from ..tensor.jax.elementwise import call
 from ..tensor.jax.masks import mask
 from ..tensor.language.affine import Affine
+from ..tensor.language.pairs import to_pairs
 from ..tensor.language.predicates import TRUE, Predicate, conj, substitute
 from ..tensor.language.terms import (
     Add,
@@ -31,6 +33,7 @@ from ..tensor.language.terms import (
     Const,
     Gen,
     Guard,
+    Iterate,
     Let,
     Mul,
     Pair,
@@ -56,9 +59,25 @@ class Dense:
 
     def block(self, e: Term, values: Mapping[str, Any]) -> Any:
         while isinstance(e, Let):
-            values = {**values, e.name: self.whole(e.value, values)}
+            if isinstance(e.value, Iterate):
+                values = {**values, e.name: self.loop(e.value, values)}
+            else:
+                values = {**values, e.name: self.whole(e.value, values)}
             e = e.body
         return self.output(e, values)
+
+    def loop(self, e: Iterate, values: Mapping[str, Any]) -> Any:
+        """The histories of what a loop carries, as nested pairs."""
+        turn = to_pairs([self.whole(start, values) for start in e.starts], _pair)
+        turns = [turn]
+        for k in range(max(0, self.at(e.size).constant)):
+            carried = dict(zip(e.names_bound, _unpaired(turn, len(e.starts)), strict=True))
+            turn = replace(self, sizes={**self.sizes, e.index: k}).block(
+                e.body, {**values, **carried}
+            )
+            turns.append(turn)
+        parts = zip(*(_unpaired(each, len(e.starts)) for each in turns), strict=True)
+        return to_pairs([jnp.stack(part) for part in parts], _pair)
 
     def output(self, e: Term, values: Mapping[str, Any]) -> Any:
         if isinstance(e, Pair):
@@ -167,6 +186,19 @@ class Dense:
             for index, extent in zip(indices, array.shape, strict=True)
         )
         return array[within], axes
+
+
+def _pair(first: Any, second: Any) -> Any:
+    return first, second
+
+
+def _unpaired(value: Any, count: int) -> list[Any]:
+    """The parts of so many nested pairs."""
+    parts = []
+    for _ in range(count - 1):
+        first, value = value
+        parts.append(first)
+    return [*parts, value]
 
 
 def _variable(e: Term, values: Mapping[str, Any]) -> Any:

@@ -23,7 +23,9 @@ from ..tensor.ssa.program import (
     Factor,
     Input,
     Map,
+    Part,
     Program,
+    Recurrence,
     Rhs,
     Statement,
     flat,
@@ -76,7 +78,7 @@ def dependences(program: Program) -> dict[str, frozenset[str]]:
     for s in program.statements:
         here = frozenset(gens[s.name])
         match s.rhs:
-            case Input():
+            case Input() | Recurrence() | Part():
                 used = here
             case Constant():
                 used = frozenset()

@@ -29,4 +29,6 @@ ADJOINT = {
     "6.49": "sum or read: the cotangent is sent back along the indices",
 }
 
-RULES = {**NORMAL_FORM, **FORWARD, **ADJOINT}
+LOOPS = {"loop": "a loop that carries values, or what it takes and gives (docs/recurrences.md)"}
+
+RULES = {**NORMAL_FORM, **FORWARD, **ADJOINT, **LOOPS}

@@ -18,7 +18,7 @@ from ..tensor.frontend.bounds import reads, undecided
 from ..tensor.instance import Instance
 from ..tensor.language.affine import Affine
 from ..tensor.language.predicates import FALSE, Predicate, compare, conj, disj, exists_all
-from ..tensor.language.terms import Gen, Let, Sum, Term
+from ..tensor.language.terms import Gen, Iterate, Let, Sum, Term
 from ..tensor.language.types import (
     REAL,
     Array,
@@ -223,10 +223,16 @@ class Subject:
         return tuple(dict.fromkeys(found))
 
 
+WRITTEN_OUT = 1 << 16  # entries that take XLA as long as a turn which is written out
+
+
 def _space(e: Term, sizes: Sizes) -> int:
     match e:
         case Gen(_, size, body) | Sum(_, size, body):
             return max(0, size.evaluate(sizes)) * _space(body, sizes)
+        case Iterate(_, size, _, starts, body):
+            turn = max(WRITTEN_OUT, _space(body, sizes))
+            return max(max(0, size.evaluate(sizes)) * turn, *(_space(e, sizes) for e in starts))
     return max((_space(child, sizes) for child in e.children), default=1)
 
 

@@ -23,24 +23,28 @@ from .ssa.convert import to_term
 class TensorFunction(CalledFunction):
     """A tensor function: what it is when it is called, and its derivatives."""
 
-    def grad(self, *names: str) -> DerivedFunction:
+    def grad(self, *names: str, checkpoint: bool = False) -> DerivedFunction:
         """The gradient of a scalar function, a function of the same parameters (6.20–6.49).
 
         With one name it has that parameter's shape, with several it is a tuple in their order.
         Raises TensorError where a name is no parameter or no real one, or, once types are known,
         the result is no scalar.
+
+        A loop that carries values keeps what its turns compute; with `checkpoint`, only what it
+        carries, and its turns are computed once more, the last first (docs/recurrences.md).
         """
-        return self._gradient("grad", names, value=False)
+        return self._gradient("grad", names, value=False, checkpoint=checkpoint)
 
-    def value_and_grad(self, *names: str) -> DerivedFunction:
+    def value_and_grad(self, *names: str, checkpoint: bool = False) -> DerivedFunction:
         """`(value, gradient)`, sharing work; otherwise as `grad`."""
-        return self._gradient("value_and_grad", names, value=True)
+        return self._gradient("value_and_grad", names, value=True, checkpoint=checkpoint)
 
-    def vjp(self, *names: str) -> DerivedFunction:
+    def vjp(self, *names: str, checkpoint: bool = False) -> DerivedFunction:
         """The adjoint derivative (6.20–6.49): takes the parameters, then the cotangent `dy`, of the
         result's shape; gives the cotangents of the named parameters, as `grad` does.
         """
-        return self._derived("vjp", names, transforms.pullback, ("dy",))
+        derive = functools.partial(transforms.pullback, checkpoint=checkpoint)
+        return self._derived("vjp", names, derive, ("dy",))
 
     def jvp(self, *names: str) -> DerivedFunction:
         """The forward derivative (6.1–6.16): takes the parameters, then a differential `dx` of each
@@ -68,12 +72,14 @@ class TensorFunction(CalledFunction):
                 message = f"`{self.__name__}` has no parameter `{name}`"
                 raise TensorError(message, f"it has {self.__signature__}")
 
-    def _gradient(self, kind: str, names: tuple[str, ...], *, value: bool) -> DerivedFunction:
+    def _gradient(
+        self, kind: str, names: tuple[str, ...], *, value: bool, checkpoint: bool
+    ) -> DerivedFunction:
         def derive(base: Instance, wrt: tuple[str, ...]) -> Derivative:
             if base.type != REAL:
                 message = f"`{self.__name__}` returns {base.type}, and only a scalar has a gradient"
                 raise TensorError(message, "use `.vjp` or `.jvp`")
-            return transforms.gradient(base, wrt, value=value)
+            return transforms.gradient(base, wrt, value=value, checkpoint=checkpoint)
 
         return self._derived(kind, names, derive)
 

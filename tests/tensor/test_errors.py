@@ -15,10 +15,10 @@ SRC = np.array([0, 2, 1])
 REFUSED = [
     ("«while x[0] > 0:»\n        x = x\n    return x", (X,), "while", "range"),
     (
-        "y = x[0]\n    for i in range(len(x)):\n        y = «x[i] + y»\n    return y",
+        "for i in range(len(x)):\n        y = «x[i] + y»\n    return y",
         (X,),
         "turn before",
-        "range(10)",
+        "before the loop",
     ),
     (
         "for i in range(len(x)):\n        y = x[i]\n    return «y» + 1",
@@ -41,7 +41,6 @@ REFUSED = [
         "more than one turn",
         "y[i]",
     ),
-    ("s = 0\n    for v in x:\n        s += v\n        «s = s * 2»\n    return s", (X,), "", ""),
     ("return [x[i] for i in range(len(x)) if «i > 1»]", (X,), "size", "else 0"),
     ("return [x[i] «for j in range(2)» for i in range(2)]", (X,), "flat", "nest"),
     ("return x[«i*i»]", (X,), "not defined", ""),

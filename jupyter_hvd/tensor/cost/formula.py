@@ -36,6 +36,7 @@ from ..language.terms import (
     Call,
     Gen,
     Guard,
+    Iterate,
     Lambda,
     Mul,
     Sum,
@@ -263,6 +264,11 @@ def operations(e: Term, binders: Binders = (), p: Predicate = TRUE) -> Iterator[
             yield Operation(e, "additions", (*binders, *inner), conj(p, q))
             yield Operation(e, "additions", binders, conj(p, q), inner, -1)
             yield from operations(body, (*binders, *inner), conj(p, q))
+            return
+        case Iterate(index, size, _, starts, body):
+            for start in starts:
+                yield from operations(start, binders, p)
+            yield from operations(body, (*binders, Binder(index, size)), p)
             return
     for child in e.children:
         yield from operations(child, binders, p)

@@ -16,6 +16,7 @@ from ..language.terms import (
     Const,
     Gen,
     Guard,
+    Iterate,
     Lambda,
     Let,
     Mul,
@@ -72,7 +73,9 @@ FREE = Cost()
 
 
 def cost(e: Term, env: Environment) -> Cost:
-    """`$⟦e|σ⟧` (4.22–4.34). Needs the sizes and the relations in σ, not the values of variables."""
+    """`$⟦e|σ⟧` (4.22–4.34); that of a loop is the sum of its turns'. Needs the sizes and the relations
+    in σ, not the values of variables.
+    """
     match e:
         case Var() | Const():
             return FREE
@@ -97,6 +100,8 @@ def cost(e: Term, env: Environment) -> Cost:
             return cost(body, env) if holds(condition, env) else FREE
         case Let(_, value, body):
             return cost(value, env) + cost(body, env)
+        case Iterate(index, size, _, starts, body):
+            return sum((cost(start, env) for start in starts), _each(index, size, body, env))
     raise TypeError(e)
 
 

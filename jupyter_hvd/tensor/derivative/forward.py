@@ -1,9 +1,10 @@
-"""The total (forward) derivative `D⟦e|σ⟧` (Fig. 13, 6.1–6.16), source to source."""
+"""The total (forward) derivative `D⟦e|σ⟧` (Fig. 13, 6.1–6.16), and that of loops, source to source."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+from ..language.pairs import to_pairs
 from ..language.predicates import exists_all, fresh
 from ..language.provenance import NOWHERE, Origin, noted, origin_of
 from ..language.terms import (
@@ -13,6 +14,7 @@ from ..language.terms import (
     Const,
     Gen,
     Guard,
+    Iterate,
     Let,
     Mul,
     Pair,
@@ -20,7 +22,9 @@ from ..language.terms import (
     Sum,
     Term,
     Var,
+    components,
     guard,
+    lets,
     strip_sums,
     sums,
     uniquify,
@@ -83,19 +87,74 @@ def _D(e: Term, sigma: dict[str, Term], fused: bool) -> Term | None:  # noqa: N8
             return (d := D(body)) and At(d, index)
         case Guard(condition, body):  # (6.12)
             return (d := D(body)) and Guard(condition, d)
-        case Let(name, value, body):  # (6.16)
-            dx = D(value)
-            if dx is None:
-                d = _D(body, {x: t for x, t in sigma.items() if x != name}, fused)
-                return d and Let(name, value, d)
-            origin = origin_of(value) or NOWHERE
-            noted(dx, Origin(_rule(value), name, name, origin.place))
-            taken = body.variables | value.variables | {name}
-            taken |= frozenset().union(*(t.variables for t in sigma.values()))
-            dname = fresh(f"d{name}", taken)
-            d = _D(body, {**sigma, name: Var(dname, dx.type)}, fused)
-            return d and Let(name, value, Let(dname, dx, d))
+        case Let():  # (6.16)
+            return _let(e, sigma, lambda body, sigma: _D(body, sigma, fused), fused)
+        case Iterate():
+            history = fresh("history", e.variables)
+            return _D(Let(history, e, Var(history, e.type)), sigma, fused)
     raise TypeError(e)
+
+
+Rest = Callable[[Term, dict[str, Term]], Term | None]
+
+
+def _let(e: Let, sigma: dict[str, Term], rest: Rest, fused: bool) -> Term | None:
+    """`D⟦let x=e0 in e⟧ ⇝ let x=e0 in let dx=D⟦e0⟧ in D⟦e⟧` (6.16), where `rest` derives e. What a
+    loop carries moves along with it.
+    """
+    name, value, body = e.name, e.value, e.body
+    if not any(x in sigma for x in value.variables):
+        dx, bindings = None, [(name, value)]
+    elif isinstance(value, Iterate):
+        pairs = _pairs_carried(value, sigma, fused)
+        both = fresh(f"d{name}", _names_of(sigma) | body.variables | value.variables | {name})
+        parts = components(Var(both, pairs.type), 2 * len(value.starts))
+        x, dx = (
+            to_pairs(half, Pair)
+            for half in (parts[: len(value.starts)], parts[len(value.starts) :])
+        )
+        bindings = [(both, pairs), (name, x)]
+    else:
+        dx, bindings = _D(value, sigma, fused), [(name, value)]
+    if dx is None:
+        d = rest(body, {x: t for x, t in sigma.items() if x != name})
+        return d and lets(bindings, d)
+    origin = origin_of(value) or NOWHERE
+    noted(dx, Origin(_rule(value), name, name, origin.place))
+    taken = _names_of(sigma) | body.variables | value.variables | {x for x, _ in bindings}
+    dname = fresh(f"d{name}", taken)
+    d = rest(body, {**sigma, name: Var(dname, dx.type)})
+    return d and lets([*bindings, (dname, dx)], d)
+
+
+def _names_of(sigma: Mapping[str, Term]) -> frozenset[str]:
+    return frozenset().union(*(t.variables for t in sigma.values()))
+
+
+def _pairs_carried(e: Iterate, sigma: dict[str, Term], fused: bool) -> Iterate:
+    """The loop that carries, beside each value, its differential: of `iterate k:n. x := e0 in e`
+    that is `iterate k:n. x := e0, dx := D⟦e0⟧ in (e, D⟦e⟧)`. The turns share what D⟦e⟧ needs of e.
+    """
+    taken = {*_names_of(sigma), *e.variables, *e.body.variables, *e.names_bound}
+    moved = []
+    for name in e.names_bound:
+        moved.append(fresh(f"d{name}", taken))
+        taken.add(moved[-1])
+    starts = [_D(start, sigma, fused) or zero(start.type) for start in e.starts]
+    count = len(starts)
+    inner = {x: t for x, t in sigma.items() if x not in e.names_bound}
+    inner |= {x.name: Var(dx, x.type) for x, dx in zip(e.carried, moved, strict=True)}
+
+    def both(body: Term, sigma: dict[str, Term]) -> Term:
+        if isinstance(body, Let):
+            made = _let(body, sigma, both, fused)
+            assert made is not None
+            return made
+        d = _D(body, sigma, fused) or zero(body.type)
+        return to_pairs([*components(body, count), *components(d, count)], Pair)
+
+    names = (*e.names_bound, *moved)
+    return Iterate(e.index, e.size, names, (*e.starts, *starts), both(e.body, inner))
 
 
 def _rule(e: Term) -> str:
@@ -111,6 +170,8 @@ def _rule(e: Term) -> str:
             return "6.6"
         case Sum():
             return "6.10"
+        case Iterate():
+            return "loop"
     return "6.11"
 
 

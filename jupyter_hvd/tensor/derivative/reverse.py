@@ -9,9 +9,11 @@ empty entry. The result is purely functional: no scatter-add, no tape.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ..language.affine import Affine
+from ..language.pairs import to_pairs
 from ..language.predicates import TRUE, Predicate, conj, disj, exists_all, substitute
 from ..language.provenance import NOWHERE, Origin
 from ..language.terms import (
@@ -26,7 +28,7 @@ from ..language.terms import (
     numbered,
     ranges,
 )
-from ..language.types import REAL, Type
+from ..language.types import REAL, Product, Type, array
 from ..polyhedral import sets
 from ..ssa.builder import Builder, inputs
 from ..ssa.program import (
@@ -37,12 +39,21 @@ from ..ssa.program import (
     Input,
     Map,
     Output,
+    Part,
     Program,
+    Recurrence,
+    Rhs,
     Statement,
     flat,
     operands,
     pointwise,
+    rename,
+    substituted,
+    support,
+    tree,
+    type_of,
 )
+from ..ssa.simplify import live
 
 Inner = tuple[str, Predicate]
 
@@ -55,6 +66,7 @@ def adjoint(
     seed: tuple[str, Type] | None,
     *,
     keep: bool = False,
+    checkpoint: bool = False,
 ) -> Program:
     """`Dᵀ⟦program|σ⟧` with σ differentiating the parameters in `wrt`.
 
@@ -63,19 +75,28 @@ def adjoint(
     a parameter, nested pairs in order; with `keep`, a pair of the program's own output and
     those. Its `$IO` is at most 4 times the program's where black boxes have one argument or two
     (Theorem 6.55).
+
+    A loop keeps of its turns what their reverse needs; with `checkpoint`, only what it carries, and
+    each turn is computed anew before it is reversed (docs/recurrences.md).
     """
     wrt = tuple(wrt)
     kept = [replace(s, origin=replace(s.origin, of="", source=s.name)) for s in program.statements]
     reverse = _Reverse(Builder(kept, {s.name: s.rhs for s in program.statements}))
     reverse.builder.found = {s.rhs: s.name for s in program.statements}
     reverse.builder.prefix = "T"
+    reverse.checkpoint = checkpoint
     reverse.active = _active(program, {name for name, _ in wrt})
     reverse.start(program.output, seed)
     for statement in reversed(program.statements):
-        if statement.name in reverse.active and reverse.due.get(statement.name):
+        if statement.name not in reverse.active:
+            continue
+        if isinstance(statement.rhs, Recurrence):
+            reverse.loop(statement, statement.rhs)
+        elif reverse.due.get(statement.name):
             reverse.step(statement)
     cotangents = _nest([reverse.result(name, type_) for name, type_ in wrt])
-    return reverse.builder.program((program.output, cotangents) if keep else cotangents)
+    made = reverse.builder.program((program.output, cotangents) if keep else cotangents)
+    return _keeping(made, reverse.turns)
 
 
 def _active(program: Program, wrt: set[str]) -> set[str]:
@@ -100,8 +121,11 @@ def _nest(parts: list[Output]) -> Output:
 class _Reverse:
     builder: Builder
     active: set[str] = field(default_factory=set)
+    checkpoint: bool = False
     due: dict[str, list[Inner]] = field(default_factory=dict)
     found: dict[tuple[str, tuple[int, ...]], Inner] = field(default_factory=dict)
+    histories: dict[str, dict[int, str]] = field(default_factory=dict)  # their cotangents
+    turns: dict[str, _Turn] = field(default_factory=dict)  # of each loop, in reverse
 
     def start(self, output: Output, seed: tuple[str, Type] | None) -> None:
         """`⟨dY|D⟦(e0, e1)⟧⟩ ⇝ ⟨π0 dY|D⟦e0⟧⟩ + ⟨π1 dY|D⟦e1⟧⟩` (6.26)."""
@@ -127,6 +151,28 @@ class _Reverse:
                 self._map(rhs, dy, p)
             case Contraction() as rhs:  # (6.48), (6.49)
                 self._contraction(rhs, dy, p)
+            case Part(source, place, _, binders):
+                dy = self.builder.view(dy, binders, p, "loop", statement.name)
+                self.histories.setdefault(source, {})[place] = dy
+
+    def loop(self, statement: Statement, rhs: Recurrence) -> None:
+        """Reverse a loop: the loop over the turns from the last to the first, over kept values.
+
+        A turn takes what is due to the values that it left to what is due to those that it found, by
+        the adjoint of the body, and adds what is due to these by themselves. It computes nothing of
+        the body anew: the loop keeps what its reverse needs, turn by turn. What is due to an array that
+        every turn reads is carried along and added to; what is due to a row is a row of the reverse
+        loop's history.
+        """
+        due = self.histories.get(statement.name)
+        if not due:
+            return
+        self.builder.origin = Origin(source=statement.name, place=statement.origin.place)
+        moved = {p: x for p, x in rhs.arguments.items() if p[0] == "s" or x in self.active}
+        turn = self.turns[statement.name] = _turn(rhs, moved, self.checkpoint)
+        turns = _Turns(self.builder, statement.name, rhs, due, turn)
+        for parameter, cotangent in turns.reversed().items():
+            self._owe(moved[parameter], cotangent, TRUE)
 
     def _owe(self, x: str, e: str, p: Predicate) -> None:
         """Add `⟨e|D⟦X⟧⟩_[p]`, unless D⟦X⟧ is zero (6.34–6.36)."""
@@ -232,6 +278,187 @@ class _Reverse:
             else:
                 parts[path] = self.builder.view(found[0], binders, found[1], "6.33", parameter)
         return _tree(parts, ())
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """One turn of a loop in reverse: the adjoint of the body, and what it takes of the body's values.
+
+    `carried` has the dimensions of the cotangents that it carries, by the parameter of the body that
+    each belongs to, and `kept` the variables of the body that are kept for it, with theirs. In
+    `adjoint` the former are due to what the body returns, as the tuple `dy`; the latter are the
+    parameters `k0`, `k1`, …; and `value` is the body that returns them, too.
+    """
+
+    carried: Mapping[str, Binders]
+    kept: Mapping[str, Binders]
+    adjoint: Program
+    value: Program
+
+
+def _turn(rhs: Recurrence, moved: Iterable[str], checkpoint: bool) -> _Turn:
+    body = rhs.body
+    dims = {s.rhs.parameter: s.rhs.gens for s in body.statements if isinstance(s.rhs, Input)}
+    dims |= {f"s{j}": binders for j, binders in enumerate(rhs.carried)}
+    carried = {p: dims[p] for p in moved}
+    wrt = [(p, array(ranges(binders))) for p, binders in carried.items()]
+    result = to_pairs([array(ranges(binders)) for binders in rhs.carried], Product)
+    pulled = adjoint(body, wrt, ("dy", result), checkpoint=checkpoint)
+    own = {s.name for s in body.statements}
+    kept = {} if checkpoint else _needed_values(pulled, own)
+    value = live(Program(pulled.statements, tree([*flat(body.output), *kept])))
+    given = {x: _input(f"k{i}", kept[x]) for i, x in enumerate(kept)}
+    statements = [replace(s, rhs=given.get(s.name, s.rhs)) for s in pulled.statements]
+    return _Turn(carried, kept, live(Program(tuple(statements), pulled.output)), value)
+
+
+def _needed_values(pulled: Program, own: set[str]) -> dict[str, Binders]:
+    """The variables of a body, those that are mere reads apart, that its adjoint needs, with their
+    dimensions; `own` are all of the body.
+    """
+    values = set(own)
+    for s in pulled.statements:  # Of a loop in the body, what is kept for its reverse is a value.
+        if isinstance(s.rhs, Part) and s.rhs.source in values:
+            values.add(s.name)
+    needed = set(flat(pulled.output))
+    kept: dict[str, Binders] = {}
+    for s in reversed(pulled.statements):
+        if s.name not in needed:
+            continue
+        if s.name in values and not _is_read(s.rhs):
+            kept[s.name] = s.rhs.gens
+        else:
+            needed |= {*operands(s.rhs)}
+    return kept
+
+
+def _is_read(rhs: Rhs) -> bool:
+    """Whether a variable is read from others, or a constant, without any operation."""
+    if isinstance(rhs, Contraction):
+        return len(rhs.factors) == 1 and not rhs.sums
+    return isinstance(rhs, Input | Constant)
+
+
+@dataclass(frozen=True)
+class _Turns:
+    """The turns of a loop in reverse: `due` are the cotangents of its histories, by place."""
+
+    builder: Builder
+    name: str
+    rhs: Recurrence
+    due: Mapping[int, str]
+    turn: _Turn
+
+    def reversed(self) -> dict[str, str]:
+        """The cotangents of what comes into the loop, by the parameters of its body."""
+        outside: dict[str, str] = {}  # of each row of the reverse loop
+        inside = Builder(prefix="B")
+        cotangents = self._pulled(inside, outside)
+        starts = []
+        for place, (p, binders) in enumerate(self.turn.carried.items()):
+            j = int(p[1:])
+            begin = self.builder.add(Constant(binders, 0), "loop")
+            if p[0] == "c":
+                before = inside.add(_input(f"s{place}", binders))
+                cotangents[p] = _added(inside, binders, cotangents[p], before, p)
+            elif p[0] == "s" and j in self.due:
+                begin = self._at(self.due[j], self.rhs.size)
+                outside[row := f"r{len(outside)}"] = self._backwards(self.due[j], 0)
+                there = inside.add(_input(row, binders))
+                cotangents[p] = _added(inside, binders, cotangents[p], there, p)
+            starts.append(begin)
+        body = inside.program(tree(list(cotangents.values())))
+        size, rows = self.rhs.size, tuple(outside.values())
+        made = Recurrence(self.rhs.index, size, tuple(starts), rows, self.rhs.wholes, body)
+        source = self.builder.add(made, "loop", self.name)
+        found = {}
+        for place, (p, binders) in enumerate(self.turn.carried.items()):
+            gens = numbered("g", (size + 1, *ranges(binders)))
+            history = self.builder.add(Part(source, place, len(starts), gens), "loop", self.name)
+            found[p] = self._backwards(history, 1) if p[0] == "r" else self._at(history, size)
+        return found
+
+    def _pulled(self, inside: Builder, outside: dict[str, str]) -> dict[str, str]:
+        """The adjoint of the body in the reverse loop's: the cotangents that a turn makes."""
+        back = self.rhs.size - 1 - Affine.of(self.rhs.index)
+        found: dict[str, str] = {}
+        rows: dict[str, str] = {}  # the row for each parameter
+        for s in substituted(self.turn.adjoint, {self.rhs.index: back}).statements:
+            made = rename(s.rhs, found)
+            if isinstance(made, Input):
+                p = made.parameter
+                if p == "dy":
+                    p = f"s{sum(made.path)}"
+                elif p[0] != "c":
+                    rows.setdefault(p, f"r{len(outside)}")
+                    outside.setdefault(rows[p], self._kept(p))
+                    p = rows[p]
+                made = Input(p, type_of(made), (), made.gens)
+            inside.origin = s.origin
+            found[s.name] = inside.add(made)
+        pulled = [found[x] for x in flat(self.turn.adjoint.output)]
+        return dict(zip(self.turn.carried, pulled, strict=True))
+
+    def _kept(self, parameter: str) -> str:
+        """What a turn takes by a parameter, of all turns and the last first."""
+        j = int(parameter[1:])
+        if parameter[0] == "r":
+            return self._backwards(self.rhs.rows[j], 0)
+        if parameter[0] == "s":
+            return self._backwards(self._history(j, self.rhs.carried[j]), 0)
+        binders = [*self.turn.kept.values()][j]
+        return self._backwards(self._history(len(self.rhs.starts) + j, binders), 1)
+
+    def _history(self, place: int, binders: Binders) -> str:
+        count = len(self.rhs.starts) + len(self.turn.kept)
+        gens = numbered("g", (self.rhs.size + 1, *ranges(binders)))
+        return self.builder.add(Part(self.name, place, count, gens), "loop")
+
+    def _at(self, name: str, turn: Affine) -> str:
+        """`⊞g. X[turn, g]`."""
+        binders = numbered("g", ranges(self.builder.defined[name].gens)[1:])
+        read = Factor(name, (turn, *pointwise(binders)))
+        return self.builder.add(Contraction(binders, (), TRUE, (read,)), "loop", self.name)
+
+    def _backwards(self, name: str, later: int) -> str:
+        """`⊞k:n, g. X[n-1-k+later, g]`."""
+        sizes = ranges(self.builder.defined[name].gens)[1:]
+        binders = numbered("g", (self.rhs.size, *sizes))
+        turn, *rest = pointwise(binders)
+        read = Factor(name, (self.rhs.size - 1 - turn + later, *rest))
+        return self.builder.add(Contraction(binders, (), TRUE, (read,)), "loop", self.name)
+
+
+def _added(builder: Builder, binders: Binders, x: str, other: str, of: str) -> str:
+    """A cotangent, where it may be other than zero, and another."""
+    p = sets.simplify(support(builder.defined[x]), binders)
+    return builder.add(Addition(binders, p, x, TRUE, other), "6.39", of)
+
+
+def _keeping(program: Program, turns: Mapping[str, _Turn]) -> Program:
+    """The program, its loops keeping what their turns in reverse take."""
+    if not turns:
+        return program
+    statements: list[Statement] = []
+    for s in program.statements:
+        if isinstance(s.rhs, Recurrence) and s.name in turns:
+            turn, zeros = turns[s.name], list[str]()
+            for binders in turn.kept.values():
+                zeros.append(f"{s.name}·{len(zeros)}")
+                begin = Constant(numbered("g", ranges(binders)), 0)
+                statements.append(Statement(zeros[-1], begin, s.origin))
+            s = replace(s, rhs=replace(s.rhs, starts=(*s.rhs.starts, *zeros), body=turn.value))
+        elif isinstance(s.rhs, Part) and s.rhs.source in turns:
+            loop = program[s.rhs.source]
+            assert isinstance(loop, Recurrence)
+            count = len(loop.starts) + len(turns[s.rhs.source].kept)
+            s = replace(s, rhs=replace(s.rhs, count=count))
+        statements.append(s)
+    return Program(tuple(statements), program.output)
+
+
+def _input(parameter: str, binders: Binders) -> Input:
+    return Input(parameter, array(ranges(binders)), (), numbered("g", ranges(binders)))
 
 
 def _tree(parts: dict[tuple[int, ...], str], path: tuple[int, ...]) -> Output:

@@ -55,22 +55,25 @@ class Derivative:
     layout: Layout
 
 
-def gradient(of: Differentiable, wrt: tuple[str, ...], *, value: bool = False) -> Derivative:
+def gradient(
+    of: Differentiable, wrt: tuple[str, ...], *, value: bool = False, checkpoint: bool = False
+) -> Derivative:
     """The gradient of a scalar by the parameters `wrt`, nested pairs of several; with `value`, the
     pair of the value and it.
     """
-    program = adjoint(of.ssa, real_parameters(of, wrt), None, keep=value)
+    parameters = real_parameters(of, wrt)
+    program = adjoint(of.ssa, parameters, None, keep=value, checkpoint=checkpoint)
     layout = _layout(of, wrt)
     return Derivative(simplify(program), (), (None, layout) if value else layout)
 
 
-def pullback(of: Differentiable, wrt: tuple[str, ...]) -> Derivative:
+def pullback(of: Differentiable, wrt: tuple[str, ...], *, checkpoint: bool = False) -> Derivative:
     """The adjoint derivative (vjp): one more parameter, the cotangent `dy` of the result; gives the
     cotangents of the parameters `wrt`.
     """
     type_ = soa(of.type)
     dy = fresh("dy", {p.name for p in of.parameters})
-    program = adjoint(of.ssa, real_parameters(of, wrt), (dy, type_))
+    program = adjoint(of.ssa, real_parameters(of, wrt), (dy, type_), checkpoint=checkpoint)
     return Derivative(simplify(program), (Parameter(dy, type_, of.layout),), _layout(of, wrt))
 
 

@@ -11,7 +11,19 @@ import numpy as np
 from ..language.errors import TensorError
 from ..language.predicates import TRUE, And, Or, Predicate, Related, compare, conj, disj
 from ..language.printer import show
-from ..language.terms import At, Binder, Binders, Const, Gen, Guard, Sum, Term, Var, index_names
+from ..language.terms import (
+    At,
+    Binder,
+    Binders,
+    Const,
+    Gen,
+    Guard,
+    Iterate,
+    Sum,
+    Term,
+    Var,
+    index_names,
+)
 from ..language.types import Array, IndexArray, Parameter, Relation, TupleSet
 from ..polyhedral import sets
 from ..reference.evaluate import Environment, points
@@ -136,6 +148,11 @@ def _reads(
 ) -> Iterator[Access]:
     match e:
         case Gen(index, size, body) | Sum(index, size, body):
+            yield from _reads(body, (*binders, Binder(index, size)), p, traced, types)
+            return
+        case Iterate(index, size, _, starts, body):
+            for start in starts:
+                yield from _reads(start, binders, p, traced, types)
             yield from _reads(body, (*binders, Binder(index, size)), p, traced, types)
             return
         case Guard(condition, body):

@@ -38,7 +38,7 @@ TRACER = "__tensor__"
 MARK = "#@"  # before the number of the source line that a rewritten statement ends on
 LONG = 32  # operands of one sum or product above which it is built as a balanced tree
 DEEP = 50_000
-LOOP_HELP = "write `[… for i in range(n)]` or `sum(… for i in range(n))`"
+LOOP_HELP = "write `for t in range(n)`, and carry on what is done: `h = h if done else f(h)`"
 
 _REFUSED: dict[type[cst.CSTNode], tuple[str, str]] = {
     cst.While: ("a `while` loop has no size that is known beforehand", LOOP_HELP),

@@ -15,6 +15,7 @@ import numpy as np
 from ..language.errors import TensorError
 from ..lowering.plan import Counts, Plan
 from ..lowering.sharding import divided
+from ..ssa.program import Recurrence
 from . import shards
 from .execute import execute
 from .kernel import Kernel, rows_of, with_rows
@@ -109,6 +110,11 @@ def sharded(
     """As `compiled`, the sums over one index of the program divided among the first `devices`
     devices, all by default. Raises TensorError where the index reads no parameter.
     """
+    if any(isinstance(s.rhs, Recurrence) for s in instance.ssa.statements):
+        raise TensorError(
+            "a loop that carries values is not divided among devices",
+            "divide the sums outside of it, or call the function without `.sharded`",
+        )
     axes = divided(instance.checked.function.body, instance.checked.called(index))
     if not axes:
         raise TensorError(

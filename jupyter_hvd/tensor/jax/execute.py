@@ -13,10 +13,23 @@ from jax import lax
 from ..language.affine import Affine
 from ..language.types import IndexArray, Integer, ParameterType, Relation, TupleSet
 from ..lowering.coo import Tuples, table
-from ..lowering.ir import Accumulate, Action, Apply, Contract, Fill, Load, Nonzero, Step, extents_of
+from ..lowering.ir import (
+    Accumulate,
+    Action,
+    Apply,
+    Contract,
+    Fill,
+    Load,
+    Nonzero,
+    Scan,
+    Step,
+    Take,
+    extents_of,
+)
 from ..lowering.plan import Plan
 from ..lowering.tiling import Blocks
-from ..ssa.program import Output, map_output
+from ..lowering.turns import relation_of
+from ..ssa.program import Output, flat, map_output
 from . import contraction, elementwise
 from .arguments import nested
 from .runtime import Values, fusion_barrier
@@ -26,7 +39,11 @@ def execute(plan: Plan, arrays: Sequence[Any]) -> Any:
     """The results of a plan for its parameters in order, as `Kernel.operands` gives them; nested
     pairs of arrays.
     """
-    values = started(plan, arrays)
+    return completed(plan, started(plan, arrays))
+
+
+def completed(plan: Plan, values: Values) -> Any:
+    """The results of a plan from what its first step starts from."""
     for part in plan.order:
         if isinstance(part, Blocks):
             values.arrays.update(run_blocks(part, values))
@@ -77,7 +94,36 @@ def run(action: Action, values: Values) -> Any:
             return elementwise.apply(action, values)
         case Nonzero(array):
             return values.arrays[array] != 0
+        case Scan():
+            return scanned(action, values)
+        case Take(source, place):
+            return values.arrays[source][place]
     raise TypeError(action)
+
+
+def scanned(action: Scan, values: Values) -> tuple[Any, ...]:
+    """What a loop carries, by place: histories where they are kept, what is left last elsewhere."""
+    body: Plan = action.body
+    starts, rows, wholes = (
+        {f"{letter}{j}": values.arrays[x] for j, x in enumerate(names)}
+        for letter, names in (("s", action.starts), ("r", action.rows), ("c", action.wholes))
+    )
+
+    def turn(carried: dict[str, Any], now: tuple[Any, dict[str, Any]]) -> tuple[Any, Any]:
+        index, row = now
+        data = {**values.data, relation_of(action.index): (IndexArray(()), index)}
+        here = Values(body.dtype, {**carried, **row, **wholes}, data, both_ways=body.both_ways)
+        here = replace(here, under_shard_map=values.under_shard_map)
+        completed(body, here)
+        made = {f"s{j}": here.arrays[x] for j, x in enumerate(flat(body.output))}
+        return made, {p: x for p, x in made.items() if int(p[1:]) in action.kept}
+
+    turns = jnp.arange(action.count, dtype=jnp.int32)
+    last, histories = lax.scan(turn, starts, (turns, rows))
+    return tuple(
+        jnp.concatenate([x[None], histories[p]]) if p in histories else last[p]
+        for p, x in starts.items()
+    )
 
 
 def run_blocks(blocks: Blocks, values: Values) -> dict[str, Any]:

@@ -10,7 +10,23 @@ from typing import TypeVar
 from .affine import Affine
 from .function import Cotangent, Derivation, Function, Partial, Total, named, names
 from .predicates import FALSE, TRUE, Predicate, Related, compare, conj, disj, exists
-from .terms import Add, At, Call, Const, Gen, Guard, Lambda, Let, Mul, Pair, Proj, Sum, Term, Var
+from .terms import (
+    Add,
+    At,
+    Call,
+    Const,
+    Gen,
+    Guard,
+    Iterate,
+    Lambda,
+    Let,
+    Mul,
+    Pair,
+    Proj,
+    Sum,
+    Term,
+    Var,
+)
 from .types import (
     REAL,
     Array,
@@ -134,15 +150,15 @@ class _Parser:
             self.take("=")
             value = self.expression()
             self.take("in")
-            return Let(name, value, self._under(name, value.type, self.expression))
+            return Let(name, value, self._under({name: value.type}, self.expression))
         e = self.product()
         while self.accept("+"):
             e = Add(e, self.product())
         return e
 
-    def _under(self, name: str, type_: Type, read: Callable[[], Term]) -> Term:
+    def _under(self, types: Mapping[str, Type], read: Callable[[], Term]) -> Term:
         before = self.types
-        self.types = {**before, name: type_}
+        self.types = {**before, **types}
         body = read()
         self.types = before
         return body
@@ -163,6 +179,8 @@ class _Parser:
             if self.accept(token):
                 index, size = self.binder()
                 return make(index, size, self.expression())
+        if self.accept("iterate"):
+            return self.loop()
         if self.next in ("π0", "π1"):
             side = int(self.take()[1])
             return Proj(side, self.prefix())
@@ -173,6 +191,19 @@ class _Parser:
                 e = At(e, self.affine())
             self.take("]")
         return e
+
+    def loop(self) -> Term:
+        """What stands after `iterate`."""
+        index, size = self.binder()
+        starts: dict[str, Term] = {}
+        while not starts or self.accept(","):
+            name = self.take()
+            self.take(":")
+            self.take("=")
+            starts[name] = self.expression()
+        self.take("in")
+        body = self._under({x: e.type for x, e in starts.items()}, self.expression)
+        return Iterate(index, size, tuple(starts), tuple(starts.values()), body)
 
     def binder(self) -> tuple[str, Affine]:
         index = self.take()

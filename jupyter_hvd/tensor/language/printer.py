@@ -37,6 +37,7 @@ class Style:
     exists: str
     proj: str
     let: str
+    iterate: str
     call: str
     dot: str
     plus: str
@@ -92,6 +93,7 @@ UNICODE = Style(
     exists="∃ {}:{}. {}",
     proj="π{} {}",
     let="let {} = {} in\n{}",
+    iterate="iterate {}:{}. {} in\n{}",
     call="{}({})",
     dot="·",
     plus=" + ",
@@ -112,6 +114,7 @@ LATEX = Style(
     exists=r"\exists_{{{}:{}}}\, {}",
     proj=r"\pi_{{{}}}\, {}",
     let=r"\mathbf{{let}}\ {} = {}\ \mathbf{{in}}\\ {}",
+    iterate=r"\mathbf{{iterate}}\ {}:{}.\ {}\ \mathbf{{in}}\\ {}",
     call=r"\operatorname{{{}}}({})",
     dot=r" \cdot ",
     plus=" + ",

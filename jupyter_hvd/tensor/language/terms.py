@@ -1,6 +1,9 @@
 """The core language (Fig. 3): immutable, hash-consed, typed terms, and substitution on them.
 
     e ::= x | c | e+e | e·e | f(e,…) | (e,e) | π0 e | π1 e | ⊞ i:n. e | Σ i:n. e | e[a] | [p]·e | let x = e in e
+        | iterate k:n. x := e, … in e
+
+The last is not the paper's: docs/recurrences.md has its meaning, its cost and its derivatives.
 
 A term checks its own type when it is built. Equal terms are one object. Index variables, sizes
 and value variables are names.
@@ -18,10 +21,11 @@ from . import predicates
 from .affine import Affine
 from .function import Function
 from .hashcons import HashConsed
+from .pairs import to_pairs
 from .predicates import Predicate, conj, fresh
 from .printer import Binds, Style, show
 from .provenance import came_from
-from .types import REAL, Array, ParameterType, Product, Type
+from .types import REAL, Array, ParameterType, Product, Type, array, dimensions
 
 Number = int | float | Fraction
 _NONE: frozenset[str] = frozenset()
@@ -290,6 +294,64 @@ class Let(Term):
         return s.let.format(s.name(self.name), bound, s.part(self.body, Binds.BODY)), Binds.BODY
 
 
+@dataclass(frozen=True, eq=False)
+class Iterate(Term):
+    """`iterate index:size. x := e0, … in body`: every value of what a loop carries.
+
+    The names begin as `starts`, scalars or arrays of reals, and each turn makes of them what the
+    body is, of several the nested pairs. The term is, for each name, the array of its `size + 1`
+    values, the start first and what the last turn leaves last; of several, nested pairs of these.
+    """
+
+    index: str
+    size: Affine
+    names_bound: tuple[str, ...]
+    starts: tuple[Term, ...]
+    body: Term
+
+    def __post_init__(self) -> None:
+        types = [start.type for start in self.starts]
+        for type_ in types:
+            if type_ != array(dimensions(type_)):
+                raise TypeError(f"a loop carries arrays of reals, not {type_}")
+        if self.body.type != to_pairs(types, Product):
+            raise TypeError(f"a turn makes {self.body.type} of {to_pairs(types, Product)}")
+        histories: list[Type] = [Array(self.size + 1, type_) for type_ in types]
+        _typed(self, to_pairs(histories, Product))
+
+    @cached_property
+    def children(self) -> tuple[Term, ...]:
+        return (*self.starts, self.body)
+
+    @cached_property
+    def variables(self) -> frozenset[str]:
+        outside = _NONE.union(*(start.variables for start in self.starts))
+        return outside | (self.body.variables - {*self.names_bound})
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        outside = self.size.names.union(*(start.names for start in self.starts))
+        return outside | (self.body.names - {self.index})
+
+    @property
+    def carried(self) -> tuple[Var, ...]:
+        """The names, as the body reads them."""
+        pairs = zip(self.names_bound, self.starts, strict=True)
+        return tuple([Var(name, start.type) for name, start in pairs])
+
+    def over(self, *children: Term) -> Term:
+        return Iterate(self.index, self.size, self.names_bound, children[:-1], children[-1])
+
+    def written(self, s: Style) -> tuple[str, Binds]:
+        starts = ", ".join(
+            f"{s.name(name)} := {s.part(start, Binds.SUM)}"
+            for name, start in zip(self.names_bound, self.starts, strict=True)
+        )
+        inside = s.part(self.body, Binds.BODY)
+        index, size = s.name(self.index), s.affine(self.size)
+        return s.iterate.format(index, size, starts, inside), Binds.BODY
+
+
 @dataclass(frozen=True)
 class Lambda:
     """A whole function: its parameter, packed into one struct of named fields, and its body.
@@ -388,6 +450,15 @@ def strip_guards(e: Term) -> tuple[Predicate, Term]:
     return p, e
 
 
+def components(e: Term, count: int) -> tuple[Term, ...]:
+    """The parts of so many nested pairs."""
+    parts: list[Term] = []
+    for _ in range(count - 1):
+        first, e = (e.first, e.second) if isinstance(e, Pair) else (Proj(0, e), Proj(1, e))
+        parts.append(first)
+    return (*parts, e)
+
+
 def strip_sums(e: Term) -> tuple[Binders, Predicate, Term]:
     """`Σ i… [p]·e` as its binders, predicate and body: the composite that (4.30) counts jointly."""
     binders: list[Binder] = []
@@ -448,7 +519,30 @@ def _substituted(e: Term, variables: Mapping[str, Term], indices: Mapping[str, A
             if bound != name or value.type != e.value.type:
                 kept[name] = Var(bound, value.type)
             return Let(bound, value, substitute(body, kept, indices))
+        case Iterate():
+            return _substituted_in_loop(e, variables, indices)
     return rebuild(e, lambda child: substitute(child, variables, indices))
+
+
+def _substituted_in_loop(
+    e: Iterate, variables: Mapping[str, Term], indices: Mapping[str, Affine]
+) -> Term:
+    inner = {i: a for i, a in indices.items() if i != e.index and i in e.names}
+    kept = {x: t for x, t in variables.items() if x not in e.names_bound and x in e.variables}
+    hidden = _NONE.union(*(a.names for a in inner.values()), *(t.names for t in kept.values()))
+    index = fresh(e.index, hidden | (e.body.names - {e.index})) if e.index in hidden else e.index
+    if index != e.index:
+        inner[e.index] = Affine.of(index)
+    taken = _NONE.union(*(t.variables for t in kept.values()))
+    names: list[str] = []
+    starts = tuple([substitute(start, variables, indices) for start in e.starts])
+    for name, before, after in zip(e.names_bound, e.starts, starts, strict=True):
+        avoided = taken | (e.body.variables - {name}) | {*names}
+        names.append(fresh(name, avoided) if name in taken else name)
+        if names[-1] != name or before.type != after.type:
+            kept[name] = Var(names[-1], after.type)
+    size = e.size.substitute(indices)
+    return Iterate(index, size, tuple(names), starts, substitute(e.body, kept, inner))
 
 
 def uniquify(e: Term, taken: Iterable[str] = ()) -> Term:
@@ -472,6 +566,16 @@ def uniquify(e: Term, taken: Iterable[str] = ()) -> Term:
                 if bound != name:
                     body = substitute(body, {name: Var(bound, value.type)})
                 return Let(bound, value, rename(body))
+            case Iterate(index, size, names, starts, body):
+                starts = tuple(map(rename, starts))
+                at, renamed = fresh(index, used), list[str]()
+                used.add(at)
+                for name in names:
+                    renamed.append(fresh(name, used))
+                    used.add(renamed[-1])
+                meant = {x: Var(y, t.type) for x, y, t in zip(names, renamed, starts, strict=True)}
+                body = rename(substitute(body, meant, {index: Affine.of(at)}))
+                return came_from(Iterate(at, size, tuple(renamed), starts, body), e)
         return rebuild(e, rename)
 
     return rename(e)

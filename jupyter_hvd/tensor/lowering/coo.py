@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..language.predicates import asserted, conjuncts
-from ..ssa.program import Contraction, Map, Program
+from ..ssa.program import Contraction, Map, Program, everywhere
 
 SMALL = 1 << 14  # entries below which a mask is as good
 DENSE = 32  # entries of a mask that are read in the time of one that is scattered to
@@ -52,7 +52,7 @@ def enumerated(program: Program) -> frozenset[str]:
     """The relations over whose tuples some statement may run: which its points all fulfil."""
     return frozenset(
         q.relation
-        for statement in program.statements
+        for statement in everywhere(program)
         if isinstance(statement.rhs, Contraction | Map)
         for q in conjuncts(statement.rhs.mask)
         if asserted(q)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from ..language.affine import Affine
 from ..ssa.program import Output, flat
-from .ir import Access, Contract, Entrywise, Fill, IndexLookup, Load, Step
+from .ir import Access, Contract, Entrywise, Fill, IndexLookup, Load, Step, Take
 
 
 def used_lookups(lookups: Sequence[IndexLookup], names: Iterable[str]) -> tuple[IndexLookup, ...]:
@@ -70,7 +70,7 @@ def fusion_barriers(steps: Sequence[Step]) -> frozenset[str]:
                 mixed.add(step.name)
         if action.summed:
             found |= action.sources & mixed
-    loaded = {step.name for step in steps if isinstance(step.action, Load | Fill)}
+    loaded = {step.name for step in steps if isinstance(step.action, Load | Fill | Take)}
     return frozenset(found | {x for x, seen in ways.items() if len(seen) > 2} - loaded)
 
 

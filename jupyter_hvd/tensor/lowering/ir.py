@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from ..language.affine import Affine
 from ..language.function import Function
@@ -124,6 +125,43 @@ class Nonzero(Action):
     @cached_property
     def sources(self) -> frozenset[str]:
         return frozenset((self.array,))
+
+
+@dataclass(frozen=True)
+class Scan(Action):
+    """What a loop carries: of the values in `kept` the histories, one array each, of the others what
+    the last turn leaves. There are `count` turns of `body`, the plan of one, whose index is a relation
+    (`turns.relation_of`).
+    """
+
+    index: str
+    count: int
+    starts: tuple[str, ...]
+    rows: tuple[str, ...]
+    wholes: tuple[str, ...]
+    body: Any
+    kept: frozenset[int]
+    consulted: frozenset[str]
+
+    @cached_property
+    def sources(self) -> frozenset[str]:
+        return frozenset((*self.starts, *self.rows, *self.wholes))
+
+    @cached_property
+    def relations(self) -> frozenset[str]:
+        return self.consulted
+
+
+@dataclass(frozen=True)
+class Take(Action):
+    """What a loop gives at a place."""
+
+    source: str
+    place: int
+
+    @cached_property
+    def sources(self) -> frozenset[str]:
+        return frozenset((self.source,))
 
 
 @dataclass(frozen=True)

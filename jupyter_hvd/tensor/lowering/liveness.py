@@ -18,7 +18,19 @@ from ..language.predicates import TRUE, And, Compare, Or, Predicate, conj
 from ..language.terms import Binders, index_names
 from ..polyhedral import sets
 from ..polyhedral.lattice import affine_map, frame, preimage, projected, superset
-from ..ssa.program import Addition, Contraction, Factor, Map, Program, Rhs, flat, pointwise
+from ..ssa.program import (
+    Addition,
+    Contraction,
+    Factor,
+    Map,
+    Part,
+    Program,
+    Recurrence,
+    Rhs,
+    flat,
+    operands,
+    pointwise,
+)
 
 PARTS = 24  # basic sets beyond which a set is taken for everything
 
@@ -38,6 +50,10 @@ def restrict(program: Program) -> Program:
     for statement in reversed(program.statements):
         rhs, want = statement.rhs, wanted.get(statement.name)
         if want is None:
+            continue
+        if isinstance(rhs, Recurrence | Part):
+            wanted |= {x: superset(gens[x], TRUE) for x in operands(rhs)}
+            kept.append(statement)
             continue
         narrowed = _narrowed(rhs, want)
         for name, binders, space, indices in _reads(narrowed, filled, want):

@@ -24,7 +24,7 @@ from ..language.predicates import (
     substitute,
 )
 from ..language.terms import Binders, index_names, numbered, ranges
-from ..language.types import ParameterType, Relation
+from ..language.types import IndexArray, ParameterType, Relation, TupleSet, array
 from ..polyhedral.entailment import quantified, trimmed
 from ..polyhedral.lattice import gist
 from ..polyhedral.sets import simplify
@@ -34,21 +34,27 @@ from ..ssa.program import (
     Contraction,
     Input,
     Map,
+    Part,
     Program,
+    Recurrence,
     Rhs,
     flat,
+    operands,
     pointwise,
     renamed_output,
     support,
 )
 from .dataflow import fusion_barriers, names_of, needed_steps, read_both_ways, used_lookups
-from .ir import Access, Apply, Contract, Fill, Load, Masked, Nonzero, Step
+from .ir import Access, Apply, Contract, Fill, Load, Masked, Nonzero, Scan, Step, Take
 from .iteration import IterationDomain
+from .liveness import restrict
 from .pieces import MANY, Pieces, untested
 from .plan import Counts, Plan
-from .storage import Piece, Storage, identity, membership, nonzero_read, zero_outside
+from .storage import Piece, Storage, at_end, identity, membership, nonzero_read, zero_outside
 from .tiling import blocked
+from .turns import looked_up, relation_of
 
+_RELATIONS = Relation | IndexArray | TupleSet
 Reading = tuple[Piece, tuple[Affine, ...]]
 
 
@@ -60,7 +66,8 @@ def lower(
     platform: str,
 ) -> Plan:
     """The plan of a program whose sizes are integers, for relations with so many tuples."""
-    lowering = _Lowering(dict(parameters), dict(counts))
+    lowering = _Lowering(dict(parameters), dict(counts), dtype=dtype, platform=platform)
+    lowering.kept = kept_whole(program)
     for statement in program.statements:
         lowering.statement = statement.name
         lowering.gens[statement.name] = statement.rhs.gens
@@ -89,12 +96,15 @@ def lower(
 @dataclass
 class _Lowering(Pieces):
     """`supports` has the predicate of each variable, `tests` the relations made from quantifiers,
-    `outer` the factors of arrays that are outer products.
+    `outer` the factors of arrays that are outer products, `kept` the histories that are stored.
     """
 
+    dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(float))
+    platform: str = ""
     supports: dict[str, Predicate] = field(default_factory=dict)
     tests: dict[tuple[Predicate, Binders], str] = field(default_factory=dict)
     outer: dict[str, list[Reading]] = field(default_factory=dict)
+    kept: frozenset[tuple[str, int]] = frozenset()
 
     def rhs(self, rhs: Rhs) -> tuple[Piece, ...]:
         if any(n.constant == 0 for _, n in rhs.gens):
@@ -115,7 +125,35 @@ class _Lowering(Pieces):
                 return self.map(rhs)
             case Contraction():
                 return self.contraction(rhs)
+            case Recurrence():
+                return (self.loop(rhs),)
+            case Part(source, place, _, gens):
+                (histories,) = self.pieces[source]
+                kept = (source, place) in self.kept
+                storage = identity(gens) if kept else at_end(gens)
+                return (self.piece(Take(histories.name, place), storage),)
         raise TypeError(rhs)
+
+    # Loops
+
+    def loop(self, rhs: Recurrence) -> Piece:
+        """A loop over whole arrays, its body planned once."""
+        count = rhs.size.constant
+        body = restrict(looked_up(rhs.body, rhs.index, count))
+        dims = {s.rhs.parameter: s.rhs.gens for s in body.statements if isinstance(s.rhs, Input)}
+        related = {x: t for x, t in self.types.items() if isinstance(t, _RELATIONS)}
+        related[relation_of(rhs.index)] = IndexArray(())
+        parameters = [(p, array(ranges(gens))) for p, gens in dims.items()]
+        counts = tuple(self.counts.items())
+        plan = lower(body, [*parameters, *related.items()], counts, self.dtype, self.platform)
+        consulted = frozenset[str]().union(*(step.action.relations for step in plan.steps))
+        known = consulted & related.keys() - {relation_of(rhs.index)}
+        kept = frozenset(place for name, place in self.kept if name == self.statement)
+        starts, rows, wholes = (
+            tuple(map(self.whole, names)) for names in (rhs.starts, rhs.rows, rhs.wholes)
+        )
+        scan = Scan(rhs.index, count, starts, rows, wholes, plan, kept, known)
+        return Piece(self.step(scan), identity(()))
 
     # Predicates
 
@@ -263,6 +301,18 @@ class _Lowering(Pieces):
             at = {**piece.storage.at(here), **d.index_map}
             parts.append(self.masked(piece, at, d.out, d.condition, d.lookups))
         return tuple(parts)
+
+
+def kept_whole(program: Program) -> frozenset[tuple[str, int]]:
+    """The loops and places of which more is read than what the last turn leaves."""
+    parts = {s.name: s.rhs for s in program.statements if isinstance(s.rhs, Part)}
+    found = {x for x in flat(program.output) if x in parts}
+    for s in program.statements:
+        ends = isinstance(s.rhs, Contraction) and all(
+            f.indices[0] == parts[f.name].gens[0].size - 1 for f in s.rhs.factors if f.name in parts
+        )
+        found |= set() if ends else {x for x in operands(s.rhs) if x in parts}
+    return frozenset((parts[x].source, parts[x].place) for x in found)
 
 
 def _as_stored(storage: Storage) -> Storage:

@@ -28,13 +28,16 @@ from .ir import (
     Load,
     Masked,
     Nonzero,
+    Scan,
     Step,
+    Take,
     extents_of,
 )
 from .storage import Storage
 from .strategy import choose
 from .tiling import Blocks
 
+Row = tuple[str, str, str, str, str]
 Counts = tuple[tuple[str, int], ...]  # the number of tuples of relations that are given by them
 
 
@@ -70,8 +73,10 @@ class Plan:
                     found[step.name] = extents_of(out)
                 case Nonzero(array):
                     found[step.name] = found[array]
-                case Load():
+                case Load() | Take():
                     found[step.name] = self.storages[step.name].extents
+                case Scan():
+                    found[step.name] = ()
         return found
 
     def bytes(self, step: Step, shapes: Mapping[str, tuple[int, ...]]) -> int:
@@ -88,6 +93,7 @@ class Plan:
         for step in _flat(self.order):
             terms = prod(step.action.extents.values()) if isinstance(step.action, Entrywise) else 0
             total += max(terms * self.dtype.itemsize, self.bytes(step, shapes))
+            total += step.action.body.bound if isinstance(step.action, Scan) else 0
         return total
 
     def widest(self) -> str:
@@ -99,14 +105,7 @@ class Plan:
 
     def __str__(self) -> str:
         shapes = self.shapes()
-        rows = [("array", "bytes", "stored as", "iterates over", "made by")]
-        for part in self.order:
-            if isinstance(part, Blocks):
-                rows.append(
-                    ("", "", "", f"{part.count} times, {part.rows} rows of β at a time:", "")
-                )
-            for step in part.steps if isinstance(part, Blocks) else (part,):
-                rows.append(self._row(step, shapes, isinstance(part, Blocks)))
+        rows = [("array", "bytes", "stored as", "iterates over", "made by"), *self._rows()]
         widths = [max(len(row[k]) for row in rows) for k in range(4)]
         lines = [
             f"{row[0]:{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:{widths[2]}}  "
@@ -124,17 +123,27 @@ class Plan:
             )
         )
 
-    def _row(
-        self, step: Step, shapes: Mapping[str, tuple[int, ...]], in_block: bool
-    ) -> tuple[str, str, str, str, str]:
+    def _rows(self) -> Iterator[Row]:
+        shapes = self.shapes()
+        for part in self.order:
+            if isinstance(part, Blocks):
+                yield "", "", "", f"{part.count} times, {part.rows} rows of β at a time:", ""
+            for step in part.steps if isinstance(part, Blocks) else (part,):
+                yield self._row(step, shapes, isinstance(part, Blocks))
+                if isinstance(step.action, Scan):
+                    turn: Plan = step.action.body
+                    yield from ((f"  {row[0]}", *row[1:]) for row in turn._rows())
+                    yield "", "", "", "", f"carried on: {', '.join(flat(turn.output))}"
+
+    def _row(self, step: Step, shapes: Mapping[str, tuple[int, ...]], in_block: bool) -> Row:
         shape, storage = shapes[step.name], self.storages.get(step.name)
         made = _how(step.action, self.platform)
         if step.name in self.barriers and not in_block:
             made += " (not fused into what reads it)"
         return (
             step.name,
-            in_bytes(self.bytes(step, shapes)),
-            _stored(shape, storage),
+            "" if isinstance(step.action, Scan) else in_bytes(self.bytes(step, shapes)),
+            "" if isinstance(step.action, Scan) else _stored(shape, storage),
             _domain(step.action),
             made,
         )
@@ -190,6 +199,12 @@ def _how(action: Action, platform: str) -> str:
             return f"constant {value}"
         case Nonzero(array):
             return f"{array} ≠ 0"
+        case Scan(index, count, starts, rows, wholes, _, _, _):
+            groups = (("s", starts), ("r", rows), ("c", wholes))
+            taken = (f"{p}{j} = {x}" for p, group in groups for j, x in enumerate(group))
+            return f"{count} turns of {index} one after the other, from {', '.join(taken)}:"
+        case Take(source, place):
+            return f"s{place} of {source}"
         case Contract():
             strategy = str(choose(action, platform))
             terms = "·".join(map(_access, action.reads))

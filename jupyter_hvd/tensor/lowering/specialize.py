@@ -8,7 +8,7 @@ from dataclasses import replace
 from ..language.affine import Affine
 from ..language.predicates import substitute
 from ..language.terms import Binder, Binders
-from ..ssa.program import Addition, Constant, Contraction, Map, Program, Rhs
+from ..ssa.program import Addition, Constant, Contraction, Map, Program, Recurrence, Rhs
 
 Sizes = Mapping[str, Affine]
 
@@ -38,4 +38,8 @@ def _rhs(rhs: Rhs, sizes: Sizes) -> Rhs:
         case Contraction(gens, sums, mask, factors):
             factors = tuple(f.substitute(sizes) for f in factors)
             return Contraction(gens, _binders(sums, sizes), substitute(mask, sizes), factors)
+        case Recurrence(_, size, _, _, _, body):
+            statements = tuple([replace(s, rhs=_rhs(s.rhs, sizes)) for s in body.statements])
+            turns = Affine.of(max(0, size.substitute(sizes).evaluate({})))
+            return replace(rhs, size=turns, body=Program(statements, body.output))
     return rhs

@@ -13,7 +13,15 @@ from functools import cached_property
 from math import prod
 
 from ..language.affine import Affine
-from ..language.predicates import TRUE, Predicate, conj, conjuncts, in_range, substitute
+from ..language.predicates import (
+    TRUE,
+    Predicate,
+    compare,
+    conj,
+    conjuncts,
+    in_range,
+    substitute,
+)
 from ..language.terms import Binders, index_names, numbered, ranges
 from ..ssa.program import pointwise
 from .coiteration import Position
@@ -91,6 +99,14 @@ def identity(gens: Binders, support: Predicate = TRUE) -> Storage:
     """The tensor stored whole."""
     forward = pointwise(numbered("u", ranges(gens)))
     return Storage(gens, extents_of(gens), pointwise(gens), forward, TRUE, support)
+
+
+def at_end(gens: Binders) -> Storage:
+    """The last entry alone of a tensor of which no other is read."""
+    (first, size), *rest = gens
+    last, inner = size - 1, identity(tuple(rest))
+    lattice = compare("=", first, last)
+    return Storage(gens, inner.extents, inner.inverse, (last, *inner.forward), lattice, lattice)
 
 
 def holding(big: Storage, small: Storage) -> tuple[Affine, ...] | None:

@@ -23,6 +23,7 @@ from ..language.terms import (
     Const,
     Gen,
     Guard,
+    Iterate,
     Let,
     Mul,
     Pair,
@@ -49,7 +50,7 @@ class Environment:
 
 
 def evaluate(e: Term, env: Environment) -> Any:
-    """`⟦e|σ⟧` (4.1–4.14). Raises IndexError where an entry that is not guarded away lies out of
+    """`⟦e|σ⟧` (4.1–4.14), and of loops. Raises IndexError where an entry that is not guarded away lies out of
     range.
     """
     match e:
@@ -83,7 +84,27 @@ def evaluate(e: Term, env: Environment) -> Any:
             bound = evaluate(value, env)
             with_name = Environment({**env.values, name: bound}, env.integers, env.relations)
             return evaluate(body, with_name)
+        case Iterate():
+            return _history(e, env)
     raise TypeError(e)
+
+
+def _history(e: Iterate, env: Environment) -> Any:
+    """`⟦iterate k:n. x := e0, … in e|σ⟧`: of each x the values `⟦e0|σ⟧`, `⟦e|σ, k↦0, x↦…⟧`, …"""
+    turn = [evaluate(start, env) for start in e.starts]
+    histories = [[value] for value in turn]
+    for _ in loop(e.index, e.size, env):
+        carried = dict(zip(e.names_bound, turn, strict=True))
+        rest = evaluate(e.body, Environment({**env.values, **carried}, env.integers, env.relations))
+        for history in histories[:-1]:
+            value, rest = rest
+            history.append(value)
+        histories[-1].append(rest)
+        turn = [history[-1] for history in histories]
+    found: Any = histories[-1]
+    for history in reversed(histories[:-1]):
+        found = (history, found)
+    return found
 
 
 def zero(type_: Type, env: Environment) -> Any:

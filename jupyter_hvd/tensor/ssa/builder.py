@@ -19,10 +19,14 @@ from .program import (
     Input,
     Map,
     Output,
+    Part,
     Program,
+    Recurrence,
     Rhs,
     Statement,
     pointwise,
+    rename,
+    renamed_output,
 )
 
 
@@ -36,7 +40,9 @@ def canonical(rhs: Rhs) -> Rhs:
         gens_, renamed = _renamed("g", rhs.gens)
         value = rhs.value.substitute(renamed) if isinstance(rhs.value, Affine) else rhs.value
         return Constant(gens_, value)
-    if isinstance(rhs, Input):
+    if isinstance(rhs, Recurrence):
+        return rhs
+    if isinstance(rhs, Input | Part):
         return replace(rhs, gens=_renamed("g", rhs.gens)[0])
     if isinstance(rhs, Contraction):
         factors = tuple(sorted(rhs.factors, key=lambda f: _order(f.name)))
@@ -106,6 +112,15 @@ class Builder:
 
     def program(self, output: Output) -> Program:
         return Program(tuple(self.statements), output)
+
+
+def merged(program: Program, prefix: str = "X") -> Program:
+    """The program with one variable for equal right-hand sides, numbered in order."""
+    builder, names = Builder(prefix=prefix), dict[str, str]()
+    for s in program.statements:
+        builder.origin = s.origin
+        names[s.name] = builder.add(rename(s.rhs, names))
+    return builder.program(renamed_output(program.output, names))
 
 
 def inputs(parameter: str, type_: Type, builder: Builder) -> dict[tuple[int, ...], str]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ..language.affine import Affine
 from ..language.predicates import TRUE, Predicate, conj
-from ..language.provenance import noted, origin_of
+from ..language.provenance import origin_of
 from ..language.terms import (
     Add,
     At,
@@ -17,6 +17,7 @@ from ..language.terms import (
     Const,
     Gen,
     Guard,
+    Iterate,
     Let,
     Mul,
     Number,
@@ -27,7 +28,6 @@ from ..language.terms import (
     Var,
     equal,
     index_names,
-    lets,
     numbered,
     ranges,
     strip_entries,
@@ -35,7 +35,7 @@ from ..language.terms import (
     strip_sums,
 )
 from ..language.types import dimensions
-from .builder import Builder
+from .builder import Builder, merged
 from .program import (
     Addition,
     Constant,
@@ -44,11 +44,13 @@ from .program import (
     Input,
     Map,
     Output,
+    Part,
     Program,
-    output_term,
+    Recurrence,
     pointwise,
-    term_of,
+    type_of,
 )
+from .program import to_term as to_term
 
 
 def to_ssa(e: Term) -> Program:
@@ -63,9 +65,47 @@ def to_ssa(e: Term) -> Program:
     builder = Builder()
     env: dict[str, str] = {}
     while isinstance(e, Let):  # (5.25)
-        env[e.name] = _convert(e.value, (), TRUE, env, builder)
+        if isinstance(e.value, Iterate):
+            env[e.name] = _loop(e.value, env, builder)
+        else:
+            env[e.name] = _convert(e.value, (), TRUE, env, builder)
         e = e.body
     return builder.program(_output(e, env, builder))
+
+
+def _loop(e: Iterate, env: Mapping[str, str], builder: Builder) -> str:
+    """The variable for a loop, whose body takes what it reads outside as parameters."""
+    starts = tuple([_convert(start, (), TRUE, env, builder) for start in e.starts])
+    carried = {x: f"s{j}" for j, x in enumerate(e.names_bound)}
+    wholes: dict[str, str] = {}
+    statements = []
+    body = to_ssa(e.body)
+    for s in body.statements:
+        if isinstance(s.rhs, Input):
+            parameter = carried.get(s.rhs.parameter)
+            if parameter is None:
+                outside = _outside(s.rhs, env, builder)
+                parameter = wholes.setdefault(outside, f"c{len(wholes)}")
+            s = replace(s, rhs=Input(parameter, type_of(s.rhs), (), s.rhs.gens))
+        statements.append(s)
+    turn = merged(Program(tuple(statements), body.output), "B")
+    return builder.add(Recurrence(e.index, e.size, starts, (), tuple(wholes), turn), "loop")
+
+
+def _outside(read: Input, env: Mapping[str, str], builder: Builder) -> str:
+    """The variable that the body of a loop reads as an input."""
+    if read.parameter not in env:
+        return builder.add(read, "5.30")
+    return _history(env[read.parameter], sum(read.path), builder)
+
+
+def _history(name: str, place: int, builder: Builder) -> str:
+    """A variable, or where it is a loop the history at a place."""
+    loop = builder.defined[name]
+    if not isinstance(loop, Recurrence):
+        return name
+    binders = numbered("g", (loop.size + 1, *ranges(loop.carried[place])))
+    return builder.add(Part(name, place, len(loop.starts), binders), "loop")
 
 
 def _output(e: Term, env: Mapping[str, str], builder: Builder) -> Output:
@@ -157,7 +197,7 @@ def _total(outer: Binders, inner: Binders, p: Predicate, name: str) -> Contracti
 def _read(e: Term, outer: Binders, p: Predicate, env: Mapping[str, str], builder: Builder) -> str:
     """`⊞g. [p]·X[a…] ⇝ ⊞g Σi. [p ∧ i=a…]·X[i…]` (5.30), and X itself for `X[g]`."""
     e, accesses = strip_entries(e)
-    name = env[e.name] if isinstance(e, Var) and e.name in env else _input(e, builder)
+    name = _whole(e, env, builder)
     sizes = ranges(builder.defined[name].gens)
     if p == TRUE and accesses == pointwise(outer) and sizes == ranges(outer):
         return name
@@ -166,27 +206,15 @@ def _read(e: Term, outer: Binders, p: Predicate, env: Mapping[str, str], builder
     return builder.add(Contraction(outer, i, conj(p, equal(i, accesses)), (factor,)), "5.30")
 
 
-def _input(e: Term, builder: Builder) -> str:
+def _whole(e: Term, env: Mapping[str, str], builder: Builder) -> str:
+    """The variable for `π…π x`, a name or an input."""
     type_ = e.type
     path: list[int] = []
     while isinstance(e, Proj):
         path.insert(0, e.side)
         e = e.body
     assert isinstance(e, Var), e
+    if e.name in env:
+        return _history(env[e.name], sum(path), builder)
     dims = numbered("g", dimensions(type_))
     return builder.add(Input(e.name, e.declared, tuple(path), dims), "5.30")
-
-
-def to_term(program: Program) -> Term:
-    """The program as a term of the core language, with which its meaning and cost are defined."""
-    variables: dict[str, Term] = {}
-    bindings: list[tuple[str, Term]] = []
-    for statement in program.statements:
-        value = term_of(statement.rhs, variables)
-        if isinstance(statement.rhs, Input):
-            variables[statement.name] = value
-        else:
-            noted(value, replace(statement.origin, of="", source=statement.name))
-            bindings.append((statement.name, value))
-            variables[statement.name] = Var(statement.name, value.type)
-    return lets(bindings, output_term(program.output, variables))

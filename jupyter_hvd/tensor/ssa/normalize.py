@@ -1,6 +1,7 @@
 """The first three normal-form passes: let-lifting, pair elimination and gen push-out (Figs. 7–9).
 
-Each keeps the meaning of a term and does not raise its cost. `normalize` applies them in order.
+Each keeps the meaning of a term and does not raise its cost. `normalize` applies them in order. The
+body of a loop is a program of its own, which they bring to the same form.
 """
 
 from __future__ import annotations
@@ -8,24 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..language.affine import Affine
-from ..language.predicates import conj, fresh
+from ..language.pairs import to_pairs
+from ..language.predicates import Predicate, conj, fresh
 from ..language.provenance import came_from
 from ..language.terms import (
     At,
     Gen,
     Guard,
+    Iterate,
     Let,
     Pair,
     Proj,
     Sum,
     Term,
     Var,
+    components,
     lets,
     rebuild,
     substitute,
     uniquify,
 )
-from ..language.types import Product, Type
+from ..language.types import Array, Product, Type
 
 Bindings = list[tuple[str, Term]]
 
@@ -35,8 +39,18 @@ def lift_lets(e: Term) -> Term:
 
     (5.10) is printed with its two bindings in the wrong order; here the inner one comes first.
     """
-    bindings, body = _lift(uniquify(e))
+    bindings, body = _lift(uniquify(_named(e)))
     return lets(bindings, body)
+
+
+def _named(e: Term) -> Term:
+    """The term with a name for the history of every loop."""
+    match e:
+        case Let(name, Iterate() as loop, body):
+            return Let(name, rebuild(loop, _named), _named(body))
+        case Iterate():
+            return Let("history", rebuild(e, _named), Var("history", e.type))
+    return rebuild(e, _named)
 
 
 def _lift(e: Term) -> tuple[Bindings, Term]:
@@ -46,6 +60,11 @@ def _lift(e: Term) -> tuple[Bindings, Term]:
             at_index: dict[str, Term] = {}
             lifted: Bindings = []
             for name, value in bindings:
+                if isinstance(value, Iterate):
+                    value = _side_by_side(index, size, substitute(value, at_index))
+                    lifted.append((name, value))
+                    at_index[name] = _one_of(Var(name, value.type), index)
+                    continue
                 array = came_from(Gen(index, size, substitute(value, at_index)), value)
                 lifted.append((name, array))
                 at_index[name] = At(Var(name, array.type), Affine.of(index))
@@ -53,13 +72,21 @@ def _lift(e: Term) -> tuple[Bindings, Term]:
         case Guard(condition, body):  # (5.9)
             bindings, body = _lift(body)
             guarded: Bindings = [
-                (x, came_from(Guard(condition, value), value)) for x, value in bindings
+                (x, came_from(_guarded(condition, value), value)) for x, value in bindings
             ]
             return guarded, came_from(Guard(condition, body), e)
         case Let(name, value, body):  # (5.10)
             before, value = _lift(value)
             after, body = _lift(body)
             return [*before, (name, value), *after], body
+        case Iterate(index, size, names, starts, body):  # What a turn binds stays in it.
+            bindings, began = [], []
+            for start in starts:
+                before, start = _lift(start)
+                bindings += before
+                began.append(start)
+            turn = lets(*_lift(body))
+            return bindings, came_from(Iterate(index, size, names, tuple(began), turn), e)
     bindings = []  # (5.1)–(5.5), (5.8)
 
     def lift(child: Term) -> Term:
@@ -71,6 +98,44 @@ def _lift(e: Term) -> tuple[Bindings, Term]:
     return bindings, body
 
 
+def _side_by_side(index: str, size: Affine, loop: Term) -> Iterate:
+    """A loop for each value of an index as one loop, over arrays: `⊞ i:n. iterate k:m. x := e0 in e`
+    is, but for the order of the dimensions, `iterate k:m. X := ⊞ i:n. e0 in ⊞ i:n. e[x ↦ X[i]]`.
+    """
+    assert isinstance(loop, Iterate)
+    starts = tuple([Gen(index, size, start) for start in loop.starts])
+    arrays = [Var(x, start.type) for x, start in zip(loop.names_bound, starts, strict=True)]
+    at = {x.name: At(x, Affine.of(index)) for x in arrays}
+    bindings, body = _lift(Gen(index, size, substitute(loop.body, at)))
+    assert isinstance(body, Gen)
+    each: list[Term] = [Gen(index, size, part) for part in components(body.body, len(starts))]
+    turn = lets(bindings, to_pairs(each, Pair))
+    return came_from(Iterate(loop.index, loop.size, loop.names_bound, starts, turn), loop)
+
+
+def _one_of(histories: Term, index: str) -> Term:
+    """The histories of one of several loops side by side."""
+
+    def one(history: Term) -> Term:
+        if isinstance(history.type, Product):
+            return Pair(one(Proj(0, history)), one(Proj(1, history)))
+        assert isinstance(history.type, Array)
+        turn = fresh("k", {index})
+        read = At(At(history, Affine.of(turn)), Affine.of(index))
+        return Gen(turn, history.type.size, read)
+
+    return one(histories)
+
+
+def _guarded(condition: Predicate, e: Term) -> Term:
+    """`[p]·e`; of a loop, under the guard in every turn."""
+    if not isinstance(e, Iterate):
+        return Guard(condition, e)
+    starts = tuple([Guard(condition, start) for start in e.starts])
+    bindings, body = _lift(Guard(condition, e.body))
+    return Iterate(e.index, e.size, e.names_bound, starts, lets(bindings, body))
+
+
 Tree = Term | tuple["Tree", "Tree"]
 
 
@@ -80,12 +145,27 @@ def eliminate_pairs(e: Term) -> Term:
     Takes let-lifted terms whose inputs are in struct-of-arrays form. Pairs remain only as
     projections of inputs and in the output, which comes out in struct-of-arrays form too.
     """
-    env: dict[str, Tree] = {}
-    bindings: Bindings = []
+    return _without_pairs(e, {}, [])
+
+
+def _without_pairs(e: Term, env: dict[str, Tree], outside: Bindings) -> Term:
+    bindings = [*outside]
     while isinstance(e, Let):
-        env[e.name] = _name_leaves(e.name, _split(e.value, env), bindings)
+        if isinstance(e.value, Iterate):
+            name = fresh(e.name, frozenset(x for x, _ in bindings))
+            bindings.append((name, _loop_without_pairs(e.value, env, bindings)))
+            env[e.name] = _projections(Var(name, e.value.type), e.value.type)
+        else:
+            env[e.name] = _name_leaves(e.name, _split(e.value, env), bindings)
         e = e.body
-    return lets(bindings, _pairs(_split(e, env)))
+    return lets(bindings[len(outside) :], _pairs(_split(e, env)))
+
+
+def _loop_without_pairs(e: Iterate, env: dict[str, Tree], outside: Bindings) -> Term:
+    """A loop whose body is without pairs; its histories are read as inputs are."""
+    starts = tuple([_leaf(_split(start, env)) for start in e.starts])
+    body = _without_pairs(e.body, {**env}, outside)
+    return came_from(Iterate(e.index, e.size, e.names_bound, starts, body), e)
 
 
 def _name_leaves(name: str, tree: Tree, bindings: Bindings) -> Tree:

@@ -7,6 +7,8 @@
         | ⊞g. [p]·f(X0[g], …)                     a map
         | ⊞g Σs. [p]·X0[a0]·X1[a1]                a contraction
         | ⊞g Σs. [p]·X0[a0]                       a unary contraction
+        | iterate k:n. s0 := X0, … in P           a loop, whose body is a program
+        | π…π X                                   the history of one of the values that X carries
 
 `convert` writes contractions as the paper does, with a distinct index variable in each place of
 `a0` and `a1` and all structure in `p`. Simplification solves the equalities of `p`, and then
@@ -15,34 +17,40 @@ places hold affine expressions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from ..language.affine import Affine
 from ..language.function import Function
-from ..language.predicates import TRUE, Predicate, disj, exists_all
+from ..language.pairs import to_pairs
+from ..language.predicates import TRUE, Predicate, disj, exists_all, fresh
+from ..language.predicates import substitute as substitute_predicate
 from ..language.printer import show
-from ..language.provenance import NOWHERE, Origin
+from ..language.provenance import NOWHERE, Origin, noted
 from ..language.terms import (
     Add,
     Binders,
     Call,
     Const,
+    Iterate,
     Mul,
     Number,
     Pair,
     Proj,
     Term,
     Var,
+    components,
     entry,
     gens,
     guard,
     index_names,
+    lets,
     ranges,
+    substitute,
     sums,
 )
-from ..language.types import Type, array
+from ..language.types import Product, Type, array
 
 
 @dataclass(frozen=True)
@@ -113,7 +121,46 @@ class Contraction:
     factors: tuple[Factor, ...]
 
 
-Rhs = Input | Constant | Addition | Map | Contraction
+@dataclass(frozen=True)
+class Recurrence:
+    """`iterate index:size. s0 := X0, … in body`: the histories of what a loop carries.
+
+    The body is a program of its own, which takes what it reads as parameters: `s0`, `s1`, … are the
+    values that it carries, which begin as `starts`; `r0`, `r1`, … the entries at the turn's index of
+    the arrays `rows`; `c0`, `c1`, … the arrays `wholes`. What it returns are the values carried on.
+    """
+
+    index: str
+    size: Affine
+    starts: tuple[str, ...]
+    rows: tuple[str, ...]
+    wholes: tuple[str, ...]
+    body: Program
+    gens: Binders = ()
+
+    @property
+    def arguments(self) -> dict[str, str]:
+        """The variable that each parameter of the body comes from."""
+        groups = (("s", self.starts), ("r", self.rows), ("c", self.wholes))
+        return {f"{letter}{j}": x for letter, names in groups for j, x in enumerate(names)}
+
+    @property
+    def carried(self) -> tuple[Binders, ...]:
+        """The dimensions of each value that is carried."""
+        return tuple([self.body[x].gens for x in flat(self.body.output)])
+
+
+@dataclass(frozen=True)
+class Part:
+    """`π…π X`: the history of the value at a place among the `count` that a loop carries."""
+
+    source: str
+    place: int
+    count: int
+    gens: Binders
+
+
+Rhs = Input | Constant | Addition | Map | Contraction | Recurrence | Part
 Output = str | tuple["Output", "Output"]
 T = TypeVar("T")
 
@@ -152,6 +199,10 @@ def operands(rhs: Rhs) -> tuple[str, ...]:
             return rhs.arguments
         case Contraction():
             return tuple(factor.name for factor in rhs.factors)
+        case Recurrence():
+            return (*rhs.starts, *rhs.rows, *rhs.wholes)
+        case Part():
+            return (rhs.source,)
     return ()
 
 
@@ -166,7 +217,21 @@ def rename(rhs: Rhs, names: Mapping[str, str]) -> Rhs:
         case Contraction():
             factors = tuple(Factor(names.get(f.name, f.name), f.indices) for f in rhs.factors)
             return replace(rhs, factors=factors)
+        case Recurrence():
+            groups = (rhs.starts, rhs.rows, rhs.wholes)
+            starts, rows, wholes = (tuple(names.get(x, x) for x in group) for group in groups)
+            return replace(rhs, starts=starts, rows=rows, wholes=wholes)
+        case Part():
+            return replace(rhs, source=names.get(rhs.source, rhs.source))
     return rhs
+
+
+def everywhere(program: Program) -> Iterator[Statement]:
+    """The statements, those in the bodies of loops too."""
+    for statement in program.statements:
+        yield statement
+        if isinstance(statement.rhs, Recurrence):
+            yield from everywhere(statement.rhs.body)
 
 
 def flat(output: Output) -> list[str]:
@@ -181,6 +246,11 @@ def map_output(f: Callable[[str], T], pair: Callable[[T, T], T], output: Output)
     if isinstance(output, str):
         return f(output)
     return pair(map_output(f, pair, output[0]), map_output(f, pair, output[1]))
+
+
+def tree(names: Sequence[str]) -> Output:
+    """Variables as nested pairs, the last innermost."""
+    return to_pairs(list[Output](names), lambda a, b: (a, b))
 
 
 def renamed_output(output: Output, names: Mapping[str, str]) -> Output:
@@ -208,7 +278,9 @@ def support(rhs: Rhs) -> Predicate:
 
 
 def type_of(rhs: Rhs) -> Type:
-    """The type of an SSA variable: an array of scalars over its generators."""
+    """The type of an SSA variable: an array of scalars over its generators, or pairs of histories."""
+    if isinstance(rhs, Recurrence):
+        return to_pairs([array((rhs.size + 1, *ranges(g))) for g in rhs.carried], Product)
     return array(ranges(rhs.gens))
 
 
@@ -246,4 +318,65 @@ def term_of(rhs: Rhs, variables: Mapping[str, Term]) -> Term:
             entries = [entry(variables[f.name], *f.indices) for f in factors]
             body = entries[0] if len(entries) == 1 else Mul(*entries)
             return gens(binders, sums(summed, guard(p, body)))
+        case Recurrence():
+            return _loop(rhs, variables)
+        case Part(source, place, count, _):
+            return components(variables[source], count)[place]
     raise TypeError(rhs)
+
+
+def _loop(rhs: Recurrence, variables: Mapping[str, Term]) -> Term:
+    """A loop whose body reads the variables outside."""
+    starts = tuple([variables[x] for x in rhs.starts])
+    turn = Affine.of(rhs.index)
+    read = {f"r{j}": entry(variables[x], turn) for j, x in enumerate(rhs.rows)}
+    read |= {f"c{j}": variables[x] for j, x in enumerate(rhs.wholes)}
+    # A loop around this one has values called so, too.
+    taken = frozenset[str]().union(*(e.variables for e in read.values()))
+    names = tuple([fresh(f"s{j}", taken) for j in range(len(starts))])
+    read |= {f"s{j}": Var(x, e.type) for j, (x, e) in enumerate(zip(names, starts, strict=True))}
+    return Iterate(rhs.index, rhs.size, names, starts, substitute(to_term(rhs.body), read))
+
+
+def to_term(program: Program) -> Term:
+    """The program as a term of the core language, with which its meaning and cost are defined."""
+    variables: dict[str, Term] = {}
+    bindings: list[tuple[str, Term]] = []
+    for statement in program.statements:
+        value = term_of(statement.rhs, variables)
+        if isinstance(statement.rhs, Input):
+            variables[statement.name] = value
+        else:
+            noted(value, replace(statement.origin, of="", source=statement.name))
+            bindings.append((statement.name, value))
+            variables[statement.name] = Var(statement.name, value.type)
+    return lets(bindings, output_term(program.output, variables))
+
+
+def substituted(program: Program, indices: Mapping[str, Affine]) -> Program:
+    """The program with free index names replaced, which none of its own are."""
+    statements = tuple(
+        [replace(s, rhs=_rhs_substituted(s.rhs, indices)) for s in program.statements]
+    )
+    return Program(statements, program.output)
+
+
+def _rhs_substituted(rhs: Rhs, indices: Mapping[str, Affine]) -> Rhs:
+    match rhs:
+        case Constant(binders, Affine() as value):
+            return Constant(binders, value.substitute(indices))
+        case Addition():
+            left, right = (
+                substitute_predicate(p, indices) for p in (rhs.left_mask, rhs.right_mask)
+            )
+            return replace(rhs, left_mask=left, right_mask=right)
+        case Map():
+            return replace(rhs, mask=substitute_predicate(rhs.mask, indices))
+        case Contraction():
+            mask = substitute_predicate(rhs.mask, indices)
+            return replace(
+                rhs, mask=mask, factors=tuple([f.substitute(indices) for f in rhs.factors])
+            )
+        case Recurrence():
+            return replace(rhs, body=substituted(rhs.body, indices))
+    return rhs

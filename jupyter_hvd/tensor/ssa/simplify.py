@@ -7,22 +7,26 @@ code vanish, equal terms merge. None of it changes the meaning, none raises the 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 
 from ..language import predicates
 from ..language.affine import Affine
 from ..language.predicates import FALSE, TRUE, Predicate, conj, conjuncts, in_range, solve
-from ..language.terms import Binders, index_names, numbered, ranges
+from ..language.terms import Binder, Binders, index_names, numbered, ranges
+from ..language.types import array
 from ..polyhedral import sets
-from .builder import Builder, canonical
+from .builder import Builder, canonical, merged
 from .program import (
     Addition,
     Constant,
     Contraction,
     Factor,
+    Input,
     Map,
     Program,
+    Recurrence,
     Rhs,
     Statement,
     flat,
@@ -38,7 +42,7 @@ def simplify(program: Program) -> Program:
     """Simplify each statement in turn, fuse products into the sums that consume them, and drop
     what is dead.
     """
-    return _renumber(_sweep(_fuse(_sweep(program))))
+    return merged(_sweep(_fuse(_sweep(program))))
 
 
 def _sweep(program: Program) -> Program:
@@ -62,14 +66,6 @@ def live(program: Program) -> Program:
     return Program(tuple(reversed(kept)), program.output)
 
 
-def _renumber(program: Program) -> Program:
-    builder, names = Builder(), dict[str, str]()
-    for s in program.statements:
-        builder.origin = s.origin
-        names[s.name] = builder.add(rename(s.rhs, names))
-    return builder.program(renamed_output(program.output, names))
-
-
 def simplified(rhs: Rhs, builder: Builder) -> Rhs | str:
     """A simpler right-hand side with the same meaning, or the variable that it equals."""
     match rhs:
@@ -80,7 +76,108 @@ def simplified(rhs: Rhs, builder: Builder) -> Rhs | str:
             return replace(rhs, mask=mask) if mask is not FALSE else Constant(rhs.gens, 0)
         case Contraction():
             return _contraction(rhs, builder)
+        case Recurrence():
+            return _loop(rhs, builder)
     return rhs
+
+
+def _loop(rhs: Recurrence, builder: Builder) -> Rhs:
+    """The loop with a simpler body, which takes what it reads at the turn's index alone as rows."""
+    rhs = replace(rhs, body=simplify(_with_constants(rhs, builder)))
+    rhs = replace(rhs, body=within(rhs.body, (Binder(rhs.index, rhs.size),)))
+    statements = list(rhs.body.statements)
+    inputs = {s.name: s.rhs for s in statements if isinstance(s.rhs, Input)}
+    arguments = rhs.arguments
+    turn = frozenset((rhs.index,))
+    rows: dict[str, str] = {}  # each parameter to come: its variable outside
+
+    def by_rows(factor: Factor) -> Factor:
+        read = inputs.get(factor.name)
+        if read is None or read.parameter[0] != "c":
+            return factor
+        place = next((j for j, a in enumerate(factor.indices) if a.names == turn), None)
+        if place is None:
+            return factor
+        a, sizes = factor.indices[place], ranges(read.gens)
+        rest = (*sizes[:place], *sizes[place + 1 :])
+        binders = numbered("g", (rhs.size, *rest))
+        here, *others = pointwise(binders)
+        at = a.substitute({rhs.index: here})
+        whole = Factor(arguments[read.parameter], (*others[:place], at, *others[place:]))
+        made = _contraction(Contraction(binders, (), in_range(at, sizes[place]), (whole,)), builder)
+        outside = made if isinstance(made, str) else builder.add(made)
+        known = next((x for x, y in rows.items() if y == outside), None)
+        parameter = known or f"r{len(rhs.rows) + len(rows)}"
+        if known is None:
+            rows[parameter] = outside
+            gens_ = numbered("g", rest)
+            row = Input(parameter, array(rest), (), gens_)
+            statements.insert(0, Statement(parameter, row))
+        return Factor(parameter, (*factor.indices[:place], *factor.indices[place + 1 :]))
+
+    changed: dict[str, Rhs] = {}
+    for s in rhs.body.statements:
+        if isinstance(s.rhs, Contraction):
+            changed[s.name] = replace(s.rhs, factors=tuple(map(by_rows, s.rhs.factors)))
+    found = tuple([replace(s, rhs=changed.get(s.name, s.rhs)) for s in statements])
+    body = live(Program(found, rhs.body.output))
+    return _with_used_parameters(rhs, body, {**arguments, **rows})
+
+
+def _with_constants(rhs: Recurrence, builder: Builder) -> Program:
+    """The body, what it takes from outside that is a constant put in place."""
+    outside = {p: builder.defined[x] for p, x in rhs.arguments.items() if p[0] != "s"}
+
+    def put(read: Rhs) -> Rhs:
+        known = outside.get(read.parameter) if isinstance(read, Input) else None
+        if isinstance(known, Constant) and known.is_uniform:
+            return Constant(read.gens, known.value)
+        return read
+
+    statements = tuple([replace(s, rhs=put(s.rhs)) for s in rhs.body.statements])
+    return Program(statements, rhs.body.output)
+
+
+def within(program: Program, turns: Binders) -> Program:
+    """The program without what its masks say of the ranges of the turns that it is in."""
+
+    def plain(p: Predicate, binders: Binders) -> Predicate:
+        return sets.simplify(p, (*turns, *binders)) if p.names & {*index_names(turns)} else p
+
+    def known(rhs: Rhs) -> Rhs:
+        match rhs:
+            case Addition():
+                left, right = (plain(p, rhs.gens) for p in (rhs.left_mask, rhs.right_mask))
+                return replace(rhs, left_mask=left, right_mask=right)
+            case Map():
+                return replace(rhs, mask=plain(rhs.mask, rhs.gens))
+            case Contraction():
+                return replace(rhs, mask=plain(rhs.mask, (*rhs.gens, *rhs.sums)))
+            case Recurrence():
+                return replace(rhs, body=within(rhs.body, turns))
+        return rhs
+
+    statements = tuple([replace(s, rhs=known(s.rhs)) for s in program.statements])
+    return Program(statements, program.output)
+
+
+def _with_used_parameters(
+    rhs: Recurrence, body: Program, arguments: Mapping[str, str]
+) -> Recurrence:
+    """The loop with another body, whose parameters are those of the arguments that it reads."""
+    used = [s.rhs.parameter for s in body.statements if isinstance(s.rhs, Input)]
+    kept = {letter: [x for x in arguments if x[0] == letter and x in used] for letter in "rc"}
+    names = {x: f"{letter}{j}" for letter, group in kept.items() for j, x in enumerate(group)}
+
+    def renamed(read: Rhs) -> Rhs:
+        if not isinstance(read, Input):
+            return read
+        return replace(read, parameter=names.get(read.parameter, read.parameter))
+
+    statements = tuple([replace(s, rhs=renamed(s.rhs)) for s in body.statements])
+    rows, wholes = (tuple([arguments[x] for x in kept[letter]]) for letter in "rc")
+    body = merged(Program(statements, body.output), "B")
+    return replace(rhs, rows=rows, wholes=wholes, body=body)
 
 
 def _is(rhs: Rhs, value: int) -> bool:

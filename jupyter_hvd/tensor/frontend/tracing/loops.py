@@ -12,7 +12,7 @@ from ...language.affine import Affine
 from ...language.predicates import TRUE, Predicate, compare, conj, disj, exists
 from ...language.terms import At, Binder, Gen, Sum, Term, guard, lets
 from ...language.types import REAL, Array, Product
-from ..tracers import Condition, Data, Index, Value, kind
+from ..tracers import Condition, Data, Index, IndexEntry, Value, kind
 from .conditions import Conditions
 from .packing import guarded
 
@@ -179,6 +179,13 @@ class Loops(Conditions):
         """`range(…)` as its start, its length and its step."""
         if not 1 <= len(bounds) <= 3:
             raise self.error("`range` takes one to three integers")
+        for bound in bounds[:2]:
+            if isinstance(bound, Value | IndexEntry):
+                raise self.error(
+                    "data decide how often this loop runs",
+                    "loop to a size or an `int` parameter, and choose in the turn: "
+                    "`h = f(h) if t < k else h`",
+                )
         ends = [self.affine(bound, "`range`") for bound in bounds[:2]]
         start, stop = (Affine.of(0), ends[0]) if len(ends) == 1 else ends
         step = self.affine(bounds[2], "a step") if len(bounds) == 3 else Affine.of(1)

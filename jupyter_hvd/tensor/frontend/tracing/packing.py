@@ -232,7 +232,9 @@ class Packing:
                 self.truths[bound] = value.term
             if is_counting(value.term):
                 self.counting[bound] = value.term
-            return Value(self, Var(bound, value.type), value.layout)
+            made = Value(self, Var(bound, value.type), value.layout)
+            made.written = value.written
+            return made
         return value
 
     def result(self, k: int, value: Any) -> Any:

@@ -1,80 +1,46 @@
 """Statements that change what a name means: `for`, `if`, `+=`, `append`, and assignments to entries.
 
 A `for` over indices runs once, with a `Carried` in place of each name that it changes, which may be
-added to, but not read: what is added in one turn becomes a sum, or an array, over all.
+added to, but not read: what is added in one turn becomes a sum, or an array, over all. Where a turn
+reads what the one before has left, the loop runs once more, with a variable for each such value, and is
+an `iterate` of the language.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 from ...language.affine import Affine
 from ...language.errors import TensorError
 from ...language.function import named
 from ...language.predicates import TRUE, Predicate, compare, conj, exists, negate
-from ...language.terms import At, Binder, Call, Const, Gen, Sum, Term, Var, guard, lets, substitute
-from ...language.types import REAL
+from ...language.terms import (
+    At,
+    Binder,
+    Call,
+    Const,
+    Gen,
+    Sum,
+    Term,
+    Var,
+    guard,
+    lets,
+    substitute,
+)
+from ...language.types import REAL, Product
 from ...polyhedral import sets
 from ..tracers import Barred, Data, Value, kind
-from .entries import Entries
 from .loops import Iteration, Pattern
 from .packing import guarded
-
-UNSET = Barred(
-    "this name has no value yet", "give it one before: `s = 0`, `y = []`, `y = np.zeros(n)`"
-)
+from .recurrences import LONG, UNSET, Appended, Carried, Change, Recurrences, gone, left_there
 
 
-@dataclass
-class Change:
-    """What one turn of a loop does to a name: `op` is `+`, `*`, `append`, or `=` and `+=` at places
-    `at` of an array, whose entries `places` are where `condition` holds.
-    """
-
-    op: str
-    term: Term
-    condition: Predicate = TRUE
-    places: tuple[str, ...] = ()
-    at: tuple[Affine, ...] = ()
-
-
-class Carried(Barred):
-    """A name that a loop changes, while it is traced; `plain` where it is assigned anew, not added
-    to.
-    """
-
-    def __init__(self, name: str, start: Any, depth: int, masked: int, plain: bool) -> None:
-        super().__init__(
-            f"`{name}` has what the turn before has left there",
-            "a loop may add to a name (`s += …`, `y.append(…)`, `y[i] = …`), but not read it, unless "
-            "its count is a constant: `for _ in range(10)`",
-        )
-        self.name = name
-        self.start = start
-        self.depth = depth
-        self.masked = masked
-        self.plain = plain
-        self.changes: list[Change] = []
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("shape", "ndim", "size"):  # no turn changes these
-            return getattr(self.start, name)
-        if name == "at":
-            raise TensorError(
-                f"`{self.name}.at[…]` in a loop",
-                f"write `{self.name}[i] = …` or `{self.name}[i] += …`: here that defines an array",
-            )
-        return super().__getattr__(name)
-
-
-class Statements(Entries):
+class Statements(Recurrences):
     """`for`, `if`, `+=`, `y.append(e)`, `y[i] = e`."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.masks: list[Value] = []
         self.open: list[Carried] = []
 
     def current(self, get: Callable[[], Any]) -> Any:
@@ -179,10 +145,43 @@ class Statements(Entries):
         """What names mean after a `for` statement. `plain` are those that it assigns anew."""
         self.at(k)
         turns = self._written_out(pattern, bounds, any(plain))
+        if turns is not None and (len(turns) <= LONG or isinstance(bounds, Iteration)):
+            return self._one_after_the_other(turns, values, body)
+        before = len(self.lookups), len(self.accesses), len(self.masks), set(self.used)
+        try:
+            if turns is None:
+                return self._added_up(k, pattern, bounds, names, plain, values, body)
+            return self.one_by_one(k, pattern, bounds, names, values, body)
+        except TensorError as error:
+            begun = not all(isinstance(v, Barred) and not isinstance(v, Carried) for v in values)
+            reads = any(left_there(name) in error.message for name in names)
+            if turns is None and not (begun and reads):
+                raise
+        looked, read, masked, self.used = before
+        del self.lookups[looked:], self.accesses[read:], self.masks[masked:]
         if turns is not None:
-            for item in turns:
-                values = tuple(body(*item, *values))
-            return values
+            return self._one_after_the_other(turns, values, body)
+        return self.one_by_one(k, pattern, bounds, names, values, body)
+
+    def _one_after_the_other(
+        self, turns: list[Any], values: tuple[Any, ...], body: Callable[..., Any]
+    ) -> tuple[Any, ...]:
+        """A loop that is written out."""
+        for item in turns:
+            values = tuple(body(*item, *values))
+        return values
+
+    def _added_up(
+        self,
+        k: int,
+        pattern: Pattern,
+        bounds: Any,
+        names: tuple[str, ...],
+        plain: tuple[bool, ...],
+        values: tuple[Any, ...],
+        body: Callable[..., Any],
+    ) -> tuple[Any, ...]:
+        """A loop whose turns do not read what those before have left."""
         index, size, item, within = self.turn(pattern, bounds, ragged=True)
         with self.scope(Binder(index, size), within) as scope:
             carried = [
@@ -204,7 +203,7 @@ class Statements(Entries):
                     raise self.error(
                         f"this loop assigns to `{c.name}` anew and adds to it", "use two names"
                     )
-                results.append(_gone(c.name))
+                results.append(gone(c.name))
                 continue
             result = c.start
             for change in c.changes:
@@ -381,6 +380,19 @@ class Statements(Entries):
                 raise self.error("a list of tuples", "append to a list for each part")
             self._record(target, Change("append", term))
             return target
+        if isinstance(target, Value) and isinstance(target.term, Var):
+            target = self.lists.get(target.term.name, target)
+        if isinstance(target, Appended):
+            always = conj(*self.conditions[target.depth :]) == TRUE
+            if target.value is not None or not always or len(self.masks) > target.masked:
+                raise self.error(
+                    f"`{target.name}` is appended to more or less than once a turn",
+                    "append once a turn, `y.append(a if p else b)`",
+                )
+            target.value = self.whole(value)
+            if isinstance(target.value.type, Product):
+                raise self.error("a list of tuples", "append to a list for each part")
+            return target
         if isinstance(target, list):
             return [*target, self._bind("entry", value)]
         raise self.error(f"`append` to {kind(target)}", "begin with an empty list: `y = []`")
@@ -401,7 +413,7 @@ class Statements(Entries):
         if isinstance(root, Data) or (
             isinstance(root, Value)
             and isinstance(root.term, Var)
-            and root.term.name in self.reserved
+            and root.term.name in self.reserved | self.borrowed
         ):
             raise self.error(
                 f"`{name}` is the caller's, and this changes it",
@@ -446,9 +458,3 @@ class Statements(Entries):
         change = Change("=" if not op else "+=", term, conj(*taken), names, tuple(at))
         self._record(target, change)
         return target
-
-
-def _gone(name: str) -> Barred:
-    return Barred(
-        f"`{name}` has only a value within the loop above", "compute it again after the loop"
-    )

@@ -23,6 +23,7 @@ from ...language.terms import (
     Const,
     Gen,
     Guard,
+    Iterate,
     Let,
     Mul,
     Sum,
@@ -308,7 +309,7 @@ class _Nested:
 @lru_cache(maxsize=65536)
 def is_free(e: Term) -> bool:
     """Whether a term costs nothing: reads, guards, constants, and arrays and pairs of these."""
-    if isinstance(e, Add | Mul | Call | Sum | Let):
+    if isinstance(e, Add | Mul | Call | Sum | Let | Iterate):
         return False
     return all(is_free(child) for child in e.children)
 
@@ -323,7 +324,7 @@ def inner_indices(e: Term) -> frozenset[str]:
 
 @lru_cache(maxsize=65536)
 def _bound(e: Term) -> frozenset[str]:
-    own = frozenset((e.index,)) if isinstance(e, Gen | Sum) else frozenset[str]()
+    own = frozenset((e.index,)) if isinstance(e, Gen | Sum | Iterate) else frozenset[str]()
     return own.union(*(_bound(child) for child in e.children))
 
 

@@ -1,0 +1,316 @@
+"""Loops that carry values: where a turn reads what the one before has left.
+
+A `for` statement is traced as one that only adds up; `Carried` stands for each name that it changes, and
+may not be read. Where it is, the loop is traced once more by `Recurrences`, with a variable for each value
+that it carries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from ...language.affine import Affine
+from ...language.errors import TensorError
+from ...language.pairs import to_pairs
+from ...language.predicates import TRUE, Predicate, compare
+from ...language.terms import (
+    At,
+    Binder,
+    Const,
+    Gen,
+    Iterate,
+    Pair,
+    Proj,
+    Term,
+    Var,
+    components,
+    gens,
+    lets,
+    numbered,
+)
+from ...language.types import Layout, Product, Type, array, dimensions
+from ..tracers import Barred, Value, describe
+from .entries import Entries
+from .loops import Pattern
+
+LONG = 32  # turns up to which a loop of constant count is written out
+_NOTHING: frozenset[str] = frozenset()
+UNSET = Barred(
+    "this name has no value yet", "give it one before: `s = 0`, `y = []`, `y = np.zeros(n)`"
+)
+
+
+@dataclass
+class Change:
+    """What one turn of a loop does to a name: `op` is `+`, `*`, `append`, or `=` and `+=` at places
+    `at` of an array, whose entries `places` are where `condition` holds.
+    """
+
+    op: str
+    term: Term
+    condition: Predicate = TRUE
+    places: tuple[str, ...] = ()
+    at: tuple[Affine, ...] = ()
+
+
+class Carried(Barred):
+    """A name that a loop changes, while it is traced; `plain` where it is assigned anew, not added
+    to.
+    """
+
+    def __init__(self, name: str, start: Any, depth: int, masked: int, plain: bool) -> None:
+        super().__init__(
+            left_there(name),
+            "give it a value before the loop: `h = np.zeros(n)`",
+        )
+        self.name = name
+        self.start = start
+        self.depth = depth
+        self.masked = masked
+        self.plain = plain
+        self.changes: list[Change] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("shape", "ndim", "size"):  # no turn changes these
+            return getattr(self.start, name)
+        if name == "at":
+            raise TensorError(
+                f"`{self.name}.at[…]` in a loop",
+                f"write `{self.name}[i] = …` or `{self.name}[i] += …`: here that defines an array",
+            )
+        return super().__getattr__(name)
+
+
+class Appended(Barred):
+    """A list that a loop which carries values appends to, while it is traced: `first` is the array of
+    its entries before, if any, and `value` what the turn appends.
+    """
+
+    def __init__(self, name: str, first: Value | None, depth: int, masked: int) -> None:
+        super().__init__(
+            f"`{name}` is a list that this loop appends to",
+            "carry what a turn reads by a name of its own",
+        )
+        self.name = name
+        self.first = first
+        self.depth = depth
+        self.masked = masked
+        self.value: Value | None = None
+
+
+@dataclass(frozen=True)
+class State:
+    """A value that a loop carries: its name in the source, how it begins, its parts as the body reads
+    them, and how it is laid out; or what is appended to a list.
+    """
+
+    name: str
+    start: Term
+    parts: tuple[Var, ...]
+    layout: Layout
+    list: Appended | None = None
+
+    @property
+    def begins(self) -> tuple[Term, ...]:
+        """How the parts begin."""
+        return parts_of(self.start)
+
+    def made_of(self, parts: Iterable[Term]) -> Term:
+        """The value of such parts."""
+        rest = iter(parts)
+
+        def build(type_: Type) -> Term:
+            if isinstance(type_, Product):
+                first = build(type_.first)
+                return Pair(first, build(type_.second))
+            return next(rest)
+
+        return build(self.start.type)
+
+
+class Recurrences(Entries):
+    """`for t in range(T): h = f(h, x[t])`: `iterate`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.masks: list[Value] = []  # the conditions on data that hold
+        self.borrowed: set[str] = set()  # what a loop carries that begins as the caller's
+        self.lists: dict[str, Appended] = {}  # what a loop carries that begins as a written list
+
+    def one_by_one(
+        self,
+        k: int,
+        pattern: Pattern,
+        bounds: Any,
+        names: tuple[str, ...],
+        values: tuple[Any, ...],
+        body: Callable[..., Any],
+    ) -> tuple[Any, ...]:
+        """A loop whose turns read what those before have left: `iterate`."""
+        self.at(k)
+        index, size, item, within = self.turn(pattern, bounds, ragged=True)
+        if within != TRUE:
+            raise self.error(
+                "how often this loop runs depends on an outer index",
+                "let it run as often as the longest, and carry on: `h = f(h) if j < i else h`",
+            )
+        begun = tuple(map(self._begun, names, values))
+        with self.scope(Binder(index, size)) as scope:
+            left = body(*item(), *(self._during(one) for one in begun))
+        self.at(k)
+        if size.is_constant and size.constant > 0:
+            begun = tuple(map(self._begun_within, names, begun, left))
+        made = [self._carried_on(one, value) for one, value in zip(begun, left, strict=True)]
+        read = _NOTHING.union(*(e.variables for _, e in scope.bindings))
+        read = read.union(*(e.variables for _, e in filter(None, made)))
+        carried = [self._kept(*found, read) if found else None for found in made]
+        for one, found in zip(begun, carried, strict=True):
+            if found and found[0].list and isinstance(one, State) and self._is_read(one, read):
+                raise self.error(found[0].list.message, found[0].list.help)
+        kept = [found for found in carried if found]
+        if not kept:
+            raise self.error("nothing that this loop leaves can be carried on")
+        turn = lets(scope.bindings, to_pairs([x for _, e in kept for x in parts_of(e)], Pair))
+        parts = [x.name for state, _ in kept for x in state.parts]
+        starts = [e for state, _ in kept for e in state.begins]
+        loop = Value(self, Iterate(index, size, tuple(parts), tuple(starts), turn))
+        history = cast("Value", self._bind("history", loop)).term
+        each = dict(zip(parts, components(history, len(parts)), strict=True))
+        return tuple(
+            self._after(found[0], each, size) if found else gone(name)
+            for name, found in zip(names, carried, strict=True)
+        )
+
+    def _kept(self, state: State, term: Term, read: frozenset[str]) -> tuple[State, Term] | None:
+        """What is carried and what a turn leaves; None where that has another shape and is not read by
+        the turn after.
+        """
+        if self._fits(state, term):
+            return state, term
+        if not self._is_read(state, read):
+            return None
+        raise self.error(
+            f"`{state.name}` begins as {describe(state.start.type)}, and a turn makes it "
+            f"{describe(term.type)}",
+            "what a loop carries keeps its shape: begin with one, `h = np.zeros(n)`",
+        )
+
+    def _is_read(self, state: State, read: frozenset[str]) -> bool:
+        return not read.isdisjoint(x.name for x in state.parts)
+
+    def _begun(self, name: str, value: Any) -> State | Appended | Any:
+        """What a loop carries by a name, from how it begins."""
+        depths = len(self.conditions) + 1, len(self.masks)
+        if isinstance(value, list) and not value:
+            return Appended(name, None, *depths)
+        if value is UNSET or (isinstance(value, Barred) and not isinstance(value, Carried)):
+            return value
+        term, layout = self.pack(value)
+        if isinstance(term.type, Product):
+            term = cast("Value", self._bind(name, Value(self, term, layout))).term
+        state = self._state(name, term, layout)
+        if isinstance(value, Value) and value.written is not None:
+            self.lists[state.parts[0].name] = Appended(name, value, *depths)
+        return state
+
+    def _begun_within(self, name: str, one: Any, value: Any) -> Any:
+        """What begins within a loop that has a turn at least, and is there after it."""
+        if one is not UNSET:
+            return one
+        if not isinstance(value, Value) or value.type != array(dimensions(value.type)):
+            raise self.error(f"`{name}` begins within the loop", "give it a value before")
+        return self._state(name, zero_of(value.term), None)
+
+    def _state(self, name: str, start: Term, layout: Layout) -> State:
+        each = parts_of(start)
+        for part in each:
+            if part.type != array(dimensions(part.type)):
+                raise self.error(f"`{name}` is an array of tuples", "carry an array for each part")
+        stems = [name] if len(each) == 1 else [f"{name}_{j}" for j in range(len(each))]
+        names = [self.name(stem) for stem in stems]
+        if isinstance(start, Var) and start.name in self.reserved | self.borrowed:
+            self.borrowed |= {*names}
+        parts = tuple([Var(x, part.type) for x, part in zip(names, each, strict=True)])
+        return State(name, start, parts, layout)
+
+    def _during(self, one: State | Appended | Any) -> Any:
+        """What the name means in a turn."""
+        return Value(self, one.made_of(one.parts), one.layout) if isinstance(one, State) else one
+
+    def _carried_on(self, one: State | Appended | Any, value: Any) -> tuple[State, Term] | None:
+        """What is carried, and what a turn leaves there."""
+        if isinstance(one, State) and not isinstance(value, Barred):
+            return one, self.pack(value)[0]
+        if isinstance(one, Appended) and (value is not one or one.value is None):
+            raise self.error(
+                f"`{one.name}` is not appended to in every turn",
+                "append once a turn, to a list that begins empty: `y = []`",
+            )
+        if not isinstance(value, Appended) or value.value is None:
+            return None
+        term = value.value.term
+        return replace(self._state(value.name, zero_of(term), None), list=value), term
+
+    def _fits(self, state: State, term: Term) -> bool:
+        """Whether a value may be carried on by this name; SizesMet where only sizes can tell."""
+        befores, afters = state.begins, parts_of(term)
+        if len(befores) != len(afters):
+            return False
+        for before, after in zip(befores, afters, strict=True):
+            m, n = dimensions(before.type), dimensions(after.type)
+            if len(m) != len(n) or after.type != array(n):
+                return False
+            for a, b in zip(m, n, strict=True):
+                if a != b and (b - a).is_constant:
+                    return False
+                self.same(a, b)
+        return True
+
+    def _after(self, state: State, each: dict[str, Term], size: Affine) -> Any:
+        """What a name means after the loop."""
+        if state.list:
+            history = each[state.parts[0].name]
+            return self._bind(state.name, self._listed(state.list.first, history, size))
+        last = state.made_of(At(each[x.name], size) for x in state.parts)
+        return self._bind(state.name, Value(self, last, state.layout))
+
+    def _listed(self, first: Value | None, history: Term, size: Affine) -> Value:
+        """What a list has after a loop has appended to it: what it had, and the values of the turns."""
+        i = self.name("i")
+        here = Affine.of(i)
+        if first is None:
+            return Value(self, Gen(i, size, At(history, here + 1)))
+        (before, *inner), (_, *dims) = dimensions(first.type), dimensions(history.type)
+        if len(inner) != len(dims):
+            raise self.error("a list's entries have one shape", "append what is like its first")
+        for m, n in zip(inner, dims, strict=True):
+            self.same(m, n)
+        old, new = At(first.term, here), At(history, here - before + 1)
+        p, q = compare("<", here, before), compare("≤", before, here)
+        return Value(self, Gen(i, before + size, self._entrywise(old, new, p, q)))
+
+
+def left_there(name: str) -> str:
+    return f"`{name}` has what the turn before has left there"
+
+
+def parts_of(e: Term) -> tuple[Term, ...]:
+    """The parts of a term that are no pairs, in order."""
+    if isinstance(e, Pair):
+        return (*parts_of(e.first), *parts_of(e.second))
+    if isinstance(e.type, Product):
+        return (*parts_of(Proj(0, e)), *parts_of(Proj(1, e)))
+    return (e,)
+
+
+def zero_of(e: Term) -> Term:
+    """The zero of the type of an array."""
+    return gens(numbered("z", dimensions(e.type)), Const(0))
+
+
+def gone(name: str) -> Barred:
+    return Barred(
+        f"`{name}` has only a value within the loop above", "compute it again after the loop"
+    )

@@ -1,0 +1,87 @@
+"""The turn that a loop is in, inside its body: an index that a kernel is given as data.
+
+The plan of a body is made once for all turns. So the loop's index is not a number in it, but an index
+array of one entry and no dimensions, and what the body reads at the index is looked up: `x[k]` is
+`Σ τ:n. [turn(τ)]·x[τ]`, which has one term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..language.affine import Affine
+from ..language.predicates import TRUE, Predicate, Related, conj, exists, substitute
+from ..language.terms import Binder
+from ..ssa.program import (
+    Addition,
+    Constant,
+    Contraction,
+    Factor,
+    Map,
+    Program,
+    Recurrence,
+    Statement,
+    pointwise,
+)
+
+
+def relation_of(index: str) -> str:
+    """The index array that holds the turn of a loop over this index."""
+    return f"{index}·turn"
+
+
+def looked_up(program: Program, index: str, count: int) -> Program:
+    """The body of a loop of so many turns, its index looked up."""
+    turns = _Turns(index, Binder(f"τ{index}", Affine.of(count)))
+    made = (t for s in program.statements for t in turns.statement(s))
+    return Program(tuple(made), program.output)
+
+
+class _Turns:
+    def __init__(self, index: str, binder: Binder) -> None:
+        self.index = index
+        self.binder = binder
+        self.turn = Affine.of(binder.name)
+        self.at = {index: self.turn}
+        self.now = Related(relation_of(index), (self.turn,))
+
+    def statement(self, s: Statement) -> Iterator[Statement]:
+        """The statement, after those that it needs."""
+        match s.rhs:
+            case Constant(gens, Affine() as value) if self.index in value.names:
+                every = Constant((self.binder, *gens), value.substitute(self.at))
+                yield Statement(f"{s.name}·{self.index}", every, s.origin)
+                read = Factor(f"{s.name}·{self.index}", (self.turn, *pointwise(gens)))
+                yield replace(s, rhs=Contraction(gens, (self.binder,), self.now, (read,)))
+            case Addition(gens, p0, x0, p1, x1) as rhs if self.index in p0.names | p1.names:
+                sides = []
+                for side, (p, x) in enumerate(((p0, x0), (p1, x1))):
+                    if self.index not in p.names:
+                        sides.append((p, x))
+                        continue
+                    read = Factor(x, pointwise(gens))
+                    view = Contraction(gens, (self.binder,), self.during(p), (read,))
+                    sides.append((TRUE, f"{s.name}·{self.index}{side}"))
+                    yield Statement(sides[-1][1], view, s.origin)
+                (p0, x0), (p1, x1) = sides
+                yield replace(s, rhs=replace(rhs, left_mask=p0, left=x0, right_mask=p1, right=x1))
+            case Map(_, p, _, _) as rhs if self.index in p.names:
+                yield replace(s, rhs=replace(rhs, mask=exists(*self.binder, self.during(p))))
+            case Contraction() as rhs if self.index in self.names_of(rhs):
+                factors = tuple([f.substitute(self.at) for f in rhs.factors])
+                sums = (*rhs.sums, self.binder)
+                yield replace(s, rhs=Contraction(rhs.gens, sums, self.during(rhs.mask), factors))
+            case Recurrence() as rhs:
+                body = looked_up(rhs.body, self.index, self.binder.size.constant)
+                yield replace(s, rhs=replace(rhs, body=body))
+            case _:
+                yield s
+
+    def during(self, p: Predicate) -> Predicate:
+        return conj(self.now, substitute(p, self.at))
+
+    @staticmethod
+    def names_of(rhs: Contraction) -> frozenset[str]:
+        places = (a.names for f in rhs.factors for a in f.indices)
+        return frozenset(rhs.mask.names).union(*places)
