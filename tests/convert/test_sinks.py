@@ -238,6 +238,12 @@ def test_what_is_no_keras_model_is_left_alone() -> None:
 def test_a_model_in_the_hands_of_another_module() -> None:
     assert refused(MODEL + "from lib import gan\ngan.train((model, model), x)\n") == {"HVD906"}
     assert refused(MODEL + "from lib import fit_model\nfit_model(model)\n") == {"HVD906"}
+    assert refused(MODEL + "from lib import gan\nboth = (model, model)\ngan.train(both)\n") == {
+        "HVD906"
+    }
+    assert refused(
+        "import tensorflow as tf\nfrom lib import gan\nd = gan.make()\nd.compile('adam', loss='mse')\ngan.train(d)\n"
+    ) == {"HVD906"}
     told = convert_source(MODEL + "import lib\nmodel.fit(x, y)\nlib.look_at(model)\n")
     assert (told.status, [d.severity for d in told.diagnostics]) == ("converted", ["warning"])
     used = convert_source(MODEL + "import lib\nmodel.fit(x, y, callbacks=[lib.Watch(model)])\n")

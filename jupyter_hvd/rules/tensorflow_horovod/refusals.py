@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import libcst as cst
 
-from ...analysis.index import Binding
+from ...analysis.index import ELEMENT, Binding
 from ...analysis.library import Kind, Value
 from ...analysis.syntax import argument, method
 from ...frameworks.tensorflow import tf_api
@@ -530,7 +530,7 @@ class HiddenTraining(Refusal):
         text = context.module.text(call.func)
         function = text.rpartition(".")[2]
         given = [part for arg in call.args for part in parts(arg.value)]
-        if not any(context.values.may_be(part, Role.MODEL) for part in given):
+        if not any(self._is_model(context, part) for part in given):
             return
         trains = bool(TRAINING_NAME.search(function))
         if trains or (
@@ -547,6 +547,20 @@ class HiddenTraining(Refusal):
                 "bring its training into this file, where it can be converted",
                 "error" if trains else "warning",
             )
+
+    def _is_model(self, context: Context, expression: cst.BaseExpression) -> bool:
+        """Whether an expression is a model, or has one in it, by what makes it or by the `compile` that it is given here."""
+        elements = (value.kind for value in context.values.of(expression, (ELEMENT,)))
+        compiled = (
+            context.module.text(call.func.value)
+            for call in context.values.index.calls
+            if method(call) == "compile" and isinstance(call.func, cst.Attribute)
+        )
+        return (
+            context.values.may_be(expression, Role.MODEL)
+            or Role.MODEL in elements
+            or context.module.text(expression) in compiled
+        )
 
     def _fits(self, context: Context, expression: cst.BaseExpression) -> bool:
         """Whether an expression is of a class with a `fit` of its own, with which a tuner would train."""
