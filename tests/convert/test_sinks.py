@@ -296,6 +296,7 @@ def test_a_step_defined_anew_is_the_one_above() -> None:
     loop = "for bx, by in dataset:\n    train(bx, by)\n"
     one = step.format(step=STEP, optimizer="opt", model="model")
     other = step.format(step=STEP.replace("model", "second"), optimizer="opt2", model="second")
+    assert converted(other + one + loop).count("jhvd.broadcast_once(") == 1  # the first never runs
     made = "second = tf.keras.Sequential([tf.keras.layers.Dense(1)])\nopt2 = tf.keras.optimizers.SGD(0.1)\n"
     lines = [line.strip() for line in converted(one + loop + made + other + loop).splitlines()]
     first = lines.index("jhvd.broadcast_once(opt, model)")

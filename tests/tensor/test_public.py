@@ -108,6 +108,21 @@ def lse(x):
     return jnp.log(jnp.sum(jnp.exp(x - A))) + A
 
 
+@case(draw(4))
+def llsq(x):
+    total = 0
+    n, m = 6, len(x)
+    for i in range(n):
+        ti = -1 + i * 2 / (n - 1)
+        acc = 0.3
+        p = 1
+        for j in range(m):
+            acc = acc - x[j] * p
+            p = p * ti
+        total += acc**2
+    return total / 2
+
+
 @case(draw(2), draw(2), draw(2, 3))
 def ba_radial(rad, x0, proj):
     rsq = np.sum(proj * proj, axis=0)

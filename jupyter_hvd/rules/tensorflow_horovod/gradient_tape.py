@@ -342,7 +342,7 @@ class Broadcast(Rule):
     def find(self, context: Context) -> Iterator[Finding]:
         placed: dict[tuple[cst.CSTNode, str], list[str]] = {}
         for update, sites in context.training.own_updates:
-            if not sites:
+            if not sites and not is_replaced(context, update.call):
                 yield Problem(
                     update.call,
                     "nothing in this program calls the function that applies these gradients",
@@ -708,6 +708,17 @@ def deciding_tests(context: Context, call: cst.Call) -> Iterator[cst.BaseExpress
             yield ancestor.test
         child = ancestor
     yield from leaving_tests(context.values, call, skips=True)
+
+
+def is_replaced(context: Context, call: cst.Call) -> bool:
+    """Whether the function around a call, which nothing calls, is defined anew below: what stands in it never runs."""
+    function = context.module.function_of(call)
+    block = context.module.parent(function) if function is not None else None
+    if function is None or not isinstance(block, (cst.Module, cst.IndentedBlock)):
+        return False
+    below = block.body[list(block.body).index(function) + 1 :]
+    names = (each.name.value for each in below if isinstance(each, cst.FunctionDef))
+    return function.name.value in names
 
 
 def is_of_environment(context: Context, test: cst.BaseExpression) -> bool:
