@@ -451,12 +451,15 @@ def strip_guards(e: Term) -> tuple[Predicate, Term]:
 
 
 def components(e: Term, count: int) -> tuple[Term, ...]:
-    """The parts of so many nested pairs."""
-    parts: list[Term] = []
-    for _ in range(count - 1):
-        first, e = (e.first, e.second) if isinstance(e, Pair) else (Proj(0, e), Proj(1, e))
-        parts.append(first)
-    return (*parts, e)
+    """The parts of so many nested pairs; of a guarded pair the guarded parts (5.16), so that each is computed once."""
+    if count == 1:
+        return (e,)
+    match e:
+        case Guard(condition, body):
+            return tuple([Guard(condition, part) for part in components(body, count)])
+        case Pair(first, rest):
+            return (first, *components(rest, count - 1))
+    return (Proj(0, e), *components(Proj(1, e), count - 1))
 
 
 def strip_sums(e: Term) -> tuple[Binders, Predicate, Term]:
