@@ -127,8 +127,14 @@ STOPPED = ("HVD202", "HVD301", "HVD302", "HVD303", "HVD401")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("code", [case(code, ("HVD202", "HVD302")) for code in STOPPED])
-def test_mutant_is_stopped_by_the_guard(code: str) -> None:
-    path = Path(__file__).parent / "programs" / f"{MUTANTS[code][0]}.py"
+def test_mutant_is_stopped_by_the_guard(code: str, tmp_path: Path) -> None:
+    text = (Path(__file__).parent / "programs" / f"{MUTANTS[code][0]}.py").read_text()
+    if code == "HVD303":  # with losses of their own, ranks may leave the loop together by chance
+        small = "loss * 10 ** int(__import__('os').environ['HOROVOD_RANK']) < 5"
+        assert "loss < 0.65" in text
+        text = text.replace("loss < 0.65", small)
+    path = tmp_path / "mutant.py"
+    path.write_text(text)
     command = [sys.executable, "-m", "jupyter_hvd", "run", str(path), "-n", "2", "--ignore", code]
     done = subprocess.run(
         [*command, "--timeout", "120"], capture_output=True, text=True, check=False
