@@ -233,7 +233,9 @@ def steps(x, k: int):
   const error = page.locator('.jp-RenderedText[data-mime-type*="stderr"]:visible');
   await expect(error).toContainText('TensorError in cell [2], line 4');
   await expect(error).toContainText('while s < len(x):');
-  await expect(error).toContainText('→ write `for t in range(n)`, and carry on what is done');
+  await expect(error).toContainText(
+    '→ write `for t in range(n)`, and carry on what is done'
+  );
   await expect(error).not.toContainText('Traceback');
 
   const panel = panels(page).first();
