@@ -68,12 +68,13 @@ def test_scaled_by_what_differs_is_averaged() -> None:
 
 
 def test_weights_changed_by_hand() -> None:
+    """What of the model is not trained must be equal, too: all of it is broadcast."""
     code = converted(
         f"for bx, by in dataset:\n    {STEP}\n"
         "    for g, v in zip(gradients, model.trainable_variables):\n        v.assign_sub(0.1 * g)\n"
     )
     assert "DistributedGradientTape" in code
-    assert "        jhvd.broadcast_once(None, v)\n" in code
+    assert "        jhvd.broadcast_once(None, model)\n" in code
 
 
 def test_copies_of_weights_are_left_alone() -> None:

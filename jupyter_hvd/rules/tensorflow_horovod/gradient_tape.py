@@ -513,7 +513,7 @@ def trained_texts(context: Context, update: Update, site: EagerSite) -> list[str
     """The models and variables to broadcast, written for the place of the eager call."""
     texts: list[str] = []
     listed = update.variables
-    if update.optimizer is None and site.chain:
+    if update.optimizer is None:
         listed = tuple(whole_list(context.values, variable) for variable in listed)
     for variables in listed:
         found = _owners(context, variables, site)
