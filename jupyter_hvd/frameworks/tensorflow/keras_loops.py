@@ -85,10 +85,18 @@ class KerasLoops:
 
     @cached_property
     def _fitted(self) -> frozenset[str]:
+        return self._receivers(*POSITIONS)
+
+    @cached_property
+    def compiled_receivers(self) -> frozenset[str]:
+        """What `compile` is called on, as it is written, whatever that is."""
+        return self._receivers("compile")
+
+    def _receivers(self, *methods: str) -> frozenset[str]:
         return frozenset(
             self._values.module.text(call.func.value)
             for call in self._values.index.calls
-            if method(call) in POSITIONS and isinstance(call.func, cst.Attribute)
+            if method(call) in methods and isinstance(call.func, cst.Attribute)
         )
 
     def _is_super_of_model(self, receiver: cst.BaseExpression) -> bool:

@@ -52,6 +52,12 @@ class Training:
         return self.keras.fits + [update.call for update in self.updates if update.is_of_model]
 
     @cached_property
+    def functions(self) -> frozenset[cst.FunctionDef]:
+        """The functions that train when they are called: that of each update and `fit`, and what calls these."""
+        trained = (*(update.call for update in self.updates), *self.keras.fits)
+        return frozenset(f for call in trained for f in self.compiled.running(call))
+
+    @cached_property
     def variable_loops(self) -> frozenset[cst.CSTNode]:
         """The loops over variables that an update by hand goes through, and what they run over."""
         return variable_loops(self.values, self.updates)

@@ -164,9 +164,7 @@ class HiddenUpdates(Rule):
 
     def _training_beside(self, context: Context) -> Iterator[Problem]:
         """`threading.Thread(target=train)`, `pool.submit(train)`"""
-        values, training = context.values, context.training
-        trained = (*(update.call for update in training.updates), *training.keras.fits)
-        running = {f for call in trained for f in training.compiled.running(call)}
+        values, running = context.values, context.training.functions
         for call in values.index.calls if running else ():
             name = values.qualified(call.func)
             if not name.startswith(BESIDE) and (name or method(call) not in QUEUING):

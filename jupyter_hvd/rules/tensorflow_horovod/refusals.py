@@ -463,19 +463,15 @@ class HiddenTraining(Refusal):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        training = context.training
-        trains = {
-            function
-            for call in (*(update.call for update in training.updates), *training.keras.fits)
-            for function in training.compiled.running(call)
-        }
         yield from self._forests(context)
         for call in context.values.index.calls:
             name = context.values.qualified(call.func)
             if name in tf_api.RUNNERS or tf_api.makes_optimizer(name):
                 continue
             if self._searches(context, call) and any(
-                value.node in trains for arg in call.args for value in context.values.of(arg.value)
+                value.node in context.training.functions
+                for arg in call.args
+                for value in context.values.of(arg.value)
             ):
                 yield Problem(
                     call,
@@ -551,15 +547,10 @@ class HiddenTraining(Refusal):
     def _is_model(self, context: Context, expression: cst.BaseExpression) -> bool:
         """Whether an expression is a model, or has one in it, by what makes it or by the `compile` that it is given here."""
         elements = (value.kind for value in context.values.of(expression, (ELEMENT,)))
-        compiled = (
-            context.module.text(call.func.value)
-            for call in context.values.index.calls
-            if method(call) == "compile" and isinstance(call.func, cst.Attribute)
-        )
         return (
             context.values.may_be(expression, Role.MODEL)
             or Role.MODEL in elements
-            or context.module.text(expression) in compiled
+            or context.module.text(expression) in context.training.keras.compiled_receivers
         )
 
     def _fits(self, context: Context, expression: cst.BaseExpression) -> bool:
