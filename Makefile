@@ -73,12 +73,11 @@ check:
 test: needs
 	$(MAKE) lint test-ts env-tf215
 	$(MAKE) test-python
-	$(MAKE) test-distribute
 	$(MAKE) test-ui
 
 # Three workers on two cores: what starts processes waits for them now and then.
 test-python: env env-tf215
-	$(BIN)/pytest -q --numprocesses=3 --dist=loadgroup --no-loadscope-reorder --ignore=tests/distribute
+	$(BIN)/pytest -q --numprocesses=3 --dist=loadgroup --no-loadscope-reorder
 
 # What `make test` leaves out for its length, and every program on every Keras.
 test-thorough: env env-tf215 env-tf218
@@ -86,8 +85,7 @@ test-thorough: env env-tf215 env-tf218
 	$(VENV)-tf215/bin/pytest -q -o addopts=--import-mode=importlib tests/test_programs.py
 	TF_USE_LEGACY_KERAS=1 $(VENV)-tf218/bin/pytest -q -o addopts=--import-mode=importlib tests/test_programs.py
 
-# Ranks that live in a notebook: real kernels, real ranks, and faults. These are timed, so they have the machine
-# to themselves, as the browser has.
+# Ranks that live in a notebook alone: real kernels, real ranks, and faults, in a table at the end.
 test-distribute: env
 	$(BIN)/pytest -q --numprocesses=2 --dist=loadfile --no-loadscope-reorder tests/distribute
 
@@ -136,6 +134,7 @@ fuzz-convert: env
 # Kernels beside direct JAX, the newest, in one table; docs/performance.md and its plots are made anew.
 bench: env
 	$(BIN)/python benchmarks/tensor_kernels.py --write
+	$(BIN)/python benchmarks/tensor_peers.py --write
 
 # Thousands of files of other people's TensorFlow code, downloaded, converted and thrown away.
 corpus: env

@@ -25,7 +25,7 @@ from .magic_parser import MagicParser
 if TYPE_CHECKING:
     from .session.distribute import Session
 
-COMMANDS = ("status", "start", "pull", "push", "restart", "stop")
+COMMANDS = ("status", "where", "start", "pull", "push", "restart", "stop")
 PLACES = ("-n", "-H", "--launcher", "--time", "--partition", "--salloc")
 OPTIONS = (*PLACES, "--show", "--dry-run", "--no-deps", "--timeout")
 
@@ -99,7 +99,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
 
     @line_magic  # type: ignore[untyped-decorator]
     def hvd(self, line: str) -> None:
-        """Look after the ranks: `%hvd status`, `start -n N`, `pull NAME…`, `push NAME…`, `restart`, `stop`."""
+        """Look after the ranks: `%hvd status`, `where`, `start -n N`, `pull NAME…`, `push NAME…`, `restart`, `stop`."""
         arguments = hvd_parser().parse_line(line, default="status")
         if arguments.command in ("pull", "push"):
             if not arguments.names:
@@ -110,6 +110,8 @@ class HvdMagics(Magics):  # type: ignore[misc]
         elif arguments.command == "stop":
             self.session.stop()
             print("no ranks")
+        elif arguments.command == "where":
+            print("\n".join(self.session.where()))
         elif arguments.command == "restart":
             self.session.restart()
         else:

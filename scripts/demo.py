@@ -37,7 +37,7 @@ def main() -> int:
                 console.print(f"[cyan]\\[{rank}][/] {line}", highlight=False)
                 printed.append(line)
 
-        with converted_copy(NOTEBOOK, Options()) as (copy, private):
+        with converted_copy(NOTEBOOK, Options()) as (copy, private, _):
             result = run_job(
                 Program(copy, NOTEBOOK, module="jupyter_hvd.verify.rank"),
                 place(RANKS),

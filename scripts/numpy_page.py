@@ -6,6 +6,8 @@ stands for and what that costs.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import linecache
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -42,6 +44,7 @@ CALLS = {
     "sums": (
         "np.sum(x)", "x.sum()", "np.sum(A, axis=0)", "A.sum(axis=1, keepdims=True)", "A.sum()",
         "np.mean(x)", "A.mean(axis=0)", "np.average(x, weights=y)", "np.var(x)", "np.std(x)", "A.std(axis=0)",
+        "np.trapezoid(x, dx=0.1)", "np.trapezoid(A, x, axis=0)", "np.polyval(y[:3], s)",
         "np.linalg.norm(x)", "np.linalg.norm(A)", "np.linalg.norm(A, axis=1)", "np.linalg.norm(x, 1)",
         "np.trace(S)",
     ),
@@ -74,16 +77,29 @@ CALLS = {
     ),
     "parts": (
         "x[1:]", "x[:-1]", "x[::-1]", "x[1:3]", "x[::2]", "A[0]", "A[:, 1]", "A[1:, :-1]", "T[..., 0]", "A[-1]",
+        "A[[0, 2]]", "x[np.arange(3)]",
     ),
     "by halves": (
         "np.max(x)", "x.min()", "A.max(axis=0)", "np.prod(x)", "A.prod(axis=1)", "np.cumsum(x)",
         "np.cumsum(A, axis=0)", "np.cumprod(x)", "jax.nn.logsumexp(x)", "jax.nn.softmax(x)",
-        "jax.nn.log_softmax(A, axis=0)", "max(x)",
+        "jax.nn.log_softmax(A, axis=0)", "max(x)", "np.ptp(x)", "np.any(x > 1.3) * x", "np.all(A > 0.7, axis=0) * y[:3]",
     ),
     "of jax.nn and jax.lax": (
         "jax.nn.relu(x - 1)", "jax.nn.sigmoid(x)", "jax.nn.softplus(x)", "jax.nn.silu(x)",
         "jax.nn.leaky_relu(x - 1)", "jax.lax.stop_gradient(x) * x",
         "jax.numpy.asarray(x).at[0].set(s)", "jax.numpy.asarray(x).at[1:].add(y[1:])",
+        "jax.nn.gelu(x)", "jax.nn.gelu(x, approximate=False)", "jax.nn.elu(x - 1)", "jax.nn.selu(x - 1)",
+        "jax.nn.log_sigmoid(x)", "jax.nn.relu6(x)", "jax.nn.hard_tanh(x)", "jax.nn.soft_sign(x)", "jax.lax.rsqrt(x)",
+        "jax.scipy.special.ndtr(x)", "jax.scipy.special.logit(x/2)",
+        "jax.scipy.special.xlogy(x, y)", "jax.scipy.special.entr(x)", "jax.scipy.stats.norm.logpdf(x)",
+        "jax.scipy.stats.norm.pdf(x, 1, 0.5)", "jax.scipy.stats.norm.cdf(x)",
+    ),
+    "functions of functions": (
+        "jax.vmap(lambda row: row @ row)(A)", "jax.vmap(lambda a, b: a * b, in_axes=(None, 0))(s, x)",
+        "jax.lax.scan(lambda c, v: (0.5 * c + v, c), 0.0, x)[1]", "jax.lax.fori_loop(0, 3, lambda i, c: 0.5 * c + i, s)",
+        "jax.lax.map(lambda row: row.sum(), A)", "jax.lax.cond(x[0] > 1, lambda v: 2 * v, lambda v: 3 * v, x)",
+        "jax.numpy.vectorize(lambda a, b: a * b + 1)(x, s)", "functools.reduce(lambda a, b: a * b, x)",
+        "np.array(list(itertools.accumulate(x)))",
     ),
 }  # fmt: skip
 
@@ -114,7 +130,12 @@ def function(call: str, *, typed: bool = False, result: str = "{}") -> Callable[
     source = f"def f({spelt}):\n    return {result.format(call)}\n"
     name = f"<{call} {typed} {result}>"
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
-    namespace: dict[str, Any] = {"np": np, "jax": jax}
+    namespace: dict[str, Any] = {
+        "np": np,
+        "jax": jax,
+        "functools": functools,
+        "itertools": itertools,
+    }
     exec(compile(source, name, "exec"), namespace)
     made: Callable[..., Any] = namespace["f"]
     return made
@@ -163,7 +184,11 @@ A is n×m, B m×n, S n×n, T b×n×m, U b×m×n, s a number.
   `logsumexp` and `softmax` take the largest entry off first, and the derivative takes that for a constant.
 - **`cumsum`** goes by doubling: at most n·⌈log2 n⌉ additions, where a running sum takes n - 1.
 - **Not there:** what gives indices or sizes that data decide (`argmax`, `sort`, `nonzero`, `x[x > 0]`), decompositions and solvers (`linalg.inv`, `solve`, `det`), random numbers,
-  complex numbers, `vmap` and `grad` inside. Each is refused at its line, with what to write instead."""
+  complex numbers and Fourier transforms, `grad` inside, rounding. Each is refused at its line, with what to write instead. What has only the name of one of these, `scipy.ndimage.convolve`,
+  `jax.lax.max`, is another function, and refused.
+- **Functions of functions** are the loops and comprehensions that they stand for: `scan`, `fori_loop`, `reduce` and `accumulate` carry values ([loops](recurrences.md)); `vmap` is a comprehension.
+- **Index arrays**, which are parameters, may be cut, `labels[1:]`, `labels[:, None]`, compared, `labels == k`, and used in `take_along_axis`, `one_hot(labels, k)`, `segment_sum(x, labels, num_segments=k)`.
+- **Integers and conditions** keep NumPy's types as far as that matters: arrays of integers are not assigned floats, and `+` of two conditions, which is *or*, is refused."""
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,25 @@ from typing import Any
 import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+#: The logs of the jobs that tests run are not the user's.
+LOGS = tempfile.TemporaryDirectory(prefix="hvd-test-logs-")
+os.environ["JUPYTER_HVD_JOBS"] = LOGS.name
 ROOT = Path(__file__).parents[1]
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
+@pytest.fixture(scope="session")
+def kernels_kept() -> None:
+    """XLA compiles a kernel once for all runs of the tests; what it made is found by the program and the versions."""
+    import jax
+
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    jax.config.update("jax_compilation_cache_dir", str(cache / "jupyter-hvd" / "xla"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+
+
 #: Commands that start no process of their own, and load neither TensorFlow nor JAX.
-LIGHT = ("convert", "rule")
+LIGHT = ("convert", "rule", "job")
 
 
 @pytest.fixture
@@ -69,7 +83,13 @@ def hvd_process(tmp_path: Path) -> Command:
 # One pool of workers (`pytest -n 3 --dist=loadgroup`)
 
 #: Files whose tests share what is expensive to make, for all of the file, or for the tests of one parameter.
-SHARED_BY_FILE = ("tests/test_forks.py", "tests/gradcost/test_tour.py")
+SHARED_BY_FILE = (
+    "tests/distribute/test_faults.py",
+    "tests/gradcost/test_tour.py",
+    "tests/test_forks.py",
+)
+#: Folders whose other files follow one another: not all of a machine's processes are to be living ranks at once.
+SHARED_BY_FOLDER = ("tests/distribute/",)
 SHARED_BY_PARAMETER = ("tests/test_examples.py",)
 
 
@@ -80,7 +100,7 @@ def work_unit(nodeid: str) -> str:
         return file
     if file in SHARED_BY_PARAMETER and "[" in test:
         return f"{file}[{test.partition('[')[2]}"
-    return nodeid
+    return next((folder for folder in SHARED_BY_FOLDER if file.startswith(folder)), nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -48,9 +48,9 @@ def in_notebook(name: str, folder: Path) -> str:
 
 @pytest.mark.parametrize(
     "name",
-    # The other two run to their end in `test_examples.py`.
+    # The others run to their end in `test_examples.py`, the GAN in `make test-thorough`.
     [
-        pytest.param(name, marks=[] if name in ("tf_function", "gan") else [pytest.mark.thorough])
+        pytest.param(name, marks=[] if name == "tf_function" else [pytest.mark.thorough])
         for name in TRAINING
     ],
 )

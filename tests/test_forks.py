@@ -103,6 +103,17 @@ def test_ranks_order_sets_each_in_its_way(run: Run) -> None:
     assert hashes[0] != hashes[1]
 
 
+def test_temporary_files_go_with_the_verification(run: Run, tmp_path: Path) -> None:
+    """A rank that is ended while TensorFlow's compiled text lies in a file leaves it where all of it goes."""
+    _, printed = run(
+        "import os, signal, tempfile\nimport tensorflow as tf\n"
+        "@tf.function\ndef twice(x):\n    return 2 * x if x > 0 else x\n"
+        "twice(tf.constant(1))\nprint(tempfile.gettempdir(), flush=True)\nos.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    assert printed == [str(tmp_path / "temporary")]
+    assert list((tmp_path / "temporary").glob("__autograph_generated_file*.py"))
+
+
 def test_it_bears_its_job_s_name(run: Run, folder: PrivateFolder, tmp_path: Path) -> None:
     """What looks for a job's processes finds it, and not its server."""
     thread = threading.Thread(target=run, args=(WAITS,))

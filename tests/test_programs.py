@@ -85,14 +85,18 @@ ORDERED = (
 )
 #: Programs that show in another spelling what another one here or a generated one (`tests/generated`) shows.
 SPELLINGS = (
-    *("fit_adam_string", "fit_both_imports", "fit_combined", "fit_cosine_schedule"),
-    *("fit_dataset_validation", "fit_default_optimizer", "fit_endless", "fit_functional"),
-    *("fit_generator_of_own", "fit_image_generator", "fit_keras_imports_only", "fit_loss_scale"),
+    *("batch_gan", "fit_adam_string", "fit_both_imports", "fit_combined", "fit_cosine_schedule"),
+    *("fit_dataset_validation", "fit_datasets_by_name", "fit_default_optimizer", "fit_endless"),
+    *("fit_functional", "fit_gan_class", "fit_generator", "fit_generator_of_own"),
+    *("fit_image_generator", "fit_keras_imports_only", "fit_loss_scale"),
     *("fit_mixed_precision", "fit_nadam_name", "fit_optimizer_from_function", "fit_optimizers_get"),
-    *("fit_print_first", "fit_reduce_on_plateau", "fit_subclass", "fit_text_folder", "fit_twice"),
-    *("fit_uneven", "tape_batch_norm", "tape_class", "tape_filtered", "tape_grad_function"),
-    *("tape_inside_with", "tape_parameters", "tape_persistent", "tape_raw_variables"),
-    *("tape_repeat_take", "tape_single_variable", "tape_split", "tape_top_level", "tape_while"),
+    *("fit_print_first", "fit_reduce_on_plateau", "fit_schedule", "fit_steps_per_epoch"),
+    *("fit_subclass", "fit_text_folder", "fit_twice"),
+    *("fit_uneven", "keras3_loss_scale", "tape_batch_norm", "tape_break_on_loss", "tape_class"),
+    *("tape_filtered", "tape_generator", "tape_grad_function", "tape_kept_in_dict"),
+    *("tape_inside_with", "tape_mirrored", "tape_next", "tape_parameters", "tape_persistent"),
+    *("tape_raw_variables", "tape_repeat_take", "tape_single_variable", "tape_split", "tape_take"),
+    *("tape_top_level", "tape_while", "tape_while_done"),
     *("tape_wrapped_later", "tape_zip"),
 )
 

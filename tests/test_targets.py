@@ -14,15 +14,11 @@ from .stacks import KERAS_2, LEGACY, ROOT, Stack
 
 PROGRAMS = (
     "tape_tf_function",
-    "gan",
-    "fit_dataset_validation",
-    "fit_reduce_on_plateau",
     "fit_train_step",
     "fit_saves",
     "fit_generator_method",
     "fit_rate_set_by_backend",
     "minimize",
-    "tape_loss_scale",
 )
 OTHERS = (KERAS_2.case(), LEGACY.case(pytest.mark.thorough))
 

@@ -18,9 +18,14 @@ from .values import ValueAnalysis
 
 #: Python's own library, and what most programs use beside it.
 PYTHON = Effects(
-    pure=("numpy.", "time.", "datetime.", "math.", "os.path.", "sklearn.metrics.", "scipy."),
+    listed=("builtins.",),
+    pure=(
+        *("numpy.", "time.", "datetime.", "math.", "os.path.", "sklearn.metrics.", "scipy."),
+        *("pathlib.", "pandas.DataFrame", "pandas.Series", "PIL.Image.", "cv2.cvtColor"),
+    ),
     impure=(
         "numpy.random.",
+        "scipy.io.",
         *(f"numpy.{name}" for name in "copyto fill_diagonal place putmask".split()),
     ),
     printing=frozenset(
@@ -87,9 +92,18 @@ _ARCHIVES = frozenset(
     {"zipfile.ZipFile", "tarfile.open", "tarfile.TarFile", "tarfile.TarFile.open"}
 )
 #: Methods that write whatever they are called on.
-_ALWAYS_WRITING = frozenset(
-    "savefig to_csv to_json to_excel to_pickle to_parquet write_text write_bytes".split()
-)
+_ALWAYS_WRITING = frozenset("savefig write_text write_bytes tofile".split()) | {
+    f"to_{form}"
+    for form in "csv json excel pickle parquet feather hdf stata orc html latex markdown xml netcdf zarr".split()
+}
+#: Functions of any library that write what they are given, by their names: `imwrite`, `mimsave`, `savemat`, `write_png`, `dump`.
+_WRITING_FUNCTION = re.compile(r"(im|mim|vol|mvol)?(save|write|dump)(?![rs]$)\w*")
+#: Methods of anything that is not the program's own, by their names, where they are given a file's name.
+_WRITING_METHOD = re.compile(r"save\w*|(write|export|dump)_\w+|export|dump")
+#: What opens a file to write it by its name: `cv2.VideoWriter`, `pandas.ExcelWriter`, `imageio.get_writer`, `PdfPages`.
+_WRITER = re.compile(r"\w*Writer|get_writer|PdfPages|HDFStore")
+#: What opens a file for what its mode says.
+_OPENER = re.compile(r"open\w*|\w*File|Dataset|[A-Z]\w*Store|Wave_write")
 _PURE_BUILTINS = frozenset(
     "abs all any bool callable chr complex dict dir divmod enumerate float format frozenset "
     " getattr hasattr hash hex id int isinstance issubclass len list map max min oct ord pow "
@@ -228,6 +242,14 @@ def _is_collection(values: ValueAnalysis, expression: cst.BaseExpression) -> boo
     return any(map(values.library.is_collection, values.kinds(expression)))
 
 
+#: What `pathlib.Path` makes names of, in methods that nothing else has.
+_PATH_NAMES = frozenset(
+    "with_name with_suffix with_stem joinpath expanduser absolute relative_to as_posix".split()
+)
+#: What makes one image of another.
+_IMAGE_METHODS = frozenset("convert copy crop resize rotate transpose".split())
+
+
 def _is_pure_call(
     values: ValueAnalysis, call: cst.Call, inside: frozenset[cst.CSTNode] = frozenset()
 ) -> bool:
@@ -248,9 +270,9 @@ def _is_pure_call(
     known = _pure_methods(values, call.func.value)
     if known is not None:
         return method(call) in _PURE_METHODS | known
-    if method(call) in _PURE_METHODS:
+    if method(call) in _PURE_METHODS | _PATH_NAMES:
         return Kind.INSTANCE not in values.kinds(call.func.value)
-    return False
+    return method(call) in _IMAGE_METHODS and _is_image(values, call.func.value)
 
 
 def _pure_methods(values: ValueAnalysis, receiver: cst.BaseExpression) -> frozenset[str] | None:
@@ -276,6 +298,41 @@ def opens_for(values: ValueAnalysis, call: cst.Call) -> str | None:
     if not isinstance(mode.value, cst.SimpleString):
         return None
     return re.split("[:|]", str(mode.value.evaluated_value))[0]  # `w:gz` of an archive
+
+
+def names_file(values: ValueAnalysis, expression: cst.BaseExpression) -> bool:
+    """Whether an expression seems to be the name of a file: a string, or what is made of strings."""
+    return any(
+        value.name in ("os.path.join", "pathlib.Path", "builtins.str")
+        or isinstance(value.node, (cst.SimpleString, cst.FormattedString, cst.ConcatenatedString))
+        or (isinstance(value.node, cst.Call) and method(value.node) in _MAKING_NAMES)
+        or (
+            isinstance(value.node, cst.BinaryOperation)
+            and any(names_file(values, side) for side in (value.node.left, value.node.right))
+        )
+        for value in values.of(expression)
+    )
+
+
+#: Methods of strings and paths that give a name.
+_MAKING_NAMES = frozenset("format joinpath with_suffix with_name".split())
+
+
+def opens_by_name(values: ValueAnalysis, call: cst.Call) -> bool:
+    """Whether a call of a library that is not known otherwise opens a file, which it is given by name, to write it."""
+    name, first = values.qualified(call.func), call.args[0] if call.args else None
+    effects = values.library.effects
+    if not name or name.startswith(effects.listed) or name in effects.opening:
+        return False
+    if first is None or first.star or not names_file(values, first.value):
+        return False
+    last = name.rpartition(".")[2]
+    mode = argument(call, "mode", 1)
+    shown = mode.value.evaluated_value if mode and isinstance(mode.value, cst.SimpleString) else ""
+    if shown == "r":
+        return False
+    writes_it = isinstance(shown, str) and re.fullmatch("[wa][bt+]*", shown) is not None
+    return bool(_WRITER.fullmatch(last) or (writes_it and _OPENER.fullmatch(last)))
 
 
 def changes_files(values: ValueAnalysis, call: cst.Call) -> bool:
@@ -347,14 +404,47 @@ def prints(values: ValueAnalysis, call: cst.Call) -> bool:
 
 
 def writes(values: ValueAnalysis, call: cst.Call) -> bool:
-    """Whether a call writes a file, or prints as `summary` does."""
-    effects = values.library.effects
-    if values.qualified(call.func) in effects.writing:
+    """Whether a call writes a file, or prints as `summary` does.
+
+    What is not known by its name is known by what names of its kind mean: functions of a library that stand alone or are given
+    a file's name, and methods, of what is not the program's own, that are given one.
+    """
+    effects, library = values.library.effects, values.qualified(call.func)
+    if library in effects.writing:
         return True
+    if library:
+        return _seems_to_write(values, call, library)
     if not isinstance(call.func, cst.Attribute):
         return False
-    name = method(call)
-    if name in _ALWAYS_WRITING:
+    name, kinds = method(call), values.kinds(call.func.value)
+    if any(name in effects.writing_methods.get(kind, ()) for kind in kinds):
+        return True
+    if values.flow.methods(call.func) or any(map(values.library.is_collection, kinds)):
+        return False
+    if name in _ALWAYS_WRITING or (name == "save" and _is_image(values, call.func.value)):
         return bool(call.args)
-    kinds = values.kinds(call.func.value)
-    return any(name in effects.writing_methods.get(kind, ()) for kind in kinds)
+    return bool(_WRITING_METHOD.fullmatch(name)) and _is_given_name(values, call)
+
+
+def _is_image(values: ValueAnalysis, image: cst.BaseExpression) -> bool:
+    """Whether a library of images has made this, whatever the name is under which it is saved."""
+    while isinstance(image, cst.Call) and isinstance(image.func, cst.Attribute):
+        if values.qualified(image.func):
+            break
+        image = image.func.value  # `Image.open(path).resize(size)`
+    made = [value.name for value in values.of(image)]
+    return any(name.startswith("PIL.") or "array_to_img" in name for name in made)
+
+
+def _seems_to_write(values: ValueAnalysis, call: cst.Call, name: str) -> bool:
+    """Whether a function of a library writes what it is given, to judge by its name."""
+    last = name.rpartition(".")[2]
+    if name.startswith(values.library.effects.listed):
+        return False
+    if not call.args or not _WRITING_FUNCTION.fullmatch(last):
+        return False
+    return isinstance(values.module.parent(call), cst.Expr) or _is_given_name(values, call)
+
+
+def _is_given_name(values: ValueAnalysis, call: cst.Call) -> bool:
+    return any(not arg.star and names_file(values, arg.value) for arg in call.args)

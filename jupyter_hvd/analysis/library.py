@@ -61,6 +61,7 @@ class Effects:
         reading: what reads a file, or folder, that it is given by name.
         opening: what opens a file, and the place of the mode among its arguments.
         opening_to_write: what opens a file to write it, without a mode.
+        listed: where all that writes and opens is named here; of other names it is told by what they mean.
     """
 
     pure: tuple[str, ...] = ()
@@ -74,6 +75,7 @@ class Effects:
     asking: frozenset[str] = frozenset()
     reading: frozenset[str] = frozenset()
     opening_to_write: frozenset[str] = frozenset()
+    listed: tuple[str, ...] = ()
 
     def __or__(self, other: Effects) -> Effects:
         return Effects(
@@ -88,6 +90,7 @@ class Effects:
             self.asking | other.asking,
             self.reading | other.reading,
             self.opening_to_write | other.opening_to_write,
+            self.listed + other.listed,
         )
 
 

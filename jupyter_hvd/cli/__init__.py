@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from .. import __version__
 from ..files import UnusableInputError
-from . import convert, doctor, install, rule, run, verify
+from . import convert, doctor, install, job, jobs, rule, run, verify
 from .codes import OK, UNUSABLE
 from .show import complain
 
@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if argv is None else list(argv)
     own, extra = split_extra(arguments)
     options = make_parser().parse_args(own)
-    options.extra = extra
+    options.extra, options.words = extra, arguments
     try:
         command: Callable[[argparse.Namespace], int] = options.command
         code = command(options)
@@ -54,6 +54,6 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"jupyter-hvd {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for module in (convert, run, verify, rule, doctor, install):
+    for module in (convert, run, verify, job, jobs, rule, doctor, install):
         module.add_parser(commands)
     return parser

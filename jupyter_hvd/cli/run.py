@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ..convert import Options
+    from ..jobs.log import JobLog
+    from ..launchers.diagnosis import Locate
+    from ..launchers.progress import Stall
     from ..launchers.reaper import PrivateFolder
 
 RANK_STYLES = ("cyan", "green", "magenta", "yellow", "blue", "red")
@@ -42,6 +46,14 @@ def add_parser(commands: Any) -> None:
     )
     add_place_options(parser)
     parser.add_argument("--timeout", type=float, metavar="S", help="end the job after S seconds")
+    log = parser.add_mutually_exclusive_group()
+    log.add_argument(
+        "--log",
+        type=Path,
+        metavar="DIR",
+        help="where the job's log is kept; see `jupyter hvd jobs`",
+    )
+    log.add_argument("--no-log", action="store_true", help="keep none")
     add_options(parser)
     parser.set_defaults(command=run_run)
 
@@ -49,8 +61,8 @@ def add_parser(commands: Any) -> None:
 @contextmanager
 def converted_copy(
     path: Path, options: Options, shared: bool = False
-) -> Iterator[tuple[Path, PrivateFolder]]:
-    """A converted copy of a file, in a folder of its own that goes with the block.
+) -> Iterator[tuple[Path, PrivateFolder, Locate]]:
+    """A converted copy of a file, in a folder of its own that goes with the block, and whose lines those are.
 
     Args:
         shared: the folder is made beside the file, where other hosts see it too.
@@ -58,9 +70,12 @@ def converted_copy(
     Raises:
         UnusableInputError: the file cannot be converted.
     """
+    from ..launchers.diagnosis import locate_by
     from ..launchers.reaper import private_folder
+    from ..source.lines import origin_finder
 
-    outcome, converted = load(path).convert(options)
+    original = load(path)
+    outcome, converted = original.convert(options)
     if outcome.status not in ("converted", "unchanged"):
         _, errors = make_consoles(False)
         print_outcome(errors, path, outcome, None)
@@ -68,7 +83,7 @@ def converted_copy(
     with private_folder(path.resolve().parent if shared else None) as folder:
         copy = folder.path / f"{path.stem}_hvd{path.suffix or '.py'}"
         write(copy, converted)
-        yield copy, folder
+        yield copy, folder, locate_by(origin_finder(original.sources, converted.sources), path.name)
 
 
 def run_run(arguments: argparse.Namespace) -> int:
@@ -82,15 +97,27 @@ def run_run(arguments: argparse.Namespace) -> int:
     try:
         ranks = place(arguments.size, where_of(arguments))  # refused before anything is done
         shared = not ranks.here
-        with ended_by_signals(), converted_copy(arguments.file, options, shared) as (copy, folder):
-            result = run_job(
-                Program(copy, arguments.file, arguments.extra),
-                ranks,
-                folder,
-                timeout=arguments.timeout,
-                listener=tagged_printer(console, errors),
-                queued=queue_printer(errors),
-            )
+        with ended_by_signals(), converted_copy(arguments.file, options, shared) as made:
+            copy, folder, locate = made
+            show = tagged_printer(console, errors)
+            with log_of(arguments, copy, errors) as log:
+
+                def hear(rank: int, stream: str, text: str) -> None:
+                    show(rank, stream, text)
+                    if log is not None:
+                        log.hear(rank, text)
+
+                result = run_job(
+                    Program(copy, arguments.file, arguments.extra),
+                    ranks,
+                    folder,
+                    timeout=arguments.timeout,
+                    listener=hear,
+                    queued=queue_printer(errors),
+                    stalled=stall_printer(locate, errors, log),
+                )
+                if log is not None:
+                    log.end(result.code, result.rank, result.report)
     except LaunchError as error:
         raise UnusableInputError(str(error)) from None
     except RefusedError as error:
@@ -103,6 +130,56 @@ def run_run(arguments: argparse.Namespace) -> int:
     return result.code
 
 
+@contextmanager
+def log_of(arguments: argparse.Namespace, copy: Path, errors: Console) -> Iterator[JobLog | None]:
+    """The job's log, which holds the converted program; None where none is to be kept, or can be.
+
+    Raises:
+        UnusableInputError: it cannot be written where the user has said.
+    """
+    from ..jobs.found import jobs
+    from ..jobs.log import JobLog, default_place, forget
+
+    if arguments.no_log:
+        yield None
+        return
+    log = None
+    try:
+        place = arguments.log or default_place()
+        log = JobLog(place, arguments.file, arguments.size, command_of(arguments))
+        shutil.copyfile(copy, log.folder / copy.name)
+        if arguments.log is None:
+            forget([job.folder for job in jobs(place) if job.is_past])
+    except (OSError, RuntimeError, UnusableInputError) as error:  # RuntimeError: there is no home
+        if log is not None:
+            shutil.rmtree(log.folder, ignore_errors=True)
+        if arguments.log is not None:
+            raise UnusableInputError(
+                f"--log {arguments.log}: cannot be written ({error})"
+            ) from None
+        errors.print(f"no log is kept: {error}", style="dim", markup=False)
+        yield None
+        return
+    try:
+        yield log
+    except SystemExit as stopped:  # by a signal
+        log.end(stopped.code if isinstance(stopped.code, int) else 1, None, "ended by a signal")
+        raise
+    except KeyboardInterrupt:
+        log.end(130, None, "interrupted")
+        raise
+    except Exception as error:
+        log.end(1, None, str(error))
+        raise
+    if log.given_up:
+        errors.print(f"the log is not whole: {log.given_up}", style="dim", markup=False)
+
+
+def command_of(arguments: argparse.Namespace) -> list[str]:
+    """The command as the user typed it, as far as this process knows."""
+    return ["jupyter", "hvd", *arguments.words]
+
+
 def tagged_printer(console: Console, errors: Console) -> Callable[[int, str, str], None]:
     """Prints each line of output behind its rank."""
     from rich.text import Text
@@ -111,6 +188,24 @@ def tagged_printer(console: Console, errors: Console) -> Callable[[int, str, str
         style = RANK_STYLES[rank % len(RANK_STYLES)]
         target = errors if stream == "stderr" else console
         target.print(Text.assemble((f"[{rank}] ", style), Text.from_ansi(line)), soft_wrap=True)
+
+    return show
+
+
+def stall_printer(
+    locate: Locate, errors: Console, log: JobLog | None
+) -> Callable[[Stall, Mapping[int, str]], None]:
+    """Prints where the ranks are that make no progress, and what it means; the log has it too."""
+    from rich.text import Text
+
+    from ..launchers.diagnosis import report
+
+    def show(stall: Stall, hosts: Mapping[int, str]) -> None:
+        lines = report(stall, locate, hosts)
+        if log is not None:
+            log.note_stall(lines)
+        for line in lines:
+            errors.print(Text(line, style="yellow"), soft_wrap=True)
 
     return show
 

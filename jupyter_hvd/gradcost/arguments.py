@@ -8,12 +8,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from ..tensor.instance import Instance
 from ..tensor.jax.precision import is_double, keeping_float64
-from ..tensor.language.types import Array, Product, Real, dimensions
-from .analysis import Sizes
+from ..tensor.language.types import Array, Product, Real
 from .subject import Subject
 
 
@@ -30,32 +27,6 @@ def number_type(arguments: Mapping[str, Any]) -> str:
     given = [leaf.dtype for leaf in leaves if hasattr(leaf, "dtype")]
     real = [dtype for dtype in given if jnp.issubdtype(dtype, jnp.floating)]
     return str(jnp.result_type(*real) if real else jnp.result_type(float))
-
-
-def random_arguments(
-    instance: Instance, sizes: Sizes, given: Mapping[str, Any] | None
-) -> dict[str, Any]:
-    """Arguments to measure with: numbers from 0.5 to 1.5, and the relations that are given."""
-    random = np.random.default_rng(0)
-    dtype = jnp.result_type(float)
-
-    def made(type_: Any, layout: Any) -> Any:
-        if isinstance(type_, Product):
-            assert layout is not None
-            if len(layout) == 2:
-                return made(type_.first, layout[0]), made(type_.second, layout[1])
-            return (made(type_.first, layout[0]), *made(type_.second, layout[1:]))
-        dims = tuple(n.evaluate(sizes) for n in dimensions(type_))
-        return np.asarray(random.uniform(0.5, 1.5, dims), dtype)
-
-    return {
-        x: made(type_, layout)
-        if isinstance(type_, Real | Array | Product)
-        else sizes[x]
-        if x in sizes
-        else (given or {})[x]
-        for x, type_, layout in instance.parameters
-    }
 
 
 def real_arguments(subject: Subject, arguments: Mapping[str, Any]) -> list[Any]:

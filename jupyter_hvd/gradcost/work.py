@@ -112,8 +112,9 @@ def measure(
 def _measured(
     subject: Subject, sizes: Sizes, repeats: int, progress: Progress, cancelled: Cancelled
 ) -> Measured:
+    from ..tensor.jax.samples import random_arguments
     from . import xla
-    from .arguments import number_type, random_arguments
+    from .arguments import number_type
 
     arguments = random_arguments(subject.adjoint.instance, sizes, subject.arguments)
     if subject.arguments is not None and dict(sizes) == dict(subject.start):

@@ -19,6 +19,7 @@ from .lifeline import ADDRESS_VARIABLE, Lifelines
 from .places import Place
 from .processes import end_processes
 from .reaper import PrivateFolder
+from .watchman import Told, watched
 
 #: Receives a line of output: the rank, "stdout" or "stderr", the text without newline.
 Listener = Callable[[int, str, str], None]
@@ -64,6 +65,7 @@ def run_job(
     timeout: float | None = None,
     listener: Listener,
     queued: Callable[[str], None] = lambda _: None,
+    stalled: Told = lambda *_: None,
     environment: Mapping[str, str] | None = None,
 ) -> JobResult:
     """Run a program on the ranks of a place and wait for its end.
@@ -71,6 +73,7 @@ def run_job(
     Args:
         folder: names the job, and goes with it.
         queued: told what the job waits for before it starts, and "" when it need wait no more.
+        stalled: told, from another thread, where the ranks are when they make no progress.
         timeout: seconds after which the job is ended.
         environment: more variables for the ranks.
 
@@ -81,7 +84,8 @@ def run_job(
     launcher, address = place.launcher, place.address
     exits: dict[int, int] = {}
     said: list[str] = []
-    with _status_folder(folder) as status, _lifelines(folder.job, address, place.size) as lifeline:
+    with _status_folder(folder) as status, _lifelines(folder.job, address, place.size) as lines:
+        lifeline = f"{address}:{lines.port}"
         orders = Orders(
             folder.job,
             place.size,
@@ -98,6 +102,7 @@ def run_job(
             ended_with(folder.job),
             ended(process),
             _expiring(process, timeout) as expired,
+            watched(lines, place.size, stalled),
         ):
             assert process.stdout is not None
             for line in process.stdout:
@@ -130,14 +135,16 @@ def run_single(
     """
     with (
         _status_folder(folder) as status,
-        _lifelines(folder.job, "127.0.0.1", 1) as lifeline,
+        _lifelines(folder.job, "127.0.0.1", 1) as lines,
         # Files and not pipes: a child that the program leaves behind would hold a pipe open.
         tempfile.TemporaryFile("w+", errors="replace", dir=folder.path) as printed,
         tempfile.TemporaryFile("w+", errors="replace", dir=folder.path) as said,
     ):
         process = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
             [sys.executable, "-P", "-m", program.module, *_arguments(program, status)],
-            env=rank_environment(folder.job, {ADDRESS_VARIABLE: lifeline, **(environment or {})}),
+            env=rank_environment(
+                folder.job, {ADDRESS_VARIABLE: f"127.0.0.1:{lines.port}", **(environment or {})}
+            ),
             stdin=subprocess.DEVNULL,
             stdout=printed,
             stderr=said,
@@ -167,12 +174,12 @@ def _status_folder(folder: PrivateFolder) -> Iterator[Path]:
 
 
 @contextmanager
-def _lifelines(job: str, address: str, size: int) -> Iterator[str]:
+def _lifelines(job: str, address: str, size: int) -> Iterator[Lifelines]:
     """Listen for the ranks and their launcher: they end with this process, on whatever host."""
     names = ["launcher", *(f"rank {rank}" for rank in range(size))]
     lifelines = Lifelines(job, address, 0, lambda: None, names)
     try:
-        yield f"{address}:{lifelines.port}"
+        yield lifelines
     finally:
         lifelines.close()
 

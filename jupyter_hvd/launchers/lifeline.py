@@ -16,14 +16,14 @@ import os
 import selectors
 import signal
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NoReturn
+
+from .whereabouts import cpu_seconds, unknown_whereabouts, whereabouts
 
 #: Where the kernel listens, for the processes of a job: `host:port`.
 ADDRESS_VARIABLE = "JUPYTER_HVD_LIFELINE"
@@ -256,7 +256,7 @@ class LifelineClient:
                         signal.pthread_kill(main, signal.SIGINT)
                     if "where" in message:
                         cpu = time.process_time() - cpu_seconds(self.busy_threads)
-                        self.tell({"place": {"call": message["where"], "cpu": cpu, **main_place()}})
+                        self.tell({"place": {"call": message["where"], "cpu": cpu, **_place()}})
                     with self._news:
                         self._heard.update(message)
                         self._news.notify_all()
@@ -265,38 +265,11 @@ class LifelineClient:
         end_self()
 
 
-def main_place() -> dict[str, Any]:
-    """Where the main thread is, in the user's cell and at all, and when."""
-    frame = sys._current_frames().get(threading.main_thread().ident or 0)
-    # TensorFlow makes its Python functions for operations out of strings: who calls them is asked for.
-    while frame is not None and frame.f_code.co_filename == "<string>":
-        frame = frame.f_back
-    innermost = frame
-    while frame is not None and not frame.f_code.co_filename.startswith("<In["):
-        frame = frame.f_back
-    return {
-        "cell": None if frame is None else [frame.f_code.co_filename, frame.f_lineno],
-        "inside": "" if innermost is None else innermost.f_code.co_filename,
-        "time": time.monotonic(),
-    }
-
-
-def threads() -> Set[str]:
-    """This process's threads, as the system names them; none where it does not."""
-    try:
-        return {entry.name for entry in Path("/proc/self/task").iterdir()}
-    except OSError:
-        return set()
-
-
-def cpu_seconds(threads: Set[str]) -> float:
-    """How long some threads of this process have computed."""
-    ticks = 0
-    for thread in threads:
-        with suppress(OSError):
-            fields = Path(f"/proc/self/task/{thread}/stat").read_text().rpartition(")")[2].split()
-            ticks += int(fields[11]) + int(fields[12])  # in the user's code and in the system's
-    return ticks / os.sysconf("SC_CLK_TCK")
+def _place() -> dict[str, Any]:
+    """Where the rank is. Its own objects are looked at, and may do whatever they like then: not at the lifeline's cost."""
+    with suppress(Exception):
+        return whereabouts()
+    return unknown_whereabouts()
 
 
 def end_self() -> NoReturn:

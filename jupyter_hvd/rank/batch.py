@@ -7,6 +7,7 @@ is blamed for a failure that all of them report.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -21,6 +22,7 @@ from typing import Any
 from ..files import is_notebook
 from ..launchers.base import JOB_VARIABLE
 from ..launchers.lifeline import ADDRESS_VARIABLE, LifelineClient
+from ..launchers.whereabouts import own_files, threads
 from .shell_lines import ShellLines
 
 
@@ -69,11 +71,30 @@ def main(
 def hold_lifeline() -> None:
     """End with the process that began the job, on whatever host it is."""
     rank = os.environ.get("HOROVOD_RANK", "0")
-    LifelineClient(f"rank {rank}", os.environ[JOB_VARIABLE], os.environ[ADDRESS_VARIABLE])
+    held = LifelineClient(f"rank {rank}", os.environ[JOB_VARIABLE], os.environ[ADDRESS_VARIABLE])
+    with suppress(ImportError):
+        note_horovods_threads(held)
+
+
+def note_horovods_threads(held: LifelineClient) -> None:
+    """Know the threads that Horovod starts: they are never idle, whether the rank computes or not."""
+    from horovod.common.basics import HorovodBasics
+
+    begin = HorovodBasics.init
+
+    @functools.wraps(begin)
+    def init(*args: Any, **kwargs: Any) -> Any:
+        before = threads()
+        result = begin(*args, **kwargs)
+        held.busy_threads = threads() - before
+        return result
+
+    HorovodBasics.init = init
 
 
 def run_script(program: Path, original: Path) -> None:
     """Run the converted text as the original script: as `__main__`, with its `__file__`."""
+    own_files[str(program)] = ""
     code = compile(program.read_bytes(), str(program), "exec")
     module = types.ModuleType("__main__")
     module.__dict__.update(__file__=str(original), __builtins__=__builtins__)
@@ -116,6 +137,14 @@ def run_notebook(program: Path, status: Path, *, quiet: bool) -> tuple[int, str]
         shell.displayhook.finish_displayhook = lambda: None
     ShellLines(shell, status, quiet=quiet).install()
     notebook = nbformat.read(program, as_version=4)
+    code_name, index = shell.compile.get_code_name, 0
+
+    def remembered(*args: Any) -> str:
+        name: str = code_name(*args)
+        own_files[name] = str(index)
+        return name
+
+    shell.compile.get_code_name = remembered
     for index, cell in enumerate(notebook.cells):
         if cell.cell_type != "code" or not cell.source.strip():
             continue

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ..launchers.base import JOB_VARIABLE
-from ..launchers.lifeline import ADDRESS_VARIABLE, LifelineClient, threads
+from ..launchers.lifeline import ADDRESS_VARIABLE, LifelineClient
+from ..launchers.whereabouts import threads
 from . import remote
 
 

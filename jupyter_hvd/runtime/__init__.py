@@ -20,7 +20,13 @@ from .calls import (
     scaled_optimizer,
 )
 from .data import equal_steps, shard, shard_batches, shard_rows, shard_sequence, shard_turns
-from .files import local_rank_zero_first, on_rank_zero, own_folder, wait_for_rank_zero
+from .files import (
+    local_rank_zero_first,
+    on_rank_zero,
+    own_folder,
+    rank_zero_file,
+    wait_for_rank_zero,
+)
 from .gradients import DistributedGradientTape, average_gradients
 from .guard import compare_ranks
 from .optimizer import DistributedOptimizer
@@ -49,6 +55,7 @@ __all__ = [
     "local_rank_zero_first",
     "on_rank_zero",
     "own_folder",
+    "rank_zero_file",
     "same_seed",
     "scaled_optimizer",
     "scaled_rates",

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from .optimizer import _average_outside
-from .weights import _variables
+from .weights import _tensorflow_variable, _variables
 
 
 def BroadcastGlobalVariablesCallback(root_rank: int = 0) -> Any:  # noqa: N802 â€” as Horovod calls it
     """After the first batch of `fit` all ranks go on from the root rank's weights and optimizer state.
 
     Before it a model that its first batch builds has no weights, and the optimizer no state. Random
-    numbers of layers, and metrics, stay each rank's own. Steps of several ranks are compiled without XLA.
+    numbers of layers, and metrics, stay each rank's own. Steps of several ranks are compiled without XLA. At the end
+    all ranks have the root rank's moving averages, which no gradient changes.
     """
     import horovod.tensorflow as hvd
     import tensorflow as tf
@@ -37,6 +38,13 @@ def BroadcastGlobalVariablesCallback(root_rank: int = 0) -> Any:  # noqa: N802 â
             for owner in (self.model, optimizer):
                 if owner is not None:
                     hvd.broadcast_variables(_variables(owner), root_rank=root_rank)
+
+        def on_train_end(self, logs: Any = None) -> None:
+            # What a step changes and no gradient does, as moving averages do, differs; data may be chosen by it next.
+            trained = {id(_tensorflow_variable(v)) for v in self.model.trainable_variables}
+            others = [v for v in _variables(self.model) if id(v) not in trained]
+            if self.done and others and hvd.size() > 1:
+                hvd.broadcast_variables(others, root_rank=root_rank)
 
     return BroadcastGlobalVariables()
 

@@ -41,16 +41,25 @@ def shard(data: Any, batch_size: int | None = None) -> Any:
 def shard_rows(rows: Any, batch_size: int = 32) -> Any:
     """This rank's rows of an array, every size-th one.
 
-    Rows that would give some ranks one batch more than others are left out.
+    Rows that would give some ranks one batch more than others are left out. Where all rows are one batch of one process, that
+    batch is divided, and rank 0 warns that it is no larger.
 
     Raises:
         ValueError: there are fewer rows than ranks.
     """
+    import warnings
+
     import horovod.tensorflow as hvd
 
     count = len(rows)
     if count < hvd.size():
         raise ValueError(f"{count} examples cannot be divided among {hvd.size()} ranks")
+    if count <= batch_size and hvd.size() > 1 and hvd.rank() == 0:
+        warnings.warn(
+            f"{count} examples are one batch of one process, and no larger one of {hvd.size()} ranks, for which the learning "
+            f"rate is multiplied: take batches of {max(1, count // hvd.size() // 2)} or fewer, or a rate divided by {hvd.size()}",
+            stacklevel=2,
+        )
     if count // hvd.size() % batch_size == 0:
         count -= count % hvd.size()
     return rows[hvd.rank() : count : hvd.size()]

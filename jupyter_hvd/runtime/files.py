@@ -73,6 +73,15 @@ def own_folder() -> str:
     return folder
 
 
+def rank_zero_file(path: Any) -> Any:
+    """The name of a file that rank 0 writes; on another rank that of one in a folder that does not last."""
+    import os
+
+    import horovod.tensorflow as hvd
+
+    return path if hvd.rank() == 0 else os.path.join(own_folder(), os.path.basename(path))  # noqa: PTH118, PTH119 — of names
+
+
 def _as_sent(error: Exception) -> BaseException:
     """The error as all ranks can raise it: itself, or one of the nearest class above its own that can be sent."""
     import contextlib

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..launchers.base import Output
-from .monitor import Message, Shown, Stall
+from ..launchers.progress import Stall
+from .monitor import Message, Shown
 
 #: Lines kept of each folded rank, and characters of each line.
 KEPT, KEPT_CHARACTERS = 1000, 10_000
@@ -20,9 +21,11 @@ PACE = 0.3
 class CellOutput:
     """The output of one `%%distribute` cell."""
 
-    def __init__(self, shell: Any, stall_text: Callable[[Stall], str] = str) -> None:
+    def __init__(
+        self, shell: Any, stall_lines: Callable[[Stall], Sequence[str]] = lambda _: ()
+    ) -> None:
         self._shell = shell
-        self._stall_text = stall_text
+        self._stall_lines = stall_lines
         self._head: Any = None
         self._lines: list[str] = []
         self._folded: Any = None
@@ -51,6 +54,12 @@ class CellOutput:
             self._head,
         )
 
+    def text(self, lines: Sequence[str]) -> None:
+        """Lines in columns."""
+        body = "\n".join(lines)
+        markup = f'<pre style="white-space: pre-wrap">{html.escape(body)}</pre>'
+        self._publish({"text/plain": body, "text/html": markup}, None)
+
     def diff(self, lines: Sequence[str]) -> None:
         """A unified diff, coloured where it can be."""
         colours = {"+": "#1a7f37", "-": "#cf222e", "@": "#0969da"}
@@ -68,7 +77,9 @@ class CellOutput:
 
     def show(self, output: Shown) -> None:
         if isinstance(output, Stall):
-            self.say(self._stall_text(output))
+            self.text(
+                [*self._stall_lines(output), "The stop button, or --timeout S, ends the cell."]
+            )
         elif output.rank == 0:
             self._show_own(output)
         elif output.rank is not None:

@@ -37,6 +37,7 @@ from ..launchers.hosts import LaunchError
 from ..launchers.lifeline import ADDRESS_VARIABLE, Lifelines
 from ..launchers.places import Place
 from ..launchers.processes import end_processes
+from ..launchers.progress import Position, position_of
 from ..launchers.reaper import PrivateFolder
 from ..rank import remote
 from .monitor import PATIENCE, SLOWEST, CallMonitor, Message, Reason, Run, Show
@@ -400,6 +401,22 @@ class Cluster:
                 waiting.expect(rank, told["answered"][1])
             self._lifelines.send(f"rank {rank}", {"where": waiting.call})
         waiting.tell_stall(now)
+
+    def positions(self, within: float = 2.0) -> dict[int, Position]:
+        """Where the ranks say that they are, those that answer within some seconds."""
+        assert self._lifelines is not None
+        asked = -next(self._calls)  # a question of its own: no answer to an earlier one counts
+        for rank in range(self.size):
+            self._lifelines.send(f"rank {rank}", {"where": asked})
+        deadline = time.monotonic() + within
+        found: dict[int, Position] = {}
+        while len(found) < self.size and time.monotonic() < deadline:
+            time.sleep(0.02)
+            for rank in range(self.size):
+                told = self.told(rank).get("place")
+                if told is not None and told["call"] == asked:
+                    found[rank] = position_of(told)
+        return found
 
     def _let_finish(self, waiting: CallMonitor, futures: Mapping[int, Any]) -> None:
         """What was printed last may still be on its way when the answers are there."""

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+from ..launchers.diagnosis import table
 from ..launchers.hosts import LaunchError, parse_hosts
 from ..launchers.places import Where, place
+from ..launchers.progress import Stall
 from ..rank import remote
 from ..rank.serialization import SerializedValue, keras_kind, pack, unpack, weights_of
 from .cell_names import names_of
@@ -18,7 +20,7 @@ from .cell_output import CellOutput
 from .cluster import Cluster
 from .dependencies import Cell
 from .errors import DistributeError, named_error
-from .monitor import Run, Stall
+from .monitor import Run
 from .planning import CellPlan, RanksState, plan_cell
 from .program import (
     ANY_NAME,
@@ -30,7 +32,7 @@ from .program import (
     options_here,
     runnable,
 )
-from .reports import failure_of, stall_text
+from .reports import failure_of, line_of, stall_lines
 from .tracebacks import SentCell
 from .transfer import digest, push
 
@@ -95,7 +97,7 @@ class Session:
         number = self._number(body)
         source = f"%%distribute {line}".rstrip() + "\n" + body
         check_syntax(source)
-        screen = CellOutput(self.shell, self._stall_text)
+        screen = CellOutput(self.shell, self._stall_lines)
         try:
             plan = self._plan(number, source, request)  # a refusal starts nothing
             if not request.dry_run:
@@ -363,8 +365,12 @@ class Session:
         lines = [*([what] if what else []), *failure.lines, *self._recover(run)]
         raise named_error(failure.name, failure.message, lines)
 
-    def _stall_text(self, stall: Stall) -> str:
-        return stall_text(stall, self._files)
+    def _stall_lines(self, stall: Stall) -> list[str]:
+        return stall_lines(stall, self._files, self._hosts())
+
+    def _hosts(self) -> dict[int, str]:
+        assert self.ranks is not None
+        return {r: str(self.ranks.told(r).get("host", "")) for r in range(self.ranks.size)}
 
     def _recover(self, run: Run) -> list[str]:
         """Make sure that the next cell finds usable ranks; says so where their state is gone."""
@@ -433,6 +439,19 @@ class Session:
         # Weights are set in what a cell has made; that cell is needed as before.
         plain = [name for name in arrived if values[name].kind != "weights"]
         self._state = self._state.with_given(plain, number)
+
+    def where(self) -> list[str]:
+        """Where each rank is now, in the user's lines; by the lifelines, which answer while a rank computes.
+
+        Raises:
+            DistributeError: there are no ranks.
+        """
+        if self.ranks is None:
+            raise DistributeError("there are no ranks; a cell with %%distribute starts them")
+        positions = self.ranks.positions()
+        silent = tuple(rank for rank in range(self.ranks.size) if rank not in positions)
+        stall = Stall(silent, positions)
+        return table(stall, lambda place: line_of(place, self._files), self._hosts())
 
     def status(self) -> list[dict[str, Any]]:
         """One row a rank: number, host, pid, device, memory, what it does."""

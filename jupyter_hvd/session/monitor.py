@@ -10,15 +10,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..launchers.base import Output
+from ..launchers.progress import STALL_SECONDS, Progress, Stall
 from ..rank.reply import RemoteError, Reply
 
 #: How long the other ranks may go on when one has failed.
 GRACE = 1.5
-#: After how many seconds in one place, without computing, a rank is said to wait.
-STALL_SECONDS = 5.0
-#: How much of the time a rank may compute that is said to wait, Horovod's own threads not counted.
-IDLE_SHARE = 0.25
-
 #: Bytes a second: a message may take this long before it is held to be lost.
 SLOWEST = 1e6
 
@@ -42,38 +38,6 @@ class Message:
     kind: str
     content: Mapping[str, Any]
     call: int = 0
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a rank is: file and line of the user's cell, and the file of the innermost Python frame."""
-
-    cell: tuple[str, int] | None
-    inside: str
-
-    @property
-    def in_horovod(self) -> bool:
-        return "/horovod/" in self.inside
-
-    @property
-    def in_tensorflow(self) -> bool:
-        return "/tensorflow/" in self.inside
-
-    @property
-    def awaits_work(self) -> bool:
-        """Whether it is the engine's event loop that waits here, for the next request."""
-        return self.cell is None and "selector" in self.inside
-
-
-@dataclass(frozen=True)
-class Stall:
-    """Some ranks wait in one place and compute nothing; where all are that have not finished.
-
-    A rank that is silent, because its process is stopped or holds Python's lock, is in no place.
-    """
-
-    waiting: tuple[int, ...]
-    places: Mapping[int, Place]
 
 
 #: What is shown of a call: what a rank has written below Python, its messages, that it stalls.
@@ -121,11 +85,9 @@ class CallMonitor:
         self._markers_due = 2 * len(ranks) if marker else 0
         self._started = now
         self._travel = dict.fromkeys(ranks, size * len(ranks) / SLOWEST)
-        self._heard = dict.fromkeys(ranks, now)
         self._first_error: float | None = None
         self._told_stall = False
-        self._seen: dict[int, tuple[Place, float, float]] = {}
-        self._idle_since: dict[int, float] = {}
+        self._progress = Progress(ranks, now)
 
     def hear(self, event: Shown | None) -> None:
         if isinstance(event, Message) and event.call != self.call:
@@ -177,8 +139,8 @@ class CallMonitor:
         return {
             rank
             for rank in self.open
-            if rank in self._seen
-            and self._seen[rank][0].awaits_work
+            if (place := self._progress.place(rank)) is not None
+            and place.awaits_work
             and self.idle(rank) >= STALL_SECONDS - 1 + self._travel[rank]
         }
 
@@ -186,19 +148,8 @@ class CallMonitor:
 
     def see(self, rank: int, told: Mapping[str, Any], now: float) -> None:
         """Take in where a rank says that it is, and how much it has computed."""
-        if told["call"] != self.call:
-            return
-        place = Place(tuple(told["cell"]) if told["cell"] else None, told["inside"])
-        cpu, clock = float(told["cpu"]), float(told["time"])
-        if rank in self._seen:
-            before, cpu_before, then = self._seen[rank]
-            if clock == then:
-                return
-            if place != before or cpu - cpu_before > IDLE_SHARE * (clock - then):
-                self._idle_since.pop(rank, None)
-            else:
-                self._idle_since.setdefault(rank, then)
-        self._seen[rank], self._heard[rank] = (place, cpu, clock), now
+        if told["call"] == self.call:
+            self._progress.see(rank, told, now)
 
     def expect(self, rank: int, size: int) -> None:
         """A rank has sent its answer, of so many bytes."""
@@ -206,30 +157,24 @@ class CallMonitor:
 
     def idle(self, rank: int) -> float:
         """For how many seconds a rank has computed nothing, in one place; by its own clock."""
-        if rank not in self._idle_since:
-            return 0.0
-        return self._seen[rank][2] - self._idle_since[rank]
-
-    def silent(self, rank: int, now: float) -> bool:
-        """Whether a rank has not even said where it is for long."""
-        return now - self._heard[rank] > STALL_SECONDS
+        return self._progress.idle(rank)
 
     def tell_stall(self, now: float) -> None:
         """Tell once where the ranks are, when some of them have waited for long."""
-        silent = {r for r in self.open if self.silent(r, now)}
-        waiting = silent | {r for r in self.open if self.idle(r) >= STALL_SECONDS - 1}
-        if waiting and not self._told_stall:
+        if self._told_stall:
+            return
+        stall = self._progress.stall(self.open, now, self.replies)
+        if stall is not None:
             self._told_stall = True
-            places = {r: self._seen[r][0] for r in self.open - silent if r in self._seen}
-            self._show(Stall(tuple(sorted(waiting)), places))
+            self._show(stall)
 
     def _is_deadlock(self) -> bool:
         """Whether all that still run wait in an operation that those who have finished take no part in."""
 
         def waits(rank: int) -> bool:
-            if rank not in self._seen:
+            place, patience = self._progress.place(rank), STALL_SECONDS - 1
+            if place is None:
                 return False
-            place, patience = self._seen[rank][0], STALL_SECONDS - 1
             # What runs in TensorFlow need not be a collective operation: it is given longer.
             return (place.in_horovod and self.idle(rank) >= patience) or (
                 place.in_tensorflow and self.idle(rank) >= 2 * patience

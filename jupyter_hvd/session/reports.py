@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ..launchers.diagnosis import Line, ranks_text, report
+from ..launchers.progress import Stall
 from ..rank.reply import RemoteError, Reply
-from .monitor import Place, Run, Stall
-from .tracebacks import PLAIN, RED, SentCell, blame, ranks_text, render
+from .monitor import Run
+from .tracebacks import PLAIN, RED, SentCell, blame, render
 
 Cells = Mapping[str, SentCell]
 
@@ -91,29 +93,22 @@ def where(errors: Mapping[int, Reply], cells: Cells) -> list[str]:
 
 
 def place_in(place: tuple[str, int], cells: Cells) -> str:
-    cell = cells[place[0]]
-    return f"In[{cell.number}], line {cell.line(place[1])}"
+    found = line_of(place, cells)
+    assert found is not None
+    return found.name
 
 
-def stall_text(stall: Stall, cells: Cells) -> str:
-    """The line about ranks that make no progress."""
-    parts = [
-        f"rank {rank} does not answer: its process is stopped, or busy below Python"
-        for rank in stall.waiting
-        if rank not in stall.places
-    ]
-    for rank, place in stall.places.items():
-        verb = "waits" if rank in stall.waiting else "computes"
-        parts.append(f"rank {rank} {verb} {place_text(place, cells)}")
-    return (
-        f"no progress for some seconds: {'; '.join(parts)}. "
-        "The stop button, or --timeout S, ends the cell."
-    )
+def stall_lines(stall: Stall, cells: Cells, hosts: Mapping[int, str]) -> list[str]:
+    """What is told of ranks that make no progress: a table, and what it means."""
+    return report(stall, lambda place: line_of(place, cells), hosts)
 
 
-def place_text(place: Place, cells: Cells) -> str:
-    known = place.cell is not None and place.cell[0] in cells
-    at = f"at {place_in(place.cell, cells)}" if known and place.cell else "outside the cell"
-    if place.in_horovod:
-        return f"{at} (in Horovod)"
-    return f"{at} (in TensorFlow)" if place.in_tensorflow else at
+def line_of(place: tuple[str, int], cells: Cells) -> Line | None:
+    """The user's line for a place in a cell as it was sent."""
+    cell = cells.get(place[0])
+    if cell is None:
+        return None
+    number = cell.line(place[1])
+    rows = cell.source.splitlines()
+    text = rows[number - 1].strip() if 0 < number <= len(rows) else ""
+    return Line(f"In[{cell.number}], line {number}", text)

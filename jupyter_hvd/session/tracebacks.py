@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ..launchers.base import ECHO
@@ -130,10 +130,3 @@ def blame(errors: Mapping[int, Reply]) -> int:
         )
 
     return min(errors, key=lambda rank: (is_echo(errors[rank].error), errors[rank].time))
-
-
-def ranks_text(ranks: Sequence[int]) -> str:
-    """`rank 1`, `ranks 0, 2 and 3`."""
-    if len(ranks) == 1:
-        return f"rank {ranks[0]}"
-    return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"

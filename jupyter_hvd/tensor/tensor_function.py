@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .called_function import CalledFunction, Captured
+from .certificate import Certificate, certify
 from .derivative import transforms
 from .derivative.transforms import Derivative
 from .frontend import signature
@@ -18,10 +19,13 @@ from .language.predicates import fresh
 from .language.terms import Lambda
 from .language.types import REAL, Parameter
 from .ssa.convert import to_term
+from .tensorflow_op import TensorFlowOp
 
 
 class TensorFunction(CalledFunction):
     """A tensor function: what it is when it is called, and its derivatives."""
+
+    _tf: TensorFlowOp | None = None
 
     def grad(self, *names: str, checkpoint: bool = False) -> DerivedFunction:
         """The gradient of a scalar function, a function of the same parameters (6.20–6.49).
@@ -61,6 +65,23 @@ class TensorFunction(CalledFunction):
             return transforms.jacobian(base, name)
 
         return DerivedFunction(f"hessian_{self.__name__}", self.grad(name), derive)
+
+    def certify(
+        self, *names: str, sizes: Mapping[str, int] | None = None, **given: Any
+    ) -> Certificate:
+        """What value and gradient cost: by formula, by theorem, and measured over growing sizes, in a few seconds.
+
+        `sizes` is where growth begins, the last call's if it is left out; relations and index arrays are given by name, and
+        their sizes stay. Raises TensorError where either is missing, or there is no such gradient.
+        """
+        return certify(self, names, sizes, given)
+
+    @property
+    def tf(self) -> TensorFlowOp:
+        """The function as a TensorFlow op, whose gradients by tensors and variables are `vjp`'s."""
+        if self._tf is None or self._tf.function is not self:  # a copy's is not the original's
+            self._tf = TensorFlowOp(self)
+        return self._tf
 
     def check_names(self, names: tuple[str, ...]) -> None:
         """Raise TensorError unless these are parameters, one or more, to differentiate by."""

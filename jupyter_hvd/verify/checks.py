@@ -47,11 +47,16 @@ class Record:
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a program: how it ended, and the record of each rank, in order."""
+    """One run of a program: how it ended, and the record of each rank, in order.
+
+    Attributes:
+        stall: where the ranks were when they made no progress, and what it means; nothing where they did.
+    """
 
     code: int
     report: str
     records: tuple[Record, ...]
+    stall: tuple[str, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -100,7 +105,8 @@ def nobody_stuck(job: Run, timeout: float) -> Check:
     """All ranks came to the end."""
     name = NOT_STUCK
     if job.code == 124:
-        return Check(name, "fail", f"no end within {timeout:g} s: ranks wait for one another")
+        told = "\n".join([f"no end within {timeout:g} s: ranks wait for one another", *job.stall])
+        return Check(name, "fail", told)
     if not job.holds:
         return Check(name, "fail", f"the job failed: {_last_line(job.report)}")
     steps = {record.steps for record in job.records}
@@ -196,8 +202,8 @@ def broadcast_once(job: Run) -> Check:
 def rate_scaled(original: Run, job: Run) -> Check:
     """Every learning rate is that of one process times the number of ranks, from the first to the last.
 
-    Rates that are set one after another are compared in their order; a schedule at N ranks and
-    step s with what one process has at step N·s.
+    Rates that are set one after another are compared in their order, or, where they are set at each step, the one at N ranks and
+    step s with what one process has set around step N·s; so is a schedule.
     """
     name = "learning rate scaled"
     if not original.records or not job.records:
@@ -206,10 +212,12 @@ def rate_scaled(original: Run, job: Run) -> Check:
     alone, rank = original.records[0], job.records[0]
     told: list[str] = []
     for ones, manys in zip(alone.learning_rates, rank.learning_rates, strict=False):
+        by_steps = _goes_by_steps(ones, manys, size)
         for one, many in zip(ones, manys, strict=False):
-            if not _between(many, [size * one]):
+            if not by_steps and not _between(many, [size * one]):
                 return Check(name, "fail", f"{one:g} on one rank, {many:g} on {size}")
-            told.append(f"{one:g} → {many:g}")
+            told += [] if by_steps else [f"{one:g} → {many:g}"]
+        told += [f"{len(manys)} rates, set by the steps of one process"] if by_steps else []
     for ones_around, manys_around in zip(alone.schedules, rank.schedules, strict=False):
         for step, around, (many, *_) in zip(SAMPLED_STEPS, ones_around, manys_around, strict=True):
             if not _between(many, [size * one for one in around]):
@@ -222,6 +230,17 @@ def rate_scaled(original: Run, job: Run) -> Check:
     if not told:
         return Check(name, "unknown", "no optimizer was seen")
     return Check(name, "pass", ", ".join(told[:4]) + (", …" if len(told) > 4 else ""))
+
+
+def _goes_by_steps(ones: Sequence[float], manys: Sequence[float], size: int) -> bool:
+    """Whether the k-th rate of N ranks is one that one process has around its N·k-th."""
+    reached = min(len(manys), len(ones) // size)
+    return reached > 1 and all(
+        _between(
+            manys[k], [size * one for one in ones[max(0, size * (k - 1)) : size * (k + 1) + 1]]
+        )
+        for k in range(reached)
+    )
 
 
 def _between(value: float, bounds: Sequence[float]) -> bool:

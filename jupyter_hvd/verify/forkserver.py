@@ -16,6 +16,7 @@ import signal
 import socket
 import struct
 import sys
+import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -149,6 +150,7 @@ def become(request: Request) -> None:
     os.environ.clear()
     os.environ.update(request.environment)
     os.chdir(request.folder)
+    tempfile.tempdir = None  # to be found anew in this environment
     sys.argv[1:] = request.arguments
 
 

@@ -81,13 +81,16 @@ EVENTS: dict[str, Callable[..., Iterator[tuple[Any, int, bool]]]] = {
 class Guard:
     """An audit hook.
 
+    Args:
+        temporary: where programs may put what is new though it lies in the protected folder; the system's if None.
+
     Attributes:
         written: the files that were opened for writing. refused: what was not let through.
     """
 
-    def __init__(self, protected: Path, work: Path) -> None:
+    def __init__(self, protected: Path, work: Path, temporary: Path | None = None) -> None:
         self.protected, self.work = protected.resolve(), work.resolve()
-        self.temporary = Path(tempfile.gettempdir()).resolve()
+        self.temporary = (temporary or Path(tempfile.gettempdir())).resolve()
         #: What lies in the temporary folder already; a program may well put more there.
         self.there = {path.name for path in self.temporary.iterdir()}
         self.written: set[str] = set()

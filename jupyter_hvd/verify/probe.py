@@ -14,6 +14,7 @@ import json
 import os
 import random
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -489,7 +490,9 @@ def orders(
     stride: int = 1,
     own: Path | None = None,
 ) -> dict[str, str]:
-    """Make a working folder for each rank, and the environment that makes it carry a probe.
+    """Make a working folder for each rank, one for temporary files, and the environment that makes a rank carry a probe.
+
+    What TensorFlow compiles it writes to temporary files first, and a rank that is ended leaves them.
 
     Args:
         folder: where the ranks work and leave their records.
@@ -505,15 +508,18 @@ def orders(
     own = own or folder
     for rank in range(ranks):
         make_copy(beside, working_folder(folder, rank), own)
+    temporary = folder / "temporary"
+    temporary.mkdir(exist_ok=True)
     wanted = {
         "folder": str(folder),
         "beside": str(beside.resolve()),
         "own": str(own),
+        "temporary": tempfile.gettempdir(),
         "seed": seed,
         "steps": steps,
         "stride": stride,
     }
-    return {ORDERS_VARIABLE: json.dumps(wanted)}
+    return {ORDERS_VARIABLE: json.dumps(wanted), "TMPDIR": str(temporary)}
 
 
 def read_record(folder: Path, rank: int) -> dict[str, Any]:
@@ -526,7 +532,7 @@ def from_environment() -> Probe:
     """The probe that this process was ordered to carry, started."""
     wanted = json.loads(os.environ[ORDERS_VARIABLE])
     folder = Path(wanted["folder"])
-    guard = Guard(Path(wanted["beside"]), Path(wanted["own"]))
+    guard = Guard(*(Path(wanted[name]) for name in ("beside", "own", "temporary")))
     probe = Probe(folder, guard, wanted["seed"], wanted["steps"], wanted["stride"])
     os.chdir(working_folder(folder, probe.rank))
     probe.start()

@@ -19,11 +19,14 @@ from ..convert import Options, Outcome, ways_divided
 from ..documents import Document, load, write
 from ..files import UnusableInputError
 from ..launchers.base import rank_environment
+from ..launchers.diagnosis import Locate, locate_by, report
 from ..launchers.hosts import LaunchError, hosts_for
 from ..launchers.job import Program, run_job, run_single
 from ..launchers.places import place
 from ..launchers.processes import end_processes
+from ..launchers.progress import Stall
 from ..launchers.reaper import PrivateFolder, private_folder
+from ..source.lines import origin_finder
 from . import checks, loading
 from .checks import Check, Record, Run
 from .forks import forkservers
@@ -134,7 +137,7 @@ def verify(
         beside = beside.resolve()
         check_room(beside, folder.path, copies=size + 2, confirmed=confirmed)
         untouched = state_beside(beside, folder.path)
-        runner = Runner(path, folder, beside, size, steps, timeout, forks)
+        runner = Runner(path, original, folder, beside, size, steps, timeout, forks)
         listen(Check(checks.IDENTICAL, "running", "the original, and the conversion on one rank"))
         alone = [
             runner.prepare(RUNS[0], with_marked_steps(compared(original, conversion)), 1),
@@ -220,13 +223,14 @@ class Prepared:
     """A program in its folder, with a working folder for each rank.
 
     Attributes:
-        states: the state of each rank's working folder.
+        states: the state of each rank's working folder. locate: the user's line for one of the program's.
     """
 
     folder: Path
     program: Program
     environment: Mapping[str, str]
     states: Sequence[State]
+    locate: Locate
 
 
 @dataclass(frozen=True)
@@ -234,6 +238,7 @@ class Runner:
     """Runs programs under the probe, each rank in a folder of its own with copies of the user's files."""
 
     path: Path
+    original: Document
     folder: PrivateFolder
     beside: Path
     size: int
@@ -269,6 +274,7 @@ class Runner:
             Program(program, self.path.resolve(), module="jupyter_hvd.verify.rank"),
             {**environment, **self.forks},
             [state_within(working_folder(folder, rank)) for rank in range(ranks)],
+            locate_by(origin_finder(self.original.sources, document.sources), self.path.name),
         )
 
     def alone(self, run: Prepared) -> Run:
@@ -301,9 +307,18 @@ class Runner:
     def on_ranks(self, run: Prepared) -> Run:
         printed: dict[int, list[str]] = defaultdict(list)
 
+        last_words: dict[int, str] = {}
+
         def hear(rank: int, stream: str, line: str) -> None:
             if stream == "stdout" and line.strip():
                 printed[rank].append(line)
+            elif line.strip():
+                last_words[rank] = line.strip()
+
+        stalls: list[str] = []
+
+        def stalled(stall: Stall, hosts: Mapping[int, str]) -> None:
+            stalls[:] = report(stall, run.locate, hosts)
 
         result = run_job(
             run.program,
@@ -311,9 +326,14 @@ class Runner:
             self.folder,
             timeout=self.timeout,
             listener=hear,
+            stalled=stalled,
             environment=run.environment,
         )
-        return Run(result.code, result.report, _records(run, printed))
+        told = result.report
+        # A rank that ended below Python could not say why.
+        if result.rank in last_words and result.code > 128:
+            told += f"; its last words: {last_words[result.rank][:300]}"
+        return Run(result.code, told, _records(run, printed), tuple(stalls))
 
 
 def saved_models(run: Run) -> tuple[str, ...]:

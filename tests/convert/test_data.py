@@ -371,3 +371,86 @@ def test_examples_that_are_drawn_anew_are_each_rank_s_own(body: str) -> None:
 )
 def test_noise_added_to_all_the_data_does_not_divide_them(body: str) -> None:
     assert [d.code for d in convert_source(MODEL + body).diagnostics] == ["HVD504"]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "m.evaluate(data)",
+        "m.predict(data)",
+        "m.fit(a, b, validation_data=data)",
+        "labels = [label for _, label in data]",
+        "count = 0\nfor _ in data:\n    count += 1",
+    ],
+)
+def test_what_does_not_train_sees_all_of_the_data(use: str) -> None:
+    """Each rank had evaluated its own share, and said it of all."""
+    data = "data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(9).batch(4)\n"
+    code = convert_source(f"{MODEL}{data}m.fit(data)\n{use}\n").code
+    assert "m.fit(jhvd.shard(data)," in code
+    assert ".shard(hvd.size()" not in code
+
+
+def test_a_look_at_some_of_the_data_divides_them_no_other_way() -> None:
+    data = "data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(9).batch(4)\n"
+    code = convert_source(f"{MODEL}{data}m.fit(data)\nm.predict(data.take(1))\n").code
+    assert "from_tensor_slices((x, y)).shard(hvd.size(), hvd.rank())" in code
+
+
+BOTH = """\
+import tensorflow as tf
+
+model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+optimizer = tf.keras.optimizers.SGD(0.01)
+train = tf.data.Dataset.from_tensor_slices((x, y)).batch(4)
+test = tf.data.Dataset.from_tensor_slices((a, b)).batch(4)
+
+
+def run(data, how={default}):
+    for x, y in data:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(model(x) - y))
+        {leaves}
+        if {test}:
+            gradients = tape.gradient(loss, model.trainable_variables)
+            optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+
+
+def train_on(data):
+    run(data, {train})
+
+
+train_on(train)
+run(test{rest})
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "train", "rest", "default", "leaves"),
+    [
+        ("how", "True", ", False", "None", "pass"),
+        ("not how", "False", ", how=True", "None", "pass"),
+        ("how is not None", "optimizer", "", "None", "pass"),
+        ("how == 'train'", "'train'", ", 'test'", "None", "pass"),
+        ("loss > 0 and how", "True", "", "False", "pass"),
+        ("True", "True", "", "False", "if not how: continue"),
+    ],
+)
+def test_a_loop_that_trains_and_tests(
+    test: str, train: str, rest: str, default: str, leaves: str
+) -> None:
+    """What is passed where nothing is trained stays whole."""
+    program = BOTH.format(test=test, train=train, rest=rest, default=default, leaves=leaves)
+    conversion = convert_source(program)
+    code = conversion.code
+    assert "from_tensor_slices((x, y)).shard(" in code
+    assert "from_tensor_slices((a, b)).batch(4)\n" in code
+    assert not any("which is not seen" in d.message for d in conversion.diagnostics)
+
+
+def test_a_loop_that_seems_to_train_and_test_is_told() -> None:
+    program = BOTH.format(
+        test="how", train="flags[0]", rest=", flags[1]", default="None", leaves="pass"
+    )
+    (told,) = (d for d in convert_source(program).diagnostics if "which is not seen" in d.message)
+    assert (told.code, told.severity) == ("HVD502", "warning")

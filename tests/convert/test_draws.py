@@ -33,7 +33,7 @@ def alike(body: str) -> list[str]:
     """The functions that a program, converted, draws alike with."""
     conversion = convert_source(HEAD + body)
     assert conversion.status == "converted", conversion.diagnostics
-    return re.findall(r"draw_alike\(([\w.]+), hvd_seed\)", conversion.code)
+    return re.findall(r"draw_alike\(([\w.()]+), hvd_seed\)", conversion.code)
 
 
 @pytest.mark.parametrize(
@@ -82,3 +82,12 @@ def test_a_generator_of_what_is_learned_is_made_alike() -> None:
 )
 def test_the_rest_is_left_to_each_rank(body: str) -> None:
     assert alike("x, y = load(), load()\n" + body) == []
+
+
+def test_distributions_of_tensorflow_probability() -> None:
+    head = "import tensorflow_probability as tfp\ntfd = tfp.distributions\nnormal = tfd.Normal(0., 1.)\n"
+    assert alike(f"{head}x, y = normal.sample(100), load()\n{LOOP}") == ["normal.sample"]
+    assert alike(f"{head}x, y = tfd.Uniform().sample(9), load()\n{LOOP}") == [
+        "tfd.Uniform().sample"
+    ]
+    assert not alike(f"{head}x, y = normal.sample(100, seed=3), load()\n{LOOP}")

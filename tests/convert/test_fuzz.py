@@ -71,7 +71,7 @@ def mutated(draw: st.DrawFn) -> str:
 
 @pytest.mark.slow
 @settings(
-    max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
 @given(mutated())
 def test_mutated_sources(source: str) -> None:

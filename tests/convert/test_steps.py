@@ -320,3 +320,81 @@ def trail(*steps: tuple[list[str], str]) -> list[dict]:
 def test_where_ranks_first_differ(one, two, said):
     records = [SimpleNamespace(trail=steps, names=["w"]) for steps in (one, two)]
     assert first_difference(*records, ["here", ""]) == said
+
+
+CALLBACK = """\
+import tensorflow as tf
+
+class Counts(tf.keras.callbacks.Callback):
+    count = 0
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.count += 1
+        {body}
+
+
+model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+model.compile('sgd', loss='mse')
+model.fit(x, y, callbacks=[Counts()])
+"""
+SET = "self.model.optimizer.learning_rate = "
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (
+            f"{SET}0.1 * self.count / 100",
+            f"{SET}(0.1 * (self.count * hvd.size()) / 100) * hvd.size()",
+        ),
+        (f"{SET}0.1 / (1 + batch)", f"{SET}(0.1 / (1 + (batch * hvd.size()))) * hvd.size()"),
+        (
+            f"{SET}0.1 * self.count / self.params['steps']",
+            f"{SET}(0.1 * self.count / self.params['steps']) * hvd.size()",
+        ),
+        (
+            "if self.count >= 100: self.model.stop_training = True",
+            "if self.count >= max(1, 100 // hvd.size()): self.model.stop_training = True",
+        ),
+        (f"{SET}0.1 * logs['loss']", f"{SET}(0.1 * logs['loss']) * hvd.size()"),
+    ],
+)
+def test_what_a_callback_makes_of_its_count_of_batches(body: str, expected: str) -> None:
+    """A rank's batch is one of N that pass at once."""
+    assert expected in convert_source(CALLBACK.format(body=body)).code
+
+
+def test_a_count_that_a_schedule_is_asked_for_is_left() -> None:
+    """The schedule's own steps are divided."""
+    body = f"{SET}schedule(self.count)"
+    made = "schedule = tf.keras.optimizers.schedules.ExponentialDecay(0.1, 100, 0.9)\n"
+    code = convert_source(CALLBACK.format(body=body) + made).code
+    assert f"{SET}schedule(self.count) * hvd.size()" in code
+
+
+@pytest.mark.parametrize(
+    ("count", "told"), [("seen", True), ("opt.iterations", False), ("step", False)]
+)
+def test_a_rate_that_goes_by_steps(count: str, told: bool) -> None:
+    """By the steps of one process; where its count is a variable, it is told what to write."""
+    source = program(
+        f"""
+        import tensorflow as tf
+
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+        opt = tf.keras.optimizers.SGD(0.1)
+        seen = tf.Variable(0, trainable=False)
+        for step, (x, y) in enumerate(tf.data.Dataset.from_tensor_slices(data).batch(8)):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.square(y - model(x)))
+            opt.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+            seen.assign_add(1)
+            opt.learning_rate.assign(0.1 * {count} / 1000)
+        """
+    )
+    conversion = convert_source(source)
+    assert conversion.status == "converted"
+    expected = [("HVD206", "warning")] if told else []
+    assert [(d.code, d.severity) for d in conversion.diagnostics] == expected
+    assert (f"({count} * hvd.size())" in conversion.code) is not told
+    assert not convert_source(source.replace(f" * {count}", "")).diagnostics

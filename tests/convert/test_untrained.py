@@ -96,3 +96,28 @@ def test_what_makes_the_data_begins_alike(body: str) -> None:
 
 def test_an_ordinary_model_draws_as_before() -> None:
     assert "same_seed" not in converted(FIT + "head.fit(x, y)\nencoder.predict(x)\n")
+
+
+def test_a_student_and_a_teacher_that_one_function_makes() -> None:
+    """Each rank's student had learned from a teacher of the rank's own."""
+    code = convert_source(
+        program(
+            """
+            import tensorflow as tf
+
+            def net():
+                return tf.keras.Sequential([tf.keras.layers.Input((4,)), tf.keras.layers.Dense(3)])
+
+            student, teacher = net(), net()
+            opt = tf.keras.optimizers.Adam(1e-3)
+            for batch in tf.data.Dataset.from_tensor_slices(x).batch(8):
+                with tf.GradientTape() as tape:
+                    loss = tf.reduce_mean(tf.square(student(batch) - teacher(batch)))
+                grads = tape.gradient(loss, student.trainable_variables)
+                opt.apply_gradients(zip(grads, student.trainable_variables))
+                for t, s in zip(teacher.variables, student.variables):
+                    t.assign(0.99 * t + 0.01 * s)
+            """
+        )
+    ).code
+    assert "jhvd.broadcast_once(opt, student, teacher)" in code

@@ -175,7 +175,7 @@ def left(processes: list[psutil.Process], seconds: float = 10) -> list[psutil.Pr
     return [p for p in alive if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def open_notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Notebook]]:
     """Opens notebooks; in the end none of them has left a process."""
     opened: list[Notebook] = []
@@ -191,7 +191,7 @@ def open_notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable
         assert left(notebook.processes()) == []
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def notebook(open_notebook: Callable[..., Notebook]) -> Notebook:
     """A notebook that many tests share, with its ranks."""
     return open_notebook()

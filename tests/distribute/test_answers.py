@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 #: Rank 0 answers while the thread that sends and receives is held up before it asks rank 1.
 HELD_UP = """

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 IMPORTS = "import numpy as np\nimport tensorflow as tf"
 DATA = "x = np.linspace(0, 1, 64, dtype='float32')[:, None]\ny = 3 * x + 1"
@@ -103,7 +103,7 @@ def test_dry_run_of_what_needs_no_conversion(alone: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "offered"),
     [
-        ("%hvd ", {"status", "start", "pull", "push", "restart", "stop"}),
+        ("%hvd ", {"status", "where", "start", "pull", "push", "restart", "stop"}),
         ("%hvd pu", {"pull", "push"}),
         (
             "%%distribute --",

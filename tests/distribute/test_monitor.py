@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from jupyter_hvd.session.monitor import CallMonitor, Stall
+from jupyter_hvd.launchers.progress import Stall
+from jupyter_hvd.session.monitor import CallMonitor
 
 EVENT_LOOP = {"cell": None, "inside": "/lib/python3.11/selectors.py"}
 ALLREDUCE = {"cell": ["<In[3]#1>", 2], "inside": "/site-packages/horovod/tensorflow/mpi_ops.py"}

@@ -18,7 +18,7 @@ import pytest
 from .hosts import HOSTS
 from .slurm import Slurm, slurm_of_two_nodes, wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 SECRET = "secret-that-nobody-else-may-read"
 #: One rank a node. A program without training runs as it is, and starts in no time.
@@ -161,6 +161,82 @@ def test_no_such_partition(start: Any, tmp_path: Path) -> None:
     output, _ = job.communicate(timeout=60)
     assert job.returncode == 2
     assert "Slurm has no node in the partition no" in output
+
+
+TRAINS = """import os
+import numpy as np
+import tensorflow as tf
+
+x = np.ones((64, 3), "float32")
+model = tf.keras.Sequential([tf.keras.layers.Dense(1, use_bias=False)])
+model.compile("sgd", loss="mse")
+model.fit(x, x[:, :1], batch_size=8, epochs=2, verbose=0)
+rank = os.environ["HOROVOD_RANK"]
+open(f"rank-{rank}.txt", "w").write(f"{os.uname().nodename} {model.get_weights()[0].tolist()}")
+"""
+
+
+@pytest.mark.long
+def test_a_batch_job_that_was_written_for_it(
+    slurm: Slurm, start: Any, hvd_here: Any, tmp_path: Path
+) -> None:
+    """`jupyter hvd job`, then sbatch: a rank for each task, on both nodes; they train as one."""
+    # What a rank writes under its own name is this test's, not what the conversion is about.
+    (tmp_path / "it's $mine.py").write_text(TRAINS)
+    written = hvd_here(
+        *("job", "it's $mine.py", "--slurm", "-n", 2, "--ignore", "HVD6", "--time", "5:00"),
+        "--sbatch=--ntasks-per-node=1 --output=said.txt",
+        *("--", "a b", "$(touch here)"),
+    )
+    assert written.returncode == 0, written.stderr
+    job = start("sbatch", "--wait", "it_s_mine_hvd.sbatch", SECRET_OF_MINE=SECRET)
+    assert wait_until(lambda: bool(processes_naming("it_s_mine_hvd_ranks.py")), 60)
+    while job.poll() is None:
+        assert not processes_naming(SECRET)
+        time.sleep(0.2)
+    said = (tmp_path / "said.txt").read_text()
+    assert job.returncode == 0, said
+    ranks = [(tmp_path / f"rank-{rank}.txt").read_text().partition(" ") for rank in range(2)]
+    assert [host for host, _, _ in ranks] == list(HOSTS), said
+    assert len({weights for _, _, weights in ranks}) == 1
+    assert not (tmp_path / "here").exists()
+    assert slurm.no_job_left()
+    assert not processes_naming("it_s_mine_hvd")
+
+
+def test_a_batch_job_whose_rank_fails(
+    slurm: Slurm, start: Any, hvd_here: Any, tmp_path: Path
+) -> None:
+    """The others end with it, and it is told which it was."""
+    program(
+        tmp_path,
+        "import os, sys, time\nrank, local = os.environ['HOROVOD_RANK'], os.environ['HOROVOD_LOCAL_RANK']\n"
+        "print('rank', rank, 'on', os.uname().nodename, 'local', local)\n"
+        "sys.exit(time.sleep(3) or 7) if rank == '3' else time.sleep(600)\n",
+    )
+    size = ("-n", 4, "--sbatch=--ntasks-per-node=2 --output=said.txt")
+    assert hvd_here("job", "job.py", "--slurm", *size).returncode == 0
+    job = start("sbatch", "--wait", "job_hvd.sbatch")
+    output, _ = job.communicate(timeout=90)
+    said = (tmp_path / "said.txt").read_text()
+    assert job.returncode not in (0, 2), output + said
+    assert "task 3: Exited with exit code 7" in said
+    for rank, host in enumerate(host for host in HOSTS for _ in range(2)):
+        assert f"{rank}: rank {rank} on {host} local {rank % 2}" in said
+    assert slurm.no_job_left()
+    assert wait_until(lambda: not processes_naming("job_hvd"), 20)
+
+
+def test_a_batch_script_from_another_folder(start: Any, hvd_here: Any, tmp_path: Path) -> None:
+    program(tmp_path, "print('ran')\n")
+    written = hvd_here(
+        "job", "job.py", "--slurm", "-n", 1, "-o", "out", "--sbatch=--output=said.txt"
+    )
+    assert written.returncode == 0
+    job = start("sbatch", "--wait", "out/job_hvd.sbatch")
+    job.communicate(timeout=60)
+    assert job.returncode == 2
+    assert "submit this script from their folder" in (tmp_path / "said.txt").read_text()
 
 
 def test_living_ranks(slurm: Slurm, open_notebook: Callable[..., Any], tmp_path: Path) -> None:

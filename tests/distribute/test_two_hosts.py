@@ -17,7 +17,7 @@ import pytest
 
 from .hosts import HOSTS, cable, make_network, on_host, remove_network, sh
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 SECRET = "secret-that-nobody-else-may-read"
 TRAIN = """%%distribute

@@ -220,6 +220,8 @@ def problems(p: Program) -> Iterator[str]:
         yield "walk"
     if p.source == "stepwise" and p.training == "fit_train_step":
         yield "source"
+    if p.training == "accumulate" and p.rows == "uneven":
+        yield "rows"  # of one row that is left over, a half is empty, and its mean no number
     if p.training != "tape":
         if p.update not in ("plain",):
             yield "update"

@@ -80,7 +80,7 @@ def faults(
         for name, mine, theirs in zip(
             rank["names"], rank["weights"], ranks[0]["weights"], strict=False
         ):
-            if not np.array_equal(mine, theirs):
+            if not _equal(mine, theirs):
                 yield f"ranks agree: {name} differs between rank 0 and {rank['rank']}"
         if len(rank["weights"]) != len(ranks[0]["weights"]):
             yield "ranks agree: another number of variables"
@@ -117,6 +117,11 @@ def faults(
             yield f"output: rank {rank['rank']} prints {rank['printed'].strip()[:60]!r}"
 
 
+def _equal(mine: np.ndarray, theirs: np.ndarray) -> bool:
+    """Whether two ranks have one variable, bit for bit; what is no number is alike."""
+    return np.array_equal(mine, theirs, equal_nan=mine.dtype.kind in "fc")
+
+
 def wrong_weights(alone: dict, rank: dict) -> Iterator[str]:
     """Variables that the ranks have trained to something else than one process.
 
@@ -131,6 +136,11 @@ def wrong_weights(alone: dict, rank: dict) -> Iterator[str]:
         if not np.issubdtype(expected.dtype, np.floating):
             continue
         slack = np.sqrt(np.finfo(expected.dtype).eps) * max(1.0, float(np.abs(expected).max()))
-        if expected.shape != found.shape or not np.allclose(expected, found, rtol=0, atol=slack):
+        near = {
+            "rtol": 0,
+            "atol": slack,
+            "equal_nan": True,
+        }  # what is no number is the program's own
+        if expected.shape != found.shape or not np.allclose(expected, found, **near):
             off = float(np.abs(expected - found).max())
             yield f"one process: {name} is off by {off:.3g} from what one process trains on the same batches"

@@ -13,3 +13,8 @@ def by_name():
     from programs import CASES
 
     return {case.name: case for case in CASES}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled_once(kernels_kept):
+    """Panels compile many small kernels."""

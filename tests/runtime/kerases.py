@@ -171,6 +171,14 @@ assert numbers(mixed.trainable_variables) == trained
 assert on_all_equal(trained)
 keras.mixed_precision.set_global_policy("float32")
 
+# Moving averages are each rank's own in training, and rank 0's behind it.
+averages = keras.layers.BatchNormalization()
+normal = keras.Sequential([averages, keras.layers.Dense(1)])
+normal.compile(jhvd.DistributedOptimizer(keras.optimizers.SGD(0.01)), loss="mse")
+start = jhvd.BroadcastGlobalVariablesCallback(0)
+normal.fit(x * (1 + rank), y, batch_size=8, verbose=0, callbacks=[start])
+assert on_all_equal(numbers([averages.moving_mean, averages.moving_variance]))
+
 # Warm-up: from one process's rate to that of both ranks, which is kept.
 own, rates = model(), []
 own.compile(jhvd.DistributedOptimizer(keras.optimizers.SGD(0.02)), loss="mse")

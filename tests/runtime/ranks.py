@@ -7,6 +7,7 @@ import io
 import random
 import sys
 import urllib.error
+import warnings
 from pathlib import Path
 
 import horovod.tensorflow as hvd
@@ -30,6 +31,11 @@ def of_all(value: object) -> list[object]:
 # Rows: a whole batch more for one rank is left out, anything else is kept.
 assert of_all(jhvd.shard_rows(list(range(5)), 2)) == [[0, 2], [1, 3]]
 assert of_all(jhvd.shard_rows(list(range(7)), 2)) == [[0, 2, 4, 6], [1, 3, 5]]
+# What is one batch of one process is no larger one of two; rank 0 says so.
+with warnings.catch_warnings(record=True) as warned:
+    warnings.simplefilter("always")
+    jhvd.shard_rows(list(range(8)), 8)
+assert len(warned) == (rank == 0)
 
 # Batches of generators and sequences: left-over ones by rows.
 batches = [np.arange(4) + 4 * n for n in range(3)]

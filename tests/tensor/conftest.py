@@ -7,6 +7,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(scope="session", autouse=True)
+def compiled_once(kernels_kept):
+    """Most of these tests compile small kernels."""
+
+
+@pytest.fixture(scope="session", autouse=True)
 def double_precision():
     """The evaluator computes in doubles; so should JAX beside it."""
     import jax

@@ -1,5 +1,6 @@
 """The long run of the random programs: `python tests/tensor/fuzz.py --programs 100000 --workers
-2`.
+2`. With `--loops`, of programs
+with loops that carry values.
 
 Each program is drawn from its own seed, so a failure names the seed that reproduces it. Prints
 the largest cost ratios seen.
@@ -17,19 +18,23 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import random_loops
 import theorems
 
 
-def run(seeds: range, depth: int) -> tuple[int, Fraction, Fraction, list[str]]:
+def run(seeds: range, depth: int, loops: bool) -> tuple[int, Fraction, Fraction, list[str]]:
     """Check one program a seed; the largest ratios and the failures."""
-    theorems.RATIOS = theorems.Ratios()
+    theorems.RATIOS, random_loops.RATIOS = theorems.Ratios(), random_loops.Ratios()
     failures = []
     for seed in seeds:
         try:
-            theorems.check(Random(seed), depth)
+            if loops:
+                random_loops.check(seed, depth)
+            else:
+                theorems.check(Random(seed), depth)
         except Exception as error:
             failures.append(f"seed {seed}: {type(error).__name__}: {error}"[:2000])
-    seen = theorems.RATIOS
+    seen = random_loops.RATIOS if loops else theorems.RATIOS
     return seen.programs, seen.forward, seen.adjoint, failures
 
 
@@ -39,13 +44,18 @@ def main() -> int:
     parser.add_argument("--depth", type=int, default=4)
     parser.add_argument("--start", type=int, default=0)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument(
+        "--loops", action="store_true", help="programs with loops that carry values"
+    )
     options = parser.parse_args()
-    end, chunk = options.start + options.programs, 250
+    end, chunk = options.start + options.programs, 25 if options.loops else 250
     chunks = [range(k, min(end, k + chunk)) for k in range(options.start, end, chunk)]
     began, programs, forward, adjoint = time.monotonic(), 0, Fraction(0), Fraction(0)
     failed = False
+    bound = "$IO(Dᵀ)/($IO + I)" if options.loops else "$IO(Dᵀ)/$IO"
     with ProcessPoolExecutor(options.workers) as pool:
-        for done, *ratios, failures in pool.map(run, chunks, [options.depth] * len(chunks)):
+        rest = [options.depth] * len(chunks), [options.loops] * len(chunks)
+        for done, *ratios, failures in pool.map(run, chunks, *rest):
             programs += done
             forward, adjoint = max(forward, ratios[0]), max(adjoint, ratios[1])
             for failure in failures:
@@ -53,7 +63,7 @@ def main() -> int:
                 print(failure, flush=True)
             print(
                 f"{programs} programs in {time.monotonic() - began:.0f} s; largest "
-                f"$D/$ = {float(forward):.3f}, $IO(Dᵀ)/$IO = {float(adjoint):.3f}",
+                f"$D/$ = {float(forward):.3f}, {bound} = {float(adjoint):.3f}",
                 flush=True,
             )
     return failed

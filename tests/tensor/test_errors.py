@@ -56,7 +56,7 @@ REFUSED = [
     ("return «np.sum(x, axis=1)»", (X,), "axis 1", ""),
     ("return «np.sum(x, axes=1)»", (X,), "axes", "docs/numpy.md"),
     ("return «x.reshape(2, 2)»", (X,), "do not fit", ""),
-    ("return «np.linalg.det(x)»", (X,), "tensor language", "comprehensions"),
+    ("return «np.linalg.det(x)»", (X,), "pivots by data", "outside"),
     ("return «undefined(x)»", (X,), "undefined", ""),
     ("return «x[0][1]»", (X,), "scalar", "dimensions"),
     ("return (lambda v: v)(«x[0], x[1]»)", (X,), "too many", ""),

@@ -18,7 +18,9 @@ from jupyter_hvd.tensor.jax.kernel import Kernel
 from jupyter_hvd.tensor.language.pairs import soa, struct_of_arrays
 from jupyter_hvd.tensor.language.types import TupleSet
 from jupyter_hvd.tensor.lowering import coiteration as indexed
+from jupyter_hvd.tensor.lowering import lower
 from jupyter_hvd.tensor.lowering.coo import Tuples, true_entries
+from jupyter_hvd.tensor.lowering.ir import Entrywise
 from jupyter_hvd.tensor.reference.evaluate import Environment, evaluate
 from jupyter_hvd.tensor.ssa import normalize as normal
 from jupyter_hvd.tensor.ssa import simplify
@@ -61,19 +63,40 @@ def compare(program, parameters, arguments, env, seed):
     ("seeds", "depth", "relation"),
     [
         pytest.param(range(100), 4, "array", id="arrays"),
-        pytest.param(range(100, 400), 4, "array", id="more arrays", marks=pytest.mark.slow),
+        pytest.param(range(100, 250), 4, "array", id="more arrays", marks=pytest.mark.slow),
         pytest.param(range(400, 425), 5, "array", id="deep"),
-        pytest.param(range(425, 500), 5, "array", id="more deep", marks=pytest.mark.slow),
+        pytest.param(range(425, 460), 5, "array", id="more deep", marks=pytest.mark.slow),
         pytest.param(range(500, 540), 4, "set", id="sets"),
         pytest.param(range(540, 650), 4, "set", id="more sets", marks=pytest.mark.slow),
         pytest.param(range(650, 690), 4, "both", id="tuples"),
         pytest.param(range(690, 800), 4, "both", id="more tuples", marks=pytest.mark.slow),
+        pytest.param(range(250, 400), 4, "array", id="most arrays", marks=pytest.mark.thorough),
+        pytest.param(range(460, 500), 5, "array", id="most deep", marks=pytest.mark.thorough),
     ],
 )
 def test_random_programs_and_their_gradients_agree_with_the_evaluator(
     seeds, depth, relation, monkeypatch
 ):
     monkeypatch.setattr(indexed, "GATHER", 0)  # however few the points, go over the tuples
+    agree(seeds, depth, relation)
+
+
+@pytest.mark.parametrize(
+    "seeds", [range(40), pytest.param(range(800, 1000), marks=pytest.mark.slow)], ids=str
+)
+def test_random_programs_with_every_array_computed_apart(seeds, monkeypatch):
+    """What XLA is kept from fusing, and the zeros that are stored around it."""
+    monkeypatch.setattr(
+        lower, "fusion_barriers", lambda steps: frozenset(s.name for s in steps if is_entrywise(s))
+    )
+    agree(seeds, 4, "array")
+
+
+def is_entrywise(step):
+    return isinstance(step.action, Entrywise) and bool(step.action.shape)
+
+
+def agree(seeds, depth, relation):
     kinds = [(x, TupleSet(2) if relation == "set" and x == "R" else t) for x, t in PARAMETERS]
     for seed in seeds:
         random = Random(seed)

@@ -98,9 +98,9 @@ def test_shapes_and_bytes_are_those_of_the_arrays(case, monkeypatch):
     monkeypatch.setattr(execute, "run", lambda *given: seen.append(run(*given)) or seen[-1])
     with jax.disable_jit():
         execute.execute(plan, arrays)
-    assert len(seen) == len(plan.steps) == len(str(plan).splitlines()) - 2
+    assert len(seen) == len(plan.order) == len(str(plan).splitlines()) - 2
     shapes = plan.shapes()
-    for step, array in zip(plan.steps, seen, strict=True):
+    for step, array in zip(plan.order, seen, strict=True):
         assert array.shape == shapes[step.name], step
         assert array.size * array.dtype.itemsize == plan.bytes(step, shapes), step
     assert plan.bound >= sum(array.nbytes for array in seen)

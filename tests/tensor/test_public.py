@@ -3,7 +3,10 @@ picoGPT, autograd's examples, "From Python to NumPy": each undecorated gives the
 gradients.
 """
 
+import functools
+import itertools
 import types
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -368,6 +371,215 @@ def polygon_area(p):
 @case(draw(5), 0.3)
 def focal(p, gamma):
     return -np.mean((1 - p / 2) ** gamma * np.log(p / 2))
+
+
+# written down from memory, as such functions are written: losses, kernels, filters, models of sequences
+@case(draw(5, 3), draw(5, 3), 0.7)
+def matern32(X, Y, ell):
+    d = np.sqrt(((X[:, None, :] - Y[None, :, :] + 0.1) ** 2).sum(-1))
+    a = np.sqrt(3.0) * d / ell
+    return ((1 + a) * np.exp(-a)).sum()
+
+
+@case(draw(6, 3), np.array([0, 2, 1, 1, 0, 2]))
+def nll_takes(logits, labels):
+    logp = jax.nn.log_softmax(logits, axis=-1)
+    return -jnp.mean(jnp.take_along_axis(logp, labels[:, None], axis=1))
+
+
+@case(draw(6, 3), np.array([0, 2, 1, 1, 0, 2]))
+def ce_onehot(logits, labels):
+    onehot = jax.nn.one_hot(labels, 3)
+    return -jnp.mean(jnp.sum(onehot * jax.nn.log_softmax(logits), axis=-1))
+
+
+@case(draw(8), draw(8))
+def huber(pred, target, delta=0.2):
+    err = pred - target
+    abs_err = np.abs(err)
+    quad = np.minimum(abs_err, delta)
+    lin = abs_err - quad
+    return np.mean(0.5 * quad**2 + delta * lin)
+
+
+@case(draw(5, 6), draw(6))
+def rmsnorm(x, w):
+    return x * jax.lax.rsqrt(jnp.mean(x * x, axis=-1, keepdims=True) + 1e-6) * w
+
+
+@case(draw(4), draw(5, 3))
+def quat_rotate(q, pts):
+    q = q / np.linalg.norm(q)
+    w, v = q[0], q[1:]
+    t = 2 * np.cross(v, pts)
+    return (pts + w * t + np.cross(v, t)).sum()
+
+
+@case(draw(3), draw(5, 3) + 2)
+def project_pinhole(cam, X, f=1.2):
+    p = X - cam
+    uv = p[:, :2] / p[:, 2:]
+    r2 = (uv**2).sum(1, keepdims=True)
+    uv = uv * (1 + 0.1 * r2 + 0.01 * r2**2)
+    return np.sum((f * uv - 0.5) ** 2)
+
+
+@case(draw(5), 0.7)
+def horner(c, x):
+    p = 0.0
+    for a in c[::-1]:
+        p = p * x + a
+    return p
+
+
+@case(draw(5), 0.7)
+def polyval(c, x):
+    return np.polyval(c, x)
+
+
+@case(draw(6), draw(6))
+def trapz(y, x):
+    return np.trapezoid(y, x)
+
+
+@case(draw(4, 5), draw(4), draw(5))
+def sinkhorn(C, a, b, eps=0.5):
+    K = np.exp(-C / eps)
+    u = np.ones_like(a)
+    for _ in range(20):
+        v = b / (K.T @ u)
+        u = a / (K @ v)
+    return np.sum(u[:, None] * K * v[None, :] * C)
+
+
+@case(draw(4, 4), draw(4, 3), draw(4), np.array([0, 2, 1, 1, 0, 2, 0]))
+def hmm_forward(A, B, pi, obs):
+    alpha = pi * B[:, obs[0]]
+    for t in range(1, len(obs)):
+        alpha = (alpha @ A) * B[:, obs[t]]
+    return np.log(alpha.sum())
+
+
+@case(draw(3, 3), draw(3, 2), draw(7, 2), draw(3))
+def rnn_scan(W, U, xs, h0):
+    def cell(h, x):
+        h = jnp.tanh(W @ h + U @ x)
+        return h, h
+
+    h, hs = jax.lax.scan(cell, h0, xs)
+    return jnp.sum(hs**2) + jnp.sum(h)
+
+
+@case(draw(6), 12)
+def heat_fori(u, n):
+    def body(_, u):
+        return u.at[1:-1].add(0.1 * (u[2:] - 2 * u[1:-1] + u[:-2]))
+
+    u = jax.lax.fori_loop(0, n, body, u)
+    return jnp.sum(u**2)
+
+
+@case(draw(2), draw(2, 2), draw(1, 2), draw(6, 1))
+def kalman(x, F, H, zs):
+    P = np.eye(2)
+    ll = 0.0
+    for z in zs:
+        x = F @ x
+        P = F @ P @ F.T + 0.1 * np.eye(2)
+        y = z - H @ x
+        S = (H @ P @ H.T)[0, 0] + 0.5
+        K = P @ H.T / S
+        x = x + K @ y
+        P = (np.eye(2) - K @ H) @ P
+        ll += -0.5 * (np.log(2 * np.pi * S) + y[0] ** 2 / S)
+    return ll
+
+
+class LSTM(NamedTuple):
+    Wx: Any
+    Wh: Any
+    b: Any
+
+
+@case(LSTM(draw(2, 12), draw(3, 12), draw(12)), draw(5, 2))
+def lstm(p, xs):
+    h = jnp.zeros(3)
+    c = jnp.zeros(3)
+    for x in xs:
+        z = x @ p.Wx + h @ p.Wh + p.b
+        i, f, g, o = jnp.split(z, 4)
+        c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+        h = jax.nn.sigmoid(o) * jnp.tanh(c)
+    return jnp.sum(h)
+
+
+@case([draw(3, 4), draw(4, 4), draw(4, 2)], draw(5, 3))
+def mlp_reduce(ws, x):
+    return jnp.sum(functools.reduce(lambda h, w: jnp.tanh(h @ w), ws, x) ** 2)
+
+
+@case(draw(6))
+def ema_accumulate(x):
+    return np.array(list(itertools.accumulate(x, lambda s, v: 0.9 * s + 0.1 * v)))
+
+
+@case(draw(4), draw(6, 4))
+def vmap_inner(w, X):
+    def predict(w, x):
+        return jnp.tanh(jnp.dot(w, x))
+
+    return jnp.sum(jax.vmap(predict, in_axes=(None, 0))(w, X))
+
+
+@case(draw(10))
+def burgers_residual(u):
+    dx = 0.1
+    ux = (np.roll(u, -1) - np.roll(u, 1)) / (2 * dx)
+    uxx = (np.roll(u, -1) - 2 * u + np.roll(u, 1)) / dx**2
+    return np.mean((u * ux - 0.01 * uxx) ** 2)
+
+
+@case(draw(5, 3))
+def coulomb_mask(r):
+    d = r[:, None] - r[None, :]
+    d2 = (d**2).sum(-1)
+    inv = np.where(np.eye(len(r), dtype=bool), 0.0, 1 / np.sqrt(d2 + np.eye(len(r))))
+    return 0.5 * inv.sum()
+
+
+@case({"enc": [draw(3, 2), draw(2)], "dec": (draw(2, 3), draw(3))}, draw(4, 3))
+def autoenc(params, x):
+    (we, be), (wd, bd) = params["enc"], params["dec"]
+    z = jax.nn.gelu(x @ we + be)
+    xr = z @ wd + bd
+    return jnp.mean(jnp.square(x - xr))
+
+
+@case(draw(6, 4), np.array([0, 1, 1, 2, 4]), np.array([1, 0, 3, 4, 5]))
+def gnn_segment(h, src, dst):
+    msg = h[src]
+    agg = jax.ops.segment_sum(msg, dst, num_segments=6)
+    return jnp.sum(jax.nn.relu(h + agg) ** 2)
+
+
+@case(draw(5))
+def cumulative_hazard(x):
+    risk = np.cumsum(np.exp(x)[::-1])[::-1]
+    return -np.sum(x - np.log(risk))
+
+
+@case(draw(5, 2), draw(3, 2))
+def chamfer(a, b):
+    d = np.sum((a[:, None, :] - b[None, :, :]) ** 2, -1)
+    return d.min(0).mean() + d.min(1).mean()
+
+
+@case(draw(5), draw(4))
+def star_args(x, w):
+    def poly(t, *cs, scale=1.0):
+        return scale * sum(c * t**k for k, c in enumerate(cs))
+
+    return sum(poly(v, *w, scale=0.5) for v in x)
 
 
 @pytest.mark.parametrize(("function", "arguments"), CASES, ids=[f.__name__ for f, _ in CASES])

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import fuzz
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -618,10 +619,22 @@ def test_random_loops_obey_the_theorems(seed):
     random_loops.check(seed)
 
 
-@pytest.mark.slow
-@pytest.mark.long
-def test_many_random_loops_obey_the_theorems():
-    for seed in range(1000, 1400):
+def test_the_long_run_takes_loops():
+    programs, forward, adjoint, failures = fuzz.run(range(2), 4, True)
+    assert (programs, failures) == (2, [])
+    assert 0 < forward <= 4
+    assert 0 < adjoint <= 4
+
+
+@pytest.mark.parametrize(
+    "seeds",
+    [
+        pytest.param(range(1000, 1120), id="many", marks=[pytest.mark.slow, pytest.mark.long]),
+        pytest.param(range(1120, 1400), id="most", marks=pytest.mark.thorough),
+    ],
+)
+def test_many_random_loops_obey_the_theorems(seeds):
+    for seed in seeds:
         random_loops.check(seed)
 
 

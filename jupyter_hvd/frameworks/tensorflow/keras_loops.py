@@ -50,12 +50,18 @@ class KerasLoops:
             and any(not base.startswith(tf_api.INERT) for base in classes.library_bases(value.node))
         )
 
-    def runs(self, function: cst.FunctionDef | None) -> bool:
-        """Whether Keras itself calls the function: a model's own `train_step`."""
-        if function is None or function.name.value not in TRAINING_METHODS:
+    def runs(
+        self, function: cst.FunctionDef | None, seen: frozenset[cst.FunctionDef] = frozenset()
+    ) -> bool:
+        """Whether Keras itself calls the function: a model's own `train_step`, or what only such methods call."""
+        if function is None or function in seen:
             return False
         owner = self._values.module.class_of(function)
-        return owner is not None and self._values.is_of_kind(owner, Role.MODEL)
+        if function.name.value in TRAINING_METHODS:
+            return owner is not None and self._values.is_of_kind(owner, Role.MODEL)
+        callers = map(self._values.module.function_of, self._values.calls.sites(function))
+        found = [self.runs(caller, seen | {function}) for caller in callers]
+        return bool(found) and all(found)
 
     @cached_property
     def compiles(self) -> list[cst.Call]:

@@ -23,6 +23,7 @@ _KINDS: dict[str, Enum] = {
 }
 
 _EFFECTS = PYTHON | Effects(
+    listed=("tensorflow.", "horovod."),
     pure=("tensorflow.",),
     impure=(
         "tensorflow.random.",

@@ -55,7 +55,7 @@ class TensorFlowProgram:
 
     @cached_property
     def stops(self) -> Stops:
-        return Stops(self.step_loops)
+        return Stops(self.step_loops, self.sharding.counts_shard)
 
     @cached_property
     def alike(self) -> Alike:

@@ -101,7 +101,9 @@ class Randomness:
             return []
         found = []
         for call in calls:
-            if tf_api.draws(self.values.qualified(call.func)):
+            if tf_api.draws(self.values.qualified(call.func)) or (
+                method(call) == "sample" and self._is_distribution(call)
+            ):
                 if argument(call, "seed") is None:
                     found.append((call, call))
             elif method(call) in tf_api.DRAWING_METHODS and isinstance(call.func, cst.Attribute):
@@ -111,6 +113,12 @@ class Randomness:
                     if value.name in tf_api.UNSEEDED_GENERATORS and isinstance(value.node, cst.Call)
                 ]
         return found
+
+    def _is_distribution(self, call: cst.Call) -> bool:
+        """Whether a method is of something that TensorFlow Probability has made, which draws from TensorFlow's numbers."""
+        assert isinstance(call.func, cst.Attribute)
+        made = self.values.of(call.func.value)
+        return any(value.name.startswith("tensorflow_probability.") for value in made)
 
     @cached_property
     def draws_of_noise(self) -> list[cst.Call]:

@@ -93,7 +93,7 @@ class Sharding:
         them: nothing is then divided further up, lest it be divided twice.
         """
         hidden = self.data.training.keras.hidden_fits
-        late = self._adapted or any(map(self._is_changed, self._untrained))
+        late = self._needs_all or any(map(self._is_changed, self._untrained))
         return bool(self._unseen or hidden or late or self.double_sharded)
 
     @cached_property
@@ -146,12 +146,14 @@ class Sharding:
         )
 
     @cached_property
-    def _adapted(self) -> bool:
-        """Whether a layer is adapted to data that are divided already, or these are saved."""
-        return any(
-            isinstance(anchor, cst.Call) and any(map(self._is_behind_point, looked_at))
-            for anchor, looked_at in self.other_uses
-        )
+    def _needs_all(self) -> bool:
+        """Whether what needs all of the data gets those that are divided already: a layer that is adapted to them, what saves
+        or counts them, what evaluates a model on them.
+        """
+        evaluated = (self._pipelines.of(data) for data in self.data.evaluated)
+        uses = [looked_at for _, looked_at in self.other_uses]
+        uses += [pipelines for pipelines in evaluated if pipelines and not _is_sample(pipelines)]
+        return any(self._is_behind_point(pipeline) for looked_at in uses for pipeline in looked_at)
 
     @cached_property
     def in_one_order(self) -> list[cst.Call]:
@@ -179,7 +181,7 @@ class Sharding:
         trained = {p.source for p in self.data.pipelines}
         if not trained:
             return []
-        used = {data for iterables in self.data.loop_data.values() for data in iterables}
+        used = self.data.trained_over
         found: list[tuple[cst.CSTNode, cst.BaseExpression]] = [
             (call, call.args[0].value)
             for call in self.values.index.calls

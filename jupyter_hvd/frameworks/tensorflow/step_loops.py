@@ -42,6 +42,7 @@ class StepLoops:
         the steps of a GAN, the turns of its critic stay as many as they are.
         """
         sites = [update.call for update in self.training.updates]
+        trained = {data for iterables in self.data.loop_data.values() for data in iterables}
         found: dict[cst.For | cst.While, None] = {}
         for drawn in self.values.index.calls:
             if self.values.qualified(drawn.func) != "builtins.next" or not drawn.args:
@@ -52,7 +53,8 @@ class StepLoops:
                 for loop in self._counts_around(drawn, frozenset())
                 if not any(loop in self.module.ancestors(node) for node in made)
             ]
-            if not around or not self._pipelines.of(drawn.args[0].value):
+            data = drawn.args[0].value
+            if not around or not (data in trained or self._pipelines.of(data)):
                 continue
             loops_of = [list(self._counts_around(site, frozenset())) for site in sites]
             turns = [loops for loops in loops_of if around[-1] in loops]

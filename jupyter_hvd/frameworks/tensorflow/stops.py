@@ -7,25 +7,37 @@ of `enumerate`, a name that goes up by one, an optimizer's `iterations`, a list 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 import libcst as cst
 
 from ...analysis.definitions import Identity
 from ...analysis.index import Binding
-from ...analysis.syntax import method, nodes_in
+from ...analysis.syntax import method, nodes_in, parameters
 from ...analysis.uniformity import is_uniform, tests_of
 from ...analysis.values import ValueAnalysis
+from . import tf_api
 from .step_loops import StepLoops, is_one_more
 
 Loop = cst.For | cst.While
 
 
-class Stops:
-    """The counts at which the loops of one module stop."""
+#: Methods of callbacks that Keras calls for each batch of `fit`, with its number.
+BATCH_METHODS = frozenset(
+    f"on_{phase}batch_{when}" for phase in ("", "train_") for when in ("begin", "end")
+)
 
-    def __init__(self, steps: StepLoops) -> None:
+
+class Stops:
+    """The counts at which the loops of one module stop.
+
+    Args:
+        data_counts: whether a number is counted from data of which each rank has but its share.
+    """
+
+    def __init__(self, steps: StepLoops, data_counts: Callable[[cst.BaseExpression], bool]) -> None:
+        self.data_counts = data_counts
         self._steps, self.data, self.training = steps, steps.data, steps.training
         self.values, self.module = steps.values, steps.module
 
@@ -51,7 +63,7 @@ class Stops:
         for test in self._leaving_tests:
             alike = is_uniform(self.values, test)
             nodes = self._decided_by(test) if alike else list(nodes_in(test))
-            compared = [n for n in nodes if isinstance(n, cst.Comparison) and self._counts(n)]
+            compared = [n for n in nodes if isinstance(n, cst.Comparison) and self.counts(n)]
             if "inf" in self.module.text(test) or test in counted:
                 continue
             if compared or (alike and any(map(self._is_counter, nodes))):
@@ -117,6 +129,11 @@ class Stops:
     def _leaving_tests(self) -> list[cst.BaseExpression]:
         """The tests that end a loop around the steps."""
         found = {t: None for call in self._around[1] for t in leaving_tests(self.values, call)}
+        for binding in self.values.index.attribute_bindings.get("stop_training", ()):
+            place = binding.place
+            if place is not None and self.module.function_of(place) in self._batch_methods:
+                around = self.module.ancestors(place)
+                found |= {a.test: None for a in around if isinstance(a, cst.If)}
         return list(found)
 
     # Counters
@@ -133,6 +150,52 @@ class Stops:
             if isinstance(loop, cst.For):
                 found.update(map(self.values.definitions.identity, self._numbers(loop)))
         return frozenset(found)
+
+    @cached_property
+    def _batch_methods(self) -> list[cst.FunctionDef]:
+        """The methods of callbacks of the program's own that Keras calls for each batch of `fit`."""
+        return [
+            function
+            for function in self.values.index.functions
+            if function.name.value in BATCH_METHODS
+            and (owner := self.module.class_of(function)) is not None
+            and any(map(tf_api.callback, self.values.classes.library_bases(owner)))
+        ]
+
+    @cached_property
+    def _batch_numbers(self) -> frozenset[cst.CSTNode]:
+        """The parameters by which these methods are told which batch of the epoch it is."""
+        return frozenset(p for f in self._batch_methods for p in parameters(f)[1:2])
+
+    @cached_property
+    def _counted_attributes(self) -> frozenset[cst.CSTNode]:
+        """The attributes that go up by one for each batch, where they do: in these methods, or in a loop over batches."""
+        turns, _ = self._around
+        found: set[cst.CSTNode] = set()
+        for block in (*self._batch_methods, *turns):
+            for node in nodes_in(block.body):
+                match node:
+                    case cst.AugAssign(
+                        target=cst.Attribute() as counted,
+                        operator=cst.AddAssign(),
+                        value=cst.Integer(value="1"),
+                    ):
+                        found.add(counted)
+        return frozenset(found)
+
+    def counts_behind(self, expression: cst.BaseExpression) -> list[cst.BaseExpression]:
+        """The counts of steps that a value is computed from; none where it depends on how many steps a rank has, too."""
+        behind = list(dict.fromkeys(self.values.flow.backward_slice(expression)))
+        if self.data_counts(expression) or any(map(_tells_steps, behind)):
+            return []
+        return [
+            node
+            for node in behind
+            if isinstance(node, (cst.Name, cst.Attribute))
+            and self._is_counter(node)
+            and node not in self._counted_attributes
+            and not isinstance(self.module.parent(node), (cst.Param, cst.AssignTarget))
+        ]
 
     def _numbers(self, loop: cst.For) -> Iterator[cst.Name]:
         """The name that a loop gives the numbers of its turns."""
@@ -158,9 +221,13 @@ class Stops:
     def _is_counter(self, node: cst.CSTNode) -> bool:
         match node:
             case cst.Name():
-                return self.values.definitions.identity(node) in self._counters
+                is_batch = any(d in self._batch_numbers for d in self.values.definitions.of(node))
+                return is_batch or self.values.definitions.identity(node) in self._counters
             case cst.Attribute(attr=cst.Name(value="iterations")):
                 return True
+            case cst.Attribute() if self._counted_attributes:
+                bound = self.values.flow.bindings_of(node)
+                return any(binding.place in self._counted_attributes for binding in bound)
             case cst.Call(args=[cst.Arg(value=cst.Name(value=name))]) if (
                 self.values.qualified(node.func) == "builtins.len"
             ):
@@ -169,9 +236,9 @@ class Stops:
                 return any(a in turns for call in filled for a in self.module.ancestors(call))
         return False
 
-    def _counts(self, node: cst.CSTNode) -> bool:
+    def counts(self, node: cst.CSTNode) -> bool:
         """Whether a counter stands in an expression."""
-        return self._is_counter(node) or any(map(self._counts, node.children))
+        return self._is_counter(node) or any(map(self.counts, node.children))
 
     def _limit(self, comparison: cst.Comparison) -> cst.BaseExpression | None:
         """The number of steps that a counter is compared with, `n` of `step + 1 >= n` and of `step % n == 0`; else None."""
@@ -180,16 +247,16 @@ class Stops:
                 left = comparison.left
             case _:
                 return None
-        if self._counts(left) == self._counts(right):
+        if self.counts(left) == self.counts(right):
             return None
-        counter, limit = (left, right) if self._counts(left) else (right, left)
+        counter, limit = (left, right) if self.counts(left) else (right, left)
         match counter, limit:
             case (
                 cst.BinaryOperation(operator=cst.Modulo(), left=count, right=period),
                 cst.Integer(value="0"),
             ):
                 counter, limit = count, period
-        return limit if self._is_plain(counter) and not self._counts(limit) else None
+        return limit if self._is_plain(counter) and not self.counts(limit) else None
 
     def _is_plain(self, counter: cst.BaseExpression) -> bool:
         """Whether an expression is a counter, as it is or but for a small number."""
@@ -223,6 +290,16 @@ class Stops:
             if any(a in turns for a in self.module.ancestors(binding.target)):
                 return False
         return True
+
+
+def _tells_steps(node: cst.CSTNode) -> bool:
+    """`self.params["steps"]`: Keras tells a callback how many steps this rank's epoch has."""
+    match node:
+        case cst.Subscript(value=cst.Attribute(attr=cst.Name("params"))):
+            return True
+        case cst.Call(func=cst.Attribute(value=cst.Attribute(attr=cst.Name("params")))):
+            return True
+    return False
 
 
 def leaving_tests(

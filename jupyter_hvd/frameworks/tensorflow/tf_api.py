@@ -338,10 +338,18 @@ READING = frozenset(
 
 #: What may download, and keeps what it has downloaded for the next time.
 _DOWNLOADS = re.compile(
-    r"tensorflow\.keras\.(datasets\.\w+\.load_data|utils\.(\w+\.)?get_file)|tensorflow_datasets\.load"
+    r"tensorflow\.keras\.(datasets\.\w+\.load_data|utils\.(\w+\.)?get_file|applications\.\w+\.decode_predictions)"
+    r"|tensorflow_datasets\.load|tensorflow_hub\.(load|resolve|KerasLayer)"
+    # and in other libraries what bears such a name
+    r"|(?!tensorflow\.)(\w+\.)+(\w*download(_\w+)?|fetch_\w+|from_pretrained|from_preset|load_dataset)"
 )
 
 
 def downloads(name: str) -> bool:
     """Whether calling this canonical name may download into the folder of its library."""
     return _DOWNLOADS.fullmatch(name) is not None
+
+
+def is_application(name: str) -> bool:
+    """Whether calling this canonical name makes a model whose weights, unless told otherwise, are downloaded."""
+    return name.startswith("tensorflow.keras.applications.") and makes_model(name)

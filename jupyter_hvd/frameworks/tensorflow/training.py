@@ -12,6 +12,7 @@ from functools import cached_property
 import libcst as cst
 
 from ...analysis.index import Path
+from ...analysis.reach import is_ruled_out
 from ...analysis.values import ValueAnalysis
 from ..base import TrainingLoop
 from .agreement import Agreement
@@ -39,12 +40,16 @@ class Training:
 
     @cached_property
     def own_updates(self) -> list[tuple[Update, list[EagerSite]]]:
-        """The updates that the program itself runs, not Keras, with the eager calls that lead to each."""
+        """The updates that the program itself runs, not Keras, with the eager calls that come to each."""
         return [
-            (update, self.compiled.eager_sites(update))
+            (update, self._live(update, self.compiled.eager_sites(update)))
             for update in self.updates
             if not self.keras.runs(update.function)
         ]
+
+    def _live(self, update: Update, sites: list[EagerSite]) -> list[EagerSite]:
+        live = [s for s in sites if not is_ruled_out(self.values, (update.call, *s.chain))]
+        return live or sites
 
     @cached_property
     def compiled_trainings(self) -> list[cst.Call]:

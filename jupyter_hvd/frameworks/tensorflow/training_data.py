@@ -10,6 +10,7 @@ import libcst as cst
 
 from ...analysis.index import ELEMENT, Binding
 from ...analysis.library import Kind, Value
+from ...analysis.reach import conditions, is_ruled_out
 from ...analysis.syntax import argument, method, names_in
 from . import tf_api
 from .keras_loops import fit_argument
@@ -40,6 +41,21 @@ class BatchSource:
     is_sequence: bool
 
 
+@dataclass(frozen=True, eq=False)
+class Taken:
+    """What a loop around training steps runs over.
+
+    Attributes:
+        iterable: the expression in the loop. data: where it is taken from: that, or what those calls pass that train.
+        others: what the other calls pass. is_unclear: whether some calls may train and others not, which is not seen.
+    """
+
+    iterable: cst.BaseExpression
+    data: tuple[cst.BaseExpression, ...]
+    others: tuple[cst.BaseExpression, ...] = ()
+    is_unclear: bool = False
+
+
 class TrainingData:
     """The data that one module trains on."""
 
@@ -54,14 +70,38 @@ class TrainingData:
     @cached_property
     def loop_data(self) -> dict[cst.Call, list[cst.BaseExpression]]:
         """For each eager call of a training step, what the loops around it run over and what it draws from."""
-        found: dict[cst.Call, list[cst.BaseExpression]] = {}
+        return {
+            call: [data for each in taken for data in each.data] or list(self._drawn_before(call))
+            for call, taken in self._taken.items()
+        }
+
+    @cached_property
+    def _taken(self) -> dict[cst.Call, list[Taken]]:
+        found: dict[cst.Call, list[Taken]] = {}
         for update, sites in self.training.own_updates:
             for site in sites:
                 if site.call not in found:
-                    calls = dict.fromkeys((site.call, update.call, *site.chain))
-                    around = [d for c in calls for d in self._data_around(c, frozenset())]
-                    found[site.call] = around or list(self._drawn_before(site.call))
+                    whole = (update.call, *site.chain)
+                    chains = (whole, *(whole[:n] for n in range(1, len(whole))))
+                    found[site.call] = [t for chain in chains for t in self._data_around(chain)]
         return found
+
+    @cached_property
+    def trained_over(self) -> frozenset[cst.CSTNode]:
+        """What the loops run over that train, and what they take it from."""
+        every = [each for taken in self._taken.values() for each in taken]
+        data = (data for iterables in self.loop_data.values() for data in iterables)
+        return frozenset((*(each.iterable for each in every), *data))
+
+    @cached_property
+    def tested_over(self) -> list[cst.BaseExpression]:
+        """What calls pass to a loop that trains on what others pass, and not on that: `run(test, training=False)`."""
+        return [data for taken in self._taken.values() for each in taken for data in each.others]
+
+    @cached_property
+    def unclear_passes(self) -> list[cst.BaseExpression]:
+        """What is run over by loops that train in some of the calls of their functions, and it cannot be seen in which."""
+        return [e.iterable for taken in self._taken.values() for e in taken if e.is_unclear]
 
     def _drawn_before(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
         """What a step that stands in no loop is given, drawn with `next(iter(data))` or left over from a loop."""
@@ -77,9 +117,13 @@ class TrainingData:
                 if isinstance(loop, cst.For) and self._pipelines.of(loop.iter):
                     yield loop.iter
 
-    def _data_around(
-        self, call: cst.Call, seen: frozenset[cst.CSTNode]
-    ) -> Iterator[cst.BaseExpression]:
+    def _data_around(self, chain: tuple[cst.Call, ...]) -> Iterator[Taken]:
+        """What the loops around a call run over, and what is drawn in them, up to the calls that lead there.
+
+        Args:
+            chain: an update, what calls its function, and so on: the call last.
+        """
+        call = chain[-1]
         function = self.module.function_of(call)
         outermost: cst.CSTNode = call
         runs_over_data = False
@@ -87,20 +131,60 @@ class TrainingData:
             if ancestor is function:
                 break
             if isinstance(ancestor, cst.BaseComp):
-                yield ancestor.for_in.iter
+                yield Taken(ancestor.for_in.iter, (ancestor.for_in.iter,))
             if isinstance(ancestor, (cst.For, cst.While)):
                 outermost = ancestor
                 if isinstance(ancestor, cst.For) and self.gives_data(ancestor.iter):
                     runs_over_data = True
-                    yield ancestor.iter
+                    yield self._passed(ancestor.iter, chain)
         drawn = [d for d in self.draws if outermost in (d, *self.module.ancestors(d))]
         given = set(self.values.flow.backward_slice(call)) if drawn else set()
         # Beside what a step is given, examples may be drawn to be looked at, or for a test.
         unclear = not runs_over_data and not given & set(drawn)
-        yield from (d.args[0].value for d in drawn if unclear or d in given)
-        if function is not None and function not in seen:
-            for site in self.values.calls.sites(function):
-                yield from self._data_around(site, seen | {function})
+        taken = (d.args[0].value for d in drawn if unclear or d in given)
+        yield from (Taken(data, (data,)) for data in taken)
+        if function not in map(self.module.function_of, chain[:-1]):
+            for site in self._live(chain):
+                yield from self._data_around((*chain, site))
+
+    def _live(self, chain: tuple[cst.Call, ...]) -> list[cst.Call]:
+        """The calls that run the function of the last of a chain, but for those that never come to its first."""
+        function = self.module.function_of(chain[-1])
+        sites = self.values.calls.sites(function) if function is not None else []
+        return [s for s in sites if not is_ruled_out(self.values, (*chain, s))] or sites
+
+    def _passed(self, iterable: cst.BaseExpression, chain: tuple[cst.Call, ...]) -> Taken:
+        """What a loop around the last of a chain runs over; where that is passed to its function, and not all who call it
+        train, what those pass who do.
+        """
+        taken = self.values.flow.unwrap_iteration(iterable)
+        bound = self.values.definitions.reaching(taken) if isinstance(taken, cst.Name) else []
+        function = self.module.function_of(chain[-1])
+        match bound:
+            case [cst.Param() as param] if function is not None:
+                live = self._live(chain)
+                passed = self.values.calls.actual_arguments(function, param)
+                others = tuple(value for site, value in passed if site not in live)
+                if others:
+                    data = [self._passed(v, (*chain, s)) for s, v in passed if s in live]
+                    return Taken(
+                        iterable,
+                        tuple(d for each in data for d in each.data),
+                        (*others, *(d for each in data for d in each.others)),
+                    )
+                several = len({self.module.text(value) for _, value in passed}) > 1
+                tests = [test for call in chain for test, _ in conditions(self.values, call)]
+                unclear = several and any(map(self._is_of_parameter, tests))
+                return Taken(iterable, (iterable,), is_unclear=unclear)
+        return Taken(iterable, (iterable,))
+
+    def _is_of_parameter(self, test: cst.BaseExpression) -> bool:
+        """Whether what a function is passed answers a test."""
+        return any(
+            isinstance(definition, cst.Param)
+            for name in names_in(test)
+            for definition in self.values.definitions.reaching(name)
+        )
 
     @cached_property
     def draws(self) -> list[cst.Call]:
@@ -204,14 +288,14 @@ class TrainingData:
     @cached_property
     def run_over(self) -> list[cst.BaseExpression]:
         """What loops run over, and draw from, without training on it."""
-        used = {data for iterables in self.loop_data.values() for data in iterables}
+        used = self.trained_over
         drawn = (
             draw.args[0].value
             for draw in self.draws
             if any(isinstance(a, (cst.For, cst.While)) for a in self.module.ancestors(draw))
         )
         loops = (loop.iter for loop in self.values.index.loops if not looks_once(loop))
-        return [data for data in (*loops, *drawn) if data not in used]
+        return [*self.tested_over, *(data for data in (*loops, *drawn) if data not in used)]
 
     # What cannot be seen
 

@@ -154,7 +154,13 @@ class Untrained:
         }
         values = {value for node in parts for value in self.values.of(node)}
         texts = {self.module.text(n) for n in parts if not isinstance(n, cst.Call)}
-        return {v for v in values if not isinstance(v.node, cst.ClassDef)}, texts
+        return {v for v in values if self._is_one(v.node)}, texts
+
+    def _is_one(self, node: cst.CSTNode | None) -> bool:
+        """Whether what makes an object makes one alone: no class, nor a function that is called for a student and its teacher."""
+        function = self.module.function_of(node) if node is not None else None
+        sites = self.values.calls.sites(function) if function is not None else []
+        return not isinstance(node, cst.ClassDef) and len(sites) < 2
 
     # Where they are called
 

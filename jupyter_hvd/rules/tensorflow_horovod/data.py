@@ -11,6 +11,7 @@ from ...frameworks.tensorflow.keras_loops import fit_argument
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, TENSORFLOW, Context, Rule
+from .questions import taken_whole
 
 EQUAL_STEPS = (
     "No rank may have a batch more than the others: it would wait for their gradients forever."
@@ -51,7 +52,8 @@ class Share(Rule):
     the rest would leave it waiting for their gradients forever. A dataset to which a layer is
     adapted stays whole up to that place, and one of which windows or sequences are made, until these are made:
     of every N-th character, others would come. One that `take` and `skip` split is shuffled in one order on all ranks,
-    split as a whole, and divided behind that: else they would train on one another's test data.
+    split as a whole, and divided behind that: else they would train on one another's test data. Where one function trains and tests,
+    what it is passed with `training=False`, or without an optimizer, stays whole; where that cannot be seen, it is told.
 
     A source that shuffles by itself (`image_dataset_from_directory` and its kin, `make_csv_dataset`,
     `list_files`) is divided by agreement: all ranks shuffle with one seed, and each takes every N-th
@@ -108,6 +110,14 @@ class Share(Rule):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
+        for data in context.data.unclear_passes:
+            yield Problem(
+                data,
+                "some calls of this function may train and others not, which is not seen: what all of them pass is divided, so"
+                " that each rank sees its share of test data too",
+                "say which train by a constant, as in run(test, training=False), or write a function for the test",
+                "warning",
+            )
         fixes: dict[Edit, Fix] = {}
         if context.sharding.divides_at_use:
             return
@@ -133,19 +143,6 @@ class Share(Rule):
                 equal = context.insert(batched, text, Layer.EQUAL_STEPS)
                 fixes[equal] = Fix(last, (equal,), EQUAL_STEPS, (HOROVOD, "equal_steps"))
         yield from fixes.values()
-        yield from self._problems(context)
-
-    def _problems(self, context: Context) -> Iterator[Problem]:
-        """Uses of the data that a rank's share does not do for."""
-        for anchor, looked_at in context.sharding.other_uses:
-            if not any(map(context.sharding.is_shard, looked_at)):
-                continue
-            yield Problem(
-                anchor,
-                "this loop sees one rank's share of the training data",
-                "where it counts or collects something, let it run over the dataset before that is shuffled and batched",
-                "warning",
-            )
 
 
 class StepCounts(Rule):
@@ -401,7 +398,8 @@ class UnseenData(Rule):
     """Training whose data cannot be divided, because nothing tells where they come from.
 
     Without shares every rank takes the same steps on the same examples, at a learning
-    rate meant for N times as many.
+    rate meant for N times as many. Where other training of the program is divided, a step that changes weights by a rate of the
+    program's own stays whole on every rank, which is told.
     """
 
     code = "HVD504"
@@ -429,12 +427,24 @@ class UnseenData(Rule):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
+        whole, told = taken_whole(context), set[cst.CSTNode | None]()
         for call, data in context.data.unseen_loops.items():
             function = context.module.function_of(call)
             if context.options.open_ended and function and not context.values.calls.sites(function):
                 continue  # a later cell calls it, with data that are seen there
+            around = context.module.enclosing(call, (cst.FunctionDef, cst.For, cst.While))
             by_hand = call in context.step_loops.cut or call in context.step_loops.drawn
-            if data is None and not by_hand:
+            if data is not None or by_hand or (around is not None and around in told):
+                continue
+            told.add(around)
+            if call in whole:
+                yield Problem(
+                    call,
+                    "every rank takes this step on all its data, as one process would: that is right, and no faster",
+                    f"to divide it, {ADVICE}",
+                    "warning",
+                )
+            else:
                 iterables = context.data.loop_data[call]
                 yield Problem(
                     iterables[0] if iterables else call,
@@ -587,8 +597,9 @@ class UseShare(Rule):
     and `jhvd.shard` divides it by what it is then: batches of a dataset, a generator or a `Sequence`, rows of arrays.
     What shuffles in this program does so in one order on all ranks (HVD103), so that the ranks' batches are not the same;
     data that something else shuffles, each rank draws independently: an N-th of the batches, some of them another rank's too.
-    Data to which a layer is adapted after they were shuffled are divided here as well, and so are those of which a function
-    makes what is trained on and what is tested with alike, so that tests see everything. Where one dataset of a program is
+    Data to which a layer is adapted after they were shuffled are divided here as well, and so are those that a model is evaluated on
+    as it is trained on them, those that a loop beside the training goes through, and those of which a function
+    makes what is trained on and what is tested with alike: whatever does not train sees everything. Where one dataset of a program is
     divided so, all are.
     """
 

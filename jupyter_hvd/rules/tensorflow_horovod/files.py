@@ -8,7 +8,14 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from ...analysis.effects import asks_files, changes_files, opens_for, reads_files, writes
+from ...analysis.effects import (
+    asks_files,
+    changes_files,
+    opens_by_name,
+    opens_for,
+    reads_files,
+    writes,
+)
 from ...analysis.syntax import argument, has_star, method
 from ...analysis.uniformity import is_uniform
 from ...frameworks.tensorflow import tf_api
@@ -37,7 +44,8 @@ class OpenForWriting(Rule):
 
     Opening a file for writing empties it. A rank that comes later would empty what rank 0
     has written. What `tf.io.TFRecordWriter` and archives write goes to nowhere, too; a file of HDF5 stays in the
-    memory of the others, and a dataset that is saved, which all ranks must go through alike, in folders that do not last.
+    memory of the others, and a dataset that is saved, which all ranks must go through alike, in folders that do not last, where
+    the files of the others lie too that a writer of some other library opens by their names (`cv2.VideoWriter`, `pandas.ExcelWriter`).
     """
 
     code = "HVD603"
@@ -79,9 +87,24 @@ class OpenForWriting(Rule):
             if folder is not None and not is_guarded(context, call):
                 yield self._choice(context, call, folder, f"{context.runtime('own_folder')}()")
                 continue
-            if mode is None or not set(mode) & set("wax+") or is_guarded(context, call):
+            if opens_by_name(context.values, call) and not is_guarded(context, call):
+                opening = f"{context.runtime('rank_zero_file')}("
+                edits = context.wrap(call.args[0].value, opening, ")")
+                yield Fix(call, edits, needs=(HOROVOD, "rank_zero_file"))
                 continue
-            names = ("name", "filename", "path")
+            if is_guarded(context, call):
+                continue
+            if mode is None:
+                yield from self._by_unseen_mode(context, call)
+                continue
+            if not set(mode) & set("wax+"):
+                continue
+            if set(mode) <= set("wbt") and is_method(context, call):
+                otherwise = f" if {context.backend.is_rank_zero} else open({NOWHERE!r}, "
+                given = ", ".join(context.module.text(arg).rstrip(", ") for arg in call.args)
+                yield Fix(call, context.wrap(call, "(", f"{otherwise}{given}))"))
+                continue
+            names = ("name", "filename", "path", "uri")
             path = argument(call, "file", 0) or next(
                 filter(None, (argument(call, n) for n in names)), None
             )
@@ -102,16 +125,49 @@ class OpenForWriting(Rule):
             else:
                 yield self._choice(context, call, path.value, repr(NOWHERE))
 
+    def _by_unseen_mode(self, context: Context, call: cst.Call) -> Iterator[Finding]:
+        """`open(path, mode)`"""
+        name = context.values.qualified(call.func)
+        place = context.values.library.effects.opening.get(name)
+        mode = argument(call, "mode", place) if place is not None else None
+        if mode is None:
+            return
+        path = argument(call, "file", 0)
+        seen = {v.node for v in context.values.of(mode.value)}
+        shown = [str(n.evaluated_value) for n in seen if isinstance(n, cst.SimpleString)]
+        if len(shown) == len(seen) and not any(set(each) & set("wax+") for each in shown):
+            return
+        if isinstance(mode.value, cst.Name) and path is not None and name != "h5py.File":
+            reads = f" or not set({mode.value.value}) & set('wax+')"
+            yield self._choice(context, call, path.value, repr(NOWHERE), reads)
+        else:
+            yield Problem(
+                call,
+                "it cannot be seen whether this file is opened to write it, and every rank would",
+                f"give the mode as a string, or open it under  if {context.backend.is_rank_zero}:",
+                "warning",
+            )
+
     def _choice(
-        self, context: Context, call: cst.Call, path: cst.BaseExpression, other: str
+        self,
+        context: Context,
+        call: cst.Call,
+        path: cst.BaseExpression,
+        other: str,
+        reads: str = "",
     ) -> Fix:
-        """Rank 0 writes where the program says, the others elsewhere."""
+        """Rank 0 writes where the program says, and so does who only reads; the others elsewhere."""
         needs = (HOROVOD,) if other == repr(NOWHERE) else (HOROVOD, "own_folder")
-        choice = f" if {context.backend.is_rank_zero} else {other}"
+        choice = f" if {context.backend.is_rank_zero}{reads} else {other}"
         simple = (cst.Name, cst.SimpleString, cst.FormattedString, cst.Call, cst.Attribute)
         if isinstance(path, simple) or path.lpar:
             return Fix(call, (context.behind(path, choice, Layer.CHOICE),), needs=needs)
         return Fix(call, context.wrap(path, "(", f"){choice}"), needs=needs)
+
+
+def is_method(context: Context, call: cst.Call) -> bool:
+    """Whether a file is opened by a method of its path."""
+    return isinstance(call.func, cst.Attribute) and not context.values.qualified(call.func)
 
 
 def in_memory_elsewhere(context: Context) -> str:
@@ -339,6 +395,7 @@ class WaitForFile(Rule):
                 or saved_into(context, call) is not None
                 or (changes_files(context.values, call) and acts_for_all(context, call) is None)
                 or set(opens_for(context.values, call) or "") & set("wax")
+                or opens_by_name(context.values, call)
                 or (
                     call in context.training.keras.fits
                     and any(

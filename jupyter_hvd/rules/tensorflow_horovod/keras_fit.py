@@ -19,6 +19,8 @@ from .questions import callback_values
 VERBOSE_POSITIONS = {"evaluate": 3, "predict": 2} | {
     name: positions["verbose"] for name, positions in POSITIONS.items()
 }
+#: Callbacks that run on all ranks and tell what they do, with the place of `verbose`.
+TELLING = {"EarlyStopping": 3, "ReduceLROnPlateau": 3, "LearningRateScheduler": 1}
 
 
 class FitCallbacks(Rule):
@@ -328,7 +330,7 @@ class RankZeroCallbacks(Rule):
 
 
 class Verbose(Rule):
-    """Show the progress of `fit`, `evaluate` and `predict` on rank 0 alone.
+    """Show the progress of `fit`, `evaluate` and `predict`, and what callbacks tell, on rank 0 alone.
 
     What the program asks for is kept there: `verbose=2` stays 2, `verbose=0` stays silent.
     """
@@ -344,6 +346,7 @@ class Verbose(Rule):
 
                 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
                 model.compile('sgd', loss='mse')
+                stop = tf.keras.callbacks.EarlyStopping(verbose=1)
                 model.fit(x, y, verbose=2)
                 model.evaluate(x, y)
                 model.predict(x, verbose=0)
@@ -355,6 +358,7 @@ class Verbose(Rule):
 
                 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
                 model.compile('sgd', loss='mse')
+                stop = tf.keras.callbacks.EarlyStopping(verbose=1 if hvd.rank() == 0 else 0)
                 model.fit(x, y, verbose=2 if hvd.rank() == 0 else 0)
                 model.evaluate(x, y, verbose=1 if hvd.rank() == 0 else 0)
                 model.predict(x, verbose=0)
@@ -379,14 +383,24 @@ class Verbose(Rule):
                     yield Fix(
                         call, (context.add_keyword(call, f"verbose=1{choice}", Layer.VERBOSE),)
                     )
-            elif not (isinstance(arg.value, cst.Integer) and arg.value.value == "0"):
-                simple = isinstance(
-                    arg.value, (cst.Name, cst.Integer, cst.Attribute, cst.SimpleString, cst.Call)
-                )
-                if simple or arg.value.lpar:
-                    yield Fix(arg.value, (context.behind(arg.value, choice, Layer.CHOICE),))
-                else:
-                    yield Fix(arg.value, context.wrap(arg.value, "(", f"){choice}"))
+            else:
+                yield from self._silenced(context, arg.value)
+        for call in context.values.index.calls:
+            name = tf_api.callback(context.values.qualified(call.func)) or ""
+            arg = argument(call, "verbose", TELLING.get(name)) if name in TELLING else None
+            if arg is not None:
+                yield from self._silenced(context, arg.value)
+
+    def _silenced(self, context: Context, verbose: cst.BaseExpression) -> Iterator[Fix]:
+        """What is asked for, on rank 0; silence on the others."""
+        if isinstance(verbose, (cst.Integer, cst.Name)) and verbose.value in ("0", "False"):
+            return
+        choice = f" if {context.backend.is_rank_zero} else 0"
+        simple = (cst.Name, cst.Integer, cst.Attribute, cst.SimpleString, cst.Call)
+        if isinstance(verbose, simple) or verbose.lpar:
+            yield Fix(verbose, (context.behind(verbose, choice, Layer.CHOICE),))
+        else:
+            yield Fix(verbose, context.wrap(verbose, "(", f"){choice}"))
 
 
 RULES: tuple[type[Rule], ...] = (FitCallbacks, HiddenArguments, Tuners, RankZeroCallbacks, Verbose)

@@ -13,7 +13,7 @@ from ...frameworks.tensorflow.roles import Role
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, TENSORFLOW, Context, Rule
-from .questions import is_own_schedule
+from .questions import is_own_schedule, taken_whole
 
 #: The runtime's function by which an optimizer averages.
 WRAPPER = "DistributedOptimizer"
@@ -94,9 +94,12 @@ class LearningRate(Rule):
                 yield from self._scale(context, call, known, scaled)
             elif name == "tensorflow.keras.optimizers.get" and len(call.args) == 1:
                 yield from self._by_name(context, call)
-        for update in context.training.updates:
-            if update.optimizer is None and context.training.agreement.is_weight(
-                update.variables[0]
+        whole = taken_whole(context)
+        for update, sites in context.training.own_updates:
+            if (
+                update.optimizer is None
+                and context.training.agreement.is_weight(update.variables[0])
+                and not all(site.call in whole for site in sites)
             ):
                 yield Problem(
                     update.call,

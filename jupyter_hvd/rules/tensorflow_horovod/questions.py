@@ -9,7 +9,7 @@ import libcst as cst
 from ...analysis.effects import asks_files, changes_files
 from ...analysis.index import ELEMENT
 from ...analysis.library import Kind, Value
-from ...analysis.syntax import method, nodes_in
+from ...analysis.syntax import argument, method, nodes_in
 from ...analysis.uniformity import is_uniform
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.keras_loops import fit_argument
@@ -54,6 +54,26 @@ def is_own_schedule(context: Context, value: Value) -> bool:
     )
 
 
+def taken_whole(context: Context) -> frozenset[cst.Call]:
+    """The training steps that every rank takes on all their data, beside training whose data are divided.
+
+    They change weights by a rate of the program's own, which nothing multiplies: averaged over ranks that do the same, such a
+    step is that of one process.
+    """
+    data, loops = context.data, context.step_loops
+    divided = (data.pipelines, data.fit_arrays, data.batch_sources, context.sharding.at_use)
+    if not any((*divided, loops.cut, loops.drawn)):
+        return frozenset()
+    unseen = {call for call, given in data.unseen_loops.items() if given is None}
+    by_optimizer = {
+        site.call
+        for update, sites in context.training.own_updates
+        if update.optimizer is not None
+        for site in sites
+    }
+    return frozenset(unseen - by_optimizer - loops.cut.keys() - loops.drawn.keys())
+
+
 def own_line(context: Context, call: cst.Call) -> cst.SimpleStatementLine | None:
     """The line that holds this call as its only statement."""
     statement = context.module.parent(call)
@@ -75,8 +95,13 @@ def fits_lambda(context: Context, expression: cst.BaseExpression) -> bool:
 
 def may_download(context: Context, call: cst.Call) -> bool:
     """Whether a call may download data into the folder of its library."""
-    named = tf_api.downloads(context.values.qualified(call.func))
-    return named or method(call) == "download_and_prepare"
+    name = context.values.qualified(call.func)
+    if tf_api.is_application(name):
+        weights = argument(call, "weights", 1)
+        return weights is None or context.values.kinds(weights.value) != {Kind.NONE}
+    if name in context.values.library.effects.changing:
+        return False
+    return tf_api.downloads(name) or method(call) == "download_and_prepare"
 
 
 def in_rank_zeros(context: Context, node: cst.CSTNode) -> bool:

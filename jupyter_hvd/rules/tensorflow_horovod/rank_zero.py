@@ -73,9 +73,7 @@ def print_fix(context: Context, call: cst.Call) -> Fix:
     positional = [arg for arg in call.args if arg.keyword is None and arg.star != "**"]
     named = [arg for arg in call.args if arg not in positional]
     if line is None or not all(is_pure(context.values, arg.value) for arg in named):
-        silent = "lambda *args, **kwargs: None"
-        choice = context.wrap(call.func, "(", f" if {context.backend.is_rank_zero} else {silent})")
-        return Fix(call, choice)
+        return Fix(call, silent_elsewhere(context, call))
     kept = context.fresh("hvd_printed")
     start, end = module.span(call.func).start, module.span(call).end
     opening = module.source.index("(", module.span(call.func).end) + 1
@@ -103,7 +101,9 @@ class Write(Rule):
     """Save checkpoints, models, arrays and plots on rank 0 alone.
 
     Where the program keeps what saving returns, a path, every rank gets rank 0's,
-    by a broadcast. Restoring stays on all ranks.
+    by a broadcast. Restoring stays on all ranks. A function of another library writes if its name says so (`imwrite`, `savemat`,
+    `dump`), a method if its name does and it is given a file's (`save('a.png')`). What is written is still worked out on every rank where
+    that matters.
     """
 
     code = "HVD602"
@@ -151,17 +151,14 @@ class Write(Rule):
     def _guard(self, context: Context, call: cst.Call) -> Iterator[Finding]:
         if any(opens_to_write(context, arg.value) for arg in call.args):
             return  # `json.dump(x, open(path, 'w'))`: the other ranks open, and write, nothing
-        if not all(is_pure(context.values, arg.value) for arg in call.args):
-            yield Problem(
-                call,
-                "what is written here is worked out by calls that may have to run on every rank",
-                "put the result into a variable first, then write it",
-            )
-            return
-        line = own_line(context, call)
-        if line is not None:
+        line, owner = own_line(context, call), receiver(context, call)
+        alone = isinstance(context.module.parent(call), cst.Expr)
+        worked_out = [arg.value for arg in call.args] + ([owner] if owner is not None else [])
+        if not all(is_pure(context.values, each) for each in worked_out):
+            yield from self._choose(context, call, owner, alone)
+        elif line is not None:
             yield context.on_rank_zero(line, call)
-        elif isinstance(context.module.parent(call), cst.Expr):
+        elif alone:
             yield Fix(call, in_expression(context, call))
         else:
             choice = f" if {context.backend.is_rank_zero} else None"
@@ -171,6 +168,49 @@ class Write(Rule):
                     call, f"{context.backend.broadcast_function}(", f"{choice}, root_rank=0)"
                 ),
             )
+
+    def _choose(
+        self, context: Context, call: cst.Call, owner: cst.BaseExpression | None, alone: bool
+    ) -> Iterator[Finding]:
+        """Where what is written may have to be worked out on every rank, the others do so, and write nothing."""
+        edits = silent_elsewhere(context, call)
+        if owner is not None and not is_pure(context.values, owner):
+            line = own_line(context, call)
+            if line is None:
+                yield Problem(
+                    call,
+                    "what is written here is worked out by calls that may have to run on every rank",
+                    "put the result into a variable first, then write it",
+                )
+                return
+            kept, start = context.fresh("hvd_written"), context.module.span(line).start
+            newline, indent = context.module.newline, context.module.indentation(start)
+            edits = (
+                context.insert(start, f"{kept} = ", Layer.GUARD),
+                context.insert(
+                    context.module.span(owner).end,
+                    f"{newline}{indent}({kept}",
+                    Layer.WAIT,
+                ),
+                edits[-1],
+            )
+        if not alone:
+            broadcast = f"{context.backend.broadcast_function}("
+            edits = (*edits, *context.wrap(call, broadcast, ", root_rank=0)", Layer.CALL))
+        yield Fix(call, edits)
+
+
+def receiver(context: Context, call: cst.Call) -> cst.BaseExpression | None:
+    """What a method is called on; None for a function of a library."""
+    if not isinstance(call.func, cst.Attribute) or context.values.qualified(call.func):
+        return None
+    return call.func.value
+
+
+def silent_elsewhere(context: Context, call: cst.Call) -> tuple[Edit, ...]:
+    """The function that is called on rank 0, on the others one that does nothing with its arguments."""
+    silent = "lambda *args, **kwargs: None"
+    return context.wrap(call.func, "(", f" if {context.backend.is_rank_zero} else {silent})")
 
 
 def opens_to_write(context: Context, expression: cst.BaseExpression) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ...analysis.library import Kind
-from ...analysis.syntax import argument
+from ...analysis.syntax import argument, method
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.roles import Role
 from ..base import Example, Finding, Fix, Problem, program
@@ -17,6 +17,9 @@ from .questions import is_own_schedule
 RATES = ("learning_rate", "lr")
 #: Why a count is multiplied that a schedule of the program's own is given.
 COUNTED = "It is counted from one rank's share, and the schedule is asked for the step of one process that has all."
+
+#: Why a count is multiplied that a rate is computed from.
+COUNTED_ON = "N ranks take a step together, so that N steps of one process have passed, and the rate goes by these."
 
 
 def schedule_calls(context: Context) -> list[cst.Call]:
@@ -217,7 +220,8 @@ class SetRate(Rule):
 
     `optimizer.learning_rate = 1e-4`, `.assign(…)` and `K.set_value(…)` set what the
     optimizer was given, and must be scaled like it. A rate computed from the present one,
-    `optimizer.learning_rate * 0.5`, is in proportion already.
+    `optimizer.learning_rate * 0.5`, is in proportion already. One computed from a count of steps, which a callback or a loop of the
+    program counts, goes by the steps of one process: the count is multiplied where the rate is computed.
     """
 
     code = "HVD206"
@@ -255,6 +259,8 @@ class SetRate(Rule):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
+        counts: dict[cst.BaseExpression, None] = {}
+        made = {*schedule_calls(context)}
         for rate in self._set_rates(context):
             behind = list(context.values.flow.backward_slice(rate))
             if any(map(self._reads_rate, behind)):
@@ -267,6 +273,41 @@ class SetRate(Rule):
                     )
             elif not any(v.kind in (Role.SCHEDULE, Kind.NONE) for v in context.values.of(rate)):
                 yield Fix(rate, context.times_size(rate))
+                if made.intersection(behind):  # whose own steps are divided
+                    continue
+                if found := context.stops.counts_behind(rate):
+                    counts |= dict.fromkeys(found)
+                elif any(self._counts_steps(context, node) for node in behind):
+                    yield Problem(
+                        rate,
+                        "this rate goes by a count of steps, of which N ranks make an N-th, so that it comes only a part of its way",
+                        f"divide what the count is compared with by {context.backend.size}, or give the optimizer a schedule of Keras' own",
+                        "warning",
+                    )
+        for count in counts:
+            size = f" * {context.backend.size})"
+            yield Fix(count, context.wrap(count, "(", size), COUNTED_ON)
+
+    def _counts_steps(self, context: Context, node: cst.CSTNode) -> bool:
+        """Whether a node is a count of steps: a name, or a variable, that goes up by one with each."""
+        match node:
+            case cst.Attribute(attr=cst.Name("iterations")):
+                return True
+            case cst.Name():
+                return context.stops.counts(node) or any(
+                    method(call) == "assign_add"
+                    and isinstance(call.func, cst.Attribute)
+                    and context.values.of(call.func.value) & context.values.of(node)
+                    for call in self._ones_added(context)
+                )
+        return False
+
+    def _ones_added(self, context: Context) -> Iterator[cst.Call]:
+        """The calls that add one to a variable."""
+        for call in context.values.index.calls:
+            match call:
+                case cst.Call(func=cst.Attribute(), args=[cst.Arg(value=cst.Integer(value="1"))]):
+                    yield call
 
     def _set_rates(self, context: Context) -> Iterator[cst.BaseExpression]:
         """Every value that is set as an optimizer's rate after the optimizer was made."""

@@ -258,8 +258,6 @@ class _Rewriter(cst.CSTTransformer):
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
         if self.depth:
             self.marks = True
-            if node.decorators:
-                raise self.refuse(node.name, "a decorator inside a tensor function", "leave it out")
         else:
             kinds = (cst.For, cst.If, cst.FunctionDef)
             self.marks = any(isinstance(inner, kinds) for inner in _nodes(node.body))
@@ -269,7 +267,7 @@ class _Rewriter(cst.CSTTransformer):
         self.depth += 1
 
     def visit_Decorator(self, _node: cst.Decorator) -> bool:
-        return False
+        return self.depth > 1
 
     def visit_Annotation(self, _node: cst.Annotation) -> bool:
         return False
@@ -289,14 +287,22 @@ class _Rewriter(cst.CSTTransformer):
             return updated.with_changes(annotation=None)
         return updated.with_changes(annotation=None, default=None, equal=cst.MaybeSentinel.DEFAULT)
 
-    def leave_FunctionDef(self, node: cst.FunctionDef, updated: cst.FunctionDef) -> cst.FunctionDef:
+    def leave_FunctionDef(
+        self, node: cst.FunctionDef, updated: cst.FunctionDef
+    ) -> cst.FunctionDef | cst.FlattenSentinel[cst.BaseStatement]:
         self.depth -= 1
         if not returns(node.body):
             raise self.refuse(
                 node.name, f"`{node.name.value}` returns nothing", "end it with `return …`"
             )
         if self.depth:
-            return self.marked_header(node, updated.with_changes(returns=None))
+            made = self.marked_header(node, updated.with_changes(returns=None, decorators=[]))
+            name = node.name.value
+            value: cst.BaseExpression = cst.Name(name)
+            for decorator in reversed(updated.decorators):
+                value = self.call(node.name, "call", decorator.decorator, value)
+            again = self._line(node, _assigned([name], value)) if updated.decorators else None
+            return cst.FlattenSentinel([made, again]) if again else made
         above = self.get_metadata(PositionProvider, node.name).start.line - 1
         blank = [cst.EmptyLine()] * above
         return updated.with_changes(decorators=[], returns=None, leading_lines=blank)
@@ -694,12 +700,13 @@ class _Rewriter(cst.CSTTransformer):
         if first is not None and first in self.consumed:
             loop = updated.args[0].value
             assert isinstance(loop, cst.GeneratorExp | cst.ListComp)
-            if len(node.args) > 1:
-                raise self.refuse(node.args[1], "a sum starts from 0", "add the start to it")
             assert isinstance(node.func, cst.Name)
             name = node.func.value
             value = self._loop(name, node, loop.for_in, loop.elt)
-            return self.call(node, "builtin", cst.SimpleString(repr(name)), node.func, value)
+            made = self.call(node, "builtin", cst.SimpleString(repr(name)), node.func, value)
+            for start in updated.args[1:]:
+                made = self.call(node, "binary", cst.SimpleString("'+'"), start.value, made)
+            return made
         call = self.call(node, "call", updated.func)
         return call.with_changes(args=[*call.args, *updated.args])
 

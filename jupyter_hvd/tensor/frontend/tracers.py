@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..language.affine import Affine
@@ -20,15 +21,31 @@ from ..language.types import (
     dimensions,
 )
 
+#: Arrays that share entries with a value, each with the number of its last change.
+Shares = frozenset[tuple[str, int]]
+
+
+@dataclass(frozen=True)
+class Nature:
+    """What Python and NumPy know of a value, and the language does not: how many levels of Python's lists
+    it is, whether its numbers are `bool` or `int`, and what arrays it shares entries with.
+    """
+
+    lists: int = 0
+    numbers: str = ""
+    shares: Shares = frozenset()
+
 
 class Tracing(Protocol):
     """What stand-ins ask of the tracer that made them."""
+
+    def check(self, value: Value) -> None: ...
 
     def error(self, message: str, help_: str = "") -> TensorError: ...
 
     def note(self, term: Term) -> None: ...
 
-    def parts(self, value: Value) -> list[Value]: ...
+    def several(self, values: Any) -> list[Any]: ...
 
     def attribute(self, value: Any, name: str) -> Any: ...
 
@@ -40,23 +57,33 @@ class Value:
 
     def __init__(self, tracer: Tracing, term: Term, layout: Layout = None) -> None:
         self.tracer = tracer
-        self.term = term
+        self.unchecked = term
         self.layout = layout
         self.written: list[Any] | None = None  # the entries of a list that is written out
+        self.nature = Nature()
         tracer.note(term)
 
     @property
+    def term(self) -> Term:
+        """The term; TensorError where what it reads has been changed in place by another name."""
+        self.tracer.check(self)
+        return self.unchecked
+
+    @property
     def type(self) -> Type:
-        return self.term.type
+        return self.unchecked.type
+
+    def of_nature(self, nature: Nature) -> Value:
+        """This value, with what is known of it."""
+        self.nature = nature
+        return self
 
     @property
     def shape(self) -> tuple[Index, ...]:
         return tuple(Index(self.tracer, n) for n in dimensions(self.type))
 
     def __iter__(self) -> Iterator[Any]:
-        if self.layout is not None and isinstance(self.type, Product):
-            return iter(self.tracer.parts(self))
-        raise self.tracer.error("this iterates over an array", "loop over its indices with `range`")
+        return iter(self.tracer.several(self))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -118,25 +145,37 @@ class Condition:
 
 
 class Data:
-    """A stand-in for a relation or an index array, or what is left of one after some indices."""
+    """A stand-in for a relation or an index array, or for a part of one: its own sizes, and the places
+    in the whole of the indices that it takes.
+    """
 
     def __init__(
         self,
         tracer: Tracing,
         name: str,
         type_: Relation | IndexArray | TupleSet,
-        arguments: tuple[Affine, ...] = (),
+        dims: tuple[Affine, ...] | None = None,
+        places: Callable[[Sequence[Affine]], tuple[Affine, ...]] = tuple,
     ) -> None:
         self.tracer = tracer
         self.name = name
         self.type = type_
-        self.arguments = arguments
+        self.own = dims
+        self.places = places
 
     @property
     def dims(self) -> tuple[Affine, ...]:
         if isinstance(self.type, TupleSet):
             raise self.tracer.error("a set of tuples has no shape", "test `(i, j) in R`")
-        return self.type.dims[len(self.arguments) :]
+        return self.type.dims if self.own is None else self.own
+
+    def part(
+        self, dims: Sequence[Affine], places: Callable[[Sequence[Affine]], Sequence[Affine]]
+    ) -> Data:
+        """A part of these sizes: `places` gives the indices here of indices there."""
+        return Data(
+            self.tracer, self.name, self.type, tuple(dims), lambda at: self.places(places(at))
+        )
 
     @property
     def shape(self) -> tuple[Index, ...]:

@@ -25,6 +25,7 @@ from ..lowering.strategy import (
     Pairing,
     Pointwise,
     Reduced,
+    Swept,
     Unrolled,
     choose,
     pairing,
@@ -33,6 +34,8 @@ from ..polyhedral.points import Aligned, Axes
 from .access import Space, align, cut, read
 from .masks import mask
 from .runtime import Values, entries, fusion_barrier, turned
+
+SLICES = 16  # of a long window that are added at once
 
 
 def contract(step: Contract, values: Values) -> Any:
@@ -48,6 +51,8 @@ def _summed(step: Contract, values: Values) -> Any:
             return _pointwise(step, values)
         case Convolution() as convolution:
             return _convolved(step, convolution, values)
+        case Swept() as sweep:
+            return _swept(step, sweep, values)
         case Unrolled(axis, _):
             return _unrolled(step, axis, values)
         case Multiplied(_, _, masks):
@@ -185,15 +190,47 @@ def _alone(operand: Aligned, out: Axes) -> Aligned:
 
 
 def _convolved(step: Contract, found: Convolution, values: Values) -> Any:
+    segment, window, turn = _correlated(step, found, values)
+    result = lax.conv_general_dilated(segment[None, None], window[None, None], (1,), "VALID")[0, 0]
+    return jnp.flip(result) if turn else result
+
+
+def _swept(step: Contract, found: Swept, values: Values) -> Any:
+    segment, window, turn = _correlated(step, found, values)
+    ((w, _),) = step.out
+    kept, summed = step.extents[w], window.shape[0]
+    blocks = -(-summed // SLICES)
+    beyond = blocks * SLICES - summed
+    segment, window = (jnp.pad(x, (0, beyond)) for x in (segment, window))
+
+    def add(total: Any, block: tuple[Any, Any]) -> tuple[Any, None]:
+        start, factors = block
+        part = lax.dynamic_slice(segment, (start,), (kept + SLICES - 1,))
+        for k in range(SLICES):
+            total = total + factors[k] * lax.slice(part, (k,), (k + kept,))
+        return total, None
+
+    starts = jnp.arange(blocks, dtype=jnp.int32) * SLICES
+    zeros = jnp.zeros(kept, jnp.result_type(segment, window))
+    result, _ = lax.scan(add, zeros, (starts, window.reshape(blocks, SLICES)))
+    return jnp.flip(result) if turn else result
+
+
+def _correlated(
+    step: Contract, found: Convolution | Swept, values: Values
+) -> tuple[Any, Any, bool]:
+    """The long and the short operand of `⊞w. Σs. long[w+s]·short[s]`, and whether the result is to be
+    turned round.
+    """
     ((w, _),), ((s, _),) = step.out, step.sums
     (a,), (b,) = found.long.indices, found.short.indices
     low, high = a.reach(step.extents)
     long = Space({"t": high - low + 1})
     segment, _ = read(values.arrays[found.long.array], (Affine.of("t") + low,), long)
     window, _ = read(values.arrays[found.short.array], (b,), Space({s: step.extents[s]}))
+    turn = a.coefficient(w) < 0
     window = window if a.coefficient(s) > 0 else jnp.flip(window)
-    result = lax.conv_general_dilated(segment[None, None], window[None, None], (1,), "VALID")[0, 0]
-    return result if a.coefficient(w) > 0 else jnp.flip(result)
+    return segment, window, turn
 
 
 def _unrolled(step: Contract, axis: str, values: Values) -> Any:

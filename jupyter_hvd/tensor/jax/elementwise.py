@@ -8,10 +8,11 @@ from typing import Any
 import jax.numpy as jnp
 from jax.scipy import special
 
+from ..language.affine import Affine
 from ..language.function import Function, parameter_names
 from ..language.predicates import TRUE, conjuncts
 from ..language.terms import Add, Call, Const, Mul, Term, Var
-from ..lowering.ir import Accumulate, Apply, Masked
+from ..lowering.ir import Accumulate, Apply, Masked, Rewriting
 from .access import Space, align
 from .masks import mask
 from .runtime import Values, entries, turned
@@ -43,7 +44,40 @@ def accumulate(step: Accumulate, values: Values) -> Any:
     """The array of an accumulating step."""
     space = Space(step.extents)
     axes = tuple(space.extents)
+    if (found := _side_by_side(step, values)) is not None:
+        axis, parts = found
+        made = []
+        for start, n, addend in parts:
+            at = {axis: Affine.of(axis) + start}
+            here = Space({**space.extents, axis: n})
+            part = _added([addend.rewritten(Rewriting.substituting(at))], here, values)
+            made.append(jnp.broadcast_to(part, here.shape(axes)))
+        return jnp.concatenate(made, axes.index(axis))
     return jnp.broadcast_to(_added(step.addends, space, values), space.shape(axes))
+
+
+def _side_by_side(
+    step: Accumulate, values: Values
+) -> tuple[str, list[tuple[int, int, Masked]]] | None:
+    """The axis along which one addend ends where the next begins, and where each begins and how
+    long it is: then they need not be padded and added.
+    """
+    for axis, extent in step.extents.items():
+        parts = []
+        for addend in step.addends:
+            shape = values.arrays[addend.read.array].shape
+            ends = [
+                (-a.constant, n)
+                for a, n in zip(addend.read.indices, shape, strict=True)
+                if a.names == {axis} and a.coefficient(axis) == 1
+            ]
+            parts += [(start, n, addend) for start, n in ends]
+        parts.sort(key=lambda part: part[:2])
+        stops = [0, *(start + n for start, n, _ in parts)]
+        starts = [*(start for start, _, _ in parts), extent]
+        if len(parts) == len(step.addends) > 1 and starts == stops:
+            return axis, parts
+    return None
 
 
 def _added(addends: Sequence[Masked], space: Space, values: Values) -> Any:
@@ -53,6 +87,8 @@ def _added(addends: Sequence[Masked], space: Space, values: Values) -> Any:
         here = Space(space.extents)
         entries(addend.lookups, here, values)
         array = align(turned(addend.read, here, values), axes)
+        for name in addend.scale:
+            array = values.arrays[name] * array
         if addend.mask != TRUE:
             array = jnp.where(_inside(addend, here, values), array, jnp.zeros((), array.dtype))
         result = array if result is None else result + array

@@ -32,7 +32,7 @@ from ..lowering.turns import relation_of
 from ..ssa.program import Output, flat, map_output
 from . import contraction, elementwise
 from .arguments import nested
-from .runtime import Values, fusion_barrier
+from .runtime import Values, always, can_have_barrier
 
 
 def execute(plan: Plan, arrays: Sequence[Any]) -> Any:
@@ -47,11 +47,41 @@ def completed(plan: Plan, values: Values) -> Any:
     for part in plan.order:
         if isinstance(part, Blocks):
             values.arrays.update(run_blocks(part, values))
+        elif part.name in plan.barriers:
+            run_apart(part, plan, values)
         else:
-            made = run(part.action, values)
-            barrier = part.name in plan.barriers
-            values.arrays[part.name] = fusion_barrier(made, values) if barrier else made
+            values.arrays[part.name] = run(part.action, values)
     return collected(plan.output, values.arrays)
+
+
+def run_apart(step: Step, plan: Plan, values: Values) -> None:
+    """A step whose array XLA does not fuse into what reads it, computed with what is fused into it
+    and written once, with the zeros around it that are read with it: then what reads it has no
+    branch at its ends.
+    """
+    ends = plan.margins.get(step.name)
+    if not can_have_barrier(values):
+        values.arrays[step.name] = run(step.action, values)
+        return
+
+    def make() -> Any:
+        here = replace(values, arrays=dict(values.arrays))
+        run_all(plan.producers[step.name], here)
+        made = run(step.action, here)
+        if ends is None:
+            return made
+        padding = [(before, after, 0) for before, after in ends]
+        return lax.pad(made, jnp.zeros((), made.dtype), padding)
+
+    shape = jax.eval_shape(make)
+    made = lax.cond(always(values), make, lambda: jnp.zeros(shape.shape, shape.dtype))
+    if ends is None:
+        values.arrays[step.name] = made
+        return
+    starts = [before for before, _ in ends]
+    stops = [n - after for n, (_, after) in zip(shape.shape, ends, strict=True)]
+    values.arrays[step.name] = lax.slice(made, starts, stops)
+    values.around[step.name] = made, tuple(starts)
 
 
 def started(plan: Plan, arrays: Sequence[Any]) -> Values:

@@ -32,6 +32,8 @@ def require_memory(compiled: Any, plan: Plan | None = None) -> None:
 
 def within_memory(plan: Plan, run: Any) -> Callable[..., Any]:
     """A jitted function that raises TensorError where there is not the memory for its plan."""
+    if plan.bound <= SMALL:
+        return run  # type: ignore[no-any-return]
     compiled: list[Any] = []  # at most one, which `run` does not compile again
 
     def checked(*arrays: Any) -> Any:

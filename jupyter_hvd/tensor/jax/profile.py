@@ -161,6 +161,17 @@ def _profiled(
     return Profile(tuple(found), total, whole.compile_seconds)
 
 
+def whole(
+    instance: Instance, sizes: Mapping[str, int], arguments: Mapping[str, Any]
+) -> tuple[int, float | None]:
+    """Of the compiled call: the bytes that it allocates, arguments and result among them, and XLA's estimate of its flops."""
+    made = kernel(instance, sizes)
+    with keeping_float64(is_double(made.kinds, tuple(arguments.values()))):
+        operands = made.operands(tuple(arguments.values()))
+        found = _measured(made.run, operands, 1)
+    return found.memory, found.flops
+
+
 @dataclass(frozen=True)
 class _Measured:
     result: Any

@@ -12,14 +12,14 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from ..language.affine import Affine
 from ..language.types import ParameterType, Relation, TupleSet
+from ..lowering.dataflow import FENCED
 from ..lowering.ir import Access, IndexLookup
 from ..lowering.tiling import OFFSET
 from ..polyhedral.points import Aligned
 from .access import Space, align
 from .access import read as read_at
-
-FENCED = 1 << 16  # entries below which computing some twice costs nothing
 
 
 @dataclass
@@ -29,7 +29,8 @@ class Values:
     type's dimensions, or an array of index tuples, one a row, in order. `arrays` are those that
     steps have made, each of its action's `shape`.
 
-    `both_ways` are the arrays that are read straight and turned round. `offset` is the first row
+    `around` has arrays with zeros around them, and where in it they start. `both_ways` are the arrays
+    that are read straight and turned round. `offset` is the first row
     of the block that runs, a scalar. `under_shard_map` says that XLA is to see the program without
     barriers, to divide it among devices.
     """
@@ -38,6 +39,7 @@ class Values:
     arguments: Mapping[str, Any]
     data: Mapping[str, tuple[ParameterType, Any]]
     arrays: dict[str, Any] = field(default_factory=dict)
+    around: dict[str, tuple[Any, tuple[int, ...]]] = field(default_factory=dict)
     both_ways: frozenset[str] = frozenset()
     under_shard_map: bool = False
     offset: Any = None
@@ -54,22 +56,27 @@ def fusion_barrier(array: Any, values: Values, change: Callable[[Any], Any] = la
     branch for each padding: a stencil of a stencil runs thirty times slower than two stencils. It
     fuses nothing across a conditional, and does not see that this one's condition is always true.
     """
-    if not pays_barrier(array, values):
+    if not pays_barrier(array.size, values):
         return change(array)
-    return lax.cond(_always(values), change, lambda x: jnp.zeros_like(change(x)), array)
+    return lax.cond(always(values), change, lambda x: jnp.zeros_like(change(x)), array)
 
 
-def pays_barrier(array: Any, values: Values) -> bool:
-    """Whether a barrier after an array pays, and can be made."""
-    small = array.size < FENCED or values.under_shard_map
-    return not small and bool(_filled(values)) and jax.default_backend() == "cpu"
+def pays_barrier(entries: int, values: Values) -> bool:
+    """Whether a barrier after an array of so many pays, and can be made."""
+    return entries >= FENCED and can_have_barrier(values)
+
+
+def can_have_barrier(values: Values) -> bool:
+    """Whether XLA can be kept from fusing, and has to be."""
+    plain = not values.under_shard_map and bool(_filled(values))
+    return plain and jax.default_backend() == "cpu"
 
 
 def _filled(values: Values) -> list[Any]:
     return [x for x in jax.tree_util.tree_leaves(values.arguments) if jnp.size(x)]
 
 
-def _always(values: Values) -> Any:
+def always(values: Values) -> Any:
     """What XLA does not know to be true: of an argument, for it is there already."""
     first = jnp.asarray(_filled(values)[0]).ravel()[0]
     return (first == first) | (first != first)
@@ -77,8 +84,8 @@ def _always(values: Values) -> Any:
 
 def turned(read: Access, space: Space, values: Values) -> Aligned:
     """What is read, its axes in the order of the space."""
-    array = values.arrays[read.array]
-    found, axes = read_at(array, read.indices, space, False)
+    array, indices = _surrounded(read, space, values)
+    found, axes = read_at(array, indices, space, False)
     order = tuple(n for n in space.extents if n in axes)
     if axes == order:
         return found, axes
@@ -87,16 +94,31 @@ def turned(read: Access, space: Space, values: Values) -> Aligned:
     return align((found, axes), order), order
 
 
+def _surrounded(read: Access, space: Space, values: Values) -> tuple[Any, Sequence[Affine]]:
+    """The array, or that with zeros around it where a read goes beyond its ends."""
+    array = values.arrays[read.array]
+    if read.array not in values.around:
+        return array, read.indices
+    for a, n in zip(read.indices, array.shape, strict=True):
+        low, high = a.reach(space.extents) if a.names <= space.extents.keys() else (0, 0)
+        if low < 0 or high >= n:
+            break
+    else:
+        return array, read.indices
+    wide, starts = values.around[read.array]
+    return wide, [a + start for a, start in zip(read.indices, starts, strict=True)]
+
+
 def apart(array: Any, values: Values) -> Any:
     """A distinct copy, so that XLA does not fuse straight and transposed reads of one array: in
     `A + Aᵀ` it may walk through both in an order that suits neither, up to ten times slower. Rows
     of multiples of 2 KiB are padded, against conflicts in the same lines of the cache.
     """
-    if not pays_barrier(array, values):
+    if not pays_barrier(array.size, values):
         return array
     zero, n = jnp.zeros((), array.dtype), array.shape[-1]
     if n * array.dtype.itemsize % 2048:
-        return jnp.where(_always(values), array, zero)
+        return jnp.where(always(values), array, zero)
     padding = [(0, 0, 0)] * (array.ndim - 1) + [(0, 16, 0)]
     longer = fusion_barrier(array, values, lambda x: lax.pad(x, zero, padding))
     return lax.slice_in_dim(longer, 0, n, axis=array.ndim - 1)

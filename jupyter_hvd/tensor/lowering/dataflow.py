@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from math import prod
 
 from ..language.affine import Affine
 from ..ssa.program import Output, flat
-from .ir import Access, Contract, Entrywise, Fill, IndexLookup, Load, Step, Take
+from .ir import Access, Action, Apply, Contract, Entrywise, IndexLookup, Step
+
+FENCED = 1 << 16  # entries below which computing some twice costs nothing
+COSTLY = 1 << 12  # and below which functions of them cost nothing
+CACHED = 1 << 19  # and from which to store them for that costs memory, and as much time
+CHEAP = frozenset(  # functions that are an instruction or two
+    "abs sign floor maximum minimum less less_equal equal kept dropped stopped greater".split()
+)
 
 
 def used_lookups(lookups: Sequence[IndexLookup], names: Iterable[str]) -> tuple[IndexLookup, ...]:
@@ -52,10 +61,37 @@ def unsummed_reads(step: Step) -> tuple[Access, ...]:
 
 
 def fusion_barriers(steps: Sequence[Step]) -> frozenset[str]:
-    """The arrays to compute before what reads them: what entrywise steps read in more than two ways,
-    as stencils of stencils do, and what sums read that shifted or looked-up entries make. XLA
-    for CPUs would compute the former anew for each read, and the latter one by one.
+    """The arrays to compute before what reads them, where they are not small.
+
+    What entrywise steps read in more than two ways, as stencils of stencils do: XLA for CPUs would
+    compute it anew for each read. What sums read that shifted or looked-up entries make: it would
+    be computed entry by entry, not in vectors. And what has exponentials, roots and the like in it
+    and is read beyond its ends, as shifted terms of a sum are: each of them would be behind a branch
+    for each entry; with it, what several such arrays have in common.
+
+    What repeats the entries of an array with fewer dimensions shifts nothing.
     """
+    large = {s.name for s in steps if _entries(s) >= FENCED}
+    found = frozenset(_read_often(steps) & large)
+    large = {s.name for s in steps if COSTLY <= _entries(s) < CACHED}
+    costly = _costly(steps, found)
+    beyond = frozenset(margins(steps, frozenset(costly & large)))
+    behind = Counter(
+        s.name for x in beyond for s in producers(steps, x, found | beyond) if s.name in costly
+    )
+    shared = {x for x, times in behind.items() if times > 1 and x in large}
+    inner = {s.name for x in shared for s in producers(steps, x, found | beyond)}
+    return found | beyond | (shared - inner)
+
+
+def _entries(step: Step) -> int:
+    """How many entries a step makes; none for one that XLA does not fuse, or scatters."""
+    action = step.action
+    fused = isinstance(action, Entrywise) and not _scatters(action)
+    return prod(action.shape) if fused and isinstance(action, Entrywise) else 0
+
+
+def _read_often(steps: Sequence[Step]) -> set[str]:
     ways: dict[str, set[object]] = {}
     mixed: set[str] = set()
     found: set[str] = set()
@@ -63,15 +99,78 @@ def fusion_barriers(steps: Sequence[Step]) -> frozenset[str]:
         action = step.action
         if not isinstance(action, Entrywise):
             continue
-        here = tuple(map(Affine.of, action.axes))
+        axes = action.axes
+        here = tuple(map(Affine.of, axes))
         for read in unsummed_reads(step):
             ways.setdefault(read.array, set()).add((read.indices, here))
-            if read.array in mixed or (read.indices and read.indices != here):
+            if read.array in mixed or _moved(read.indices, axes):
                 mixed.add(step.name)
         if action.summed:
             found |= action.sources & mixed
-    loaded = {step.name for step in steps if isinstance(step.action, Load | Fill | Take)}
-    return frozenset(found | {x for x, seen in ways.items() if len(seen) > 2} - loaded)
+    return found | {x for x, seen in ways.items() if len(seen) > 2}
+
+
+def _costly(steps: Sequence[Step], barriers: frozenset[str]) -> set[str]:
+    """The arrays for which XLA calls functions that take long, entry by entry."""
+    found: set[str] = set()
+    for step in steps:
+        action = step.action
+        if not isinstance(action, Entrywise) or action.summed or _scatters(action):
+            continue
+        calls = isinstance(action, Apply) and action.function.name not in CHEAP
+        if calls or (action.sources & found) - barriers:
+            found.add(step.name)
+    return found
+
+
+def producers(steps: Sequence[Step], name: str, barriers: frozenset[str]) -> tuple[Step, ...]:
+    """The entrywise steps behind an array, up to what is in memory: what XLA fuses into it."""
+    needed = {name}
+    found: list[Step] = []
+    for step in reversed(steps):
+        action = step.action
+        if step.name not in needed:
+            continue
+        if step.name != name:
+            plain = isinstance(action, Entrywise) and not action.summed
+            if not plain or step.name in barriers or _scatters(action):
+                continue
+            found.append(step)
+        needed |= action.sources
+    return tuple(reversed(found))
+
+
+def _scatters(action: Action) -> bool:
+    return isinstance(action, Contract) and bool(action.scatter_to)
+
+
+def margins(
+    steps: Sequence[Step], arrays: frozenset[str]
+) -> dict[str, tuple[tuple[int, int], ...]]:
+    """How far entrywise steps read beyond each end of each dimension of some arrays."""
+    found: dict[str, tuple[tuple[int, int], ...]] = {}
+    shapes = {s.name: s.action.shape for s in steps if isinstance(s.action, Entrywise)}
+    for step in steps:
+        action = step.action
+        if not isinstance(action, Entrywise):
+            continue
+        for read in unsummed_reads(step):
+            if read.array in arrays and names_of(read.indices) <= action.extents.keys():
+                shape = shapes[read.array]
+                before = found.get(read.array, ((0, 0),) * len(shape))
+                reached = (a.reach(action.extents) for a in read.indices)
+                found[read.array] = tuple(
+                    (max(b, -low), max(e, high - n + 1))
+                    for (b, e), (low, high), n in zip(before, reached, shape, strict=True)
+                )
+    return {x: ends for x, ends in found.items() if any(b or e for b, e in ends)}
+
+
+def _moved(indices: Sequence[Affine], axes: Sequence[str]) -> bool:
+    """Whether entries are read at other places than they go to, as many as there are."""
+    if any(not a.names <= {*axes} for a in indices):
+        return True
+    return len(indices) == len(axes) and indices != tuple(map(Affine.of, axes))
 
 
 def read_both_ways(steps: Sequence[Step]) -> frozenset[str]:

@@ -241,15 +241,20 @@ class Contract(Entrywise):
 
 @dataclass(frozen=True)
 class Masked:
-    """`[mask]·read`, an addend."""
+    """`[mask]·read`, an addend; times the numbers in `scale`, arrays of no dimension."""
 
     read: Access
     mask: Predicate = TRUE
     lookups: tuple[IndexLookup, ...] = ()
+    scale: tuple[str, ...] = ()
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        return (self.read, *(Access(x, ()) for x in self.scale))
 
     def rewritten(self, change: Rewriting) -> Masked:
         lookups = tuple(map(change.lookup, self.lookups))
-        return Masked(change.access(self.read), change.mask(self.mask), lookups)
+        return Masked(change.access(self.read), change.mask(self.mask), lookups, self.scale)
 
 
 @dataclass(frozen=True)
@@ -260,7 +265,7 @@ class Accumulate(Entrywise):
 
     @property
     def accesses(self) -> tuple[Access, ...]:
-        return tuple(a.read for a in self.addends)
+        return tuple(r for a in self.addends for r in a.accesses)
 
     @property
     def conditions(self) -> tuple[Predicate, ...]:
@@ -290,7 +295,7 @@ class Apply(Entrywise):
 
     @property
     def accesses(self) -> tuple[Access, ...]:
-        return tuple(a.read for a in self.addends)
+        return tuple(r for a in self.addends for r in a.accesses)
 
     @property
     def conditions(self) -> tuple[Predicate, ...]:

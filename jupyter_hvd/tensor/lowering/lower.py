@@ -45,6 +45,7 @@ from ..ssa.program import (
     support,
 )
 from .dataflow import fusion_barriers, names_of, needed_steps, read_both_ways, used_lookups
+from .fusion import fused
 from .ir import Access, Apply, Contract, Fill, Load, Masked, Nonzero, Scan, Step, Take
 from .iteration import IterationDomain
 from .liveness import restrict
@@ -79,6 +80,7 @@ def lower(
         wholes[name] = lowering.whole(name)
     output = renamed_output(program.output, wholes)
     steps = needed_steps(lowering.steps, output)
+    run = fused(steps, output, lowering.storages)
     return Plan(
         tuple(parameters),
         counts,
@@ -86,10 +88,10 @@ def lower(
         platform,
         steps,
         output,
-        fusion_barriers(steps),
-        read_both_ways(steps),
-        blocked(steps, output),
-        lowering.storages,
+        fusion_barriers(run.steps),
+        read_both_ways(run.steps),
+        blocked(run.steps, output),
+        {x: run.storage(x, storage) for x, storage in lowering.storages.items()},
     )
 
 

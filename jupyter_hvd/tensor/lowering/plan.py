@@ -16,6 +16,7 @@ from ..language.printer import show
 from ..language.terms import Binders
 from ..language.types import ParameterType
 from ..ssa.program import Output, flat
+from .dataflow import margins, producers
 from .ir import (
     Access,
     Accumulate,
@@ -61,6 +62,25 @@ class Plan:
     both_ways: frozenset[str]
     order: tuple[Step | Blocks, ...]
     storages: Mapping[str, Storage]
+
+    @cached_property
+    def producers(self) -> Mapping[str, tuple[Step, ...]]:
+        """Of each array in `barriers` the steps that XLA may fuse into it."""
+        run = [part for part in self.order if isinstance(part, Step)]
+        return {x: producers(run, x, self.barriers) for x in self.barriers}
+
+    @cached_property
+    def margins(self) -> Mapping[str, tuple[tuple[int, int], ...]]:
+        """The zeros around an array in `barriers` that are read with it, where they are few."""
+        run = [part for part in self.order if isinstance(part, Step)]
+        shapes = self.shapes()
+        found = margins(run, self.barriers)
+        return {
+            x: ends
+            for x, ends in found.items()
+            if 2 * prod(n + b + e for n, (b, e) in zip(shapes[x], ends, strict=True))
+            <= 3 * prod(shapes[x])
+        }
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shape of each array; of one made in blocks, that of a block."""
@@ -227,11 +247,12 @@ def _is_joined(action: Contract) -> bool:
 
 
 def _sum(addends: Sequence[Masked]) -> str:
-    parts = (
-        _access(m.read) if m.mask == TRUE else f"[{show(m.mask)}]·{_access(m.read)}"
-        for m in addends
-    )
-    return " + ".join(parts) or "0"
+    return " + ".join(map(_addend, addends)) or "0"
+
+
+def _addend(m: Masked) -> str:
+    mask = () if m.mask == TRUE else (f"[{show(m.mask)}]",)
+    return "·".join((*mask, *m.scale, _access(m.read)))
 
 
 def _access(read: Access) -> str:

@@ -4,7 +4,7 @@ In order of preference:
 
 1. without sums, the product of two views, masked;
 2. a window (`x[i+j]`, i and j both axes) over a short axis: a convolution, or one contraction for
-   each of its entries;
+   each of its entries; over a long one, on CPUs, its slices one after the other;
 3. a mask that each operand can take by itself: operands masked, then a product (`dot_general`); a
    relation among fewer axes than all of them is an operand itself, of zeros and ones;
 4. a mask that couples operands: product, mask and sum in one reduction, which XLA fuses.
@@ -58,6 +58,19 @@ class Convolution:
 
 
 @dataclass(frozen=True)
+class Swept:
+    """As `Convolution`, of a window that is long: one slice of `long` after the other is multiplied
+    by an entry of `short` and added.
+    """
+
+    long: Access
+    short: Access
+
+    def __str__(self) -> str:
+        return "slices added one after the other"
+
+
+@dataclass(frozen=True)
 class Unrolled:
     """One contraction for each of the values of an axis."""
 
@@ -108,7 +121,7 @@ class Reduced:
         return "masked sum of products"
 
 
-Strategy = Pointwise | Convolution | Unrolled | Multiplied | Reduced
+Strategy = Pointwise | Convolution | Swept | Unrolled | Multiplied | Reduced
 
 
 def choose(action: Contract, platform: str) -> Strategy:
@@ -116,8 +129,12 @@ def choose(action: Contract, platform: str) -> Strategy:
     if not action.sums:
         return Pointwise()
     if (axis := _window(action)) is not None:
-        found = _correlation(action) if platform == "cpu" else None
-        return found or Unrolled(axis, action.extents[axis])
+        pair = _correlation(action) if platform == "cpu" else None
+        if pair is not None and action.extents[action.axes[0]] <= action.extents[action.sums[0][0]]:
+            return Convolution(*pair)
+        return Unrolled(axis, action.extents[axis])
+    if platform == "cpu" and (found := _long_window(action)) is not None:
+        return found
     extents, lookups = action.extents, action.lookups
     operands = [axes_of(r.indices, lookups) & extents.keys() for r in action.reads]
     masks: list[tuple[Predicate, tuple[int, ...]]] = []
@@ -188,9 +205,9 @@ def _window(action: Contract) -> str | None:
     return axis if 1 < action.extents[axis] <= WINDOWS else None
 
 
-def _correlation(action: Contract) -> Convolution | None:
-    """`⊞w. Σs. A[±w±s+c]·B[±s+d]`, where w is the shorter: XLA for CPUs does a convolution well, and
-    the dot products of an unrolled w badly. None for anything else.
+def _correlation(action: Contract) -> tuple[Access, Access] | None:
+    """A and B of `⊞w. Σs. A[±w±s+c]·B[±s+d]`; None for anything else. Where w is the shorter, XLA for
+    CPUs does a convolution well, and the dot products of an unrolled w badly.
     """
     if len(action.out) != 1 or len(action.sums) != 1 or action.mask != TRUE or action.scatter_to:
         return None
@@ -204,7 +221,16 @@ def _correlation(action: Contract) -> Convolution | None:
     turns = a.coefficient(w), a.coefficient(s), b.coefficient(s)
     if {abs(k) for k in turns} != {1} or a.names != {w, s} or b.names != {s}:
         return None
-    return Convolution(long, short) if action.extents[w] <= action.extents[s] else None
+    return long, short
+
+
+def _long_window(action: Contract) -> Swept | None:
+    """A correlation of which neither axis is short: gathering makes a matrix of it."""
+    pair = _correlation(action)
+    if pair is None:
+        return None
+    kept, summed = action.extents.values()
+    return Swept(*pair) if min(kept, summed) > WINDOWS and 8 * kept >= summed else None
 
 
 def windowed(indices: Sequence[Affine], extents: Mapping[str, int]) -> set[str]:

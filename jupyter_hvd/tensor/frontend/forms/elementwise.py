@@ -48,10 +48,16 @@ def negative(t: Any, x: Any) -> Any:
     return t.negative(x)
 
 
-@form("positive", "asarray", "float64", "float32", "float_")
-def positive(t: Any, x: Any, dtype: Any = None) -> Any:
+@form("positive", "float64", "float32", "float_")
+def positive(t: Any, x: Any) -> Any:
     """`x`."""
     return build(t, "astype", x)
+
+
+@form("asarray")
+def asarray(t: Any, x: Any, dtype: Any = None) -> Any:
+    """`x`, which is no copy where it is an array."""
+    return t.whole(x) if t.is_array(x) and not t.lists_of(x) else build(t, "array", x, dtype)
 
 
 @form("abs", "absolute", "fabs")
@@ -83,7 +89,7 @@ def clip(t: Any, x: Any, low: Any = None, high: Any = None, **named: Any) -> Any
     return x if high is None else minimum(t, x, high)
 
 
-@form("where", "select_n")
+@form("where")
 def where(t: Any, test: Any, then: Any = None, other: Any = None) -> Any:
     """`a if p else b`, entry by entry."""
     if then is None or other is None:
@@ -164,6 +170,138 @@ def leaky_relu(t: Any, x: Any, negative_slope: Any = 0.01) -> Any:
         return t.chosen(t._compare(">=", v, 0), v, t.computed("*", slope, v))
 
     return t.spread((x, negative_slope), one)
+
+
+@form("gelu")
+def gelu(t: Any, x: Any, approximate: bool = True) -> Any:
+    """`½·x·(1 + tanh(√(2/π)·(x + 0.044715·x³)))`, or `½·x·(1 + erf(x/√2))`."""
+    x = t.once(t.whole(x))
+    if approximate:
+        cube = t.computed("*", 0.044715, t.computed("**", x, 3))
+        rate = t.computed("*", 0.7978845608028654, t.computed("+", x, cube))
+        inner = t.mapped("tanh", rate)
+    else:
+        inner = t.mapped("erf", t.computed("*", 0.7071067811865476, x))
+    return t.computed("*", t.computed("*", 0.5, x), t.computed("+", 1, inner))
+
+
+@form("elu")
+def elu(t: Any, x: Any, alpha: Any = 1.0) -> Any:
+    """`x if x > 0 else alpha·expm1(x)`, whose other side is read at 0 where it is not wanted."""
+
+    def one(v: Any, alpha: Any) -> Any:
+        v = t.once(v, "v")
+        test = t.once(t._compare(">", v, 0), "chosen")
+        low = t.mapped("expm1", t.chosen(test, 0, v))
+        return t.chosen(test, v, t.computed("*", alpha, low))
+
+    return t.spread((x, alpha), one)
+
+
+@form("selu")
+def selu(t: Any, x: Any) -> Any:
+    """`1.0507·elu(x, 1.6733)`."""
+    return t.computed("*", 1.0507009873554805, elu(t, x, 1.6732632423543772))
+
+
+@form("log_sigmoid")
+def log_sigmoid(t: Any, x: Any) -> Any:
+    """`-softplus(-x)`."""
+    return t.negative(softplus(t, t.negative(t.whole(x))))
+
+
+@form("relu6")
+def relu6(t: Any, x: Any) -> Any:
+    """`minimum(maximum(x, 0), 6)`."""
+    return minimum(t, maximum(t, x, 0), 6)
+
+
+@form("hard_tanh")
+def hard_tanh(t: Any, x: Any) -> Any:
+    """`minimum(maximum(x, -1), 1)`."""
+    return minimum(t, maximum(t, x, -1), 1)
+
+
+@form("soft_sign")
+def soft_sign(t: Any, x: Any) -> Any:
+    """`x/(1 + |x|)`."""
+    x = t.once(t.whole(x))
+    return t.computed("/", x, t.computed("+", 1, t.mapped("abs", x)))
+
+
+@form("rsqrt")
+def rsqrt(t: Any, x: Any) -> Any:
+    """`1/sqrt(x)`."""
+    return t.mapped("recip", t.mapped("sqrt", x))
+
+
+@form("ndtr")
+def ndtr(t: Any, x: Any) -> Any:
+    """`½·(1 + erf(x/√2))`, the standard normal's distribution function, to 1e-16: below -8 it is 0."""
+    inner = t.mapped("erf", t.computed("*", 0.7071067811865476, x))
+    return t.computed("*", 0.5, t.computed("+", 1, inner))
+
+
+@form("logit")
+def logit(t: Any, x: Any) -> Any:
+    """`log(x) - log1p(-x)`."""
+    x = t.once(t.whole(x))
+    return t.computed("-", t.mapped("log", x), t.mapped("log1p", t.negative(x)))
+
+
+@form("xlogy")
+def xlogy(t: Any, x: Any, y: Any) -> Any:
+    """`x·log(y)`, 0 where x is."""
+
+    def one(a: Any, b: Any) -> Any:
+        a, b = t.once(a, "a"), t.once(b, "b")
+        test = t.once(t._compare("==", a, 0), "chosen")
+        return t.chosen(test, 0, t.computed("*", a, t.mapped("log", t.chosen(test, 1, b))))
+
+    return t.spread((x, y), one)
+
+
+@form("entr")
+def entr(t: Any, x: Any) -> Any:
+    """`-x·log(x)`, 0 where x is."""
+    x = t.once(t.whole(x))
+    return t.negative(xlogy(t, x, x))
+
+
+@form("exp2")
+def exp2(t: Any, x: Any) -> Any:
+    """`exp(x·log 2)`."""
+    return t.mapped("exp", t.computed("*", 0.6931471805599453, x))
+
+
+def _standard(t: Any, x: Any, loc: Any, scale: Any) -> Any:
+    return t.computed("/", t.computed("-", x, loc), scale)
+
+
+@form("norm.logpdf")
+def logpdf(t: Any, x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """`-½·((x - loc)/scale)² - log(scale) - ½·log(2π)`, of the normal distribution."""
+    z = t.computed("**", _standard(t, x, loc, scale), 2)
+    rest = t.computed("+", t.mapped("log", scale), 0.9189385332046727)
+    return t.computed("-", t.computed("*", -0.5, z), rest)
+
+
+@form("norm.pdf")
+def pdf(t: Any, x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """`exp(logpdf(x))`."""
+    return t.mapped("exp", logpdf(t, x, loc, scale))
+
+
+@form("norm.cdf")
+def cdf(t: Any, x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """`ndtr((x - loc)/scale)`."""
+    return ndtr(t, _standard(t, x, loc, scale))
+
+
+@form("round", "around", "rint")
+def round_(t: Any, x: Any, *_: Any, **__: Any) -> Any:
+    """Refused: halves go to even in NumPy."""
+    raise t.error("rounding sends halves to the even number", "write `np.floor(x + 0.5)`")
 
 
 @form("stop_gradient")

@@ -9,22 +9,27 @@ from .table import build, form
 
 
 @form("zeros", "empty", maker=True)
-def zeros(t: Any, shape: Any, *_: Any) -> Any:
+def zeros(t: Any, shape: Any, dtype: Any = None) -> Any:
     """`0` at every entry."""
-    return full(t, shape, 0)
+    return t.typed(_everywhere(t, shape, 0), dtype, True)
 
 
 @form("ones", maker=True)
-def ones(t: Any, shape: Any, *_: Any) -> Any:
+def ones(t: Any, shape: Any, dtype: Any = None) -> Any:
     """`1` at every entry."""
-    return full(t, shape, 1)
+    return t.typed(_everywhere(t, shape, 1), dtype, True)
+
+
+def _everywhere(t: Any, shape: Any, value: Any) -> Any:
+    value = t.once(t.whole(value))
+    return t.build(t.shape_of(shape), lambda *at: value, value)
 
 
 @form("full", maker=True)
-def full(t: Any, shape: Any, value: Any, *_: Any) -> Any:
+def full(t: Any, shape: Any, value: Any, dtype: Any = None) -> Any:
     """One number at every entry."""
-    value = t.once(t.whole(value))
-    return t.build(t.shape_of(shape), lambda *at: value, value)
+    made = _everywhere(t, shape, value)
+    return t.typed(t.of_numbers(made, t.numbers_of(value)), dtype)
 
 
 @form("zeros_like", "empty_like")
@@ -69,7 +74,7 @@ def tri(t: Any, n: Any, m: Any = None, k: int = 0) -> Any:
 def arange(t: Any, *bounds: Any) -> Any:
     """`i` at every i."""
     start, length, step = t._range(bounds)
-    return t.build([length], lambda i: t.ramp(start + i * step))
+    return t.counted(t.build([length], lambda i: t.ramp(start + i * step)))
 
 
 @form("linspace", maker=True)

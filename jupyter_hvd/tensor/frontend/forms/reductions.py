@@ -192,6 +192,88 @@ def smallest(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     return halved(t, x, axis, keepdims, lambda a, b: t.mapped("minimum", a, b))
 
 
+@form("ptp")
+def ptp(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """`max(x) - min(x)`."""
+    x = t.once(t.whole(x))
+    return t.computed("-", largest(t, x, axis, keepdims), smallest(t, x, axis, keepdims))
+
+
+@form("any", method=True)
+def any_(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """The largest of `x != 0`."""
+    return largest(t, t._compare("!=", t.whole(x), 0), axis, keepdims)
+
+
+@form("all", method=True)
+def all_(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """The smallest of `x != 0`."""
+    return smallest(t, t._compare("!=", t.whole(x), 0), axis, keepdims)
+
+
+@form("trapezoid", "trapz")
+def trapezoid(t: Any, y: Any, x: Any = None, dx: Any = 1.0, axis: Any = -1) -> Any:
+    """`sum(½·(y[i] + y[i + 1])·(x[i + 1] - x[i]))`."""
+    if t.numbers_of(y) == "bool":
+        raise t.error("the sum of two conditions is logic in NumPy", "integrate `1.0 * p`")
+    y = t.once(t.whole(y))
+    (k,) = axes_of(t, axis, len(t.dims(y)))
+    lead = (slice(None),) * k
+    after = t.subscript(y, (*lead, slice(1, None)))
+    before = t.subscript(y, (*lead, slice(None, -1)))
+    width = dx
+    if x is not None:
+        if len(t.dims(t.whole(x))) != 1:
+            raise t.error("`trapezoid` takes places of one dimension", "write the sum out")
+        width = build(t, "diff", x)
+        width = t.subscript(width, (..., *[None] * (len(t.dims(y)) - 1 - k)))
+    both = t.computed("*", 0.5, t.computed("+", before, after))
+    return total(t, t.computed("*", both, width), axis)
+
+
+@form("polyval")
+def polyval(t: Any, p: Any, x: Any) -> Any:
+    """`(p[0]·x + p[1])·x + …`, by Horner's rule."""
+    coefficients = t.several(p)
+    x = t.once(t.whole(x))
+    made = t.computed("*", 0.0, x) if t.dims(x) else t.whole(0.0)
+    for j, c in enumerate(coefficients):
+        c = t.once(t.whole(c))
+        made = t.computed("+", t.computed("*", made, x), c) if j or t.dims(x) else c
+        made = t.once(made)
+    return made
+
+
+@form(
+    *("solve", "inv", "pinv", "det", "slogdet", "cholesky", "eigh", "eig", "svd", "qr", "lstsq"),
+    *("matrix_power", "expm", "solve_triangular", "cho_solve", "eigvalsh"),
+)
+def decomposed(t: Any, *_: Any, **__: Any) -> Any:
+    """Refused: a decomposition chooses pivots by data."""
+    raise t.error(
+        "a decomposition or a solver chooses its pivots by data",
+        "compute it outside and pass the factor; or write the elimination out as loops",
+    )
+
+
+@form("fft", "ifft", "rfft", "irfft", "fft2", "ifft2", "fftn", "rfft2")
+def transformed(t: Any, *_: Any, **__: Any) -> Any:
+    """Refused: numbers are real here."""
+    raise t.error(
+        "a Fourier transform is complex, and numbers are real here",
+        "write its sums of `np.cos` and `np.sin`; or transform outside, and pass the result",
+    )
+
+
+@form("triu_indices", "tril_indices", "indices", "ix_", "diag_indices")
+def index_tables(t: Any, *_: Any, **__: Any) -> Any:
+    """Refused: a table of indices."""
+    raise t.error(
+        "a table of indices is no array of numbers",
+        "sum over the indices: `sum(D[i, j] for i in range(n) for j in range(i + 1, n))`",
+    )
+
+
 @form(
     "argmax",
     "argmin",
@@ -201,13 +283,16 @@ def smallest(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     "nonzero",
     "searchsorted",
     "median",
+    *("quantile", "percentile", "nanmedian", "partition", "argpartition", "lexsort", "flatnonzero"),
+    *("argwhere", "digitize", "histogram", "bincount", "nanargmax", "nanargmin", "top_k"),
     method=True,
 )
-def searched(t: Any, *_: Any) -> Any:
+def searched(t: Any, *_: Any, **__: Any) -> Any:
     """Refused: data decide which entry this is."""
     raise t.error(
         "what this gives is an index that data decide, or entries in an order that they do",
-        "compute it outside, and pass the integers as an index array",
+        "compute it outside, and pass the integers as an index array: `order = np.argsort(x)`, "
+        "`f(x, order)`; the largest entry itself is `np.max(x)`",
     )
 
 

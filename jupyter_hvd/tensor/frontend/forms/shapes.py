@@ -478,14 +478,15 @@ def take(t: Any, x: Any, indices: Any, axis: Any = None) -> Any:
 @form("copy", "array", "block_until_ready", method=True)
 def copy(t: Any, x: Any, dtype: Any = None) -> Any:
     """The array itself."""
-    return astype(t, x, dtype)
+    made = astype(t, x, dtype)
+    kind = "" if dtype is not None else t.numbers_of(t.whole(x))
+    return t.of_numbers(t.no_list(made), kind) if kind else made
 
 
 @form("astype", method=True)
 def astype(t: Any, x: Any, dtype: Any = None) -> Any:
     """The array itself, or a list's entries as one: numbers are of the arguments' type."""
-    t.check_type(dtype)
-    return t.copied(stacked(t, x))
+    return t.typed(t.copied(stacked(t, x)), dtype)
 
 
 def stacked(t: Any, x: Any) -> Any:
@@ -494,6 +495,51 @@ def stacked(t: Any, x: Any) -> Any:
     if isinstance(x, tuple | list):
         return stack(t, [stacked(t, part) for part in x])
     return t.whole(x)
+
+
+@form("take_along_axis")
+def take_along_axis(t: Any, arr: Any, indices: Any, axis: Any = -1) -> Any:
+    """`x[i, src[i, j]]`, along the last axis."""
+    x = t.once(t.whole(arr))
+    dims = t.dims(x)
+    (k,) = axes_of(t, axis, len(dims))
+    if not hasattr(indices, "places") or len(indices.dims) != len(dims):
+        raise t.error(
+            "`take_along_axis` takes an index array of as many dimensions",
+            "pass integers: `np.take_along_axis(x, labels[:, None], axis=1)`",
+        )
+    out = [indices.dims[k] if j == k else n for j, n in enumerate(dims)]
+
+    def entry(*at: Affine) -> Any:
+        own = [ZERO if n == ONE else a for n, a in zip(indices.dims, at, strict=True)]
+        row = t.build([dims[k]], lambda j: t.read(x, *at[:k], j, *at[k + 1 :]), x)
+        return t._gathered(row, t._looked_up(indices, own), dims[k])
+
+    return t.build(out, entry, x)
+
+
+@form("one_hot")
+def one_hot(t: Any, x: Any, num_classes: Any) -> Any:
+    """`[[labels[i] == k for k in range(m)] for i in range(n)]`."""
+    if not hasattr(x, "places"):
+        raise t.error("`one_hot` takes an array of integers", "pass the labels as one")
+    dims = x.dims
+
+    def holds(*at: Affine) -> Predicate:
+        p: Predicate = t._looked_up(x, at[:-1]).equals(at[-1])
+        return p
+
+    return t.condition_array([*dims, t.size_of(num_classes)], holds)
+
+
+@form("segment_sum")
+def segment_sum(t: Any, data: Any, segment_ids: Any, num_segments: Any = None, **_: Any) -> Any:
+    """`[sum(x[e] for e in range(n) if src[e] == k) for k in range(m)]`."""
+    if num_segments is None:
+        raise t.error("how many segments there are is data", "`num_segments=…`")
+    data = t.whole(data)
+    zeros = t.build([t.size_of(num_segments), *t.dims(data)[1:]], lambda *_: t.whole(0))
+    return t.stored(zeros, (segment_ids,), data, "+")
 
 
 @attribute("at")

@@ -32,14 +32,46 @@ class Form:
         Raises:
             TensorError: it does not take these, or is asked for integers.
         """
-        t.check_type(named.get("dtype"))
+        dtype = named.get("dtype")
         named = {x: v for x, v in named.items() if x not in IGNORED}
         try:
             inspect.signature(self.build).bind(t, *arguments, **named)
         except TypeError as error:
             raise t.error(f"`{self.name}`: {error}", "docs/numpy.md lists what it takes") from error
-        return self.build(t, *arguments, **named)
+        if self.name in LOGIC and arguments and all(t.numbers_of(x) == "bool" for x in arguments):
+            raise t.error(
+                f"`{self.name}` of conditions is logic in NumPy",
+                "make numbers of them: `1.0 * p`; or combine them by `&` and `|`",
+            )
+        made = t.no_list(self.build(t, *arguments, **named))
+        if dtype is not None:
+            made = t.typed(made, dtype, self.name in WHOLE)
+        if self.name in VIEWS:
+            t.viewing(arguments[0], made)
+        if self.name in TRUTHS:
+            t.as_truth(made)
+        return made
 
+
+#: What gives a view: an array that shares its entries with the one that it is made from.
+VIEWS = (
+    *("transpose", "permute_dims", "swapaxes", "moveaxis", "reshape", "ravel", "squeeze"),
+    *("expand_dims", "broadcast_to", "diagonal", "diag", "flip", "flipud", "fliplr", "asarray"),
+    *("split", "hsplit", "vsplit", "array_split", "atleast_1d", "atleast_2d"),
+)
+#: What makes whole numbers.
+WHOLE = ("zeros", "ones", "eye", "identity", "tri", "zeros_like", "ones_like", "one_hot")
+#: What gives conditions.
+TRUTHS = (
+    *("less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "any", "all"),
+    *("logical_and", "logical_or", "logical_not", "bitwise_and", "bitwise_or", "bitwise_not"),
+    *("invert", "isclose"),
+)
+#: What is logic where all its arguments are conditions.
+LOGIC = (
+    *("add", "subtract", "negative", "dot", "vdot", "inner", "matmul", "tensordot", "diff"),
+    *("convolve", "correlate"),
+)
 
 FORMS: dict[str, Form] = {}
 ATTRIBUTES: dict[str, Build] = {}
@@ -89,13 +121,20 @@ def attribute_of(t: Any, array: Any, name: str) -> Any:
         TensorError: arrays have none of that name here.
     """
     if name in ATTRIBUTES:
-        return ATTRIBUTES[name](t, array)
+        made = ATTRIBUTES[name](t, array)
+        t.viewing(array, made)
+        return made
     if name in FORMS and FORMS[name].method:
         return Method(FORMS[name], array)
     raise TensorError(
         f"an array has no `.{name}` here",
         "docs/numpy.md lists what it has; or use comprehensions",
     )
+
+
+def form_named(name: str) -> Form:
+    """The form of that name."""
+    return FORMS[name]
 
 
 def function_name(function: Any) -> str:
@@ -115,10 +154,42 @@ def form_of(function: Any) -> Form | None:
     owner = getattr(function, "__self__", None)
     if name == "outer" and function_name(owner) in FORMS and function_module(owner) in MODULES:
         return _outer(FORMS[function_name(owner)])
+    if _is_another(function, name):
+        return None
+    if _is_of_the_normal_distribution(function):
+        return FORMS.get(f"norm.{name}")
     if module in MODULES or (module == "math" and name == "prod"):
         name = ALIASES.get(name, name)
         return FORMS.get(f"{module}.{name}", FORMS.get(name))
     return None
+
+
+#: Of jax.lax, what means the same as NumPy's function of that name. `lax.max`, `lax.split` and others do not.
+LAX = (
+    *("scan", "fori_loop", "map", "cond", "while_loop", "stop_gradient", "rsqrt", "exp2"),
+    *("dot", "concatenate", "expand_dims", "squeeze", "square", "full", "broadcast_to"),
+)
+#: Where SciPy's functions are NumPy's of that name, or have none.
+SCIPY = ("scipy.special", "scipy.linalg", "scipy.integrate", "scipy.fft")
+
+
+def _is_another(function: Any, name: str) -> bool:
+    """Whether a function has only the name of a form: `scipy.ndimage.convolve`, `jax.lax.max`."""
+    module = str(getattr(function, "__module__", None) or "")
+    if module.startswith("jax") and ".lax" in module:
+        return name not in LAX
+    if module.startswith("jax") and ".scipy." in module:
+        return not any(part in module for part in (".special", ".linalg", ".integrate", ".norm"))
+    if module.startswith("scipy"):
+        return not module.startswith(SCIPY) and not _is_of_the_normal_distribution(function)
+    return module.startswith(("numpy.ma", "numpy.random", "jax._src.random"))
+
+
+def _is_of_the_normal_distribution(function: Any) -> bool:
+    """Whether this is a function of `scipy.stats.norm`, NumPy's or JAX's."""
+    module = str(getattr(function, "__module__", None) or "")
+    owner = getattr(getattr(function, "__self__", None), "name", None)
+    return module.endswith("stats.norm") or (module.startswith("scipy.stats") and owner == "norm")
 
 
 def _outer(of: Form) -> Form:

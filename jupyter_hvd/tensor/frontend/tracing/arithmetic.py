@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -14,6 +15,7 @@ from ...language.terms import Add, Call, Const, Guard, Mul, Term
 from ..tracers import Condition, Index, IndexEntry, Value
 from .loops import Loops
 from .packing import guarded
+from .wholes import lists_of, numbers_of
 
 
 class Arithmetic(Loops):
@@ -53,9 +55,37 @@ class Arithmetic(Loops):
             return self._index_arithmetic(op, left, right)
         if op == "&" or op == "|":
             return self.both(k, left, right) if op == "&" else self.either(k, left, right)
+        if op in "+*" and (lists_of(left) or lists_of(right)):
+            if op == "+" and lists_of(left) and lists_of(right):
+                return self.joined_lists(left, right)
+            if op == "*" and isinstance(left, int | Index):
+                left, right = right, left
+            if op == "*" and isinstance(right, int | Index):
+                return self.repeated_list(left, right)
+        if isinstance(left, tuple) and op in "+*" and isinstance(right, tuple | int):
+            return _PYTHON[op](left, right)
+        numbers = numbers_of(left), numbers_of(right)
+        pythons = isinstance(left, Condition | bool) and isinstance(right, Condition | bool)
+        if numbers == ("bool", "bool") and op in "+-@" and not pythons:
+            raise self.error(
+                f"`{op}` of two conditions is logic in NumPy, and a number elsewhere",
+                "write `p | q`, or make numbers of them: `1.0 * p + 1.0 * q`",
+            )
         if op == "@":
             return self.matmul(left, right)
-        return self.computed(op, left, right)
+        made = self.computed(op, left, right)
+        if op in "+-*" and all(numbers):
+            kept = "bool" if numbers == ("bool", "bool") else "int"
+            made.of_nature(replace(made.nature, numbers=kept))
+        return made
+
+    def joined_lists(self, left: Any, right: Any) -> Any:
+        """`a + b` of Python's lists: one after the other."""
+        raise NotImplementedError
+
+    def repeated_list(self, value: Any, times: Any) -> Any:
+        """`a * n` of Python's lists: n times the entries."""
+        raise NotImplementedError
 
     def matmul(self, left: Any, right: Any) -> Value:
         """`left @ right`, of matrices and vectors whose inner sizes are equal."""
@@ -168,6 +198,10 @@ class Arithmetic(Loops):
             case "*":
                 x, y = (self._size_as_number(Index(self, side)) for side in (a, b))
                 return Value(self, Mul(x, y))
+            case "//" | "%" if (
+                b.is_constant and b.constant and not a.names & {i for i, _ in self.binders}
+            ):
+                return _PYTHON[op](self.number(a), b.constant)
         raise self.error(
             f"`{op}` makes this index not affine",
             "use i, n, constants, +, - and constant multiples; for anything else pass an index array",

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import inspect
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,13 +15,31 @@ from ...derivative.blackboxes import NAMES
 from ...language.affine import Affine
 from ...language.errors import TensorError
 from ...language.function import named
-from ...language.pairs import Form, Laid
-from ...language.terms import Add, Call, Const, Let, Term, Var, substitute
+from ...language.pairs import Form, Laid, to_pairs
+from ...language.terms import (
+    Add,
+    At,
+    Binder,
+    Call,
+    Const,
+    Gen,
+    Let,
+    Pair,
+    Term,
+    Var,
+    components,
+    lets,
+    substitute,
+)
 from ...language.types import Array, Integer, Layout, Parameter, Product, Relation
 from .. import forms
-from ..tracers import Data, Index, Value, data_help, kind
+from ..tracers import Data, Index, Nature, Value, data_help, kind
+from .conditions import as_truth
+from .loops import Iteration
+from .recurrences import LONG, Appended
 from .statements import Statements
 from .subscripts import Changed
+from .wholes import lists_of, numbers_of
 
 if TYPE_CHECKING:
     from ..rewrite import Rewritten
@@ -34,11 +55,21 @@ class Tracer(Statements):
         Raises TensorError where the function is none of these, or does not take the arguments.
         """
         self.at(k)
+        return self.applied(function, *arguments, **named_arguments)
+
+    def applied(self, function: Any, /, *arguments: Any, **named_arguments: Any) -> Any:
+        """As `call`, at the place where the program is."""
+        if function is functools.partial:
+            first, *rest = arguments
+            return functools.partial(first, *rest, **named_arguments)
+        if isinstance(function, functools.partial):
+            given: tuple[Any, ...] = (*function.args, *arguments)
+            return self.applied(function.func, *given, **{**function.keywords, **named_arguments})
         if not isinstance(function, Value) and hasattr(function, "__tensor_inline__"):
             return function.__tensor_inline__(self, arguments, named_arguments)
         if getattr(function, "__globals__", {}).get("__tensor__") is self:
             return self._inner(function, arguments, named_arguments)
-        handler = _BUILTINS.get(function) if function.__hash__ else None
+        handler = _BUILTINS.get(function) if isinstance(function, Hashable) else None
         if handler is None and isinstance(getattr(function, "__self__", None), dict):
             return list(function(*arguments))
         if handler is not None:
@@ -55,10 +86,24 @@ class Tracer(Statements):
             )
         return self._black_box(function, arguments)
 
-    def check_type(self, dtype: Any) -> None:
-        """Numbers are real here."""
-        if dtype is not None and any(kind in str(dtype) for kind in ("int", "bool", "complex")):
+    def typed(self, value: Any, dtype: Any, exact: bool = False) -> Any:
+        """A value as an array of a type; `exact` where it is of whole numbers whatever the type. Raises
+        TensorError where that would round it.
+        """
+        name = str(getattr(dtype, "__name__", dtype))
+        if name.startswith("bool"):
+            return as_truth(value if exact or numbers_of(value) == "bool" else self._nonzero(value))
+        if name.startswith(("int", "uint")) and (exact or numbers_of(value)):
+            return self.counted(value)
+        if dtype is not None and name.startswith(("int", "uint", "complex")):
             raise self.error("numbers are real here", "leave the type out; round with `np.floor`")
+        return value.of_nature(replace(value.nature, numbers="")) if dtype else value
+
+    def _nonzero(self, value: Any) -> Any:
+        return self._compare("!=", value, 0)
+
+    def stacked(self, arrays: list[Any], axis: int) -> Any:
+        return forms.build(self, "stack", arrays, axis)
 
     def mapped(self, name: str, *values: Any) -> Value:
         """A black box, entry by entry."""
@@ -74,11 +119,44 @@ class Tracer(Statements):
     def several(self, values: Any) -> list[Any]:
         """The arrays of a list or a tuple, or the rows of an array."""
         values = self._structure(values)
-        if isinstance(values, tuple | list):
+        if isinstance(values, tuple | list | dict):
             return list(values)
         array = self.once(self.whole(values))
         count = self.number(self.dims(array)[0])
         return [self._entry(array, j) for j in range(count)]
+
+    def viewing(self, of: Any, made: Any) -> None:
+        """What is made of an array, or several parts of it, shares its entries."""
+        for one in made if isinstance(made, tuple | list) else [made]:
+            if isinstance(one, Value) and one is not of and isinstance(of, Value):
+                one.of_nature(Nature(0, numbers_of(of), self.memory.of(of)))
+
+    def lists_of(self, value: Any) -> int:
+        """How many levels of Python's lists a value is."""
+        return lists_of(value)
+
+    def no_list(self, value: Any) -> Any:
+        """A value that is no list of Python's, as what NumPy gives is none."""
+        if not lists_of(value) or not isinstance(value, Value):
+            return value
+        nature = replace(value.nature, lists=0)
+        return Value(self, value.term, value.layout).of_nature(nature)
+
+    def numbers_of(self, value: Any) -> str:
+        """What type NumPy's numbers of a value have."""
+        return numbers_of(value)
+
+    def as_truth(self, value: Any) -> Any:
+        """A condition as NumPy has it."""
+        return as_truth(value)
+
+    def of_numbers(self, value: Value, numbers: str) -> Value:
+        """An array whose numbers NumPy has of this type."""
+        return value.of_nature(replace(value.nature, numbers=numbers))
+
+    def counted(self, value: Value) -> Value:
+        """An array of integers, as NumPy has it."""
+        return value.of_nature(Nature(numbers="int"))
 
     def size_of(self, value: Any) -> Affine:
         """A size that is given as a number, an index or an array's shape."""
@@ -121,11 +199,11 @@ class Tracer(Statements):
             bound = inspect.signature(function).bind(*args, **kwargs)
         except TypeError as error:
             raise self.error(f"`{function.__name__}`: {error}") from error
-        place = self.place
+        place, here = self.place, self.here
         made = {x: self._bind(x, value) for x, value in bound.arguments.items()}
         bound.arguments.update(made)
         value = function(*bound.args, **bound.kwargs)
-        self.place = place
+        self.place, self.here = place, here
         return value
 
     def _black_box(self, function: Any, arguments: tuple[Any, ...]) -> Any:
@@ -160,6 +238,31 @@ class Tracer(Statements):
 
     def matmul(self, left: Any, right: Any) -> Value:
         return cast("Value", forms.build(self, "matmul", left, right))
+
+    def joined_lists(self, left: Any, right: Any) -> Any:
+        first, second = (self._entries(self._structure(side)) for side in (left, right))
+        if first is not None and second is not None:
+            return self.written_out([*first, *second])
+        made = forms.build(self, "concatenate", [left, right])
+        return made.of_nature(Nature(lists_of(left)))
+
+    def repeated_list(self, value: Any, times: Any) -> Any:
+        entries = self._entries(value)
+        if entries is not None and isinstance(times, int):
+            return self.written_out(entries * times)
+        if entries is not None and len(entries) == 1:
+            entry = self.once(self.whole(entries[0]), "entry")
+            n = self.size_of(times)
+            return Value(self, Gen(self.name("i"), n, entry.term)).of_nature(
+                Nature(lists_of(value))
+            )
+        made = forms.build(self, "tile", value, self.number(self.size_of(times)))
+        return made.of_nature(Nature(lists_of(value)))
+
+    @staticmethod
+    def _entries(value: Any) -> list[Any] | None:
+        """The entries of a list that is written out."""
+        return value.written if isinstance(value, Value) else list(value)
 
     def folded(self, name: str, array: Value) -> Value:
         """A form that reduces an array, by name: `prod`."""
@@ -234,6 +337,133 @@ class Tracer(Statements):
             result = self.function(name, result, value)
         return result
 
+    # Functions of functions
+
+    def mapped_over(self, function: Any, *values: Any) -> Iteration:
+        """`map(f, x, y)`."""
+        over = self.zipped(*values)
+
+        def call(item: Any) -> Any:
+            return self.applied(function, *item)
+
+        fixed = None if over.fixed is None else tuple(map(call, over.fixed))
+        return Iteration(over.length, lambda a: call(over.item(a)), fixed)
+
+    def products_of(self, *values: Any, repeat: int = 1) -> Iteration:
+        """`itertools.product`, of what is written out."""
+        each = [self.iteration(value) for value in values] * repeat
+        if any(one.fixed is None for one in each):
+            raise self.error("`product` of arrays is a flat list", "write a loop in a loop")
+        items = tuple(itertools.product(*(one.fixed or () for one in each)))
+        return Iteration(Affine.of(len(items)), self._nowhere, items)
+
+    def rest_of(self, value: Any) -> Iteration:
+        """All but the first."""
+        return self.first_and_rest(self.iteration(value))[1]
+
+    def first_and_rest(self, over: Iteration) -> tuple[Any, Iteration]:
+        """The first item of an iteration, which has one, and an iteration over the others."""
+        if over.fixed is not None:
+            if not over.fixed:
+                raise self.error("this has no first entry", "give what it begins with")
+            rest = over.fixed[1:]
+            return over.fixed[0], Iteration(Affine.of(len(rest)), self._nowhere, rest)
+        self.looked("the first entry", "what this goes over", Affine.of(0), over.length)
+        return over.item(Affine.of(0)), Iteration(over.length - 1, lambda a: over.item(a + 1))
+
+    def listed_from(self, value: Any) -> Any:
+        """`list(…)`."""
+        if not isinstance(value, Iteration):
+            return self._structure(value)
+        if value.fixed is not None:
+            return list(value.fixed)
+        return self.every([value], lambda rows: rows[0]).of_nature(Nature(1))
+
+    def iteration_of_all(self, value: Any) -> Iteration:
+        """Over the entries of an array, or of all arrays of a tuple, list or dictionary side by side."""
+        leaves: list[Any] = []
+        rebuilt = self.flattened(value, leaves)
+        if len(leaves) == 1 and leaves[0] is value:
+            return self.iteration(value)
+        over = self.zipped(*leaves)
+        return Iteration(over.length, lambda a: rebuilt(iter(over.item(a))))
+
+    def along(self, value: Any, axis: Any) -> Iteration:
+        """Over the parts of an array along an axis."""
+        if not isinstance(axis, int):
+            raise self.error("`in_axes` are numbers or None here", "call it with arrays")
+        if axis == 0:
+            return self.iteration_of_all(value)
+        return self.iteration(forms.build(self, "moveaxis", value, axis, 0))
+
+    def every(self, each: Sequence[Iteration | None], body: Callable[[list[Any]], Any]) -> Any:
+        """`[body(rows) for rows in zip(…)]`; of a function of several results, an array for each."""
+        length = functools.reduce(self.same, (one.length for one in each if one))
+        index = self.name("i")
+        at = Affine.of(index)
+        with self.scope(Binder(index, length)) as scope:
+            result = self._structure(body([one and one.item(at) for one in each]))
+            leaves: list[Any] = []
+            rebuilt = self.flattened(result, leaves)
+            terms = [self.whole(leaf).term for leaf in leaves]
+        if len(terms) == 1:
+            return rebuilt(iter([Value(self, Gen(index, length, lets(scope.bindings, terms[0])))]))
+        turn = lets(scope.bindings, to_pairs(terms, Pair))
+        rows = self._bind("rows", Value(self, Gen(index, length, turn)))
+        parts = components(At(rows.term, at), len(terms))
+        return rebuilt(Value(self, Gen(index, length, part)) for part in parts)
+
+    def flattened(self, value: Any, leaves: list[Any]) -> Callable[[Iterator[Any]], Any]:
+        """The arrays of nested tuples, lists and dictionaries, and what puts others in their places."""
+        value = self._structure(value)
+        if value is None:
+            return lambda _: None
+        if isinstance(value, dict):
+            parts = {key: self.flattened(part, leaves) for key, part in value.items()}
+            return lambda rest: {key: part(rest) for key, part in parts.items()}
+        if isinstance(value, tuple | list):
+            made = [self.flattened(part, leaves) for part in value]
+            form = value.form if isinstance(value, Laid) else None
+            kind_ = list if isinstance(value, list) else tuple
+            return lambda rest: (
+                Laid([part(rest) for part in made], form)
+                if form
+                else kind_(part(rest) for part in made)
+            )
+        leaves.append(value)
+        return next
+
+    def carried_on(
+        self,
+        over: Iteration,
+        name: str,
+        start: Any,
+        turn: Callable[[Any, Any], tuple[Any, list[Any]]],
+    ) -> tuple[Any, list[Any]]:
+        """A loop that carries one value, from what it begins with; and an array of each of what its turns
+        give beside it.
+        """
+        k = self.here
+        if over.fixed is not None and len(over.fixed) <= LONG:
+            rows: list[list[Any]] = []
+            for item in over.fixed:
+                start, given = turn(item, start)
+                start = self._bind(name, start)
+                rows.append([self._bind("given", x) for x in given])
+            return start, [self.whole(self.written_out(list(x))) for x in zip(*rows, strict=True)]
+        over = Iteration(over.length, over.item)
+
+        def body(x: Any, carry: Any) -> tuple[Any, ...]:
+            after, given = turn(x, carry)
+            lists = []
+            for value in given:
+                lists.append(Appended("given", None, 0, 0))
+                lists[-1].value = self.whole(value)
+            return (after, *lists)
+
+        last, *given = self.one_by_one(k, "x", over, (name,), (start,), body)
+        return last, given
+
     # Whole functions
 
     def parameter(self, name: str, value: Any) -> Parameter:
@@ -252,15 +482,15 @@ class Tracer(Statements):
                 f"`{name}` calls itself",
                 "recursion has no size: write a comprehension over `range`",
             )
-        outer, place = self.places, self.place
+        outer, place, here = self.places, self.place, self.here
         self.stack.append(name)
         self.places = rewritten.places
         try:
             bound = {x: self._bind(x, value) for x, value in arguments.items()}
-            return rewritten.build(self)(**bound)
+            return self.no_list(rewritten.build(self)(**bound))
         finally:
             self.stack.pop()
-            self.places, self.place = outer, place
+            self.places, self.place, self.here = outer, place, here
 
     def apply(self, traced: Traced, arguments: dict[str, Any]) -> Value:
         """Call a derived function: its program, with its parameters bound to the arguments."""
@@ -313,8 +543,15 @@ _BUILTINS: dict[Any, Callable[..., Any]] = {
     builtins.enumerate: Tracer.enumerated,
     builtins.reversed: Tracer.backwards,
     builtins.range: Tracer.ranged,
-    builtins.tuple: lambda t, xs: t._structure(xs),
-    builtins.list: lambda t, xs: t._structure(xs),
+    builtins.map: Tracer.mapped_over,
+    functools.reduce: lambda t, *xs: forms.build(t, "functools.reduce", *xs),
+    itertools.accumulate: lambda t, *xs, **named: forms.form_named("itertools.accumulate").call(
+        t, xs, named
+    ),
+    itertools.product: Tracer.products_of,
+    itertools.pairwise: lambda t, x: t.zipped(x, t.rest_of(x)),
+    builtins.tuple: lambda t, xs: t.listed_from(xs),
+    builtins.list: lambda t, xs: t.listed_from(xs),
     builtins.abs: lambda t, x: abs(x) if isinstance(x, int | float) else forms.build(t, "abs", x),
     builtins.max: lambda t, *xs: t.extreme("maximum", xs),
     builtins.min: lambda t, *xs: t.extreme("minimum", xs),

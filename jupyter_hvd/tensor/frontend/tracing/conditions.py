@@ -25,11 +25,11 @@ from ...language.terms import (
     lets,
     strip_entries,
 )
-from ...language.types import REAL, Array, Layout, Product, TupleSet
+from ...language.types import REAL, Array, IndexArray, Layout, Product, TupleSet
 from ...polyhedral import sets
-from ..tracers import Condition, Data, Index, IndexEntry, Value, describe, kind
+from ..tracers import Condition, Data, Index, IndexEntry, Nature, Shares, Value, describe, kind
 from .packing import guarded, is_numpy_scalar, is_truth
-from .wholes import Wholes
+from .wholes import Wholes, lists_of
 
 
 class Conditions(Wholes):
@@ -38,7 +38,7 @@ class Conditions(Wholes):
     def both(self, k: int, left: Any, right: Any) -> Any:
         """`left and right`, `left & right`; of arrays entry by entry."""
         self.at(k)
-        return self._both(left, right)
+        return as_truth(self._both(left, right))
 
     def _both(self, left: Any, right: Any) -> Any:
         if self.is_array(left) or self.is_array(right):
@@ -50,7 +50,7 @@ class Conditions(Wholes):
     def either(self, k: int, left: Any, right: Any) -> Any:
         """`left or right`, `left | right`; of arrays entry by entry."""
         self.at(k)
-        return self._either_of(left, right)
+        return as_truth(self._either_of(left, right))
 
     def _either_of(self, left: Any, right: Any) -> Any:
         if self.is_array(left) or self.is_array(right):
@@ -63,7 +63,7 @@ class Conditions(Wholes):
     def negated(self, k: int, value: Any) -> Any:
         """`not value`, `~value`; of arrays entry by entry."""
         self.at(k)
-        return self._negated(value)
+        return as_truth(self._negated(value))
 
     def _negated(self, value: Any) -> Any:
         if self.is_array(value):
@@ -105,18 +105,25 @@ class Conditions(Wholes):
         decide, an indicator, 1 or 0, where data do.
         """
         self.at(k)
+        if all(map(lists_of, sides)):
+            raise self.error(
+                "a comparison of lists is one answer in Python", "compare arrays: `np.array([…])`"
+            )
         results = [
             self._compare(op, left, right)
             for op, (left, right) in zip(ops, pairwise(sides), strict=True)
         ]
         if all(isinstance(result, bool) for result in results):
             return all(results)
-        return reduce(self._both, results)
+        return as_truth(reduce(self._both, results))
 
     def _compare(self, op: str, left: Any, right: Any) -> Any:
         if op in ("in", "not in"):
             inside = self._contains(left, right)
             return inside if op == "in" else Condition(self, self._negation(inside.predicate))
+        if op in ("==", "!=") and (is_index_array(left) or is_index_array(right)):
+            data, other = (left, right) if is_index_array(left) else (right, left)
+            return self._equal_places(op, data, other)
         if op in ("==", "!=") and (isinstance(left, IndexEntry) or isinstance(right, IndexEntry)):
             entry, other = (left, right) if isinstance(left, IndexEntry) else (right, left)
             assert isinstance(entry, IndexEntry)
@@ -140,6 +147,26 @@ class Conditions(Wholes):
             case _:
                 raise self.error(f"`{op}` is no comparison of indices", "use <, <=, ==, != or in")
         return p is TRUE if p in (TRUE, FALSE) else Condition(self, p)
+
+    def _equal_places(self, op: str, data: Data, other: Any) -> Value:
+        """`labels == k`, entry by entry: k is an integer, an index, or `np.arange(n)`."""
+        wanted = self.whole(other)
+        if isinstance(wanted.term, Var):
+            wanted = Value(self, self.counting.get(wanted.term.name, wanted.term))
+        dims = self.broadcast_dims([data.dims, self.dims(wanted)])
+
+        def holds(*at: Affine) -> Predicate:
+            own = data.dims
+            here = at[len(at) - len(own) :]
+            places = [
+                Affine.of(0) if n == Affine.of(1) else a for n, a in zip(own, here, strict=True)
+            ]
+            entry = IndexEntry(self, data.name, data.places(places), Affine.of(0))
+            number = self._as_size(self._aligned(wanted, at))
+            p = entry.equals(self.affine(number, "a comparison with an index array"))
+            return p if op == "==" else self._negation(p)
+
+        return self.condition_array(dims, holds)
 
     def _as_size(self, value: Any) -> Any:
         """A number that is an index or a size, as that."""
@@ -183,16 +210,29 @@ class Conditions(Wholes):
         if isinstance(test, bool):
             return then() if test else other()
         if self._on_data(test):
-            return self.chosen(test, then(), other())
+            with self.memory.branches() as ways:
+                with ways.one():
+                    first = then()
+                with ways.one():
+                    second = other()
+            with self.memory.as_it_was():
+                made = self.chosen(test, first, second)
+                return made.of_nature(Nature(shares=self._shared_by(first, second)))
         p = self.condition(test)
         not_p = self._negation(p)
-        branches = []
-        for condition, branch in ((p, then), (not_p, other)):
-            with self.scope(condition=condition) as scope:
-                term, layout = self.pack(branch())
-            branches.append((condition, lets(scope.bindings, term), layout))
+        branches, values = [], []
+        with self.memory.branches() as ways:
+            for condition, branch in ((p, then), (not_p, other)):
+                with ways.one(), self.scope(condition=condition) as scope:
+                    values.append(branch())
+                    term, layout = self.pack(values[-1])
+                branches.append((condition, lets(scope.bindings, term), layout))
         self.at(k)
-        return self._either(branches)
+        return self._either(branches).of_nature(Nature(shares=self._shared_by(*values)))
+
+    def _shared_by(self, one: Any, two: Any) -> Shares:
+        """What a value shares that is one of two."""
+        return self.memory.now(one) | self.memory.now(two)
 
     def chosen(self, test: Any, then: Any, other: Any) -> Value:
         """NumPy's `where`: entry by entry, `[p]·a + [¬p]·b` where indices decide, and where data do
@@ -247,6 +287,16 @@ class Conditions(Wholes):
                     self._entrywise(Proj(1, a), Proj(1, b), p, q),
                 )
         return Add(Guard(p, a), Guard(q, b))
+
+
+def is_index_array(value: Any) -> bool:
+    """Whether a value is an array of integers that is a parameter, or a part of one."""
+    return isinstance(value, Data) and isinstance(value.type, IndexArray)
+
+
+def as_truth(value: Any) -> Any:
+    """A condition as NumPy has it: its numbers are of type `bool`."""
+    return value.of_nature(Nature(numbers="bool")) if isinstance(value, Value) else value
 
 
 # How a comparison of data is spelt: an indicator, whether its sides change places, whether it is negated.

@@ -9,9 +9,10 @@ from ...language.affine import Affine
 from ...language.predicates import Predicate, Related, compare, conj, disj
 from ...language.terms import Add, At, Const, Gen, Guard, Pair, Proj, Sum, Term
 from ...language.types import REAL, Array, Product, Relation, TupleSet
-from ..tracers import Condition, Data, Index, IndexEntry, Value
+from ..tracers import Condition, Data, Index, IndexEntry, Nature, Value
 from .subscripts import Changed, Subscripts
 from .traced import Lookup
+from .wholes import lists_of, numbers_of
 
 
 class Entries(Subscripts):
@@ -47,7 +48,7 @@ class Entries(Subscripts):
 
     def related(self, data: Data, at: Sequence[Affine]) -> Predicate:
         """`R(…)` at these indices, the leading ones those that `data` has been given already."""
-        related = Related(data.name, (*data.arguments, *at))
+        related = Related(data.name, data.places(at))
         self.note(_probe(related))
         return related
 
@@ -78,7 +79,10 @@ class Entries(Subscripts):
             covered = disj(covered, here)
         made = Value(self, Gen(index, Affine.of(len(entries)), body), layout)
         made.written = entries
-        return made
+        shares = frozenset[tuple[str, int]]().union(*map(self.memory.of, entries))
+        types_ = set(map(numbers_of, entries))
+        numbers = types_.pop() if len(types_) == 1 else ""
+        return made.of_nature(Nature(1 + min(map(lists_of, entries)), numbers, shares))
 
     def listed(self, value: Any) -> Any:
         """A list that is written out as that: what names axes or a shape."""
@@ -124,7 +128,7 @@ class Entries(Subscripts):
         a = self.affine(place, "an index")
         if a.is_constant and a.constant < 0 and isinstance(place, int):
             a = size + a.constant  # Python's x[-1]
-        return Value(self, At(array.term, a), array.layout)
+        return self.entry_within(array, a)
 
     def _gathered(self, array: Value, place: IndexEntry, size: Affine) -> Value:
         """`x[src[e]]` is `Σ j:n. [src(e, j)]·x[j]`, which has one term: no addition."""
@@ -169,9 +173,12 @@ class Entries(Subscripts):
     def _data_entry(self, data: Data, place: Any) -> Any:
         if isinstance(data.type, TupleSet):
             raise self.error("a set of tuples has no entries", f"test `(i, j) in {data.name}`")
-        arguments = (*data.arguments, self.affine(place, "an index"))
-        if len(arguments) < len(data.type.dims):
-            return Data(self, data.name, data.type, arguments)
+        a = self.affine(place, "an index")
+        if a.is_constant and a.constant < 0 and isinstance(place, int):
+            a = data.dims[0] + a.constant
+        if len(data.dims) > 1:
+            return data.part(data.dims[1:], lambda at: (a, *at))
+        arguments = data.places((a,))
         if isinstance(data.type, Relation):
             related = Related(data.name, arguments)
             self.note(_probe(related))

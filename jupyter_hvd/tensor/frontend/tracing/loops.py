@@ -10,11 +10,12 @@ from typing import Any, TypeVar, cast
 
 from ...language.affine import Affine
 from ...language.predicates import TRUE, Predicate, compare, conj, disj, exists
-from ...language.terms import At, Binder, Gen, Sum, Term, guard, lets
+from ...language.terms import Binder, Gen, Sum, Term, guard, lets
 from ...language.types import REAL, Array, Product
-from ..tracers import Condition, Data, Index, IndexEntry, Value, kind
+from ..tracers import Condition, Data, Index, IndexEntry, Nature, Value, kind
 from .conditions import Conditions
 from .packing import guarded
+from .wholes import lists_of, numbers_of
 
 T = TypeVar("T")
 
@@ -54,9 +55,7 @@ class Loops(Conditions):
             return Iteration(dims[0], lambda a: self.entry_at(value, a))
         if isinstance(value, Value) and isinstance(value.type, Array):
             array = cast("Value", self._bind("items", value))
-            return Iteration(
-                value.type.size, lambda a: Value(self, At(array.term, a), array.layout)
-            )
+            return Iteration(value.type.size, lambda a: self.entry_within(array, a))
         raise self.error(
             f"{kind(value)} has no entries to loop over", "loop over `range(n)`, or an array"
         )
@@ -73,18 +72,23 @@ class Loops(Conditions):
         raise NotImplementedError
 
     def zipped(self, *values: Any) -> Iteration:
-        """`zip` of iterations, all of one length."""
+        """`zip` of iterations, as long as the shortest."""
         each = [self.iteration(value) for value in values]
         fixed = [one.fixed for one in each if one.fixed is not None]
-        length = reduce(self.same, (one.length for one in each))
+        length = reduce(self._shorter, (one.length for one in each))
         if not fixed:
             return Iteration(length, lambda a: tuple(one.item(a) for one in each))
-        places = range(len(fixed[0]))
+        places = range(length.constant if length.is_constant else min(map(len, fixed)))
         rows = tuple(
             tuple(one.item(Affine.of(j)) if one.fixed is None else one.fixed[j] for one in each)
             for j in places
         )
         return Iteration(length, self._nowhere, rows)
+
+    def _shorter(self, m: Affine, n: Affine) -> Affine:
+        if (m - n).is_constant:
+            return m if (m - n).constant < 0 else n
+        return self.same(m, n)
 
     def enumerated(self, value: Any, start: Any = 0) -> Iteration:
         """`enumerate(value, start)`."""
@@ -154,7 +158,7 @@ class Loops(Conditions):
             else:
                 entries = self.same(size, Affine.of(len(pattern))).constant
             array = cast("Value", self._bind(pattern_name(pattern), value))
-            return [Value(self, At(array.term, Affine.of(j)), array.layout) for j in range(entries)]
+            return [self.entry_within(array, Affine.of(j)) for j in range(entries)]
         if isinstance(value, Data):
             raise self.error(f"`{value.name}` does not unpack", "read its entries by index")
         if not isinstance(value, dict | list | tuple):
@@ -189,8 +193,13 @@ class Loops(Conditions):
         ends = [self.affine(bound, "`range`") for bound in bounds[:2]]
         start, stop = (Affine.of(0), ends[0]) if len(ends) == 1 else ends
         step = self.affine(bounds[2], "a step") if len(bounds) == 3 else Affine.of(1)
-        if not step.is_constant or step.constant < 1:
-            raise self.error("a step is a positive constant")
+        if not step.is_constant or step.constant == 0:
+            raise self.error("a step is a constant other than 0")
+        if step.constant < 0:
+            start, length, k = self._range(
+                (Index(self, start * -1), Index(self, stop * -1), -step.constant)
+            )
+            return start * -1, length, -k
         length, k = stop - start, step.constant
         if k > 1:
             rounded = length + (k - 1)
@@ -239,9 +248,11 @@ class Loops(Conditions):
             return self.written_out(entries)
         index, size, item, _ = self.turn(pattern, bounds, ragged=False)
         with self.scope(Binder(index, size)) as scope:
-            term, layout = self.pack(body(*item()))
+            entry = body(*item())
+            term, layout = self.pack(entry)
         self.at(k)
-        return Value(self, Gen(index, size, lets(scope.bindings, term)), layout)
+        made = Value(self, Gen(index, size, lets(scope.bindings, term)), layout)
+        return made.of_nature(Nature(1 + lists_of(entry), numbers_of(entry)))
 
     def written_out(self, entries: list[Any]) -> Any:
         """`[a, b, …]`."""

@@ -27,7 +27,19 @@ from ...language.terms import (
     strip_guards,
 )
 from ...language.types import REAL, Layout
-from ..tracers import Barred, Condition, Data, Index, IndexEntry, Value, data_help, describe, kind
+from ..tracers import (
+    Barred,
+    Condition,
+    Data,
+    Index,
+    IndexEntry,
+    Nature,
+    Value,
+    data_help,
+    describe,
+    kind,
+)
+from .memory import Memory
 from .traced import Access, Lookup
 
 
@@ -51,6 +63,7 @@ class Packing:
     def __init__(self) -> None:
         self.places: Sequence[Place] = ()
         self.place: Place | None = None
+        self.here = 0
         self.used: set[str] = set()
         self.scopes: list[Scope] = [Scope()]
         self.binders: list[Binder] = []
@@ -64,14 +77,24 @@ class Packing:
         self.stack: list[str] = []
         self.truths: dict[str, Term] = {}  # names of conditions, or of arrays of them
         self.counting: dict[str, Term] = {}  # names of arrays of indices as numbers
+        self.memory = Memory()
 
     def error(self, message: str, help_: str = "") -> TensorError:
         """What is wrong at the place that is being traced, and what to do about it."""
         return TensorError(message, help_, self.place)
 
+    def check(self, value: Value) -> None:
+        """A value may be read: it shares nothing with an array that has been changed since."""
+        if self.memory.changes and (array := self.memory.outdated(value)):
+            raise self.error(
+                f"this shares its entries with `{array}`, which has been changed in place since",
+                "take a copy before: `old = y.copy()`; or, where `+=` changes it, write `y = y + …`",
+            )
+
     def at(self, k: int) -> None:
         """From here on the program is at its k-th place."""
         self.place = self.places[k]
+        self.here = k
 
     def note(self, term: Term) -> None:
         """A term's place is where it is written first."""
@@ -124,7 +147,10 @@ class Packing:
                 return Const(int(value)), None
             case int() | float() | Fraction():
                 if value != value or value in (float("inf"), float("-inf")):
-                    raise self.error(f"the constant {value} is no real number")
+                    raise self.error(
+                        f"the constant {value} is no real number",
+                        "write one that is large enough: `-1e30`, of which `exp` is 0",
+                    )
                 return Const(value), None
             case tuple():
                 if len(value) < 2:
@@ -145,6 +171,10 @@ class Packing:
 
     def attribute(self, value: Any, name: str) -> Any:
         """`value.name`."""
+        raise NotImplementedError
+
+    def several(self, values: Any) -> list[Any]:
+        """The parts of a value, or the rows of an array."""
         raise NotImplementedError
 
     def pack_container(self, value: dict[str, Any] | list[Any]) -> tuple[Term, Layout]:
@@ -205,9 +235,10 @@ class Packing:
         """The selections of a tuple."""
         assert value.layout is not None
         made, term = [], value.term
+        nature = Nature(shares=self.memory.of(value))
         for k, layout in enumerate(value.layout):
             last = k == len(value.layout) - 1
-            made.append(Value(self, term if last else Proj(0, term), layout))
+            made.append(Value(self, term if last else Proj(0, term), layout).of_nature(nature))
             term = term if last else Proj(1, term)
         return made
 
@@ -232,7 +263,9 @@ class Packing:
                 self.truths[bound] = value.term
             if is_counting(value.term):
                 self.counting[bound] = value.term
-            made = Value(self, Var(bound, value.type), value.layout)
+            if value.nature.shares:
+                self.memory.name(bound, value.nature.shares)
+            made = Value(self, Var(bound, value.type), value.layout).of_nature(value.nature)
             made.written = value.written
             return made
         return value

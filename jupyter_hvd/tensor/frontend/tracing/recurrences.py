@@ -7,7 +7,7 @@ that it carries.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -31,9 +31,10 @@ from ...language.terms import (
     numbered,
 )
 from ...language.types import Layout, Product, Type, array, dimensions
-from ..tracers import Barred, Value, describe
+from ..tracers import Barred, Nature, Shares, Value, describe
 from .entries import Entries
 from .loops import Pattern
+from .memory import arrays
 
 LONG = 32  # turns up to which a loop of constant count is written out
 _NOTHING: frozenset[str] = frozenset()
@@ -157,14 +158,21 @@ class Recurrences(Entries):
                 "let it run as often as the longest, and carry on: `h = f(h) if j < i else h`",
             )
         begun = tuple(map(self._begun, names, values))
+        before = dict(self.memory.changes)
         with self.scope(Binder(index, size)) as scope:
             left = body(*item(), *(self._during(one) for one in begun))
         self.at(k)
+        # What a turn gives beyond what it carries is a list that begins with the loop.
+        begun = (*begun, *left[len(begun) :])
+        names = (*names, *(x.name for x in left[len(names) :]))
+        changed = {a for a, at in self.memory.changes.items() if before.get(a) != at}
         if size.is_constant and size.constant > 0:
             begun = tuple(map(self._begun_within, names, begun, left))
         made = [self._carried_on(one, value) for one, value in zip(begun, left, strict=True)]
         read = _NOTHING.union(*(e.variables for _, e in scope.bindings))
         read = read.union(*(e.variables for _, e in filter(None, made)))
+        outside = read - {x for x, _ in scope.bindings}
+        self._changed_by_one_name(begun, left, changed, outside)
         carried = [self._kept(*found, read) if found else None for found in made]
         for one, found in zip(begun, carried, strict=True):
             if found and found[0].list and isinstance(one, State) and self._is_read(one, read):
@@ -179,9 +187,55 @@ class Recurrences(Entries):
         history = cast("Value", self._bind("history", loop)).term
         each = dict(zip(parts, components(history, len(parts)), strict=True))
         return tuple(
-            self._after(found[0], each, size) if found else gone(name)
-            for name, found in zip(names, carried, strict=True)
+            self._after(found[0], each, size, self.memory.now(value)) if found else gone(name)
+            for name, found, value in zip(names, carried, left, strict=True)
         )
+
+    def _changed_by_one_name(
+        self,
+        begun: Sequence[State | Appended | Any],
+        left: Sequence[Any],
+        changed: set[str],
+        read: frozenset[str],
+    ) -> None:
+        """What a turn changes in place nothing else reads: nor what it leaves by other names, nor what
+        was there before by other names.
+        """
+        lists = [x for x in left if isinstance(x, Appended) and x.value is not None]
+        for one, value in zip(begun, left, strict=True):
+            if not isinstance(one, State):
+                continue
+            own = frozenset[str]().union(
+                *(arrays(self.memory.of_variable(x.name)) for x in one.parts)
+            )
+            if own.isdisjoint(changed):
+                continue
+            self.apart(one.name, own, read - {x.name for x in one.parts})
+            mine = arrays(self.memory.of(value))
+            others = [x for x in left if x is not value and not isinstance(x, Barred)]
+            shared = sum(x is value for x in left) > 1
+            if shared or any(not mine.isdisjoint(arrays(self.memory.of(x))) for x in others):
+                raise self.error(
+                    f"`{one.name}` is changed in place in each turn, and is what another name has "
+                    "after it: from the second turn on both are one array",
+                    f"take a copy: `{one.name}.copy()`",
+                )
+            for list_ in lists:
+                if not mine.isdisjoint(arrays(self.memory.of(list_.value))):
+                    raise self.error(
+                        f"`{list_.name}` holds `{one.name}` itself, which each turn changes in place, "
+                        "so that all its entries are one array",
+                        f"append a copy: `{list_.name}.append({one.name}.copy())`",
+                    )
+
+    def apart(self, name: str, own: frozenset[str], read: frozenset[str]) -> None:
+        """Nothing that is read shares entries with an array that a loop changes in place."""
+        for other in read:
+            if not own.isdisjoint(arrays(self.memory.of_variable(other))):
+                raise self.error(
+                    f"this loop changes `{name}` in place, and reads its entries by another name",
+                    "take a copy before the loop: `old = y.copy()`",
+                )
 
     def _kept(self, state: State, term: Term, read: frozenset[str]) -> tuple[State, Term] | None:
         """What is carried and what a turn leaves; None where that has another shape and is not read by
@@ -207,10 +261,12 @@ class Recurrences(Entries):
             return Appended(name, None, *depths)
         if value is UNSET or (isinstance(value, Barred) and not isinstance(value, Carried)):
             return value
+        if isinstance(value, Value) and (array := self.memory.outdated(value)):
+            return Barred(f"`{name}` shares its entries with `{array}`, changed since", "copy it")
         term, layout = self.pack(value)
         if isinstance(term.type, Product):
             term = cast("Value", self._bind(name, Value(self, term, layout))).term
-        state = self._state(name, term, layout)
+        state = self._state(name, term, layout, value)
         if isinstance(value, Value) and value.written is not None:
             self.lists[state.parts[0].name] = Appended(name, value, *depths)
         return state
@@ -223,13 +279,15 @@ class Recurrences(Entries):
             raise self.error(f"`{name}` begins within the loop", "give it a value before")
         return self._state(name, zero_of(value.term), None)
 
-    def _state(self, name: str, start: Term, layout: Layout) -> State:
+    def _state(self, name: str, start: Term, layout: Layout, value: Any = None) -> State:
         each = parts_of(start)
         for part in each:
             if part.type != array(dimensions(part.type)):
                 raise self.error(f"`{name}` is an array of tuples", "carry an array for each part")
         stems = [name] if len(each) == 1 else [f"{name}_{j}" for j in range(len(each))]
         names = [self.name(stem) for stem in stems]
+        for x in names:
+            self.memory.name(x, frozenset({(x, 0)}) | self.memory.now(value))
         if isinstance(start, Var) and start.name in self.reserved | self.borrowed:
             self.borrowed |= {*names}
         parts = tuple([Var(x, part.type) for x, part in zip(names, each, strict=True)])
@@ -268,20 +326,22 @@ class Recurrences(Entries):
                 self.same(a, b)
         return True
 
-    def _after(self, state: State, each: dict[str, Term], size: Affine) -> Any:
+    def _after(self, state: State, each: dict[str, Term], size: Affine, shares: Shares) -> Any:
         """What a name means after the loop."""
         if state.list:
             history = each[state.parts[0].name]
             return self._bind(state.name, self._listed(state.list.first, history, size))
         last = state.made_of(At(each[x.name], size) for x in state.parts)
-        return self._bind(state.name, Value(self, last, state.layout))
+        return self._bind(
+            state.name, Value(self, last, state.layout).of_nature(Nature(shares=shares))
+        )
 
     def _listed(self, first: Value | None, history: Term, size: Affine) -> Value:
         """What a list has after a loop has appended to it: what it had, and the values of the turns."""
         i = self.name("i")
         here = Affine.of(i)
         if first is None:
-            return Value(self, Gen(i, size, At(history, here + 1)))
+            return Value(self, Gen(i, size, At(history, here + 1))).of_nature(Nature(1))
         (before, *inner), (_, *dims) = dimensions(first.type), dimensions(history.type)
         if len(inner) != len(dims):
             raise self.error("a list's entries have one shape", "append what is like its first")
@@ -289,7 +349,8 @@ class Recurrences(Entries):
             self.same(m, n)
         old, new = At(first.term, here), At(history, here - before + 1)
         p, q = compare("<", here, before), compare("≤", before, here)
-        return Value(self, Gen(i, before + size, self._entrywise(old, new, p, q)))
+        made = Value(self, Gen(i, before + size, self._entrywise(old, new, p, q)))
+        return made.of_nature(Nature(1))
 
 
 def left_there(name: str) -> str:

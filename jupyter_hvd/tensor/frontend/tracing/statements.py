@@ -9,6 +9,7 @@ an `iterate` of the language.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from ...language.affine import Affine
@@ -32,8 +33,10 @@ from ...language.types import REAL, Product
 from ...polyhedral import sets
 from ..tracers import Barred, Data, Value, kind
 from .loops import Iteration, Pattern
+from .memory import arrays
 from .packing import guarded
 from .recurrences import LONG, UNSET, Appended, Carried, Change, Recurrences, gone, left_there
+from .wholes import lists_of, numbers_of
 
 
 class Statements(Recurrences):
@@ -69,20 +72,22 @@ class Statements(Recurrences):
             return self._masked(k, test, names, values, then, other)
         p = self.condition(test)
         found = []
-        for condition, run in ((p, then), (self._negation(p), other)):
-            before = [len(c.changes) for c in self.open]
-            with self.scope(condition=condition) as scope:
-                results = run(*values)
-                for carried, old in zip(self.open, before, strict=True):
-                    for change in carried.changes[old:]:
-                        change.term = lets(scope.bindings, change.term)
-            found.append((condition, scope.bindings, results))
+        with self.memory.branches() as ways:
+            for condition, run in ((p, then), (self._negation(p), other)):
+                before = [len(c.changes) for c in self.open]
+                with ways.one(), self.scope(condition=condition) as scope:
+                    results = run(*values)
+                    for carried, old in zip(self.open, before, strict=True):
+                        for change in carried.changes[old:]:
+                            change.term = lets(scope.bindings, change.term)
+                found.append((condition, scope.bindings, results))
         self.at(k)
         (_, first, a), (q, second, b) = found
-        return tuple(
-            self._joined(name, (p, first, x), (q, second, y))
-            for name, x, y in zip(names, a, b, strict=True)
-        )
+        with self.memory.as_it_was():
+            return tuple(
+                self._joined(name, (p, first, x), (q, second, y))
+                for name, x, y in zip(names, a, b, strict=True)
+            )
 
     def _joined(self, name: str, one: tuple[Any, ...], two: tuple[Any, ...]) -> Any:
         (p, first, x), (q, second, y) = one, two
@@ -97,7 +102,11 @@ class Statements(Recurrences):
         for condition, bindings, value in ((p, first, x), (q, second, y)):
             term, layout = self.pack(value)
             branches.append((condition, lets(bindings, term), layout))
-        return self._bind(name, self._either(branches))
+        return self._bind(name, self._one_of(self._either(branches), x, y))
+
+    def _one_of(self, value: Value, one: Any, two: Any) -> Value:
+        """A value that is one of two: it may share what either does."""
+        return value.of_nature(replace(value.nature, shares=self._shared_by(one, two)))
 
     def _masked(
         self,
@@ -111,11 +120,17 @@ class Statements(Recurrences):
         not_test = self.once(self._negated(test), "not_test")
         test = self.once(test, "test")
         found = []
-        for mask, run in ((test, then), (not_test, other)):
-            self.masks.append(mask)
-            found.append(run(*values))
-            self.masks.pop()
+        with self.memory.branches() as ways:
+            for mask, run in ((test, then), (not_test, other)):
+                self.masks.append(mask)
+                with ways.one():
+                    found.append(run(*values))
+                self.masks.pop()
         self.at(k)
+        with self.memory.as_it_was():
+            return self._joined_by(test, names, found)
+
+    def _joined_by(self, test: Value, names: tuple[str, ...], found: list[Any]) -> tuple[Any, ...]:
         joined = []
         for name, x, y in zip(names, *found, strict=True):
             if x is y or UNSET in (x, y):
@@ -123,7 +138,7 @@ class Statements(Recurrences):
             elif isinstance(x, Carried | list) or isinstance(y, Carried | list):
                 raise self.error(f"`{name}` is a list or a sum in one branch only")
             else:
-                joined.append(self._bind(name, self.chosen(test, x, y)))
+                joined.append(self._bind(name, self._one_of(self.chosen(test, x, y), x, y)))
         return tuple(joined)
 
     def returned(self, k: int, test: Any, then: Callable[[], Any], other: Callable[[], Any]) -> Any:
@@ -148,6 +163,7 @@ class Statements(Recurrences):
         if turns is not None and (len(turns) <= LONG or isinstance(bounds, Iteration)):
             return self._one_after_the_other(turns, values, body)
         before = len(self.lookups), len(self.accesses), len(self.masks), set(self.used)
+        changes = dict(self.memory.changes)
         try:
             if turns is None:
                 return self._added_up(k, pattern, bounds, names, plain, values, body)
@@ -158,6 +174,7 @@ class Statements(Recurrences):
             if turns is None and not (begun and reads):
                 raise
         looked, read, masked, self.used = before
+        self.memory.changes = changes
         del self.lookups[looked:], self.accesses[read:], self.masks[masked:]
         if turns is not None:
             return self._one_after_the_other(turns, values, body)
@@ -194,6 +211,7 @@ class Statements(Recurrences):
             finally:
                 self.open = around
         self.at(k)
+        self._nothing_else_read(carried, scope.bindings)
         changed = sum(len(c.changes) for c in carried)
         bindings = self._shared(index, size, within, scope.bindings) if changed > 1 else None
         results: list[Any] = []
@@ -212,8 +230,27 @@ class Statements(Recurrences):
                 else:
                     change.term = substitute(change.term, bindings)
                 result = self._applied(c, result, change, index, size, within)
-            results.append(result)
+            results.append(self._in_place(c.start, result) if c.changes else result)
         return tuple(results)
+
+    def _nothing_else_read(
+        self, carried: Sequence[Carried], bindings: Sequence[tuple[str, Term]]
+    ) -> None:
+        """No turn reads by another name what the loop changes in place."""
+        terms = [e for _, e in bindings] + [x.term for c in carried for x in c.changes]
+        read = frozenset[str]().union(*(e.variables for e in terms)) - {x for x, _ in bindings}
+        for c in carried:
+            if c.changes and not isinstance(c.start, Carried):
+                self.apart(c.name, arrays(self.memory.of(c.start)), read)
+
+    def _in_place(self, old: Any, new: Any) -> Any:
+        """What an array is after it has been changed in place: whatever shares its entries has changed."""
+        if not isinstance(old, Value) or not isinstance(new, Value) or not self.is_array(old):
+            return new
+        shares = self.memory.change(old)
+        if isinstance(new.unchecked, Var):
+            self.memory.name(new.unchecked.name, shares)
+        return new.of_nature(replace(old.nature, shares=shares))
 
     def _written_out(self, pattern: Pattern, bounds: Any, again: bool) -> list[Any] | None:
         """The turns of a loop that is written out: over a tuple, or one of constant count in which a
@@ -335,7 +372,10 @@ class Statements(Recurrences):
     def augment(self, k: int, op: str, name: str, target: Any, value: Any) -> Any:
         """`s += e` and the like."""
         self.at(k)
-        return self._bind(name, self.augment_with(op, target, value, name))
+        if lists_of(target) and op == "+" and not isinstance(target, Carried):
+            return self._bind(name, self._in_place(target, self.joined_lists(target, value)))
+        made = self.augment_with(op, target, value, name)
+        return self._bind(name, self._in_place(target, made))
 
     def augment_with(self, op: str, target: Any, value: Any, name: str) -> Any:
         """`target op= value`; in a loop it is recorded, and worked out at the loop's end."""
@@ -395,6 +435,8 @@ class Statements(Recurrences):
             return target
         if isinstance(target, list):
             return [*target, self._bind("entry", value)]
+        if isinstance(target, Value) and target.written is not None:
+            return self._bind("entries", self._in_place(target, self.joined_lists(target, [value])))
         raise self.error(f"`append` to {kind(target)}", "begin with an empty list: `y = []`")
 
     def store(
@@ -410,18 +452,41 @@ class Statements(Recurrences):
             return self._part_replaced(op, root, places, value)
         if root is UNSET:
             raise self.error(f"`{name}` has no value yet", f"begin with `{name} = np.zeros(n)`")
-        if isinstance(root, Data) or (
-            isinstance(root, Value)
-            and isinstance(root.term, Var)
-            and root.term.name in self.reserved | self.borrowed
-        ):
+        of = arrays(self.memory.of(root))
+        if isinstance(root, Data) or not of.isdisjoint(self.reserved | self.borrowed):
             raise self.error(
                 f"`{name}` is the caller's, and this changes it",
                 f"begin with a copy: `y = {name}.copy()`",
             )
+        if len(places) == 1 and numbers_of(places[0]) == "bool" and self.is_array(places[0]):
+            value, places = self._where_it_holds(places[0], root, value, op), (...,)
+            op = ""
         if not isinstance(target, Carried):
-            return self._bind(name, self.stored(self.whole(root), places, value, op))
+            self._holds(name, root, value)
+            made = self.stored(self.whole(root), places, value, op)
+            return self._bind(name, self._in_place(root, made))
         return self._stored_in_loop(target, self.whole(root), places, value, op)
+
+    def _where_it_holds(self, test: Any, root: Any, value: Any, op: str) -> Any:
+        """What `y[y > 1] = 0` makes of an array: `where(y > 1, 0, y)`."""
+        value, old = self.whole(value), self.whole(root)
+        if self.dims(value):
+            raise self.error(
+                "an array for the entries where a condition holds: their number is data",
+                "keep every entry: `y = np.where(p, new, y)`",
+            )
+        rest = [None] * (len(self.dims(old)) - len(self.dims(self.whole(test))))
+        test = self.subscript(self.whole(test), (..., *rest)) if rest else test
+        return self.chosen(test, self.computed(op, old, value) if op else value, old)
+
+    def _holds(self, name: str, root: Any, value: Any) -> None:
+        """An array of integers or conditions rounds what it is given in NumPy."""
+        numbers = root.nature.numbers if isinstance(root, Value) and not lists_of(root) else ""
+        if numbers and numbers != numbers_of(value):
+            raise self.error(
+                f"`{name}` is an array of type {numbers} in NumPy, which would round this",
+                "begin with floats: `np.zeros(n)`, `np.arange(n) * 1.0`",
+            )
 
     def _part_replaced(self, op: str, root: Any, places: tuple[Any, ...], value: Any) -> Any:
         (key,) = places
@@ -433,6 +498,7 @@ class Statements(Recurrences):
         self, target: Carried, root: Value, places: tuple[Any, ...], value: Any, op: str
     ) -> Carried:
         own = self.dims(root)
+        self._holds(target.name, root, value)
         if op not in ("", "+", "-"):
             raise self.error(f"`{op}=` to an entry in a loop", "write a comprehension")
         value = self.negative(value) if op == "-" else self.whole(value)

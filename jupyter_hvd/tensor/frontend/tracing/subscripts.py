@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...language.affine import Affine
-from ...language.predicates import Predicate, compare, conj, negate
+from ...language.predicates import Predicate, compare, conj, disj, exists
 from ...language.terms import Const, Gen, Var
-from ...language.types import IndexArray
+from ...language.types import REAL, IndexArray
 from ..tracers import Data, IndexEntry, Value, kind
 from .arithmetic import Arithmetic
 
@@ -34,6 +34,20 @@ class Axis:
             return compare("=", k, self.start), Affine.of(0)
         moved = (k - self.start) * self.step
         return conj(compare("≤", 0, moved), compare("<", moved, self.length)), moved
+
+    def misses(self, k: Affine, name: Callable[[str], str]) -> Predicate:
+        """Whether the place k is not taken: outside, or between two that are."""
+        if self.length is None:
+            return disj(compare("<", k, self.start), compare("<", self.start, k))
+        step = abs(self.step)
+        last = self.place(self.length - 1)
+        low, high = (self.start, last) if self.step > 0 else (last, self.start)
+        i = name("i")
+        between = [
+            exists(i, self.length - 1, compare("=", k, low + Affine.of(i) * step + r))
+            for r in range(1, step)
+        ]
+        return disj(compare("<", k, low), compare("<", high, k), *between)
 
 
 @dataclass(frozen=True)
@@ -109,6 +123,17 @@ class Subscripts(Arithmetic):
             return self._part_of_data(array, places)
         value = self.once(self.whole(array))
         own = self.dims(value)
+        chosen = [k for k, place in enumerate(places) if self._integers(place)]
+        if len(chosen) == 1:
+            (k,) = chosen
+            rows = [
+                self.subscript(value, (*places[:k], j, *places[k + 1 :])) for j in places[k].written
+            ]
+            before = self._spelt_out(places, len(own))[
+                : k + (... in places[:k]) * (len(own) - len(places))
+            ]
+            lead = sum(place is None or isinstance(place, slice) for place in before)
+            return self.stacked(rows, lead)
         out: list[Affine] = []
         axes: list[
             Any
@@ -139,6 +164,9 @@ class Subscripts(Arithmetic):
                     self.same(mine, theirs)
                 axes.append((place, first))
                 continue
+            if isinstance(place, IndexEntry):
+                axes.append((place, 0))
+                continue
             if self.is_array(place):
                 raise self.error(
                     "an array of floats or conditions in brackets makes a size that data decide",
@@ -156,6 +184,8 @@ class Subscripts(Arithmetic):
             for axis, k in axes:
                 if isinstance(axis, Counting):
                     whole = self.read(whole, axis.axis.place(here[k]))
+                elif isinstance(axis, IndexEntry):
+                    whole = self._gathered(whole, axis, whole.type.size)
                 elif isinstance(axis, Data):
                     found = self._looked_up(axis, here[k : k + len(axis.dims)])
                     whole = self._gathered(whole, found, whole.type.size)
@@ -164,10 +194,26 @@ class Subscripts(Arithmetic):
                     whole = self.read(whole, axis.place(i))
             return self.whole(whole)
 
-        return self.build(out, entry, value)
+        made = self.build(out, entry, value)
+        copied = any(isinstance(axis, (*_Many, IndexEntry)) for axis, _ in axes)
+        shares = frozenset[tuple[str, int]]() if copied else self.memory.of(value)
+        return made.of_nature(
+            replace(value.nature, shares=shares, lists=min(value.nature.lists, 1))
+        )
+
+    def _integers(self, place: Any) -> bool:
+        """Whether a place is a list of constants, `x[[0, 2]]`."""
+        written = place.written if isinstance(place, Value) else None
+        return bool(written) and all(isinstance(j, int) for j in written or ())
+
+    def stacked(self, arrays: list[Any], axis: int) -> Any:
+        """Arrays along a new axis."""
+        raise NotImplementedError
 
     def _counting(self, place: Any) -> Counting | None:
         """`np.arange(n)` in brackets, if a place is that."""
+        if isinstance(place, Value) and isinstance(place.term, Var):
+            place = Value(self, self.counting.get(place.term.name, place.term))
         match place:
             case Value(term=Gen(index, size, Const(value=Affine() as a))) if a.names == {index}:
                 step = a.coefficient(index)
@@ -175,30 +221,35 @@ class Subscripts(Arithmetic):
         return None
 
     def _looked_up(self, data: Data, at: Sequence[Affine]) -> IndexEntry:
-        return IndexEntry(self, data.name, (*data.arguments, *at), Affine.of(0))
+        return IndexEntry(self, data.name, data.places(at), Affine.of(0))
 
     def _gathered(self, array: Value, place: IndexEntry, size: Affine) -> Value:
         raise NotImplementedError
 
     def _part_of_data(self, data: Data, places: tuple[Any, ...]) -> Any:
-        """`src[:, 0]` is no index array of its own; a boolean array's part is one of numbers."""
-        whole = [p for p in places if isinstance(p, slice) and p == slice(None)]
-        if isinstance(data.type, IndexArray):
-            after = places[len(places) - len(whole) :]
-            if after == tuple(whole):
-                for place in places[: len(places) - len(whole)]:
-                    data = Data(
-                        self,
-                        data.name,
-                        data.type,
-                        (*data.arguments, self.affine(place, "an index")),
-                    )
-                return data
-            raise self.error(
-                "a part of an index array",
-                "pass it as a parameter of its own, or read entries of it",
-            )
-        return self.subscript(self.whole(data), places)
+        """`src[:, 0]`, `labels[:, None]`; a boolean array's part is one of numbers."""
+        if not isinstance(data.type, IndexArray):
+            return self.subscript(self.whole(data), places)
+        own, out, axes = data.dims, list[Affine](), list[tuple[Axis, int]]()
+        for place in self._spelt_out(places, len(own)):
+            if place is None:
+                out.append(Affine.of(1))
+                continue
+            if isinstance(place, Data | IndexEntry) or self.is_array(place):
+                raise self.error(
+                    "an index array at places that data decide",
+                    "compute it outside, and pass the integers as an index array",
+                )
+            axis = self._axis(place, own[len(axes)], Value(self, Var(data.name, REAL)), len(axes))
+            axes.append((axis, len(out)))
+            if axis.length is not None:
+                out.append(axis.length)
+
+        def places_of(at: Sequence[Affine]) -> list[Affine]:
+            return [a.start if a.length is None else a.place(at[k]) for a, k in axes]
+
+        part = data.part(out, places_of)
+        return part if out else self._looked_up(part, ())
 
     def _spelt_out(self, places: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
         """The brackets with `...` written out, and `:` for what they leave out."""
@@ -285,8 +336,6 @@ class Subscripts(Arithmetic):
             self._axis(p, n, array, k)
             for k, (p, n) in enumerate(zip(self._spelt_out(places, len(own)), own, strict=True))
         ]
-        if any(abs(axis.step) > 1 for axis in axes):
-            raise self.error("an assignment to every second entry", "write `[… for i in range(n)]`")
         out = tuple(axis.length for axis in axes if axis.length is not None)
         rank = len(self.dims(value))
         if rank > len(out):
@@ -295,6 +344,7 @@ class Subscripts(Arithmetic):
             if mine != theirs and theirs != Affine.of(1):
                 self.same(mine, theirs)
         value = self.once(value, "new")
+        steps = any(abs(axis.step) > 1 for axis in axes)
 
         def entry(*here: Affine) -> Value:
             taken: list[Predicate] = []
@@ -306,17 +356,40 @@ class Subscripts(Arithmetic):
                     inner.append(i)
             p = conj(*taken)
             new, old = self._aligned(value, inner), self.read(array, *here)
+            if steps:
+                p, new = self._spread_out(axes, here, value)
+                q = disj(*(a.misses(k, self.name) for a, k in zip(axes, here, strict=True)))
             if op in ("+", "-"):
                 new = self.negative(new) if op == "-" else new
                 return self.plus_of(old, self.conditioned(p, new))
             if op:
                 new = self.computed(op, old, new)
-            q = negate(p)
-            assert q is not None
+            q = q if steps else self._negation(p)
             kept = old if old.term is Const(0) else self.conditioned(q, old)
             return self.plus_of(self.conditioned(p, new), kept)
 
         return self.build(own, entry, array, value)
+
+    def _spread_out(
+        self, axes: Sequence[Axis], here: Sequence[Affine], value: Value
+    ) -> tuple[Predicate, Value]:
+        """Where every second entry is stored: whether this is one, and what is stored there."""
+        lengths = [axis.length for axis in axes if axis.length is not None]
+        within: list[Predicate] = []
+
+        def term(*at: Affine) -> Value:
+            rest = iter(at)
+            taken = [
+                compare("=", k, a.start if a.length is None else a.place(next(rest)))
+                for a, k in zip(axes, here, strict=True)
+            ]
+            p = conj(*taken)
+            for (i, n), _ in zip(self.binders[::-1], at, strict=False):
+                within[:] = [exists(i, n, within[0] if within else p)]
+            return self.conditioned(p, self._aligned(value, at))
+
+        new = self.total(lengths, term, value)
+        return within[0], new
 
     def _scattered(self, array: Value, places: tuple[Any, ...], value: Value, op: str) -> Value:
         """`x.at[src].add(v)`: at k, `x[k] + Σ e. [src(e)=k]·v[e]`."""

@@ -36,7 +36,7 @@ from ...language.terms import (
     sums,
 )
 from ...language.types import Array, Product, Relation, dimensions
-from ..tracers import Data, Index, Value, kind
+from ..tracers import Condition, Data, Index, Nature, Value, kind
 from .packing import Packing, guarded
 from .traced import Access
 
@@ -132,6 +132,12 @@ class Wholes(Packing):
         raise SizesMet(size, None, True, self.place)
 
     # Entries
+
+    def entry_within(self, array: Value, a: Affine) -> Value:
+        """`array[a]`, an entry of the array itself and not a copy of one."""
+        lists, numbers = max(0, array.nature.lists - 1), array.nature.numbers
+        nature = Nature(lists, numbers, self.memory.of(array))
+        return Value(self, At(array.term, a), array.layout).of_nature(nature)
 
     def read(self, value: Value, *places: Affine) -> Value:
         """An entry: what is at these indices, which are in range."""
@@ -304,6 +310,24 @@ class _Nested:
     def __exit__(self, *error: Any) -> None:
         self.scope.__exit__(*error)
         del self.tracer.binders[len(self.tracer.binders) - len(self.binders) :]
+
+
+def lists_of(value: Any) -> int:
+    """How many levels of Python's lists a value is."""
+    if isinstance(value, Value):
+        return value.nature.lists
+    return 1 if isinstance(value, list) else 0
+
+
+def numbers_of(value: Any) -> str:
+    """What type NumPy's numbers of a value have: `bool`, `int`, or nothing where they are floats."""
+    if isinstance(value, Data):
+        return "bool" if isinstance(value.type, Relation) else "int"
+    if isinstance(value, Condition | bool):
+        return "bool"
+    if isinstance(value, int | Index):
+        return "int"
+    return value.nature.numbers if isinstance(value, Value) else ""
 
 
 @lru_cache(maxsize=65536)

@@ -1,0 +1,129 @@
+"""Which calls come to a place in a function: not those that pass `training=False` where `if training:` stands around it."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+
+import libcst as cst
+
+from .syntax import parameters
+from .values import ValueAnalysis
+
+#: What parameters hold, where that is written down.
+Passed = Mapping[cst.Param, cst.BaseExpression]
+
+
+def is_ruled_out(values: ValueAnalysis, chain: Sequence[cst.Call]) -> bool:
+    """Whether the last of some calls never comes to the first one.
+
+    Args:
+        chain: a call, a call of the function that it stands in, a call of the function that this one stands in, and so on.
+    """
+    passed: Passed = {}
+    for place in range(len(chain) - 1, -1, -1):
+        call = chain[place]
+        for test, wanted in conditions(values, call):
+            answer = answered(values, test, passed)
+            if answer is not None and answer is not wanted:
+                return True
+        if place:
+            passed = _passed_by(values, call, chain[place - 1], passed)
+    return False
+
+
+def conditions(
+    values: ValueAnalysis, node: cst.CSTNode
+) -> Iterator[tuple[cst.BaseExpression, bool]]:
+    """The tests around a node in its function, and those that leave that before, with the answers that lead to the node."""
+    function, child = values.module.function_of(node), node
+    for ancestor in values.module.ancestors(node):
+        if ancestor is function:
+            return
+        match ancestor:
+            case cst.If(test=test, body=body) | cst.IfExp(test=test, body=body):
+                if child is not test:
+                    yield test, child is body
+            case cst.BooleanOperation(left=left, operator=operator) if child is not left:
+                yield left, isinstance(operator, cst.And)
+            case cst.IndentedBlock(body=statements):
+                yield from ((test, False) for test in _tests_before(statements, child))
+        child = ancestor
+
+
+def _tests_before(
+    statements: Sequence[cst.BaseStatement], last: cst.CSTNode
+) -> Iterator[cst.BaseExpression]:
+    """The tests at which a block is left before one of its statements."""
+    for before in itertools.takewhile(lambda each: each is not last, statements):
+        if isinstance(before, cst.If) and before.orelse is None and _leaves(before):
+            yield before.test
+
+
+def _leaves(conditional: cst.If) -> bool:
+    """Whether the body of an `if` ends by leaving the function, or the turn of a loop."""
+    last = conditional.body.body[-1] if conditional.body.body else None
+    if isinstance(last, cst.SimpleStatementLine):
+        last = last.body[-1]
+    return isinstance(last, (cst.Return, cst.Raise, cst.Continue))
+
+
+def _passed_by(
+    values: ValueAnalysis, call: cst.Call, inner: cst.CSTNode, outer: Passed
+) -> dict[cst.Param, cst.BaseExpression]:
+    """What a call passes to the function that a node stands in, as far as that is written down, there or further out."""
+    function = values.module.function_of(inner)
+    found: dict[cst.Param, cst.BaseExpression] = {}
+    for param in parameters(function) if function is not None else ():
+        assert function is not None
+        given = [v for site, v in values.calls.actual_arguments(function, param) if site is call]
+        value = given[0] if given else param.default
+        written = _written(values, value, outer) if value is not None else None
+        if written is not None:
+            found[param] = written
+    return found
+
+
+def _written(
+    values: ValueAnalysis, expression: cst.BaseExpression, passed: Passed
+) -> cst.BaseExpression | None:
+    """The literal that an expression is, or that its parameter is passed."""
+    match expression:
+        case cst.Name("True" | "False" | "None") | cst.Integer() | cst.SimpleString():
+            return expression
+        case cst.Name():
+            match values.definitions.reaching(expression):
+                case [cst.Param() as param]:
+                    return passed.get(param)
+    return None
+
+
+def answered(values: ValueAnalysis, test: cst.BaseExpression, passed: Passed) -> bool | None:
+    """What a test is answered by what is passed; None where that does not tell."""
+    match test:
+        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+            answer = answered(values, inner, passed)
+            return None if answer is None else not answer
+        case cst.BooleanOperation(left=left, operator=operator, right=right):
+            ends = isinstance(operator, cst.Or)
+            sides = answered(values, left, passed), answered(values, right, passed)
+            if ends in sides:
+                return ends
+            return None if None in sides else not ends
+        case cst.Comparison(
+            left=left, comparisons=[cst.ComparisonTarget(operator=how, comparator=right)]
+        ):
+            one, other = _written(values, left, passed), _written(values, right, passed)
+            if one is None or other is None:
+                return None
+            same = _value(values, one) == _value(values, other)
+            if isinstance(how, (cst.Is, cst.Equal)):
+                return same
+            return not same if isinstance(how, (cst.IsNot, cst.NotEqual)) else None
+    written = _written(values, test, passed)
+    return None if written is None else bool(_value(values, written))
+
+
+def _value(values: ValueAnalysis, literal: cst.BaseExpression) -> object:
+    return ast.literal_eval(values.module.text(literal))

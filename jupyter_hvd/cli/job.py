@@ -1,0 +1,180 @@
+"""`jupyter hvd job`."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..documents import Script, load
+from ..files import UnusableInputError, write_atomically
+from .codes import OK, REFUSED, UNUSABLE
+from .options import add_options, options_for
+from .show import make_consoles, print_outcome
+
+#: What a container is called where nobody says it.
+IMAGE = "{}:latest"
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
+        "job",
+        help="write the files of a batch job: for Slurm, or for Kubernetes",
+        usage="jupyter hvd job FILE (--slurm | --kubernetes) -n N [-o FOLDER] [options] [-- ARGS]",
+        description="Write the stand-alone program and what runs it elsewhere. Nothing is sent anywhere.",
+    )
+    add = parser.add_argument
+    add("file", type=Path, metavar="FILE")
+    kind = parser.add_mutually_exclusive_group(required=True)
+    kind.add_argument("--slurm", action="store_true", help="a batch script for sbatch")
+    kind.add_argument(
+        "--kubernetes",
+        action="store_true",
+        help="a manifest for Kubeflow's MPIJob, and the recipe of its container",
+    )
+    add("-n", type=int, required=True, metavar="N", dest="size", help="how many ranks")
+    add("-o", "--output", type=Path, metavar="FOLDER", help="where to write; beside FILE")
+    add("--force", action="store_true", help="write over files that are there")
+    add("--time", metavar="LIMIT", help="Slurm: the time limit, 2:00:00")
+    add("--partition", metavar="NAME", help="Slurm: which partition")
+    add("--sbatch", metavar="OPTIONS", help="Slurm: more options, --sbatch='--gpus-per-task=1'")
+    add("--python", metavar="PATH", help="Slurm: the Python on the nodes; this one")
+    add("--image", metavar="NAME", help="Kubernetes: what the container is called")
+    add("--slots", type=int, metavar="S", help="Kubernetes: ranks for each worker (1)")
+    add_options(parser)
+    parser.set_defaults(command=run_job_files)
+
+
+def run_job_files(arguments: argparse.Namespace) -> int:
+    from ..convert import NotPythonError
+    from ..jobfiles.program import left_out, script_of
+    from ..launchers.hosts import LaunchError, require_ranks
+
+    path: Path = arguments.file
+    _, errors = make_consoles(False)
+    try:
+        require_ranks(arguments.size)
+        options = replace(options_for(arguments, path), standalone=True)
+        document = load(path)
+        outcome, converted = document.convert(options)
+    except (LaunchError, NotPythonError) as error:
+        raise UnusableInputError(str(error)) from None
+    print_outcome(errors, path, outcome, None)
+    if outcome.status not in ("converted", "unchanged"):
+        return UNUSABLE if outcome.status == "invalid" else REFUSED
+    try:
+        program = script_of(converted)
+    except UnusableInputError as error:
+        raise UnusableInputError(f"{path}: {error}") from None
+    name = plain_name(path)
+    texts, told = files_for(name, program, path, arguments)
+    folder = arguments.output or path.parent
+    encoding = converted.encoding if isinstance(converted, Script) else "utf-8"
+    files = {name: text.encode(errors="surrogateescape") for name, text in texts.items()}
+    files[f"{name}.py"] = program.encode(encoding)
+    written = write_all(folder, files, force=arguments.force)
+    for lost in left_out(document.sources):
+        told.append(f"cell {lost.cell}, line {lost.line}: `{lost.text}` is not run by the job")
+    for line in told:
+        errors.print(line, markup=False, soft_wrap=True)
+    for file in written:
+        print(file)
+    return OK
+
+
+def files_for(
+    name: str, program: str, path: Path, arguments: argparse.Namespace
+) -> tuple[Mapping[str, str], list[str]]:
+    """What is written beside the program, and what is to be said of it.
+
+    Raises:
+        UnusableInputError: an option cannot be used, or is for the other kind of job.
+    """
+    from ..jobfiles import kubernetes, slurm
+    from ..jobfiles import program as programs
+
+    own = ("image", "slots") if arguments.slurm else ("time", "partition", "sbatch", "python")
+    for option in own:
+        if getattr(arguments, option) is not None:
+            kind = "--kubernetes" if arguments.slurm else "--slurm"
+            raise UnusableInputError(f"--{option}: this is for {kind}")
+    beside = programs.modules_beside(program, path.resolve().parent)
+    elsewhere = arguments.output is not None and arguments.output.resolve() != path.resolve().parent
+    told = [f"it imports {file.name}: copy it there too" for file in beside if elsewhere]
+    folder = shlex.quote(str(arguments.output or path.parent))
+    if arguments.slurm:
+        batch = slurm.Batch(
+            arguments.size,
+            arguments.python or sys.executable,
+            arguments.time,
+            arguments.partition,
+            tuple(words(arguments.sbatch)),
+        )
+        told.append(f"to submit it:  cd {folder} && sbatch {name}.sbatch")
+        return slurm.files(name, arguments.extra, batch), told
+    from ..install.build import CannotBuildError, installed_tensorflow
+
+    try:
+        tensorflow = installed_tensorflow()
+    except CannotBuildError as error:
+        raise UnusableInputError(str(error)) from None
+    image = arguments.image or IMAGE.format(kubernetes.label(name))
+    cluster = kubernetes.Cluster(
+        arguments.size, image, 1 if arguments.slots is None else arguments.slots
+    )
+    texts = kubernetes.files(
+        name,
+        arguments.extra,
+        cluster,
+        tensorflow,
+        programs.distributions(programs.outside(programs.imported(program), beside)),
+        [file.name for file in beside if not file.is_dir()],
+        [file.name for file in beside if file.is_dir()],
+    )
+    told += [
+        f"to make its container:  cd {folder} && docker build --file {name}.Dockerfile --tag {image} .",
+        f"to submit it, when the cluster can pull {image}:  kubectl apply --filename {name}.mpijob.yaml",
+    ]
+    return texts, told
+
+
+def words(text: str | None) -> list[str]:
+    """
+    Raises:
+        UnusableInputError: a quotation mark is not closed.
+    """
+    try:
+        return shlex.split(text or "")
+    except ValueError as error:
+        raise UnusableInputError(f"--sbatch {text}: {error}") from None
+
+
+def plain_name(path: Path) -> str:
+    """What the files are called: in letters that no shell, no Slurm and no recipe reads as anything else."""
+    return f"{re.sub(r'[^A-Za-z0-9_]+', '_', path.stem)[:60].strip('_') or 'program'}_hvd"
+
+
+def write_all(folder: Path, files: Mapping[str, bytes], *, force: bool) -> list[Path]:
+    """Write files into a folder, which is made where it is missing: all of them, or none where one is there.
+
+    Raises:
+        UnusableInputError: one is there already, or cannot be written.
+    """
+    paths = {folder / name: data for name, data in files.items()}
+    there = [str(path) for path in paths if path.exists() or path.is_symlink()]
+    if there and not force:
+        raise UnusableInputError(
+            f"{', '.join(there)}: there already; --force writes over, -o chooses another folder"
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnusableInputError(f"{folder}: cannot be made ({error.strerror})") from None
+    for path, data in paths.items():
+        write_atomically(path, data)
+    return list(paths)

@@ -1,0 +1,234 @@
+"""A manifest for Kubeflow's MPIJob (v2beta1), and the recipe of the container in which the ranks run."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..files import UnusableInputError
+from ..install.build import HOROVOD, PATCHES, PYTHON_PACKAGES, TENSORFLOWS, TOOLS, Build
+
+#: What a container's image may be called.
+IMAGE = re.compile(r"[a-z0-9][a-zA-Z0-9._/:@-]*")
+#: Where the program lies in the container, and its Python.
+PLACE, PYTHON = "/job", "/usr/local/bin/python"
+#: The user that ranks run as, and the port of their sshd, which needs no rights of root.
+USER, PORT = 1000, 2222
+
+RECIPE = """\
+# Written by jupyter hvd:  docker build --file {name}.Dockerfile --tag {image} .
+FROM python:{python}-slim-bookworm
+
+RUN apt-get update \\
+    && apt-get install --yes --no-install-recommends {tools} \\
+        libopenmpi-dev openmpi-bin openssh-client openssh-server \\
+    && rm -rf /var/lib/apt/lists/*
+
+RUN pip install --no-cache-dir {packages}
+
+COPY ["{name}.horovod.patch", "/tmp/horovod.patch"]
+RUN export {flags} MAKEFLAGS="-j$(nproc)" \\
+    && cd /tmp \\
+    && pip download --no-deps --no-binary horovod --no-build-isolation horovod=={horovod} \\
+    && tar --extract --file horovod-{horovod}.tar.gz \\
+    && patch --strip=1 --directory horovod-{horovod} --input /tmp/horovod.patch \\
+    && pip install --no-cache-dir --no-deps --no-build-isolation ./horovod-{horovod} \\
+    && rm -rf /tmp/horovod*
+
+# The ranks' sshd, which needs no root. The operator gives every container of the job one pair of keys; a host is
+# known by it, and by nothing else.
+RUN useradd --create-home --uid {user} mpiuser \\
+    && printf '%s\\n' 'Port {port}' 'PidFile /home/mpiuser/sshd.pid' 'HostKey /home/mpiuser/.ssh/id_rsa' \\
+        'StrictModes no' 'PasswordAuthentication no' > /home/mpiuser/.sshd_config \\
+    && printf '%s\\n' '#!/bin/sh' 'printf "* "' 'exec cat /home/mpiuser/.ssh/id_rsa.pub' > /usr/local/bin/hosts-of-the-job \\
+    && chmod 755 /usr/local/bin/hosts-of-the-job \\
+    && printf '%s\\n' 'Port {port}' 'StrictHostKeyChecking yes' 'UserKnownHostsFile none' \\
+        'KnownHostsCommand /usr/local/bin/hosts-of-the-job' > /etc/ssh/ssh_config.d/job.conf
+
+# What the program reads must be put here too, or be mounted.
+WORKDIR {place}
+COPY ["{name}.py", "{place}/"]
+{modules}"""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """How many workers there are, each with so many ranks, and what they run in."""
+
+    size: int
+    image: str
+    slots: int = 1
+
+    def __post_init__(self) -> None:
+        """
+        Raises:
+            UnusableInputError: they do not fit together.
+        """
+        if not IMAGE.fullmatch(self.image):
+            raise UnusableInputError(f"--image {self.image}: is no name of an image")
+        if self.slots < 1 or self.size % self.slots:
+            raise UnusableInputError(
+                f"--slots {self.slots}: {self.size} ranks are no whole number of workers"
+            )
+
+
+def files(
+    name: str,
+    arguments: Sequence[str],
+    cluster: Cluster,
+    tensorflow: str,
+    packages: Mapping[str, str],
+    modules: Sequence[str],
+    folders: Sequence[str],
+) -> dict[str, str]:
+    """The files beside the program, by their names.
+
+    Args:
+        name: the program's, without `.py`. arguments: of the program.
+        packages: what else is to be installed, by version.
+        modules, folders: what lies beside the program and is imported.
+    """
+    manifest = mpi_job(name, arguments, cluster)
+    check(manifest)
+    head = f"# Written by jupyter hvd:  kubectl apply --filename {name}.mpijob.yaml"
+    patch = "".join(file.read_text() for file in PATCHES)
+    return {
+        f"{name}.mpijob.yaml": "\n".join([head, *yaml(manifest), ""]),
+        f"{name}.Dockerfile": recipe(name, cluster, tensorflow, packages, modules, folders),
+        f"{name}.horovod.patch": patch,
+    }
+
+
+def mpi_job(name: str, arguments: Sequence[str], cluster: Cluster) -> dict[str, Any]:
+    """The manifest, as data."""
+    words = [
+        *("-n", str(cluster.size), "-bind-to", "none", "-map-by", "slot"),
+        *("-x", "PYTHONUNBUFFERED=1", "-mca", "pml", "ob1", "-mca", "btl", "^openib"),
+        *(PYTHON, f"{PLACE}/{name}.py", *arguments),
+    ]
+    return {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "kind": "MPIJob",
+        "metadata": {"name": label(name)},
+        "spec": {
+            "slotsPerWorker": cluster.slots,
+            "runPolicy": {"cleanPodPolicy": "Running", "backoffLimit": 0},
+            "sshAuthMountPath": "/home/mpiuser/.ssh",
+            "mpiImplementation": "OpenMPI",
+            "mpiReplicaSpecs": {
+                "Launcher": replicas(1, "launcher", cluster.image, ["mpirun"], words),
+                "Worker": replicas(
+                    cluster.size // cluster.slots,
+                    "worker",
+                    cluster.image,
+                    ["/usr/sbin/sshd"],
+                    ["-De", "-f", "/home/mpiuser/.sshd_config"],
+                ),
+            },
+        },
+    }
+
+
+def replicas(
+    count: int, name: str, image: str, command: Sequence[str], words: Sequence[str]
+) -> dict[str, Any]:
+    container = {
+        "name": name,
+        "image": image,
+        "securityContext": {"runAsUser": USER, "allowPrivilegeEscalation": False},
+        # Kubernetes replaces `$(NAME)` in these, and takes two dollars for one.
+        "command": [word.replace("$", "$$") for word in command],
+        "args": [word.replace("$", "$$") for word in words],
+    }
+    pod = {"restartPolicy": "Never", "containers": [container]}
+    return {"replicas": count, "restartPolicy": "Never", "template": {"spec": pod}}
+
+
+def label(name: str) -> str:
+    """A name that Kubernetes takes: small letters, digits and hyphens, at most 40 of them, for it adds its own."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40].strip("-") or "job"
+
+
+def recipe(
+    name: str,
+    cluster: Cluster,
+    tensorflow: str,
+    packages: Mapping[str, str],
+    modules: Sequence[str],
+    folders: Sequence[str],
+) -> str:
+    """The container's: TensorFlow, Horovod built for MPI, and an sshd that needs no root."""
+    flags = {k: v for k, v in Build(tensorflow, mpi=True).flags.items() if k != "MAKEFLAGS"}
+    there = {*TENSORFLOWS, *PYTHON_PACKAGES, "horovod"}
+    others = [f"{name}=={version}" for name, version in packages.items() if name not in there]
+    copied = [f'COPY ["{module}", "{PLACE}/"]\n' for module in modules]
+    copied += [f'COPY ["{folder}", "{PLACE}/{folder}"]\n' for folder in folders]
+    return RECIPE.format(
+        name=name,
+        image=cluster.image,
+        python=f"{sys.version_info.major}.{sys.version_info.minor}",
+        tools=" ".join(sorted(set(TOOLS.values()))),
+        packages=" ".join([f"tensorflow=={tensorflow}", *PYTHON_PACKAGES, *others]),
+        flags=" ".join(f"{key}={value}" for key, value in flags.items()),
+        horovod=HOROVOD,
+        user=USER,
+        port=PORT,
+        place=PLACE,
+        modules="".join(copied),
+    )
+
+
+def yaml(value: Any, indent: str = "") -> Iterator[str]:
+    """A mapping as lines of YAML, each string in quotation marks, so that none is taken for anything else."""
+    for key, entry in value.items():
+        if isinstance(entry, Mapping):
+            yield f"{indent}{key}:"
+            yield from yaml(entry, indent + "  ")
+        elif isinstance(entry, list) and all(isinstance(each, Mapping) for each in entry):
+            yield f"{indent}{key}:"
+            for each in entry:
+                first, *rest = yaml(each, indent + "    ")
+                yield f"{indent}  - {first.lstrip()}"
+                yield from rest
+        elif isinstance(entry, list):
+            yield f"{indent}{key}:"
+            yield from (f"{indent}  - {scalar(each)}" for each in entry)
+        else:
+            yield f"{indent}{key}: {scalar(entry)}"
+
+
+def scalar(value: str | int | bool) -> str:
+    if not isinstance(value, str):
+        return json.dumps(value)
+    escaped = {'"': '\\"', "\\": "\\\\"}
+    return '"' + "".join(escaped.get(c) or (c if c.isprintable() else code(c)) for c in value) + '"'
+
+
+def code(character: str) -> str:
+    number = ord(character)
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def check(value: Any) -> None:
+    """
+    Raises:
+        UnusableInputError: a word is no text: a manifest cannot hold any bytes.
+    """
+    match value:
+        case str():
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise UnusableInputError(
+                    f"{value!r}: is no text, and cannot stand in a manifest"
+                ) from None
+        case Mapping():
+            for entry in value.values():
+                check(entry)
+        case list():
+            for entry in value:
+                check(entry)

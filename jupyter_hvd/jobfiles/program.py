@@ -1,0 +1,149 @@
+"""A converted document as a script that plain Python runs, where there is no Jupyter and not this package."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import packages_distributions, version
+from pathlib import Path
+
+from ..documents import Document, Script
+from ..export import to_script
+from ..files import UnusableInputError
+from ..source.cells import mask_cell
+
+#: Magics without which a program does the same: they show, time, or are about the notebook.
+SHOWING = frozenset(
+    (
+        *("matplotlib", "load_ext", "reload_ext", "autoreload", "config", "xmode", "precision"),
+        *("time", "timeit", "prun", "capture", "distribute", "hvd", "tensor", "gradcost"),
+        *("who", "whos", "html", "HTML", "markdown", "latex", "javascript", "js", "svg"),
+        "tensorflow_version",
+    )
+)
+#: Magics that are given to a shell, or write a file: somebody can do that before the job.
+BEFORE = frozenset(
+    ["bash", "sh", "script", "system", "sx", "!", "pip", "conda", "mamba", "writefile"]
+)
+_LINE = re.compile(r"\s*(?P<bound>[\w.,\[\]'\" ]+=\s*)?(?:(?P<bang>!)|%{1,2}(?P<name>[\w!]+))")
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A line of a notebook that a script cannot run, by its cell and line.
+
+    Attributes:
+        fatal: the program does not do the same without it.
+    """
+
+    cell: int
+    line: int
+    text: str
+    fatal: bool
+
+
+def left_out(sources: Mapping[int | None, str]) -> Iterator[LeftOut]:
+    """The lines of a notebook's cells that are IPython's, less those that only show or time something."""
+    for cell, source in sources.items():
+        if cell is None:
+            continue
+        masked = mask_cell(source).split("\n")
+        magic = re.match(r"\s*%%", source)
+        for number, line in enumerate(source.split("\n"), 1):
+            found = _LINE.match(line)
+            if found is None or line == masked[number - 1]:
+                continue
+            name = "!" if found["bang"] else str(found["name"])
+            if name not in SHOWING or found["bound"]:
+                fatal = bool(found["bound"]) or name not in BEFORE
+                yield LeftOut(cell, number, line.strip(), fatal)
+            if magic and set(masked[-1].strip()) <= {"#"} and name not in ("time", "capture"):
+                break  # the rest of the cell is the magic's
+
+
+def script_of(document: Document) -> str:
+    """The document's program as a script.
+
+    Raises:
+        UnusableInputError: the notebook does what only IPython can do.
+    """
+    if isinstance(document, Script):
+        return document.source
+    for lost in left_out(document.sources):
+        if lost.fatal:
+            raise UnusableInputError(
+                f"cell {lost.cell}, line {lost.line}: `{lost.text}` cannot be run by a script; "
+                "say it in Python"
+            )
+    script = to_script(document.notebook)
+    try:
+        tree = ast.parse(script)
+        compile(tree, "program", "exec", dont_inherit=True)  # where `await` stands is seen here
+    except (SyntaxError, ValueError, RecursionError) as error:
+        raise UnusableInputError(
+            f"the cells, one after the other, are no script: {error}; say it in plain Python"
+        ) from None
+    named = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    if "get_ipython" in named:
+        raise UnusableInputError("`get_ipython` is there in a notebook alone; say it in Python")
+    if "display" in named:
+        after = [n.end_lineno or 0 for n in tree.body if _from_future(n)]
+        lines = script.split("\n")
+        lines.insert(max(after, default=0), "display = print  # a script has nothing to show it in")
+        script = "\n".join(lines)
+    return script
+
+
+def _from_future(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
+
+
+def imported(source: str) -> set[str]:
+    """The top-level names of the modules that a program imports, wherever in it."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Import(names=aliases):
+                names.update(alias.name.partition(".")[0] for alias in aliases)
+            case ast.ImportFrom(module=str(module), level=0):
+                names.add(module.partition(".")[0])
+    return names
+
+
+def modules_beside(source: str, folder: Path) -> tuple[Path, ...]:
+    """The modules and packages of a folder that a program imports, and those that these import."""
+    found: dict[str, Path] = {}
+    todo = [source]
+    while todo:
+        for name in sorted(imported(todo.pop()) - found.keys()):
+            for path in (folder / name, folder / f"{name}.py"):
+                texts = path.rglob("*.py") if path.is_dir() else iter([path])
+                if path.exists():
+                    found[name] = path
+                    todo += [text for file in texts if (text := _python(file)) is not None]
+                    break
+    return tuple(found[name] for name in sorted(found))
+
+
+def _python(file: Path) -> str | None:
+    try:
+        text = file.read_text()
+        ast.parse(text)
+    except (OSError, ValueError, SyntaxError, RecursionError):
+        return None
+    return text
+
+
+def distributions(names: set[str]) -> dict[str, str]:
+    """The packages that modules come from, each with the version that is installed here."""
+    known = packages_distributions()
+    found = {package for name in names for package in known.get(name, ())}
+    return {package.replace("_", "-").lower(): version(package) for package in sorted(found)}
+
+
+def outside(names: set[str], beside: tuple[Path, ...]) -> set[str]:
+    """Modules that are neither Python's own nor beside the program."""
+    return names - set(sys.stdlib_module_names) - {path.stem for path in beside}

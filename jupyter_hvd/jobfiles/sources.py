@@ -1,0 +1,38 @@
+"""Modules of this package as one file that needs none of it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+FUTURE = "from __future__ import annotations"
+
+
+def in_one_file(modules: Sequence[str]) -> str:
+    """The texts of modules one after the other, each before those that import from it.
+
+    Imports from one another go; the last one's docstring stands at the top.
+    """
+    bodies = [_body(text) for text in modules]
+    last = ast.get_docstring(ast.parse(modules[-1])) or ""
+    return f'"""{last}\n"""\n\n{FUTURE}\n\n' + "\n\n".join(bodies)
+
+
+def _body(text: str) -> str:
+    lines = text.splitlines()
+    for node in ast.parse(text).body:
+        match node:
+            case ast.Expr(value=ast.Constant(value=str())) if node.lineno == 1:
+                gone = True
+            case ast.ImportFrom(module=module, level=level):
+                gone = level > 0 or module == "__future__"
+            case _:
+                gone = False
+        if gone:
+            for number in range(node.lineno - 1, node.end_lineno or node.lineno):
+                lines[number] = ""
+    kept: list[str] = []
+    for line in lines:
+        if line or (kept and kept[-2:] != ["", ""]):
+            kept.append(line)
+    return "\n".join(kept).rstrip() + "\n"

@@ -1,0 +1,290 @@
+"""Reads the logs of jobs, and stops those that run: one's own, on this machine."""
+
+from __future__ import annotations
+
+import heapq
+import json
+import os
+import re
+import select
+import signal
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, Literal
+
+from .log import BEGUN, ENDED, rank_file, require_safe, started
+
+State = Literal["runs", "ended", "lost", "elsewhere"]
+#: Seconds for a job that is told to end, before it is killed; its reaper then cleans up.
+PATIENCE = 30.0
+#: Seconds between two looks for what a job has said.
+PAUSE = 0.2
+#: Seconds.
+LONGEST = 60 * 24 * 3600.0
+LINE = re.compile(r"(\d+\.\d+) ?(.*)")
+
+
+class NoSuchJobError(Exception):
+    """There is no such job, or not one alone; the message is for the user."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job, as its log tells.
+
+    Attributes:
+        folder: of its log. begun: what was written when it began. ended: when it ended, None before.
+    """
+
+    folder: Path
+    begun: dict[str, Any]
+    ended: dict[str, Any] | None
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @property
+    def state(self) -> State:
+        """ "lost": it was killed, and could not say how it ended; "elsewhere": another host knows."""
+        if self.ended is not None:
+            return "ended"
+        if self.begun.get("host") != os.uname().nodename:
+            return "elsewhere"
+        return "runs" if self.pid is not None else "lost"
+
+    @property
+    def is_past(self) -> bool:
+        """Whether it has come to its end; of one of another host that is so after a time that no job lasts."""
+        if self.state == "elsewhere":
+            return time.time() - float(self.begun["began"]) > LONGEST
+        return self.state in ("ended", "lost")
+
+    @property
+    def pid(self) -> int | None:
+        """The process that keeps the job, None where it has gone: another may bear its number now."""
+        import psutil
+
+        with suppress(psutil.Error, OSError, KeyError, TypeError, ValueError):
+            process = psutil.Process(int(self.begun["pid"]))
+            same = started(process.pid) == self.begun["started"]
+            if same and process.uids().real == os.getuid():
+                zombie = process.status() == psutil.STATUS_ZOMBIE
+                return None if zombie else process.pid
+        return None
+
+
+def jobs(place: Path) -> list[Job]:
+    """The jobs whose logs are in a folder, the newest first; what others have put there is not read.
+
+    Raises:
+        OSError: it cannot be read, or others could put what they want in the place of a log.
+    """
+    try:
+        require_safe(place)
+        folders = [folder for folder in place.iterdir() if is_own(folder)]
+    except FileNotFoundError:
+        return []
+    read = (job_in(folder) for folder in folders)
+    found = [job for job in read if job is not None]
+    return sorted(found, key=lambda job: job.begun["began"], reverse=True)
+
+
+def is_own(folder: Path) -> bool:
+    """Whether a folder is this user's and nobody else can write to it, and is no link."""
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    private = not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and private
+
+
+def job_in(folder: Path) -> Job | None:
+    begun = read_json(folder / BEGUN)
+    if begun is None or not isinstance(begun.get("began"), (int, float)):
+        return None
+    return Job(folder, begun, read_json(folder / ENDED))
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def job_named(place: Path, name: str | None) -> Job:
+    """The job of a name, or of a part of it that no other has; the newest where none is said.
+
+    Raises:
+        NoSuchJobError
+        OSError: as `jobs`.
+    """
+    if name == "":
+        raise NoSuchJobError("the name of the job is empty")
+    known = jobs(place)
+    fitting = [job for job in known if name is None or name in job.name]
+    exact = [job for job in known if job.name == name]
+    if exact or (fitting and name is None):
+        return (exact or fitting)[0]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        names = ", ".join(job.name for job in fitting[:5])
+        raise NoSuchJobError(f"{name}: several jobs are called so: {names}")
+    said = "there is no job" if name is None else f"{name}: there is no such job"
+    raise NoSuchJobError(f"{said} in {place}")
+
+
+# What it has said
+
+
+@dataclass(frozen=True)
+class Said:
+    """A line of a rank's output, and when it came, in seconds since 1970."""
+
+    time: float
+    rank: int
+    text: str
+
+
+WHEN = attrgetter("time")
+
+
+def ranks_of(folder: Path) -> list[int]:
+    found = (re.fullmatch(r"rank-(\d+)\.txt", path.name) for path in folder.glob("rank-*.txt"))
+    return sorted(int(match[1]) for match in found if match)
+
+
+def lines(job: Job, rank: int | None = None) -> Iterator[Said]:
+    """What the ranks have said until now, or one of them, in the order in which it came."""
+    ranks = ranks_of(job.folder) if rank is None else [rank]
+    # By time alone: a rank's lines of one moment stay in their order.
+    yield from heapq.merge(*(_lines_of(job.folder, each) for each in ranks), key=WHEN)
+
+
+def _lines_of(folder: Path, rank: int) -> Iterator[Said]:
+    for before in (True, False):
+        with (
+            suppress(OSError),
+            rank_file(folder, rank, before=before).open(
+                encoding="utf-8", errors="replace", newline="\n"
+            ) as file,
+        ):
+            yield from (said for line in file if (said := parse(rank, line)) is not None)
+
+
+def parse(rank: int, line: str) -> Said | None:
+    match = LINE.fullmatch(line.removesuffix("\n"))
+    return None if match is None else Said(float(match[1]), rank, match[2])
+
+
+def follow(job: Job, rank: int | None = None) -> Iterator[Said]:
+    """What the ranks have said, then what they say, until the job has ended."""
+    tails: dict[int, Tail] = {}
+    while True:
+        now = job_in(job.folder) or job
+        over = now.state in ("ended", "lost")  # what is read after this is all there is
+        for each in ranks_of(job.folder):
+            if rank in (None, each):
+                tails.setdefault(each, Tail(job.folder, each))
+        yield from sorted((said for tail in tails.values() for said in tail.read()), key=WHEN)
+        if over:
+            return
+        time.sleep(PAUSE)
+
+
+class Tail:
+    """What is new in a rank's file, which may be begun anew meanwhile."""
+
+    def __init__(self, folder: Path, rank: int) -> None:
+        self._folder, self._rank = folder, rank
+        self._number: int | None = None
+        self._place = 0
+
+    def read(self) -> list[Said]:
+        """The whole lines that have come since the last time."""
+        found: list[Said] = []
+        current, old = (rank_file(self._folder, self._rank, before=b) for b in (False, True))
+        with suppress(OSError):
+            if self._number is None:
+                found += self._rest(old)
+            elif current.stat().st_ino != self._number:
+                found += self._rest(old)
+                self._place = 0
+            self._number = current.stat().st_ino
+        with suppress(OSError):
+            if self._number is not None:
+                found += self._rest(current)
+        return found
+
+    def _rest(self, path: Path) -> list[Said]:
+        with suppress(OSError), path.open("rb") as file:
+            first = self._number is None
+            file.seek(0 if first else self._place)
+            data = file.read()
+            whole = data[: data.rfind(b"\n") + 1]
+            if not first:
+                self._place += len(whole)
+            read = (parse(self._rank, line) for line in whole.decode(errors="replace").split("\n"))
+            return [said for said in read if said is not None]
+        return []
+
+
+# Stop
+
+
+def stop(job: Job, told: Callable[[str], None] = lambda _: None) -> bool:
+    """End a job that runs, with all that belongs to it; whether there was anything to end.
+
+    Its own command is asked to, by SIGTERM, and cleans up; when it is killed, its reaper does.
+
+    Raises:
+        NoSuchJobError: it runs on another host.
+    """
+    if job.state == "elsewhere":
+        raise NoSuchJobError(f"{job.name} was started on {job.begun.get('host')}: stop it there")
+    pid = job.pid if job.state == "runs" else None
+    if pid is None:
+        return False
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return False
+    except (OSError, AttributeError):  # an older Linux, or none
+        return _stop_by_number(job, pid, told)
+    try:
+        if job.pid != pid:  # it is this very process that is held now
+            return False
+        signal.pidfd_send_signal(process, signal.SIGTERM)
+        if not select.select([process], [], [], PATIENCE)[0]:
+            told(f"it does not end within {PATIENCE:g} s, and is killed")
+            signal.pidfd_send_signal(process, signal.SIGKILL)
+            select.select([process], [], [], PATIENCE)
+    except ProcessLookupError:
+        pass
+    finally:
+        os.close(process)
+    return True
+
+
+def _stop_by_number(job: Job, pid: int, told: Callable[[str], None]) -> bool:
+    """As `stop`, where a process cannot be held: it is asked for anew before each signal."""
+    os.kill(pid, signal.SIGTERM)
+    for last in (False, True):
+        until = time.monotonic() + PATIENCE
+        while job.pid == pid and time.monotonic() < until:
+            time.sleep(PAUSE)
+        if job.pid != pid or last:
+            return True
+        told(f"it does not end within {PATIENCE:g} s, and is killed")
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return True

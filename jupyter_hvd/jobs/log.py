@@ -1,0 +1,197 @@
+"""Writes the log of a job: a folder with what was run, by whom it can be stopped, what each rank said, how it ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import shutil
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import IO, Any
+
+from ..files import UnusableInputError, write_atomically
+
+#: How many ended jobs are kept in the folder that is used where none is named.
+KEPT = 20
+#: Bytes of a rank's file, after which it is begun anew, and of all ranks' together; the files before are kept.
+LARGEST, TOGETHER = 10 * 2**20, 64 * 2**20
+#: The files of a log. A rank's are `rank-0.txt`, and `rank-0.before.txt` where that has grown too large.
+BEGUN, ENDED, STALLS = "job.json", "end.json", "stalls.txt"
+PACKAGES = ("jupyter-hvd", "tensorflow", "tensorflow-cpu", "keras", "tf-keras", "horovod", "numpy")
+#: Options whose values are nobody's business, as `--api-key=1234` or `--token 1234`.
+SECRET = re.compile(r"-.*(key|token|secret|passw|credential|auth)", re.IGNORECASE)
+HIDDEN = "HIDDEN"
+#: Names the folder of all logs, where no option does.
+PLACE_VARIABLE = "JUPYTER_HVD_JOBS"
+
+
+def default_place() -> Path:
+    """Where logs are kept if nobody says where: in Jupyter's own folder for data."""
+    from jupyter_core.paths import jupyter_data_dir
+
+    named = os.environ.get(PLACE_VARIABLE)
+    if named:
+        return Path(named)
+    return Path(jupyter_data_dir()) / "jupyter-hvd" / "jobs"
+
+
+def rank_file(folder: Path, rank: int, *, before: bool = False) -> Path:
+    return folder / f"rank-{rank}{'.before' if before else ''}.txt"
+
+
+class JobLog:
+    """The log of one job, in a folder that only this user can look into.
+
+    Where it cannot be written any more, it is given up: the job goes on.
+
+    Attributes:
+        folder: of this job, new. name: the job's, for `jupyter hvd logs`. given_up: why, "" as long as it is written.
+    """
+
+    def __init__(self, place: Path, file: Path, size: int, words: Sequence[str]) -> None:
+        """Begin it.
+
+        Args:
+            place: the folder of all logs. file: what is run, on `size` ranks. words: of the command.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        stem = re.sub(r"[^A-Za-z0-9_]+", "_", file.stem)[:40]
+        stamp = time.strftime("%Y%m%d-%H%M%S")
+        self.name = f"{stamp}-{stem}-{secrets.token_hex(2)}"
+        self.folder = place / self.name
+        self.given_up = ""
+        self._streams: dict[int, IO[str]] = {}
+        self._largest = min(LARGEST, max(2**16, TOGETHER // max(1, size)))
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        require_safe(place)
+        self.folder.mkdir(mode=0o700)
+        begun = {
+            "name": self.name,
+            "file": str(file.resolve()),
+            "ranks": size,
+            "command": list(without_secrets(words)),
+            "folder": os.getcwd(),  # noqa: PTH109 — as the user's shell names it
+            "began": time.time(),
+            "host": os.uname().nodename,
+            "pid": os.getpid(),
+            "started": started(os.getpid()),
+            "versions": versions(),
+        }
+        self._write(BEGUN, begun)
+
+    def _write(self, name: str, content: dict[str, Any]) -> None:
+        write_atomically(self.folder / name, json.dumps(content, indent=2).encode() + b"\n")
+
+    def hear(self, rank: int, text: str) -> None:
+        """A line of a rank's output."""
+        if self.given_up:
+            return
+        try:
+            stream = self._stream(rank)
+            stream.write(f"{time.time():.3f} {text}\n")
+            stream.flush()
+        except OSError as error:
+            self.given_up = f"{self.folder}: {error.strerror}"
+
+    def _stream(self, rank: int) -> IO[str]:
+        stream = self._streams.get(rank)
+        if stream is not None and stream.tell() > self._largest:
+            stream.close()
+            rank_file(self.folder, rank).replace(rank_file(self.folder, rank, before=True))
+            stream = None
+        if stream is None:
+            path = rank_file(self.folder, rank)
+            stream = path.open("a", encoding="utf-8", errors="backslashreplace", newline="\n")
+            self._streams[rank] = stream
+        return stream
+
+    def note_stall(self, lines: Sequence[str]) -> None:
+        """Where the ranks were when they made no progress; called from another thread."""
+        with (
+            suppress(OSError),
+            (self.folder / STALLS).open("a", encoding="utf-8", errors="backslashreplace") as file,
+        ):
+            file.write("\n".join([time.strftime("%Y-%m-%d %H:%M:%S"), *lines, "", ""]))
+
+    def end(self, code: int, rank: int | None, report: str) -> None:
+        """How the job has ended, as `JobResult` says it."""
+        for stream in self._streams.values():
+            with suppress(OSError):
+                stream.close()
+        try:
+            self._write(ENDED, {"ended": time.time(), "code": code, "rank": rank, "report": report})
+        except (
+            OSError,
+            UnusableInputError,
+        ) as error:  # how the job ended is worth more than its log
+            self.given_up = self.given_up or str(error)
+
+
+def require_safe(place: Path) -> None:
+    """
+    Raises:
+        OSError: others could put folders of their own in the place of ours, or of this folder.
+    """
+    found = place.stat()
+    shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not found.st_mode & stat.S_ISVTX
+    if shared or found.st_uid not in (0, os.getuid()):
+        raise OSError(
+            f"{place}: others may change what is in this folder; take one that is yours alone"
+        )
+
+
+def started(pid: int) -> str:
+    """What tells a process from all others that bear or bore its number, whatever becomes of the clock.
+
+    Raises:
+        OSError, psutil.Error: there is no such process.
+    """
+    import psutil
+
+    try:
+        ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {ticks}"
+    except FileNotFoundError:  # no Linux, or no such process
+        return str(psutil.Process(pid).create_time())
+
+
+def versions() -> dict[str, str]:
+    """What is installed here of what a job depends on."""
+    import platform
+
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
+
+
+def without_secrets(words: Sequence[str]) -> Iterator[str]:
+    """The words of a command; `HIDDEN` for what follows an option that is called after a secret."""
+    hidden = False
+    for word in words:
+        name, equals, _ = word.partition("=")
+        if hidden and not word.startswith("--"):
+            yield HIDDEN
+            hidden = False
+            continue
+        hidden = bool(SECRET.match(name)) and not equals
+        yield f"{name}={HIDDEN}" if equals and SECRET.match(name) else word
+
+
+def forget(folders: Sequence[Path]) -> None:
+    """Remove the oldest logs, but those that are to be kept.
+
+    Args:
+        folders: of ended jobs, the newest first.
+    """
+    for folder in folders[KEPT:]:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,167 @@
+"""What a stall means, in a table and in words. Pure: where the ranks are in, text out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from .progress import Position, Stall
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the user's own text: its name, `In[3], line 5`, and what stands there."""
+
+    name: str
+    text: str = ""
+
+
+#: The user's line for a file and line of what runs; None where it is none of theirs.
+Locate = Callable[[tuple[str, int]], Line | None]
+
+
+def locate_by(
+    find: Callable[[tuple[str, int]], tuple[int | None, int, str] | None], name: str
+) -> Locate:
+    """Lines of a program called `name`, by what finds the cell, line and text that a line comes from."""
+
+    def locate(place: tuple[str, int]) -> Line | None:
+        found = find(place)
+        if found is None:
+            return None
+        cell, line, text = found
+        return Line(f"{name}{'' if cell is None else f', cell {cell}'}, line {line}", text)
+
+    return locate
+
+
+def ranks_text(ranks: Sequence[int]) -> str:
+    """`rank 1`, `ranks 0, 2 and 3`."""
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
+
+
+def table(stall: Stall, locate: Locate, hosts: Mapping[int, str]) -> list[str]:
+    """A row for each rank: its host, the line, what it does, since when."""
+    rows = [("rank", "host", "at", "does", "for")]
+    for rank in sorted({*stall.waiting, *stall.places, *stall.finished}):
+        place, seconds = stall.places.get(rank), stall.since.get(rank)
+        lasts = "" if seconds is None else f"{seconds:.0f} s"
+        at = line_name(place, locate) if place is not None else ""
+        rows.append((str(rank), hosts.get(rank, ""), at, doing(rank, stall), lasts))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def line_name(place: Position, locate: Locate) -> str:
+    found = locate(place.cell) if place.cell is not None else None
+    return "outside your code" if found is None else found.name
+
+
+def doing(rank: int, stall: Stall) -> str:
+    """What a rank does, in a few words."""
+    place = stall.places.get(rank)
+    if place is None:
+        return "has finished" if rank in stall.finished else "does not answer"
+    if place.collective:
+        what = f"waits in {place.collective}"
+    elif place.awaits_work:
+        what = "waits for a cell"
+    elif place.doing:
+        what = place.doing
+    elif rank not in stall.waiting:
+        what = "computes"
+    elif place.in_horovod:
+        what = "waits in Horovod"
+    else:
+        what = "waits in TensorFlow" if place.in_tensorflow else "waits"
+    counted = "" if place.updates is None else f", after {count(place.updates)}"
+    return what + counted
+
+
+def count(updates: int) -> str:
+    return f"{updates} update{'s' * (updates != 1)}"
+
+
+def words(stall: Stall, locate: Locate) -> list[str]:
+    """What it means, and where to look; one sentence a line."""
+    together = waits_together(stall)
+    absent = sorted(({*stall.waiting, *stall.places} - {*together}) | {*stall.finished})
+    said: list[str] = []
+    kinds = {stall.places[rank].collective for rank in together} - {""}
+    if len(kinds) > 1:
+        each = ", ".join(
+            f"rank {r} in {stall.places[r].collective}"
+            for r in together
+            if stall.places[r].collective
+        )
+        said.append(
+            f"The ranks wait in different collective operations: {each}. Each waits for the others to come to "
+            "its own, for ever: all ranks must come to the same ones, in the same order."
+        )
+    if together and absent:
+        said.append(
+            f"{capital(ranks_text(together))} cannot go on before {ranks_text(absent)} "
+            f"{'comes' if len(absent) == 1 else 'come'}."
+        )
+    said += [line for rank in absent for line in about(rank, stall, locate)]
+    made = {r: p.updates for r, p in stall.places.items() if p.updates is not None}
+    if len(set(made.values())) > 1:
+        most, least = max(made, key=made.__getitem__), min(made, key=made.__getitem__)
+        said.append(
+            f"Rank {least} has made {count(made[least])}, rank {most} {count(made[most])}: "
+            f"rank {least} has left the loop early, has skipped a step, or is still within one."
+        )
+    if together and not absent and len(kinds) <= 1:
+        said.append(
+            "All ranks wait in the same place: for the network between them, or, within TensorFlow, for data."
+        )
+    for rank, place in sorted(stall.places.items()):
+        if place.handling:
+            said.append(
+                f"Rank {rank} has caught {place.handling!r} and is handling it: what the other ranks do in the "
+                "meantime, it does not."
+            )
+    return said
+
+
+def waits_together(stall: Stall) -> list[int]:
+    """The ranks that wait for others: in a collective operation, or in TensorFlow, where compiled steps have theirs."""
+    return [
+        rank
+        for rank in stall.waiting
+        if (place := stall.places.get(rank)) is not None
+        and (place.collective or place.in_horovod or place.in_tensorflow)
+    ]
+
+
+def about(rank: int, stall: Stall, locate: Locate) -> list[str]:
+    """Where a rank is on which others wait, or that waits by itself."""
+    place = stall.places.get(rank)
+    if place is None and rank in stall.finished:
+        return [f"Rank {rank} has come to its end: it will not take part any more."]
+    if place is None:
+        return [f"Rank {rank} does not answer: its process is stopped, or busy below Python."]
+    found = locate(place.cell) if place.cell is not None else None
+    at = "outside your code" if found is None else f"at {found.name}"
+    text = f": {found.text}" if found is not None and found.text else ""
+    if rank not in stall.waiting:
+        return [
+            f"Rank {rank} computes {at}{text}. It may still come; or this has no end on rank {rank}."
+        ]
+    return [f"Rank {rank} {place.doing or 'waits'} {at}{text}"]
+
+
+def capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def report(stall: Stall, locate: Locate, hosts: Mapping[int, str]) -> list[str]:
+    """The table, and what it means."""
+    longest = max(stall.since.values(), default=0.0)
+    head = f"no progress for {longest:.0f} s:"
+    return [head, *table(stall, locate, hosts), *words(stall, locate)]

@@ -1,0 +1,124 @@
+"""Whether ranks make progress, from what they say of themselves. Knows no clock but those that it is told of."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+#: After how many seconds in one place, without computing, a rank is said to wait.
+STALL_SECONDS = 5.0
+#: How much of the time a rank may compute that is said to wait, Horovod's own threads not counted.
+IDLE_SHARE = 0.25
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a rank is: file and line of the user's code, and the file of the innermost Python frame.
+
+    Attributes: the others as in `whereabouts`.
+    """
+
+    cell: tuple[str, int] | None
+    inside: str
+    collective: str = ""
+    doing: str = field(default="", compare=False)
+    handling: str = field(default="", compare=False)
+    updates: int | None = None
+
+    @property
+    def in_horovod(self) -> bool:
+        return "/horovod/" in self.inside
+
+    @property
+    def in_tensorflow(self) -> bool:
+        return "/tensorflow/" in self.inside
+
+    @property
+    def awaits_work(self) -> bool:
+        """Whether it is the engine's event loop that waits here, for the next request."""
+        return self.cell is None and "selector" in self.inside
+
+
+def position_of(told: Mapping[str, Any]) -> Position:
+    """What a rank has told, see `whereabouts`."""
+    return Position(
+        tuple(told["cell"]) if told["cell"] else None,
+        told["inside"],
+        told.get("collective", ""),
+        told.get("doing", ""),
+        told.get("handling", ""),
+        told.get("updates"),
+    )
+
+
+@dataclass(frozen=True)
+class Stall:
+    """Some ranks wait in one place and compute nothing; where all are that have not finished.
+
+    A rank that is silent, because its process is stopped or holds Python's lock, is in no place.
+
+    Attributes:
+        since: for how many seconds those that wait have done so. finished: ranks that have come to their end.
+    """
+
+    waiting: tuple[int, ...]
+    places: Mapping[int, Position]
+    since: Mapping[int, float] = field(default_factory=dict)
+    finished: tuple[int, ...] = ()
+
+
+class Progress:
+    """What has been heard of where some ranks are."""
+
+    def __init__(self, ranks: Collection[int], now: float) -> None:
+        self.seen: dict[int, tuple[Position, float, float]] = {}
+        self._heard = dict.fromkeys(ranks, now)
+        self._idle_since: dict[int, float] = {}
+
+    def join(self, rank: int, now: float) -> None:
+        """A rank is there, and has not said anything yet."""
+        self._heard.setdefault(rank, now)
+
+    def see(self, rank: int, told: Mapping[str, Any], now: float) -> None:
+        """Take in where a rank says that it is, and how much it has computed."""
+        place = position_of(told)
+        cpu, clock = float(told["cpu"]), float(told["time"])
+        if rank in self.seen:
+            before, cpu_before, then = self.seen[rank]
+            if clock == then:
+                return
+            if place != before or cpu - cpu_before > IDLE_SHARE * (clock - then):
+                self._idle_since.pop(rank, None)
+            else:
+                self._idle_since.setdefault(rank, then)
+        self.seen[rank], self._heard[rank] = (place, cpu, clock), now
+
+    def place(self, rank: int) -> Position | None:
+        return self.seen[rank][0] if rank in self.seen else None
+
+    def idle(self, rank: int) -> float:
+        """For how many seconds a rank has computed nothing, in one place; by its own clock."""
+        if rank not in self._idle_since:
+            return 0.0
+        return self.seen[rank][2] - self._idle_since[rank]
+
+    def silent(self, rank: int, now: float, seconds: float = STALL_SECONDS) -> bool:
+        """Whether a rank has not even said where it is for long."""
+        return now - self._heard[rank] > seconds
+
+    def stall(
+        self,
+        ranks: Collection[int],
+        now: float,
+        finished: Collection[int] = (),
+        seconds: float = STALL_SECONDS,
+    ) -> Stall | None:
+        """Who of the ranks that have not finished waits for so long; None where nobody does."""
+        silent = {r for r in ranks if self.silent(r, now, seconds)}
+        waiting = silent | {r for r in ranks if self.idle(r) >= seconds - 1}
+        if not waiting:
+            return None
+        places = {r: self.seen[r][0] for r in ranks if r in self.seen and r not in silent}
+        since = {r: now - self._heard[r] if r in silent else self.idle(r) for r in waiting}
+        return Stall(tuple(sorted(waiting)), places, since, tuple(sorted(finished)))

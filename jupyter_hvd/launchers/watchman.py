@@ -1,0 +1,92 @@
+"""Asks the ranks of a batch job, second after second, where they are, and tells when they make no progress."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from .diagnosis import waits_together
+from .lifeline import Lifelines
+from .progress import Progress, Stall
+
+#: Seconds for which a rank waits for another before it is told, and for which all ranks sleep or wait for files.
+WAITS, SLEEPS = 10.0, 30.0
+#: Seconds between two reports.
+PAUSE = 60.0
+#: Seconds between two questions.
+PERIOD = 1.0
+
+#: Is told of a stall, and of the ranks' hosts.
+Told = Callable[[Stall, Mapping[int, str]], None]
+
+
+@contextmanager
+def watched(lifelines: Lifelines, size: int, tell: Told) -> Iterator[None]:
+    """Watch the ranks for a block."""
+    over = threading.Event()
+    watching = threading.Thread(
+        target=_watch, args=(lifelines, size, tell, over), name="hvd-watchman", daemon=True
+    )
+    watching.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watching.join(2)
+
+
+def _watch(lifelines: Lifelines, size: int, tell: Told, over: threading.Event) -> None:
+    watchman = Watchman(size, tell, time.monotonic())
+    while not over.wait(PERIOD):
+        watchman.look(lifelines, time.monotonic())
+
+
+class Watchman:
+    """What has been heard of the ranks, and what has been told."""
+
+    def __init__(self, size: int, tell: Told, now: float) -> None:
+        self._size, self._tell = size, tell
+        self._progress = Progress((), now)
+        self._asked: dict[int, int] = {}
+        self._told: Stall | None = None
+        self._told_at = now - PAUSE
+
+    def look(self, lifelines: Lifelines, now: float) -> None:
+        """Take in what the ranks have answered, ask them again, and tell of a stall."""
+        members = {r: m for r in range(self._size) if (m := lifelines.members.get(f"rank {r}"))}
+        asked = self._asked
+        for rank, member in members.items():
+            self._progress.join(rank, now)
+            if "place" in member.told:
+                self._progress.see(rank, member.told["place"], now)
+            if rank not in asked or asked[rank] == member.told.get("place", {}).get("call"):
+                # One question at a time: a rank that is suspended for hours does not answer, and reads none either.
+                asked[rank] = asked.get(rank, 0) + 1
+                lifelines.send(f"rank {rank}", {"where": asked[rank]})
+        if len(members) == 1 and self._size == 1:
+            return  # nobody to wait for
+        gone = {r: m for r in range(self._size) if (m := lifelines.gone.get(f"rank {r}"))}
+        finished = [r for r, member in gone.items() if not member.cut_off]
+        stall = self._progress.stall(list(members), now, finished, WAITS)
+        if stall is None or not is_hang(stall) or now - self._told_at < PAUSE:
+            return
+        if self._told is not None and self._told.places == stall.places:
+            return
+        self._told, self._told_at = stall, now
+        hosts = {r: str(m.told.get("host", "")) for r, m in members.items()}
+        self._tell(stall, hosts)
+
+
+def is_hang(stall: Stall) -> bool:
+    """Whether somebody waits for another rank, or all have waited for long for whatever it is.
+
+    Ranks that join Horovod wait for those that still import TensorFlow: that is no hang.
+    """
+    together = [r for r in waits_together(stall) if "/basics.py" not in stall.places[r].inside]
+    silent = [r for r in stall.waiting if r not in stall.places]
+    all_wait = set(stall.places) <= set(stall.waiting)
+    return bool(together or silent) or (
+        all_wait and min(stall.since.values(), default=0.0) >= SLEEPS
+    )

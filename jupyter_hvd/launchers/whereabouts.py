@@ -1,0 +1,146 @@
+"""Where a rank is, told by the rank itself while its program runs: line, operation, what the system makes it wait for."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import threading
+import time
+from collections.abc import Set
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+#: Horovod's functions in which ranks wait for one another, as users know them.
+COLLECTIVES = frozenset(
+    (
+        *("allreduce", "grouped_allreduce", "allgather", "grouped_allgather", "allgather_object"),
+        *("broadcast", "broadcast_", "broadcast_variables", "broadcast_object", "alltoall"),
+        *("reducescatter", "grouped_reducescatter", "join", "barrier"),
+    )
+)
+#: What the system calls these numbers, where they mean this: Linux on 64-bit Intel and AMD.
+SLEEPS, CHILDREN = frozenset({35, 230}), frozenset({61, 247})
+FILES = {0: "reads", 17: "reads", 1: "writes to", 18: "writes to", 72: "waits for a lock of"}
+FILES |= {73: "waits for a lock of", 74: "writes to"}
+OPENS, NETWORK = frozenset({2, 257}), frozenset({42, 43, 45, 46, 47, 288})
+
+
+#: The files of a batch job's program, each with what it is called: a notebook's cells by their numbers.
+own_files: dict[str, str] = {}
+
+
+def label_of(file: str) -> str | None:
+    """What a file of the user's program is called; None for other files. Cells on living ranks name themselves."""
+    return file if file.startswith("<In[") else own_files.get(file)
+
+
+def whereabouts() -> dict[str, Any]:
+    """Where the main thread is, and when: in the user's code and at all.
+
+    Returns:
+        "cell": label and line in the user's code, None outside of it. "inside": the innermost file.
+        "collective": the collective operation, with its name or the shape of what it is about, "" in none.
+        "doing": what the system makes it wait for, "" where nothing is known. "handling": an exception that
+        was caught and is being handled, "" where none is. "updates": how many times the guard has seen the
+        weights updated, None where it has not been asked to watch. "time": by this host's clock.
+    """
+    main = threading.main_thread().ident or 0
+    frame = sys._current_frames().get(main)
+    # TensorFlow makes its Python functions for operations out of strings: who calls them is asked for.
+    while frame is not None and frame.f_code.co_filename == "<string>":
+        frame = frame.f_back
+    innermost, collective = frame, ""
+    while frame is not None and label_of(frame.f_code.co_filename) is None:
+        collective = collective_of(frame) or collective
+        frame = frame.f_back
+    return {
+        "cell": None if frame is None else [label_of(frame.f_code.co_filename), frame.f_lineno],
+        "inside": "" if innermost is None else innermost.f_code.co_filename,
+        "collective": collective,
+        "doing": "" if collective else waits_for(),
+        "handling": handled(main),
+        "updates": updates(),
+        "time": time.monotonic(),
+    }
+
+
+def unknown_whereabouts() -> dict[str, Any]:
+    """As `whereabouts`, where nothing can be found out."""
+    texts = dict.fromkeys(("inside", "collective", "doing", "handling"), "")
+    return {"cell": None, "updates": None, "time": time.monotonic(), **texts}
+
+
+def collective_of(frame: FrameType) -> str:
+    """`allreduce of loss` for a frame that is one of Horovod's collective operations, else ""."""
+    if f"{os.sep}horovod{os.sep}" not in frame.f_code.co_filename:
+        return ""
+    name = frame.f_code.co_name.removeprefix("_")
+    if name not in COLLECTIVES:
+        return ""
+    given = frame.f_locals
+    about = given.get("name")
+    if not isinstance(about, str) or not about:
+        shape = getattr(given.get("tensor"), "shape", None)
+        about = "" if shape is None else f"a tensor of shape {shape}"
+    return f"{name.rstrip('_')} of {about}" if about else name.rstrip("_")
+
+
+def handled(thread: int) -> str:
+    """The exception that a thread has caught and is handling, as far as one line tells it."""
+    current: Any = sys._current_exceptions().get(thread)
+    error = current[1] if isinstance(current, tuple) else current
+    if not isinstance(error, BaseException):
+        return ""
+    with suppress(Exception):
+        return f"{type(error).__name__}: {error}".splitlines()[0][:200]
+    return type(error).__name__
+
+
+def updates() -> int | None:
+    """How often the guard of a converted program has seen its weights updated."""
+    guard = getattr(sys.modules.get("jupyter_hvd.runtime.guard"), "_guard", None)
+    return int(guard.steps) if guard is not None and guard.watches else None
+
+
+def waits_for() -> str:
+    """What the system makes the main thread wait for; "" where it runs, or nobody knows."""
+    if platform.machine() != "x86_64":
+        return ""
+    try:
+        fields = Path(f"/proc/self/task/{os.getpid()}/syscall").read_text().split()
+        number, first = int(fields[0]), int(fields[1], 16)
+    except (OSError, ValueError, IndexError):  # it runs; or this is not Linux
+        return ""
+    if number in SLEEPS:
+        return "sleeps"
+    if number in CHILDREN:
+        return "waits for another program"
+    if number in OPENS:
+        return "waits to open a file"
+    if number in NETWORK:
+        return "waits for the network"
+    if number in FILES:
+        with suppress(OSError):
+            return f"{FILES[number]} {Path(f'/proc/self/fd/{first}').readlink()}"
+    return ""
+
+
+def threads() -> Set[str]:
+    """This process's threads, as the system names them; none where it does not."""
+    try:
+        return {entry.name for entry in Path("/proc/self/task").iterdir()}
+    except OSError:
+        return set()
+
+
+def cpu_seconds(threads: Set[str]) -> float:
+    """How long some threads of this process have computed."""
+    ticks = 0
+    for thread in threads:
+        with suppress(OSError):
+            fields = Path(f"/proc/self/task/{thread}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])  # in the user's code and in the system's
+    return ticks / os.sysconf("SC_CLK_TCK")

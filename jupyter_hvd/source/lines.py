@@ -1,0 +1,42 @@
+"""Which line of a program each line of its conversion comes from, by the texts alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from difflib import SequenceMatcher
+
+
+def line_origins(before: str, after: str) -> tuple[int, ...]:
+    """For each line of a text, from 1, the line of an earlier version of it that it comes from.
+
+    A line that was put in belongs to the one behind it, and what replaces lines to those that it replaces.
+    """
+    old, new = before.splitlines(), after.splitlines()
+    origins: list[int] = []
+    for _, first, last, start, end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        for offset in range(end - start):
+            line = first + min(offset, max(0, last - first - 1))
+            origins.append(min(line, max(0, len(old) - 1)) + 1)
+    return tuple(origins)
+
+
+def origin_finder(
+    before: Mapping[int | None, str], after: Mapping[int | None, str]
+) -> Callable[[tuple[str, int]], tuple[int | None, int, str] | None]:
+    """Finds the cell, line and text that a line of a converted program comes from, the cell given as a label.
+
+    Args:
+        before, after: the program's texts by cell, None for a script, whose label is "".
+    """
+
+    def find(place: tuple[str, int]) -> tuple[int | None, int, str] | None:
+        cell = int(place[0]) if place[0] else None
+        if cell not in before or cell not in after:
+            return None
+        origins = line_origins(before[cell], after[cell])
+        if not 0 < place[1] <= len(origins):
+            return None
+        line = origins[place[1] - 1]
+        return cell, line, before[cell].splitlines()[line - 1].strip() if before[cell] else ""
+
+    return find

@@ -1,0 +1,269 @@
+"""`f.certify("x")`: what a gradient costs by theorem, by count, and by the clock."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from .cost.formula import Formula, cost_formula
+from .cost.model import interface
+from .frontend.signature import relation
+from .instance import Instance
+from .language.errors import TensorError
+from .language.types import Array, IndexArray, Product, Real, Relation, TupleSet, size_names
+from .reference.evaluate import Environment
+from .ssa.program import Recurrence
+
+PAPER = "$IO(Dᵀ) ≤ 4·$IO: Theorem 6.55 of “Differentiating A Tensor Language”"
+LOOPS = "$IO(Dᵀ) ≤ 4·($IO + I), I being what the turns of loops take and give: Theorem 2 of docs/recurrences.md"
+#: Sizes grow until a call takes as long as this, in seconds, or an array has as many entries.
+LONG, LARGE = 0.2, 20_000_000
+#: Shorter calls measure what calling costs. A slope wants points, and as many are as good as more.
+SHORT, LEAST, MOST = 2e-4, 3, 5
+CALLS = 5
+
+
+class Differentiable(Protocol):
+    """What is needed of a tensor function."""
+
+    __name__: str
+    last_sizes: dict[str, int] | None
+
+    @property
+    def instance(self) -> Instance: ...
+
+    def __call__(self, **arguments: Any) -> Any: ...
+
+    def value_and_grad(self, *names: str) -> Differentiable: ...
+
+
+@dataclass(frozen=True)
+class Point:
+    """One choice of sizes: operations by count, the cost in reals of (6.53) with them, and the seconds of a call."""
+
+    sizes: dict[str, int]
+    value_operations: int
+    gradient_operations: int
+    value_io: int
+    gradient_io: int
+    value_seconds: float
+    gradient_seconds: float
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Value and gradient, compiled at the largest sizes: the bytes that it needs, XLA's estimate of its operations."""
+
+    bytes: int
+    xla_flops: float | None
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What value and gradient cost. `str` of it is for people, `json()` for programs.
+
+    `gradient` is of value and gradient together, everywhere. Exponents are slopes of operations or seconds against sizes, which
+    grow in proportion to one another, on logarithmic axes; None, with the reason in `not_measured`, where they cannot be known.
+    """
+
+    function: str
+    wrt: tuple[str, ...]
+    value_cost: str
+    gradient_cost: str
+    theorem: str
+    largest_ratio: float
+    points: tuple[Point, ...]
+    operations_exponents: tuple[float, float] | None
+    seconds_exponents: tuple[float, float] | None
+    not_measured: str | None
+    kernel: Kernel
+    device: str
+    jax: str
+
+    def json(self) -> str:
+        """All of it, as one JSON object."""
+        return json.dumps(asdict(self), ensure_ascii=False, indent=2)
+
+    def __str__(self) -> str:
+        names = ", ".join(self.wrt)
+        grown = " ".join(
+            f"{name} {self.points[0].sizes[name]}…{last}"
+            if len(self.points) > 1
+            else f"{name} {last}"
+            for name, last in self.points[-1].sizes.items()
+        )
+        lines = [
+            f"{self.function}: value, and gradient by {names}",
+            f"  value costs               {self.value_cost}",
+            f"  value and gradient cost   {self.gradient_cost}",
+            f"  bound                     {self.theorem}",
+            f"  counted                   $IO(Dᵀ)/$IO at most {self.largest_ratio:.3f}, at {grown}",
+        ]
+        for what, exponents in (
+            ("operations", self.operations_exponents),
+            ("seconds", self.seconds_exponents),
+        ):
+            if exponents is not None:
+                value, gradient = exponents
+                lines.append(
+                    f"  {what + ' grow as':26}size^{value:.2f} (value), size^{gradient:.2f} (with gradient)"
+                )
+        last = self.points[-1]
+        lines.append(
+            f"  measured                  {1e3 * last.value_seconds:.3g} ms the value, {1e3 * last.gradient_seconds:.3g} ms "
+            f"with its gradient, {last.gradient_seconds / last.value_seconds:.2f} times as long"
+        )
+        if self.not_measured:
+            lines.append(f"  not measured              {self.not_measured}")
+        flops = (
+            "" if self.kernel.xla_flops is None else f", {self.kernel.xla_flops:,.0f} flops by XLA"
+        )
+        lines.append(f"  kernel                    {self.kernel.bytes:,} bytes{flops}")
+        return "\n".join([*lines, f"  on                        {self.device}, JAX {self.jax}"])
+
+
+def certify(
+    function: Differentiable,
+    wrt: tuple[str, ...],
+    sizes: Mapping[str, int] | None,
+    given: Mapping[str, Any],
+) -> Certificate:
+    """See `TensorFunction.certify`."""
+    import jax
+
+    instance, both = function.instance, function.value_and_grad(*wrt)
+    start = dict(sizes or function.last_sizes or {})
+    relations = {x for x, t, _ in instance.parameters if not isinstance(t, Real | Array | Product)}
+    if missing := sorted(relations - given.keys() - start.keys()):
+        raise TensorError(
+            f"`{missing[0]}` is data that no random numbers can stand for",
+            f"give it by name: `{function.__name__}.certify({', '.join(map(repr, wrt))}, {missing[0]}={missing[0]})`",
+        )
+    wanted = {n for _, t, _ in instance.parameters for n in size_names(t)} | (
+        relations - given.keys()
+    )
+    if unknown := sorted(wanted - start.keys()):
+        raise TensorError(
+            f"nothing says how large `{unknown[0]}` is",
+            f"call `{function.__name__}` once, or give `sizes={{{unknown[0]!r}: 100}}`",
+        )
+    fixed = {n for x, t, _ in instance.parameters if x in relations for n in (*size_names(t), x)}
+    growing = {n for n in start if n not in fixed}
+    formulas = cost_formula(instance.function), cost_formula(both.instance.function)
+    points: list[Point] = []
+    factor, why = 1, None
+    while True:
+        at = {n: k * factor if n in growing else k for n, k in start.items()}
+        entries = sum(interface(i.function, at) for i in (instance, both.instance))
+        if points and entries > LARGE:
+            break
+        try:
+            points.append(_point((function, both), formulas, at, given))
+        except TensorError:
+            if not points:
+                raise
+            break
+        if not growing or points[-1].gradient_seconds > LONG:
+            break
+        factor *= 2
+    if not growing:
+        why = "growth: every size is that of an array that was given"
+    long = [p for p in points if p.value_seconds > SHORT][-MOST:]
+    if why is None and len(long) < LEAST:
+        why = "growth of seconds: calls are too short, or soon too long, to be compared"
+    tail = points[-MOST:]
+    counted = (
+        _slopes(tail, lambda p: (p.value_operations, p.gradient_operations))
+        if growing and len(tail) >= LEAST
+        else None
+    )
+    timed = _slopes(long, lambda p: (p.value_seconds, p.gradient_seconds)) if why is None else None
+    loops = any(isinstance(s.rhs, Recurrence) for s in instance.ssa.statements)
+    return Certificate(
+        function=function.__name__,
+        wrt=wrt,
+        value_cost=str(formulas[0]),
+        gradient_cost=str(formulas[1]),
+        theorem=LOOPS if loops else PAPER,
+        largest_ratio=max(p.gradient_io / max(1, p.value_io) for p in points),
+        points=tuple(points),
+        operations_exponents=counted,
+        seconds_exponents=timed,
+        not_measured=why,
+        kernel=_kernel(both, instance, points[-1].sizes, given),
+        device=str(jax.devices()[0].device_kind),
+        jax=jax.__version__,
+    )
+
+
+def _arguments(
+    instance: Instance, sizes: Mapping[str, int], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    from .jax.samples import random_arguments
+
+    return random_arguments(instance, sizes, given) | dict(given)
+
+
+def _point(
+    functions: tuple[Differentiable, Differentiable],
+    formulas: tuple[Formula, Formula],
+    sizes: dict[str, int],
+    given: Mapping[str, Any],
+) -> Point:
+    """Of a function, and of its value and gradient."""
+    import jax
+
+    instances = [function.instance for function in functions]
+    arguments = _arguments(instances[0], sizes, given)
+
+    def seconds(function: Differentiable) -> float:
+        times = []
+        for _ in range(CALLS + 1):  # the first one compiles
+            began = time.perf_counter()
+            jax.block_until_ready(function(**arguments))
+            times.append(time.perf_counter() - began)
+        return statistics.median(times[1:])
+
+    holds = {
+        x: relation(t, arguments[x])
+        for x, t, _ in instances[0].parameters
+        if isinstance(t, Relation | IndexArray | TupleSet)
+    }
+    env = Environment(integers=sizes, relations=holds)
+    value, gradient = (formula.evaluate(env) for formula in formulas)
+    # The value, which comes with the gradient, counts as dy does, which is an input of Dᵀ (6.55) and 1 here.
+    ends = [interface(instance.function, sizes) for instance in instances]
+    seconds_of = [seconds(function) for function in functions]
+    return Point(sizes, value, gradient, value + ends[0], gradient + ends[1], *seconds_of)
+
+
+def _kernel(
+    both: Differentiable, instance: Instance, sizes: Mapping[str, int], given: Mapping[str, Any]
+) -> Kernel:
+    from .jax.profile import whole
+
+    bytes_, flops = whole(both.instance, sizes, _arguments(instance, sizes, given))
+    return Kernel(bytes_, flops)
+
+
+def _slopes(
+    points: list[Point], of: Callable[[Point], tuple[float, float]]
+) -> tuple[float, float] | None:
+    """Of two figures against the sizes, on logarithmic axes; None where one of them is zero."""
+    found = [of(p) for p in points]
+    if min(map(min, found)) <= 0:
+        return None
+    steps = range(len(points))  # each has twice the sizes of the one before
+    value, gradient = (
+        statistics.linear_regression(steps, [math.log2(pair[k]) for pair in found]).slope
+        for k in range(2)
+    )
+    return value, gradient
+
+
+__all__ = ["Certificate", "certify"]

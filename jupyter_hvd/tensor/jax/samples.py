@@ -1,0 +1,40 @@
+"""Arguments to measure with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from ..language.types import Array, Product, Real, dimensions
+
+if TYPE_CHECKING:
+    from ..instance import Instance
+
+
+def random_arguments(
+    instance: Instance, sizes: Mapping[str, int], given: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """By name: numbers from 0.5 to 1.5, tuples of them, the sizes themselves, and the relations that are given."""
+    random = np.random.default_rng(0)
+    dtype = jnp.result_type(float)
+
+    def made(type_: Any, layout: Any) -> Any:
+        if isinstance(type_, Product):
+            assert layout is not None
+            if len(layout) == 2:
+                return made(type_.first, layout[0]), made(type_.second, layout[1])
+            return (made(type_.first, layout[0]), *made(type_.second, layout[1:]))
+        dims = tuple(n.evaluate(sizes) for n in dimensions(type_))
+        return np.asarray(random.uniform(0.5, 1.5, dims), dtype)
+
+    return {
+        x: made(type_, layout)
+        if isinstance(type_, Real | Array | Product)
+        else sizes[x]
+        if x in sizes
+        else (given or {})[x]
+        for x, type_, layout in instance.parameters
+    }

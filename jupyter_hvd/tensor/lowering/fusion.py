@@ -1,0 +1,279 @@
+"""Steps as XLA fuses them best: what only moves or repeats entries is read through, and sums of sums
+are one sum.
+
+XLA fuses entrywise steps by itself, but it keeps what an intermediate is: where one repeats the
+entries of a smaller array along an axis, every function of it is computed over and over, and where
+one is written before it is read, as at a barrier, all of it is in memory. A sum of shifted sums puts
+a padding around a padding, each with a branch for each entry.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+
+from ..language.affine import Affine
+from ..language.predicates import TRUE
+from ..ssa.program import Output, flat
+from .dataflow import names_of, needed_steps
+from .ir import (
+    Access,
+    Accumulate,
+    Action,
+    Contract,
+    Entrywise,
+    Fill,
+    Masked,
+    Nonzero,
+    Rewriting,
+    Scan,
+    Step,
+    extents_of,
+)
+from .storage import Storage
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Fused:
+    """Steps, and the dimensions of arrays that they do not have any more."""
+
+    steps: tuple[Step, ...]
+    dropped: Mapping[str, tuple[int, ...]]
+
+    def storage(self, name: str, storage: Storage) -> Storage:
+        """That of an array without those dimensions."""
+        gone = self.dropped.get(name, ())
+        if not gone:
+            return storage
+        kept = [d for d in range(len(storage.extents)) if d not in gone]
+        return replace(
+            storage,
+            extents=tuple(storage.extents[d] for d in kept),
+            inverse=tuple(storage.inverse[d] for d in kept),
+        )
+
+
+def fused(steps: Sequence[Step], output: Output, storages: Mapping[str, Storage]) -> Fused:
+    """The same arrays made in fewer steps."""
+    whole = frozenset(flat(output)).union(*(_read_whole(s.action) for s in steps))
+    shapes = {x: storage.extents for x, storage in storages.items()}
+    found = needed_steps(_through_views(steps, {**shapes, **_shapes(steps)}), output)
+    less, dropped = _without_repetition(found, whole)
+    flat_ = _flattened(less, whole, {**shapes, **_shapes(less)})
+    return Fused(needed_steps(flat_, output), dropped)
+
+
+def _shapes(steps: Sequence[Step]) -> dict[str, Shape]:
+    """Those of arrays that are made entry by entry."""
+    return {s.name: _shape(s.action) for s in steps if isinstance(s.action, Entrywise | Fill)}
+
+
+def _read_whole(action: Action) -> frozenset[str]:
+    """The arrays of which a step needs the shape."""
+    return action.sources if isinstance(action, Nonzero | Scan) else frozenset()
+
+
+# Views
+
+
+def _through_views(steps: Sequence[Step], shapes: Mapping[str, Shape]) -> list[Step]:
+    """Reads of arrays that are slices, permutations or repetitions of others, as reads of those."""
+    views: dict[str, Contract] = {}
+    found = []
+    for step in steps:
+        action = step.action
+        if isinstance(action, Entrywise):
+            action = action.rewritten(_reading_through(views, action.extents, shapes))
+            if (view := _as_product(action)) is not None and _is_view(view.reads):
+                views[step.name] = view
+        found.append(replace(step, action=action))
+    return found
+
+
+def _reading_through(
+    views: Mapping[str, Contract], extents: Mapping[str, int], shapes: Mapping[str, Shape]
+) -> Rewriting:
+    def access(r: Access) -> Access:
+        view = views.get(r.array)
+        if view is None:
+            return r
+        (source,) = view.reads
+        if not _beyond(r, view, extents) <= _ending(source, view.extents, shapes):
+            return r
+        return source.substitute(dict(zip(view.axes, r.indices, strict=True)))
+
+    return Rewriting(access, lambda p: p, lambda x: x)
+
+
+def _as_product(action: Action) -> Contract | None:
+    """A product entry by entry, of all its entries."""
+    if not isinstance(action, Contract) or action.sums or action.scatter_to or action.lookups:
+        return None
+    return action if action.mask == TRUE else None
+
+
+def _is_view(reads: Sequence[Access]) -> bool:
+    """Whether entries are those of another array, each index one axis at most, in steps of one."""
+    if len(reads) != 1:
+        return False
+    (read,) = reads
+    axes = [i for a in read.indices for i in a.names]
+    return len(set(axes)) == len(axes) and all(
+        len(a.terms) <= 1 and all(abs(k) == 1 for _, k in a.terms) for a in read.indices
+    )
+
+
+def _beyond(read: Access, made: Entrywise, extents: Mapping[str, int]) -> frozenset[str]:
+    """The axes of an array beyond whose extents a read of it may lie."""
+    places = zip(made.axes, read.indices, made.shape, strict=True)
+    return frozenset(i for i, a, n in places if not _within(a, n, extents))
+
+
+def _within(a: Affine, n: int, extents: Mapping[str, int]) -> bool:
+    if not a.names <= extents.keys():
+        return False  # data give it
+    low, high = a.reach(extents)
+    return low >= 0 and high < n
+
+
+# Repetition
+
+
+def _without_repetition(
+    steps: Sequence[Step], whole: AbstractSet[str]
+) -> tuple[list[Step], dict[str, tuple[int, ...]]]:
+    """Arrays without the dimensions along which their entries are the same, where all that is read
+    of them there are entries.
+    """
+    inside = _dimensions_read_inside(steps)
+    dropped: dict[str, tuple[int, ...]] = {}
+
+    def access(r: Access) -> Access:
+        gone = dropped.get(r.array, ())
+        return Access(r.array, tuple(a for d, a in enumerate(r.indices) if d not in gone))
+
+    found = []
+    for step in steps:
+        action = step.action
+        if isinstance(action, Entrywise):
+            action = action.rewritten(Rewriting(access, lambda p: p, lambda x: x))
+        if isinstance(action, Entrywise | Fill) and step.name not in whole:
+            gone = _repeating(action) & inside.get(step.name, frozenset())
+            if gone:
+                dropped[step.name] = tuple(sorted(gone))
+                out = tuple(b for d, b in enumerate(action.out) if d not in gone)
+                action = replace(action, out=out)
+        found.append(replace(step, action=action))
+    return found, dropped
+
+
+def _dimensions_read_inside(steps: Sequence[Step]) -> dict[str, frozenset[int]]:
+    """Of each array the dimensions along which no read lies outside of it."""
+    shapes = {s.name: _shape(s.action) for s in steps}
+    found: dict[str, frozenset[int]] = {}
+    for step in steps:
+        if isinstance(step.action, Entrywise):
+            extents = step.action.extents
+            for r in step.action.accesses:
+                places = enumerate(zip(r.indices, shapes[r.array], strict=False))
+                here = frozenset(d for d, (a, n) in places if _within(a, n, extents))
+                found[r.array] = found.get(r.array, here) & here
+    return found
+
+
+def _shape(action: Action) -> Shape:
+    match action:
+        case Entrywise():
+            return action.shape
+        case Fill(out, _):
+            return extents_of(out)
+    return ()
+
+
+def _repeating(action: Entrywise | Fill) -> frozenset[int]:
+    """The axes on which no entry depends."""
+    if isinstance(action, Contract) and action.scatter_to:
+        return frozenset()
+    if isinstance(action, Fill):
+        used = action.value.names if isinstance(action.value, Affine) else frozenset[str]()
+    else:
+        used = names_of(a for r in action.accesses for a in r.indices)
+        used |= names_of(a for x in action.indirections for a in x.subscripts)
+        used = used.union(*(p.names for p in action.conditions))
+    return frozenset(d for d, (i, _) in enumerate(action.out) if i not in used)
+
+
+# Sums of sums
+
+
+def _flattened(
+    steps: Sequence[Step], whole: AbstractSet[str], shapes: Mapping[str, Shape]
+) -> list[Step]:
+    """Sums that one sum alone reads, once, and arrays times constants, as parts of the sums that
+    read them.
+    """
+    reads = Counter(r.array for s in steps for r in s.action.accesses)
+    constants = {s.name for s in steps if isinstance(s.action, Fill) and not s.action.out}
+    sums: dict[str, Accumulate] = {}
+    found = []
+    for step in steps:
+        action = step.action
+        if isinstance(action, Accumulate):
+            parts = [_parts(m, sums, action.extents, shapes) for m in action.addends]
+            action = replace(action, addends=tuple(m for part in parts for m in part))
+            if reads[step.name] == 1 and step.name not in whole:
+                sums[step.name] = action
+        elif (addend := _scaled(action, constants)) is not None:
+            assert isinstance(action, Contract)
+            scaled = _parts(addend, sums, action.extents, shapes)
+            sums[step.name] = Accumulate(action.out, scaled)
+        found.append(replace(step, action=action))
+    return found
+
+
+def _scaled(action: Action, constants: AbstractSet[str]) -> Masked | None:
+    """An array times constants, as an addend."""
+    product = _as_product(action)
+    if product is None:
+        return None
+    rest = [r for r in product.reads if r.array not in constants]
+    if len(rest) != 1 or len(rest) == len(product.reads):
+        return None
+    return Masked(rest[0], scale=tuple(r.array for r in product.reads if r.array in constants))
+
+
+def _parts(
+    addend: Masked,
+    sums: Mapping[str, Accumulate],
+    extents: Mapping[str, int],
+    shapes: Mapping[str, Shape],
+) -> tuple[Masked, ...]:
+    """What an addend adds up; itself where its own extents cut off some of that."""
+    inner = sums.get(addend.read.array)
+    if inner is None or addend.mask != TRUE or addend.lookups:
+        return (addend,)
+    if addend.scale and len(inner.addends) > 1:
+        return (addend,)  # a sum is multiplied once
+    beyond = _beyond(addend.read, inner, extents)
+    if not all(beyond <= _ending(m.read, inner.extents, shapes) for m in inner.addends):
+        return (addend,)
+    at = dict(zip(inner.axes, addend.read.indices, strict=True))
+    parts = (m.rewritten(Rewriting.substituting(at)) for m in inner.addends)
+    return tuple(replace(m, scale=(*addend.scale, *m.scale)) for m in parts)
+
+
+def _ending(
+    read: Access, extents: Mapping[str, int], shapes: Mapping[str, Shape]
+) -> frozenset[str]:
+    """The axes beyond whose extents a read gives zero, as it lies outside of its array there."""
+    found = set()
+    for a, n in zip(read.indices, shapes[read.array], strict=True):
+        if len(a.terms) == 1 and a.terms[0][1] == 1:
+            (i,) = a.names
+            if i in extents and a.constant <= 0 and n - a.constant <= extents[i]:
+                found.add(i)
+    return frozenset(found)

@@ -1,0 +1,251 @@
+"""A tensor function as a TensorFlow op, with the tensor language's gradient.
+
+Its kernel is the function's own JAX kernel, called from TensorFlow: sizes may differ from call to call, relations and index
+arrays are read as they come, and no array is copied but to and from a GPU. TensorFlow so cannot compile it: in a `tf.function`
+it is one call of Python, and `jit_compile=True` around it is an error that TensorFlow tells.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from .language.errors import TensorError
+from .language.pairs import Laid, from_pairs, laid, soa
+from .language.types import Layout, Product, Type, dimensions, leaves
+
+#: What an axis of unknown length may be taken to have, to find out what a function returns: see `_returned`.
+ANY_LENGTH = 2
+
+
+class Differentiable(Protocol):
+    """What is needed of a tensor function."""
+
+    __name__: str
+    __signature__: inspect.Signature
+
+    def __call__(self, *args: Any) -> Any: ...
+
+    def specialised(self, *args: Any) -> Any: ...
+
+    def vjp(self, *names: str) -> Self: ...
+
+
+class TensorFlowOp:
+    """`f.tf`: takes what `f` takes, its arrays as tensors, variables or NumPy's arrays, and gives tensors.
+
+    Gradients by tensors and variables of floats are `f.vjp`'s, and so are theirs. Where several types of floats meet, all
+    are taken in the widest. Raises TensorError where the arguments do not fit; within a `tf.function` TensorFlow wraps what
+    only their values show.
+    """
+
+    def __init__(self, function: Differentiable) -> None:
+        self.function = function
+        self.__name__ = f"{function.__name__}_tf"
+        self.__doc__ = function.__doc__
+        self.__signature__ = function.__signature__
+        self._pullbacks: dict[tuple[str, ...], TensorFlowOp] = {}
+
+    def __repr__(self) -> str:
+        return f"<TensorFlow op {self.function.__name__}{self.__signature__}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        import tensorflow as tf
+
+        # AutoGraph would translate this file, and what it does is done once.
+        return tf.autograph.experimental.do_not_convert(self._call)(args, kwargs)
+
+    def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        import tensorflow as tf
+
+        arguments = self._bound(args, kwargs)
+        tensors = [t for value in arguments.values() for t in _tensors(value)]
+        type_, layout, shapes, dtype = self._returned(arguments, tensors)
+
+        @tf.custom_gradient  # type: ignore[untyped-decorator]
+        def op(*inputs: Any) -> Any:
+            kernel, types = self._kernel(arguments, dtype), [dtype] * len(shapes)
+            made = tf.numpy_function(kernel, inputs, types, stateful=False)
+            found = (
+                made if isinstance(made, list | tuple) else [made]
+            )  # one alone, when it is eager
+            for tensor, shape in zip(found, shapes, strict=True):
+                tensor.set_shape(shape)
+
+            def pulled(*cotangents: Any) -> Any:
+                return self._pulled(arguments, inputs, (type_, layout), cotangents)
+
+            return tuple(found) if len(shapes) > 1 else found[0], pulled
+
+        found = op(*tensors)
+        parts = iter(found if len(shapes) > 1 else [found])
+        return from_pairs(_paired(type_, parts), layout)
+
+    def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments by name, what TensorFlow has to give as tensors."""
+        try:
+            bound = self.__signature__.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TensorError(f"{self.__name__}{self.__signature__}: {error}") from error
+        bound.apply_defaults()
+        return {x: _converted(laid(value)) for x, value in bound.arguments.items()}
+
+    def _kernel(self, arguments: Mapping[str, Any], dtype: Any) -> Callable[..., list[Any]]:
+        """The function of the tensors alone, as NumPy's arrays, all of its results in a list."""
+
+        def run(*arrays: Any) -> list[Any]:
+            found = self.function(*_given(arguments, arrays))
+            return [np.asarray(part, dtype.as_numpy_dtype) for part in _leaves(laid(found))]
+
+        return run
+
+    def _pulled(
+        self,
+        arguments: Mapping[str, Any],
+        inputs: tuple[Any, ...],
+        result: tuple[Type, Layout],
+        cotangents: tuple[Any, ...],
+    ) -> list[Any]:
+        """The cotangents of the tensors, None for those that are no floats: by `f.vjp`, as an op of its own."""
+        given = iter(inputs)
+        present = {x: _with(value, given) for x, value in arguments.items()}
+        names = tuple(x for x, value in present.items() if any(map(_is_float, _tensors(value))))
+        if not names:
+            return [None] * len(inputs)
+        if names not in self._pullbacks:
+            self._pullbacks[names] = TensorFlowOp(self.function.vjp(*names))
+        type_, layout = result
+        dy = from_pairs(_paired(type_, iter(cotangents)), layout)
+        found = self._pullbacks[names](*map(_unlaid, present.values()), dy)
+        by_name = dict(zip(names, found if len(names) > 1 else [found], strict=True))
+        pulled: list[Any] = []
+        for x, value in present.items():
+            parts = iter(_leaves(laid(by_name[x]))) if x in by_name else iter(())
+            for leaf in _leaves(value):
+                part = next(parts) if x in by_name else None
+                if _is_tensor(leaf):
+                    pulled.append(_as(part, leaf) if _is_float(leaf) else None)
+        return pulled
+
+    def _returned(
+        self, arguments: Mapping[str, Any], tensors: list[Any]
+    ) -> tuple[Type, Layout, list[list[int | None]], Any]:
+        """The result's type and layout, its tensors' shapes and their type of floats.
+
+        They follow from the arguments' shapes. Where TensorFlow does not know one yet, some number stands for it: one that
+        the function takes beside the others, which may be as long.
+        """
+        import tensorflow as tf
+
+        floats = [t.dtype for t in tensors if t.dtype.is_floating]
+        dtype = max(floats, key=lambda d: d.size, default=tf.float32)
+        if dtype.size < 4:
+            dtype = tf.float32
+        ranks = [t.shape.rank for t in tensors]
+        if None in ranks:
+            message = (
+                f"`{self.function.__name__}` gets a tensor whose rank TensorFlow does not know"
+            )
+            raise TensorError(message, "say it by `tf.ensure_shape(x, [None, 3])`")
+        lengths = [d for t in tensors for d in t.shape.as_list()]
+        if known := None not in lengths:
+            candidates = [ANY_LENGTH]
+        else:
+            candidates = [ANY_LENGTH, *sorted({d for d in lengths if d is not None})]
+        for candidate in candidates:
+            stand_ins = [_stand_in(t, candidate) for t in tensors]
+            try:
+                call = self.function.specialised(*_given(arguments, stand_ins))
+            except TensorError:
+                if candidate == candidates[-1]:
+                    raise
+                continue
+            break
+        type_ = soa(call.instance.type)
+        shapes: list[list[int | None]] = [
+            [d.evaluate(call.sizes) if known else None for d in dimensions(leaf)]
+            for _, leaf in leaves(type_)
+        ]
+        return type_, call.instance.layout, shapes, dtype
+
+
+def _is_tensor(value: Any) -> bool:
+    import tensorflow as tf
+
+    return bool(tf.is_tensor(value))
+
+
+def _is_float(tensor: Any) -> bool:
+    return bool(tensor.dtype.is_floating)
+
+
+def _as(cotangent: Any, tensor: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.cast(cotangent, tensor.dtype)
+
+
+def _converted(value: Any) -> Any:
+    """An argument with its variables, TensorFlow's and Keras', and its lists of tensors as tensors."""
+    import tensorflow as tf
+
+    if isinstance(value, tuple):
+        parts = [_converted(part) for part in value]
+        return Laid(parts, value.form) if isinstance(value, Laid) else tuple(parts)
+    if isinstance(value, list) and not any(map(_is_tensor, value)):
+        return value
+    if isinstance(value, list) or tf.is_tensor(value) or hasattr(value, "__tf_tensor__"):
+        return tf.convert_to_tensor(value)
+    return value
+
+
+def _leaves(value: Any) -> list[Any]:
+    """What is no tuple in an argument or a result, in order."""
+    if isinstance(value, tuple):
+        return [leaf for part in value for leaf in _leaves(part)]
+    return [value]
+
+
+def _tensors(value: Any) -> list[Any]:
+    return [leaf for leaf in _leaves(value) if _is_tensor(leaf)]
+
+
+def _with(value: Any, given: Iterator[Any]) -> Any:
+    """An argument with others in place of its tensors."""
+    if isinstance(value, tuple):
+        parts = [_with(part, given) for part in value]
+        return Laid(parts, value.form) if isinstance(value, Laid) else tuple(parts)
+    return next(given) if _is_tensor(value) else value
+
+
+def _given(arguments: Mapping[str, Any], arrays: Sequence[Any]) -> list[Any]:
+    """What the function is called with, arrays in place of the tensors."""
+    given = iter(arrays)
+    return [_unlaid(_with(value, given)) for value in arguments.values()]
+
+
+def _unlaid(value: Any) -> Any:
+    """An argument as its user has it, its lists, dictionaries and dataclasses made again."""
+    if isinstance(value, tuple):
+        parts = tuple(map(_unlaid, value))
+        return value.form.made(parts) if isinstance(value, Laid) else parts
+    return value
+
+
+def _paired(type_: Type, parts: Iterator[Any]) -> Any:
+    """Values as the nested pairs of a type in struct-of-arrays form."""
+    if isinstance(type_, Product):
+        return _paired(type_.first, parts), _paired(type_.second, parts)
+    return next(parts)
+
+
+def _stand_in(tensor: Any, length: int) -> Any:
+    """An array of a tensor's kind and shape, without memory of its own."""
+    shape = [length if d is None else d for d in tensor.shape.as_list()]
+    return np.broadcast_to(np.zeros((), tensor.dtype.as_numpy_dtype), shape)
+
+
+__all__ = ["TensorFlowOp"]

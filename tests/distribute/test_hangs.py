@@ -1,0 +1,282 @@
+"""What is told of ranks that wait for one another: kinds of hang, with real ranks; then the words alone."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from jupyter_hvd.launchers.diagnosis import Line, report, words
+from jupyter_hvd.launchers.progress import Position, Stall, position_of
+from jupyter_hvd.launchers.watchman import Watchman, is_hang
+from jupyter_hvd.source.lines import line_origins
+
+#: A program that uses Horovod by another name runs as it is written.
+HEAD = """import fcntl, importlib, os, time
+import tensorflow as tf
+hvd = importlib.import_module("horovod.tensorflow")
+hvd.init()
+one = tf.constant([1.0])
+"""
+#: Each with what must be told: of the rows of both ranks, and in words.
+KINDS: dict[str, tuple[str, str, str, str]] = {
+    "a rank left the loop early": (
+        'for batch in range(20 if hvd.rank() == 0 else 19):\n    hvd.allreduce(one, name=f"batch {batch}")\n'
+        'hvd.broadcast(one, 0, name="end")\n',
+        r"^0 .*line 7 +waits in allreduce of batch 19",
+        r"^1 .*line 8 +waits in broadcast of end",
+        "The ranks wait in different collective operations: rank 0 in allreduce of batch 19, rank 1 in broadcast of end",
+    ),
+    "a rank in an infinite loop": (
+        'if hvd.rank() == 1:\n    while True:\n        one.shape\nhvd.allreduce(one, name="sum")\n',
+        r"^0 .*line 9 +waits in allreduce of sum",
+        r"^1 .*line [78] +computes",
+        "It may still come; or this has no end on rank 1.",
+    ),
+    "a rank asleep": (
+        'if hvd.rank() == 1:\n    time.sleep(600)\nhvd.allgather(one, name="all")\n',
+        r"^0 .*line 8 +waits in allgather of all",
+        r"^1 .*line 7 +sleeps",
+        "Rank 1 sleeps at job.py, line 7: time.sleep(600)",
+    ),
+    "different collectives": (
+        'if hvd.rank() == 0:\n    hvd.allreduce(one)\nelse:\n    hvd.allgather_object("x", name="objects")\n',
+        r"^0 .*line 7 +waits in allreduce of a tensor of shape \(1,\)",
+        r"^1 .*line 9 +waits in allgather_object of objects",
+        "all ranks must come to the same ones, in the same order.",
+    ),
+    "a rank waits for a file": (
+        'file = open("locked", "w")\nif hvd.rank() == 1:\n    hvd.allreduce(one, name="first")\n'
+        'fcntl.flock(file, fcntl.LOCK_EX)\nif hvd.rank() == 0:\n    hvd.allreduce(one, name="first")\n'
+        'hvd.allreduce(one, name="second")\n',
+        r"^0 .*line 12 +waits in allreduce of second",
+        r"^1 .*line 9 +waits for a lock of .*/locked",
+        "Rank 1 waits for a lock of ",
+    ),
+    "an exception caught on one rank": (
+        "try:\n    if hvd.rank() == 1:\n        raise ValueError('row 7 is empty')\n"
+        "    hvd.allreduce(one, name='sum')\nexcept ValueError:\n    while True:\n        time.sleep(0.2)\n",
+        r"^0 .*line 9 +waits in allreduce of sum",
+        r"^1 .*line 1[12] ",
+        "Rank 1 has caught 'ValueError: row 7 is empty' and is handling it",
+    ),
+    "a rank is stopped": (
+        'if hvd.rank() == 1:\n    os.kill(os.getpid(), 19)\nhvd.allreduce(one, name="sum")\n',
+        r"^0 .*line 8 +waits in allreduce of sum",
+        r"^1 .*does not answer",
+        "Rank 1 does not answer: its process is stopped, or busy below Python.",
+    ),
+}
+TRAINS = """import os
+import numpy as np
+import tensorflow as tf
+
+class Stuck(tf.keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 3 and os.environ.get("HOROVOD_RANK") == "1":
+            while True:
+                pass
+
+x = np.ones((64, 3), "float32")
+model = tf.keras.Sequential([tf.keras.layers.Dense(1, use_bias=False)])
+model.compile("sgd", loss="mse")
+model.fit(x, x[:, :1], batch_size=4, epochs=2, verbose=0, callbacks=[Stuck()])
+"""
+
+
+@contextmanager
+def running(folder: Path, text: str, name: str = "job.py") -> Iterator[subprocess.Popen[str]]:
+    (folder / name).write_text(text)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "jupyter_hvd", "run", name, "-n", "2", "--log", "logs"],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+
+
+def told(process: subprocess.Popen[str], word: str, within: float = 180) -> str:
+    """What a job says until a word comes."""
+    assert process.stderr is not None
+    said, deadline = "", time.monotonic() + within
+    while word not in said and time.monotonic() < deadline:
+        line = process.stderr.readline()
+        if not line:
+            break
+        said += line
+    return said
+
+
+#: Whose words other tests show, too, of notebooks and of the report alone.
+OTHERS = ("a rank in an infinite loop", "a rank asleep", "an exception caught on one rank")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(k, marks=[pytest.mark.thorough] if k in OTHERS else []) for k in KINDS],
+)
+def test_hang_of_a_job(tmp_path: Path, kind: str) -> None:
+    body, zero, one, meaning = KINDS[kind]
+    with running(tmp_path, HEAD + body) as process:
+        said = told(process, meaning)
+    assert "no progress for" in said, said
+    assert re.search(zero, said, re.MULTILINE), said
+    assert re.search(one, said, re.MULTILINE), said
+    assert meaning in said
+
+
+@pytest.mark.slow
+def test_a_converted_program_is_told_in_its_own_lines(tmp_path: Path) -> None:
+    with running(tmp_path, TRAINS) as process:
+        said = told(process, "still within one")
+    assert re.search(r"^0 .*job\.py, line 14 +waits in TensorFlow, after 4 updates", said, re.M), (
+        said
+    )
+    assert re.search(r"^1 .*job\.py, line [89] +computes, after 3 updates", said, re.M), said
+    assert "Rank 0 cannot go on before rank 1 comes." in said
+    (kept,) = (tmp_path / "logs").glob("*/stalls.txt")
+    assert "Rank 0 cannot go on before rank 1 comes." in kept.read_text()
+
+
+@pytest.mark.slow
+def test_a_notebook_is_told_by_its_cells(tmp_path: Path) -> None:
+    cells = [
+        new_markdown_cell("# Sums"),
+        new_code_cell(HEAD),
+        new_code_cell("def add():\n    return hvd.allreduce(one, name='sum')"),
+        new_code_cell("if hvd.rank() == 1:\n    time.sleep(600)\nadd()"),
+    ]
+    notebook = nbformat.writes(new_notebook(cells=cells))
+    with running(tmp_path, notebook, "job.ipynb") as process:
+        said = told(process, "time.sleep(600)")
+    assert re.search(r"^0 .*job\.ipynb, cell 2, line 2 +waits in allreduce of sum", said, re.M), (
+        said
+    )
+    assert re.search(r"^1 .*job\.ipynb, cell 3, line 2 +sleeps", said, re.M), said
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_verify_says_where_ranks_are_stuck(hvd: Any, tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(TRAINS)
+    done = hvd("verify", "job.py", "--timeout", 60, "--json", timeout=500)
+    checks = {check["check"]: check for check in json.loads(done.stdout)["checks"]}
+    stuck = checks["no rank stuck"]
+    assert stuck["status"] == "fail"
+    assert re.search(r"^1 .*job\.py, line [89] +computes", stuck["detail"], re.MULTILINE), stuck
+    assert "job.py, line 14" in stuck["detail"]
+
+
+@pytest.mark.slow
+def test_where_living_ranks_are(open_notebook: Callable[..., Any]) -> None:
+    notebook = open_notebook()
+    assert "there are no ranks" in notebook.run("%hvd where").traceback
+    notebook.good("%%distribute -n 2\n1")
+    rows = notebook.good("%hvd where").stdout.splitlines()
+    assert rows[0].split() == ["rank", "host", "at", "does", "for"]
+    assert all(re.search("outside your code +waits for a cell", row) for row in rows[1:])
+    message = notebook.begin("%%distribute\nimport time\nwhile True:\n    time.sleep(0.1)")
+    time.sleep(2)
+    notebook.interrupt()
+    notebook.finish(message)
+    assert len(notebook.good("%hvd where").stdout.splitlines()) == 3
+
+
+# The words alone
+
+
+def at(line: int, **more: Any) -> Position:
+    return Position(("", line), "/x/horovod/mpi_ops.py" if "collective" in more else "x", **more)
+
+
+def locate(place: tuple[str, int]) -> Line | None:
+    return Line(f"line {place[1]}", "text")
+
+
+def test_a_rank_that_has_finished() -> None:
+    stall = Stall((0,), {0: at(3, collective="allreduce of x")}, {0: 12.0}, (1,))
+    said = report(stall, locate, {0: "a", 1: "b"})
+    assert said[0] == "no progress for 12 s:"
+    assert said[3].split() == ["1", "b", "has", "finished"]
+    assert "Rank 1 has come to its end: it will not take part any more." in said
+    assert is_hang(stall)
+
+
+def test_counts_of_updates() -> None:
+    stall = Stall(
+        (0, 1),
+        {0: at(3, collective="allreduce of x", updates=20), 1: at(9, doing="sleeps", updates=19)},
+        {0: 12.0, 1: 11.0},
+    )
+    said = words(stall, locate)
+    assert "Rank 1 sleeps at line 9: text" in said
+    assert any(line.startswith("Rank 1 has made 19 updates, rank 0 20 updates") for line in said)
+
+
+def test_what_is_no_hang() -> None:
+    joining = Position(("", 1), "/lib/horovod/common/basics.py")
+    assert not is_hang(Stall((0,), {0: joining, 1: at(1)}, {0: 20.0}))
+    sleeping = {0: at(1, doing="sleeps"), 1: at(2)}
+    assert not is_hang(Stall((0,), sleeping, {0: 100.0}))
+    assert not is_hang(Stall((0, 1), sleeping, {0: 12.0, 1: 12.0}))
+    assert is_hang(Stall((0, 1), sleeping, {0: 40.0, 1: 40.0}))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "origins"),
+    [
+        ("a\nb\nc", "a\nb\nc", (1, 2, 3)),
+        ("a\nb\nc", "x\na\nb\ny\nc", (1, 1, 2, 3, 3)),
+        ("a\nb\nc", "a\nB1\nB2\nc", (1, 2, 2, 3)),
+        ("a", "a\nx", (1, 1)),
+        ("a\nb\nc", "a\nc", (1, 3)),
+        ("", "x", (1,)),
+    ],
+)
+def test_lines_of_a_conversion(before: str, after: str, origins: tuple[int, ...]) -> None:
+    assert line_origins(before, after) == origins
+
+
+def test_what_a_rank_looks_at_may_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A property of the user's, in the thread of the lifeline."""
+    from jupyter_hvd.launchers import lifeline
+
+    def fails() -> None:
+        raise ValueError("no shape")
+
+    monkeypatch.setattr(lifeline, "whereabouts", fails)
+    assert position_of({"call": 1, "cpu": 0.0, **lifeline._place()}).cell is None
+
+
+def test_a_rank_that_does_not_answer_is_asked_once() -> None:
+    """Questions that nobody reads would end its connection, and with that the rank."""
+    asked: list[str] = []
+
+    lines: Any = SimpleNamespace(
+        members={name: SimpleNamespace(told={}) for name in ("rank 0", "rank 1")},
+        gone={},
+        send=lambda name, _: asked.append(name),
+    )
+    watchman = Watchman(2, lambda *_: None, 0.0)
+    for second in range(5):
+        watchman.look(lines, float(second))
+    assert asked == ["rank 0", "rank 1"]

@@ -1,0 +1,161 @@
+"""What steps become before XLA fuses them, and that this changes no result."""
+
+import jax
+import numpy as np
+import pytest
+from programs import blur, catenary
+
+from jupyter_hvd.tensor import tensor
+from jupyter_hvd.tensor.jax.backend import kernel
+from jupyter_hvd.tensor.lowering import dataflow
+
+
+def plan(function, *arguments):
+    return function.plan(*arguments)
+
+
+def made(function, *arguments):
+    """How each array is made, by name."""
+    rows = str(plan(function, *arguments)).splitlines()[1:-1]
+    return {row.split()[0]: row for row in rows}
+
+
+def agrees(function, *arguments, tolerance=1e-9):
+    found, expected = function(*arguments), function.interpret(*arguments)
+    jax.tree_util.tree_map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance),
+        found,
+        expected,
+    )
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+@tensor
+def spread(q, x):
+    n, d = x.shape
+    return sum(np.exp(q[j]) * x[i, j] * x[i, j] for i in range(n) for j in range(d))
+
+
+def test_what_repeats_entries_is_made_without_the_repetition():
+    q, x = normal(4), normal(6, 4, seed=1)
+    (row,) = (row for row in made(spread, q, x).values() if "exp(" in row)
+    assert "at [g1]" in row
+    assert "exp(X0[u1])" in row
+    agrees(spread.grad("q", "x"), q, x)
+
+
+@tensor
+def shorter(x):
+    """Reads past the end of an array that repeats one number: zero there."""
+    n = len(x)
+    ones = [x[0] for i in range(n - 1)]
+    return [x[i] * (ones[i] if i < n - 1 else 0) for i in range(n)]
+
+
+def test_a_repetition_that_is_read_past_its_end_keeps_its_end():
+    agrees(shorter, normal(5))
+    agrees(shorter.vjp("x"), normal(5), normal(5, seed=1))
+
+
+def test_a_stencil_and_its_adjoint_are_one_sum_each():
+    u, f = normal(8, 8), normal(8, 8, seed=1)
+    rows = made(blur.grad("u"), u, f).values()
+    sums = [row for row in rows if "added:" in row]
+    assert [row.count(" + ") for row in sums] == [4, 1, 4]
+    assert not any("entry by entry: X0[" in row for row in rows)
+    agrees(blur.grad("u"), u, f)
+
+
+def test_a_stencil_of_a_stencil_is_stored_with_the_zeros_around_it(monkeypatch):
+    u, f = normal(24, 22), normal(24, 22, seed=1)
+    assert not plan(blur.grad("u"), u, f).barriers  # small
+    monkeypatch.setattr(dataflow, "FENCED", 1)
+    gradient = blur.grad("u")
+    found = plan(gradient, u, f)
+    (name,) = found.margins
+    assert found.margins[name] == ((2, 2), (2, 2))
+    assert f"{name} " in str(found)
+    assert "not fused into what reads it" in str(found)
+    instance, named, sizes = gradient.specialised(u, f)
+    jaxpr = str(jax.make_jaxpr(kernel(instance, sizes).run)(*named.values()))
+    assert jaxpr.count("cond[") == 1
+    assert "[26,24]" in jaxpr
+    agrees(blur.grad("u"), u, f, tolerance=1e-6)
+
+
+def test_what_takes_long_is_computed_before_it_is_shifted(monkeypatch):
+    arguments = normal(9), normal(9, seed=1), 0.25
+    monkeypatch.setattr(dataflow, "COSTLY", 1)
+    monkeypatch.setattr(dataflow, "FENCED", 1 << 60)
+    found = plan(catenary.grad("x", "y"), *arguments)
+    by_name = {step.name: step for step in found.steps}
+    inside = [step for x in found.margins for step in found.producers[x]]
+    functions = [getattr(step.action, "function", None) for step in inside]
+    assert len(found.margins) == 2
+    assert len(found.barriers) == 3  # and what both have in common
+    assert not any(functions)
+    assert by_name.keys() >= found.barriers
+    agrees(catenary.grad("x", "y"), *arguments)
+
+
+@tensor
+def gates(z):
+    n = len(z) // 2
+    return sum(np.tanh(z[i]) * np.exp(z[n + i]) for i in range(n))
+
+
+@tensor
+def halves(x, y):
+    n, m = len(x), len(y)
+    return [(x[i] if i < n else 0) + (y[i - n] if i >= n else 0) for i in range(n + m)]
+
+
+def test_pieces_side_by_side_are_put_side_by_side():
+    x, y = normal(3), normal(4)
+    for function, arguments in ((halves, (x, y)), (halves.vjp("x"), (x, y, normal(7)))):
+        agrees(function, *arguments)
+    instance, named, sizes = halves.specialised(x, y)
+    jaxpr = str(jax.make_jaxpr(kernel(instance, sizes).run)(*named.values()))
+    assert "concatenate" in jaxpr
+    assert "pad" not in jaxpr
+
+
+@tensor
+def forwards(x, y):
+    return [sum(x[i + j] * y[j] for j in range(len(y))) for i in range(len(x) - len(y) + 1)]
+
+
+@tensor
+def against(x, y):
+    n, m = len(x), len(y)
+    return [sum(x[i - j + m - 1] * y[j] for j in range(m)) for i in range(n - m + 1)]
+
+
+@tensor
+def backwards(x, y):
+    n, m = len(x), len(y)
+    return [sum(x[n - 1 - i - j] * y[j] for j in range(m)) for i in range(n - m + 1)]
+
+
+@tensor
+def turned(x, y):
+    n, m = len(x), len(y)
+    return [sum(x[n - m - i + j] * y[m - 1 - j] for j in range(m)) for i in range(n - m + 1)]
+
+
+@tensor
+def past_the_end(x, y):
+    n, m = len(x), len(y)
+    return [sum((x[i + j] if i + j < n else 0) * y[j] for j in range(m)) for i in range(n)]
+
+
+@pytest.mark.parametrize("function", [forwards, against, backwards, turned, past_the_end])
+def test_a_long_window_is_swept(function):
+    x, y = normal(170), normal(70, seed=1)
+    assert "slices added one after the other" in str(plan(function, x, y))
+    result = function.interpret(x, y)
+    agrees(function, x, y)
+    agrees(function.vjp("x", "y"), x, y, result)
