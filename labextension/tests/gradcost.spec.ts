@@ -60,6 +60,27 @@ test('one wish is on the way at a time, and the newest follows it', () => {
   expect(model.report!.sliders[0].value).toBe(2);
 });
 
+test('what went wrong stays on display until something else is asked', () => {
+  const kernel = new Kernel();
+  const model = new PanelModel(report(1), kernel);
+  const fail = (seq: number): void => {
+    model.resize({ n: 9 });
+    kernel.say({ error: 'out of range', seq });
+  };
+  fail(1);
+  kernel.say({ report: report(1, { measured: null }) });
+  expect(model.error).toBe('out of range');
+  model.resize({ n: 2 });
+  kernel.say({ report: report(2), seq: 2 });
+  expect(model.error).toBe('');
+  fail(3);
+  model.setLinked(true);
+  expect(model.error).toBe('');
+  fail(4);
+  model.inspect('f', ['x']);
+  expect(model.error).toBe('');
+});
+
 test('the notebook keeps figures that came to rest, not those it has', () => {
   const kernel = new Kernel();
   const kept: JSONObject[] = [];

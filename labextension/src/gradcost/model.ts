@@ -77,10 +77,12 @@ export class PanelModel implements IDisposable {
   }
 
   setLinked(linked: boolean): void {
+    this._error = '';
     this.link.ask({ do: 'linked', linked });
   }
 
   inspect(name: string, wrt: string[]): void {
+    this._error = '';
     this.link.ask({ do: 'inspect', function: name, wrt });
   }
 
@@ -123,7 +125,10 @@ export class PanelModel implements IDisposable {
     if (isReport(message.report)) {
       const first = this._report === null || this._report.id !== message.report.id;
       this._report = message.report;
-      this._error = '';
+      // Without a number it is no answer: an estimate of XLA's that arrives leaves what went wrong on display.
+      if (message.seq) {
+        this._error = '';
+      }
       if (!first && this._attached) {
         this._rest();
       }
