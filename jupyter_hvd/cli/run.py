@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ..convert import Options
     from ..jobs.log import JobLog
     from ..launchers.diagnosis import Locate
+    from ..launchers.job import JobResult
     from ..launchers.progress import Stall
     from ..launchers.reaper import PrivateFolder
 
@@ -46,6 +48,13 @@ def add_parser(commands: Any) -> None:
     )
     add_place_options(parser)
     parser.add_argument("--timeout", type=float, metavar="S", help="end the job after S seconds")
+    parser.add_argument(
+        "--restarts",
+        type=int,
+        default=0,
+        metavar="K",
+        help="after a fault, start again up to K times; fit goes on from its last epoch",
+    )
     log = parser.add_mutually_exclusive_group()
     log.add_argument(
         "--log",
@@ -88,12 +97,15 @@ def converted_copy(
 
 def run_run(arguments: argparse.Namespace) -> int:
     from ..launchers.hosts import LaunchError
-    from ..launchers.job import Program, run_job
+    from ..launchers.job import Program, run_job_again
     from ..launchers.places import place
     from ..launchers.signals import ended_by_signals
 
     console, errors = make_consoles(False)
+    if arguments.restarts < 0:
+        raise UnusableInputError("--restarts: must be a whole number from 0 on")
     options = options_for(arguments, arguments.file)
+    options = replace(options, restartable=arguments.restarts > 0)
     try:
         ranks = place(arguments.size, where_of(arguments))  # refused before anything is done
         shared = not ranks.here
@@ -107,10 +119,19 @@ def run_run(arguments: argparse.Namespace) -> int:
                     if log is not None:
                         log.hear(rank, text)
 
-                result = run_job(
+                def started_again(result: JobResult, number: int) -> None:
+                    print_failure(result, errors)
+                    again = f"started again, {number} of {arguments.restarts}"
+                    errors.print(again, style="yellow")
+                    if log is not None:
+                        log.hear(result.rank or 0, f"[{fault_of(result)}; {again}]")
+
+                result = run_job_again(
                     Program(copy, arguments.file, arguments.extra),
                     ranks,
                     folder,
+                    restarts=arguments.restarts,
+                    told=started_again,
                     timeout=arguments.timeout,
                     listener=hear,
                     queued=queue_printer(errors),
@@ -123,11 +144,20 @@ def run_run(arguments: argparse.Namespace) -> int:
     except RefusedError as error:
         return UNUSABLE if str(error) == "invalid" else REFUSED
     if result.code != 0:
-        who = "the job" if result.rank is None else f"rank {result.rank}"
-        errors.print(f"[bold red]{who} failed with exit code {result.code}[/]")
-        if result.report:
-            print(result.report.rstrip(), file=sys.stderr)
+        print_failure(result, errors)
     return result.code
+
+
+def fault_of(result: JobResult) -> str:
+    """Who failed, and how, in a few words."""
+    who = "the job" if result.rank is None else f"rank {result.rank}"
+    return f"{who} failed with exit code {result.code}"
+
+
+def print_failure(result: JobResult, errors: Console) -> None:
+    errors.print(f"[bold red]{fault_of(result)}[/]")
+    if result.report:
+        print(result.report.rstrip(), file=sys.stderr)
 
 
 @contextmanager

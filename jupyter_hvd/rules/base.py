@@ -26,8 +26,8 @@ CODES: list[str] = []
 
 @dataclass(frozen=True)
 class Example:
-    """Source before and after a rule, without those it says to `ignore`; `after` is None where the program is refused,
-    and `before` again where something is told and nothing changed.
+    """Source before and after a rule, without those it says to `ignore`, or for a job that may be started again;
+    `after` is None where the program is refused, and `before` again where something is told and nothing changed.
 
     `after` shows this rule's changes alone. The test of the example converts `before` and
     compares; `docs/rules.md` shows it.
@@ -37,6 +37,7 @@ class Example:
     after: str | None
     note: str = ""
     ignore: tuple[str, ...] = ()
+    restartable: bool = False
 
 
 def program(text: str) -> str:

@@ -33,6 +33,7 @@ from .optimizer import DistributedOptimizer
 from .process import start
 from .randomness import draw_alike, draw_apart, in_one_order, same_seed
 from .rates import scaled_rates, scaled_schedule
+from .restarts import distributed_backup, resumed_fit
 from .weights import broadcast_before, broadcast_once
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "broadcast_before",
     "broadcast_once",
     "compare_ranks",
+    "distributed_backup",
     "distributed_compile",
     "distributed_fit",
     "distributed_tuner",
@@ -56,6 +58,7 @@ __all__ = [
     "on_rank_zero",
     "own_folder",
     "rank_zero_file",
+    "resumed_fit",
     "same_seed",
     "scaled_optimizer",
     "scaled_rates",

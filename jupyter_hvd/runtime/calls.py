@@ -11,7 +11,6 @@ from .optimizer import DistributedOptimizer
 
 #: Callbacks that write files or to the screen.
 _ON_RANK_ZERO: tuple[str, ...] = (
-    "BackupAndRestore",
     "CSVLogger",
     "ModelCheckpoint",
     "ProgbarLogger",
@@ -66,6 +65,7 @@ def distributed_fit(fit: Callable[..., Any]) -> Callable[..., Any]:
     All ranks start from rank 0's weights, callbacks see averaged metrics, rank 0 alone shows progress and
     writes files, and counts of steps are divided.
     """
+    import functools
     import inspect
 
     import horovod.tensorflow as hvd
@@ -75,6 +75,7 @@ def distributed_fit(fit: Callable[..., Any]) -> Callable[..., Any]:
     if not {"x", "generator"} & {*names}:  # it hands on whatever it is given
         names = [*inspect.signature(tf.keras.Model.fit).parameters][1:]
 
+    @functools.wraps(fit)
     def distributed(*args: Any, **options: Any) -> Any:
         given = {**dict(zip(names, args, strict=False)), **options}
         for name in ("x", "generator", "y", "sample_weight"):

@@ -37,6 +37,7 @@ class Layer(IntEnum):
     LIST = 5
     WRAP = 10
     COUNT = 11
+    RESUMED = 14  # around what is called, and what else is put around it
     CALL = 15
     FUNCTION = 16  # around what is called
     # What is put after the imports, in this order
@@ -44,8 +45,8 @@ class Layer(IntEnum):
     HOROVOD = 21
     RUNTIME = 22
     DEFINITION = 30  # and the numbers after it, one for each definition
-    START = 90
-    SEED = 91
+    START = 190
+    SEED = 191
 
 
 #: Added to these layers where they stand in front of a statement, whatever that is put under.

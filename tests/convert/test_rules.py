@@ -21,7 +21,8 @@ EXAMPLES = [(rule, example) for rule in RULES for example in rule.examples]
     ("rule", "example"), EXAMPLES, ids=[f"{rule.code}-{n}" for n, (rule, _) in enumerate(EXAMPLES)]
 )
 def test_example(rule: Rule, example: Example) -> None:
-    conversion = convert_source(example.before, options=Options(ignore=example.ignore))
+    options = Options(ignore=example.ignore, restartable=example.restartable)
+    conversion = convert_source(example.before, options=options)
     if example.after is None:
         assert conversion.status == "refused"
         assert rule.code in {d.code for d in conversion.diagnostics if d.severity == "error"}

@@ -240,9 +240,10 @@ RANK_ZERO_CALLBACKS = frozenset(
         "CSVLogger",
         "ProgbarLogger",
         "RemoteMonitor",
-        "BackupAndRestore",
     }
 )
+#: Callbacks that write files and read them when training begins: all ranks keep them.
+BACKUPS = frozenset({"BackupAndRestore"})
 #: Callbacks that decide from the metrics: all ranks keep them, and must see the same, averaged, metrics.
 METRIC_CALLBACKS = frozenset({"EarlyStopping", "ReduceLROnPlateau"})
 #: Callbacks that decide at the end of each batch.

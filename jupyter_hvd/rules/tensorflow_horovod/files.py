@@ -399,7 +399,7 @@ class WaitForFile(Rule):
                 or (
                     call in context.training.keras.fits
                     and any(
-                        tf_api.callback(value.name) in tf_api.RANK_ZERO_CALLBACKS
+                        tf_api.callback(value.name) in tf_api.RANK_ZERO_CALLBACKS | tf_api.BACKUPS
                         for value in callback_values(context, call)
                     )
                 )

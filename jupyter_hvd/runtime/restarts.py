@@ -1,0 +1,189 @@
+"""Training that was interrupted goes on where it was, on all ranks alike."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from .weights import _variables
+
+#: Numbers the calls of `fit`, as often as the program is started.
+_fits: Any = itertools.count()
+
+
+def distributed_backup(backup: Callable[..., Any]) -> Callable[..., Any]:
+    """Keras' class `BackupAndRestore`, whose callbacks go on from rank 0's backup on all ranks.
+
+    Rank 0 alone keeps one. Without this it would go on from a later epoch than the others, which wait for it at the end.
+    """
+    import inspect
+    import sys
+    import tempfile
+    from pathlib import Path
+
+    import horovod.tensorflow as hvd
+
+    names = [*inspect.signature(backup).parameters]
+
+    def made(*args: Any, **options: Any) -> Any:
+        if hvd.size() == 1:
+            return backup(*args, **options)
+        given = {**dict(zip(names, args, strict=False)), **options}
+        kept = Path(given["backup_dir"])
+        own = tempfile.TemporaryDirectory(prefix="backup-")
+        if hvd.rank():
+            given = {"backup_dir": own.name, "save_freq": sys.maxsize}
+
+        class Distributed(backup):  # type: ignore[valid-type, misc]
+            def on_train_begin(self, logs: Any = None) -> None:
+                files = {f.name: f.read_bytes() for f in kept.glob("*")} if not hvd.rank() else {}
+                for name, content in hvd.broadcast_object(files, root_rank=0).items():
+                    if hvd.rank():
+                        (Path(own.name) / name).write_bytes(content)
+                super().on_train_begin(logs)
+
+        callback = Distributed(**given)
+        callback.own_directory = own  # which goes with the callback
+        return callback
+
+    return made
+
+
+def resumed_fit(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """The method `fit` of a model, which goes on from the last epoch that was kept where a job is started again.
+
+    `jupyter hvd run --restarts` names the folder in which rank 0 keeps, after each epoch, the weights, the optimizer's state and
+    the history of each `fit`; without such a folder this is `fit` itself. A `fit` that came to its end is not done again.
+    """
+    import inspect
+    import os
+    from pathlib import Path
+
+    import horovod.tensorflow as hvd
+    import tensorflow as tf
+
+    folder = os.environ.get("JUPYTER_HVD_STATE")
+    if not folder:
+        return fit
+    names = [*inspect.signature(fit).parameters]
+    if not {"x", "generator"} & {*names}:  # it hands on whatever it is given
+        names = [*inspect.signature(tf.keras.Model.fit).parameters][1:]
+
+    def resumed(*args: Any, **options: Any) -> Any:
+        given = {**dict(zip(names, args, strict=False)), **options}
+        file = Path(folder) / f"fit-{next(_fits)}.npz"
+        epochs = given.get("epochs") or 1
+        state, arrays = _kept(file) if hvd.rank() == 0 else (None, [])
+        state = hvd.broadcast_object(state, root_rank=0)
+        done = state is not None and state["epoch"] >= epochs
+        if state is not None:
+            model = getattr(inspect.unwrap(fit), "__self__", None)
+            # What its first batch builds has no weights yet; those of the epoch that builds it do not stay.
+            again = done and not getattr(model, "built", False)
+            given["initial_epoch"] = epochs - 1 if again else min(state["epoch"], epochs)
+            if hvd.rank() == 0:
+                kept = "was done before" if done else f"goes on after epoch {state['epoch']}"
+                print(f"fit {kept}", flush=True)
+        first, last = _keepers(file, state, arrays, done)
+        given["callbacks"] = [first, *tf.nest.flatten(given.get("callbacks") or []), last]
+        history = fit(**given)
+        if done:
+            first.take_up()
+        else:
+            last.keep(epochs)
+        history.epoch, history.history = last.epochs, last.history
+        return history
+
+    return resumed
+
+
+def _keepers(file: Any, state: Any, arrays: list[Any], done: bool) -> tuple[Any, Any]:
+    """Two callbacks: one takes up a kept state, before rank 0's is broadcast; one keeps the next, after metrics are averaged."""
+    import horovod.tensorflow as hvd
+    import tensorflow as tf
+
+    class TakeUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
+        waits = state is not None
+
+        def on_train_begin(self, logs: Any = None) -> None:
+            self.waits = self.waits and not self.take_up()
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            if self.waits and not self.take_up():
+                raise RuntimeError(
+                    "this fit trains another model than it did when the job was interrupted: what was kept does not fit"
+                )
+            self.waits = False
+
+        def take_up(self) -> bool:
+            variables = _state_of(self.model)
+            if [list(variable.shape) for variable in variables] != state["shapes"]:
+                return False
+            for variable, array in zip(variables, arrays, strict=False):  # rank 0 has them
+                variable.assign(array.view(variable.dtype.as_numpy_dtype))
+            hvd.broadcast_variables(variables, root_rank=0)
+            return True
+
+    class Keep(tf.keras.callbacks.Callback):  # type: ignore[misc]
+        epochs: list[int] = [*state["epochs"]] if state else []
+        history: dict[str, list[Any]] = (
+            {k: [*v] for k, v in state["history"].items()} if state else {}
+        )
+
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            if done:
+                return
+            self.epochs.append(epoch)
+            for name, value in (logs or {}).items():
+                self.history.setdefault(name, []).append(value)
+            self.keep(epoch + 1)
+
+        def keep(self, epoch: int) -> None:
+            if hvd.rank() == 0:
+                _keep(file, _state_of(self.model), epoch, self.epochs, self.history)
+
+    return TakeUp(), Keep()
+
+
+def _state_of(model: Any) -> list[Any]:
+    """TensorFlow's variables of a model and its optimizer; none of what is not built yet."""
+    if not model.built:
+        return []
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is not None and not getattr(optimizer, "built", True):
+        optimizer.build(model.trainable_variables)
+    owners = [model] if optimizer is None else [model, optimizer]
+    return [variable for owner in owners for variable in _variables(owner)]
+
+
+def _keep(
+    file: Any, variables: list[Any], epoch: int, epochs: list[int], history: dict[str, list[Any]]
+) -> None:
+    """Write a state, so that the old or the new one is there, whole, whenever the job is interrupted."""
+    import json
+
+    import numpy as np
+
+    shapes = [list(variable.shape) for variable in variables]
+    state = {"epoch": epoch, "epochs": epochs, "history": history, "shapes": shapes}
+    new = file.with_suffix(".new")
+    with new.open("wb") as stream:
+        arrays = {str(number): variable.numpy() for number, variable in enumerate(variables)}
+        np.savez(
+            stream, state=json.dumps(state, default=lambda v: np.asarray(v).tolist()), **arrays
+        )
+    new.replace(file)
+
+
+def _kept(file: Any) -> tuple[Any, list[Any]]:
+    """A state and its arrays; None where nothing was kept."""
+    import json
+
+    import numpy as np
+
+    if not file.exists():
+        return None, []
+    with np.load(file) as found:
+        state = json.loads(str(found["state"]))
+        return state, [found[str(number)] for number in range(len(state["shapes"]))]
