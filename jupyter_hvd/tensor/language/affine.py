@@ -46,6 +46,8 @@ class Affine:
 
     def substitute(self, values: Mapping[str, Affine]) -> Affine:
         """Replace names by affine expressions, all at once."""
+        if (bare := self.name) is not None:
+            return values.get(bare, self)
         if not any(name in values for name, _ in self.terms):
             return self
         constant, sums = self.constant, dict[str, int]()

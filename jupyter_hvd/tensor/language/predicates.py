@@ -150,9 +150,8 @@ _HOLDS: Mapping[str, Callable[[int], bool]] = {
 def compare(op: str, left: Affine | int | str, right: Affine | int | str) -> Predicate:
     """`left op right`, folded where both sides differ by a constant."""
     left, right = Affine.of(left), Affine.of(right)
-    difference = right - left
-    if difference.is_constant:
-        return TRUE if _HOLDS[op](difference.constant) else FALSE
+    if left.terms == right.terms:
+        return TRUE if _HOLDS[op](right.constant - left.constant) else FALSE
     return Compare(op, left, right)
 
 
