@@ -61,6 +61,11 @@ class Affine:
                 sums[other] = sums.get(other, 0) + j * k
         return _affine(sums, constant)
 
+    def solve(self, name: str) -> Affine | None:
+        """The `a` with `self = 0 ⇔ name = a`, where the name has coefficient ±1."""
+        k = self.coefficient(name)
+        return self * -k + Affine.of(name) if abs(k) == 1 else None
+
     def evaluate(self, integers: Mapping[str, int]) -> int:
         """The integer that this expression is where every name has a value."""
         total = self.constant

@@ -221,11 +221,7 @@ def solve(p: Predicate, index: str) -> Affine | None:
     """The `a` with `p ⇔ index = a`, where `p` is an equality that has the index with coefficient
     ±1.
     """
-    if isinstance(p, Compare) and p.op == "=":
-        k = p.difference.coefficient(index)
-        if abs(k) == 1:
-            return p.difference * -k + Affine.of(index)
-    return None
+    return p.difference.solve(index) if isinstance(p, Compare) and p.op == "=" else None
 
 
 def substitute(p: Predicate, values: Mapping[str, Affine]) -> Predicate:
