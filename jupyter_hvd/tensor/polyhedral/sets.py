@@ -40,9 +40,17 @@ def integer_set(binders: Binders, p: Predicate) -> islpy.Set:
     spelt = spelling(binders, p)
     variables = [*index_names(binders)]
     parameters = ",".join(text for name, text in spelt.items() if name not in variables)
-    whole = conj(*(in_range(Affine.of(index), size) for index, size in binders), p)
-    body = " and ".join(sorted({_text(part, spelt) for part in conjuncts(whole)}))
+    parts = {_text(part, spelt) for part in (*_ranges(binders), *conjuncts(p))}
+    body = " and ".join(sorted(parts))
     return _read(f"[{parameters}] -> {{ [{','.join(spelt[i] for i in variables)}] : {body} }}")
+
+
+@lru_cache(maxsize=8192)
+def _ranges(binders: Binders) -> frozenset[Predicate]:
+    """What the ranges of the binders say."""
+    return frozenset(
+        q for index, size in binders for q in conjuncts(in_range(Affine.of(index), size))
+    )
 
 
 @lru_cache(maxsize=8192)
@@ -109,8 +117,10 @@ def simplify(p: Predicate, binders: Binders) -> Predicate:
     Quantifiers over affine conditions are projected out where that needs no remainders. The
     result agrees with `p` on the ranges.
     """
-    if p in (TRUE, FALSE):
+    if p is FALSE:
         return p
+    if _ranges(binders).issuperset(conjuncts(p)):
+        return TRUE
     if not p.relations:
         return _rewritten(p, binders)
     # Relations count as true: without them the set is one that is made below, or was before.
