@@ -24,8 +24,8 @@ from ..language.terms import (
     Term,
     Var,
     equal,
-    index_names,
     numbered,
+    put,
     ranges,
 )
 from ..language.types import REAL, Product, Type, array
@@ -261,7 +261,7 @@ class _Reverse:
             factors = (Factor(dy, pointwise(rhs.gens)), *others)
             rule = "6.48" if others else "6.49"
             name = self.builder.add(Contraction(i, summed, mask, factors), rule, factor.name)
-            there = dict(zip(index_names(i), pointwise(numbered("g", ranges(i))), strict=True))
+            there = put(i, pointwise(numbered("g", ranges(i))))
             self._owe(factor.name, name, substitute(exists_all(summed, mask), there))
 
     def result(self, parameter: str, type_: Type) -> Output:

@@ -121,7 +121,8 @@ def observed(name: str, value: Any) -> tuple[ParameterType, Layout]:
 
 def _kind_and_shape(name: str, value: Any) -> tuple[str, tuple[int, ...]]:
     """The kind of number (b, i, u, f or O for exact ones) and the shape of an argument."""
-    if isinstance(value, np.ma.MaskedArray):
+    is_own = isinstance(value, np.ndarray) and type(value) is not np.ndarray
+    if is_own and isinstance(value, np.ma.MaskedArray):  # NumPy loads `np.ma` when it is named.
         raise TensorError(
             f"`{name}` is a masked array, and the language has no missing entries",
             f"pass `{name}.data` and `~np.ma.getmaskarray({name})`, and sum under that boolean array: "

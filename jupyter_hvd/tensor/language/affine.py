@@ -46,6 +46,8 @@ class Affine:
 
     def substitute(self, values: Mapping[str, Affine]) -> Affine:
         """Replace names by affine expressions, all at once."""
+        if (bare := self.name) is not None:
+            return values.get(bare, self)
         if not any(name in values for name, _ in self.terms):
             return self
         constant, sums = self.constant, dict[str, int]()
@@ -58,6 +60,11 @@ class Affine:
             for other, j in value.terms:
                 sums[other] = sums.get(other, 0) + j * k
         return _affine(sums, constant)
+
+    def solve(self, name: str) -> Affine | None:
+        """The `a` with `self = 0 ⇔ name = a`, where the name has coefficient ±1."""
+        k = self.coefficient(name)
+        return self * -k + Affine.of(name) if abs(k) == 1 else None
 
     def evaluate(self, integers: Mapping[str, int]) -> int:
         """The integer that this expression is where every name has a value."""

@@ -150,9 +150,8 @@ _HOLDS: Mapping[str, Callable[[int], bool]] = {
 def compare(op: str, left: Affine | int | str, right: Affine | int | str) -> Predicate:
     """`left op right`, folded where both sides differ by a constant."""
     left, right = Affine.of(left), Affine.of(right)
-    difference = right - left
-    if difference.is_constant:
-        return TRUE if _HOLDS[op](difference.constant) else FALSE
+    if left.terms == right.terms:
+        return TRUE if _HOLDS[op](right.constant - left.constant) else FALSE
     return Compare(op, left, right)
 
 
@@ -222,11 +221,7 @@ def solve(p: Predicate, index: str) -> Affine | None:
     """The `a` with `p ⇔ index = a`, where `p` is an equality that has the index with coefficient
     ±1.
     """
-    if isinstance(p, Compare) and p.op == "=":
-        k = p.difference.coefficient(index)
-        if abs(k) == 1:
-            return p.difference * -k + Affine.of(index)
-    return None
+    return p.difference.solve(index) if isinstance(p, Compare) and p.op == "=" else None
 
 
 def substitute(p: Predicate, values: Mapping[str, Affine]) -> Predicate:

@@ -394,6 +394,12 @@ def ranges(binders: Iterable[Binder]) -> tuple[Affine, ...]:
     return tuple([size for _, size in binders])
 
 
+def put(binders: Binders, values: Iterable[Affine]) -> dict[str, Affine]:
+    """What to substitute for each index to give it its value, where that is not the index itself."""
+    pairs = zip(index_names(binders), values, strict=True)
+    return {index: a for index, a in pairs if a.name != index}
+
+
 def equal(binders: Binders, values: Iterable[Affine | str]) -> Predicate:
     """`i=a ∧ …`, each index the value that belongs to it."""
     same = zip(index_names(binders), values, strict=True)

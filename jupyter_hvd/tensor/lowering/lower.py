@@ -23,7 +23,7 @@ from ..language.predicates import (
     in_range,
     substitute,
 )
-from ..language.terms import Binders, index_names, numbered, ranges
+from ..language.terms import Binders, numbered, put, ranges
 from ..language.types import IndexArray, ParameterType, Relation, TupleSet, array
 from ..polyhedral.entailment import quantified, trimmed
 from ..polyhedral.lattice import gist
@@ -169,7 +169,7 @@ class _Lowering(Pieces):
             return p
         known = []
         for name, indices in factors:
-            at = dict(zip(index_names(self.gens[name]), indices, strict=True))
+            at = put(self.gens[name], indices)
             known.append(simplify(substitute(self.supports[name], at), binders))
         return self.tested(trimmed(simplify(p, binders), conj(*known), binders), binders)
 

@@ -37,14 +37,30 @@ if TYPE_CHECKING:
 @lru_cache(maxsize=8192)
 def integer_set(binders: Binders, p: Predicate) -> islpy.Set:
     """`{binders | p}` with the remaining names as parameters; relations count as true."""
-    import islpy
-
     spelt = spelling(binders, p)
     variables = [*index_names(binders)]
     parameters = ",".join(text for name, text in spelt.items() if name not in variables)
-    ranges = [_text(in_range(Affine.of(index), size), spelt) for index, size in binders]
-    body = " and ".join([*ranges, _text(p, spelt)])
-    return islpy.Set(f"[{parameters}] -> {{ [{','.join(spelt[i] for i in variables)}] : {body} }}")
+    parts = {_text(part, spelt) for part in (*_ranges(binders), *conjuncts(p))}
+    body = " and ".join(sorted(parts))
+    return _read(f"[{parameters}] -> {{ [{','.join(spelt[i] for i in variables)}] : {body} }}")
+
+
+@lru_cache(maxsize=8192)
+def _ranges(binders: Binders) -> frozenset[Predicate]:
+    """What the ranges of the binders say."""
+    return frozenset(
+        q for index, size in binders for q in conjuncts(in_range(Affine.of(index), size))
+    )
+
+
+@lru_cache(maxsize=8192)
+def _read(spelt: str) -> islpy.Set:
+    """The set that isl reads there. Reading takes longer than most of what is asked of a set, and many
+    predicates are spelt alike: their binders have other names, their conjuncts another order.
+    """
+    import islpy
+
+    return islpy.Set(spelt)
 
 
 def spelling(binders: Binders, p: Predicate) -> dict[str, str]:
@@ -83,7 +99,8 @@ def _text(p: Predicate, spelt: dict[str, str], depth: int = 0) -> str:
 
 def text(a: Affine, spelt: Mapping[str, str]) -> str:
     """An affine expression as isl reads it."""
-    return " + ".join([*(f"{k}*{spelt[name]}" for name, k in a.terms), str(a.constant)])
+    terms = [spelt[name] if k == 1 else f"{k}*{spelt[name]}" for name, k in a.terms]
+    return " + ".join([*terms, str(a.constant)] if a.constant or not terms else terms)
 
 
 @lru_cache(maxsize=8192)
@@ -100,8 +117,10 @@ def simplify(p: Predicate, binders: Binders) -> Predicate:
     Quantifiers over affine conditions are projected out where that needs no remainders. The
     result agrees with `p` on the ranges.
     """
-    if p in (TRUE, FALSE):
+    if p is FALSE:
         return p
+    if _ranges(binders).issuperset(conjuncts(p)):
+        return TRUE
     if not p.relations:
         return _rewritten(p, binders)
     # Relations count as true: without them the set is one that is made below, or was before.

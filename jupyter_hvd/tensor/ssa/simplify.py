@@ -13,8 +13,8 @@ from fractions import Fraction
 
 from ..language import predicates
 from ..language.affine import Affine
-from ..language.predicates import FALSE, TRUE, Predicate, conj, conjuncts, in_range, solve
-from ..language.terms import Binder, Binders, index_names, numbered, ranges
+from ..language.predicates import FALSE, TRUE, Compare, Predicate, conj, conjuncts, in_range
+from ..language.terms import Binder, Binders, index_names, numbered, put, ranges
 from ..language.types import array
 from ..polyhedral import sets
 from .builder import Builder, canonical, merged
@@ -211,11 +211,10 @@ def _view(binders: Binders, p: Predicate, name: str) -> Contraction:
 def _known(operand: Rhs, indices: tuple[Affine, ...]) -> Predicate:
     """The operand's support at these indices, where that is a plain conjunction."""
     known = support(operand)
-    plain = predicates.Compare | predicates.Related
+    plain = Compare | predicates.Related
     if not all(isinstance(part, plain) for part in conjuncts(known)):
         return TRUE
-    at = dict(zip(index_names(operand.gens), indices, strict=True))
-    return predicates.substitute(known, at)
+    return predicates.substitute(known, put(operand.gens, indices))
 
 
 def _contraction(rhs: Contraction, builder: Builder) -> Rhs | str:
@@ -242,26 +241,29 @@ def _contraction(rhs: Contraction, builder: Builder) -> Rhs | str:
 def _solve(
     summed: Binders, mask: Predicate, factors: tuple[Factor, ...]
 ) -> tuple[Binders, Predicate, tuple[Factor, ...]]:
-    """`Σi. [i=a ∧ q]·e ⇝ [0≤a<n ∧ q[i↦a]]·e[i↦a]` for every sum that an equality of the mask
-    determines.
+    """`Σi. [i=a ∧ q]·e ⇝ [0≤a<n ∧ q[i↦a]]·e[i↦a]` for every sum that equalities of the mask
+    determine: the equations are solved first, and then put in at once.
     """
-    while True:
-        found = next(
-            (
-                (index, size, a)
-                for index, size in summed
-                for part in conjuncts(mask)
-                if (a := solve(part, index)) is not None
-            ),
-            None,
-        )
-        if found is None:
-            return summed, mask, factors
-        index, size, a = found
+    equations = [p.difference for p in conjuncts(mask) if isinstance(p, Compare) and p.op == "="]
+    found: dict[str, Affine] = {}
+    left = list(index_names(summed))
+    while solution := next(
+        ((i, a) for i in left for e in equations if (a := e.solve(i)) is not None), None
+    ):
+        index, a = solution
         at = {index: a}
-        summed = tuple(binder for binder in summed if binder[0] != index)
-        mask = conj(in_range(a, size), predicates.substitute(mask, at))
-        factors = tuple(f.substitute(at) for f in factors)
+        left.remove(index)
+        equations = [e.substitute(at) for e in equations]
+        found = at | {i: b.substitute(at) for i, b in found.items()}
+    if not found:
+        return summed, mask, factors
+    size = dict(summed)
+    mask = conj(
+        *(in_range(a, size[i]) for i, a in found.items()), predicates.substitute(mask, found)
+    )
+    factors = tuple(f.substitute(found) for f in factors)
+    # What is left of a disjunction may be an equation, too.
+    return _solve(tuple(b for b in summed if b.name in left), mask, factors)
 
 
 def _compose(
@@ -273,7 +275,7 @@ def _compose(
     result = []
     for factor in factors:
         source = builder.defined[factor.name]
-        at = dict(zip(index_names(source.gens), factor.indices, strict=True))
+        at = put(source.gens, factor.indices)
         if isinstance(source, Contraction) and not source.sums and len(source.factors) == 1:
             (inner,) = source.factors
             mask = conj(mask, predicates.substitute(source.mask, at))
@@ -343,8 +345,7 @@ def _injective(factor: Factor, rhs: Contraction) -> bool:
 
 def _substituted(rhs: Contraction, factor: Factor, source: Contraction) -> Contraction:
     inner = numbered("t", ranges(source.sums))
-    at = dict(zip(index_names(source.gens), factor.indices, strict=True))
-    at |= {s: Affine.of(t) for (s, _), (t, _) in zip(source.sums, inner, strict=True)}
+    at = put(source.gens, factor.indices) | put(source.sums, pointwise(inner))
     factors = tuple(f.substitute(at) for f in source.factors)
     mask = conj(rhs.mask, predicates.substitute(source.mask, at))
     result = canonical(Contraction(rhs.gens, (*rhs.sums, *inner), mask, factors))
