@@ -243,7 +243,8 @@ def kept_by(record: Record) -> Weights:
 
     def weights(step: int, place: int) -> NDArray[Any] | None:
         with np.load(file) as arrays:
-            return arrays.get(f"{step}.{place}")
+            found: NDArray[Any] | None = arrays.get(f"{step}.{place}")
+            return found
 
     return weights
 
