@@ -70,23 +70,21 @@ class _Guard:
         """
         import math
         import time
-        import zlib
 
         import horovod.tensorflow as hvd
-        import numpy as np
 
         began = time.monotonic()
         variables = self.variables()
-        counted = len(variables)
-        if uncounted:
-            variables += self.uncounted({id(variable) for _, variable in variables})
-        sums = [(name, zlib.crc32(np.asarray(v.numpy()).tobytes())) for name, v in variables]
+        sums = [(name, _checksum(v)) for name, v in variables]
+        known = {id(v) for _, v in variables}
+        others = self.uncounted(known) if uncounted else []
+        also = [(name, _checksum(v) if changed else None) for name, v, changed in others]
+        variables += [(name, v) for name, v, _ in others]
         summed = time.monotonic() - began
         per_step = (began - self.compared_at) / max(1, self.steps - self.compared_steps)
         again = math.ceil(100 * (summed + self.seconds_gathering) / max(per_step, 1e-6))
         try:
-            mine = (self.steps, sums[:counted], sums[counted:], again)
-            found = hvd.allgather_object(mine, name="guard.compare")
+            found = hvd.allgather_object((self.steps, sums, also, again), name="guard.compare")
         except Exception as error:
             if "Join" not in str(error):
                 raise
@@ -112,16 +110,18 @@ class _Guard:
                 found.setdefault(id(variable), (f"{name} ({len(found)})", variable))
         return list(found.values())
 
-    def uncounted(self, known: set[int]) -> list[tuple[str, Any]]:
-        """The other variables that optimizers have updated since it began, with names that are the same on all ranks."""
+    def uncounted(self, known: set[int]) -> list[tuple[str, Any, bool]]:
+        """The other variables of optimizers, with names that are the same on all ranks, and whether this rank has
+        updated them since it began.
+        """
         found = []
         for optimizer, (number, variables, before) in list(self.changed.items()):
-            moved = int(optimizer.iterations.numpy()) != before
+            updated = int(optimizer.iterations.numpy()) != before
             for place, variable in enumerate(variables):
-                if moved and id(variable) not in known:
+                if id(variable) not in known:
                     known.add(id(variable))
                     name = getattr(variable, "path", variable.name)
-                    found.append((f"{name} ({number}.{place})", variable))
+                    found.append((f"{name} ({number}.{place})", variable, updated))
         return found
 
     def tell_of_nan(self, variables: list[tuple[str, Any]]) -> None:
@@ -177,7 +177,7 @@ class _Guard:
                 apart = max(hvd.allgather_object(apart, name="guard.apart"))
                 scale = float(np.max(np.abs(zero), initial=0.0))
                 rounding = float(np.spacing(value.dtype.type(1)))
-                if loose and apart <= np.sqrt(rounding * hvd.size()) * scale:
+                if apart <= (np.sqrt(rounding * hvd.size()) * scale if loose else 0.0):
                     continue
                 rules = ("HVD401", "HVD202") if self.in_fit else ("HVD302", "HVD301")
                 after = f"After {steps} update{'s' * (steps != 1)}" if steps else "After training"
@@ -186,6 +186,15 @@ class _Guard:
                     f"train models of their own. See: jupyter hvd rule {rules[steps != 1]}"
                 )
         return ""
+
+
+def _checksum(variable: Any) -> int:
+    """A number that stands for a variable's value."""
+    import zlib
+
+    import numpy as np
+
+    return zlib.crc32(np.asarray(variable.numpy()).tobytes())
 
 
 _guard: _Guard = _Guard()
@@ -357,7 +366,7 @@ def join_ranks() -> int:
 
     if hvd.size() == 1:
         return 0
-    return int(tf.function(lambda: mpi_ops.join(), autograph=False)())
+    return int(tf.compat.v1.wrap_function(mpi_ops.join, [])())
 
 
 def _meet_at_exit() -> None:

@@ -233,7 +233,8 @@ for go in (jhvd.local_rank_zero_first, jhvd.on_rank_zero):
         go(fail)
 assert of_all(rank) == [0, 1]
 # Who is done answers for the others, as often as it is done: Horovod's own `join` did so once.
-for turn in range(3):
+for turn in range(4):
+    tf.config.run_functions_eagerly(turn > 1)
     others = turn % 2
     if rank == others:
         time.sleep(0.3)  # the other one is done
@@ -241,6 +242,7 @@ for turn in range(3):
         assert sums == [0.5, 0.5]
     assert join_ranks() == others
     assert float(hvd.allreduce(tf.constant(1.0), name="turn")) == 1.0
+tf.config.run_functions_eagerly(False)
 
 # What optimizers update is compared when nobody trains, also where nobody has counted it; whoever has gone is left out.
 watch_cell(compares=False)
@@ -261,4 +263,11 @@ assert re.match(
 )
 watch_cell(compares=False)
 assert not has_trained(), "another cell"
+if rank == 1:
+    by_hand.apply_gradients([(tf.zeros(2), parted), (tf.ones(2), kept)])
+assert re.match(r"After training \S*parted", meet()), (
+    "it was apart before, and one rank has trained"
+)
+parted.assign(tf.zeros(2))
+assert re.match(r"After training \S*kept", meet()), "one rank alone has trained"
 print("all is well")
