@@ -17,6 +17,7 @@ from typing import Any
 from ..launchers.base import JOB_VARIABLE
 from ..launchers.lifeline import ADDRESS_VARIABLE, LifelineClient
 from ..launchers.whereabouts import threads
+from ..runtime.guard import join_ranks
 from . import remote
 
 
@@ -34,6 +35,9 @@ def main() -> None:
     before = threads()
     hvd.init()
     held.busy_threads = threads() - before
+    hvd.join = (
+        join_ranks  # for cells that use Horovod by themselves: its own works once in a process
+    )
     held.tell({"stage": "joined"})
     connection = held.wait_for("connection")
     os.environ["IPP_CONNECTION_INFO"] = json.dumps(connection)

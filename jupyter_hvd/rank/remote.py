@@ -8,14 +8,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Literal
 
+from ..runtime import guard
 from .reply import Reply, describe
 from .serialization import SerializedValue, pack, read_pushed, size_of, unpack
 
 #: The file of a cell's code on the ranks, `<In[3]#7>`: the notebook's number and a serial one.
 CELL_FILE = "<In[{number}]#{serial}>"
-
+#: How ranks are watched in a cell: compared when it has trained, while it trains too, or not at all.
+Watch = Literal["after", "during", "never"]
 
 #: Tells the kernel something over the lifeline; the engine sets it.
 tell: Callable[[Mapping[str, Any]], None] | None = None
@@ -54,18 +56,26 @@ def reopen_outputs() -> bool:
     return bool(closed)
 
 
-def run_cells(cells: Sequence[tuple[str, str]], added: Sequence[str]) -> Reply:
-    """Run cells, each with its file, one after the other until one fails; `added` as for `run_cell`."""
+def run_cells(
+    cells: Sequence[tuple[str, str]], added: Sequence[str], watch: Watch = "never"
+) -> Reply:
+    """Run cells, each with its file, one after the other until one fails; `added` and `watch` as for `run_cell`."""
     reply = Reply()
-    for source, file in cells:
-        reply = run_cell(source, file, added)
+    for number, (source, file) in enumerate(cells):
+        reply = run_cell(source, file, added, watch=watch, goes_on=number > 0)
         if reply.error is not None:
             break
     return reply
 
 
 def run_cell(
-    source: str, file: str, added: Sequence[str], marker: str = "", wanted: Sequence[str] = ()
+    source: str,
+    file: str,
+    added: Sequence[str],
+    marker: str = "",
+    wanted: Sequence[str] = (),
+    watch: Watch = "never",
+    goes_on: bool = False,
 ) -> Reply:
     """Run one converted cell in this rank's namespace, as a kernel would.
 
@@ -75,6 +85,8 @@ def run_cell(
         marker: written to stdout and stderr at the end, below Python, so that the kernel
             knows that all that C++ wrote before has come through.
         wanted: names whose values the notebook wants back from rank 0, if the cell succeeds.
+        watch: how the ranks are compared; `meet` does it when the cell has ended.
+        goes_on: whether it is counted with the cell before.
     """
     from IPython.core.getipython import get_ipython
 
@@ -83,10 +95,12 @@ def run_cell(
     reopen_outputs()
     with own_names(shell.user_ns, added), quiet_shell(shell, file), interruptible():
         try:
+            if watch != "never" and not goes_on:
+                guard.watch_cell(watch == "during")
             result = shell.run_cell(source, store_history=False)
             error = result.error_before_exec or result.error_in_exec
-        except KeyboardInterrupt as interrupt:
-            error = interrupt
+        except (KeyboardInterrupt, RuntimeError) as stopped:
+            error = stopped
     if reopen_outputs():
         print(
             "the cell has closed the standard output of this rank; it is open again",
@@ -105,7 +119,13 @@ def run_cell(
         time.time() - started,
         printed - printed_before,
         values,
+        watch != "never" and guard.has_trained(),
     )
+
+
+def meet() -> str:
+    """Compare the ranks' weights, once all have ended a cell; what tells them apart, or ''."""
+    return guard.meet()
 
 
 #: What the conversion's names stand for, to be put back where a cell of the user's has bound them.

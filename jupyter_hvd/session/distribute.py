@@ -14,6 +14,7 @@ from ..launchers.hosts import LaunchError, parse_hosts
 from ..launchers.places import Where, place
 from ..launchers.progress import Stall
 from ..rank import remote
+from ..rank.reply import Reply
 from ..rank.serialization import SerializedValue, keras_kind, pack, unpack, weights_of
 from .cell_names import names_of
 from .cell_output import CellOutput
@@ -31,8 +32,9 @@ from .program import (
     masked,
     options_here,
     runnable,
+    watch_of,
 )
-from .reports import failure_of, line_of, stall_lines
+from .reports import failure_of, headed, line_of, stall_lines
 from .tracebacks import SentCell
 from .transfer import digest, push
 
@@ -239,11 +241,13 @@ class Session:
         assert self.ranks is not None
         program = plan.program
         added = sorted(program.added)
+        watch = watch_of(program, options_here())
         if plan.needs.run:
             cells = [self._file(n, program) for n in plan.needs.run]
-            run = self.ranks.run(remote.run_cells, cells, added, timeout=request.timeout)
+            run = self.ranks.run(remote.run_cells, cells, added, watch, timeout=request.timeout)
             what = "a cell that this one needs failed on the ranks"
             self._judge(run, screen, what, request.timeout)
+            self._compare(run, program, screen)
             self._state = self._state.after(plan.needs.run, program)
         self._push_changed(self._values_for(plan), screen)
         marker = f"\x1e{uuid.uuid4().hex}"
@@ -255,11 +259,13 @@ class Session:
             added,
             marker,
             self._wanted(plan),
+            watch,
             show=screen.show,
             timeout=request.timeout,
             marker=marker,
         )
         self._judge(run, screen, None, request.timeout)
+        self._compare(run, program, screen)
         self._state = self._state.after([plan.number], program)
         self._take_back(run.replies[0].values, screen)
 
@@ -364,6 +370,24 @@ class Session:
         screen.finish()
         lines = [*([what] if what else []), *failure.lines, *self._recover(run)]
         raise named_error(failure.name, failure.message, lines)
+
+    def _compare(self, run: Run, program: Program, screen: CellOutput) -> None:
+        """Compare the ranks' weights where a run has trained.
+
+        Raises:
+            DistributeError: they differ.
+        """
+        assert self.ranks is not None
+        if not any(isinstance(r, Reply) and r.trained for r in run.replies.values()):
+            return
+        met = self.ranks.run(remote.meet)
+        self._judge(met, screen)
+        told: str = next(filter(None, met.replies.values()), "")
+        if told and program.uses_horovod:
+            screen.say(told)
+        elif told:
+            failure = headed("RanksDiffer", told, "The notebook keeps the weights that it had.")
+            raise named_error(failure.name, failure.message, list(failure.lines))
 
     def _stall_lines(self, stall: Stall) -> list[str]:
         return stall_lines(stall, self._files, self._hosts())

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..convert.notebook import convert_cells
 from ..files import UnusableInputError
+from ..rank.remote import Watch
 from ..rules.options import Options
 from ..rules.tensorflow_horovod.gradient_tape import Broadcast
 from ..rules.tensorflow_horovod.refusals import AlreadyHorovod
@@ -156,15 +157,26 @@ def refuse(program: Program) -> None:
 
 
 def options_here() -> Options:
-    """The options of the folder that the notebook works in; a notebook always goes on.
+    """The options of the folder that the notebook works in; a notebook always goes on, and its ranks have this package.
 
     Raises:
         DistributeError: the settings there are unusable.
     """
     try:
-        return Options.resolve({"open_ended": True}, Path.cwd())
+        return Options.resolve({"open_ended": True, "standalone": False}, Path.cwd())
     except UnusableInputError as error:
         raise DistributeError(str(error)) from None
+
+
+def watch_of(program: Program, options: Options) -> Watch:
+    """How the ranks are watched while cells run.
+
+    Those of a program that uses Horovod by itself may train apart in between, and one that is not seen to train may do so in
+    another module: they are compared when the cell has ended.
+    """
+    if not options.guard:
+        return "never"
+    return "during" if program.trains and not program.uses_horovod else "after"
 
 
 def check_syntax(source: str) -> None:

@@ -12,6 +12,8 @@ from .monitor import Run
 from .tracebacks import PLAIN, RED, SentCell, blame, render
 
 Cells = Mapping[str, SentCell]
+#: Said where a rank waits for one that has trained and ended.
+UPDATES = "Ranks that train together make the same number of updates. See: jupyter hvd rule HVD303"
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,8 @@ def failure_of(run: Run, cells: Cells, timeout: float | None = None) -> Failure 
             message = (
                 f"{done} finished the cell while {waiting} still waits in a collective operation"
             )
-            return headed("Deadlock", message, *stuck(run))
+            trained = any(isinstance(r, Reply) and r.trained for r in run.replies.values())
+            return headed("Deadlock", message, *([UPDATES] if trained else []), *stuck(run))
         case "unanswered":
             message = (
                 f"no answer from {ranks_text(run.stuck)}, which waits for work: "

@@ -31,6 +31,10 @@ from .workspace import State, changed, make_copy, state_within
 ORDERS_VARIABLE = "JUPYTER_HVD_PROBE"
 #: The name under which a program finds the counter of its steps among the builtins.
 COUNTER = "__jupyter_hvd_step__"
+#: The name of what notes which statement updates weights.
+UPDATER = "__jupyter_hvd_update__"
+#: So many bytes of the weights after each step are kept, from the first step on.
+KEPT_BYTES = 64 * 2**20
 #: The steps at which schedules are asked for their rates.
 SAMPLED_STEPS = (0, 1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 #: At most so many examples are told apart.
@@ -57,6 +61,12 @@ class Probe:
         self.ended: list[float] = []
         self.trail: list[dict[str, Any]] = []
         self.applied: Any = None  # the sum of all gradients that optimizers were given
+        self.averages: Any = None  # how often gradients were averaged
+        self.data = ""  # a digest of the elements that were drawn until now
+        self.updating = -1  # the update that runs, or is compiled
+        self.updated_by: dict[Any, int] = {}
+        self._kept: dict[str, Any] = {}
+        self._kept_bytes = 0
         self.trained: dict[Any, Any] = {}
         self.differentiated: dict[Any, Any] = {}
         self.optimizers: dict[int, Any] = {}
@@ -91,11 +101,13 @@ class Probe:
             lambda cls, alg=None: cls.from_seed(self.seed, alg=alg)
         )
         setattr(builtins, COUNTER, self.step)
+        setattr(builtins, UPDATER, tf.autograph.experimental.do_not_convert(self.update))
         self._watch_optimizers(tf)
         self._watch_tapes(tf)
         self._watch_fit(tf)
         self._watch_iterators()
         self._watch_broadcasts(tf)
+        self._watch_averages(tf)
         self._copied = state_within(working_folder(self.folder, self.rank))
         if "HOROVOD_RANK" in os.environ:
             self._see_files_of_rank_zero()
@@ -158,6 +170,7 @@ class Probe:
     def _saw_update(self, optimizer: Any, variables: list[Any]) -> None:
         for variable in variables:
             self.trained.setdefault(variable.ref(), variable)
+            self.updated_by.setdefault(variable.ref(), self.updating)
         if id(optimizer) not in self.optimizers:
             import tensorflow as tf
 
@@ -289,6 +302,9 @@ class Probe:
         if not tf.executing_eagerly():
             return  # drawn inside a compiled function: `adapt` of a layer does
         names = _row_names([_as_array(part) for part in tf.nest.flatten(element)])
+        self.data = hashlib.sha1(
+            "".join([self.data, *names]).encode(), usedforsecurity=False
+        ).hexdigest()[:16]
         if self._iterator is iterator:
             self.rows.update(names)
         else:
@@ -310,14 +326,29 @@ class Probe:
             raise EnoughStepsError(0)
         self.begun.append(time.perf_counter())
 
+    def update(self, number: int) -> None:
+        """The statement with this number, among those that are marked, updates weights next, or is compiled."""
+        self.updating = number
+
     def _leave_trail(self, number: int) -> None:
         """Note what the steps before have made of the weights, and of what they were given."""
         trained = self.trained if self.optimizers else self.differentiated
+        weights = [variable.numpy() for variable in trained.values()]
+        self._kept_bytes += sum(array.nbytes for array in weights)
+        if self._kept_bytes <= KEPT_BYTES:
+            step = len(self.trail)
+            self._kept.update(
+                (f"{step}.{place}", array)
+                for place, array in enumerate(weights)
+                if array.dtype.kind in "fciub"  # of bfloat16 a file keeps the bytes alone
+            )
         self.trail.append(
             {
                 "by": number,
-                "weights": [_digest(variable.numpy()) for variable in trained.values()],
+                "weights": [_digest(array) for array in weights],
                 "applied": "" if self.applied is None else float(self.applied.numpy()).hex(),
+                "averages": 0 if self.averages is None else int(self.averages.numpy()),
+                "data": self.data,
             }
         )
 
@@ -338,6 +369,32 @@ class Probe:
             return original(variables, *args, **kw)
 
         hvd.broadcast_variables = broadcast
+
+    def _watch_averages(self, tf: Any) -> None:
+        """Count how often gradients are averaged, also in a compiled step; numbers alone are metrics."""
+        try:
+            import horovod.tensorflow as hvd
+        except ImportError:
+            return
+
+        def counting(original: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(original)
+            def average(tensors: Any, *args: Any, **kw: Any) -> Any:
+                parts = tensors if isinstance(tensors, (list, tuple)) else [tensors]
+                if any(
+                    isinstance(p, tf.IndexedSlices) or p.dtype != tf.float64 or p.shape.rank
+                    for p in parts
+                ):
+                    if self.averages is None:
+                        with tf.init_scope():
+                            self.averages = tf.Variable(0, dtype=tf.int64, trainable=False)
+                    self.averages.assign_add(1)
+                return original(tensors, *args, **kw)
+
+            return average
+
+        for name in ("allreduce", "grouped_allreduce"):
+            setattr(hvd, name, counting(getattr(hvd, name)))
 
     def _see_files_of_rank_zero(self) -> None:
         """Let this rank find what rank 0 has written in its own folder, once it has waited for rank 0.
@@ -386,8 +443,12 @@ class Probe:
 
     def finish(self) -> None:
         """Read the rest of the first epoch and write the record."""
+        import numpy as np
+        import tensorflow as tf
+
         self._drain()
         self._leave_trail(-1)
+        np.savez(self.folder / trail_file(self.rank), **self._kept)
         if not self.optimizers:
             self.trained = self.differentiated
         weights = [_digest(variable.numpy()) for variable in self.trained.values()]
@@ -400,7 +461,9 @@ class Probe:
             "seconds": [
                 ended - begun for begun, ended in zip(self.begun, self.ended[1:], strict=False)
             ],
-            "names": [variable.name for variable in self.trained.values()],
+            "names": [variable.name.removesuffix(":0") for variable in self.trained.values()],
+            "updated_by": [self.updated_by.get(ref, -1) for ref in self.trained],
+            "rounds_freely": bool(tf.config.list_physical_devices("GPU")),
             "weights": weights,
             "trail": self.trail,
             "optimizer_state": state,
@@ -537,6 +600,11 @@ def from_environment() -> Probe:
     os.chdir(working_folder(folder, probe.rank))
     probe.start()
     return probe
+
+
+def trail_file(rank: int) -> str:
+    """The name of the file of the weights that a rank had after its first steps, each as `STEP.PLACE`."""
+    return f"trail-{rank}.npz"
 
 
 def working_folder(folder: Path, rank: int) -> Path:

@@ -2,12 +2,14 @@
 
 The call stands in front of the statement that runs the step, on the same line, so
 that line numbers stay; it bears the statement's number, by which a verification says where ranks
-part. `fit` needs no mark: the probe counts its batches itself.
+part. So does a call in front of each statement that updates weights, which may be compiled into a step.
+`fit` needs no mark: the probe counts its batches itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import libcst as cst
 
@@ -16,29 +18,60 @@ from ..rules.options import Options
 from ..rules.tensorflow_horovod.context import Context
 from ..source.cells import JoinedCells
 from ..source.edits import Edit
-from .probe import COUNTER
+from .probe import COUNTER, UPDATER
 
 #: So much of a statement is shown.
 SHOWN = 60
+#: Stands between a statement and one that it runs.
+RUNS = ", which runs "
+
+
+@dataclass(frozen=True)
+class Places:
+    """Statements of a program, to be read by its user.
+
+    Attributes:
+        steps: those that run training steps, in their order, each with the first that updates weights in it.
+        updates: those that update weights, in their order.
+        fit: the program's `fit`, '' where there is not one alone.
+    """
+
+    steps: tuple[str, ...] = ()
+    updates: tuple[str, ...] = ()
+    fit: str = ""
+
+    def where(self, step: int, update: int) -> str:
+        """Where a variable was changed, '' where that is not known.
+
+        Args:
+            step: the number of the statement that ran the step, -1 for `fit`. update: of the one that updated it, -1 if unknown.
+        """
+        by = self.fit if step < 0 else "".join(self.steps[step : step + 1])
+        changed = "".join(self.updates[update : update + 1]) if update >= 0 else ""
+        if not changed or by.startswith(changed):
+            return by
+        return f"{changed}, run by {by.partition(RUNS)[0]}" if by else changed
 
 
 def mark_steps(sources: Sequence[str]) -> list[str]:
-    """The cells of one program, or its single source, with a counter in front of each step.
+    """The cells of one program, or its single source, with a counter in front of each step and each update.
 
     Raises:
         libcst.ParserSyntaxError: the program is no Python.
     """
     cells = JoinedCells.of(sources)
     with deep_recursion():
-        steps = _steps(Context(cells, Options()))
-    return cells.apply(
-        Edit(offset, offset, text=f"{COUNTER}({number}); ") for number, offset in enumerate(steps)
-    )
+        context = Context(cells, Options())
+        marked = ((COUNTER, _steps(context)), (UPDATER, _updates(context)))
+    marks: dict[int, str] = {}
+    for name, offsets in marked:
+        for number, offset in enumerate(offsets):
+            marks[offset] = f"{marks.get(offset, '')}{name}({number}); "
+    return cells.apply(Edit(offset, offset, text=text) for offset, text in marks.items())
 
 
-def step_places(sources: Sequence[str], labels: Iterable[int] | None) -> list[str]:
-    """The statements that `mark_steps` marks, in its order, with those that update weights in them, to be read by the user;
-    the last is the program's `fit`, '' where there is not one alone.
+def step_places(sources: Sequence[str], labels: Iterable[int] | None) -> Places:
+    """The statements that `mark_steps` marks.
 
     Args:
         labels: the numbers by which the user knows the cells; None for a script.
@@ -50,11 +83,12 @@ def step_places(sources: Sequence[str], labels: Iterable[int] | None) -> list[st
     with deep_recursion():
         context = Context(cells, Options())
         found = [
-            ", which runs ".join(_told(context, node) for node in nodes)
-            for nodes in _steps(context).values()
+            RUNS.join(_told(context, node) for node in nodes) for nodes in _steps(context).values()
         ]
+        updates = [_told(context, statement) for statement in _updates(context).values()]
         fits = context.training.keras.fits
-        return [*found, _told(context, fits[0]) if len(fits) == 1 else ""]
+        fit = _told(context, fits[0]) if len(fits) == 1 else ""
+        return Places(tuple(found), tuple(updates), fit)
 
 
 def _steps(context: Context) -> dict[int, list[cst.CSTNode]]:
@@ -66,6 +100,16 @@ def _steps(context: Context) -> dict[int, list[cst.CSTNode]]:
             if statement is not None:
                 inner = [update.call] if site.chain else []
                 found.setdefault(context.module.span(statement).start, [statement, *inner])
+    return dict(sorted(found.items()))
+
+
+def _updates(context: Context) -> dict[int, cst.CSTNode]:
+    """By their offsets, in order, the statements that update weights themselves."""
+    found: dict[int, cst.CSTNode] = {}
+    for update, _ in context.training.own_updates:
+        statement = context.statement_of(update.call)
+        if statement is not None:
+            found.setdefault(context.module.span(statement).start, statement)
     return dict(sorted(found.items()))
 
 

@@ -15,6 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..convert import Options, Outcome, ways_divided
 from ..documents import Document, load, write
 from ..files import UnusableInputError
@@ -30,8 +33,9 @@ from ..source.lines import origin_finder
 from . import checks, loading
 from .checks import Check, Record, Run
 from .forks import forkservers
-from .probe import orders, working_folder
-from .steps import mark_steps, step_places
+from .partings import Parting, Weights, parting
+from .probe import orders, trail_file, working_folder
+from .steps import Places, mark_steps, step_places
 from .workspace import State, changed, measure, state_beside, state_within
 
 #: The folders of the runs: the original, the conversion on one rank, and on all.
@@ -145,7 +149,8 @@ def verify(
         ]
         with ThreadPoolExecutor(2) as pool, ended_early(folder.job):
             before, single = pool.map(runner.alone, alone)
-        tell(checks.one_rank_identical(before, single))
+        places = places_of(original)
+        tell(checks.one_rank_identical(before, single, converted_parts(before, single, places)))
         listen(
             Check(
                 checks.NOT_STUCK, "running", f"the conversion, on {size} ranks with different seeds"
@@ -153,7 +158,7 @@ def verify(
         )
         job = runner.on_ranks(runner.prepare(RUNS[2], with_marked_steps(converted), size))
         tell(checks.nobody_stuck(job, timeout))
-        tell(checks.ranks_agree(job, places_of(original)))
+        tell(checks.ranks_agree(job, ranks_part(job, places)))
         tell(checks.broadcast_once(job))
         tell(checks.rate_scaled(before, job))
         tell(checks.work_divided(before, job, ways_divided(conversion.changes)))
@@ -212,7 +217,39 @@ def compared(original: Document, conversion: Outcome) -> Document:
     return original
 
 
-def places_of(document: Document) -> list[str]:
+def converted_parts(original: Run, single: Run, places: Places) -> Parting | None:
+    """Where a conversion on one rank and the original first differ."""
+    if not original.holds or not single.holds:
+        return None
+    one, two = original.records[0], single.records[0]
+    return parting(one, two, places, (kept_by(one), kept_by(two)), "processes", 1)
+
+
+def ranks_part(job: Run, places: Places) -> dict[int, Parting]:
+    """By rank, where its weights first differ from rank 0's."""
+    found = {}
+    for record in job.records[1:]:
+        zero = job.records[0]
+        kept = (kept_by(zero), kept_by(record))
+        first = parting(zero, record, places, kept, ranks=len(job.records))
+        if first is not None:
+            found[record.rank] = first
+    return found
+
+
+def kept_by(record: Record) -> Weights:
+    """The weights that a rank had after its first steps."""
+    file = Path(record.kept)
+
+    def weights(step: int, place: int) -> NDArray[Any] | None:
+        with np.load(file) as arrays:
+            found: NDArray[Any] | None = arrays.get(f"{step}.{place}")
+            return found
+
+    return weights
+
+
+def places_of(document: Document) -> Places:
     """The statements of a program that run training steps, to be read by the user."""
     labels = [cell for cell in document.sources if cell is not None]
     return step_places(list(document.sources.values()), labels or None)
@@ -350,7 +387,8 @@ def _records(run: Prepared, printed: Mapping[int, Sequence[str]]) -> tuple[Recor
     """What the ranks' probes wrote down, with what each rank printed and which files it changed."""
     found = []
     for file in run.folder.glob("probe-*.json"):
-        record = Record(**json.loads(file.read_text()))
+        noted = json.loads(file.read_text())
+        record = Record(**noted, kept=str(run.folder / trail_file(noted["rank"])))
         here = working_folder(run.folder, record.rank)
         after = state_within(here)
         files = [

@@ -1,14 +1,17 @@
 """Loops that count steps, and those that do not say how many there are."""
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from jupyter_hvd import convert_source
 from jupyter_hvd.rules.base import program
-from jupyter_hvd.verify.checks import first_difference
-from jupyter_hvd.verify.steps import mark_steps, step_places
+from jupyter_hvd.verify.partings import parting
+from jupyter_hvd.verify.probe import UPDATER
+from jupyter_hvd.verify.steps import Places, mark_steps, step_places
 
 PROGRAM = (Path(__file__).parents[1] / "programs" / "tape_while.py").read_text()
 
@@ -279,47 +282,102 @@ def test_a_count_whose_limit_is_not_seen_is_refused() -> None:
 
 def test_where_the_steps_of_a_program_stand():
     cells = [PROGRAM[: PROGRAM.index("total = 40")], PROGRAM[PROGRAM.index("total = 40") :]]
-    step, fit = step_places(cells, [2, 5])
+    places = step_places(cells, [2, 5])
+    (step,), (update,) = places.steps, places.updates
     assert step.startswith(
         "line 5 of cell 5: `loss = train_step(features, labels)`, which runs line "
     )
-    assert step.endswith(
+    assert update.endswith(
         " of cell 2: `optimizer.apply_gradients(zip(gradients, model.trainable_va…`"
     )
-    assert fit == ""
+    assert step.endswith(update)
+    assert places.fit == ""
+    assert places.where(0, 0) == (
+        f"{update}, run by line 5 of cell 5: `loss = train_step(features, labels)`"
+    )
+    assert places.where(0, -1) == step
     places = step_places(["import keras\nmodel = keras.Sequential()\nmodel.fit(x, y)\n"], None)
-    assert places == ["line 3: `model.fit(x, y)`"]
+    assert places == Places(fit="line 3: `model.fit(x, y)`")
+    assert places.where(-1, -1) == places.fit
 
 
-def trail(*steps: tuple[list[str], str]) -> list[dict]:
-    return [{"by": 0, "weights": weights, "applied": applied} for weights, applied in steps]
+def test_updates_are_marked_where_they_stand():
+    (marked,) = mark_steps([PROGRAM])
+    assert re.search(rf"^    {UPDATER}\(0\); optimizer\.apply_gradients\(", marked, re.MULTILINE)
+
+
+def record(*steps: tuple[float, str, int], dtype: str = "float32", free: bool = False):
+    """One that has a weight after each step, gradients that were applied until then, and how many averages."""
+    trail = [
+        {"by": 0, "weights": [str(w)], "applied": a, "averages": n, "data": str(number)}
+        for number, (w, a, n) in enumerate(steps)
+    ]
+    values = [np.array([1.0, w], dtype) for w, _, _ in steps]
+    return SimpleNamespace(
+        rank=1, trail=trail, names=["w"], updated_by=[0], rounds_freely=free, values=values
+    )
+
+
+PLACES = Places(("here",), ("there",))
+#: Rounding that two ranks' updates may make in one step of a number of about 1.
+ONE = 18 * 2.0**-23
 
 
 @pytest.mark.parametrize(
     ("one", "two", "said"),
     [
         (
-            trail((["a"], ""), (["b"], "1"), (["c"], "2")),
-            trail((["a"], ""), (["b"], "1"), (["d"], "3")),
-            "; w first after step 2, by here: the gradients that were applied differ, so they were not averaged",
+            record((0, "", 0), (1, "1", 0), (2, "2", 0)),
+            record((0, "", 0), (1, "1", 0), (3, "3", 0)),
+            "w by 1 (tolerance 9e-06), first after step 2, by there, run by here: "
+            "the gradients that were applied differ, so they were not averaged",
         ),
         (
-            trail(([], ""), (["b"], "1")),
-            trail(([], ""), (["c"], "1")),
-            "; w first after step 1, by here: the gradients that were applied were the same, "
-            "the first weights were not, and no broadcast made them so",
+            record((0, "", 0), (1, "1", 1), (2, "2", 2)),
+            record((0, "", 0), (1, "1", 1), (3, "3", 2)),
+            "w by 1 (tolerance 9e-06), first after step 2, by there, run by here: the gradients that were applied differ, "
+            "though some were averaged in this step: others were not, or they were changed behind that",
         ),
         (
-            trail(([], ""), (["b"], "")),
-            trail(([], ""), (["c"], "")),
-            "; w first after step 1, by here",
+            record((0, "", 0), (0.5, "1", 1)),
+            record((1, "", 0), (1.25, "1", 1)),
+            "w by 0.75 (tolerance 2e-06), first after step 1, by there, run by here: the gradients that were applied were the "
+            "same, the first weights were not, and no broadcast made them so",
         ),
-        (trail(([], ""), (["b"], "1")), trail(([], ""), (["b"], "1")), ""),
+        (
+            record((0, "", 0), (0.5, "", 0), dtype="float64"),
+            record((1, "", 0), (1.25, "", 0), dtype="float64"),
+            "w by 0.75 (tolerance 4e-15), first after step 1, by there, run by here",
+        ),
+        (record((0, "", 0), (1, "1", 0)), record((0, "", 0), (1, "1", 0)), "None"),
+        # On GPUs what rounding explains is no difference, and what it does not explain is.
+        (
+            record((0, "", 0), (1, "1", 1), free=True),
+            record((0, "", 0), (1 + 0.9 * ONE, "2", 1), free=True),
+            "None",
+        ),
+        (
+            record((0, "", 0), (1, "1", 1), (1, "1", 2), free=True),
+            record((0, "", 0), (1 + 0.9 * ONE, "2", 1), (1 + 3 * ONE, "2", 2), free=True),
+            "w by 6.4e-06 (tolerance 4e-06), first after step 2, by there, run by here: the gradients that were applied "
+            "differ, though some were averaged in this step: others were not, or they were changed behind that",
+        ),
     ],
 )
 def test_where_ranks_first_differ(one, two, said):
-    records = [SimpleNamespace(trail=steps, names=["w"]) for steps in (one, two)]
-    assert first_difference(*records, ["here", ""]) == said
+    kept = tuple(lambda step, _, r=r: r.values[step] for r in (one, two))
+    assert str(parting(one, two, PLACES, kept)) == said
+
+
+def test_a_conversion_is_told_where_its_data_first_differ():
+    one, two = (record((0, "", 0), (w, str(w), 0)) for w in (1, 2))
+    gone = (lambda *_: None,) * 2
+    said = "w first after step 1, by there, run by here: the {} differ"
+    told = str(parting(one, two, PLACES, gone, "processes", 1))
+    assert told == said.format("gradients that were applied")
+    two.trail[0]["data"] = "others"
+    told = str(parting(one, two, PLACES, gone, "processes", 1))
+    assert told == said.format("data that the step was given")
 
 
 CALLBACK = """\

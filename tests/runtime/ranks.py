@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import random
+import re
 import sys
+import time
 import urllib.error
 import warnings
 from pathlib import Path
@@ -16,7 +19,7 @@ import pytest
 import tensorflow as tf
 
 import jupyter_hvd.runtime as jhvd
-from jupyter_hvd.runtime.guard import _guard, watch
+from jupyter_hvd.runtime.guard import _guard, has_trained, join_ranks, meet, watch, watch_cell
 
 folder = Path(sys.argv[1])
 jhvd.start(guard=False)  # weights are parted on purpose below
@@ -229,4 +232,42 @@ for go in (jhvd.local_rank_zero_first, jhvd.on_rank_zero):
     with pytest.raises(urllib.error.URLError, match="not found"):
         go(fail)
 assert of_all(rank) == [0, 1]
+# Who is done answers for the others, as often as it is done: Horovod's own `join` did so once.
+for turn in range(4):
+    tf.config.run_functions_eagerly(turn > 1)
+    others = turn % 2
+    if rank == others:
+        time.sleep(0.3)  # the other one is done
+        sums = [float(hvd.allreduce(tf.constant(1.0), name="turn")) for _ in range(2)]
+        assert sums == [0.5, 0.5]
+    assert join_ranks() == others
+    assert float(hvd.allreduce(tf.constant(1.0), name="turn")) == 1.0
+tf.config.run_functions_eagerly(False)
+
+# What optimizers update is compared when nobody trains, also where nobody has counted it; whoever has gone is left out.
+watch_cell(compares=False)
+assert not has_trained()
+assert meet() == ""
+parted, kept = (tf.Variable([1.0, 2.0], name=name) for name in ("parted", "kept"))
+by_hand = tf.keras.optimizers.SGD(0.5)
+by_hand.apply_gradients([(tf.constant([0.0, float(rank)]), parted), (tf.ones(2), kept)])
+if rank == 0:
+    gone = tf.keras.optimizers.SGD(0.5)
+    gone.apply_gradients([(tf.ones(2), tf.Variable([1.0, 2.0]))])
+    del gone
+    gc.collect()
+assert has_trained()
+assert re.match(
+    r"After training \S*parted\S* \(\d+\.0\) of rank 1 differs from rank 0's, by up to 0\.5: .*HVD301",
+    meet(),
+)
+watch_cell(compares=False)
+assert not has_trained(), "another cell"
+if rank == 1:
+    by_hand.apply_gradients([(tf.zeros(2), parted), (tf.ones(2), kept)])
+assert re.match(r"After training \S*parted", meet()), (
+    "it was apart before, and one rank has trained"
+)
+parted.assign(tf.zeros(2))
+assert re.match(r"After training \S*kept", meet()), "one rank alone has trained"
 print("all is well")
