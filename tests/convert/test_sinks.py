@@ -203,7 +203,80 @@ def test_no_other_file_is_run(cell: str) -> None:
     assert convert_cells([cell])[1].diagnostics == ()
 
 
+@pytest.mark.parametrize(
+    ("cell", "severity", "line"),
+    [
+        ("%memit model.fit(x, y)", "error", 1),
+        ("z = 1\nif z:\n    %lprun -f f model.fit(x, y)", "error", 3),
+        ("%%wandb\n\nmodel.fit(x, y)", "error", 3),
+        ("%%wandb\nopt.apply_gradients(zip(g, v))", "error", 2),
+        ("%memit regression.fit(x, y)", "warning", 1),
+        ("%timeit model.fit(x, y)", "error", 1),
+        ("%%timeit\nmodel.fit(x, y)", "error", 2),
+        ("timeit model.fit(x, y)", "error", 1),
+    ],
+)
+def test_training_behind_a_magic(cell: str, severity: str, line: int) -> None:
+    for training in ((), ("model.fit(x, y)",)):  # with other training, and without
+        _, conversion = convert_cells([MODEL, *training, cell])
+        (told,) = conversion.diagnostics
+        assert (told.code, told.severity, told.cell) == ("HVD911", severity, 1 + len(training))
+        assert told.line == line
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "%timeit -n 3 model.fit(x, y)",
+        "%%timeit -n1 -r1\nmodel.fit(x, y)",
+        "%timeit f(x)\nmodel.fit(x, y)",
+        "%%writefile train.py\nmodel.fit(x, y)",
+        "!grep 'model.fit(x, y)' *.py",
+        "said = !grep 'model.fit(x, y)' *.py",
+        "model.fit?\n%memit f(x)  # as model.fit(x, y)",
+    ],
+)
+def test_no_training_behind_a_magic(cell: str) -> None:
+    assert convert_cells([MODEL, cell])[1].diagnostics == ()
+
+
 MODEL = "import tensorflow as tf\nmodel = tf.keras.Sequential([tf.keras.layers.Dense(1)])\nmodel.compile('adam', loss='mse')\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import mytrain\nmytrain.run(epochs=3)",
+        "import tensorflow as tf\nfrom lib import train_model\ntrain_model('data.csv')",
+        "import tensorflow as tf\nfrom lib import fit_and_save as go\ngo()",
+        "from . import train\ntrain.main()",
+        "from .jobs.train import main\nif __name__ == '__main__':\n    main()",
+        "import tensorflow as tf\nfrom lib import Trainer\ntrainer = Trainer('cfg')\ntrainer.run()",
+        "import tensorflow as tf\nimport lib\nexperiment = lib.Experiment()\nexperiment.train(3)",
+    ],
+)
+def test_another_module_trains(text: str) -> None:
+    conversion = convert_source(text + "\n")
+    assert {(d.code, d.severity) for d in conversion.diagnostics} == {("HVD911", "warning")}
+
+
+def test_another_module_is_handed_a_model_to_train() -> None:
+    assert refused(MODEL + "import mytrain\nhistory = mytrain.run(model, x, y)\n") == {"HVD906"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from sklearn.model_selection import train_test_split\ntrain_test_split(x, y)",
+        "from lib import load_train, split_train\nload_train()",
+        "import xgboost\nxgboost.train(options, data)",
+        "import numpy as np\nnp.polyfit(x, y, 1)",
+        "from lib import Trainable, training_data\nTrainable()\ntraining_data()",
+        "def train(x): pass\ntrain(3)",
+    ],
+)
+def test_no_other_module_trains(text: str) -> None:
+    assert convert_source(f"import tensorflow as tf\n{text}\n").diagnostics == ()
 
 
 @pytest.mark.parametrize(

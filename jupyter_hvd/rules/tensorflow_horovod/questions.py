@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 import libcst as cst
@@ -26,6 +27,24 @@ KNOWN_LIBRARIES = (
     "pandas.",
     "horovod.",
 )
+
+
+#: What a function is called that trains, and what runs a module that is called so.
+TRAINS = re.compile(
+    r"^(?!(?:load|get|make|create|read|prepare|split|build|is|plot|show|parse|set)_)"
+    r"(?:\w*_)?(?:re|pre|my)?_?(?:train|training|fit|fine_?tune|trainer)"
+    r"(?:_?(?:models?|networks?|nets?|loop|epochs?|steps?|all|main|and_\w+))?$",
+    re.IGNORECASE,
+)
+RUNS = frozenset({"call", "execute", "launch", "loop", "main", "run", "start"})
+
+
+def trains_by_name(name: str) -> bool:
+    """Whether a function trains by its qualified name: `lib.train_model`, `mytrain.run`, `lib.Trainer.run`."""
+    owner, _, function = name.rpartition(".")
+    return bool(TRAINS.match(function)) or (
+        function in RUNS and any(map(TRAINS.match, owner.split(".")))
+    )
 
 
 def callback_values(context: Context, call: cst.Call) -> frozenset[Value]:

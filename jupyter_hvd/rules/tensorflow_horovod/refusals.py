@@ -18,7 +18,7 @@ from ..base import Example, Finding, Problem, program
 from .context import Context, Rule
 from .environment import settings
 from .imports import first_import, imports_horovod, is_own_work
-from .questions import KNOWN_LIBRARIES
+from .questions import KNOWN_LIBRARIES, trains_by_name
 
 
 class Refusal(Rule):
@@ -528,7 +528,9 @@ class HiddenTraining(Refusal):
         given = [part for arg in call.args for part in parts(arg.value)]
         if not any(self._is_model(context, part) for part in given):
             return
-        trains = bool(TRAINING_NAME.search(function))
+        trains = bool(TRAINING_NAME.search(function)) or trains_by_name(
+            context.values.qualified(call.func)
+        )
         if trains or (
             isinstance(context.module.parent(call), cst.Expr) and not function[:1].isupper()
         ):
