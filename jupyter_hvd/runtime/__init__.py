@@ -16,6 +16,7 @@ from .callbacks import (
 from .calls import (
     distributed_compile,
     distributed_fit,
+    distributed_model,
     distributed_tuner,
     scaled_optimizer,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "compare_ranks",
     "distributed_compile",
     "distributed_fit",
+    "distributed_model",
     "distributed_tuner",
     "draw_alike",
     "draw_apart",

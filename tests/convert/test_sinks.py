@@ -113,21 +113,49 @@ def test_an_inherited_apply_gradients_is_an_update() -> None:
     assert "DistributedGradientTape" in code
 
 
-def test_a_fit_whose_optimizer_is_hidden_is_refused() -> None:
+def test_an_optimizer_that_is_hidden_averages_when_the_program_runs() -> None:
     build = "import tensorflow as tf\nfrom models import build\n\nmodel = build()\nmodel.fit(x, y, epochs=2)\n"
-    assert "HVD907" in refused(build)
+    assert "jhvd.distributed_model(model).fit(jhvd.shard_rows(x)" in convert_source(build).code
     load = "import tensorflow as tf\n\nmodel = tf.keras.models.load_model(path)\n"
-    assert refused(load + "model.fit(x, y)\n") == {"HVD907"}
-    early = (
-        "model.compile('sgd', 'mse')\nmodel = tf.keras.models.load_model(path)\nmodel.fit(x, y)\n"
+    twice = convert_source(load + "model.fit(x, y)\nmodel.fit(x, y)\n")
+    assert twice.code.count("distributed_model(tf.keras.models.load_model(path))\n") == 1
+    assert "distributed_model" not in converted_after(load + "model.compile('sgd', 'mse')\n")
+    early = "model.compile('sgd', 'mse')\nmodel = tf.keras.models.load_model(path)\n"
+    assert "distributed_model(tf.keras" in converted_after(HEAD + early)
+    branch = "if again:\n    model.compile('sgd', 'mse')\n"
+    assert "distributed_model(tf.keras" in converted_after(load + branch)
+    either = "model = build()\nif again:\n    model = tf.keras.models.load_model(path)\n"
+    assert "distributed_model(model).fit(" in converted_after(
+        f"import tensorflow as tf\nfrom models import build\n{either}"
     )
-    assert refused(HEAD + early) == {"HVD907"}
-    assert (
-        convert_source(load + "model.compile('sgd', 'mse')\nmodel.fit(x, y)\n").status
-        == "converted"
-    )
-    branch = "if again:\n    model.compile('sgd', 'mse')\nmodel.fit(x, y)\n"
-    assert refused(load + branch) == {"HVD907"}
+    without = load.replace("(path)", "(path, compile=False)") + branch
+    assert "distributed_model" not in converted_after(without)
+
+
+def converted_after(text: str) -> str:
+    """The conversion of a program, trained in the end."""
+    conversion = convert_source(text + "model.fit(x, y, epochs=2)\n")
+    assert conversion.status == "converted", conversion.diagnostics
+    return conversion.code
+
+
+@pytest.mark.parametrize(
+    ("saved", "told"),
+    [
+        ("model.save('a.keras')", 0),
+        ("model.save('b.keras')", 1),
+        ("", 1),
+        ("model.save_weights('a.keras')", 1),
+        ("tf.keras.callbacks.ModelCheckpoint('a.keras')", 0),
+        ("tf.keras.callbacks.ModelCheckpoint('a.keras', save_weights_only=True)", 1),
+        ("tf.keras.models.save_model(model, 'a.keras')", 0),
+        ("class S(tf.keras.optimizers.schedules.LearningRateSchedule): pass\nmodel.save('a.keras')", 1),
+    ],
+)  # fmt: skip
+def test_the_rate_of_a_loaded_model_is_kept_and_told(saved: str, told: int) -> None:
+    text = f"import tensorflow as tf\n{saved}\nmodel = tf.keras.models.load_model('a.keras')\nmodel.fit(x, y)\n"
+    warnings = [d.code for d in convert_source(text).diagnostics]
+    assert warnings == ["HVD207"] * told
 
 
 def test_a_function_whose_name_becomes_the_models() -> None:

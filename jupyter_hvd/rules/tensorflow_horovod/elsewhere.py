@@ -205,7 +205,8 @@ class OutOfSight(Rule):
 
     def _modules(self, context: Context) -> Iterator[Problem]:
         """Functions and objects of other modules that train, by their names."""
-        values, told = context.values, set()
+        values = context.values
+        told: set[str] = set()
         for call in values.index.calls:
             if call in context.training.compiled_trainings or any(
                 values.kinds(arg.value) & {Role.MODEL, Role.OPTIMIZER} for arg in call.args

@@ -285,7 +285,7 @@ class Compile(Rule):
             arg = argument(call, "optimizer", 0)
             if arg is None and has_star(call):
                 opening = f"{context.runtime('distributed_compile')}("
-                closing = f"{self._options(context)})"
+                closing = f"{context.optimizer_options})"
                 edits = context.wrap(call.func, opening, closing, Layer.FUNCTION)
                 yield Fix(call, edits, needs=(HOROVOD, "distributed_compile"))
             elif arg is None:
@@ -301,12 +301,7 @@ class Compile(Rule):
 
     def _made(self, context: Context, name: str) -> str:
         optimizer = made(context, tf_api.OPTIMIZERS[name])
-        return f"{context.runtime(WRAPPER)}({optimizer}{self._options(context)})"
-
-    def _options(self, context: Context) -> str:
-        """What the caller chose for `DistributedOptimizer`, as further arguments."""
-        passes = context.options.backward_passes_per_step
-        return context.compression + (f", backward_passes_per_step={passes}" if passes > 1 else "")
+        return f"{context.runtime(WRAPPER)}({optimizer}{context.optimizer_options})"
 
     def _from_string(
         self, context: Context, string: cst.SimpleString | cst.ConcatenatedString
@@ -326,7 +321,7 @@ class Compile(Rule):
         self, context: Context, expression: cst.BaseExpression, wrapped: set[cst.CSTNode]
     ) -> Iterator[Finding]:
         values = context.values.of(expression)
-        before, after = f"{context.runtime(WRAPPER)}(", f"{self._options(context)})"
+        before, after = f"{context.runtime(WRAPPER)}(", f"{context.optimizer_options})"
         needs = (HOROVOD, WRAPPER)
         strings = any(v.kind in (Kind.CONSTANT, Kind.CONTAINER) for v in values)
         if strings or any(v.kind is Kind.UNKNOWN for v in values):
