@@ -100,7 +100,7 @@ class HiddenOptimizer(Rule):
                 )
                 edits = context.wrap(place, opening, closing, Layer.FUNCTION)
                 yield Fix(place, edits, needs=(HOROVOD, "distributed_model"))
-                if place not in loads or not self._is_own_file(context, place):
+                if not isinstance(place, cst.Call) or not self._is_own_file(context, place):
                     yield Problem(
                         place,
                         "the optimizer that comes with this model keeps its rate, which is one process's unless a converted program has saved it",
