@@ -13,7 +13,7 @@ from ...frameworks.tensorflow.roles import Role
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, TENSORFLOW, Context, Rule
-from .questions import is_own_schedule, taken_whole
+from .questions import is_own_schedule, kept_rates, taken_whole
 
 #: The runtime's function by which an optimizer averages.
 WRAPPER = "DistributedOptimizer"
@@ -26,7 +26,7 @@ class LearningRate(Rule):
     the examples and the step may be N times as long. A rate is found wherever it is
     given: as `learning_rate=`, as `lr=`, by position, or not at all, when the
     optimizer's default is written out. Where the rate is one of Keras' schedules, the
-    schedule's rates are multiplied instead.
+    schedule's rates are multiplied instead. An optimizer whose steps are all taken on whole data (HVD504) keeps its rate.
     """
 
     code = "HVD201"
@@ -87,7 +87,10 @@ class LearningRate(Rule):
 
     def find(self, context: Context) -> Iterator[Finding]:
         scaled: set[cst.CSTNode] = set()
+        kept = kept_rates(context)
         for call in context.values.index.calls:
+            if call in kept:
+                continue
             name = context.values.qualified(call.func)
             known = tf_api.optimizer(name)
             if known is not None or name.startswith("tensorflow_addons.optimizers."):
