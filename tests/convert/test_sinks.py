@@ -352,6 +352,33 @@ def test_a_model_in_the_hands_of_another_module() -> None:
     assert (used.status, used.diagnostics) == ("converted", ())
 
 
+@pytest.mark.parametrize(
+    ("call", "severity"),
+    [
+        ("lib.test_build(build)", "warning"),
+        ("lib.check(build, 3)", "warning"),
+        ("found = lib.check(build)", "error"),
+        ("lib.train(build)", "error"),
+        ("lib.optimize(build)", "error"),
+        ("lib.run(build)", "error"),
+        ("lib.Regressor(build)", "error"),
+    ],
+)
+def test_a_function_that_makes_a_model_is_handed_on(call: str, severity: str) -> None:
+    build = "def build():\n" + "".join(f"    {line}\n" for line in MODEL.splitlines()[1:])
+    text = (
+        f"import tensorflow as tf\nimport lib\n{build}    return model\nbuild().fit(x, y)\n{call}\n"
+    )
+    told = [(d.code, d.severity) for d in convert_source(text).diagnostics]
+    assert told == [("HVD906", severity)]
+
+
+def test_a_model_that_becomes_an_estimator_is_refused() -> None:
+    assert refused(
+        MODEL + "tf.keras.estimator.model_to_estimator(model).train(input_fn=f, steps=5)\n"
+    ) == {"HVD904"}
+
+
 def test_a_search_over_trainings_is_refused() -> None:
     objective = "def objective(trial):\n    return model.fit(x, y).history['loss'][-1]\n"
     assert refused(

@@ -206,10 +206,13 @@ class OutOfSight(Rule):
     def _modules(self, context: Context) -> Iterator[Problem]:
         """Functions and objects of other modules that train, by their names."""
         values = context.values
+        compiles = context.training.keras.compiles
+        compiling = {a for call in compiles for a in context.module.ancestors(call)}
         told: set[str] = set()
         for call in values.index.calls:
+            given = [value for arg in call.args for value in values.of(arg.value)]
             if call in context.training.compiled_trainings or any(
-                values.kinds(arg.value) & {Role.MODEL, Role.OPTIMIZER} for arg in call.args
+                v.kind in (Role.MODEL, Role.OPTIMIZER) or v.node in compiling for v in given
             ):
                 continue  # which is converted, or HVD906
             names = {values.qualified(call.func)}

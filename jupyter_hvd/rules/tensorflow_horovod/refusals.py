@@ -18,7 +18,7 @@ from ..base import Example, Finding, Problem, program
 from .context import Context, Rule
 from .environment import settings
 from .imports import first_import, imports_horovod, is_own_work
-from .questions import KNOWN_LIBRARIES, trains_by_name
+from .questions import KNOWN_LIBRARIES, RUNS, trains_by_name
 
 
 class Refusal(Rule):
@@ -401,10 +401,13 @@ class HiddenTraining(Refusal):
             if handed and not (
                 tf_api.makes_tuner(name) and not any(self._fits(context, e) for e in handed)
             ):
+                tried = self._is_tried(context, call)
                 yield Problem(
                     call,
-                    f"a function that makes a model is handed to {context.module.text(call.func)}, which trains it where it cannot be seen from here",
+                    f"a function that makes a model is handed to {context.module.text(call.func)}, which "
+                    + ("may train it" if tried else "trains it where it cannot be seen from here"),
                     "search on one process, then train the model that is chosen with fit in this file",
+                    "warning" if tried else "error",
                 )
             if any(context.values.may_be(arg.value, Role.OPTIMIZER) for arg in call.args):
                 yield Problem(
@@ -436,6 +439,14 @@ class HiddenTraining(Refusal):
             and not name.startswith(KNOWN_LIBRARIES)
             and bool(SEARCHING.search(context.module.text(call.func)))
         )
+
+    def _is_tried(self, context: Context, call: cst.Call) -> bool:
+        """Whether a function looks at what it is given, and gives nothing on that could train: `unittests.test_build(build)`."""
+        text = context.module.text(call.func)
+        function = text.rpartition(".")[2]
+        named = TRAINING_NAME.search(function) or SEARCHING.search(text)
+        alone = isinstance(context.module.parent(call), cst.Expr)
+        return alone and not named and not function[:1].isupper() and function not in RUNS
 
     def _handed_model(self, context: Context, call: cst.Call) -> Iterator[Problem]:
         """A model in the hands of another module's function that, by its name, trains, or that does something to it."""
