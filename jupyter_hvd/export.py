@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .source.cells import mask_cell
+from .source.cells import mask_cell, own_statement
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -28,9 +28,8 @@ def without_magics(source: str) -> str:
         indent = line[: len(line) - len(line.lstrip())]
         if line == masked:
             lines.append(line)
-        elif masked.lstrip().startswith("0;"):
-            # `%time statement`: the statement is the program's own.
-            lines.append(indent + masked.lstrip().removeprefix("0;").lstrip())
+        elif (own := own_statement(line, masked)) is not None:
+            lines.append(own)
         elif set(masked.strip()) == {"#"}:
             lines.append(commented(line))
         else:

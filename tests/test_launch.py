@@ -162,11 +162,12 @@ def test_sizes_that_cannot_be_meant(hvd, tmp_path: Path, size: int, message: str
 def test_refused_program_is_not_run(hvd, tmp_path: Path) -> None:
     path = tmp_path / "job.py"
     path.write_text(
-        "import tensorflow as tf\nprint('ran')\nmodel = tf.keras.models.load_model('model.h5')\nmodel.fit(x, y)\n"
+        "import tensorflow as tf\nprint('ran')\nstrategy = tf.distribute.MultiWorkerMirroredStrategy()\n"
+        "model = tf.keras.Sequential()\nmodel.compile('sgd')\nmodel.fit(x, y)\n"
     )
     done = hvd("run", path, "-n", 2)
     assert done.returncode == 1
-    assert "HVD907" in done.stderr
+    assert "HVD902" in done.stderr
     assert "ran" not in done.stdout
 
 

@@ -302,16 +302,21 @@ def opens_for(values: ValueAnalysis, call: cst.Call) -> str | None:
 
 def names_file(values: ValueAnalysis, expression: cst.BaseExpression) -> bool:
     """Whether an expression seems to be the name of a file: a string, or what is made of strings."""
-    return any(
-        value.name in ("os.path.join", "pathlib.Path", "builtins.str")
-        or isinstance(value.node, (cst.SimpleString, cst.FormattedString, cst.ConcatenatedString))
-        or (isinstance(value.node, cst.Call) and method(value.node) in _MAKING_NAMES)
-        or (
-            isinstance(value.node, cst.BinaryOperation)
-            and any(names_file(values, side) for side in (value.node.left, value.node.right))
-        )
-        for value in values.of(expression)
-    )
+    pending: list[cst.CSTNode] = [expression]
+    seen: set[cst.CSTNode] = set()  # `total = total + loss` is made of itself
+    while pending:
+        for value in values.of(pending.pop()):
+            node = value.node
+            if value.name in ("os.path.join", "pathlib.Path", "builtins.str"):
+                return True
+            if isinstance(node, (cst.SimpleString, cst.FormattedString, cst.ConcatenatedString)):
+                return True
+            if isinstance(node, cst.Call) and method(node) in _MAKING_NAMES:
+                return True
+            if isinstance(node, cst.BinaryOperation) and node not in seen:
+                seen.add(node)
+                pending += (node.left, node.right)
+    return False
 
 
 #: Methods of strings and paths that give a name.

@@ -13,7 +13,7 @@ from pathlib import Path
 from ..documents import Document, Script
 from ..export import to_script
 from ..files import UnusableInputError
-from ..source.cells import mask_cell
+from ..source.cells import mask_cell, own_statement
 
 #: Magics without which a program does the same: they show, time, or are about the notebook.
 SHOWING = frozenset(
@@ -54,7 +54,11 @@ def left_out(sources: Mapping[int | None, str]) -> Iterator[LeftOut]:
         magic = re.match(r"\s*%%", source)
         for number, line in enumerate(source.split("\n"), 1):
             found = _LINE.match(line)
-            if found is None or line == masked[number - 1]:
+            if (
+                found is None
+                or line == masked[number - 1]
+                or own_statement(line, masked[number - 1])
+            ):
                 continue
             name = "!" if found["bang"] else str(found["name"])
             if name not in SHOWING or found["bound"]:

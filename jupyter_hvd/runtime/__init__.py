@@ -16,6 +16,7 @@ from .callbacks import (
 from .calls import (
     distributed_compile,
     distributed_fit,
+    distributed_model,
     distributed_tuner,
     scaled_optimizer,
 )
@@ -49,6 +50,7 @@ __all__ = [
     "distributed_backup",
     "distributed_compile",
     "distributed_fit",
+    "distributed_model",
     "distributed_tuner",
     "draw_alike",
     "draw_apart",

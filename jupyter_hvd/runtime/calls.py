@@ -7,7 +7,7 @@ from typing import Any
 
 from .callbacks import BroadcastGlobalVariablesCallback, MetricAverageCallback
 from .data import shard
-from .optimizer import DistributedOptimizer
+from .optimizer import DistributedOptimizer, _average_outside
 
 #: Callbacks that write files or to the screen.
 _ON_RANK_ZERO: tuple[str, ...] = (
@@ -57,6 +57,27 @@ def distributed_compile(compile_model: Callable[..., Any], **options: Any) -> Ca
         return compile_model(made, *args, **given)
 
     return distributed
+
+
+def distributed_model(model: Any, **options: Any) -> Any:
+    """The model itself, whose optimizer, wherever it comes from, averages the gradients of all ranks from now on.
+
+    Args:
+        options: of `DistributedOptimizer`.
+
+    Raises:
+        TypeError: the model has no optimizer of Keras.
+    """
+    optimizer = getattr(model, "optimizer", None)
+    if not hasattr(optimizer, "apply_gradients"):
+        raise TypeError(
+            "this model has no optimizer that could average the gradients of the ranks: compile it in this program"
+        )
+    _average_outside(optimizer)
+    if "_hvd_distribute" not in vars(optimizer):
+        DistributedOptimizer(optimizer, **options)
+        model.train_function = None  # a step that was compiled before does not average
+    return model
 
 
 def distributed_fit(fit: Callable[..., Any]) -> Callable[..., Any]:

@@ -22,8 +22,17 @@ from .edits import Edit, apply_edits
 
 #: Cell magics whose body is Python that runs in the notebook's own namespace.
 PYTHON_CELL_MAGICS = frozenset({"capture", "distribute", "prun", "time", "timeit", "tensor"})
-#: A line magic with a Python statement behind it, which is the program's own.
-TIMED = re.compile(r"%time[ \t]+(?=[^\s-])")
+#: A line magic with a Python statement behind its options, which is the program's own. Older IPython takes a
+#: blank behind the `%`.
+TIMED = re.compile(
+    r"""%[ \t]* (?: time (?:[ \t]+--[\w-]+)*
+                | timeit (?:[ \t]+(?: -[nrpv][ \t]*\S+ | -[tcqo]+ ))*
+                | prun (?:[ \t]+(?: -[DlsT][ \t]*\S+ | -[rq]+ ))* )
+        [ \t]+ (?=[^\s-])""",
+    re.VERBOSE,
+)
+#: The same without its `%`: as a cell of one line IPython takes it too.
+_AUTOMATIC = re.compile(TIMED.pattern.removeprefix("%"), re.VERBOSE)
 #: Python of any length from one character on: a statement and a comment.
 _SHORTEST = "0"
 #: What a cell that is indented as a whole stands under in the program: a block that is no condition and no scope.
@@ -174,14 +183,25 @@ def _commented(source: str) -> str:
     return re.sub(r"[^\n\r]+", lambda line: "#" * len(line.group()), source)
 
 
+def own_statement(line: str, masked: str) -> str | None:
+    """What is the program's own of a line with a magic, as Python: of `x = %time f()`, `x = f()`; None where nothing is."""
+    start = next((n for n, both in enumerate(zip(line, masked, strict=True)) if len({*both}) > 1))
+    if masked.startswith((" ", "0;"), start):
+        return line[:start] + masked[start:].removeprefix("0;").lstrip()
+    return None
+
+
 def mask_cell(source: str) -> str:
     """A cell as Python of the same length and with the same lines."""
-    magic = re.match(r"\s*%%(\w*)", source)
+    magic = re.match(r"\s*%%[ \t]*(\w*)", source)
     if magic is not None:
         first_end = source.find("\n") if "\n" in source else len(source)
         if magic.group(1) not in PYTHON_CELL_MAGICS:
             return _commented(source)
         return "#" * first_end + mask_cell(source[first_end:])
+    automatic = _AUTOMATIC.match(source)
+    if automatic is not None and "\n" not in source.strip() and syntax_error(source) is not None:
+        return "0;".ljust(automatic.end()) + source[automatic.end() :]
     if not re.search(r"[%!?]", source):
         return source
     return source if syntax_error(source) is None else _mask_lines(source)
@@ -210,14 +230,19 @@ def _mask_lines(source: str) -> str:
             break
         first = min(found, key=lambda t: (t.start_line, t.start_col))
         last_line = min(find_end_of_continued_line(lines, first.start_line), len(lines) - 1)
+        line, column = lines[first.start_line], first.start_col
+        timed = TIMED.match(line, column)
+        if timed is not None:  # and what it goes on with behind a backslash stays too
+            mask = "" if isinstance(first, MagicAssign) else "0;"
+            lines[first.start_line] = (
+                line[:column] + mask.ljust(timed.end() - column) + line[timed.end() :]
+            )
+            continue
         for number in range(first.start_line, last_line + 1):
             column = first.start_col if number == first.start_line else 0
             body = lines[number].rstrip("\r\n")
             mask = "#" * (len(body) - column)
-            timed = TIMED.match(body, column) if number == last_line == first.start_line else None
-            if timed is not None:
-                mask = "0;".ljust(timed.end() - column) + body[timed.end() :]
-            elif number == first.start_line:
+            if number == first.start_line:
                 mask = _SHORTEST + mask[1:]
             lines[number] = body[:column] + mask + lines[number][len(body) :]
     return "".join(lines)

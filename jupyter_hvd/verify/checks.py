@@ -193,11 +193,14 @@ def broadcast_once(job: Run) -> Check:
     return Check(name, "pass", f"{len(zero.broadcasts)} variables, {when}")
 
 
-def rate_scaled(original: Run, job: Run) -> Check:
+def rate_scaled(original: Run, job: Run, kept: int = 0) -> Check:
     """Every learning rate is that of one process times the number of ranks, from the first to the last.
 
     Rates that are set one after another are compared in their order, or, where they are set at each step, the one at N ranks and
     step s with what one process has set around step N·s; so is a schedule.
+
+    Args:
+        kept: so many optimizers may keep their rate, since each rank takes their steps on all the data (HVD504).
     """
     name = "learning rate scaled"
     if not original.records or not job.records:
@@ -206,6 +209,10 @@ def rate_scaled(original: Run, job: Run) -> Check:
     alone, rank = original.records[0], job.records[0]
     told: list[str] = []
     for ones, manys in zip(alone.learning_rates, rank.learning_rates, strict=False):
+        if kept and ones == manys and any(ones):
+            kept -= 1
+            told.append(f"{ones[0]:g} kept, on whole data")
+            continue
         by_steps = _goes_by_steps(ones, manys, size)
         for one, many in zip(ones, manys, strict=False):
             if not by_steps and not _between(many, [size * one]):

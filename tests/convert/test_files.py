@@ -500,3 +500,13 @@ def test_images_and_paths_are_written_by_rank_zero(saved: str) -> None:
 def test_a_film_is_written_by_all_ranks_each_in_its_place() -> None:
     body = "import imageio\nname = 'a.gif'\nwith imageio.get_writer({}, mode='I') as writer:\n    writer.append_data(z)\n"
     assert converted(body.format("name")) == body.format("jhvd.rank_zero_file(name)")
+
+
+def test_a_number_that_is_made_of_itself_is_no_name_of_a_file() -> None:
+    """What an unknown function is handed may be a file's name; a sum over a loop was asked for its parts without end."""
+    text = (
+        "import tensorflow as tf\nimport lib\nmodel = tf.keras.Sequential([tf.keras.layers.Dense(1)])\n"
+        "model.compile('sgd', 'mse')\nmodel.fit(x, y)\nn = 0\nfor loss in losses:\n    n = n + 1\n"
+        "lib.Writer(n, 'w')\n"
+    )
+    assert convert_source(text).status == "converted"

@@ -125,6 +125,19 @@ def test_cell_indented_as_a_whole() -> None:
     assert conversion.notebook.cells[-1].source == expected
 
 
+@pytest.mark.parametrize(
+    "timed", ["% time {}", "%% time\n{}", "time {}", "{}", "x = %time {}", "%prun -q {}"]
+)
+def test_training_that_is_timed(timed: str) -> None:
+    notebook = new_notebook(cells=list(map(new_code_cell, TRAINING)))
+    notebook.cells[-1].source = timed.format("history = model.fit(x, y)").replace(
+        "%time history =", "%time"
+    )
+    conversion = convert_notebook(notebook)
+    assert (conversion.status, conversion.diagnostics) == ("converted", ())
+    assert "model.fit(jhvd.shard_rows(x), " in conversion.notebook.cells[-1].source
+
+
 @pytest.mark.parametrize("source", ["await later()", "tf.data?", "%%html\n<b>x</b>", "  !ls"])
 def test_cell_that_ipython_takes(source: str) -> None:
     conversion = converted_with(source)
@@ -159,6 +172,8 @@ MAGICAL = [
     "x = %who_ls",
     "len?",
     "%time y = 1",
+    "y = %time f(\\",
+    "%  timeit -n 3 \\",
     "    !indented",
     "z = 5 % 3",
     "text = '''",
@@ -189,6 +204,15 @@ def test_masking_keeps_length_and_lines(lines: list[str]) -> None:
         ("s = '''\n%no\n'''", "s = '''\n%no\n'''"),
         ("!a \\\n  b\nx = !c", "0###\n###\nx = 0#"),
         ("%time f(x)", "0;    f(x)"),
+        ("%  time x = f()", "0;      x = f()"),
+        ("if a:\n    % time f(x)", "if a:\n    0;     f(x)"),
+        ("%% time\nf(x)", "#######\nf(x)"),
+        ("%time f(x, \\\n  y)\nb = 1", "0;    f(x, \\\n  y)\nb = 1"),
+        ("%timeit -n 1 -r1 -q f(x)", f"{'0;':20}f(x)"),
+        ("%prun -r -s cumulative f(x)", f"{'0;':23}f(x)"),
+        ("x = %time f(x)", f"x ={' ':7}f(x)"),
+        ("time x = f()\n", "0;   x = f()\n"),
+        ("time = 1", "time = 1"),
     ],
 )
 def test_masking(source: str, masked: str) -> None:

@@ -113,21 +113,49 @@ def test_an_inherited_apply_gradients_is_an_update() -> None:
     assert "DistributedGradientTape" in code
 
 
-def test_a_fit_whose_optimizer_is_hidden_is_refused() -> None:
+def test_an_optimizer_that_is_hidden_averages_when_the_program_runs() -> None:
     build = "import tensorflow as tf\nfrom models import build\n\nmodel = build()\nmodel.fit(x, y, epochs=2)\n"
-    assert "HVD907" in refused(build)
+    assert "jhvd.distributed_model(model).fit(jhvd.shard_rows(x)" in convert_source(build).code
     load = "import tensorflow as tf\n\nmodel = tf.keras.models.load_model(path)\n"
-    assert refused(load + "model.fit(x, y)\n") == {"HVD907"}
-    early = (
-        "model.compile('sgd', 'mse')\nmodel = tf.keras.models.load_model(path)\nmodel.fit(x, y)\n"
+    twice = convert_source(load + "model.fit(x, y)\nmodel.fit(x, y)\n")
+    assert twice.code.count("distributed_model(tf.keras.models.load_model(path))\n") == 1
+    assert "distributed_model" not in converted_after(load + "model.compile('sgd', 'mse')\n")
+    early = "model.compile('sgd', 'mse')\nmodel = tf.keras.models.load_model(path)\n"
+    assert "distributed_model(tf.keras" in converted_after(HEAD + early)
+    branch = "if again:\n    model.compile('sgd', 'mse')\n"
+    assert "distributed_model(tf.keras" in converted_after(load + branch)
+    either = "model = build()\nif again:\n    model = tf.keras.models.load_model(path)\n"
+    assert "distributed_model(model).fit(" in converted_after(
+        f"import tensorflow as tf\nfrom models import build\n{either}"
     )
-    assert refused(HEAD + early) == {"HVD907"}
-    assert (
-        convert_source(load + "model.compile('sgd', 'mse')\nmodel.fit(x, y)\n").status
-        == "converted"
-    )
-    branch = "if again:\n    model.compile('sgd', 'mse')\nmodel.fit(x, y)\n"
-    assert refused(load + branch) == {"HVD907"}
+    without = load.replace("(path)", "(path, compile=False)") + branch
+    assert "distributed_model" not in converted_after(without)
+
+
+def converted_after(text: str) -> str:
+    """The conversion of a program, trained in the end."""
+    conversion = convert_source(text + "model.fit(x, y, epochs=2)\n")
+    assert conversion.status == "converted", conversion.diagnostics
+    return conversion.code
+
+
+@pytest.mark.parametrize(
+    ("saved", "told"),
+    [
+        ("model.save('a.keras')", 0),
+        ("model.save('b.keras')", 1),
+        ("", 1),
+        ("model.save_weights('a.keras')", 1),
+        ("tf.keras.callbacks.ModelCheckpoint('a.keras')", 0),
+        ("tf.keras.callbacks.ModelCheckpoint('a.keras', save_weights_only=True)", 1),
+        ("tf.keras.models.save_model(model, 'a.keras')", 0),
+        ("class S(tf.keras.optimizers.schedules.LearningRateSchedule): pass\nmodel.save('a.keras')", 1),
+    ],
+)  # fmt: skip
+def test_the_rate_of_a_loaded_model_is_kept_and_told(saved: str, told: int) -> None:
+    text = f"import tensorflow as tf\n{saved}\nmodel = tf.keras.models.load_model('a.keras')\nmodel.fit(x, y)\n"
+    warnings = [d.code for d in convert_source(text).diagnostics]
+    assert warnings == ["HVD207"] * told
 
 
 def test_a_function_whose_name_becomes_the_models() -> None:
@@ -203,7 +231,80 @@ def test_no_other_file_is_run(cell: str) -> None:
     assert convert_cells([cell])[1].diagnostics == ()
 
 
+@pytest.mark.parametrize(
+    ("cell", "severity", "line"),
+    [
+        ("%memit model.fit(x, y)", "error", 1),
+        ("z = 1\nif z:\n    %lprun -f f model.fit(x, y)", "error", 3),
+        ("%%wandb\n\nmodel.fit(x, y)", "error", 3),
+        ("%%wandb\nopt.apply_gradients(zip(g, v))", "error", 2),
+        ("%memit regression.fit(x, y)", "warning", 1),
+        ("%timeit model.fit(x, y)", "error", 1),
+        ("%%timeit\nmodel.fit(x, y)", "error", 2),
+        ("timeit model.fit(x, y)", "error", 1),
+    ],
+)
+def test_training_behind_a_magic(cell: str, severity: str, line: int) -> None:
+    for training in ((), ("model.fit(x, y)",)):  # with other training, and without
+        _, conversion = convert_cells([MODEL, *training, cell])
+        (told,) = conversion.diagnostics
+        assert (told.code, told.severity, told.cell) == ("HVD911", severity, 1 + len(training))
+        assert told.line == line
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "%timeit -n 3 model.fit(x, y)",
+        "%%timeit -n1 -r1\nmodel.fit(x, y)",
+        "%timeit f(x)\nmodel.fit(x, y)",
+        "%%writefile train.py\nmodel.fit(x, y)",
+        "!grep 'model.fit(x, y)' *.py",
+        "said = !grep 'model.fit(x, y)' *.py",
+        "model.fit?\n%memit f(x)  # as model.fit(x, y)",
+    ],
+)
+def test_no_training_behind_a_magic(cell: str) -> None:
+    assert convert_cells([MODEL, cell])[1].diagnostics == ()
+
+
 MODEL = "import tensorflow as tf\nmodel = tf.keras.Sequential([tf.keras.layers.Dense(1)])\nmodel.compile('adam', loss='mse')\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import mytrain\nmytrain.run(epochs=3)",
+        "import tensorflow as tf\nfrom lib import train_model\ntrain_model('data.csv')",
+        "import tensorflow as tf\nfrom lib import fit_and_save as go\ngo()",
+        "from . import train\ntrain.main()",
+        "from .jobs.train import main\nif __name__ == '__main__':\n    main()",
+        "import tensorflow as tf\nfrom lib import Trainer\ntrainer = Trainer('cfg')\ntrainer.run()",
+        "import tensorflow as tf\nimport lib\nexperiment = lib.Experiment()\nexperiment.train(3)",
+    ],
+)
+def test_another_module_trains(text: str) -> None:
+    conversion = convert_source(text + "\n")
+    assert {(d.code, d.severity) for d in conversion.diagnostics} == {("HVD911", "warning")}
+
+
+def test_another_module_is_handed_a_model_to_train() -> None:
+    assert refused(MODEL + "import mytrain\nhistory = mytrain.run(model, x, y)\n") == {"HVD906"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from sklearn.model_selection import train_test_split\ntrain_test_split(x, y)",
+        "from lib import load_train, split_train\nload_train()",
+        "import xgboost\nxgboost.train(options, data)",
+        "import numpy as np\nnp.polyfit(x, y, 1)",
+        "from lib import Trainable, training_data\nTrainable()\ntraining_data()",
+        "def train(x): pass\ntrain(3)",
+    ],
+)
+def test_no_other_module_trains(text: str) -> None:
+    assert convert_source(f"import tensorflow as tf\n{text}\n").diagnostics == ()
 
 
 @pytest.mark.parametrize(
@@ -249,6 +350,33 @@ def test_a_model_in_the_hands_of_another_module() -> None:
     assert (told.status, [d.severity for d in told.diagnostics]) == ("converted", ["warning"])
     used = convert_source(MODEL + "import lib\nmodel.fit(x, y, callbacks=[lib.Watch(model)])\n")
     assert (used.status, used.diagnostics) == ("converted", ())
+
+
+@pytest.mark.parametrize(
+    ("call", "severity"),
+    [
+        ("lib.test_build(build)", "warning"),
+        ("lib.check(build, 3)", "warning"),
+        ("found = lib.check(build)", "error"),
+        ("lib.train(build)", "error"),
+        ("lib.optimize(build)", "error"),
+        ("lib.run(build)", "error"),
+        ("lib.Regressor(build)", "error"),
+    ],
+)
+def test_a_function_that_makes_a_model_is_handed_on(call: str, severity: str) -> None:
+    build = "def build():\n" + "".join(f"    {line}\n" for line in MODEL.splitlines()[1:])
+    text = (
+        f"import tensorflow as tf\nimport lib\n{build}    return model\nbuild().fit(x, y)\n{call}\n"
+    )
+    told = [(d.code, d.severity) for d in convert_source(text).diagnostics]
+    assert told == [("HVD906", severity)]
+
+
+def test_a_model_that_becomes_an_estimator_is_refused() -> None:
+    assert refused(
+        MODEL + "tf.keras.estimator.model_to_estimator(model).train(input_fn=f, steps=5)\n"
+    ) == {"HVD904"}
 
 
 def test_a_search_over_trainings_is_refused() -> None:

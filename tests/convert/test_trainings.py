@@ -29,12 +29,13 @@ def codes(conversion: Conversion) -> set[str]:
 def test_a_name_that_held_a_loaded_model() -> None:
     loaded = "model = tf.keras.models.load_model('m')\nmodel.evaluate(x, y)\n"
     assert convert(f"{loaded}model = build()\nmodel.fit(x, y)\n").status == "converted"
-    assert codes(convert(f"model = build()\n{loaded}model.fit(x, y)\n")) == {"HVD907"}
+    after = convert(f"model = build()\n{loaded}model.fit(x, y)\n").code
+    assert "model = jhvd.distributed_model(tf.keras.models.load_model('m'))" in after
 
 
 def test_a_loaded_model_that_a_function_trains_before_the_name_is_bound_anew() -> None:
     text = "model = tf.keras.models.load_model('m')\ndef train():\n    model.fit(x, y)\n\ntrain()\nmodel = build()\n"
-    assert codes(convert(text)) == {"HVD907"}
+    assert "model = jhvd.distributed_model(tf.keras.models.load_model('m'))" in convert(text).code
 
 
 def test_a_line_follows_the_loop_behind_the_line_after_its_last_step() -> None:
@@ -171,3 +172,63 @@ def test_a_history_that_says_how_long_to_train_is_of_all_ranks() -> None:
     first, second = (line for line in convert(text).code.splitlines() if ".fit(" in line)
     assert "jhvd.MetricAverageCallback()" in first
     assert "jhvd.MetricAverageCallback()" not in second
+
+
+WHOLE = """opt = tf.keras.optimizers.{made}
+net = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+{loop}
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.square(y - net(x)))
+    opt.apply_gradients(zip(tape.gradient(loss, net.trainable_variables), net.trainable_variables))
+{after}
+"""
+TURNS = "for epoch in range(100):"
+
+
+@pytest.mark.parametrize(
+    ("loop", "after"),
+    [
+        (TURNS, ""),
+        ("step = 0\nwhile step < 100:", "    step += 1"),
+        (TURNS, "    if epoch == 50: break"),
+        (TURNS, "    print(float(loss))"),
+    ],
+)
+def test_steps_of_an_optimizer_on_whole_data_beside_others(loop: str, after: str) -> None:
+    """They take as many turns, at the same rate, as one process."""
+    text = WHOLE.format(made="Adam(0.1)", loop=loop, after=after)
+    conversion = convert(f"{text}build().fit(x, y)\n")
+    assert [(d.code, d.severity) for d in conversion.diagnostics] == [("HVD504", "warning")]
+    code = conversion.code
+    assert "opt = tf.keras.optimizers.Adam(0.1)\n" in code
+    assert "SGD(learning_rate=0.01 * hvd.size())" in code
+    assert "DistributedGradientTape(tape)" in code
+    assert "jhvd.broadcast_once(opt, net)" in code
+    assert "// hvd.size()" not in code
+
+
+@pytest.mark.parametrize(
+    ("made", "after"),
+    [
+        ("Adam(0.1)", "opt.learning_rate = 1e-3"),
+        ("Adam(0.1)", "net.compile(opt, 'mse')\nnet.fit(x, y)"),
+        ("Adam(**options)", ""),
+        ("Adam(tf.keras.optimizers.schedules.CosineDecay(0.1, 100))", ""),
+        ("get('adam')", ""),
+        (
+            "Adam(0.1)",
+            "for bx, by in tf.data.Dataset.from_tensor_slices((x, y)).batch(8):\n"
+            "    with tf.GradientTape() as tape:\n        loss = tf.reduce_mean(tf.square(by - net(bx)))\n"
+            "    grads = tape.gradient(loss, net.trainable_variables)\n"
+            "    opt.apply_gradients(zip(grads, net.trainable_variables))",
+        ),
+    ],
+)
+def test_steps_on_whole_data_whose_rate_may_be_another(made: str, after: str) -> None:
+    text = WHOLE.format(made=made, loop=TURNS, after=after)
+    assert codes(convert(f"{text}build().fit(x, y)\n")) == {"HVD504"}
+
+
+def test_steps_on_whole_data_alone_are_refused() -> None:
+    text = WHOLE.format(made="Adam(0.1)", loop=TURNS, after="")
+    assert codes(convert(text)) == {"HVD504"}

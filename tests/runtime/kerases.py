@@ -7,6 +7,7 @@ from pathlib import Path
 
 import horovod.tensorflow as hvd
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import jupyter_hvd.runtime as jhvd
@@ -208,6 +209,23 @@ class Falling(keras.optimizers.schedules.LearningRateSchedule):
 
 scheduled = fit(keras.optimizers.SGD(jhvd.scaled_schedule(Falling())))
 assert "jupyter_hvd" not in str(keras.optimizers.serialize(scheduled.optimizer))
+
+# A model that another module has compiled, and trained: the step that was compiled there is made anew.
+made = keras.Sequential(
+    [keras.layers.Input((1,)), keras.layers.Dense(1, kernel_initializer="zeros")]
+)
+made.compile(keras.optimizers.SGD(0.5), "mse", **({"jit_compile": False} if IS_3 else {}))
+own_x, own_y = np.ones((2, 1), "float32"), np.full((2, 1), float(1 + rank), "float32")
+made.train_on_batch(own_x, own_y)
+assert not on_all_equal(numbers(made.trainable_variables))
+made.set_weights([np.zeros((1, 1)), np.zeros(1)])
+assert jhvd.distributed_model(made) is made
+averaging = made.optimizer
+assert jhvd.distributed_model(made).optimizer is averaging
+made.train_on_batch(own_x, own_y)
+assert numbers(made.trainable_variables) == [[[1.5]], [1.5]]
+with pytest.raises(TypeError, match="compile it in this program"):
+    jhvd.distributed_model(keras.Sequential([keras.layers.Dense(1)]))
 
 # What is saved loads where neither Horovod nor this package is: `test_runtime.py` does.
 if rank == 0:

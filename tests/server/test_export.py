@@ -22,6 +22,8 @@ def test_cells_stay_apart_and_text_becomes_comments():
         ("files = !ls", "pass  # files = !ls"),
         ("print?", "pass  # print?"),
         ("%time x = f()", "x = f()"),
+        ("%  time x = f()", "x = f()"),
+        ("x = %time f()", "x = f()"),
         ("%%time\nx = 1", "# %%time\nx = 1"),
         ("%%bash\nls", "# %%bash\n# ls"),
         ('text = """\n%s\n!\n"""', 'text = """\n%s\n!\n"""'),

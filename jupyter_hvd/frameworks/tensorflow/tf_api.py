@@ -230,7 +230,7 @@ TF1 = (
 )
 #: Names of Estimators that train nothing.
 NO_ESTIMATORS = ("tensorflow.estimator.ModeKeys", "tensorflow.compat.v1.estimator.ModeKeys")
-ESTIMATORS = ("tensorflow.estimator.", "tensorflow.compat.v1.estimator.")
+ESTIMATORS = tuple(f"tensorflow.{module}estimator." for module in ("", "compat.v1.", "keras."))
 
 #: Callbacks that write files or to the screen: rank 0 alone keeps them.
 RANK_ZERO_CALLBACKS = frozenset(

@@ -96,6 +96,12 @@ class Context(TensorFlowProgram):
             else ""
         )
 
+    @property
+    def optimizer_options(self) -> str:
+        """What the caller chose for `DistributedOptimizer`, as further arguments."""
+        passes = self.options.backward_passes_per_step
+        return self.compression + (f", backward_passes_per_step={passes}" if passes > 1 else "")
+
     # Edits that many rules make
 
     def insert(self, offset: int, text: str, layer: int = Layer.PLAIN) -> Edit:

@@ -398,8 +398,8 @@ class UnseenData(Rule):
     """Training whose data cannot be divided, because nothing tells where they come from.
 
     Without shares every rank takes the same steps on the same examples, at a learning
-    rate meant for N times as many. Where other training of the program is divided, a step that changes weights by a rate of the
-    program's own stays whole on every rank, which is told.
+    rate meant for N times as many. Where other training of the program is divided, a step that cannot be stays whole on every rank, at
+    one process's rate, which is told: averaged over ranks that do the same, it is one process's step.
     """
 
     code = "HVD504"

@@ -1,4 +1,4 @@
-"""HVD9, continued: other files that a program runs, and what these train."""
+"""HVD9, continued: what a program trains in other files, and behind magics."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ...source.cells import PYTHON_CELL_MAGICS
+from ...analysis.syntax import method
+from ...frameworks.tensorflow.roles import Role
+from ...source.cells import PYTHON_CELL_MAGICS, own_statement
 from ..base import Example, Finding, Problem, program
 from .context import Context, Rule
+from .imports import first_import
+from .questions import KNOWN_LIBRARIES, trains_by_name
 
 #: Blanks between words of a shell's line, which may go on behind a backslash.
 _GAP = r"(?:[ \t]|\\\r?\n)"
@@ -33,6 +37,64 @@ SETS_UP = re.compile(r"(.*/)?(setup|get-pip|manage)\.py$")
 RUNNING = ("subprocess.", "os.system", "os.popen", "os.exec", "os.spawn", "runpy.")
 #: Cell magics that are given to a shell.
 SHELLS = ("!", "bash", "script", "sh", "sx", "system")
+#: Cell magics that are given to something else than Python.
+NO_PYTHON = (
+    *SHELLS,
+    *(
+        "HTML",
+        "html",
+        "javascript",
+        "js",
+        "latex",
+        "markdown",
+        "perl",
+        "ruby",
+        "svg",
+        "file",
+        "writefile",
+    ),
+)
+#: A call that trains, where no more than its text is seen.
+TRAINING_CALL = re.compile(
+    r"(?:(?P<model>[\w.]+)\.(?:fit|fit_generator|train_on_batch)|(?P<update>\.apply_gradients|\.minimize))\s*\("
+)
+#: What runs a statement as often as a clock says, unless it is told how often.
+UNTIL_CLOCK = re.compile(r"^[ \t]*(?P<cell>%%)?%?[ \t]*timeit\b(?!.*[ \t]-n)", re.MULTILINE)
+#: Libraries, besides those that are known not to train, whose training is not TensorFlow's.
+OTHER_LEARNING = (
+    *(
+        "catboost",
+        "fastai",
+        "flax",
+        "gensim",
+        "jax",
+        "lightgbm",
+        "lightning",
+        "mxnet",
+        "nltk",
+        "optax",
+    ),
+    *(
+        "paddle",
+        "prophet",
+        "pytorch_lightning",
+        "scipy",
+        "skimage",
+        "skorch",
+        "spacy",
+        "statsmodels",
+    ),
+    *("surprise", "torch", "xgboost"),
+)
+MODULE = program(
+    """
+    import tensorflow as tf
+    from mytraining import train_model
+
+    train_model('data.csv', epochs=5)
+    model = tf.keras.models.load_model('trained.keras')
+    """
+)
 SCRIPT = program(
     """
     import runpy
@@ -113,4 +175,100 @@ def told(anchor: cst.CSTNode | int, found: re.Match[str] | None) -> Iterator[Pro
     )
 
 
-RULES: tuple[type[Rule], ...] = (TrainsElsewhere,)
+class OutOfSight(Rule):
+    """Training stands in another module, or behind a magic.
+
+    What a function of another module trains, by its name or its module's, is trained as it stands there, in each rank by itself. So is what stands behind
+    a magic that nothing here reads, `%memit model.fit(x, y)`. Behind `%time`, `%prun` and `%timeit -n 3`, and in cells under them, is
+    Python like any other; `%timeit` without a number takes as many turns as the clock of each rank says.
+    """
+
+    code = "HVD911"
+    name = "training out of sight"
+    refuses = True
+    rationale = "A conversion is of one file, and of what in it can be read."
+    examples = (
+        Example(
+            MODULE,
+            MODULE,
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        yield from self._modules(context)
+        cells = context.cells
+        if cells.labels is None or first_import(context) is None:
+            return
+        for start, source, masked in zip(cells.starts, cells.sources, cells.masked, strict=True):
+            yield from self._masked(context, start, source, masked)
+            yield from self._repeated(context, start, source)
+
+    def _modules(self, context: Context) -> Iterator[Problem]:
+        """Functions and objects of other modules that train, by their names."""
+        values = context.values
+        compiles = context.training.keras.compiles
+        compiling = {a for call in compiles for a in context.module.ancestors(call)}
+        told: set[str] = set()
+        for call in values.index.calls:
+            given = [value for arg in call.args for value in values.of(arg.value)]
+            if call in context.training.compiled_trainings or any(
+                v.kind in (Role.MODEL, Role.OPTIMIZER) or v.node in compiling for v in given
+            ):
+                continue  # which is converted, or HVD906
+            names = {values.qualified(call.func)}
+            if isinstance(call.func, cst.Attribute):
+                owners = values.of(call.func.value)
+                names |= {f"{v.name}.{method(call)}" for v in owners if v.name and v.node}
+            for name in sorted(names - told):
+                told.add(name)
+                if (
+                    trains_by_name(name)
+                    and not name.startswith(KNOWN_LIBRARIES)
+                    and name.partition(".")[0] not in OTHER_LEARNING
+                ):
+                    yield Problem(
+                        call,
+                        f"{context.module.text(call.func)} trains, by its name, in another module, which is not converted with this one",
+                        "bring its training into this file, or convert that module's file too",
+                        "warning",
+                    )
+
+    def _masked(self, context: Context, start: int, source: str, masked: str) -> Iterator[Problem]:
+        """Training that is no part of the program as it is read."""
+        magic = re.match(r"\s*%%[ \t]*(\w+|!)", source)
+        if magic is not None and magic.group(1) in NO_PYTHON:
+            return
+        offset = start
+        for line, hidden in zip(source.split("\n"), masked.split("\n"), strict=True):
+            found = TRAINING_CALL.search(line.partition("#")[0])
+            shell = re.match(r"(?:[^#'\"]*=)?\s*!", line)
+            if line != hidden and found and not shell and own_statement(line, hidden) is None:
+                compiled = context.training.keras.compiled_receivers
+                known = found["update"] or found["model"] in compiled
+                yield Problem(
+                    offset + found.start(),
+                    "this stands behind a magic that is not read, so its training stays that of one process",
+                    "take the magic away, or use %time",
+                    "error" if known else "warning",
+                )
+            offset += len(line) + 1
+
+    def _repeated(self, context: Context, start: int, source: str) -> Iterator[Problem]:
+        """Training that is repeated as often as each rank's clock says."""
+        training = context.training
+        trained = [*training.keras.fits, *training.keras.searches]
+        trained += [site.call for _, sites in training.own_updates for site in sites]
+        for found in UNTIL_CLOCK.finditer(source):
+            end = (
+                len(source) if found["cell"] else source.find("\n", found.end()) % (len(source) + 1)
+            )
+            for call in trained:
+                if start + found.start() <= context.module.span(call).start < start + end:
+                    yield Problem(
+                        call,
+                        "timeit repeats this training as often as the clock of each rank says, and ranks that go on wait for those that have ended",
+                        "say how often, as in %timeit -n 3, or use %time",
+                    )
+
+
+RULES: tuple[type[Rule], ...] = (TrainsElsewhere, OutOfSight)

@@ -13,7 +13,7 @@ from ...frameworks.tensorflow.roles import Role
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, TENSORFLOW, Context, Rule
-from .questions import is_own_schedule, taken_whole
+from .questions import is_own_schedule, kept_rates, taken_whole
 
 #: The runtime's function by which an optimizer averages.
 WRAPPER = "DistributedOptimizer"
@@ -26,7 +26,7 @@ class LearningRate(Rule):
     the examples and the step may be N times as long. A rate is found wherever it is
     given: as `learning_rate=`, as `lr=`, by position, or not at all, when the
     optimizer's default is written out. Where the rate is one of Keras' schedules, the
-    schedule's rates are multiplied instead.
+    schedule's rates are multiplied instead. An optimizer whose steps are all taken on whole data (HVD504) keeps its rate.
     """
 
     code = "HVD201"
@@ -87,7 +87,10 @@ class LearningRate(Rule):
 
     def find(self, context: Context) -> Iterator[Finding]:
         scaled: set[cst.CSTNode] = set()
+        kept = kept_rates(context)
         for call in context.values.index.calls:
+            if call in kept:
+                continue
             name = context.values.qualified(call.func)
             known = tf_api.optimizer(name)
             if known is not None or name.startswith("tensorflow_addons.optimizers."):
@@ -285,7 +288,7 @@ class Compile(Rule):
             arg = argument(call, "optimizer", 0)
             if arg is None and has_star(call):
                 opening = f"{context.runtime('distributed_compile')}("
-                closing = f"{self._options(context)})"
+                closing = f"{context.optimizer_options})"
                 edits = context.wrap(call.func, opening, closing, Layer.FUNCTION)
                 yield Fix(call, edits, needs=(HOROVOD, "distributed_compile"))
             elif arg is None:
@@ -301,12 +304,7 @@ class Compile(Rule):
 
     def _made(self, context: Context, name: str) -> str:
         optimizer = made(context, tf_api.OPTIMIZERS[name])
-        return f"{context.runtime(WRAPPER)}({optimizer}{self._options(context)})"
-
-    def _options(self, context: Context) -> str:
-        """What the caller chose for `DistributedOptimizer`, as further arguments."""
-        passes = context.options.backward_passes_per_step
-        return context.compression + (f", backward_passes_per_step={passes}" if passes > 1 else "")
+        return f"{context.runtime(WRAPPER)}({optimizer}{context.optimizer_options})"
 
     def _from_string(
         self, context: Context, string: cst.SimpleString | cst.ConcatenatedString
@@ -326,7 +324,7 @@ class Compile(Rule):
         self, context: Context, expression: cst.BaseExpression, wrapped: set[cst.CSTNode]
     ) -> Iterator[Finding]:
         values = context.values.of(expression)
-        before, after = f"{context.runtime(WRAPPER)}(", f"{self._options(context)})"
+        before, after = f"{context.runtime(WRAPPER)}(", f"{context.optimizer_options})"
         needs = (HOROVOD, WRAPPER)
         strings = any(v.kind in (Kind.CONSTANT, Kind.CONTAINER) for v in values)
         if strings or any(v.kind is Kind.UNKNOWN for v in values):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 import libcst as cst
@@ -9,7 +10,7 @@ import libcst as cst
 from ...analysis.effects import asks_files, changes_files
 from ...analysis.index import ELEMENT
 from ...analysis.library import Kind, Value
-from ...analysis.syntax import argument, method, nodes_in
+from ...analysis.syntax import argument, has_star, method, nodes_in
 from ...analysis.uniformity import is_uniform
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.keras_loops import fit_argument
@@ -26,6 +27,24 @@ KNOWN_LIBRARIES = (
     "pandas.",
     "horovod.",
 )
+
+
+#: What a function is called that trains, and what runs a module that is called so.
+TRAINS = re.compile(
+    r"^(?!(?:load|get|make|create|read|prepare|split|build|is|plot|show|parse|set)_)"
+    r"(?:\w*_)?(?:re|pre|my)?_?(?:train|training|fit|fine_?tune|trainer)"
+    r"(?:_?(?:models?|networks?|nets?|loop|epochs?|steps?|all|main|and_\w+))?$",
+    re.IGNORECASE,
+)
+RUNS = frozenset({"call", "execute", "launch", "loop", "main", "run", "start"})
+
+
+def trains_by_name(name: str) -> bool:
+    """Whether a function trains by its qualified name: `lib.train_model`, `mytrain.run`, `lib.Trainer.run`."""
+    owner, _, function = name.rpartition(".")
+    return bool(TRAINS.match(function)) or (
+        function in RUNS and any(map(TRAINS.match, owner.split(".")))
+    )
 
 
 def callback_values(context: Context, call: cst.Call) -> frozenset[Value]:
@@ -57,21 +76,66 @@ def is_own_schedule(context: Context, value: Value) -> bool:
 def taken_whole(context: Context) -> frozenset[cst.Call]:
     """The training steps that every rank takes on all their data, beside training whose data are divided.
 
-    They change weights by a rate of the program's own, which nothing multiplies: averaged over ranks that do the same, such a
-    step is that of one process.
+    They change weights by a rate that nothing multiplies, the program's own or that of an optimizer in `kept_rates`: averaged over
+    ranks that do the same, such a step is that of one process.
     """
+    kept = kept_rates(context)
+    by_scaled = {
+        site.call
+        for update, sites in context.training.own_updates
+        if update.optimizer is not None and not _made(context, update.optimizer) <= kept
+        for site in sites
+    }
+    return _undivided(context) - by_scaled
+
+
+def kept_rates(context: Context) -> frozenset[cst.CSTNode]:
+    """The calls that make optimizers by which nothing but steps on whole data is taken: their rates stay those of one process.
+
+    That their rates are seen, and set nowhere else, belongs to it.
+    """
+    undivided, values = _undivided(context), context.values
+    whole: set[cst.CSTNode] = set()
+    others: set[cst.CSTNode] = set()
+    if not undivided:
+        return frozenset()
+    for update, sites in context.training.own_updates:
+        if update.optimizer is not None:
+            taken = not update.is_of_model and all(site.call in undivided for site in sites)
+            (whole if taken else others).update(_made(context, update.optimizer))
+    for compiled in context.training.keras.compiles:
+        for arg in compiled.args:
+            others |= _made(context, arg.value)
+    for node in values.index.attributes:
+        if node.attr.value in ("learning_rate", "lr"):
+            others |= _made(context, node.value)
+    return frozenset(node for node in whole - others if _has_plain_rate(context, node))
+
+
+def _made(context: Context, optimizer: cst.BaseExpression) -> frozenset[cst.CSTNode]:
+    """What makes an optimizer: calls, where it is seen; where it is not, an expression that is none."""
+    made = frozenset(value.node or optimizer for value in context.values.of(optimizer))
+    return made or frozenset({optimizer})
+
+
+def _has_plain_rate(context: Context, made: cst.CSTNode) -> bool:
+    """Whether this makes an optimizer of Keras whose rate is a number, or its default."""
+    if not isinstance(made, cst.Call) or has_star(made):
+        return False
+    if tf_api.optimizer(context.values.qualified(made.func)) is None:
+        return False
+    rate = argument(made, "learning_rate", 0) or argument(made, "lr")
+    return rate is None or context.values.kinds(rate.value) <= {Kind.CONSTANT, Kind.OTHER}
+
+
+def _undivided(context: Context) -> frozenset[cst.Call]:
+    """The training steps of which no data are seen that could be divided, beside training whose data are."""
     data, loops = context.data, context.step_loops
     divided = (data.pipelines, data.fit_arrays, data.batch_sources, context.sharding.at_use)
     if not any((*divided, loops.cut, loops.drawn)):
         return frozenset()
     unseen = {call for call, given in data.unseen_loops.items() if given is None}
-    by_optimizer = {
-        site.call
-        for update, sites in context.training.own_updates
-        if update.optimizer is not None
-        for site in sites
-    }
-    return frozenset(unseen - by_optimizer - loops.cut.keys() - loops.drawn.keys())
+    return frozenset(unseen - loops.cut.keys() - loops.drawn.keys())
 
 
 def own_line(context: Context, call: cst.Call) -> cst.SimpleStatementLine | None:

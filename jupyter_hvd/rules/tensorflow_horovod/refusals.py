@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import libcst as cst
 
-from ...analysis.index import ELEMENT, Binding
-from ...analysis.library import Kind, Value
+from ...analysis.index import ELEMENT
+from ...analysis.library import Kind
 from ...analysis.syntax import argument, method
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.keras_loops import POSITIONS
@@ -18,7 +18,7 @@ from ..base import Example, Finding, Problem, program
 from .context import Context, Rule
 from .environment import settings
 from .imports import first_import, imports_horovod, is_own_work
-from .questions import KNOWN_LIBRARIES
+from .questions import KNOWN_LIBRARIES, RUNS, trains_by_name
 
 
 class Refusal(Rule):
@@ -334,90 +334,6 @@ class HiddenFit(Refusal):
         return all(not value.name for value in context.values.of(receiver))
 
 
-class HiddenOptimizer(Refusal):
-    """A `fit` whose optimizer comes from where this program does not show: from a file, or another module.
-
-    `load_model` gives a model with the optimizer that it was saved with, and `fit` goes on with that: every rank by
-    itself. A `compile` in between gives it one that averages.
-    """
-
-    code = "HVD907"
-    name = "hidden optimizer"
-    rationale = "fit averages gradients by the optimizer that compile was given in this program."
-    examples = (
-        Example(
-            program(
-                """
-                import tensorflow as tf
-
-                model = tf.keras.models.load_model('model.h5')
-                model.fit(x, y, epochs=3)
-                """
-            ),
-            None,
-        ),
-    )
-
-    def find(self, context: Context) -> Iterator[Finding]:
-        for call in context.training.compiled_trainings:
-            assert isinstance(call.func, cst.Attribute)
-            hidden = [
-                v
-                for v in self._trained(context, call.func.value)
-                if not self._is_compiled(context, v, call)
-            ]
-            if hidden:
-                loaded = any(v.name.endswith("load_model") for v in hidden)
-                where = (
-                    "comes with the file" if loaded else "is given where this program does not show"
-                )
-                yield Problem(
-                    call,
-                    f"the optimizer of this {method(call)} {where}, so that its gradients would not be averaged",
-                    "compile the model in this file before: model.compile(optimizer=…, loss=…)",
-                )
-
-    def _trained(self, context: Context, receiver: cst.BaseExpression) -> Iterator[Value]:
-        """The models that an expression may hold where it stands: not what its name is bound to further down."""
-        here = context.module.function_of(receiver)
-        if isinstance(receiver, cst.Name) and all(
-            isinstance(bound, cst.FunctionDef)
-            or (isinstance(bound, Binding) and context.module.function_of(bound.value) is here)
-            for bound in context.values.definitions.of(receiver)
-        ):
-            for source, part in context.values.flow.predecessors(receiver):
-                yield from context.values.of(source, part)
-        else:
-            yield from context.values.of(receiver)
-
-    def _is_compiled(self, context: Context, model: Value, fit: cst.Call) -> bool:
-        """Whether this program compiles a model before it is trained."""
-        assert isinstance(fit.func, cst.Attribute)
-        training, values, module = context.training, context.values, context.module
-        compiles = [c for c in values.index.calls if method(c) == "compile"]
-        receivers = [(c, c.func.value) for c in compiles if isinstance(c.func, cst.Attribute)]
-        if model.name.endswith("load_model") and isinstance(model.node, cst.Call):
-            start = module.span(model.node).start
-            around = {*module.ancestors(model.node), *module.ancestors(fit)}
-            return any(
-                model in values.of(receiver)
-                and start < module.span(c).start
-                and module.enclosing(c, (cst.IndentedBlock, cst.Module)) in around
-                for c, receiver in receivers
-            )
-        if isinstance(model.node, cst.ClassDef):
-            owners = set(values.classes.lineage(model.node))
-            if any(owners & set(module.ancestors(c)) for c in compiles):
-                return True
-            if any(
-                training.keras.runs(f) and owners & set(module.ancestors(f))
-                for f in values.index.functions
-            ):
-                return True
-        own = module.text(fit.func.value)
-        return any(model in values.of(r) or module.text(r) == own for _, r in receivers)
-
-
 class HiddenTraining(Refusal):
     """A model or an optimizer is handed to a function of another module, which may train it.
 
@@ -485,10 +401,13 @@ class HiddenTraining(Refusal):
             if handed and not (
                 tf_api.makes_tuner(name) and not any(self._fits(context, e) for e in handed)
             ):
+                tried = self._is_tried(context, call)
                 yield Problem(
                     call,
-                    f"a function that makes a model is handed to {context.module.text(call.func)}, which trains it where it cannot be seen from here",
+                    f"a function that makes a model is handed to {context.module.text(call.func)}, which "
+                    + ("may train it" if tried else "trains it where it cannot be seen from here"),
                     "search on one process, then train the model that is chosen with fit in this file",
+                    "warning" if tried else "error",
                 )
             if any(context.values.may_be(arg.value, Role.OPTIMIZER) for arg in call.args):
                 yield Problem(
@@ -521,6 +440,14 @@ class HiddenTraining(Refusal):
             and bool(SEARCHING.search(context.module.text(call.func)))
         )
 
+    def _is_tried(self, context: Context, call: cst.Call) -> bool:
+        """Whether a function looks at what it is given, and gives nothing on that could train: `unittests.test_build(build)`."""
+        text = context.module.text(call.func)
+        function = text.rpartition(".")[2]
+        named = TRAINING_NAME.search(function) or SEARCHING.search(text)
+        alone = isinstance(context.module.parent(call), cst.Expr)
+        return alone and not named and not function[:1].isupper() and function not in RUNS
+
     def _handed_model(self, context: Context, call: cst.Call) -> Iterator[Problem]:
         """A model in the hands of another module's function that, by its name, trains, or that does something to it."""
         text = context.module.text(call.func)
@@ -528,7 +455,9 @@ class HiddenTraining(Refusal):
         given = [part for arg in call.args for part in parts(arg.value)]
         if not any(self._is_model(context, part) for part in given):
             return
-        trains = bool(TRAINING_NAME.search(function))
+        trains = bool(TRAINING_NAME.search(function)) or trains_by_name(
+            context.values.qualified(call.func)
+        )
         if trains or (
             isinstance(context.module.parent(call), cst.Expr) and not function[:1].isupper()
         ):
@@ -591,7 +520,6 @@ RULES: tuple[type[Rule], ...] = (
     TF1,
     Estimators,
     HiddenFit,
-    HiddenOptimizer,
     HiddenTraining,
     OtherBackend,
 )

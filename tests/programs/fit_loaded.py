@@ -1,4 +1,4 @@
-# refused HVD907
+# holds
 """`fit` of a model that was loaded with its optimizer"""
 
 import numpy as np
