@@ -23,6 +23,9 @@ export JUPYTER_HVD_LEDGER = $(LEDGER)
 # uv cannot (where only pip's own settings know the index, say).
 install = { $(1)/bin/pip install --quiet uv && $(1)/bin/uv pip install --quiet --compile-bytecode --python $(1)/bin/python $(2); } || $(1)/bin/pip install --quiet $(2)
 
+# What uses one core each is done at once.
+TOGETHER = --jobs=2 --output-sync=target
+
 .PHONY: needs env env-tf215 env-tf218 demo check test test-python test-thorough test-distribute lint lint-ts test-ts test-ui fuzz-tensor fuzz-convert bench corpus coverage labextension format docs clean
 
 env: $(VENV)/.ready
@@ -67,11 +70,12 @@ needs:
 
 check:
 	@scripts/needs check >/dev/null
-	$(MAKE) lint test-ts
+	$(MAKE) $(TOGETHER) lint test-ts
 	$(BIN)/pytest -q --numprocesses=2 -m "not slow and not thorough"
 
 test: needs
-	$(MAKE) lint test-ts env-tf215
+	$(MAKE) env
+	$(MAKE) $(TOGETHER) lint test-ts env-tf215
 	$(MAKE) test-python
 	$(MAKE) test-ui
 
