@@ -7,7 +7,6 @@ values, is told as such.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +15,9 @@ from math import log
 from ..tensor.cost.formula import Counted, Formula, cost_formula_of, cost_formulas, operations
 from ..tensor.derivative.reverse import adjoint
 from ..tensor.derivative.transforms import real_parameters
+from ..tensor.frontend.signature import words
+from ..tensor.instance import Instance
+from ..tensor.language.affine import Affine
 from ..tensor.language.errors import Place
 from ..tensor.language.pairs import soa
 from ..tensor.language.predicates import TRUE, Predicate, conj, conjuncts
@@ -125,7 +127,7 @@ def _cheaper(adviser: Adviser, sizes: Sizes, locate: Locate) -> Iterator[Advice]
             kind,
             _MESSAGES[kind],
             None if place is None else locate(place),
-            python(candidate.rewriting.first, subject.value.instance.ssa, sizes),
+            python(candidate.rewriting.first, subject.value.instance, sizes),
             f"value {number(value)}, gradient {number(adjoint_now)} operations",
             f"value {number(value_then)}, gradient {number(adjoint_then)} operations",
             saves,
@@ -139,16 +141,16 @@ _MESSAGES = {
 }
 
 
-def python(rhs: Rhs, program: Program, sizes: Sizes) -> str:
+def python(rhs: Rhs, instance: Instance, sizes: Sizes) -> str:
     """A statement as Python, over parameters and SSA variables; nothing where it has no short
     one. Conditions that always hold at these sizes are left out.
     """
-    names = {s.name: _spelt(s) for s in program.statements}
+    names = {s.name: _spelt(s) for s in instance.ssa.statements}
     indices = {index: letter for (index, _), letter in zip(_binders(rhs), "ijklpqrs", strict=False)}
+    written = words(instance.parameters) | indices
 
-    def spell(text: str) -> str:
-        text = re.sub(r"[^\W\d]\w*", lambda m: indices.get(m[0], m[0]), text)
-        return text.replace("·", "*")
+    def spell(a: Affine) -> str:
+        return str(a.renamed(written)).replace("·", "*")
 
     def entry(name: str, places: tuple[str, ...]) -> str:
         return names.get(name, name) + (f"[{', '.join(places)}]" if places else "")
@@ -160,9 +162,7 @@ def python(rhs: Rhs, program: Program, sizes: Sizes) -> str:
             mask = conj(*(q for q in conjuncts(mask) if not _always(q, _binders(rhs), sizes)))
             if "∃" in show(mask):
                 return ""
-            body = " * ".join(
-                entry(f.name, tuple(spell(str(a)) for a in f.indices)) for f in factors
-            )
+            body = " * ".join(entry(f.name, tuple(map(spell, f.indices))) for f in factors)
         case Map(gens, mask, function, arguments) if mask == TRUE:
             places = tuple(indices[g] for g, _ in gens)
             sums = ()
@@ -170,11 +170,11 @@ def python(rhs: Rhs, program: Program, sizes: Sizes) -> str:
         case _:
             return ""
     if sums:
-        loops = " ".join(f"for {indices[s]} in range({spell(str(n))})" for s, n in sums)
-        condition = "" if mask == TRUE else f" if {_condition(spell(show(mask)))}"
+        loops = " ".join(f"for {indices[s]} in range({spell(n)})" for s, n in sums)
+        condition = "" if mask == TRUE else f" if {_condition(show(mask, written))}"
         body = f"sum({body} {loops}{condition})"
     for g, n in reversed(gens):
-        body = f"[{body} for {indices[g]} in range({spell(str(n))})]"
+        body = f"[{body} for {indices[g]} in range({spell(n)})]"
     return f"t = {body}"
 
 
@@ -196,9 +196,15 @@ def _spelt(statement: Statement) -> str:
 
 
 def _condition(text: str) -> str:
-    return (
-        text.replace("=", " == ").replace("<", " < ").replace("≤", " <= ").replace("∧", "and")
-    ).replace("∨", "or")
+    signs: dict[str, str | int | None] = {
+        "=": " == ",
+        "<": " < ",
+        "≤": " <= ",
+        "∧": "and",
+        "∨": "or",
+        "·": "*",
+    }
+    return text.translate(str.maketrans(signs))
 
 
 # What the compiled function finds by itself

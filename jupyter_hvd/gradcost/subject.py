@@ -17,7 +17,7 @@ from ..tensor.cost.counting import Data
 from ..tensor.frontend.bounds import reads, undecided
 from ..tensor.instance import Instance
 from ..tensor.language.affine import Affine
-from ..tensor.language.predicates import FALSE, Predicate, compare, conj, disj, exists_all
+from ..tensor.language.predicates import FALSE, Predicate, compare, conj, disj, exists_all, own_name
 from ..tensor.language.terms import Gen, Iterate, Let, Sum, Term
 from ..tensor.language.types import (
     REAL,
@@ -274,7 +274,7 @@ def _size_names(instance: Instance) -> list[str]:
     found: dict[str, None] = {}
     for x, type_, _ in instance.parameters:
         if isinstance(type_, Integer):
-            found[x] = None
+            found[own_name(x)] = None
         for n in _dims(type_):
             found |= dict.fromkeys(sorted(n.names))
     return list(found)

@@ -12,7 +12,7 @@ from .report import Measured, Plain, State
 from .subject import Subject
 
 if TYPE_CHECKING:
-    from .timing import Paired
+    from ..tensor.jax.timing import Paired
 
 Progress = Callable[[int, int], None]
 Cancelled = Callable[[], bool]
@@ -170,9 +170,9 @@ def _compared(
     step: Callable[[], None],
 ) -> Paired:
     """This gradient and plain JAX's, run in turn."""
+    from ..tensor.jax.timing import paired
     from . import plainjax, xla
     from .arguments import on_device, real_arguments
-    from .timing import paired
 
     names = [x for x in arguments if x in subject.differentiable]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 import statistics
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from .cost.formula import Formula, cost_formula
@@ -216,18 +216,10 @@ def _point(
     given: Mapping[str, Any],
 ) -> Point:
     """Of a function, and of its value and gradient."""
-    import jax
+    from .jax.timing import median
 
     instances = [function.instance for function in functions]
     arguments = _arguments(instances[0], sizes, given)
-
-    def seconds(function: Differentiable) -> float:
-        times = []
-        for _ in range(CALLS + 1):  # the first one compiles
-            began = time.perf_counter()
-            jax.block_until_ready(function(**arguments))
-            times.append(time.perf_counter() - began)
-        return statistics.median(times[1:])
 
     holds = {
         x: relation(t, arguments[x])
@@ -238,8 +230,8 @@ def _point(
     value, gradient = (formula.evaluate(env) for formula in formulas)
     # The value, which comes with the gradient, counts as dy does, which is an input of Dᵀ (6.55) and 1 here.
     ends = [interface(instance.function, sizes) for instance in instances]
-    seconds_of = [seconds(function) for function in functions]
-    return Point(sizes, value, gradient, value + ends[0], gradient + ends[1], *seconds_of)
+    seconds = [median(partial(function, **arguments), CALLS) for function in functions]
+    return Point(sizes, value, gradient, value + ends[0], gradient + ends[1], *seconds)
 
 
 def _kernel(

@@ -95,7 +95,7 @@ def test_what_does_not_depend_on_the_loop():
 
 def test_a_factor_outside_its_sum():
     found = given(scaled, ("x",), 2.0, VECTOR)["factored"]
-    assert found.code == "t = sum(x[i] for i in range(x_0))"
+    assert found.code == "t = sum(x[i] for i in range(len(x)))"
     assert found.saves == 15
 
 

@@ -8,8 +8,8 @@ from programs import CASES
 from jupyter_hvd.gradcost import plainjax
 from jupyter_hvd.gradcost.arguments import real_arguments
 from jupyter_hvd.gradcost.subject import subject
-from jupyter_hvd.gradcost.timing import paired
 from jupyter_hvd.tensor import tensor
+from jupyter_hvd.tensor.jax.timing import paired
 
 
 @pytest.fixture(autouse=True)

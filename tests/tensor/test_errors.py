@@ -1,6 +1,7 @@
 """What the language does not have is refused at its source line, with what to write instead."""
 
 import linecache
+import re
 
 import numpy as np
 import pytest
@@ -245,3 +246,27 @@ def test_no_source():
 def test_a_program_without_types_says_so():
     with pytest.raises(TensorError, match="not known yet"):
         _ = energy().program
+
+
+def test_sizes_and_indices_are_said_as_they_are_written():
+    @tensor
+    def shadowed(A):
+        return [[A[i, i + 1] for i in range(4)] for i in range(len(A[0]))]
+
+    @tensor
+    def parts(P):
+        return sum(P["a"][i] for i in range(len(P["b"][0]) + 1))
+
+    @tensor
+    def branches(x):
+        return [x[i] if i < 1 else x for i in range(2)]
+
+    A = np.ones((4, 3))
+    for function, argument, said in (
+        (shadowed, A, "A[i, i+1] reads index 3 at i=2; A has 3 entries along axis 1"),
+        (shadowed, A, "if 0 <= i+1 < A.shape[1] else 0"),
+        (parts, {"a": X, "b": A}, "< len(P['a']) else 0"),
+        (branches, X, "an array of type [len(x)]ℝ"),
+    ):
+        with pytest.raises(TensorError, match=re.escape(said)):
+            function(argument)

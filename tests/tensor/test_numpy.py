@@ -100,7 +100,9 @@ def test_sizes_that_meet_are_decided_at_each_call():
     assert f.interpret(one, four) == 12
     assert f.interpret(four, four) == 14
     np.testing.assert_allclose(f.grad("y").interpret(three, one), [3])
-    with pytest.raises(TensorError, match=r"x_0 = 3 and y_0 = 4 do not go together") as error:
+    with pytest.raises(
+        TensorError, match=r"len\(x\) = 3 and len\(y\) = 4 do not go together"
+    ) as error:
         f.interpret(three, four)
     assert error.value.place.text.strip() == "return np.sum(x * y)"
 

@@ -293,7 +293,7 @@ def canonical(binders: Binders, p: Predicate) -> tuple[Binders, Predicate]:
     """Simplified, and with the binders' names by place, so that equal counts are counted
     together.
     """
-    taken = p.names - {*index_names(binders)}
+    taken = p.names.union(*(n.names for n in ranges(binders))) - {*index_names(binders)}
     names = [fresh(f"i{k}", taken) for k in range(len(binders))]
     meaning = {index: Affine.of(name) for (index, _), name in zip(binders, names, strict=True)}
     renamed = tuple(map(Binder, names, ranges(binders)))

@@ -41,17 +41,14 @@ def undecided(traced: Traced, sizes: Mapping[str, int]) -> tuple[Access, ...]:
         bad = _outside(read)
         point = sets.sample(read.binders, bad, dict(sizes))
         if point is not None and not bad.relations:
-            raise _out_of_range(read, point, sizes)
+            raise _out_of_range(read, point, sizes, traced.spelt)
         if point is not None:
             pending.append(read)
     return tuple(pending)
 
 
 def check(
-    pending: Iterable[Access],
-    lookups: Iterable[Lookup],
-    env: Environment,
-    data: Mapping[str, Any],
+    traced: Traced, pending: Iterable[Access], env: Environment, data: Mapping[str, Any]
 ) -> None:
     """Raise TensorError where relations do not guard a read after all, or an index array leads out of range.
 
@@ -60,8 +57,8 @@ def check(
     for read in pending:
         point = _first(read.binders, _outside(read), env)
         if point is not None:
-            raise _out_of_range(read, point, env.integers)
-    for lookup in lookups:
+            raise _out_of_range(read, point, env.integers, traced.spelt)
+    for lookup in traced.lookups:
         _check_lookup(lookup, env, data)
 
 
@@ -83,7 +80,7 @@ def check_call(
         return
     arrays = {x: np.asarray(v) for x, v in data.items() if not isinstance(v, set | frozenset)}
     env = environment(relations, arguments, sizes)
-    check(pending, checked.lookups, env, arrays)
+    check(checked, pending, env, arrays)
 
 
 def _is_abstract(value: Any) -> bool:
@@ -102,15 +99,20 @@ def _first(binders: Binders, p: Predicate, env: Environment) -> dict[str, int] |
     return None
 
 
-def _out_of_range(read: Access, point: Mapping[str, int], sizes: Mapping[str, int]) -> TensorError:
+def _out_of_range(
+    read: Access, point: Mapping[str, int], sizes: Mapping[str, int], spelt: Mapping[str, str]
+) -> TensorError:
     integers = {**sizes, **point}
     index, size = read.index.evaluate(integers), read.size.evaluate(integers)
-    where = ", ".join(f"{i}={point[i]}" for i, _ in read.binders if i in read.index.names)
+    where = ", ".join(
+        f"{spelt.get(i, i)}={point[i]}" for i, _ in read.binders if i in read.index.names
+    )
     at = f" at {where}" if where else ""
     axis = f" along axis {read.axis}" if read.axis else ""
     return TensorError(
         f"{read.text} reads index {index}{at}; {read.owner} has {size} entries{axis}",
-        f"guard it: `… if 0 <= {read.index} < {read.size} else 0`, or shorten the range",
+        f"guard it: `… if 0 <= {read.index.renamed(spelt)} < {read.size.renamed(spelt)} else 0`, "
+        "or shorten the range",
         read.place,
     )
 
@@ -163,7 +165,9 @@ def _reads(
             assert isinstance(body.type, Array)
             place = traced.places.get(e)
             owner, axis = _owner(body)
-            yield Access(show(e), owner, axis, index, body.type.size, binders, p, place)
+            yield Access(
+                show(e, traced.spelt), owner, axis, index, body.type.size, binders, p, place
+            )
     for child in e.children:
         yield from _reads(child, binders, p, traced, types)
 
@@ -194,5 +198,5 @@ def _related(
             if isinstance(type_, Relation | IndexArray):
                 place = traced.places.get(Guard(q, Const(1)))
                 for axis, (a, size) in enumerate(zip(arguments, type_.dims, strict=False)):
-                    text = show(q)
+                    text = show(q, traced.spelt)
                     yield Access(text, name, axis, a, size, binders, p, place)

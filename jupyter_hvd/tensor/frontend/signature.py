@@ -16,6 +16,7 @@ import numpy as np
 from ..language.affine import Affine
 from ..language.errors import TensorError
 from ..language.pairs import Laid, halves, to_pairs
+from ..language.predicates import own_name
 from ..language.types import (
     REAL,
     Array,
@@ -78,7 +79,7 @@ def _dimension(name: str, text: str) -> Affine:
             f"`{name}` has the size `{text}`", "a size is a name, a number, or a sum of them"
         )
     for sign, part in re.findall(r"([+-]?)(\w+)", text):
-        size = Affine.of(int(part)) if part.isdigit() else Affine.of(part)
+        size = Affine.of(int(part) if part.isdigit() else own_name(part))
         total = total + size * (-1 if sign == "-" else 1)
     return total
 
@@ -117,6 +118,39 @@ def observed(name: str, value: Any) -> tuple[ParameterType, Layout]:
     if kind in "iu":
         return (IndexArray(dims) if dims else Integer()), None
     return array(dims), None
+
+
+def words(parameters: Sequence[Parameter]) -> dict[str, str]:
+    """What a user writes for a size that is named after an argument: `len(x)` for `x_0`, `x.shape[1]`
+    for `x_1`.
+    """
+    found: dict[str, str] = {}
+
+    def walk(name: str, written: str, type_: ParameterType, layout: Layout) -> None:
+        for axis, size in enumerate(_dims(type_)):
+            if size.name == f"{name}_{axis}":
+                found[size.name] = f"{written}.shape[{axis}]" if axis else f"len({written})"
+        if not isinstance(type_, Product) or layout is None:
+            return
+        parts: list[Type] = []
+        rest: Type = type_
+        while len(parts) < len(layout) - 1 and isinstance(rest, Product):
+            parts.append(rest.first)
+            rest = rest.second
+        for k, (part, inner) in enumerate(zip((*parts, rest), layout, strict=True)):
+            walk(f"{name}_{k}", written + _member(layout, k), part, inner)
+
+    for name, type_, layout in parameters:
+        walk(name, name, type_, layout)
+    return found
+
+
+def _member(layout: tuple[Layout, ...], k: int) -> str:
+    """How the k-th part of a tuple is written."""
+    if not isinstance(layout, Laid) or not layout.form.names:
+        return f"[{k}]"
+    name = layout.form.names[k]
+    return f"[{name!r}]" if layout.form.make is dict else f".{name}"
 
 
 def _kind_and_shape(name: str, value: Any) -> tuple[str, tuple[int, ...]]:
@@ -214,7 +248,7 @@ def sizes_of(parameters: Sequence[Parameter], arguments: Mapping[str, Any]) -> d
     pending: list[tuple[str, int, Affine, int]] = []
     for name, type_, _ in parameters:
         if isinstance(type_, Integer):
-            found[name] = int(arguments[name]), f"`{name}`"
+            found[own_name(name)] = int(arguments[name]), f"`{name}`"
         else:
             pending += [(name, *axis) for axis in _axes(type_, arguments[name])]
     for name, _, size, entries in pending:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..language.affine import Affine
 from ..language.errors import TensorError
+from ..language.predicates import own_name
 from ..language.terms import Lambda, Var, lets
 from ..language.types import (
     IndexArray,
@@ -27,6 +28,7 @@ from ..language.types import (
     at_sizes,
     size_names,
 )
+from .signature import words
 from .tracers import Data, Index, Value
 from .tracing.calls import Tracer
 from .tracing.packing import SizeNamed
@@ -41,7 +43,7 @@ def stand_in(tracer: Tracer, name: str, type_: ParameterType, layout: Layout) ->
     """What a parameter of this type is called with."""
     match type_:
         case Integer():
-            return Index(tracer, Affine.of(name))
+            return Index(tracer, Affine.of(own_name(name)))
         case Relation() | IndexArray() | TupleSet():
             return Data(tracer, name, type_)
     return Value(tracer, Var(name, type_), layout)
@@ -66,18 +68,20 @@ class Undecided:
         TensorError where the sizes do not go together.
         """
         left, right, place = self.met.left, self.met.right, self.met.place
+        spelt = words(self.parameters)
+        one, other = left.renamed(spelt), right and right.renamed(spelt)
         if sizes is None:
             what = (
-                f"the sizes {left} and {right} meet here"
-                if right
-                else f"the size {left} must be known"
+                f"the sizes {one} and {other} meet here"
+                if other
+                else f"the size {one} must be known"
             )
-            raise TensorError(what, f"give both one name, or call the function once: {left}", place)
+            raise TensorError(what, f"give both one name, or call the function once: {one}", place)
         if right is None:
             for name, _ in left.terms:
-                if name not in self._integers:
+                if name not in _integers(self.parameters):
                     return self._put(name, Affine.of(sizes[name]))
-            raise TensorError(f"{left} must be a number here", "pass an array of that size", place)
+            raise TensorError(f"{one} must be a number here", "pass an array of that size", place)
         m, n = left.evaluate(sizes), right.evaluate(sizes)
         if m == n:
             return self._at(left, right)
@@ -86,7 +90,7 @@ class Undecided:
         if n == 1 and not self.met.exact:
             return self._at(right, Affine.of(1))
         raise TensorError(
-            f"sizes {left} = {m} and {right} = {n} do not go together",
+            f"sizes {one} = {m} and {other} = {n} do not go together",
             "they must be equal, or one of them 1",
             place,
         )
@@ -94,20 +98,24 @@ class Undecided:
     def _at(self, left: Affine, right: Affine) -> tuple[Parameter, ...]:
         """The parameters where `left = right`."""
         difference = right - left
+        integers = _integers(self.parameters)
         for name, k in sorted(difference.terms, key=lambda term: not _is_nameless(term[0])):
-            if abs(k) == 1 and name not in self._integers:
+            if abs(k) == 1 and name not in integers:
                 return self._put(name, difference * -k + Affine.of(name))
-        message = f"{left} and {right} must be equal here, but nothing can be put for either"
+        spelt = words(self.parameters)
+        one, other = left.renamed(spelt), right.renamed(spelt)
+        message = f"{one} and {other} must be equal here, but nothing can be put for either"
         raise TensorError(
             message, "pass sizes by the arrays that have them: `len(x)`", self.met.place
         )
 
-    @property
-    def _integers(self) -> set[str]:
-        return {p.name for p in self.parameters if isinstance(p.type, Integer)}
-
     def _put(self, name: str, value: Affine) -> tuple[Parameter, ...]:
         return tuple(p._replace(type=at_sizes(p.type, {name: value})) for p in self.parameters)
+
+
+def _integers(parameters: Sequence[Parameter]) -> set[str]:
+    """The sizes that are parameters themselves."""
+    return {own_name(p.name) for p in parameters if isinstance(p.type, Integer)}
 
 
 def _is_nameless(size: str) -> bool:
@@ -119,8 +127,7 @@ def trace_named(
     name: str, rewritten: Rewritten, parameters: Sequence[Parameter]
 ) -> tuple[tuple[Parameter, ...], Traced] | Undecided:
     """As `trace`, with sizes named as the program names them: after `n = len(x)`, x has n entries."""
-    integers = {p.name for p in parameters if isinstance(p.type, Integer)}
-    nameless = set(_sizes(parameters) - integers)
+    nameless = set(_sizes(parameters) - _integers(parameters))
     while True:
         try:
             return tuple(parameters), _traced(name, rewritten, parameters, nameless)
@@ -141,6 +148,7 @@ def _traced(
     tracer = Tracer()
     tracer.reserved = _sizes(parameters) | {p.name for p in parameters}
     tracer.nameless = nameless
+    tracer.spelt = words(parameters)
     tracer.used |= tracer.reserved
     arguments = {x: stand_in(tracer, x, t, layout) for x, t, layout in parameters}
     tracer.stack.append(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ from ..language.types import (
     Relation,
     TupleSet,
     Type,
+    at_sizes,
     dimensions,
 )
 
@@ -38,6 +39,8 @@ class Nature:
 
 class Tracing(Protocol):
     """What stand-ins ask of the tracer that made them."""
+
+    spelt: dict[str, str]
 
     def check(self, value: Value) -> None: ...
 
@@ -200,11 +203,12 @@ class Barred:
         raise TensorError(self.message, self.help)
 
 
-def describe(type_: Type) -> str:
-    """A type in words."""
+def describe(type_: Type, words: Mapping[str, str]) -> str:
+    """A type in words, its sizes as a user writes them."""
     match type_:
         case Array():
-            return f"an array of type {type_}"
+            written = {size: Affine.of(word) for size, word in words.items()}
+            return f"an array of type {at_sizes(type_, written)}"
         case Product():
             return "a tuple"
     return "a scalar"
@@ -214,7 +218,7 @@ def kind(value: Any) -> str:
     """What a value is, in words."""
     match value:
         case Value():
-            return describe(value.type)
+            return describe(value.type, value.tracer.spelt)
         case Condition():
             return "a condition"
         case Index():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from .backend import kernel
 from .kernel import Kernel
 from .memory import require_memory
 from .precision import is_double, keeping_float64
+from .timing import median
 
 if TYPE_CHECKING:
     from ..instance import Instance
@@ -188,14 +188,10 @@ def _measured(run: Callable[..., Any], operands: Any, repeats: int) -> _Measured
     compile_seconds = time.perf_counter() - began
     require_memory(compiled)
     result = jax.block_until_ready(compiled(*operands))
-    times = []
-    for _ in range(max(1, repeats)):
-        began = time.perf_counter()
-        jax.block_until_ready(compiled(*operands))
-        times.append(time.perf_counter() - began)
+    seconds = median(lambda: compiled(*operands), repeats)
     flops, moved = _estimates(compiled)
     memory = _bytes((operands, result)) + _temporary(compiled)
-    return _Measured(result, flops, moved, statistics.median(times), compile_seconds, memory)
+    return _Measured(result, flops, moved, seconds, compile_seconds, memory)
 
 
 def _estimates(compiled: Any) -> tuple[float | None, float | None]:

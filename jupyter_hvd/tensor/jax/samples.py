@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 import numpy as np
 
-from ..language.types import Array, Product, Real, dimensions
+from ..language.predicates import own_name
+from ..language.types import Array, Integer, Product, Real, dimensions
 
 if TYPE_CHECKING:
     from ..instance import Instance
@@ -33,8 +34,8 @@ def random_arguments(
     return {
         x: made(type_, layout)
         if isinstance(type_, Real | Array | Product)
-        else sizes[x]
-        if x in sizes
+        else sizes[own_name(x)]
+        if isinstance(type_, Integer)
         else (given or {})[x]
         for x, type_, layout in instance.parameters
     }

@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from .hashcons import HashConsed
 
-@dataclass(frozen=True)
-class Affine:
+
+@dataclass(frozen=True, eq=False)
+class Affine(metaclass=HashConsed):
     """A constant plus integer multiples of names; `terms` is sorted and has no zero coefficient."""
 
     terms: tuple[tuple[str, int], ...]
@@ -60,6 +62,10 @@ class Affine:
             for other, j in value.terms:
                 sums[other] = sums.get(other, 0) + j * k
         return _affine(sums, constant)
+
+    def renamed(self, names: Mapping[str, str]) -> Affine:
+        """The same expression, some of whose names are others."""
+        return self.substitute({old: Affine.of(new) for old, new in names.items()})
 
     def solve(self, name: str) -> Affine | None:
         """The `a` with `self = 0 ⇔ name = a`, where the name has coefficient ±1."""

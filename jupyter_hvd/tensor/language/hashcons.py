@@ -11,9 +11,11 @@ class HashConsed(type):
     """A metaclass whose classes, dataclasses all, build each distinct value once, keyed by its
     constructor's arguments.
 
-    Arguments must be hashable and are compared together with their types: `1` and `1.0` are
-    different constants.
+    Arguments must be hashable. Of a class that is `numeric` the first is compared with its type:
+    `1` and `1.0` are different constants.
     """
+
+    numeric = False
 
     __match_args__: tuple[str, ...]
     __dataclass_fields__: dict[str, Any]
@@ -26,14 +28,11 @@ class HashConsed(type):
         if len(arguments) < len(cls.__match_args__):
             defaults = (cls.__dataclass_fields__[name].default for name in cls.__match_args__)
             arguments += tuple(defaults)[len(arguments) :]
-        key = arguments, tuple(map(type, arguments))
+        key = (*arguments, type(arguments[0])) if cls.numeric else arguments
         found = cls._made.get(key)
         if found is None:
             with _MAKING:
-                found = cls._made.get(key)
-                if found is None:
-                    found = super().__call__(*arguments)
-                    cls._made[key] = found
+                found = cls._made.setdefault(key, super().__call__(*arguments))
         return found
 
 

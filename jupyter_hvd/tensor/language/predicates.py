@@ -8,6 +8,7 @@ then equal predicates are one object.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -268,6 +269,13 @@ def negate(p: Predicate) -> Predicate | None:
                 return None
             return disj(*whole) if isinstance(p, And) else conj(*whole)
     return None
+
+
+def own_name(name: str) -> str:
+    """What a program's index or size is called: its name, or `g0_` for a name like `g0`, for such the
+    passes give to indices of theirs, without looking what a program calls so.
+    """
+    return f"{name}_" if re.fullmatch(r"[ghkstzηικτ]\d+", name) else name
 
 
 def fresh(base: str, taken: frozenset[str] | set[str]) -> str:

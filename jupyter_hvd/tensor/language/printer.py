@@ -8,7 +8,8 @@ product.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from fractions import Fraction
 from typing import Protocol
@@ -51,15 +52,16 @@ class Style:
     brackets: str
     relations: tuple[tuple[str, str], ...]  # how `<`, `≤` and `=` are spelt
     latex: bool = False
+    words: Mapping[str, str] = field(default_factory=dict)  # what is written for some names
 
     def name(self, name: str) -> str:
         """A variable, an index, a size or a relation."""
-        return _latex_name(name) if self.latex else name
+        return _latex_name(name) if self.latex else self.words.get(name, name)
 
     def affine(self, a: Affine) -> str:
         """An index expression."""
         if not self.latex:
-            return str(a)
+            return str(a.renamed(self.words))
         spelt = re.sub(r"[^\W\d]\w*", lambda m: _latex_name(m[0]), str(a))
         return spelt.replace("·", r" \cdot ")
 
@@ -131,9 +133,9 @@ LATEX = Style(
 )
 
 
-def show(e: Written) -> str:
-    """A term or a predicate in the paper's notation."""
-    return e.written(UNICODE)[0]
+def show(e: Written, words: Mapping[str, str] | None = None) -> str:
+    """A term or a predicate in the paper's notation; `words` are what is written for some names."""
+    return e.written(replace(UNICODE, words=words) if words else UNICODE)[0]
 
 
 def latex(e: Written) -> str:

@@ -105,6 +105,8 @@ class Var(Term):
 class Const(Term):
     """A number; or an affine expression of sizes, which a call turns into a number."""
 
+    numeric: ClassVar[bool] = True
+
     value: Number | Affine
 
     def __post_init__(self) -> None:

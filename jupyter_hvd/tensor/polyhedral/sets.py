@@ -25,10 +25,11 @@ from ..language.predicates import (
     conjuncts,
     disj,
     exists,
+    fresh,
     in_range,
     substitute,
 )
-from ..language.terms import Binders, index_names
+from ..language.terms import Binder, Binders, index_names
 
 if TYPE_CHECKING:
     import islpy
@@ -134,8 +135,10 @@ def simplify(p: Predicate, binders: Binders) -> Predicate:
         case Or(parts):
             return disj(*(simplify(part, binders) for part in parts))
         case Exists(index, size, body):
-            inner = simplify(body, ((index, size), *binders))
-            return exists(index, size, inner)
+            own = fresh(index, {*index_names(binders)} | (body.names - {index}))
+            meant = substitute(body, {index: Affine.of(own)} if own != index else {})
+            inner = simplify(meant, (Binder(own, size), *binders))
+            return exists(own, size, inner)
     return p
 
 

@@ -342,14 +342,17 @@ def to_term(program: Program) -> Term:
     """The program as a term of the core language, with which its meaning and cost are defined."""
     variables: dict[str, Term] = {}
     bindings: list[tuple[str, Term]] = []
+    taken = {s.rhs.parameter for s in program.statements if isinstance(s.rhs, Input)}
     for statement in program.statements:
         value = term_of(statement.rhs, variables)
         if isinstance(statement.rhs, Input):
             variables[statement.name] = value
         else:
             noted(value, replace(statement.origin, of="", source=statement.name))
-            bindings.append((statement.name, value))
-            variables[statement.name] = Var(statement.name, value.type)
+            name = fresh(statement.name, taken)
+            taken.add(name)
+            bindings.append((name, value))
+            variables[statement.name] = Var(name, value.type)
     return lets(bindings, output_term(program.output, variables))
 
 

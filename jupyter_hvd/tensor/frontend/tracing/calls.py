@@ -16,6 +16,7 @@ from ...language.affine import Affine
 from ...language.errors import TensorError
 from ...language.function import named
 from ...language.pairs import Form, Laid, to_pairs
+from ...language.predicates import own_name
 from ...language.terms import (
     Add,
     At,
@@ -500,7 +501,7 @@ class Tracer(Statements):
         for x, type_ in traced.function.parameter_type:
             argument = arguments[x]
             if isinstance(type_, Integer):
-                sizes[x] = self.affine(argument, f"`{x}`")
+                sizes[own_name(x)] = self.affine(argument, f"`{x}`")
             elif isinstance(argument, Data):
                 if argument.name != x:
                     raise self.error(

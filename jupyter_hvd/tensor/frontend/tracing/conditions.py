@@ -266,7 +266,7 @@ class Conditions(Wholes):
             return Value(self, guarded(q, b), other)
         if a.type != b.type:
             raise self.error(
-                f"one branch is {describe(a.type)}, the other {describe(b.type)}",
+                f"one branch is {describe(a.type, self.spelt)}, the other {describe(b.type, self.spelt)}",
                 "give both the same shape",
             )
         if a.type == REAL:

@@ -9,7 +9,7 @@ from functools import reduce
 from typing import Any, TypeVar, cast
 
 from ...language.affine import Affine
-from ...language.predicates import TRUE, Predicate, compare, conj, disj, exists
+from ...language.predicates import TRUE, Predicate, compare, conj, disj, exists, own_name
 from ...language.terms import Binder, Gen, Sum, Term, guard, lets
 from ...language.types import REAL, Array, Product
 from ..tracers import Condition, Data, Index, IndexEntry, Nature, Value, kind
@@ -219,7 +219,7 @@ class Loops(Conditions):
         which depends on outer indices takes.
         """
         start, length, step = self._range(bounds)
-        index = self.name(name)
+        index = self.name(own_name(name))
         self.spelt[index] = name
         meaning = start + Affine.of(index) * step
         outer = dict(self.binders)

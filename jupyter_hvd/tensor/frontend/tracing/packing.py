@@ -11,7 +11,7 @@ from typing import Any
 from ...language.affine import Affine
 from ...language.errors import Place, TensorError
 from ...language.pairs import Laid, to_pairs
-from ...language.predicates import FALSE, TRUE, Predicate, conj, fresh
+from ...language.predicates import FALSE, TRUE, Predicate, conj, fresh, own_name
 from ...language.terms import (
     Binder,
     Call,
@@ -71,7 +71,9 @@ class Packing:
         self.places_of: dict[Term, Place] = {}
         self.reserved: frozenset[str] = frozenset()  # parameters and sizes
         self.nameless: set[str] = set()  # sizes that the program may name
-        self.spelt: dict[str, str] = {}  # what the program calls an index
+        self.spelt: dict[
+            str, str
+        ] = {}  # what the program writes for an index, or for a nameless size
         self.lookups: list[Lookup] = []
         self.accesses: list[Access] = []
         self.stack: list[str] = []
@@ -189,7 +191,7 @@ class Packing:
         term, _ = self.pack(value)
         if term.type != REAL:
             raise self.error(
-                f"{what} takes scalars, not {describe(term.type)}",
+                f"{what} takes scalars, not {describe(term.type, self.spelt)}",
                 "write it entry by entry: `[… for i in range(n)]`",
             )
         return term
@@ -252,8 +254,8 @@ class Packing:
     def _bind(self, name: str, value: Any) -> Any:
         if isinstance(value, Index) and value.affine.name in self.nameless and not self.binders:
             self.nameless.remove(value.affine.name)
-            if name not in self.reserved:
-                raise SizeNamed(value.affine.name, name)
+            if own_name(name) not in self.reserved:
+                raise SizeNamed(value.affine.name, own_name(name))
         if isinstance(value, tuple):
             return tuple(self._bind(f"{name}_{j}", part) for j, part in enumerate(value))
         if isinstance(value, Value) and not isinstance(value.term, Var | Const):

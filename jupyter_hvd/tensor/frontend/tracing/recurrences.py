@@ -246,8 +246,8 @@ class Recurrences(Entries):
         if not self._is_read(state, read):
             return None
         raise self.error(
-            f"`{state.name}` begins as {describe(state.start.type)}, and a turn makes it "
-            f"{describe(term.type)}",
+            f"`{state.name}` begins as {describe(state.start.type, self.spelt)}, and a turn makes it "
+            f"{describe(term.type, self.spelt)}",
             "what a loop carries keeps its shape: begin with one, `h = np.zeros(n)`",
         )
 

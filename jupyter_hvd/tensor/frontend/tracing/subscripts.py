@@ -270,7 +270,7 @@ class Subscripts(Arithmetic):
             a = self.affine(place, "an index")
             if a.is_constant and a.constant < 0 and isinstance(place, int):
                 a = size + a.constant
-            self.looked(f"{owner}[{a}]", owner, a, size, axis)
+            self.looked(f"{owner}[{a.renamed(self.spelt)}]", owner, a, size, axis)
             return Axis(a)
         return self._sliced(place, size, owner, axis)
 

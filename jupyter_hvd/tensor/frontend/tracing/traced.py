@@ -46,7 +46,7 @@ class Access:
 class Traced:
     """A traced function: the program, how its result is laid out, and where in the source its
     terms are. `accesses` are reads of whole arrays' entries which need not occur in the program as
-    such, and `spelt` is what the program calls each index of its loops.
+    such, and `spelt` is what the program writes for each index of its loops and each size without a name.
     """
 
     function: Lambda

@@ -1,7 +1,8 @@
-"""Two functions timed against each other."""
+"""How long functions take that run on devices."""
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,6 +10,20 @@ from typing import Any
 
 import jax
 import numpy as np
+
+
+def sample(run: Callable[[], Any], calls: int = 1) -> float:
+    """Seconds a call, of some calls one after the other."""
+    began = time.perf_counter()
+    for _ in range(calls):
+        jax.block_until_ready(run())
+    return (time.perf_counter() - began) / calls
+
+
+def median(run: Callable[[], Any], repeats: int) -> float:
+    """The median of a function's seconds, after one call to compile it and to warm up."""
+    sample(run)
+    return statistics.median(sample(run) for _ in range(max(1, repeats)))
 
 
 @dataclass(frozen=True)
@@ -31,18 +46,11 @@ def paired(
     """Time two functions in turn, after one call each to warm up; `step` is called between the
     samples and may raise.
     """
-
-    def sample(run: Callable[[], Any], calls: int) -> float:
-        began = time.perf_counter()
-        for _ in range(calls):
-            jax.block_until_ready(run())
-        return (time.perf_counter() - began) / calls
-
     both = (first, second)
     for run in both:
         step()
-        sample(run, 1)
-    calls = [max(1, int(SAMPLE / sample(run, 1))) for run in both]
+        sample(run)
+    calls = [max(1, int(SAMPLE / sample(run))) for run in both]
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(repeats):
         step()
