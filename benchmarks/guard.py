@@ -27,7 +27,7 @@ def measure(seconds: float) -> None:
     def step() -> None:
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean(tf.square(y - model(x)))
-        tape = hvd.DistributedGradientTape(tape)
+        tape = jhvd.DistributedGradientTape(tape)
         gradients = tape.gradient(loss, model.trainable_variables)
         optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
 

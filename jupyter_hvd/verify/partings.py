@@ -132,12 +132,13 @@ def _cause(
     (one, two), (before, _) = pairs[step], pairs[step - 1]
     if between == "processes" and _of(pairs[step - 1], "data"):
         return "the data that the step was given differ"
-    if not one["applied"] and not two["applied"]:
-        return ""
+    averaged = one.get("averages", 0) > before.get("averages", 0)
+    if not one["applied"] and not two["applied"]:  # by no optimizer
+        return "" if averaged or between == "processes" else "nothing was averaged in this step"
     if one["applied"] != two["applied"]:
         if between == "processes":
             return "the gradients that were applied differ"
-        if one.get("averages", 0) > before.get("averages", 0):
+        if averaged:
             return (
                 "the gradients that were applied differ, though some were averaged in this step: others were not, "
                 "or they were changed behind that"

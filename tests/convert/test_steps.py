@@ -347,7 +347,7 @@ ONE = 18 * 2.0**-23
         (
             record((0, "", 0), (0.5, "", 0), dtype="float64"),
             record((1, "", 0), (1.25, "", 0), dtype="float64"),
-            "w by 0.75 (tolerance 4e-15), first after step 1, by there, run by here",
+            "w by 0.75 (tolerance 4e-15), first after step 1, by there, run by here: nothing was averaged in this step",
         ),
         (record((0, "", 0), (1, "1", 0)), record((0, "", 0), (1, "1", 0)), "None"),
         # On GPUs what rounding explains is no difference, and what it does not explain is.

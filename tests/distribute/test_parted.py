@@ -76,6 +76,16 @@ def test_what_holds_goes_on(ready: Any) -> None:
         ready.good(source)
 
 
+def test_functions_and_classes_stay_on_the_ranks(ready: Any) -> None:
+    """They were sent by name to the notebook, which did not know it: the answer was lost, and the ranks with it."""
+    ready.good("%%distribute\ndef double(n):\n    return 2 * n\nclass Named:\n    size = 7")
+    assert (
+        "14"
+        in ready.good("%%distribute\nkept = [double, Named]\nprint(kept[0](Named.size))").stdout
+    )
+    assert "NameError" in ready.run("double(1)").traceback
+
+
 #: What is left out, and what is told.
 PARTED = {
     "no broadcast": (
