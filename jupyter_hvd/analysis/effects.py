@@ -38,6 +38,7 @@ PYTHON = Effects(
     ),
     writing=frozenset(
         {
+            "google.colab.files.download",  # into the browser
             "matplotlib.pyplot.savefig",
             "matplotlib.pyplot.imsave",
             "numpy.save",

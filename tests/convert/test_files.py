@@ -510,3 +510,26 @@ def test_a_number_that_is_made_of_itself_is_no_name_of_a_file() -> None:
         "lib.Writer(n, 'w')\n"
     )
     assert convert_source(text).status == "converted"
+
+
+@pytest.mark.parametrize(
+    ("saved", "read"),
+    [
+        ("tf.saved_model.save(model, 'm')", "tf.lite.TFLiteConverter.from_saved_model('m')"),
+        ("open('m.tflite', 'wb').write(lite)", "tf.lite.Interpreter(model_path='m.tflite')"),
+    ],
+)
+def test_what_tensorflow_lite_reads_is_waited_for(saved: str, read: str) -> None:
+    text = (
+        "import tensorflow as tf\nmodel = tf.keras.Sequential([tf.keras.layers.Dense(1)])\n"
+        f"model.compile('sgd', 'mse')\nmodel.fit(x, y)\n{saved}\nmade = {read}\n"
+    )
+    assert f"jhvd.wait_for_rank_zero()\nmade = {read}" in convert_source(text).code
+
+
+def test_a_download_into_the_browser_is_rank_zeros() -> None:
+    text = (
+        "import tensorflow as tf\nfrom google.colab import files\nmodel = tf.keras.Sequential([tf.keras.layers.Dense(1)])\n"
+        "model.compile('sgd', 'mse')\nmodel.fit(x, y)\nfiles.download('vecs.tsv')\n"
+    )
+    assert "if hvd.rank() == 0:\n    files.download('vecs.tsv')" in convert_source(text).code

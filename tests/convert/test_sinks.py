@@ -8,6 +8,7 @@ import pytest
 from jupyter_hvd import convert_notebook, convert_source
 from jupyter_hvd.convert.notebook import convert_cells
 from jupyter_hvd.rules.base import program
+from jupyter_hvd.source.edits import apply_edits
 
 HEAD = program(
     """
@@ -191,6 +192,30 @@ def test_shell_lines_run_on_rank_zero() -> None:
     assert sources[1] == (
         "!ls\nif hvd.rank() == 0:\n    !unzip -q a.zip\njhvd.wait_for_rank_zero()"
     )
+
+
+def shell_cell(cell: str) -> str:
+    """What becomes of a cell of a notebook that trains behind it."""
+    edits, conversion = convert_cells(
+        ["import os\nimport tensorflow as tf", cell, MODEL, "model.fit(x, y)"]
+    )
+    assert conversion.status == "converted"
+    return apply_edits(cell, edits[1])
+
+
+def test_shell_lines_under_a_test_for_files_run_on_rank_zero() -> None:
+    """A rank that comes later would find what rank 0 has saved meanwhile, and remove it."""
+    asked = "if jhvd.on_rank_zero(lambda: os.path.isdir(path)):\n"
+    guarded = "    if hvd.rank() == 0:\n        {}\n    jhvd.wait_for_rank_zero()"
+    assert shell_cell("if os.path.isdir(path):\n    !rm -r {path}") == asked + guarded.format(
+        "!rm -r {path}"
+    )
+    both = "if os.path.isdir(path):\n    !rm -r {path}\nelse:\n    !wget \\\n  a.zip"
+    expected = guarded.format("!rm -r {path}") + "\nelse:\n" + guarded.format("!wget \\\n  a.zip")
+    assert shell_cell(both) == asked + expected
+    kept = "if unknown():\n    !rm -r {path}"  # where it is not seen that all ranks come
+    assert shell_cell(kept) == kept
+    assert shell_cell("if os.path.isdir(path):\n    !ls") == "if os.path.isdir(path):\n    !ls"
 
 
 @pytest.mark.parametrize(

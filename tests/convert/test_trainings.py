@@ -232,3 +232,25 @@ def test_steps_on_whole_data_whose_rate_may_be_another(made: str, after: str) ->
 def test_steps_on_whole_data_alone_are_refused() -> None:
     text = WHOLE.format(made="Adam(0.1)", loop=TURNS, after="")
     assert codes(convert(text)) == {"HVD504"}
+
+
+def test_callbacks_that_nothing_shows_may_be_one() -> None:
+    """Another module's may be one callback, a list of them, or none."""
+    code = convert("import lib\nbuild().fit(x, y, callbacks=lib.Update())\n").code
+    first = "jhvd.BroadcastGlobalVariablesCallback(0), jhvd.MetricAverageCallback()"
+    assert f"callbacks=[{first}] + tf.nest.flatten(lib.Update() or [])" in code
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        ("lib.PolynomialDecay(begin_step=0, end_step=1000)", 1),
+        ("lib.create_optimizer(num_warmup_steps=steps, num_train_steps=100)", 1),
+        ("lib.PolynomialDecay(begin_step=0, end_step=None)", 0),
+        ("lib.PolynomialDecay(frequency=100)", 0),
+        ("np.linspace(num_steps=1000)", 0),
+    ],
+)
+def test_another_library_that_counts_steps_is_told(made: str, told: int) -> None:
+    conversion = convert(f"import lib\nmade = {made}\nbuild().fit(x, y)\n")
+    assert [d.code for d in conversion.diagnostics] == ["HVD203"] * told

@@ -333,6 +333,8 @@ READING = frozenset(
         *("tensorflow.io.read_file", "tensorflow.io.matching_files"),
         *("tensorflow.compat.v1.io.tf_record_iterator", "tensorflow.keras.models.load_model"),
         *("tensorflow.saved_model.load", "tensorflow.train.load_checkpoint"),
+        *("tensorflow.lite.TFLiteConverter.from_saved_model", "tensorflow.lite.Interpreter"),
+        "tensorflow.compat.v1.lite.TFLiteConverter.from_keras_model_file",
         *("tensorflow.train.latest_checkpoint", "tensorflow.train.list_variables"),
     }
 )
@@ -342,7 +344,7 @@ _DOWNLOADS = re.compile(
     r"tensorflow\.keras\.(datasets\.\w+\.load_data|utils\.(\w+\.)?get_file|applications\.\w+\.decode_predictions)"
     r"|tensorflow_datasets\.load|tensorflow_hub\.(load|resolve|KerasLayer)"
     # and in other libraries what bears such a name
-    r"|(?!tensorflow\.)(\w+\.)+(\w*download(_\w+)?|fetch_\w+|from_pretrained|from_preset|load_dataset)"
+    r"|(?!tensorflow\.|google\.colab\.)(\w+\.)+(\w*download(_\w+)?|fetch_\w+|from_pretrained|from_preset|load_dataset)"
 )
 
 

@@ -244,33 +244,57 @@ class ChangeFiles(Rule):
                     "every rank would do this, and it cannot be seen that all come here together",
                     f"do it under  if {context.backend.is_rank_zero}:  at the top level",
                 )
-        yield from self._shell_lines(context)
-        for test in asked_for(context, changed(context)):
+        lines = list(shell_lines(context))
+        for statement, _ in lines:
+            yield self._on_rank_zero(context, statement)
+        asked = [test for _, tests in lines for test in tests]
+        for test in dict.fromkeys((*asked_for(context, changed(context)), *asked)):
             yield ask_rank_zero(context, test)
 
-    def _shell_lines(self, context: Context) -> Iterator[Finding]:
-        """The `!` lines of a notebook, at the top level and behind the imports, that may do more than look."""
-        first = first_import(context)
-        text, module = context.cells.text, context.module
-        if context.cells.labels is None or first is None:
-            return
-        for statement in module.tree.body:
-            span = module.span(statement)
-            end = module.line_end(span.end)
-            if span.start < module.span(first).end or not text.startswith("!", span.start):
+    def _on_rank_zero(self, context: Context, line: cst.SimpleStatementLine) -> Fix:
+        """A `!` line that rank 0 runs, while the others wait."""
+        module, start = context.module, context.module.span(line).start
+        newline, indent = module.newline, module.indentation(start)
+        header = f"if {context.backend.is_rank_zero}:{newline}{indent}{context.indent_step(line)}"
+        wait = f"{newline}{indent}{context.runtime('wait_for_rank_zero')}()"
+        edits = (context.insert(start, header), context.insert(shell_end(context, line), wait))
+        return Fix(line, edits, needs=(HOROVOD, "wait_for_rank_zero"))
+
+
+def shell_lines(
+    context: Context,
+) -> Iterator[tuple[cst.SimpleStatementLine, list[cst.BaseExpression]]]:
+    """The `!` lines of a notebook behind the imports that may do more than look and that all ranks come to, each with the tests
+    that rank 0 must answer for that.
+    """
+    first = first_import(context)
+    text, module = context.cells.text, context.module
+    if context.cells.labels is None or first is None:
+        return
+    pending: list[cst.CSTNode] = [module.tree]
+    while pending:
+        node = pending.pop(0)
+        if isinstance(node, (cst.Module, cst.IndentedBlock)):
+            pending += node.body
+        elif isinstance(node, (cst.If, cst.Else)):
+            pending += [part for part in (node.body, getattr(node, "orelse", None)) if part]
+        elif isinstance(node, cst.SimpleStatementLine):
+            start = module.span(node).start
+            if start < module.span(first).end or not text.startswith("!", start):
                 continue
-            while text[span.start : end].endswith("\\") and end < len(text):
-                end = module.line_end(end + len(module.newline))
-            line = text[span.start : end]
-            if LOOKING.match(line) and ">" not in line:
-                continue
-            newline, step = module.newline, context.indent_step(statement)
-            wait = f"{newline}{context.runtime('wait_for_rank_zero')}()"
-            edits = (
-                context.insert(span.start, f"if {context.backend.is_rank_zero}:{newline}{step}"),
-                context.insert(end, wait),
-            )
-            yield Fix(statement, edits, needs=(HOROVOD, "wait_for_rank_zero"))
+            line = text[start : shell_end(context, node)]
+            asked = together(context, node)
+            if asked is not None and (LOOKING.match(line) is None or ">" in line):
+                yield node, asked
+
+
+def shell_end(context: Context, line: cst.SimpleStatementLine) -> int:
+    """Where a `!` line ends, which may go on behind a backslash."""
+    text, module = context.cells.text, context.module
+    start, end = module.span(line).start, module.line_end(module.span(line).end)
+    while text[start:end].endswith("\\") and end < len(text):
+        end = module.line_end(end + len(module.newline))
+    return end
 
 
 #: Lines of the shell that only look, or change what is each process's own.

@@ -13,7 +13,7 @@ from ...frameworks.tensorflow.keras_loops import POSITIONS, fit_argument
 from ...frameworks.tensorflow.roles import Role
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
-from .context import HOROVOD, Context, Rule
+from .context import HOROVOD, TENSORFLOW, Context, Rule
 from .questions import callback_values
 
 VERBOSE_POSITIONS = {"evaluate": 3, "predict": 2} | {
@@ -79,7 +79,8 @@ class FitCallbacks(Rule):
                 callbacks["LearningRateWarmupCallback"] = f"{rate}, warmup_epochs={warmup}"
             added = [f"{context.runtime(name)}({given})" for name, given in callbacks.items()]
             edits = tuple(self._add(context, call, arg, added))
-            yield Fix(call, edits, needs=(HOROVOD, *callbacks))
+            flattened = any(f"{context.tf}.nest." in edit.text for edit in edits)
+            yield Fix(call, edits, needs=(HOROVOD, *callbacks, *([TENSORFLOW] * flattened)))
 
     def _deciding(self, context: Context) -> set[cst.Call]:
         """The fits whose history says how long another one goes on."""
@@ -132,8 +133,9 @@ class FitCallbacks(Rule):
                 )
             else:
                 yield from context.wrap(value, f"[{text}, ", "]", Layer.LIST)
-        else:
-            yield from context.wrap(value, f"[{text}] + list(", " or [])", Layer.LIST)
+        else:  # one callback, several, or none
+            flat = f"[{text}] + {context.tf}.nest.flatten("
+            yield from context.wrap(value, flat, " or [])", Layer.LIST)
 
     def _first_in(self, context: Context, elements: cst.List, text: str) -> Edit:
         """One more element in front; on a line of its own where the others have lines of their own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -12,8 +13,13 @@ from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.roles import Role
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, Context, Rule
-from .questions import is_own_schedule
+from .questions import KNOWN_LIBRARIES, is_own_schedule
 
+#: Arguments by which another library's functions are told how many steps a training has, or where in it they begin and end.
+STEP_COUNTS = re.compile(
+    r"(begin|end|decay|warm_?up|total|max|stop|hold|num|num_train|num_training|num_warmup)_(steps?|iterations?)"
+    r"|steps_per_epoch"
+)
 RATES = ("learning_rate", "lr")
 #: Why a count is multiplied that a schedule of the program's own is given.
 COUNTED = "It is counted from one rank's share, and the schedule is asked for the step of one process that has all."
@@ -60,7 +66,8 @@ class ScheduleSteps(Rule):
     `decay_steps`, `warmup_steps`, `boundaries` count updates of one process. N ranks
     need an N-th of the updates for an epoch, so an undivided schedule would decay N
     times too late. A count that is taken from a dataset of which each rank has its
-    share already, as `len(dataset)`, is left as it is.
+    share already, as `len(dataset)`, is left as it is. Another library's function that is given such a count, a schedule
+    by which weights are pruned, say, is told.
     """
 
     code = "HVD203"
@@ -109,6 +116,29 @@ class ScheduleSteps(Rule):
                     yield Fix(arg.value, context.wrap(arg.value, each, "]"))
                 else:
                     yield Fix(arg.value, context.over_size(arg.value))
+        for call, count in self._counts_elsewhere(context):
+            yield Problem(
+                count,
+                f"{context.module.text(call.func)} goes by a count of steps, of which N ranks make an N-th",
+                f"divide it by {context.backend.size} where it is for the steps of this training",
+                "warning",
+            )
+
+    def _counts_elsewhere(self, context: Context) -> Iterator[tuple[cst.Call, cst.Arg]]:
+        """The first count of steps, other than 0, in each call of another library's function."""
+        for call in context.values.index.calls:
+            name = context.values.qualified(call.func)
+            if not name or name.startswith(KNOWN_LIBRARIES):
+                continue
+            for arg in call.args:
+                named = arg.keyword is not None and STEP_COUNTS.fullmatch(arg.keyword.value)
+                none = isinstance(arg.value, (cst.Integer, cst.Name)) and arg.value.value in (
+                    "0",
+                    "None",
+                )
+                if named and not none and not context.sharding.counts_shard(arg.value):
+                    yield call, arg
+                    break
 
 
 class OwnSchedule(Rule):
