@@ -51,7 +51,7 @@ class _Guard:
         ids = {id(variable) for variable in known}
         known += [variable for variable in variables if id(variable) not in ids]
 
-    def has_trained(self) -> bool:
+    def has_updated(self) -> bool:
         """Whether anything was updated since it began."""
         return self.steps > 0 or any(
             int(optimizer.iterations.numpy()) != before
@@ -299,7 +299,7 @@ def watch_cell(compares: bool) -> None:
 def has_trained() -> bool:
     """Whether anything was trained since `watch_cell`, which is over."""
     _guard.watches = False
-    return _guard.notes and _guard.has_trained()
+    return _guard.notes and _guard.has_updated()
 
 
 def meet() -> str:
