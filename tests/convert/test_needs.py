@@ -7,6 +7,7 @@ import builtins
 import symtable
 from pathlib import Path
 
+import libcst.matchers as m
 import pytest
 
 from jupyter_hvd import Options, convert_source, runtime
@@ -182,6 +183,9 @@ def test_definitions_are_complete() -> None:
     assert len({name.lstrip("_") for name in definitions()}) == len(definitions())
     for definition in definitions().values():
         assert set(definition.needs) <= definitions().keys()
+        inner = m.findall(definition.statement, m.FunctionDef() | m.ClassDef())
+        own = {each.name.value for each in inner if each is not definition.statement}
+        assert not own & definitions().keys(), "a method would be renamed with the function"
 
 
 def test_only_what_is_needed_is_written_in() -> None:
