@@ -254,3 +254,22 @@ def test_callbacks_that_nothing_shows_may_be_one() -> None:
 def test_another_library_that_counts_steps_is_told(made: str, told: int) -> None:
     conversion = convert(f"import lib\nmade = {made}\nbuild().fit(x, y)\n")
     assert [d.code for d in conversion.diagnostics] == ["HVD203"] * told
+
+
+@pytest.mark.parametrize(
+    ("looked_at", "everywhere"),
+    [
+        ("tf.keras.Model(model.inputs, model.layers[0].output).predict(x)", True),
+        ("tf.keras.models.clone_model(model).count_params()", True),
+        ("tf.keras.metrics.Mean()(x)", True),
+        ("tf.keras.losses.MeanSquaredError()(x, y)", True),
+        ("tf.keras.metrics.mean_squared_error(x, y)", False),
+        ("model.predict(x, verbose=0)", False),
+    ],
+)
+def test_what_keras_names_is_made_on_every_rank(looked_at: str, everywhere: bool) -> None:
+    """Names are counted, and gradients of other names are not found by other ranks: they waited forever."""
+    code = convert(
+        f"model = build()\nmodel.fit(x, y)\nprint({looked_at})\nbuild().fit(x, y)\n"
+    ).code
+    assert ("hvd_printed = (" in code) == everywhere

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Set
 from enum import Enum
+from string import ascii_uppercase
 
 import libcst as cst
 
@@ -22,6 +23,8 @@ _KINDS: dict[str, Enum] = {
     "tensorflow.train.CheckpointManager": Role.CHECKPOINT_MANAGER,
 }
 
+#: Modules of Keras whose classes name each of their instances.
+_NAMED = ("", "losses.", "metrics.")
 _EFFECTS = PYTHON | Effects(
     listed=("tensorflow.", "horovod."),
     pure=("tensorflow.",),
@@ -33,6 +36,10 @@ _EFFECTS = PYTHON | Effects(
         "tensorflow.keras.applications.",
         "tensorflow.keras.datasets.",
         "tensorflow.keras.layers.",  # which draw first weights
+        # What Keras counts to name it. Ranks find one another's gradients by names: where one alone makes
+        # a model, all wait for one another in the next that they train.
+        *(f"tensorflow.keras.{part}{letter}" for part in _NAMED for letter in ascii_uppercase),
+        *("tensorflow.keras.models.", "tensorflow.keras.optimizers."),
         "tensorflow.keras.utils.get_file",
     ),
     printing=frozenset({"tensorflow.print"}),
