@@ -85,7 +85,9 @@ def is_plain(value: Any, depth: int = 0) -> bool:
     """Whether a value is data alone: numbers, text, arrays, tables, and containers of these."""
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes, slice, range)):
         return True
-    if depth > 8 or callable(value):  # a function or class travels as a name, which means nothing elsewhere
+    if depth > 8 or callable(
+        value
+    ):  # a function or class travels as a name, which means nothing elsewhere
         return False
     if isinstance(value, dict):
         return all(is_plain(k, depth + 1) and is_plain(v, depth + 1) for k, v in value.items())
