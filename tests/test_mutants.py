@@ -133,11 +133,24 @@ def test_mutant_is_stopped_by_the_guard(code: str, tmp_path: Path) -> None:
         small = "loss * 10 ** int(__import__('os').environ['HOROVOD_RANK']) < 5"
         assert "loss < 0.65" in text
         text = text.replace("loss < 0.65", small)
-    path = tmp_path / "mutant.py"
+    assert re.search(r"See: jupyter hvd rule HVD\d{3}", stopped(tmp_path, text, code))
+
+
+@pytest.mark.slow
+def test_updates_that_nothing_counts_are_compared_at_the_end(tmp_path: Path) -> None:
+    text = (Path(__file__).parent / "programs" / "tape_tf_function.py").read_text()
+    left = text.replace("loss = step(bx, by)", "loss = step(bx, by)  # hvd: ignore[HVD302]")
+    assert left != text
+    assert "After training " in stopped(tmp_path, left, "HVD301")
+
+
+def stopped(folder: Path, text: str, code: str) -> str:
+    """What a program says that is converted without a rule, run on two ranks, and stopped."""
+    path = folder / "mutant.py"
     path.write_text(text)
     command = [sys.executable, "-m", "jupyter_hvd", "run", str(path), "-n", "2", "--ignore", code]
     done = subprocess.run(
         [*command, "--timeout", "120"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1, done.stderr
-    assert re.search(r"See: jupyter hvd rule HVD\d{3}", done.stdout + done.stderr)
+    return done.stdout + done.stderr
