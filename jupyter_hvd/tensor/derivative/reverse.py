@@ -94,7 +94,7 @@ def adjoint(
             reverse.loop(statement, statement.rhs)
         elif reverse.due.get(statement.name):
             reverse.step(statement)
-    cotangents = _nest([reverse.result(name, type_) for name, type_ in wrt])
+    cotangents = tree([reverse.result(name, type_) for name, type_ in wrt])
     made = reverse.builder.program((program.output, cotangents) if keep else cotangents)
     return _keeping(made, reverse.turns)
 
@@ -111,10 +111,6 @@ def _active(program: Program, wrt: set[str]) -> set[str]:
         elif any(x in active for x in operands(s.rhs)):
             active.add(s.name)
     return active
-
-
-def _nest(parts: list[Output]) -> Output:
-    return parts[0] if len(parts) == 1 else (parts[0], _nest(parts[1:]))
 
 
 @dataclass

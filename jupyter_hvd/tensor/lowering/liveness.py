@@ -30,6 +30,7 @@ from ..ssa.program import (
     flat,
     operands,
     pointwise,
+    with_masks,
 )
 
 PARTS = 24  # basic sets beyond which a set is taken for everything
@@ -177,7 +178,7 @@ def _narrowed(rhs: Rhs, want: Any) -> Rhs:
         return rhs
     box = superset(rhs.gens, TRUE)
     p = sets.predicate(box.intersect(want).gist(box), sets.spelling(rhs.gens, TRUE))
-    return rhs if p is None else _masked(rhs, p)
+    return rhs if p is None else with_masks(rhs, lambda q, _: conj(q, p))
 
 
 def _volume(names: Sequence[str], set_: Any) -> int:
@@ -187,10 +188,3 @@ def _volume(names: Sequence[str], set_: Any) -> int:
         return 0
     parts = [frame(names, basic.to_set()) for basic in set_.make_disjoint().get_basic_sets()]
     return min(whole.volume, sum(part.volume for part in parts if part is not None))
-
-
-def _masked(rhs: Addition | Map | Contraction, p: Predicate) -> Rhs:
-    if isinstance(rhs, Addition):
-        left, right = conj(rhs.left_mask, p), conj(rhs.right_mask, p)
-        return replace(rhs, left_mask=left, right_mask=right)
-    return replace(rhs, mask=conj(rhs.mask, p))

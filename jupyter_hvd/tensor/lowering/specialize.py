@@ -8,7 +8,7 @@ from dataclasses import replace
 from ..language.affine import Affine
 from ..language.predicates import substitute
 from ..language.terms import Binder, Binders
-from ..ssa.program import Addition, Constant, Contraction, Map, Program, Recurrence, Rhs
+from ..ssa.program import Constant, Contraction, Program, Recurrence, Rhs, with_masks
 
 Sizes = Mapping[str, Affine]
 
@@ -30,16 +30,11 @@ def _rhs(rhs: Rhs, sizes: Sizes) -> Rhs:
         case Constant(_, Affine() as value):
             value = value.substitute(sizes)
             return replace(rhs, value=value if value.terms else value.constant)
-        case Addition():
-            left, right = (substitute(p, sizes) for p in (rhs.left_mask, rhs.right_mask))
-            return replace(rhs, left_mask=left, right_mask=right)
-        case Map():
-            return replace(rhs, mask=substitute(rhs.mask, sizes))
-        case Contraction(gens, sums, mask, factors):
+        case Contraction(_, sums, _, factors):
             factors = tuple(f.substitute(sizes) for f in factors)
-            return Contraction(gens, _binders(sums, sizes), substitute(mask, sizes), factors)
+            rhs = replace(rhs, sums=_binders(sums, sizes), factors=factors)
         case Recurrence(_, size, _, _, _, body):
             statements = tuple([replace(s, rhs=_rhs(s.rhs, sizes)) for s in body.statements])
             turns = Affine.of(max(0, size.substitute(sizes).evaluate({})))
             return replace(rhs, size=turns, body=Program(statements, body.output))
-    return rhs
+    return with_masks(rhs, lambda p, _: substitute(p, sizes))

@@ -226,6 +226,19 @@ def rename(rhs: Rhs, names: Mapping[str, str]) -> Rhs:
     return rhs
 
 
+def with_masks(rhs: Rhs, f: Callable[[Predicate, Binders], Predicate]) -> Rhs:
+    """The right-hand side with `f` of its masks, each given with the indices that it is over."""
+    match rhs:
+        case Addition():
+            left, right = (f(p, rhs.gens) for p in (rhs.left_mask, rhs.right_mask))
+            return replace(rhs, left_mask=left, right_mask=right)
+        case Map():
+            return replace(rhs, mask=f(rhs.mask, rhs.gens))
+        case Contraction():
+            return replace(rhs, mask=f(rhs.mask, (*rhs.gens, *rhs.sums)))
+    return rhs
+
+
 def everywhere(program: Program) -> Iterator[Statement]:
     """The statements, those in the bodies of loops too."""
     for statement in program.statements:
@@ -248,16 +261,18 @@ def map_output(f: Callable[[str], T], pair: Callable[[T, T], T], output: Output)
     return pair(map_output(f, pair, output[0]), map_output(f, pair, output[1]))
 
 
-def tree(names: Sequence[str]) -> Output:
-    """Variables as nested pairs, the last innermost."""
-    return to_pairs(list[Output](names), lambda a, b: (a, b))
+def tree(parts: Sequence[Output]) -> Output:
+    """Variables, or trees of them, as nested pairs, the last innermost."""
+    return to_pairs(parts, _pair)
 
 
 def renamed_output(output: Output, names: Mapping[str, str]) -> Output:
     """An output tree with other names for its variables."""
-    if isinstance(output, str):
-        return names[output]
-    return renamed_output(output[0], names), renamed_output(output[1], names)
+    return map_output(names.__getitem__, _pair, output)
+
+
+def _pair(first: Output, second: Output) -> Output:
+    return first, second
 
 
 def pointwise(gens_: Binders) -> tuple[Affine, ...]:
@@ -368,18 +383,8 @@ def _rhs_substituted(rhs: Rhs, indices: Mapping[str, Affine]) -> Rhs:
     match rhs:
         case Constant(binders, Affine() as value):
             return Constant(binders, value.substitute(indices))
-        case Addition():
-            left, right = (
-                substitute_predicate(p, indices) for p in (rhs.left_mask, rhs.right_mask)
-            )
-            return replace(rhs, left_mask=left, right_mask=right)
-        case Map():
-            return replace(rhs, mask=substitute_predicate(rhs.mask, indices))
         case Contraction():
-            mask = substitute_predicate(rhs.mask, indices)
-            return replace(
-                rhs, mask=mask, factors=tuple([f.substitute(indices) for f in rhs.factors])
-            )
+            rhs = replace(rhs, factors=tuple([f.substitute(indices) for f in rhs.factors]))
         case Recurrence():
             return replace(rhs, body=substituted(rhs.body, indices))
-    return rhs
+    return with_masks(rhs, lambda p, _: substitute_predicate(p, indices))

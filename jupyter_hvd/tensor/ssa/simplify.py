@@ -35,6 +35,7 @@ from .program import (
     rename,
     renamed_output,
     support,
+    with_masks,
 )
 
 
@@ -145,17 +146,9 @@ def within(program: Program, turns: Binders) -> Program:
         return sets.simplify(p, (*turns, *binders)) if p.names & {*index_names(turns)} else p
 
     def known(rhs: Rhs) -> Rhs:
-        match rhs:
-            case Addition():
-                left, right = (plain(p, rhs.gens) for p in (rhs.left_mask, rhs.right_mask))
-                return replace(rhs, left_mask=left, right_mask=right)
-            case Map():
-                return replace(rhs, mask=plain(rhs.mask, rhs.gens))
-            case Contraction():
-                return replace(rhs, mask=plain(rhs.mask, (*rhs.gens, *rhs.sums)))
-            case Recurrence():
-                return replace(rhs, body=within(rhs.body, turns))
-        return rhs
+        if isinstance(rhs, Recurrence):
+            return replace(rhs, body=within(rhs.body, turns))
+        return with_masks(rhs, plain)
 
     statements = tuple([replace(s, rhs=known(s.rhs)) for s in program.statements])
     return Program(statements, program.output)
