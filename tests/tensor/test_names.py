@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import tempfile
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -59,7 +61,8 @@ def results(source: str, renamed: dict[str, str], folder) -> list[object]:
     """The value, derivatives and costs of a function, of whose source some names are replaced."""
     for old, new in renamed.items():
         source = re.sub(rf"\b{old}\b", new, source)
-    path = folder / "written.py"
+    # A file of its own: of two of one length and one second, Python may take the first one's bytecode for the other's.
+    path = Path(tempfile.mkdtemp(dir=folder)) / "written.py"
     path.write_text(source)
     spec = importlib.util.spec_from_file_location("written", path)
     module = importlib.util.module_from_spec(spec)
