@@ -109,15 +109,20 @@ def _convert(context: Context) -> Conversion:
 
 
 def _left_alone(context: Context) -> Conversion:
-    """The outcome for a program without training, or with Horovod in it."""
-    diagnostics = tuple(
+    """The outcome for a program without training, or with Horovod in it.
+
+    What a conversion has written is nothing to object to: `jhvd.broadcast_once(optimizer)` hands an optimizer to another module.
+    """
+    found = (
         _diagnostic(context, rule, finding)
         for rule in RULES
         if rule.refuses and context.options.uses(rule.code)
         for finding in rule.find(context)
         if isinstance(finding, Problem)
     )
-    refused = any(d.severity == "error" for d in diagnostics) and not is_own_work(context)
+    own = is_own_work(context)
+    diagnostics = tuple(d for d in found if not (own and d.severity == "error"))
+    refused = any(d.severity == "error" for d in diagnostics)
     status: Status = "refused" if refused else "unchanged"
     return Conversion(status, context.training.loop, (), diagnostics, code=context.cells.text)
 

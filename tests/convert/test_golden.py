@@ -38,6 +38,7 @@ def test_golden(path: Path) -> None:
     assert [c for c in comments(conversion.code) if c in comments(before)] == comments(before)
     again = convert_source(conversion.code)
     assert (again.code, again.status) == (conversion.code, "unchanged")
+    assert not [d for d in again.diagnostics if d.severity == "error"]
 
 
 def test_every_change_says_why_and_where() -> None:
