@@ -242,6 +242,10 @@ class LifelineClient:
             self._news.wait_for(lambda: key in self._heard)
             return self._heard[key]
 
+    def heard(self, key: str) -> Any:
+        """What the kernel has last said about `key`, None where it has said nothing."""
+        return self._heard.get(key)
+
     def _listen(self) -> None:
         try:
             with self._connection.makefile("rb") as lines:
@@ -249,7 +253,10 @@ class LifelineClient:
                     message = decode(line)
                     if message is None:
                         break
-                    if message.get("interrupt"):
+                    with self._news:
+                        self._heard.update(message)
+                        self._news.notify_all()
+                    if "interrupt" in message:
                         # To the main thread itself: a signal to the process may wake another one.
                         main = threading.main_thread().ident
                         assert main is not None
@@ -257,9 +264,6 @@ class LifelineClient:
                     if "where" in message:
                         cpu = time.process_time() - cpu_seconds(self.busy_threads)
                         self.tell({"place": {"call": message["where"], "cpu": cpu, **_place()}})
-                    with self._news:
-                        self._heard.update(message)
-                        self._news.notify_all()
         except (OSError, ValueError):
             pass
         end_self()

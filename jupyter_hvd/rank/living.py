@@ -24,7 +24,7 @@ from . import remote
 def main() -> None:
     rank = int(os.environ["HOROVOD_RANK"])
     held = LifelineClient(f"rank {rank}", os.environ[JOB_VARIABLE], os.environ[ADDRESS_VARIABLE])
-    remote.tell = held.tell
+    remote.lifeline = held
     remote.keep_outputs()
     # An interrupt is for the cell that runs, see `remote.py`; between cells there is nothing to stop.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -6,10 +6,11 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Literal
 
+from ..launchers.lifeline import LifelineClient
 from ..runtime import guard
 from .reply import Reply, describe
 from .serialization import SerializedValue, pack, read_pushed, size_of, unpack
@@ -19,15 +20,20 @@ CELL_FILE = "<In[{number}]#{serial}>"
 #: How ranks are watched in a cell: compared when it has trained, while it trains too, or not at all.
 Watch = Literal["after", "during", "never"]
 
-#: Tells the kernel something over the lifeline; the engine sets it.
-tell: Callable[[Mapping[str, Any]], None] | None = None
+#: What ties this rank to the kernel; the engine sets it.
+lifeline: LifelineClient | None = None
+
+#: The call that is answered.
+_call: int | None = None
 
 
 def answer(call: int, function: Callable[..., Any], *args: Any) -> Any:
     """Call a function, and tell that the answer is on its way and how large it is: it may get lost."""
+    global _call
+    _call = call
     reply = function(*args)
-    if tell is not None:
-        tell({"answered": [call, size_of(reply)]})
+    if lifeline is not None:
+        lifeline.tell({"answered": [call, size_of(reply)]})
     return reply
 
 
@@ -93,12 +99,13 @@ def run_cell(
     shell: Any = get_ipython()
     started, printed_before = time.time(), printed
     reopen_outputs()
-    with own_names(shell.user_ns, added), quiet_shell(shell, file), interruptible():
+    with own_names(shell.user_ns, added), quiet_shell(shell, file):
         try:
-            if watch != "never" and not goes_on:
-                guard.watch_cell(watch == "during")
-            result = shell.run_cell(source, store_history=False)
-            error = result.error_before_exec or result.error_in_exec
+            with interruptible():
+                if watch != "never" and not goes_on:
+                    guard.watch_cell(watch == "during")
+                result = shell.run_cell(source, store_history=False)
+                error = result.error_before_exec or result.error_in_exec
         except (KeyboardInterrupt, RuntimeError) as stopped:
             error = stopped
     if reopen_outputs():
@@ -163,8 +170,13 @@ def quiet_shell(shell: Any, file: str) -> Iterator[None]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    """An interrupt stops what runs within, also one that came for this call before it was begun."""
+    before = signal.getsignal(signal.SIGINT)
     try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if lifeline is not None and _call is not None and lifeline.heard("interrupt") == _call:
+            signal.signal(signal.SIGINT, before)  # its signal may come yet
+            raise KeyboardInterrupt
         yield
     finally:
         signal.signal(signal.SIGINT, before)

@@ -338,7 +338,7 @@ class Cluster:
                         asked_at = now
                     stopped = waiting.reason_to_stop(now, timeout)
                     if stopped is not None:
-                        self.interrupt()
+                        self.interrupt(call)
                         stopped_at = now
                 elif now - stopped_at > PATIENCE[stopped]:
                     break
@@ -346,7 +346,7 @@ class Cluster:
                 if stopped is not None:
                     break
                 stopped, stopped_at = "interrupt", time.monotonic()
-                self.interrupt()
+                self.interrupt(call)
         if lost is not None:
             return Run(waiting.replies, stopped, (), lost)
         if not waiting.open:
@@ -435,11 +435,11 @@ class Cluster:
             while True:
                 self._events.get_nowait()
 
-    def interrupt(self) -> None:
-        """Stop what runs on the ranks, as the stop button does a cell."""
+    def interrupt(self, call: int) -> None:
+        """Stop a call on the ranks, as the stop button does a cell, also on those that have not begun it."""
         assert self._lifelines is not None
         for rank in range(self.size):
-            self._lifelines.send(f"rank {rank}", {"interrupt": True})
+            self._lifelines.send(f"rank {rank}", {"interrupt": call})
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

@@ -222,6 +222,23 @@ def test_interrupt_leaves_usable_ranks(ready: Any, fault_told: Any) -> None:
     check_afterwards(ready)
 
 
+def test_interrupt_before_a_rank_has_begun(ready: Any) -> None:
+    pids = ready.rank_pids()
+    os.kill(pids[1], signal.SIGSTOP)
+    try:
+        message = ready.begin("%%distribute\nprint('begun', flush=True)\nwhile True:\n    pass")
+        ready.finish(message, until=lambda r: "begun" in r.stdout)
+        ready.interrupt()
+        time.sleep(0.5)
+    finally:
+        os.kill(pids[1], signal.SIGCONT)
+    result = ready.finish(message)
+    assert result.error["ename"] == "KeyboardInterrupt"
+    assert "usable" in result.traceback
+    assert ready.rank_pids() == pids
+    check_afterwards(ready)
+
+
 def test_out_of_memory(ready: Any, after: Any, fault_told: Any) -> None:
     before = ready.processes()
     limit = (
