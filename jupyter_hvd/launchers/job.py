@@ -148,7 +148,8 @@ def run_job_again(
         timeout: seconds for all of them.
     """
     state = folder.path / "state"
-    state.mkdir(mode=0o700)
+    if restarts:
+        state.mkdir(mode=0o700)
     environment = {STATE_VARIABLE: str(state)} if restarts else {}
     began, raised = time.monotonic(), ""
     for number in itertools.count(1):

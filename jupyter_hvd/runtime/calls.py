@@ -87,18 +87,13 @@ def distributed_fit(fit: Callable[..., Any]) -> Callable[..., Any]:
     writes files, and counts of steps are divided.
     """
     import functools
-    import inspect
 
     import horovod.tensorflow as hvd
     import tensorflow as tf
 
-    names = [*inspect.signature(fit).parameters]
-    if not {"x", "generator"} & {*names}:  # it hands on whatever it is given
-        names = [*inspect.signature(tf.keras.Model.fit).parameters][1:]
-
     @functools.wraps(fit)
     def distributed(*args: Any, **options: Any) -> Any:
-        given = {**dict(zip(names, args, strict=False)), **options}
+        given = _fit_arguments(fit, args, options)
         for name in ("x", "generator", "y", "sample_weight"):
             if given.get(name) is not None:
                 given[name] = shard(given[name], given.get("batch_size"))
@@ -116,6 +111,29 @@ def distributed_fit(fit: Callable[..., Any]) -> Callable[..., Any]:
     return distributed
 
 
+def _arguments(
+    function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
+) -> dict[str, Any]:
+    """What a function is called with, by name."""
+    import inspect
+
+    return {**dict(zip(inspect.signature(function).parameters, args, strict=False)), **options}
+
+
+def _fit_arguments(
+    fit: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
+) -> dict[str, Any]:
+    """What a method `fit` is called with, by name, also where it hands on whatever it is given."""
+    import functools
+    import inspect
+
+    import tensorflow as tf
+
+    if not {"x", "generator"} & {*inspect.signature(fit).parameters}:
+        fit = functools.partial(tf.keras.Model.fit, None)
+    return _arguments(fit, args, options)
+
+
 def distributed_tuner(tuner: Callable[..., Any]) -> Callable[..., Any]:
     """A class of KerasTuner's, whose tuners choose the same trials on all ranks.
 
@@ -123,7 +141,6 @@ def distributed_tuner(tuner: Callable[..., Any]) -> Callable[..., Any]:
     found there and does not last.
     """
     import contextlib
-    import inspect
     import io
     import random
     import shutil
@@ -133,12 +150,10 @@ def distributed_tuner(tuner: Callable[..., Any]) -> Callable[..., Any]:
     import horovod.tensorflow as hvd
     import tensorflow as tf
 
-    names = [*inspect.signature(tuner).parameters]
-
     def made(*args: Any, **options: Any) -> Any:
         if hvd.size() == 1:
             return tuner(*args, **options)
-        given = {**dict(zip(names, args, strict=False)), **options}
+        given = _arguments(tuner, args, options)
         drawn = random.randint(1, 10_000)  # noqa: S311 — as the tuner itself would
         seed = hvd.broadcast_object(drawn, root_rank=0)
         if given.get("seed") is None:

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+from .calls import _arguments, _fit_arguments
 from .weights import _variables
 
 #: Numbers the calls of `fit`, as often as the program is started.
@@ -17,19 +18,16 @@ def distributed_backup(backup: Callable[..., Any]) -> Callable[..., Any]:
 
     Rank 0 alone keeps one. Without this it would go on from a later epoch than the others, which wait for it at the end.
     """
-    import inspect
     import sys
     import tempfile
     from pathlib import Path
 
     import horovod.tensorflow as hvd
 
-    names = [*inspect.signature(backup).parameters]
-
     def made(*args: Any, **options: Any) -> Any:
         if hvd.size() == 1:
             return backup(*args, **options)
-        given = {**dict(zip(names, args, strict=False)), **options}
+        given = _arguments(backup, args, options)
         kept = Path(given["backup_dir"])
         own = tempfile.TemporaryDirectory(prefix="backup-")
         if hvd.rank():
@@ -66,12 +64,9 @@ def resumed_fit(fit: Callable[..., Any]) -> Callable[..., Any]:
     folder = os.environ.get("JUPYTER_HVD_STATE")
     if not folder:
         return fit
-    names = [*inspect.signature(fit).parameters]
-    if not {"x", "generator"} & {*names}:  # it hands on whatever it is given
-        names = [*inspect.signature(tf.keras.Model.fit).parameters][1:]
 
     def resumed(*args: Any, **options: Any) -> Any:
-        given = {**dict(zip(names, args, strict=False)), **options}
+        given = _fit_arguments(fit, args, options)
         file = Path(folder) / f"fit-{next(_fits)}.npz"
         epochs = given.get("epochs") or 1
         state, arrays = _kept(file) if hvd.rank() == 0 else (None, [])
