@@ -17,13 +17,15 @@ from jupyter_hvd.convert import Options
 
 pytestmark = pytest.mark.slow
 
-#: Rank 1 is killed in the fourth epoch of each fit, the first time.
+#: Rank 1 is killed in the fourth epoch of each fit, the first time, when rank 0 has ended the third;
+#: or rank 0, while it keeps the fourth one's weights.
 FAULTS = """
 import json, os, signal
 from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+RANK = os.environ["HOROVOD_RANK"]
 x = np.random.default_rng(0).normal(size=(64, 8)).astype("float32")
 y = (x.sum(axis=1) > 0).astype("float32")
 
@@ -35,8 +37,21 @@ class Fault(tf.keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch, logs=None):
         print("EPOCH", self.mark.name, epoch)  # hvd: ignore
-        if epoch == 3 and os.environ["HOROVOD_RANK"] == "1" and not self.mark.exists():
+        self.epoch = epoch
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if (self.epoch, batch, RANK) == (3, 1, "1"):
+            self.end()
+
+    def on_epoch_end(self, epoch, logs=None):
+        if (epoch, RANK) == (3, "0"):
+            self.model.save_weights = self.end
+
+    def end(self, filepath="", overwrite=True):
+        if not self.mark.exists():
             self.mark.touch()  # hvd: ignore
+            if filepath:
+                Path(filepath).write_text("half")  # hvd: ignore
             os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -52,6 +67,9 @@ def train(name, first):
 train("one", [])
 train("two", [tf.keras.Input((8,))])
 """
+BACKED_UP = FAULTS.replace(
+    "Fault(name)", 'Fault(name), tf.keras.callbacks.BackupAndRestore("kept")'
+).replace('train("one", [])\n', "")
 
 
 def said(output: str, word: str) -> list[str]:
@@ -74,9 +92,11 @@ def test_each_fit_goes_on_after_its_last_epoch(hvd, tmp_path) -> None:
     assert second.startswith('["two", [0, 1, 2, 3, 4], 5, ')
 
 
-def test_all_ranks_go_on_from_a_backup_of_keras_own(hvd, tmp_path) -> None:
-    kept = 'Fault(name), tf.keras.callbacks.BackupAndRestore("kept")'
-    source = FAULTS.replace("Fault(name)", kept).replace('train("one", [])\n', "")
+@pytest.mark.parametrize("killed", ["between two backups", "while it writes one"])
+def test_all_ranks_go_on_from_a_backup_of_keras_own(hvd, tmp_path, killed) -> None:
+    source = BACKED_UP
+    if killed == "while it writes one":
+        source = source.replace('(3, 1, "1")', "None")
     (tmp_path / "backup.py").write_text(source)
     assert hvd("run", "backup.py", "-n", 2, "--no-log").returncode == 137
     assert len(list((tmp_path / "kept").iterdir())) == 2

@@ -17,7 +17,10 @@ def distributed_backup(backup: Callable[..., Any]) -> Callable[..., Any]:
     """Keras' class `BackupAndRestore`, whose callbacks go on from rank 0's backup on all ranks.
 
     Rank 0 alone keeps one. Without this it would go on from a later epoch than the others, which wait for it at the end.
+    Keras writes over the backup before; here one takes the other's place when it is whole, so that a rank that ends while
+    it writes leaves the one before.
     """
+    import shutil
     import sys
     import tempfile
     from pathlib import Path
@@ -29,23 +32,77 @@ def distributed_backup(backup: Callable[..., Any]) -> Callable[..., Any]:
             return backup(*args, **options)
         given = _arguments(backup, args, options)
         kept = Path(given["backup_dir"])
+        before, following = (kept.with_name(kept.name + end) for end in (".before", ".following"))
         own = tempfile.TemporaryDirectory(prefix="backup-")
+        given["backup_dir"] = own.name
         if hvd.rank():
-            given = {"backup_dir": own.name, "save_freq": sys.maxsize}
+            given["save_freq"] = sys.maxsize
 
         class Distributed(backup):  # type: ignore[valid-type, misc]
+            _written: Any = None
+
             def on_train_begin(self, logs: Any = None) -> None:
-                files = {f.name: f.read_bytes() for f in kept.glob("*")} if not hvd.rank() else {}
-                for name, content in hvd.broadcast_object(files, root_rank=0).items():
-                    if hvd.rank():
-                        (Path(own.name) / name).write_bytes(content)
+                whole = kept if kept.exists() else before
+                files = {} if hvd.rank() else _contents(whole)
+                _write(hvd.broadcast_object(files, root_rank=0), Path(own.name))
                 super().on_train_begin(logs)
+                self._written = _times(own.name)
+
+            def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+                super().on_epoch_end(epoch, logs)
+                self._replace()
+
+            def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+                super().on_train_batch_end(batch, logs)
+                if given.get("save_freq", "epoch") != "epoch":
+                    self._replace()
+
+            def on_train_end(self, logs: Any = None) -> None:
+                super().on_train_end(logs)
+                if hvd.rank() == 0 and not _times(own.name):
+                    for folder in (kept, before, following):
+                        shutil.rmtree(folder, ignore_errors=True)
+
+            def _replace(self) -> None:
+                """Put what has been written in the place of the backup before."""
+                times = {} if hvd.rank() else _times(own.name)
+                if not times or times == self._written:
+                    return
+                self._written = times
+                for folder in (following, before) if kept.exists() else (following,):
+                    shutil.rmtree(folder, ignore_errors=True)
+                shutil.copytree(own.name, following)
+                if kept.exists():
+                    kept.rename(before)
+                following.rename(kept)
+                shutil.rmtree(before, ignore_errors=True)
 
         callback = Distributed(**given)
         callback.own_directory = own  # which goes with the callback
         return callback
 
     return made
+
+
+def _files(folder: Any) -> list[Any]:
+    from pathlib import Path
+
+    return sorted(file for file in Path(folder).rglob("*") if file.is_file())
+
+
+def _times(folder: Any) -> dict[str, int]:
+    """When each file of a folder was written."""
+    return {str(file): file.stat().st_mtime_ns for file in _files(folder)}
+
+
+def _contents(folder: Any) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in _files(folder)}
+
+
+def _write(contents: dict[str, bytes], folder: Any) -> None:
+    for name, content in contents.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
 
 
 def resumed_fit(fit: Callable[..., Any]) -> Callable[..., Any]:

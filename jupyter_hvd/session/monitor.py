@@ -135,14 +135,14 @@ class CallMonitor:
         return None
 
     def unanswered(self) -> set[int]:
-        """The ranks that wait for work for longer than a request or an answer can be on its way."""
-        return {
+        """The ranks that wait for work, once one has for longer than a request or an answer can be on its way."""
+        waiting = {
             rank
             for rank in self.open
-            if (place := self._progress.place(rank)) is not None
-            and place.awaits_work
-            and self.idle(rank) >= STALL_SECONDS - 1 + self._travel[rank]
+            if (place := self._progress.place(rank)) is not None and place.awaits_work
         }
+        late = any(self.idle(k) >= STALL_SECONDS - 1 + self._travel[k] for k in waiting)
+        return waiting if late else set()
 
     # Ranks that wait
 
