@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
+# How long an example takes says more of the machine than of the code.
+settings.register_profile(
+    "untimed", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("untimed")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 #: The logs of the jobs that tests run are not the user's.
 LOGS = tempfile.TemporaryDirectory(prefix="hvd-test-logs-")
