@@ -13,6 +13,14 @@ class UnusableInputError(Exception):
     """A file that cannot be converted; the message is one clear line for the user."""
 
 
+def cache_folder() -> Path:
+    """Where what took long to make is kept; JUPYTER_HVD_CACHE moves it. It need not be there."""
+    own = os.environ.get("JUPYTER_HVD_CACHE")
+    if own:
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "jupyter-hvd"
+
+
 def is_notebook(path: Path) -> bool:
     """Whether a program is a notebook; else it is a script."""
     return path.suffix == ".ipynb"

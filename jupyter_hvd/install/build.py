@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from ..files import cache_folder
+
 HOROVOD = "0.28.1"
 PATCHES = tuple(sorted((Path(__file__).parent / "patches").glob("*.patch")))
 #: Names of TensorFlow's packages on the index.
@@ -80,15 +82,7 @@ class Build:
         python = f"py{sys.version_info.major}{sys.version_info.minor}"
         parts = [HOROVOD, f"tf{self.tensorflow}", python, f"gcc{compiler_version()}"]
         parts += ["gpu"] * self.gpu + ["mpi"] * self.mpi
-        return cache() / f"horovod-{'-'.join(parts)}"
-
-
-def cache() -> Path:
-    """The folder of wheels; JUPYTER_HVD_CACHE moves it."""
-    own = os.environ.get("JUPYTER_HVD_CACHE")
-    if own:
-        return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "jupyter-hvd"
+        return cache_folder() / f"horovod-{'-'.join(parts)}"
 
 
 def installed_tensorflow() -> str:

@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from ..files import cache_folder
 from ..launchers.base import JOB_VARIABLE
 from ..launchers.lifeline import ADDRESS_VARIABLE, LifelineClient
 from ..launchers.whereabouts import threads
@@ -83,9 +84,7 @@ def run_engine(rank: int) -> None:
 
 def ipython_directory() -> Path:
     """A home for IPython's files in which no start-up script of the user's stands."""
-    cache = (
-        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "jupyter-hvd" / "ipython"
-    )
+    cache = cache_folder() / "ipython"
     try:
         cache.mkdir(parents=True, exist_ok=True)
     except OSError:

@@ -21,6 +21,7 @@ from .ssa.program import Program
 
 if TYPE_CHECKING:
     from .jax.profile import Profile
+    from .jax.tuning import Tuning
     from .lowering.plan import Plan
 
 
@@ -114,6 +115,27 @@ class CalledFunction(ABC):
         statement. Raises `ProfileCancelledError` once `cancelled()` is true.
         """
         return self._checked(args, kwargs).profile(repeats, progress, cancelled)
+
+    def tune(
+        self,
+        *args: Any,
+        repeats: int = 15,
+        progress: Callable[[int, int], None] | None = None,
+        cancelled: Callable[[], bool] | None = None,
+        **kwargs: Any,
+    ) -> Tuning:
+        """Time the ways to compute a call with these arguments, in turn, and compute calls of about these sizes by the fastest
+        from now on, in later processes too. `str` of what it returns is a table of the times.
+
+        All give the same up to rounding, and the model's own choice stays where none is clearly faster. Raises TensorError
+        where the function is sharded, `TuningCancelledError` once `cancelled()` is true.
+        """
+        if self._shards is not None:
+            message = "a function that is divided among devices is not tuned"
+            raise TensorError(message, "tune the function itself")
+        found = self._checked(args, kwargs).tune(repeats, progress, cancelled)
+        self._before = Before()
+        return found
 
     def plan(self, *args: Any, **kwargs: Any) -> Plan:
         """How a call with these arguments is computed, which says why it is as fast as it is: its

@@ -20,6 +20,7 @@ from .reference.evaluate import evaluate
 if TYPE_CHECKING:
     from .jax.backend import Prepare, Ready
     from .jax.profile import Profile
+    from .jax.tuning import Tuning
     from .lowering.plan import Plan
 
 Arguments = Mapping[str, Any]  # by name, in the order of the parameters
@@ -66,6 +67,12 @@ class Call(NamedTuple):
         from .jax.profile import profile
 
         return profile(self.instance, self.sizes, self.arguments, *options)
+
+    def tune(self, *options: Any) -> Tuning:
+        """Which kernel is the fastest."""
+        from .jax.backend import tuned
+
+        return tuned(self.instance, self.sizes, tuple(self.arguments.values()), *options)
 
     def plan(self) -> Plan:
         """How it is computed."""

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from ..language.errors import TensorError
+from ..lowering.choices import Choices
 from ..lowering.plan import Counts, Plan
 from ..lowering.sharding import divided
 from ..ssa.program import Recurrence
@@ -21,6 +22,7 @@ from .execute import execute
 from .kernel import Kernel, rows_of, with_rows
 from .memory import within_memory
 from .precision import is_double, keeping_float64
+from .tuning import Tuning, tune
 
 if TYPE_CHECKING:
     from ..instance import Instance
@@ -36,6 +38,15 @@ def planned(instance: Instance, sizes: Mapping[str, int], arguments: Sequence[An
     made = kernel(instance, sizes)
     with keeping_float64(is_double(made.kinds, arguments)):
         return made.plan(made.operands(arguments))
+
+
+def tuned(
+    instance: Instance, sizes: Mapping[str, int], arguments: Sequence[Any], *options: Any
+) -> Tuning:
+    """The kernels for these arguments, timed; later calls are computed by the fastest."""
+    made = kernel(instance, sizes)
+    with keeping_float64(is_double(made.kinds, arguments)):
+        return tune(made, made.operands(arguments), *options)
 
 
 @dataclass(frozen=True)
@@ -91,13 +102,14 @@ def _prepared(
     jitted: Callable[[Plan, Sequence[Any]], Callable[..., Any]],
 ) -> Prepare:
     """`jitted`, once for each number of tuples and type of numbers."""
-    found: dict[tuple[Counts, np.dtype[Any]], Callable[..., Any]] = {}
+    found: dict[tuple[Counts, np.dtype[Any], Choices], Callable[..., Any]] = {}
 
     def prepare(arguments: Sequence[Any]) -> tuple[Ready, tuple[Any, ...]]:
         double = is_double(made.kinds, arguments)
         with keeping_float64(double):
             arrays = operands(arguments)
-            key = made.counts(arrays), made.dtype(arrays)
+            counts, dtype = made.counts(arrays), made.dtype(arrays)
+            key = counts, dtype, made.choices(counts, dtype)
             if key not in found:
                 found[key] = jitted(made.compile(*key), arrays)
         as_given = all(map(operator.is_, arguments, arrays))

@@ -10,7 +10,6 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -46,7 +45,7 @@ def contract(step: Contract, values: Values) -> Any:
 
 def _summed(step: Contract, values: Values) -> Any:
     """`⊞out. Σ sums. …`, before it is scattered."""
-    match choose(step, jax.default_backend()):
+    match choose(step, values.platform):
         case Pointwise():
             return _pointwise(step, values)
         case Convolution() as convolution:

@@ -96,7 +96,7 @@ def started(plan: Plan, arrays: Sequence[Any]) -> Values:
             data[x] = type_, jnp.asarray(value)
         elif not isinstance(type_, Integer):
             reals[x] = nested(type_, value)
-    return Values(plan.dtype, reals, data, both_ways=plan.both_ways)
+    return Values(plan.dtype, reals, data, both_ways=plan.both_ways, platform=plan.windows)
 
 
 def run(action: Action, values: Values) -> Any:
@@ -142,7 +142,13 @@ def scanned(action: Scan, values: Values) -> tuple[Any, ...]:
     def turn(carried: dict[str, Any], now: tuple[Any, dict[str, Any]]) -> tuple[Any, Any]:
         index, row = now
         data = {**values.data, relation_of(action.index): (IndexArray(()), index)}
-        here = Values(body.dtype, {**carried, **row, **wholes}, data, both_ways=body.both_ways)
+        here = Values(
+            body.dtype,
+            {**carried, **row, **wholes},
+            data,
+            both_ways=body.both_ways,
+            platform=body.windows,
+        )
         here = replace(here, under_shard_map=values.under_shard_map)
         completed(body, here)
         made = {f"s{j}": here.arrays[x] for j, x in enumerate(flat(body.output))}

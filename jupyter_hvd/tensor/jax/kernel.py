@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import itemgetter
 from typing import Any
@@ -15,6 +15,7 @@ from ..cost.counting import Data
 from ..language import types
 from ..language.affine import Affine
 from ..language.types import IndexArray, Integer, ParameterType, Relation, TupleSet
+from ..lowering.choices import Choices
 from ..lowering.coo import Tuples, enumerated, is_sparse, true_entries
 from ..lowering.ir import Load, Step
 from ..lowering.liveness import restrict
@@ -22,6 +23,7 @@ from ..lowering.lower import lower
 from ..lowering.plan import Counts, Plan
 from ..lowering.specialize import at_sizes
 from ..ssa.program import Program
+from . import chosen
 from .arguments import as_array, floating_type, kind_of, leaves
 from .execute import execute, run_all, started
 from .runtime import Values
@@ -53,10 +55,12 @@ class Kernel:
 
     def __init__(self, program: Program, kinds: Kinds, sizes: Mapping[str, int]) -> None:
         self.kinds = kinds
+        self._written, self._sizes = program, sizes
         self.program = at_sizes(program, sizes)
         known = {name: Affine.of(value) for name, value in sizes.items()}
         self.parameters = tuple((x, types.at_sizes(t, known)) for x, t in kinds)
-        self.plans: dict[tuple[Counts, np.dtype[Any]], Plan] = {}
+        self.plans: dict[tuple[Counts, np.dtype[Any], Choices], Plan] = {}
+        self.digests: dict[tuple[Counts, np.dtype[Any]], str] = {}
         self.dtypes: dict[Any, np.dtype[Any]] = {}
         listed = enumerated(self.program)
         relations = Relation | IndexArray | TupleSet | Integer
@@ -109,15 +113,29 @@ class Kernel:
         """The program, only what is read computed; the same for every number of tuples."""
         return restrict(self.program)
 
-    def compile(self, counts: Counts, dtype: np.dtype[Any]) -> Plan:
+    def compile(self, counts: Counts, dtype: np.dtype[Any], choices: Choices | None = None) -> Plan:
         """How to compute the program in a floating type, for relations with so many tuples; made
-        once for each of these, without any array.
+        once for each of these, without any array, in the way that was chosen where none is given.
         """
-        if (counts, dtype) not in self.plans:
+        key = counts, dtype, self.choices(counts, dtype) if choices is None else choices
+        if key not in self.plans:
             platform = jax.default_backend()
-            made = lower(self.restricted, self.parameters, counts, dtype, platform)
-            self.plans[counts, dtype] = made
-        return self.plans[counts, dtype]
+            self.plans[key] = lower(
+                self.restricted, self.parameters, counts, dtype, platform, key[2]
+            )
+        return self.plans[key]
+
+    def choices(self, counts: Counts, dtype: np.dtype[Any]) -> Choices:
+        """The way to compute it that `tuning` has found the fastest, or else the model's."""
+        return chosen.recall(self.digest(counts, dtype))
+
+    def digest(self, counts: Counts, dtype: np.dtype[Any]) -> str:
+        """What is chosen is remembered by this: sizes and numbers of tuples up to the next power of two."""
+        key = counts, dtype
+        if key not in self.digests:
+            rounded = [(x, n.bit_length()) for x, n in (*sorted(self._sizes.items()), *counts)]
+            self.digests[key] = chosen.digest(self._written, self.kinds, rounded, dtype)
+        return self.digests[key]
 
     def plan(self, arrays: Sequence[Any]) -> Plan:
         """The plan for these arrays."""
@@ -161,7 +179,7 @@ def _stage(name: str, steps: Sequence[Step], start: Values) -> Stage:
 
     def run(given: Any, reals: Any, data: Any) -> Any:
         related = {x: (start.data[x][0], array) for x, array in data.items()}
-        values = Values(start.dtype, reals, related, dict(given))
+        values = replace(start, arguments=reals, data=related, arrays=dict(given))
         run_all(steps, values)
         return {x: values.arrays[x] for x in sorted(own)}
 

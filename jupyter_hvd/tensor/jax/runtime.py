@@ -30,9 +30,9 @@ class Values:
     steps have made, each of its action's `shape`.
 
     `around` has arrays with zeros around them, and where in it they start. `both_ways` are the arrays
-    that are read straight and turned round. `offset` is the first row
-    of the block that runs, a scalar. `under_shard_map` says that XLA is to see the program without
-    barriers, to divide it among devices.
+    that are read straight and turned round, `platform` the kind of device for which strategies are
+    chosen. `offset` is the first row of the block that runs, a scalar. `under_shard_map` says that
+    XLA is to see the program without barriers, to divide it among devices.
     """
 
     dtype: Any
@@ -41,6 +41,7 @@ class Values:
     arrays: dict[str, Any] = field(default_factory=dict)
     around: dict[str, tuple[Any, tuple[int, ...]]] = field(default_factory=dict)
     both_ways: frozenset[str] = frozenset()
+    platform: str = "any"
     under_shard_map: bool = False
     offset: Any = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,21 +40,28 @@ class Paired:
 SAMPLE = 2e-3  # seconds that one sample takes at least, so that the clock does not decide
 
 
+def interleaved(
+    functions: Sequence[Callable[[], Any]], repeats: int, step: Callable[[], None]
+) -> list[list[float]]:
+    """Seconds a call of functions that run in turn, after one call each to warm up, as often as `repeats` says; `step` is called
+    between the samples and may raise.
+    """
+    for run in functions:
+        step()
+        sample(run)
+    calls = [max(1, int(SAMPLE / sample(run))) for run in functions]
+    times: list[list[float]] = [[] for _ in functions]
+    for _ in range(repeats):
+        step()
+        for run, n, found in zip(functions, calls, times, strict=True):
+            found.append(sample(run, n))
+    return times
+
+
 def paired(
     first: Callable[[], Any], second: Callable[[], Any], repeats: int, step: Callable[[], None]
 ) -> Paired:
-    """Time two functions in turn, after one call each to warm up; `step` is called between the
-    samples and may raise.
-    """
-    both = (first, second)
-    for run in both:
-        step()
-        sample(run)
-    calls = [max(1, int(SAMPLE / sample(run))) for run in both]
-    times: tuple[list[float], list[float]] = ([], [])
-    for _ in range(repeats):
-        step()
-        for run, n, found in zip(both, calls, times, strict=True):
-            found.append(sample(run, n))
+    """As `interleaved`, two functions."""
+    times = interleaved((first, second), repeats, step)
     (low0, mid0, high0), (low1, mid1, high1) = (np.quantile(t, (0.25, 0.5, 0.75)) for t in times)
     return Paired(float(mid0), float(mid1), bool(high0 < low1 or high1 < low0))

@@ -44,8 +44,9 @@ from ..ssa.program import (
     renamed_output,
     support,
 )
+from .choices import MODEL, Choices
 from .dataflow import fusion_barriers, names_of, needed_steps, read_both_ways, used_lookups
-from .fusion import fused
+from .fusion import Fused, fused
 from .ir import Access, Apply, Contract, Fill, Load, Masked, Nonzero, Scan, Step, Take
 from .iteration import IterationDomain
 from .liveness import restrict
@@ -65,9 +66,11 @@ def lower(
     counts: Counts,
     dtype: np.dtype[Any],
     platform: str,
+    choices: Choices = MODEL,
 ) -> Plan:
     """The plan of a program whose sizes are integers, for relations with so many tuples."""
-    lowering = _Lowering(dict(parameters), dict(counts), dtype=dtype, platform=platform)
+    types = dict(parameters)
+    lowering = _Lowering(types, dict(counts), dtype=dtype, platform=platform, choices=choices)
     lowering.kept = kept_whole(program)
     for statement in program.statements:
         lowering.statement = statement.name
@@ -80,7 +83,7 @@ def lower(
         wholes[name] = lowering.whole(name)
     output = renamed_output(program.output, wholes)
     steps = needed_steps(lowering.steps, output)
-    run = fused(steps, output, lowering.storages)
+    run = fused(steps, output, lowering.storages) if choices.fused else Fused(steps, {})
     return Plan(
         tuple(parameters),
         counts,
@@ -88,10 +91,11 @@ def lower(
         platform,
         steps,
         output,
-        fusion_barriers(run.steps),
+        fusion_barriers(run.steps) if choices.apart else frozenset(),
         read_both_ways(run.steps),
-        blocked(run.steps, output),
+        blocked(run.steps, output) if choices.blocked else run.steps,
         {x: run.storage(x, storage) for x, storage in lowering.storages.items()},
+        choices,
     )
 
 
@@ -103,6 +107,7 @@ class _Lowering(Pieces):
 
     dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(float))
     platform: str = ""
+    choices: Choices = MODEL
     supports: dict[str, Predicate] = field(default_factory=dict)
     tests: dict[tuple[Predicate, Binders], str] = field(default_factory=dict)
     outer: dict[str, list[Reading]] = field(default_factory=dict)
@@ -147,7 +152,8 @@ class _Lowering(Pieces):
         related[relation_of(rhs.index)] = IndexArray(())
         parameters = [(p, array(ranges(gens))) for p, gens in dims.items()]
         counts = tuple(self.counts.items())
-        plan = lower(body, [*parameters, *related.items()], counts, self.dtype, self.platform)
+        inside = [*parameters, *related.items()]
+        plan = lower(body, inside, counts, self.dtype, self.platform, self.choices)
         consulted = frozenset[str]().union(*(step.action.relations for step in plan.steps))
         known = consulted & related.keys() - {relation_of(rhs.index)}
         kept = frozenset(place for name, place in self.kept if name == self.statement)

@@ -16,6 +16,7 @@ from ..language.printer import show
 from ..language.terms import Binders
 from ..language.types import ParameterType
 from ..ssa.program import Output, flat
+from .choices import Choices
 from .dataflow import margins, producers
 from .ir import (
     Access,
@@ -62,6 +63,12 @@ class Plan:
     both_ways: frozenset[str]
     order: tuple[Step | Blocks, ...]
     storages: Mapping[str, Storage]
+    choices: Choices
+
+    @property
+    def windows(self) -> str:
+        """The kind of device whose way it is to read windows (`strategy.choose`)."""
+        return self.platform if self.choices.windows else "any"
 
     @cached_property
     def producers(self) -> Mapping[str, tuple[Step, ...]]:
@@ -157,7 +164,7 @@ class Plan:
 
     def _row(self, step: Step, shapes: Mapping[str, tuple[int, ...]], in_block: bool) -> Row:
         shape, storage = shapes[step.name], self.storages.get(step.name)
-        made = _how(step.action, self.platform)
+        made = _how(step.action, self.windows)
         if step.name in self.barriers and not in_block:
             made += " (not fused into what reads it)"
         return (

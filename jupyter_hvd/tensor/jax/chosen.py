@@ -1,0 +1,60 @@
+"""Which way to compute a kernel has been found the fastest (`tuning`), in this process and on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+
+import jax
+
+from ...files import UnusableInputError, cache_folder, write_atomically
+from ..lowering.choices import MODEL, Choices
+
+#: By `digest`; None where a look at the disk found nothing.
+_remembered: dict[str, Choices | None] = {}
+_told = False
+
+
+def recall(digest: str) -> Choices:
+    """What has been chosen for a kernel, in this process or before; else what the model says."""
+    if digest not in _remembered:
+        _remembered[digest] = _read(digest)
+    return _remembered[digest] or MODEL
+
+
+def remember(digest: str, choices: Choices) -> None:
+    """From now on, and in later processes where the disk takes it; where not, that is told once."""
+    global _told
+    _remembered[digest] = choices
+    file = _folder() / f"{digest}.json"
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, json.dumps({"omitted": choices.omitted}).encode())
+    except (OSError, UnusableInputError) as error:
+        if not _told:
+            _told = True
+            message = f"what is measured is remembered in this process alone: {error}"
+            warnings.warn(message, stacklevel=2)
+
+
+def _read(digest: str) -> Choices | None:
+    with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
+        return Choices.without(
+            tuple(json.loads((_folder() / f"{digest}.json").read_bytes())["omitted"])
+        )
+    return None
+
+
+def _folder() -> Path:
+    return cache_folder() / "kernels"
+
+
+def digest(*parts: object) -> str:
+    """A name for a kernel on this device, with these versions."""
+    device = jax.devices()[0]
+    whole = (*parts, device.platform, device.device_kind, jax.__version__, version("jupyter_hvd"))
+    return hashlib.sha256("\n".join(map(str, whole)).encode()).hexdigest()[:32]

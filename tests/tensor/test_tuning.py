@@ -1,0 +1,182 @@
+"""`f.tune`: every way to compute a program gives the same, and what is measured is remembered."""
+
+import json
+import os
+import subprocess
+import sys
+import warnings
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from programs import CASES
+
+from jupyter_hvd.tensor import tensor
+from jupyter_hvd.tensor.jax import chosen, tuning
+from jupyter_hvd.tensor.jax.backend import execute, kernel
+from jupyter_hvd.tensor.language.errors import TensorError
+from jupyter_hvd.tensor.lowering import dataflow, tiling
+from jupyter_hvd.tensor.lowering.choices import CANDIDATES, MODEL, Choices
+
+
+@pytest.fixture(autouse=True)
+def forgetful(tmp_path, monkeypatch):
+    """A cache of its own, and nothing known from before."""
+    monkeypatch.setenv("JUPYTER_HVD_CACHE", str(tmp_path))
+    monkeypatch.setattr(chosen, "_remembered", {})
+    monkeypatch.setattr(chosen, "_told", False)
+
+
+@tensor
+def blur(x):
+    n = len(x)
+    y = [x[i - 1] + 2 * x[i] + x[i + 1] if 0 < i < n - 1 else 0 for i in range(n)]
+    return sum((y[i - 1] - y[i + 1]) ** 2 for i in range(1, n - 1))
+
+
+def some(case):
+    """XLA takes half a minute for each way to compute the largest."""
+    large = case.name == "as_rigid_as_possible"
+    return pytest.param(case, id=case.name, marks=[pytest.mark.thorough] if large else [])
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("kernels_kept")
+@pytest.mark.parametrize("case", map(some, CASES))
+def test_each_way_gives_the_same(case, monkeypatch):
+    for limit in ("FENCED", "COSTLY"):
+        monkeypatch.setattr(dataflow, limit, 2)
+    monkeypatch.setattr(tiling, "BIG", 8)
+    monkeypatch.setattr(tiling, "BLOCK", 4)
+    cotangent = jax.tree_util.tree_map(np.ones_like, case.function(*case.arguments))
+    call = case.function.vjp(*case.wrt).specialised(*case.arguments, cotangent)
+    made = kernel(call.instance, call.sizes)
+    with jax.enable_x64(True):
+        operands = made.operands(tuple(call.arguments.values()))
+        key = made.counts(operands), made.dtype(operands)
+        plans = tuning._distinct({way: made.compile(*key, way) for way in CANDIDATES})
+        expected, *found = (jax.jit(partial(execute, plan))(operands) for plan in plans.values())
+    for values in found:
+        jax.tree_util.tree_map(
+            lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9), values, expected
+        )
+
+
+def test_a_table_of_times():
+    x = jnp.linspace(0.0, 1.0, 300_000)
+    steps = []
+    found = blur.grad("x").tune(x, repeats=3, progress=lambda done, of: steps.append((done, of)))
+    assert found.candidates[0].choices == MODEL
+    assert len(found.candidates) > 1
+    assert all(c.quartiles and c.quartiles[0] > 0 for c in found.candidates)
+    assert str(found).count("chosen") == 1
+    assert "by the model" in str(found)
+    assert steps[-1] == (2 * len(found.candidates), 2 * len(found.candidates))
+
+
+def test_the_fastest_is_taken_from_then_on(monkeypatch, tmp_path):
+    monkeypatch.setattr(tuning, "_quartiles", lambda _: next(given))
+    x = jnp.linspace(0.0, 1.0, 1000)
+    gradient = blur.grad("x")
+    before = gradient(x)
+    given = iter([(2.0, 3.0, 4.0), (1.0, 1.5, 1.9), *[(2.0, 3.0, 4.0)] * 9])
+    assert gradient.tune(x, repeats=1).chosen == Choices(fused=False)
+    assert gradient.plan(x).choices == Choices(fused=False)
+    np.testing.assert_allclose(gradient(x), before, rtol=1e-5)
+    (file,) = (tmp_path / "kernels").iterdir()
+    assert json.loads(file.read_text()) == {"omitted": ["fused"]}
+    # About this size it counts too, at another and for the function itself it does not.
+    assert gradient.plan(x[:700]).choices == Choices(fused=False)
+    assert gradient.plan(x[:100]).choices == MODEL
+    assert blur.plan(x).choices == MODEL
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "taken"),
+    [((2, 3, 4), (1, 2, 2.5), 0), ((2, 3, 4), (1, 1.5, 1.9), 1), ((2, 3, 4), (3, 3.1, 4), 0)],
+)
+def test_only_what_is_clearly_faster_is_chosen(first, second, taken):
+    ways = CANDIDATES[:2]
+    assert tuning._fastest(dict(zip(ways, (first, second), strict=True))) == ways[taken]
+
+
+def test_another_process_remembers():
+    program = (
+        "import jax.numpy as jnp, os, sys\n"
+        "from test_tuning import blur\n"
+        "from jupyter_hvd.tensor.lowering.choices import Choices\n"
+        "from jupyter_hvd.tensor.jax import chosen\n"
+        "g, x = blur.grad('x'), jnp.ones(64)\n"
+        "found = g.plan(x).choices\n"
+        "made = g.specialised(x)\n"
+        "from jupyter_hvd.tensor.jax.backend import kernel\n"
+        "k = kernel(made.instance, made.sizes)\n"
+        "chosen.remember(k.digest(k.counts([x]), k.dtype([x])), Choices(apart=False))\n"
+        "print(found)\n"
+    )
+    said = []
+    for seed in ("1", "2"):
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        said.append(done.stdout.strip())
+    assert said == ["by the model", "not apart"]
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", '{"omitted": "fused"}', '{"omitted": ["speed"]}', "\x00"]
+)
+def test_what_is_no_choice_on_disk_is_left_alone(tmp_path, content):
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels" / "name.json").write_text(content)
+    assert chosen.recall("name") == MODEL
+
+
+def test_a_disk_that_takes_nothing_is_told_once(tmp_path):
+    (tmp_path / "kernels").write_text("a file")
+    x = jnp.ones(16)
+    with pytest.warns(UserWarning, match="in this process alone"):
+        blur.tune(x, repeats=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        blur.grad("x").tune(x, repeats=1)
+
+
+def test_what_differs_or_fails_is_not_chosen(monkeypatch):
+    compiled = tuning._compiled
+
+    def broken(plan, operands):
+        run = compiled(plan, operands)
+        if plan.choices.omitted == ("fused",):
+            return lambda *arrays: run(*arrays) + 1
+        if plan.choices.omitted:
+            raise TensorError("no memory")
+        return run
+
+    monkeypatch.setattr(tuning, "_compiled", broken)
+    found = blur.grad("x").tune(jnp.linspace(0.0, 1.0, 300_000), repeats=1)
+    assert found.chosen == MODEL
+    assert "its results are others" in str(found)
+    assert "no memory" in str(found)
+
+
+def test_cancelled():
+    with pytest.raises(tuning.TuningCancelledError):
+        blur.tune(jnp.ones(16), cancelled=lambda: True)
+    assert not chosen._remembered or set(chosen._remembered.values()) == {None}
+
+
+def test_a_sharded_function_is_not_tuned():
+    with pytest.raises(TensorError, match="tune the function itself"):
+        blur.sharded("i").tune(jnp.ones(16))
+
+
+def test_arguments_are_checked():
+    with pytest.raises(TensorError, match="x"):
+        blur.tune("none")
