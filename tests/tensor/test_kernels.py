@@ -304,7 +304,7 @@ def test_relations_of_a_few_more_tuples_share_a_kernel():
         R &= entries > 0
         made.plan(made.operands((x, R)))
         np.testing.assert_allclose(count(x, R), x @ R @ x, rtol=1e-9, atol=1e-12)
-    assert [dict(counts) for counts, _ in made.plans] == [{"R": 1024}, {"R": 1}]
+    assert [dict(counts) for counts, _, _ in made.plans] == [{"R": 1024}, {"R": 1}]
 
 
 def test_a_chain_of_relations_is_a_product_of_matrices():
