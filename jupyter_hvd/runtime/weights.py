@@ -65,8 +65,41 @@ def _broadcast_new(optimizer: Any, trained: tuple[Any, ...]) -> None:
         return
     owners = new if optimizer is None else [*new, optimizer]
     variables = [variable for each in owners for variable in _variables(each)]
+    variables += _beside([each for each in new if _is_variable(each)])
     hvd.broadcast_variables(list({id(v): v for v in variables}.values()), root_rank=0)
     done.update((id(each), each) for each in new)
+
+
+def _is_variable(owner: Any) -> bool:
+    return not hasattr(owner, "weights") and not hasattr(owner, "variables")
+
+
+def _beside(variables: list[Any]) -> list[Any]:
+    """All variables of the layers and models that have these, in an order that the ranks share.
+
+    Who hands over `model.trainable_variables` trains a model, and what is frozen in it began on each rank by itself.
+    """
+    import gc
+
+    import tensorflow as tf
+
+    if not variables:
+        return []
+    places = {id(_tensorflow_variable(each)): k for k, each in enumerate(variables)}
+    kinds = tf.keras.layers.Layer, tf.Module
+    gc.collect()  # what is no longer used may be gone on some ranks
+    found = []
+    for each in gc.get_objects():
+        if issubclass(type(each), kinds):
+            try:
+                own = _variables(each)
+            except ValueError:  # it is not built
+                continue
+            known = [places[id(variable)] for variable in own if id(variable) in places]
+            if known:
+                found.append((known, [variable.name for variable in own], own))
+    found.sort(key=lambda owner: owner[:2])
+    return [variable for *_, own in found for variable in own]
 
 
 def _variables(owner: Any) -> list[Any]:
