@@ -13,7 +13,7 @@ from ...frameworks.tensorflow.roles import Role
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, TENSORFLOW, Context, Rule
-from .questions import is_own_schedule, kept_rates, taken_whole
+from .questions import is_own_schedule, kept_rates, reads_rate, taken_whole
 
 #: The runtime's function by which an optimizer averages.
 WRAPPER = "DistributedOptimizer"
@@ -26,7 +26,8 @@ class LearningRate(Rule):
     the examples and the step may be N times as long. A rate is found wherever it is
     given: as `learning_rate=`, as `lr=`, by position, or not at all, when the
     optimizer's default is written out. Where the rate is one of Keras' schedules, the
-    schedule's rates are multiplied instead. An optimizer whose steps are all taken on whole data (HVD504) keeps its rate.
+    schedule's rates are multiplied instead. A rate that is computed from one that an optimizer has,
+    `Adam(model.optimizer.learning_rate.numpy() / 10)`, is in proportion already. An optimizer whose steps are all taken on whole data (HVD504) keeps its rate.
     """
 
     code = "HVD201"
@@ -161,6 +162,8 @@ class LearningRate(Rule):
         own = [v for v in values if v.kind in (Kind.INSTANCE, Kind.FUNCTION, Kind.CLASS)]
         if own and all(is_own_schedule(context, v) for v in values):
             return  # HVD204 scales it
+        if reads_rate(context, rate):
+            return  # in proportion already
         if own:
             yield Problem(
                 rate,

@@ -39,6 +39,10 @@ TRAINS = re.compile(
 RUNS = frozenset({"call", "execute", "launch", "loop", "main", "run", "start"})
 
 
+#: What an optimizer has its rate under.
+RATES = ("learning_rate", "lr")
+
+
 def trains_by_name(name: str) -> bool:
     """Whether a function trains by its qualified name: `lib.train_model`, `mytrain.run`, `lib.Trainer.run`."""
     owner, _, function = name.rpartition(".")
@@ -71,6 +75,35 @@ def is_own_schedule(context: Context, value: Value) -> bool:
         name.endswith(".LearningRateSchedule")
         for name in context.values.classes.library_bases(value.node)
     )
+
+
+def is_optimizer(context: Context, node: cst.BaseExpression | None) -> bool:
+    """An optimizer for what the roles say, or by the name under which Keras keeps it on a model."""
+    pending, seen = [node], set[cst.CSTNode]()
+    while pending:
+        each = pending.pop()
+        if each is None or each in seen:
+            continue
+        seen.add(each)
+        named = isinstance(each, cst.Attribute) and each.attr.value == "optimizer"
+        if named or context.values.may_be(each, Role.OPTIMIZER):
+            return True
+        pending += [source for source, part in context.values.flow.predecessors(each) if not part]
+    return False
+
+
+def is_rate(context: Context, node: cst.CSTNode) -> bool:
+    """Whether an expression is the rate that an optimizer has, not one that the program's options have under such a name."""
+    return (
+        isinstance(node, cst.Attribute)
+        and node.attr.value in RATES
+        and is_optimizer(context, node.value)
+    )
+
+
+def reads_rate(context: Context, rate: cst.BaseExpression) -> bool:
+    """Whether a rate is computed from one that an optimizer has, and that is in proportion already."""
+    return any(is_rate(context, node) for node in context.values.flow.backward_slice(rate))
 
 
 def taken_whole(context: Context) -> frozenset[cst.Call]:
@@ -107,7 +140,7 @@ def kept_rates(context: Context) -> frozenset[cst.CSTNode]:
         for arg in compiled.args:
             others |= _made(context, arg.value)
     for node in values.index.attributes:
-        if node.attr.value in ("learning_rate", "lr"):
+        if node.attr.value in RATES:
             others |= _made(context, node.value)
     return frozenset(node for node in whole - others if _has_plain_rate(context, node))
 
