@@ -91,3 +91,65 @@ def test_distributions_of_tensorflow_probability() -> None:
         "tfd.Uniform().sample"
     ]
     assert not alike(f"{head}x, y = normal.sample(100, seed=3), load()\n{LOOP}")
+
+
+SPLIT = program(
+    """
+    import argparse
+    import time
+    import numpy as np
+    import tensorflow as tf
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seed", type=int)
+    args = parser.parse_args()
+
+
+    class Data:
+        def __init__(self, x, seed=None):
+            {line}
+            self.train = x[order]
+
+
+    data = Data(np.zeros((100, 3)))
+    model = tf.keras.Sequential([tf.keras.layers.Dense(3)])
+    model.compile("sgd", "mse")
+    model.fit(data.train, data.train)
+    """
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        (
+            "order = np.random.default_rng(seed).permutation(100)",
+            "default_rng(hvd_seed if seed is None else seed)",
+        ),
+        (
+            "order = np.random.default_rng(seed=args.seed).permutation(100)",
+            "default_rng(seed=hvd_seed if args.seed is None else args.seed)",
+        ),
+        ("order = np.random.RandomState(None).permutation(100)", "RandomState(hvd_seed)"),
+        (
+            "np.random.seed(int(time.time())); order = np.random.permutation(100)",
+            "np.random.seed(hvd_seed or int(time.time()))",
+        ),
+        ("np.random.seed(); order = np.random.permutation(100)", "np.random.seed(hvd_seed)"),
+        (
+            "np.random.seed(args.seed) if args.seed else None; order = np.random.permutation(100)",
+            "\njhvd.same_seed()",
+        ),
+    ],
+    ids=["default", "option", "None", "clock", "nothing", "on a condition"],
+)
+def test_a_seed_that_each_rank_may_have_of_its_own_is_rank_zeros(line: str, after: str) -> None:
+    """None where nobody gives one, or by the clock: ranks would split the data each in its own way."""
+    assert after in convert_source(SPLIT.format(line=line)).code
+
+
+def test_a_seed_that_is_a_number_is_left() -> None:
+    line = "order = np.random.default_rng(7).permutation(100)"
+    code = convert_source(SPLIT.format(line=line)).code
+    assert line in code
+    assert "same_seed" not in code
