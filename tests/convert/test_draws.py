@@ -153,3 +153,34 @@ def test_a_seed_that_is_a_number_is_left() -> None:
     code = convert_source(SPLIT.format(line=line)).code
     assert line in code
     assert "same_seed" not in code
+
+
+@pytest.mark.parametrize(
+    ("drawn", "given"), [("rng.normal(size=32)", ", rng"), ("np.random.rand(32)", "")]
+)
+def test_ranks_that_draw_in_turns_of_their_own_go_on_alike(drawn: str, given: str) -> None:
+    """A last batch is shorter, so that one rank draws less: the next epoch's order is one on all of them even so."""
+    body = program(
+        f"""
+        rng = np.random.default_rng(0)
+        x, y = load(), load()
+        for epoch in range(3):
+            order = rng.permutation(len(x))
+            for n in range(0, 100, 32):
+                rows = order[n:n + 32]
+                step(x[rows] + {drawn}, y[rows])
+        """
+    )
+    assert f"in jhvd.shard_turns(range(0, 100, 32){given}):" in convert_source(HEAD + body).code
+
+
+def test_what_chooses_examples_at_random_chooses_the_same_on_all_ranks() -> None:
+    body = "x, y = load(), load()\n" + LOOP.replace(
+        ".batch(32)",
+        ".window(2).flat_map(pair).rejection_resample(classes, [0.5, 0.5]).map(drop).batch(32)",
+    ).replace("for bx, by in ", "batches = ").replace(
+        ":\n    step(bx, by)", "\nmodel.evaluate(batches)\nfor bx, by in batches:\n    step(bx, by)"
+    )
+    code = convert_source(HEAD + body).code
+    assert "jhvd.in_one_order(" in code
+    assert ".rejection_resample, hvd_seed)(classes, [0.5, 0.5])" in code

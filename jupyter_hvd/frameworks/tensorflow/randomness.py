@@ -98,12 +98,24 @@ class Randomness:
             return None
         if any(self._is_own(node) for node in self.values.flow.backward_slice(given)):
             return Seed(given)
-        kinds = self.values.kinds(given)
-        if kinds == {Kind.NONE}:
+        if self.values.kinds(given) == {Kind.NONE}:
             return Seed(given)
-        named = isinstance(given, (cst.Name, cst.Attribute, cst.Subscript))
-        may_be_none = named and kinds & {Kind.NONE, Kind.UNKNOWN} and not self._is_asked(given)
-        return Seed(given, or_own=True) if may_be_none else None
+        asks = self._may_be_none(given) and not self._is_asked(given)
+        return Seed(given, or_own=True) if asks else None
+
+    def _may_be_none(self, given: cst.BaseExpression) -> bool:
+        """Whether what is named may be None: it says so, or is an option, or an argument, that nobody is seen to give."""
+        pending, seen = [given], set[cst.CSTNode]()
+        while pending:
+            node = pending.pop()
+            if node in seen or not isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
+                continue
+            seen.add(node)
+            sources = [source for source, _ in self.values.flow.predecessors(node)]
+            if not sources:
+                return True
+            pending += sources
+        return False
 
     def _is_asked(self, given: cst.BaseExpression) -> bool:
         """Whether a test around an expression asks for what it holds."""

@@ -8,6 +8,7 @@ import libcst as cst
 
 from ...analysis.syntax import argument, method
 from ...frameworks.tensorflow.keras_loops import fit_argument
+from ...frameworks.tensorflow.randomness import GENERATORS
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, TENSORFLOW, Context, Rule
@@ -489,7 +490,8 @@ class TurnShare(Rule):
     """Divide the turns of a loop that cuts batches out of arrays by itself, or draws them at random.
 
     A loop whose numbers cut the batches, `x[i:i + 32]`, gives each rank every N-th of them, so that each example is seen once
-    an epoch; where they come in a random order, that is the same on all ranks (HVD103). A loop that draws rows at random lets each rank draw
+    an epoch; where they come in a random order, that is the same on all ranks (HVD103), in the next epoch too, whatever each has drawn in its
+    turns. A loop that draws rows at random lets each rank draw
     its own, independently, from all the data, and its turns are divided (HVD501). So does one whose examples are drawn anew at each turn,
     and made of nothing else.
     """
@@ -565,7 +567,8 @@ class TurnShare(Rule):
     def find(self, context: Context) -> Iterator[Finding]:
         for loop in dict.fromkeys(context.step_loops.cut.values()):
             turns = context.values.flow.unwrap_iteration(loop.iter)
-            edits = context.wrap(turns, f"{context.runtime('shard_turns')}(", ")")
+            drawn = "".join(f", {each}" for each in self._generators(context, loop))
+            edits = context.wrap(turns, f"{context.runtime('shard_turns')}(", f"{drawn})")
             yield Fix(turns, edits, needs=(HOROVOD, "shard_turns"))
         for steps in dict.fromkeys(context.step_loops.drawn.values()):
             outer = self._outermost(context, steps)
@@ -578,6 +581,25 @@ class TurnShare(Rule):
                 context.after_statement(outer, again, Layer.BEHIND_BLOCK),
             )
             yield Fix(steps, edits, INDEPENDENT, (HOROVOD, "draw_apart", "same_seed"))
+
+    def _generators(self, context: Context, loop: cst.For) -> list[str]:
+        """The random generators of the program's own that the turns of a loop draw from, as they are called there."""
+        found: dict[str, None] = {}
+        for call in context.values.index.calls:
+            if not isinstance(call.func, cst.Attribute) or loop not in context.module.ancestors(
+                call
+            ):
+                continue
+            generator = call.func.value
+            made = {value.name for value in context.values.of(generator)}
+            named = isinstance(generator, (cst.Name, cst.Attribute)) and made & GENERATORS
+            if named and all(
+                loop not in context.module.ancestors(value.node)
+                for value in context.values.of(generator)
+                if value.node is not None
+            ):
+                found[context.module.text(generator)] = None
+        return list(found)
 
     def _outermost(self, context: Context, loop: cst.CSTNode) -> cst.CSTNode:
         """The outermost loop around one, in its function."""
