@@ -666,6 +666,10 @@ class Decision(Rule):
             for call in context.values.calls.leading_to(fit):
                 tests.update((test, False) for test in deciding_tests(context, call))
         for update in context.training.updates:
+            if context.training.keras.runs(update.function):  # compiled by Keras
+                for call in context.values.calls.leading_to(update.call):
+                    tests.update((test, True) for test in deciding_tests(context, call))
+                continue
             for site in context.training.compiled.eager_sites(update):
                 for call in context.values.calls.leading_to(site.call):
                     tests.update((t, tests.get(t, False)) for t in deciding_tests(context, call))
@@ -674,7 +678,9 @@ class Decision(Rule):
                     for call in (update.call, *site.chain[:-1]):
                         tests.update((test, True) for test in deciding_tests(context, call))
         for test, compiled in tests.items():
-            if is_uniform(context.values, test):
+            if is_uniform(context.values, test) or (
+                compiled and context.training.agreement.is_equal(test)
+            ):
                 continue
             if is_of_environment(context, test):
                 yield Problem(
@@ -701,11 +707,13 @@ def deciding_tests(context: Context, call: cst.Call) -> Iterator[cst.BaseExpress
     """The tests that decide, in the call's own function, whether the call runs, and runs again."""
     function = context.module.function_of(call)
     child: cst.CSTNode = call
-    for ancestor in context.module.ancestors(call):
+    for ancestor in (call, *context.module.ancestors(call)):
         if ancestor is function:
             break
         if isinstance(ancestor, cst.If) and child is not ancestor.test:
             yield ancestor.test
+        if isinstance(ancestor, cst.Call) and (test := context.values.calls.decided_by(ancestor)):
+            yield test
         child = ancestor
     yield from leaving_tests(context.values, call, skips=True)
 
