@@ -20,6 +20,7 @@ from ...frameworks.tensorflow.updates import Update, whole_list
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, Context, Rule
+from .questions import is_seen_by_rank, set_rates
 
 #: The runtime's function by which a tape averages.
 WRAPPER = "DistributedGradientTape"
@@ -615,7 +616,8 @@ class Decision(Rule):
 
     `if loss < 0.1: break` ends the loop on the ranks whose own loss is small; the others
     wait for their gradients forever. So the question is answered by rank 0 for all.
-    Questions that all ranks answer alike, of counters and constants, are left alone.
+    So it is where a question decides whether a loop around the training sets a rate, or weights that were kept; and a rate that is computed
+    from a rank's own losses is rank 0's. Questions that all ranks answer alike, of counters and constants, are left alone.
     """
 
     code = "HVD303"
@@ -677,10 +679,14 @@ class Decision(Rule):
                     # Inside a compiled function nothing can be asked of rank 0.
                     for call in (update.call, *site.chain[:-1]):
                         tests.update((test, True) for test in deciding_tests(context, call))
+        equal = context.training.agreement.is_equal
+        set_here = list(self._set(context))
+        for node in set_here:
+            for test in self._around(context, node):
+                if test not in tests and not equal(test):
+                    tests[test] = False
         for test, compiled in tests.items():
-            if is_uniform(context.values, test) or (
-                compiled and context.training.agreement.is_equal(test)
-            ):
+            if is_uniform(context.values, test) or (compiled and equal(test)):
                 continue
             if is_of_environment(context, test):
                 yield Problem(
@@ -701,9 +707,34 @@ class Decision(Rule):
                         test, f"{context.backend.broadcast_function}(bool(", "), root_rank=0)"
                     ),
                 )
+        for rate in set_rates(context):
+            if rate in set_here and is_seen_by_rank(context, rate):
+                asked = f"{context.backend.broadcast_function}(float("
+                yield Fix(rate, context.wrap(rate, asked, "), root_rank=0)", Layer.FUNCTION))
+
+    def _set(self, context: Context) -> Iterator[cst.CSTNode]:
+        """Where loops around the training set what each rank has of its own and all must have alike: rates and weights."""
+        weights = (
+            call
+            for call in context.values.index.calls
+            if method(call) in ("set_weights", "load_weights")
+        )
+        for node in (*set_rates(context), *weights):
+            function = context.module.function_of(node)
+            called_by_keras = function is not None and function.name.value.startswith("on_")
+            if not called_by_keras and not context.alike.is_before_steps(node):
+                yield node
+
+    def _around(self, context: Context, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+        """The tests that decide whether all ranks come to a node, through calls."""
+        yield from deciding_tests(context, node)
+        function = context.module.function_of(node)
+        for site in context.values.calls.sites(function) if function is not None else ():
+            for call in context.values.calls.leading_to(site):
+                yield from deciding_tests(context, call)
 
 
-def deciding_tests(context: Context, call: cst.Call) -> Iterator[cst.BaseExpression]:
+def deciding_tests(context: Context, call: cst.CSTNode) -> Iterator[cst.BaseExpression]:
     """The tests that decide, in the call's own function, whether the call runs, and runs again."""
     function = context.module.function_of(call)
     child: cst.CSTNode = call

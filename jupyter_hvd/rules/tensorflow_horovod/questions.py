@@ -106,6 +106,72 @@ def reads_rate(context: Context, rate: cst.BaseExpression) -> bool:
     return any(is_rate(context, node) for node in context.values.flow.backward_slice(rate))
 
 
+def set_rates(context: Context) -> Iterator[cst.BaseExpression]:
+    """Every value that is set as an optimizer's rate after the optimizer was made."""
+    for name in RATES:
+        for binding in context.values.index.attribute_bindings.get(name, ()):
+            changed = isinstance(context.module.parent(binding.value), cst.AugAssign)
+            whole = binding.receiver is not None and not binding.path and not changed
+            if whole and is_optimizer(context, binding.receiver):
+                yield binding.value
+    for call in context.values.index.calls:
+        match call:
+            case cst.Call(
+                func=cst.Attribute(value=rate, attr=cst.Name("assign")), args=[value, *_]
+            ) if is_rate(context, rate):
+                yield value.value
+            case cst.Call(args=[rate, value]) if context.values.qualified(
+                call.func
+            ) == "tensorflow.keras.backend.set_value" and is_rate(context, rate.value):
+                yield value.value
+
+
+def is_seen_by_rank(
+    context: Context, expression: cst.CSTNode, asked: frozenset[cst.CSTNode] = frozenset()
+) -> bool:
+    """Whether a value comes from the losses of a rank's own batches, by way of a history or a metric too."""
+    seen = _seen_by_rank(context)
+    for node in context.values.flow.backward_slice(expression):
+        if node in seen:
+            return True
+        if isinstance(node, cst.Call) and method(node) == "result" and node not in asked:
+            fed = (arg.value for call in _feeding(context, node) for arg in call.args)
+            if any(is_seen_by_rank(context, each, asked | {node}) for each in fed):
+                return True
+    return False
+
+
+def _feeding(context: Context, result: cst.Call) -> Iterator[cst.Call]:
+    """The calls that feed the metric whose result is asked for."""
+    assert isinstance(result.func, cst.Attribute)
+    metric = context.values.of(result.func.value)
+    for call in context.values.index.calls:
+        fed = call.func
+        if method(call) == "update_state" and isinstance(fed, cst.Attribute):
+            fed = fed.value
+        if call is not result and any(v.node for v in metric & context.values.of(fed)):
+            yield call
+
+
+def _seen_by_rank(context: Context) -> frozenset[cst.CSTNode]:
+    """What a rank sees in training of its own batches alone: losses, and what `fit` and `train_on_batch` answer."""
+    pending: list[cst.CSTNode] = [
+        target.value
+        for call in context.training.training_gradients
+        if (target := argument(call, "target", 0))
+    ]
+    pending += [update.call for update in context.training.updates if update.is_of_model]
+    pending += context.training.keras.fits
+    found: set[cst.CSTNode] = set()
+    while pending:
+        node = pending.pop()
+        if node not in found:
+            found.add(node)
+            if isinstance(node, cst.Name):
+                pending += [source for source, _ in context.values.flow.predecessors(node)]
+    return frozenset(found)
+
+
 def taken_whole(context: Context) -> frozenset[cst.Call]:
     """The training steps that every rank takes on all their data, beside training whose data are divided.
 

@@ -14,7 +14,7 @@ from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.roles import Role
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, Context, Rule
-from .questions import KNOWN_LIBRARIES, RATES, is_optimizer, is_own_schedule, is_rate, reads_rate
+from .questions import KNOWN_LIBRARIES, is_own_schedule, is_rate, reads_rate, set_rates
 
 #: Arguments by which another library's functions are told how many steps a training has, or where in it they begin and end.
 STEP_COUNTS = re.compile(
@@ -291,7 +291,7 @@ class SetRate(Rule):
     def find(self, context: Context) -> Iterator[Finding]:
         counts: dict[cst.BaseExpression, None] = {}
         made = {*schedule_calls(context)}
-        for rate in self._set_rates(context):
+        for rate in set_rates(context):
             behind = list(context.values.flow.backward_slice(rate))
             if reads_rate(context, rate):
                 present = partial(is_rate, context)
@@ -340,25 +340,6 @@ class SetRate(Rule):
             match call:
                 case cst.Call(func=cst.Attribute(), args=[cst.Arg(value=cst.Integer(value="1"))]):
                     yield call
-
-    def _set_rates(self, context: Context) -> Iterator[cst.BaseExpression]:
-        """Every value that is set as an optimizer's rate after the optimizer was made."""
-        for name in RATES:
-            for binding in context.values.index.attribute_bindings.get(name, ()):
-                changed = isinstance(context.module.parent(binding.value), cst.AugAssign)
-                whole = binding.receiver is not None and not binding.path and not changed
-                if whole and is_optimizer(context, binding.receiver):
-                    yield binding.value
-        for call in context.values.index.calls:
-            match call:
-                case cst.Call(
-                    func=cst.Attribute(value=rate, attr=cst.Name("assign")), args=[value, *_]
-                ) if is_rate(context, rate):
-                    yield value.value
-                case cst.Call(args=[rate, value]) if context.values.qualified(
-                    call.func
-                ) == "tensorflow.keras.backend.set_value" and is_rate(context, rate.value):
-                    yield value.value
 
     def _decides(self, context: Context, node: cst.CSTNode) -> bool:
         """Whether a node calls something of the program's own, which may answer with a rate of its own."""

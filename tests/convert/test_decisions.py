@@ -1,0 +1,132 @@
+"""What a rank has seen by itself decides neither rates nor weights by itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from jupyter_hvd import convert_source
+from jupyter_hvd.rules.base import program
+
+HEAD = program(
+    """
+    import numpy as np
+    import tensorflow as tf
+
+    x, y = np.zeros((64, 4)), np.zeros((64, 1))
+    batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(8)
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    opt = tf.keras.optimizers.SGD(0.1)
+    seen = tf.keras.metrics.Mean()
+    """
+)
+STEP = program(
+    """
+    def step(bx, by):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(bx) - by) ** 2)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        opt.apply_gradients(zip(gradients, model.trainable_variables))
+        seen.update_state(loss)
+        return loss
+
+
+    best = 1e9
+    for epoch in range(5):
+        total = 0
+        for bx, by in batches:
+            total += step(bx, by)
+        {line}
+    """
+)
+ASKED = "if hvd.broadcast_object(bool({}), root_rank=0): "
+
+
+def converted(source: str) -> str:
+    conversion = convert_source(HEAD + source)
+    assert conversion.status == "converted", conversion.diagnostics
+    return conversion.code
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        (
+            "if total > best: opt.learning_rate.assign(opt.learning_rate / 2)",
+            ASKED.format("total > best") + "opt.learning_rate.assign(opt.learning_rate / 2)",
+        ),
+        (
+            "if total > best: model.set_weights(kept)",
+            ASKED.format("total > best") + "model.set_weights(kept)",
+        ),
+        (
+            "opt.learning_rate = 0.01 * total",
+            "opt.learning_rate = (hvd.broadcast_object(float(0.01 * total), root_rank=0)) * hvd.size()",
+        ),
+        (
+            "opt.learning_rate.assign(0.1 * seen.result())",
+            "assign((hvd.broadcast_object(float(0.1 * seen.result()), root_rank=0)) * hvd.size())",
+        ),
+        ("opt.learning_rate = 0.1 / (1 + epoch)", "= (0.1 / (1 + epoch)) * hvd.size()"),
+        (
+            "if epoch > 2: opt.learning_rate = 0.1",
+            "if epoch > 2: opt.learning_rate = 0.1 * hvd.size()",
+        ),
+    ],
+    ids=["rate", "weights", "computed", "by a metric", "by the epoch", "at an epoch"],
+)
+def test_rates_and_weights_are_set_alike(line: str, after: str) -> None:
+    """By a rank's own losses ranks would go on at rates of their own, and part."""
+    assert after in converted(STEP.format(line=line))
+
+
+CALLBACK = program(
+    """
+    class Own(tf.keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            {line}
+
+
+    model.compile(opt, loss="mse")
+    model.fit(x, y, callbacks=[Own()])
+    """
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "each"),
+    [
+        ("self.model.stop_training = logs['loss'] > 9", "each_batch=True"),
+        ("if logs['loss'] > 9: self.model.optimizer.learning_rate = 0.1", "each_batch=True"),
+        ("self.seen = logs['loss']", ""),
+        ("self.model.stop_training = batch > 9", ""),
+    ],
+    ids=["stops", "sets the rate", "looks", "counts"],
+)
+def test_a_callback_that_decides_by_a_batch_sees_the_mean_of_all_ranks(
+    line: str, each: str
+) -> None:
+    assert f"jhvd.MetricAverageCallback({each})" in converted(CALLBACK.format(line=line))
+
+
+@pytest.mark.parametrize("cond", [False, True], ids=["if", "tf.cond"])
+@pytest.mark.parametrize(("test", "status"), [("norm < 10", "converted"), ("loss < 10", "refused")])
+def test_whether_a_compiled_step_updates(test: str, status: str, cond: bool) -> None:
+    """Averaged gradients say so alike; a rank's own loss does not, and nobody can be asked there."""
+    update = "opt.apply_gradients(zip(gradients, model.trainable_variables))"
+    line = f"tf.cond({test}, lambda: {update}, lambda: None)" if cond else f"if {test}: {update}"
+    source = program(
+        f"""
+        @tf.function
+        def step(bx, by):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((model(bx) - by) ** 2)
+            gradients = tape.gradient(loss, model.trainable_variables)
+            norm = tf.linalg.global_norm(gradients)
+            {line}
+
+
+        for bx, by in batches:
+            step(bx, by)
+        """
+    )
+    assert convert_source(HEAD + source).status == status
