@@ -26,6 +26,8 @@ T = TypeVar("T")
 
 #: How many nodes a slice may hold.
 MAX_SLICE = 5_000
+#: How deep a part may lie in what is sliced by parts.
+MAX_SLICED_PATH = 6
 
 
 class ValueFlow:
@@ -99,9 +101,9 @@ class ValueFlow:
                 yield from ((value, path) for value in self.passed(definition))
                 if definition.default is not None:
                     yield definition.default, path
-        yield from self._added_to(name, path)
+        yield from self.added_to(name, path)
 
-    def _added_to(self, node: cst.CSTNode, path: Path) -> Iterator[Source]:
+    def added_to(self, node: cst.CSTNode, path: Path) -> Iterator[Source]:
         """What `append` and `extend` add to the list that a name or an attribute means, at this part of the list."""
         match node:
             case cst.Name(value=name) if path:
@@ -127,7 +129,7 @@ class ValueFlow:
     def _of_attribute(self, node: cst.Attribute, path: Path) -> Iterator[Source]:
         for binding in self.bindings_of(node):
             yield binding.value, binding.path + path
-        yield from self._added_to(node, path)
+        yield from self.added_to(node, path)
         for member in self.methods(node):
             if is_property(member):
                 yield from ((value, path) for value in self._index.returns[member])
@@ -219,6 +221,25 @@ class ValueFlow:
 
     # Further back
 
+    def computed_from(self, expression: cst.BaseExpression) -> Iterator[cst.CSTNode]:
+        """As `backward_slice`, but of what holds several values, as `model, losses = train()`, only the part that is taken."""
+        pending: list[tuple[cst.CSTNode, Path]] = [(expression, ())]
+        seen: set[tuple[cst.CSTNode, Path]] = set()
+        while pending and len(seen) < MAX_SLICE:
+            node, path = pending.pop()
+            if (node, path) in seen or len(path) > MAX_SLICED_PATH:
+                continue
+            seen.add((node, path))
+            yield node
+            sources = self.predecessors(node, path)
+            pending += [*sources, *self.added_to(node, (ELEMENT,))]
+            if not sources:
+                pending += [(child, ()) for child in node.children]
+            elif isinstance(node, cst.Subscript):
+                pending += [(part, ()) for part in node.slice]
+            elif isinstance(node, cst.IfExp):
+                pending.append((node.test, ()))
+
     def backward_slice(
         self, expression: cst.CSTNode, ends: Callable[[cst.CSTNode], bool] | None = None
     ) -> Iterator[cst.CSTNode]:
@@ -238,7 +259,7 @@ class ValueFlow:
                 continue
             pending.extend(node.children)
             pending.extend(source for source, _ in self.predecessors(node))
-            pending.extend(added for added, _ in self._added_to(node, (ELEMENT,)))
+            pending.extend(added for added, _ in self.added_to(node, (ELEMENT,)))
 
 
 def is_iteration(name: str) -> bool:

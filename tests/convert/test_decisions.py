@@ -130,3 +130,51 @@ def test_whether_a_compiled_step_updates(test: str, status: str, cond: bool) -> 
         """
     )
     assert convert_source(HEAD + source).status == status
+
+
+CHOSEN = program(
+    """
+    def train(x, y):
+        model = tf.keras.Sequential([tf.keras.layers.Dropout(0.5), tf.keras.layers.Dense(1)])
+        opt = tf.keras.optimizers.SGD(0.1)
+        losses, hard = [], []
+        for bx, by in tf.data.Dataset.from_tensor_slices((x, y)).batch(8):
+            with tf.GradientTape() as tape:
+                errors = (model(bx) - by) ** 2
+                loss = tf.reduce_mean(errors)
+            gradients = tape.gradient(loss, model.trainable_variables)
+            opt.apply_gradients(zip(gradients, model.trainable_variables))
+            losses.append(float(loss))
+            hard.append(bx[errors[:, 0] > loss])
+        return model, losses, hard
+
+
+    more = np.zeros((640, 4))
+    for turn in range(3):
+        trained, losses, hard = train(x, y)
+        {line}
+        x, y = np.concatenate([x, chosen]), np.concatenate([y, trained.predict(chosen)])
+    """
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("chosen = np.concatenate(hard)", "HVD509"),
+        ("chosen = more[:int(100 * losses[-1])]", "HVD509"),
+        ("chosen = more[trained.predict(more)[:, 0] > 0.5]", None),
+    ],
+    ids=["found in steps", "by a loss", "by the model"],
+)
+def test_data_that_go_by_what_a_rank_has_seen(line: str, code: str | None) -> None:
+    """By the model all ranks choose the same; by their own batches each would choose others."""
+    conversion = convert_source(HEAD + CHOSEN.format(line=line))
+    assert {d.code for d in conversion.diagnostics if d.severity == "error"} == {code} - {None}
+
+
+def test_models_that_choose_with_noise_have_the_same_on_all_ranks() -> None:
+    line = "chosen = more[trained(more, training=True)[:, 0] > 0.5]"
+    conversion = convert_source(HEAD + CHOSEN.format(line=line))
+    assert conversion.status == "converted"
+    assert "\njhvd.same_seed()" in conversion.code

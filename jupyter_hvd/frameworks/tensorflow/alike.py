@@ -42,6 +42,20 @@ class Alike:
         return list(found)
 
     @cached_property
+    def _sources(self) -> list[cst.BaseExpression]:
+        return [
+            *map(self._sharding.shard_point, self.data.pipelines),
+            *(array for fit in self.data.fit_arrays for array in fit.arrays),
+            *(batches.expression for batches in self.data.batch_sources),
+            *self._sharding.at_use,
+        ]
+
+    @property
+    def parted(self) -> list[cst.BaseExpression]:
+        """The data where ranks part: what each takes of is one thing on all of them."""
+        return [*self._sources, *self._steps.batches_cut]
+
+    @cached_property
     def divided(self) -> set[cst.CSTNode]:
         """All that the data are made of where they are divided, and the calls in generators of batches."""
         cut = (
@@ -50,13 +64,7 @@ class Alike:
             for node in self.values.flow.backward_slice(call)
             if isinstance(node, cst.Subscript)
         )
-        sources = [
-            *map(self._sharding.shard_point, self.data.pipelines),
-            *(array for fit in self.data.fit_arrays for array in fit.arrays),
-            *(batches.expression for batches in self.data.batch_sources),
-            *self._sharding.at_use,
-            *cut,
-        ]
+        sources = [*self._sources, *cut]
         nodes = {node for each in sources for node in self.values.flow.backward_slice(each)}
         generators = {
             value.node

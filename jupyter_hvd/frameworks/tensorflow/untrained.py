@@ -36,8 +36,14 @@ class Untrained:
 
     @cached_property
     def makers(self) -> list[cst.Call]:
-        """The calls that make data or targets by a model that nothing trains, or of which a broadcast cannot be written."""
+        """The calls that make data or targets by a model that nothing trains, or of which a broadcast cannot be written,
+        or by one that is called as in training, with noise of its layers'.
+        """
         return [
+            call
+            for call in self.values.index.calls
+            if call in self._alike.divided and self._is_noisy(call)
+        ] + [
             call
             for call, model in self._calls
             if call in self._alike.divided
@@ -51,6 +57,15 @@ class Untrained:
             )
             or self._is_in_model(call)
         ]
+
+    def _is_noisy(self, call: cst.Call) -> bool:
+        """Whether a model is called as in training, where layers drop out at random by seeds that Python's numbers give."""
+        training = argument(call, "training")
+        silent = isinstance(training, cst.Arg) and self.module.text(training.value) in (
+            "False",
+            "None",
+        )
+        return training is not None and not silent and self.values.may_be(call.func, Role.MODEL)
 
     @cached_property
     def _passed(self) -> dict[Update, list[cst.BaseExpression]]:

@@ -12,7 +12,7 @@ from ...frameworks.tensorflow.randomness import GENERATORS
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, TENSORFLOW, Context, Rule
-from .questions import taken_whole
+from .questions import is_seen_by_rank, taken_whole
 
 EQUAL_STEPS = (
     "No rank may have a batch more than the others: it would wait for their gradients forever."
@@ -461,6 +461,55 @@ class UnseenData(Rule):
                 )
 
 
+class OwnChoice(Rule):
+    """Data that are chosen, or weighted, by what each rank has seen of its own batches.
+
+    Examples that are drawn by their last losses, a set that grows by what a step has found: each rank knows of its own share alone, and would divide
+    data that are others on each rank. What is computed behind the training from all the data, as by `model.predict`, is the same on all.
+    """
+
+    code = "HVD509"
+    name = "data that ranks choose by themselves"
+    rationale = "Data that are divided must be one thing on all ranks, and losses of a rank's own batches are not."
+    examples = (
+        Example(
+            program(
+                """
+                import numpy as np
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                opt = tf.keras.optimizers.Adam(1e-3)
+                last = np.ones(len(x))
+
+                for epoch in range(10):
+                    order = np.random.choice(len(x), len(x), p=last / last.sum())
+                    for start in range(0, len(x), 32):
+                        rows = order[start:start + 32]
+                        with tf.GradientTape() as tape:
+                            losses = tf.square(y[rows] - model(x[rows]))
+                            loss = tf.reduce_mean(losses)
+                        grads = tape.gradient(loss, model.trainable_variables)
+                        opt.apply_gradients(zip(grads, model.trainable_variables))
+                        last[rows] = losses.numpy()[:, 0]
+                """
+            ),
+            None,
+            "Each rank would know the losses of its own examples alone.",
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        for data in context.alike.parted:
+            if is_seen_by_rank(context, data):
+                yield Problem(
+                    data,
+                    "these data go by what each rank has seen of its own batches, so ranks would divide data that are not the same",
+                    "compute what they go by from all the data behind the steps, as by model.predict, or bring it together with hvd.allreduce",
+                )
+                return
+
+
 class KeptState(Rule):
     """Layers that keep their state from one batch to the next, where each rank sees every N-th batch.
 
@@ -678,5 +727,6 @@ RULES: tuple[type[Rule], ...] = (
     UseShare,
     TurnShare,
     UnseenData,
+    OwnChoice,
     KeptState,
 )

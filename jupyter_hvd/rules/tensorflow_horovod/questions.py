@@ -127,18 +127,30 @@ def set_rates(context: Context) -> Iterator[cst.BaseExpression]:
 
 
 def is_seen_by_rank(
-    context: Context, expression: cst.CSTNode, asked: frozenset[cst.CSTNode] = frozenset()
+    context: Context, expression: cst.BaseExpression, asked: frozenset[cst.CSTNode] = frozenset()
 ) -> bool:
     """Whether a value comes from the losses of a rank's own batches, by way of a history or a metric too."""
     seen = _seen_by_rank(context)
-    for node in context.values.flow.backward_slice(expression):
+    for node in context.values.flow.computed_from(expression):
         if node in seen:
             return True
+        for value in _stored_in(context, node) if node not in asked else ():
+            if is_seen_by_rank(context, value, asked | {node}):
+                return True
         if isinstance(node, cst.Call) and method(node) == "result" and node not in asked:
             fed = (arg.value for call in _feeding(context, node) for arg in call.args)
             if any(is_seen_by_rank(context, each, asked | {node}) for each in fed):
                 return True
     return False
+
+
+def _stored_in(context: Context, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """What the elements of a container that is named are set to."""
+    if isinstance(node, cst.Name):
+        identity = context.values.definitions.identity
+        for container, value in context.values.index.stored.get(node.value, ()):
+            if container is not node and identity(container) == identity(node):
+                yield value
 
 
 def _feeding(context: Context, result: cst.Call) -> Iterator[cst.Call]:
@@ -155,21 +167,32 @@ def _feeding(context: Context, result: cst.Call) -> Iterator[cst.Call]:
 
 def _seen_by_rank(context: Context) -> frozenset[cst.CSTNode]:
     """What a rank sees in training of its own batches alone: losses, and what `fit` and `train_on_batch` answer."""
-    pending: list[cst.CSTNode] = [
-        target.value
-        for call in context.training.training_gradients
-        if (target := argument(call, "target", 0))
-    ]
-    pending += [update.call for update in context.training.updates if update.is_of_model]
-    pending += context.training.keras.fits
-    found: set[cst.CSTNode] = set()
-    while pending:
-        node = pending.pop()
-        if node not in found:
-            found.add(node)
-            if isinstance(node, cst.Name):
-                pending += [source for source, _ in context.values.flow.predecessors(node)]
+    found: set[cst.CSTNode] = {
+        *context.training.keras.fits,
+        *(update.call for update in context.training.updates if update.is_of_model),
+    }
+    for call in context.training.training_gradients:
+        target = argument(call, "target", 0)
+        pending: list[cst.CSTNode] = [target.value] if target is not None else []
+        behind = [n for each in pending for n in context.values.flow.backward_slice(each)]
+        found.update(node for node in behind if _looks_at_batch(context, node, call))
+        while pending:
+            node = pending.pop()
+            if node not in found:
+                found.add(node)
+                if isinstance(node, cst.Name):
+                    pending += [source for source, _ in context.values.flow.predecessors(node)]
     return frozenset(found)
+
+
+def _looks_at_batch(context: Context, node: cst.CSTNode, gradient: cst.Call) -> bool:
+    """Whether a model is asked in the step that takes a gradient, in what that calls too."""
+    if not isinstance(node, cst.Call) or not context.values.may_be(node.func, Role.MODEL):
+        return False
+    module = context.module
+    step = module.enclosing(gradient, (cst.FunctionDef, cst.For, cst.While))
+    calls = context.values.calls.leading_to(node)
+    return step is not None and any(step in module.ancestors(call) for call in calls)
 
 
 def taken_whole(context: Context) -> frozenset[cst.Call]:
