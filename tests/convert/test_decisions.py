@@ -178,3 +178,49 @@ def test_models_that_choose_with_noise_have_the_same_on_all_ranks() -> None:
     conversion = convert_source(HEAD + CHOSEN.format(line=line))
     assert conversion.status == "converted"
     assert "\njhvd.same_seed()" in conversion.code
+
+
+CURRICULUM = program(
+    """
+    class Stream:
+        def __init__(self):
+            self.level = 0.1
+
+        def __iter__(self):
+            for number in range(64):
+                yield number * self.level
+
+
+    stream = Stream()
+    endless = tf.data.Dataset.from_generator(lambda: iter(stream), output_types=tf.float32)
+    level, best = 0.1, 1e9
+    for epoch in range(5):
+        easy = x[x[:, 0] < level]
+        total = 0
+        for batch in {data}.batch(8):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(model(batch) ** 2)
+            gradients = tape.gradient(loss, model.trainable_variables)
+            opt.apply_gradients(zip(gradients, model.trainable_variables))
+            total += loss
+        if total < {limit}:
+            {line}
+    """
+)
+
+
+@pytest.mark.parametrize(
+    ("data", "limit", "line", "asked"),
+    [
+        ("tf.data.Dataset.from_tensor_slices(easy)", "0.5", "level *= 2", True),
+        ("endless", "0.5", "stream.level *= 2", True),
+        ("endless", "best", "best = total", False),
+    ],
+    ids=["a name", "an attribute", "none of the data"],
+)
+def test_what_data_are_made_of_is_decided_alike(data, limit, line, asked) -> None:
+    """A curriculum that goes by the losses; what is only remembered may be each rank's own."""
+    test = (
+        f"hvd.broadcast_object(bool(total < {limit}), root_rank=0)" if asked else f"total < {limit}"
+    )
+    assert f"if {test}:\n" in converted(CURRICULUM.format(data=data, limit=limit, line=line))

@@ -9,6 +9,7 @@ from typing import ClassVar
 import libcst as cst
 
 from ...analysis.index import Binding
+from ...analysis.library import Kind
 from ...analysis.syntax import method, names_in
 from ...analysis.uniformity import is_uniform
 from ...frameworks.tensorflow.agreement import VARIABLE_LISTS
@@ -616,7 +617,7 @@ class Decision(Rule):
 
     `if loss < 0.1: break` ends the loop on the ranks whose own loss is small; the others
     wait for their gradients forever. So the question is answered by rank 0 for all.
-    So it is where a question decides whether a loop around the training sets a rate, or weights that were kept; and a rate that is computed
+    So it is where a question decides whether a loop around the training sets a rate, weights that were kept, or what data are made of; and a rate that is computed
     from a rank's own losses is rank 0's. Questions that all ranks answer alike, of counters and constants, are left alone.
     """
 
@@ -685,6 +686,10 @@ class Decision(Rule):
             for test in self._around(context, node):
                 if test not in tests and not equal(test):
                     tests[test] = False
+        for node in self._of_data(context):
+            for test in self._around(context, node):
+                if test not in tests and is_seen_by_rank(context, test):
+                    tests[test] = False
         for test, compiled in tests.items():
             if is_uniform(context.values, test) or (compiled and equal(test)):
                 continue
@@ -724,6 +729,25 @@ class Decision(Rule):
             called_by_keras = function is not None and function.name.value.startswith("on_")
             if not called_by_keras and not context.alike.is_before_steps(node):
                 yield node
+
+    def _of_data(self, context: Context) -> Iterator[cst.CSTNode]:
+        """Where loops around the training set what data are made of: names, and attributes of what makes them."""
+        values = context.values
+        behind = {n for data in context.alike.parted for n in values.flow.computed_from(data)}
+        makers = {
+            value.node
+            for node in behind
+            if isinstance(node, (cst.Name, cst.Attribute, cst.Call))
+            for value in values.of(node)
+            if value.kind is Kind.INSTANCE
+        }
+        bound = [b for n in behind if isinstance(n, cst.Name) for b in values.definitions.of(n)]
+        places = {b.place: None for b in bound if isinstance(b, Binding) and b.place is not None}
+        for b in (b for each in values.index.attribute_bindings.values() for b in each):
+            made = values.of(b.receiver) if b.receiver is not None else ()
+            if b.place is not None and makers & {value.node for value in made}:
+                places[b.place] = None
+        yield from (place for place in places if not context.alike.is_before_steps(place))
 
     def _around(self, context: Context, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         """The tests that decide whether all ranks come to a node, through calls."""
