@@ -77,6 +77,15 @@ def is_own_schedule(context: Context, value: Value) -> bool:
     )
 
 
+def is_own_optimizer(context: Context, value: Value) -> bool:
+    """Whether a value is of a class of the program's own that inherits an optimizer of Keras'."""
+    return isinstance(value.node, cst.ClassDef) and any(
+        name.endswith(".Optimizer") or tf_api.optimizer(name) is not None
+        for name in context.values.classes.library_bases(value.node)
+        if name.startswith("tensorflow.keras.optimizers.")
+    )
+
+
 def is_optimizer(context: Context, node: cst.BaseExpression | None) -> bool:
     """An optimizer for what the roles say, or by the name under which Keras keeps it on a model."""
     pending, seen = [node], set[cst.CSTNode]()
@@ -86,7 +95,8 @@ def is_optimizer(context: Context, node: cst.BaseExpression | None) -> bool:
             continue
         seen.add(each)
         named = isinstance(each, cst.Attribute) and each.attr.value == "optimizer"
-        if named or context.values.may_be(each, Role.OPTIMIZER):
+        own = any(is_own_optimizer(context, value) for value in context.values.of(each))
+        if named or own or context.values.may_be(each, Role.OPTIMIZER):
             return True
         pending += [source for source, part in context.values.flow.predecessors(each) if not part]
     return False
