@@ -225,6 +225,9 @@ def _shard_batch(batch: Any) -> Any:
     import horovod.tensorflow as hvd
     import tensorflow as tf
 
-    return tf.nest.map_structure(
-        lambda rows: rows[min(hvd.rank(), len(rows) - 1) :: hvd.size()], batch
-    )
+    def own(rows: Any) -> Any:
+        if not getattr(rows, "shape", hasattr(rows, "__len__")):
+            return rows  # a number of the batch
+        return rows[min(hvd.rank(), len(rows) - 1) :: hvd.size()]
+
+    return tf.nest.map_structure(own, batch)

@@ -78,3 +78,27 @@ def test_a_rate_read_from_an_optimizer_is_in_proportion_already(before, rate):
 
 def test_a_rate_of_the_options_is_multiplied_where_an_optimizer_is_made():
     assert "Adam((args.lr / 10) * hvd.size())" in converted(AGAIN.format(rate="args.lr / 10"))
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        ("rate.assign(0.01)", "rate.assign(0.01 * hvd.size())"),
+        ("rate.assign(rate * 0.9)", "rate.assign(rate * 0.9)"),
+        ("other.assign(0.01)", "other.assign(0.01)"),
+    ],
+)
+def test_a_rate_that_is_a_variable(line: str, after: str) -> None:
+    """It is multiplied where it is made, and so where it is set anew."""
+    source = program(
+        f"""
+        rate, other = tf.Variable(0.1), tf.Variable(0.1)
+        model.compile(tf.keras.optimizers.Adam(rate), loss="mse")
+        model.fit(x, y)
+        {line}
+        model.fit(x, y)
+        """
+    )
+    code = converted(source)
+    assert "rate, other = tf.Variable(0.1 * hvd.size()), tf.Variable(0.1)" in code
+    assert f"\n{after}\n" in code

@@ -128,6 +128,13 @@ assert len(set(of_all((np.random.rand(), random.random())))) == 2
 jhvd.same_seed()
 assert len(set(of_all((np.random.rand(), random.random())))) == 1
 
+# Batches with their numbers: what is left over is divided by rows, the number is each rank's.
+numbered = list(jhvd.shard_batches(enumerate([np.arange(4)] * 3)))
+assert of_all([(n, rows.tolist()) for n, rows in numbered]) == [
+    [(0, [0, 1, 2, 3]), (2, [0, 2])],
+    [(1, [0, 1, 2, 3]), (2, [1, 3])],
+]
+
 # Turns: as many on each rank.
 assert of_all(list(jhvd.shard_turns(range(0, 50, 10)))) == [[0, 20, 40], [10, 30, 40]]
 

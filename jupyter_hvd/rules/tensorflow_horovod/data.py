@@ -217,11 +217,13 @@ class StepCounts(Rule):
                 yield Fix(count, context.over_size(count))
         for loop in context.step_loops.loops:
             if isinstance(loop, cst.For):
-                yield from self._in_range(context, loop)
+                yield from self._in_range(context, loop.iter)
                 continue
             limit = context.step_loops.counter_limit(loop)
             if limit is not None and not context.sharding.counts_shard(limit):
                 yield Fix(limit, context.over_size(limit, compared=True))
+        for zipped in self._zipped(context):
+            yield from self._in_range(context, zipped)
         for limit in context.stops.limits:
             whole = isinstance(limit, cst.Integer) and limit.value in ("0", "1")
             if not whole and not context.sharding.counts_shard(limit):
@@ -242,9 +244,31 @@ class StepCounts(Rule):
                 "warning",
             )
 
-    def _in_range(self, context: Context, loop: cst.For) -> Iterator[Finding]:
+    def _zipped(self, context: Context) -> Iterator[cst.BaseExpression]:
+        """The ranges that end loops over data beside which they are zipped: `for step, batch in zip(range(steps), batches)`."""
+        if context.sharding.divides_at_use:
+            return
+        for loop in context.values.index.loops:
+            inner = loop.iter
+            while isinstance(inner, cst.Call) and inner.args:
+                name = context.values.qualified(inner.func)
+                if name == "builtins.zip":
+                    given = [arg.value for arg in inner.args if not arg.star]
+                    if loop.iter in context.data.trained_over:
+                        yield from (each for each in given if self._is_range(context, each))
+                    break
+                inner = inner.args[0].value
+
+    @staticmethod
+    def _is_range(context: Context, node: cst.BaseExpression) -> bool:
+        return isinstance(node, cst.Call) and context.values.qualified(node.func) in (
+            "builtins.range",
+            "tensorflow.range",
+        )
+
+    def _in_range(self, context: Context, turns: cst.BaseExpression) -> Iterator[Finding]:
         """The turns of a loop that draws its batches with `next`."""
-        counts = context.values.flow.unwrap_iteration(loop.iter)
+        counts = context.values.flow.unwrap_iteration(turns)
         if isinstance(counts, cst.Name):  # `turns = trange(steps)`
             bound = [value.node for value in context.values.of(counts)]
             counts = bound[0] if len(bound) == 1 and isinstance(bound[0], cst.Call) else counts

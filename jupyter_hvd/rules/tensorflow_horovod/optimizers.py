@@ -198,7 +198,7 @@ class LearningRate(Rule):
         own = [v for v in values if v.kind in (Kind.INSTANCE, Kind.FUNCTION, Kind.CLASS)]
         if own and all(is_own_schedule(context, v) for v in values):
             return  # HVD204 scales it
-        if reads_rate(context, rate):
+        if not elsewhere and reads_rate(context, rate):
             return  # in proportion already
         if own:
             yield Problem(

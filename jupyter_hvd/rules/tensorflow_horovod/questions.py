@@ -103,12 +103,29 @@ def is_optimizer(context: Context, node: cst.BaseExpression | None) -> bool:
 
 
 def is_rate(context: Context, node: cst.CSTNode) -> bool:
-    """Whether an expression is the rate that an optimizer has, not one that the program's options have under such a name."""
-    return (
-        isinstance(node, cst.Attribute)
-        and node.attr.value in RATES
-        and is_optimizer(context, node.value)
+    """Whether an expression is the rate that an optimizer has, or the variable that it was given for one; not what the program's
+    options have under such a name.
+    """
+    match node:
+        case cst.Attribute(value=owner, attr=cst.Name(value=name)) if name in RATES:
+            if is_optimizer(context, owner):
+                return True
+        case cst.Name() | cst.Attribute():
+            pass
+        case _:
+            return False
+    return bool(context.values.of(node) & _rate_variables(context))
+
+
+def _rate_variables(context: Context) -> frozenset[Value]:
+    """The variables that optimizers are given for their rates."""
+    given = (
+        argument(call, "learning_rate", 0) or argument(call, "lr")
+        for call in context.values.index.calls
+        if tf_api.optimizer(context.values.qualified(call.func)) is not None
     )
+    values = (value for arg in given if arg for value in context.values.of(arg.value))
+    return frozenset(value for value in values if value.kind is Role.VARIABLE)
 
 
 def reads_rate(context: Context, rate: cst.BaseExpression) -> bool:
