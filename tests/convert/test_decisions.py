@@ -224,3 +224,34 @@ def test_what_data_are_made_of_is_decided_alike(data, limit, line, asked) -> Non
         f"hvd.broadcast_object(bool(total < {limit}), root_rank=0)" if asked else f"total < {limit}"
     )
     assert f"if {test}:\n" in converted(CURRICULUM.format(data=data, limit=limit, line=line))
+
+
+@pytest.mark.parametrize(
+    ("kept", "told"),
+    [("0.9 * self.mean + 0.1 * tf.reduce_mean(x)", True), ("0.9 * self.mean + 0.1", False)],
+)
+def test_a_layer_that_keeps_what_its_inputs_say_is_told(kept: str, told: bool) -> None:
+    """As the codebook of a VQ-VAE: each rank's own goes by its own batches, and all are trained through it."""
+    source = program(
+        f"""
+        class Own(tf.keras.layers.Layer):
+            def build(self, shape):
+                self.mean = self.add_weight(shape=(), trainable=False)
+
+            def call(self, x, training=False):
+                if training:
+                    self.keep(x)
+                return x - self.mean
+
+            def keep(self, x):
+                self.mean.assign({kept})
+
+
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1), Own()])
+        model.compile("sgd", "mse")
+        model.fit(x, y)
+        """
+    )
+    conversion = convert_source(HEAD + source)
+    assert conversion.status == "converted"
+    assert [d.code for d in conversion.diagnostics] == ["HVD508"] * told

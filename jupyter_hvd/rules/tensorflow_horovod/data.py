@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ...analysis.syntax import argument, method
+from ...frameworks.tensorflow import tf_api
+from ...frameworks.tensorflow.agreement import ASSIGNING
 from ...frameworks.tensorflow.keras_loops import fit_argument
 from ...frameworks.tensorflow.randomness import GENERATORS
 from ...source.edits import Edit, Layer
@@ -149,7 +151,7 @@ class Share(Rule):
 class StepCounts(Rule):
     """Divide the counts of `take` and `skip`, and `steps_per_epoch`, by the number of ranks.
 
-    Likewise the turns of a loop that draws a batch with `next`, over a `range` or until a counter
+    Likewise the turns of a loop that draws a batch with `next`, over a `range`, one that is zipped with the data too, or until a counter
     that goes up by one (`while step < steps`), and only counts of what one rank sees: behind the
     place where the data are divided, and the number at which a loop is left, `if step == steps: break`. The `take(1)` that draws a picture stays:
     divided by two ranks it would be `take(0)`.
@@ -539,6 +541,7 @@ class KeptState(Rule):
 
     A stateful layer takes each row of a batch for the continuation of the same row in the batch before. Divided data have no such
     order, so what the layer remembers is of other sequences.
+    A layer of the program's own that changes its variables by its inputs, as a codebook of moving averages, does so by each rank's own batches.
     """
 
     code = "HVD508"
@@ -557,6 +560,39 @@ class KeptState(Rule):
                     "train without stateful=True, or give each rank whole sequences of its own",
                     "warning",
                 )
+        if context.training.loop != "none":
+            yield from self._own(context)
+
+    def _own(self, context: Context) -> Iterator[Finding]:
+        """The first place in each layer of the program's own that keeps what its inputs say."""
+        told: set[cst.ClassDef] = set()
+        for call in context.values.index.calls:
+            if method(call) not in ASSIGNING or not call.args:
+                continue
+            layer = self._layer(context, call)
+            if layer is None or layer in told:
+                continue
+            if not context.training.agreement.is_equal(call.args[0].value, trained=False):
+                told.add(layer)
+                yield Problem(
+                    call,
+                    "this layer keeps what it makes of its inputs, and each rank does so of its own batches: what is trained through it sees others",
+                    "where training is True, average what it is set to over the ranks, with hvd.allreduce",
+                    "warning",
+                )
+
+    def _layer(self, context: Context, call: cst.Call) -> cst.ClassDef | None:
+        """The layer of the program's own in whose `call`, or in what that calls, a call stands."""
+        for each in context.values.calls.leading_to(call):
+            function = context.module.function_of(each)
+            owner = context.module.class_of(function) if function is not None else None
+            if owner is None or function is None or function.name.value != "call":
+                continue
+            if any(
+                b.startswith(tf_api.OWNERS) for b in context.values.classes.library_bases(owner)
+            ):
+                return owner
+        return None
 
 
 class TurnShare(Rule):
