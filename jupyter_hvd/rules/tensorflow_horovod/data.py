@@ -572,7 +572,9 @@ class KeptState(Rule):
             layer = self._layer(context, call)
             if layer is None or layer in told:
                 continue
-            if not context.training.agreement.is_equal(call.args[0].value, trained=False):
+            if any(
+                self._is_input(context, n) for n in context.values.flow.backward_slice(call.args[0])
+            ):
                 told.add(layer)
                 yield Problem(
                     call,
@@ -580,6 +582,16 @@ class KeptState(Rule):
                     "where training is True, average what it is set to over the ranks, with hvd.allreduce",
                     "warning",
                 )
+
+    def _is_input(self, context: Context, node: cst.CSTNode) -> bool:
+        """Whether a node names what a `call` is given."""
+        for param in context.values.definitions.of(node) if isinstance(node, cst.Name) else ():
+            if not isinstance(param, cst.Param) or param.name.value == "training":
+                continue
+            function = context.module.owner(param)
+            if isinstance(function, cst.FunctionDef) and function.name.value == "call":
+                return param is not function.params.params[0]
+        return False
 
     def _layer(self, context: Context, call: cst.Call) -> cst.ClassDef | None:
         """The layer of the program's own in whose `call`, or in what that calls, a call stands."""
