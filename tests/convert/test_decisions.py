@@ -255,3 +255,13 @@ def test_a_layer_that_keeps_what_its_inputs_say_is_told(kept: str, told: bool) -
     conversion = convert_source(HEAD + source)
     assert conversion.status == "converted"
     assert [d.code for d in conversion.diagnostics] == ["HVD508"] * told
+
+
+@pytest.mark.parametrize(
+    "line", ["opt.learning_rate.assign(0.1 * loss)", "if loss > 1: opt.learning_rate.assign(0.01)"]
+)
+def test_in_a_compiled_step_nobody_can_be_asked(line: str) -> None:
+    source = STEP.format(line="pass").replace("def step", "@tf.function\ndef step")
+    source = source.replace("    return loss", f"    {line}\n    return loss")
+    conversion = convert_source(HEAD + source)
+    assert [d.code for d in conversion.diagnostics if d.severity == "error"] == ["HVD303"]

@@ -685,11 +685,11 @@ class Decision(Rule):
         for node in set_here:
             for test in self._around(context, node):
                 if test not in tests and not equal(test):
-                    tests[test] = False
+                    tests[test] = self._is_compiled(context, test)
         for node in self._of_data(context):
             for test in self._around(context, node):
                 if test not in tests and is_seen_by_rank(context, test):
-                    tests[test] = False
+                    tests[test] = self._is_compiled(context, test)
         for test, compiled in tests.items():
             if is_uniform(context.values, test) or (compiled and equal(test)):
                 continue
@@ -713,9 +713,24 @@ class Decision(Rule):
                     ),
                 )
         for rate in set_rates(context):
-            if rate in set_here and is_seen_by_rank(context, rate):
+            if rate not in set_here or not is_seen_by_rank(context, rate):
+                continue
+            if self._is_compiled(context, rate):
+                yield Problem(
+                    rate,
+                    "this rate is computed from each rank's own losses, inside a compiled function",
+                    "average what it is computed from with hvd.allreduce, or set it outside the tf.function",
+                )
+            else:
                 asked = f"{context.backend.broadcast_function}(float("
                 yield Fix(rate, context.wrap(rate, asked, "), root_rank=0)", Layer.FUNCTION))
+
+    def _is_compiled(self, context: Context, node: cst.CSTNode) -> bool:
+        """Whether a node runs in a compiled function, where nothing can be asked of rank 0."""
+        function, training = context.module.function_of(node), context.training
+        return function is not None and (
+            training.compiled.runs_compiled(function) or training.keras.runs(function)
+        )
 
     def _set(self, context: Context) -> Iterator[cst.CSTNode]:
         """Where loops around the training set what each rank has of its own and all must have alike: rates and weights."""
