@@ -265,3 +265,25 @@ def test_in_a_compiled_step_nobody_can_be_asked(line: str) -> None:
     source = source.replace("    return loss", f"    {line}\n    return loss")
     conversion = convert_source(HEAD + source)
     assert [d.code for d in conversion.diagnostics if d.severity == "error"] == ["HVD303"]
+
+
+@pytest.mark.parametrize(("made", "told"), [("total / 8", True), ("0.9 ** epoch", False)])
+def test_a_loss_that_goes_by_what_a_rank_has_seen_is_told(made: str, told: bool) -> None:
+    """As weights of tasks that go by their last losses."""
+    source = program(
+        f"""
+        weight = 1.0
+        for epoch in range(5):
+            total = 0.0
+            for bx, by in batches:
+                with tf.GradientTape() as tape:
+                    loss = weight * tf.reduce_mean((model(bx) - by) ** 2)
+                gradients = tape.gradient(loss, model.trainable_variables)
+                opt.apply_gradients(zip(gradients, model.trainable_variables))
+                total += float(loss)
+            weight = {made}
+        """
+    )
+    conversion = convert_source(HEAD + source)
+    assert conversion.status == "converted"
+    assert [d.code for d in conversion.diagnostics] == ["HVD509"] * told

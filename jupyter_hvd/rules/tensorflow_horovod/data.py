@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ...analysis.index import Binding
 from ...analysis.syntax import argument, method
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.agreement import ASSIGNING
@@ -491,7 +492,7 @@ class OwnChoice(Rule):
     """Data that are chosen, or weighted, by what each rank has seen of its own batches.
 
     Examples that are drawn by their last losses, a set that grows by what a step has found: each rank knows of its own share alone, and would divide
-    data that are others on each rank. What is computed behind the training from all the data, as by `model.predict`, is the same on all.
+    data that are others on each rank. Where a loss is weighted by such numbers, that is told. What is computed behind the training from all the data, as by `model.predict`, is the same on all.
     """
 
     code = "HVD509"
@@ -534,6 +535,45 @@ class OwnChoice(Rule):
                     "compute what they go by from all the data behind the steps, as by model.predict, or bring it together with hvd.allreduce",
                 )
                 return
+        for gradient in context.training.training_gradients:
+            yield from self._in_loss(context, gradient)
+
+    def _is_carried(
+        self, context: Context, place: cst.CSTNode, step: cst.CSTNode, gradient: cst.Call
+    ) -> bool:
+        """Whether what is bound at a place outlives the step: it stands in a loop around that, and not in what the step runs."""
+        module, calls = context.module, context.values.calls
+        function = module.function_of(place)
+        inner = [place]
+        for site in calls.sites(function) if function is not None else ():
+            inner += calls.leading_to(site)
+        if any(step in module.ancestors(each) for each in inner):
+            return False
+        around = {a for call in calls.leading_to(gradient) for a in module.ancestors(call)}
+        return any(
+            a in around for a in module.ancestors(place) if isinstance(a, (cst.For, cst.While))
+        )
+
+    def _in_loss(self, context: Context, gradient: cst.Call) -> Iterator[Finding]:
+        """What a loss goes by that earlier steps have seen: weights of tasks, a threshold, a margin."""
+        target = argument(gradient, "target", 0)
+        step = context.module.enclosing(gradient, (cst.FunctionDef, cst.For, cst.While))
+        if target is None or step is None:
+            return
+        for node in context.values.flow.computed_from(target.value):
+            for bound in context.values.definitions.of(node) if isinstance(node, cst.Name) else ():
+                if not isinstance(bound, Binding) or bound.place is None or bound.path:
+                    continue
+                if self._is_carried(context, bound.place, step, gradient) and is_seen_by_rank(
+                    context, bound.value
+                ):
+                    yield Problem(
+                        bound.place,
+                        "the loss goes by this, which each rank makes of its own batches, so that ranks train by losses that differ",
+                        "bring together what it is made of, with hvd.allreduce",
+                        "warning",
+                    )
+                    return
 
 
 class KeptState(Rule):
