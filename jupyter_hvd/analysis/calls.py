@@ -79,7 +79,15 @@ class CallGraph:
         """The call that a call comes to: `f(x)` for one of a library's that calls `f` with `x`, of parts of the program's own."""
         return self._library.direct(self._resolver, call) or call
 
+    def decided_by(self, call: cst.Call) -> cst.BaseExpression | None:
+        """What decides, in a call of a library's that runs one of several functions of the program, which that is."""
+        return next(iter(self._library.branches(self._resolver, call)), None)
+
     def _run_by(self, call: cst.Call) -> Iterator[cst.CSTNode]:
+        for given in self._library.branches(self._resolver, call)[1:]:
+            for value in self._resolver.of(given):
+                if value.kind is Kind.FUNCTION and value.node is not None:
+                    yield value.node
         for value in self._resolver.of(self.direct(call).func):
             if value.kind in (Kind.FUNCTION, Kind.CLASS) and value.node is not None:
                 yield value.node
@@ -94,7 +102,7 @@ class CallGraph:
             return []  # `*args` and `**kwargs`
         position: int | None = parameters(function).index(param)
         owner = self._module.class_of(function) if isinstance(function, cst.FunctionDef) else None
-        sites = list(self.sites(function))
+        sites = [site for site in self.sites(function) if self.decided_by(site) is None]
         if (
             isinstance(function, cst.FunctionDef)
             and owner is not None

@@ -6,7 +6,7 @@ scopes, the order of statements, calls, and the receivers of attributes mean the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import libcst as cst
@@ -26,6 +26,8 @@ T = TypeVar("T")
 
 #: How many nodes a slice may hold.
 MAX_SLICE = 5_000
+#: How deep a part may lie in what is sliced by parts.
+MAX_SLICED_PATH = 6
 
 
 class ValueFlow:
@@ -99,10 +101,21 @@ class ValueFlow:
                 yield from ((value, path) for value in self.passed(definition))
                 if definition.default is not None:
                     yield definition.default, path
-        for call in self._index.filled.get(name.value, ()) if path else ():
-            assert isinstance(call.func, cst.Attribute)
-            if definitions.identity(call.func.value) == definitions.identity(name):
-                yield _added(call, path)
+        yield from self.added_to(name, path)
+
+    def added_to(self, node: cst.CSTNode, path: Path) -> Iterator[Source]:
+        """What `append` and `extend` add to the list that a name or an attribute means, at this part of the list."""
+        match node:
+            case cst.Name(value=name) if path:
+                for call in self._index.filled.get(name, ()):
+                    assert isinstance(call.func, cst.Attribute)
+                    identity = self._definitions.identity
+                    if identity(call.func.value) == identity(node):
+                        yield _added(call, path)
+            case cst.Attribute(value=receiver, attr=cst.Name(value=name)) if path:
+                filled = self._index.filled_attributes.get(name, ())
+                for call in self._of_receiver(receiver, [(_filled(call), call) for call in filled]):
+                    yield _added(call, path)
 
     def passed(self, param: cst.Param) -> list[cst.BaseExpression]:
         """What the calls of its function pass for a parameter."""
@@ -116,9 +129,7 @@ class ValueFlow:
     def _of_attribute(self, node: cst.Attribute, path: Path) -> Iterator[Source]:
         for binding in self.bindings_of(node):
             yield binding.value, binding.path + path
-        filled = self._index.filled_attributes.get(node.attr.value, ()) if path else ()
-        for call in self._of_receiver(node.value, [(_filled(call), call) for call in filled]):
-            yield _added(call, path)
+        yield from self.added_to(node, path)
         for member in self.methods(node):
             if is_property(member):
                 yield from ((value, path) for value in self._index.returns[member])
@@ -210,8 +221,33 @@ class ValueFlow:
 
     # Further back
 
-    def backward_slice(self, expression: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        """Every node that the value of an expression may be computed from, the expression first."""
+    def computed_from(self, expression: cst.BaseExpression) -> Iterator[cst.CSTNode]:
+        """As `backward_slice`, but of what holds several values, as `model, losses = train()`, only the part that is taken."""
+        pending: list[tuple[cst.CSTNode, Path]] = [(expression, ())]
+        seen: set[tuple[cst.CSTNode, Path]] = set()
+        while pending and len(seen) < MAX_SLICE:
+            node, path = pending.pop()
+            if (node, path) in seen or len(path) > MAX_SLICED_PATH:
+                continue
+            seen.add((node, path))
+            yield node
+            sources = self.predecessors(node, path)
+            pending += [*sources, *self.added_to(node, (ELEMENT,))]
+            if not sources:
+                pending += [(child, ()) for child in node.children]
+            elif isinstance(node, cst.Subscript):
+                pending += [(part, ()) for part in node.slice]
+            elif isinstance(node, cst.IfExp):
+                pending.append((node.test, ()))
+
+    def backward_slice(
+        self, expression: cst.CSTNode, ends: Callable[[cst.CSTNode], bool] | None = None
+    ) -> Iterator[cst.CSTNode]:
+        """Every node that the value of an expression may be computed from, what is added to a list too, the expression first.
+
+        Args:
+            ends: at which nodes it is not asked any further what they are computed from.
+        """
         pending, seen = [expression], set[cst.CSTNode]()
         while pending and len(seen) < MAX_SLICE:
             node = pending.pop()
@@ -219,8 +255,11 @@ class ValueFlow:
                 continue
             seen.add(node)
             yield node
+            if ends is not None and ends(node):
+                continue
             pending.extend(node.children)
             pending.extend(source for source, _ in self.predecessors(node))
+            pending.extend(added for added, _ in self.added_to(node, (ELEMENT,)))
 
 
 def is_iteration(name: str) -> bool:

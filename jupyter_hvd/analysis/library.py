@@ -129,6 +129,9 @@ class Library(Protocol):
     def direct(self, resolver: Resolver, call: cst.Call) -> cst.Call | None:
         """The call that a method of the library's makes for the program, made of parts of this one; None where it makes none."""
 
+    def branches(self, resolver: Resolver, call: cst.Call) -> tuple[cst.BaseExpression, ...]:
+        """What a function of the library's is given that runs one of several: what decides, then these functions; else none."""
+
     def handed_on(self, resolver: Resolver, call: cst.Call) -> cst.BaseExpression | None:
         """The argument that a method of the library's gives back, in another form; None where it gives something of its own."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .randomness import same_seed
+from .randomness import go_on_alike, same_seed
 
 
 def shard(data: Any, batch_size: int | None = None) -> Any:
@@ -98,16 +98,36 @@ def shard_batches(batches: Any) -> Any:
     return _every_nth(batches)
 
 
-def shard_turns(turns: Iterable[Any]) -> list[Any]:
+def shard_turns(turns: Iterable[Any], *generators: Any) -> Iterable[Any]:
     """This rank's turns of a loop, one of as many as there are ranks; every rank has as many.
 
-    Left-over ones are the last rank's turn too where there are fewer than ranks.
+    Left-over ones are the last rank's turn too where there are fewer than ranks. However many random numbers a rank draws in its
+    turns, less for a shorter last batch, say: behind the loop all ranks go on from the same.
+
+    Args:
+        generators: of random numbers that the turns draw from, beside those of NumPy and Python for the whole process.
     """
     import horovod.tensorflow as hvd
 
     every = list(turns)
     groups = [every[start : start + hvd.size()] for start in range(0, len(every), hvd.size())]
-    return [group[min(hvd.rank(), len(group) - 1)] for group in groups]
+
+    class Turns:
+        def __len__(self) -> int:
+            return len(groups)
+
+        def __iter__(self) -> Iterator[Any]:
+            if hvd.size() == 1:
+                yield from every
+                return
+            go_on = go_on_alike(*generators)
+            try:
+                for group in groups:
+                    yield group[min(hvd.rank(), len(group) - 1)]
+            finally:
+                go_on()
+
+    return Turns()
 
 
 def _every_nth(batches: Iterable[Any]) -> Iterator[Any]:
@@ -205,6 +225,9 @@ def _shard_batch(batch: Any) -> Any:
     import horovod.tensorflow as hvd
     import tensorflow as tf
 
-    return tf.nest.map_structure(
-        lambda rows: rows[min(hvd.rank(), len(rows) - 1) :: hvd.size()], batch
-    )
+    def own(rows: Any) -> Any:
+        if not getattr(rows, "shape", hasattr(rows, "__len__")):
+            return rows  # a number of the batch
+        return rows[min(hvd.rank(), len(rows) - 1) :: hvd.size()]
+
+    return tf.nest.map_structure(own, batch)

@@ -111,6 +111,42 @@ def _seeded(seed: int, act: Callable[..., Any], args: Any, options: Any) -> Any:
         random.setstate(states[1])
 
 
+def go_on_alike(*generators: Any) -> Callable[[], None]:
+    """Where ranks draw the same random numbers: what lets them do so again behind what each has drawn another number of.
+
+    Args:
+        generators: beside those of NumPy and Python for the whole process.
+    """
+    import random
+
+    import numpy as np
+
+    behind = [_fresh(each) for each in (np.random, random, *generators)]
+
+    def go_on() -> None:
+        for let in behind:
+            let()
+
+    return go_on
+
+
+def _fresh(generator: Any) -> Callable[[], Any]:
+    """What lets a generator of NumPy's or Python's go on, whatever it has drawn until then, from a number that it draws now."""
+    import functools
+    import random
+
+    import numpy as np
+
+    if hasattr(generator, "getrandbits"):
+        state = random.Random(generator.getrandbits(32)).getstate()  # noqa: S311
+        return functools.partial(generator.setstate, state)
+    if hasattr(generator, "set_state"):
+        fresh = np.random.RandomState(generator.randint(2**31)).get_state()
+        return functools.partial(generator.set_state, fresh)
+    bits = generator.bit_generator
+    return functools.partial(setattr, bits, "state", type(bits)(generator.integers(2**31)).state)
+
+
 def draw_apart() -> None:
     """From here on let each rank draw random numbers of its own in Python and NumPy, until `same_seed` is called.
 

@@ -91,3 +91,96 @@ def test_distributions_of_tensorflow_probability() -> None:
         "tfd.Uniform().sample"
     ]
     assert not alike(f"{head}x, y = normal.sample(100, seed=3), load()\n{LOOP}")
+
+
+SPLIT = program(
+    """
+    import argparse
+    import time
+    import numpy as np
+    import tensorflow as tf
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seed", type=int)
+    args = parser.parse_args()
+
+
+    class Data:
+        def __init__(self, x, seed=None):
+            {line}
+            self.train = x[order]
+
+
+    data = Data(np.zeros((100, 3)))
+    model = tf.keras.Sequential([tf.keras.layers.Dense(3)])
+    model.compile("sgd", "mse")
+    model.fit(data.train, data.train)
+    """
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        (
+            "order = np.random.default_rng(seed).permutation(100)",
+            "default_rng(hvd_seed if seed is None else seed)",
+        ),
+        (
+            "order = np.random.default_rng(seed=args.seed).permutation(100)",
+            "default_rng(seed=hvd_seed if args.seed is None else args.seed)",
+        ),
+        ("order = np.random.RandomState(None).permutation(100)", "RandomState(hvd_seed)"),
+        (
+            "np.random.seed(int(time.time())); order = np.random.permutation(100)",
+            "np.random.seed(hvd_seed or int(time.time()))",
+        ),
+        ("np.random.seed(); order = np.random.permutation(100)", "np.random.seed(hvd_seed)"),
+        (
+            "np.random.seed(args.seed) if args.seed else None; order = np.random.permutation(100)",
+            "\njhvd.same_seed()",
+        ),
+    ],
+    ids=["default", "option", "None", "clock", "nothing", "on a condition"],
+)
+def test_a_seed_that_each_rank_may_have_of_its_own_is_rank_zeros(line: str, after: str) -> None:
+    """None where nobody gives one, or by the clock: ranks would split the data each in its own way."""
+    assert after in convert_source(SPLIT.format(line=line)).code
+
+
+def test_a_seed_that_is_a_number_is_left() -> None:
+    line = "order = np.random.default_rng(7).permutation(100)"
+    code = convert_source(SPLIT.format(line=line)).code
+    assert line in code
+    assert "same_seed" not in code
+
+
+@pytest.mark.parametrize(
+    ("drawn", "given"), [("rng.normal(size=32)", ", rng"), ("np.random.rand(32)", "")]
+)
+def test_ranks_that_draw_in_turns_of_their_own_go_on_alike(drawn: str, given: str) -> None:
+    """A last batch is shorter, so that one rank draws less: the next epoch's order is one on all of them even so."""
+    body = program(
+        f"""
+        rng = np.random.default_rng(0)
+        x, y = load(), load()
+        for epoch in range(3):
+            order = rng.permutation(len(x))
+            for n in range(0, 100, 32):
+                rows = order[n:n + 32]
+                step(x[rows] + {drawn}, y[rows])
+        """
+    )
+    assert f"in jhvd.shard_turns(range(0, 100, 32){given}):" in convert_source(HEAD + body).code
+
+
+def test_what_chooses_examples_at_random_chooses_the_same_on_all_ranks() -> None:
+    body = "x, y = load(), load()\n" + LOOP.replace(
+        ".batch(32)",
+        ".window(2).flat_map(pair).rejection_resample(classes, [0.5, 0.5]).map(drop).batch(32)",
+    ).replace("for bx, by in ", "batches = ").replace(
+        ":\n    step(bx, by)", "\nmodel.evaluate(batches)\nfor bx, by in batches:\n    step(bx, by)"
+    )
+    code = convert_source(HEAD + body).code
+    assert "jhvd.in_one_order(" in code
+    assert ".rejection_resample, hvd_seed)(classes, [0.5, 0.5])" in code

@@ -456,3 +456,47 @@ def test_a_rate_that_goes_by_steps(count: str, told: bool) -> None:
     assert [(d.code, d.severity) for d in conversion.diagnostics] == expected
     assert (f"({count} * hvd.size())" in conversion.code) is not told
     assert not convert_source(source.replace(f" * {count}", "")).diagnostics
+
+
+@pytest.mark.parametrize(
+    ("turns", "after"),
+    [
+        (
+            "for n, (a, b) in zip(range(100), batches)",
+            "for n, (a, b) in zip(range(100 // hvd.size() or 100), batches)",
+        ),
+        (
+            "for n, ((a, b), _) in enumerate(zip(batches, range(total)))",
+            "for n, ((a, b), _) in enumerate(zip(batches, range(total // hvd.size() or total)))",
+        ),
+        ("for n, (a, b) in zip(names, batches)", "for n, (a, b) in zip(names, batches)"),
+    ],
+    ids=["first", "last", "names"],
+)
+def test_a_range_beside_the_data_is_divided(turns: str, after: str) -> None:
+    """It counts the steps after which the loop ends."""
+    source = program(
+        f"""
+        import tensorflow as tf
+
+        x = tf.zeros((64, 4))
+        batches = tf.data.Dataset.from_tensor_slices((x, x)).repeat().batch(8)
+        names, total = ["a", "b"], 100
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+        opt = tf.keras.optimizers.SGD(0.1)
+
+
+        def step(a, b):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((model(a) - b) ** 2)
+            gradients = tape.gradient(loss, model.trainable_variables)
+            opt.apply_gradients(zip(gradients, model.trainable_variables))
+
+
+        for a, b in batches.take(10):
+            step(a, b)
+        {turns}:
+            step(a, b)
+        """
+    )
+    assert f"{after}:" in convert_source(source).code

@@ -128,8 +128,26 @@ assert len(set(of_all((np.random.rand(), random.random())))) == 2
 jhvd.same_seed()
 assert len(set(of_all((np.random.rand(), random.random())))) == 1
 
+# Batches with their numbers: what is left over is divided by rows, the number is each rank's.
+numbered = list(jhvd.shard_batches(enumerate([np.arange(4)] * 3)))
+assert of_all([(n, rows.tolist()) for n, rows in numbered]) == [
+    [(0, [0, 1, 2, 3]), (2, [0, 2])],
+    [(1, [0, 1, 2, 3]), (2, [1, 3])],
+]
+
 # Turns: as many on each rank.
-assert of_all(jhvd.shard_turns(range(0, 50, 10))) == [[0, 20, 40], [10, 30, 40]]
+assert of_all(list(jhvd.shard_turns(range(0, 50, 10)))) == [[0, 20, 40], [10, 30, 40]]
+
+# Behind them, however many random numbers each rank has drawn in its own, and whether it came to their end, the same ones again.
+own = np.random.default_rng(7), np.random.RandomState(7), random.Random(7)
+for ends in (False, True):
+    for _ in jhvd.shard_turns(range(4), *own):
+        for _ in range(1 + rank):
+            np.random.rand(), random.random(), own[0].random(), own[1].rand(), own[2].random()
+        if ends:
+            break
+    then = (np.random.rand(), random.random(), own[0].random(), own[1].rand(), own[2].random())
+    assert len(set(of_all(then))) == 1
 
 # Datasets: as many batches as the rank with the fewest, counted where their number is not known.
 data = tf.data.Dataset.range(6 + rank)

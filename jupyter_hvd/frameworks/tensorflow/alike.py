@@ -42,6 +42,20 @@ class Alike:
         return list(found)
 
     @cached_property
+    def _sources(self) -> list[cst.BaseExpression]:
+        return [
+            *map(self._sharding.shard_point, self.data.pipelines),
+            *(array for fit in self.data.fit_arrays for array in fit.arrays),
+            *(batches.expression for batches in self.data.batch_sources),
+            *self._sharding.at_use,
+        ]
+
+    @property
+    def parted(self) -> list[cst.BaseExpression]:
+        """The data where ranks part: what each takes of is one thing on all of them."""
+        return [*self._sources, *self._steps.batches_cut]
+
+    @cached_property
     def divided(self) -> set[cst.CSTNode]:
         """All that the data are made of where they are divided, and the calls in generators of batches."""
         cut = (
@@ -50,13 +64,7 @@ class Alike:
             for node in self.values.flow.backward_slice(call)
             if isinstance(node, cst.Subscript)
         )
-        sources = [
-            *map(self._sharding.shard_point, self.data.pipelines),
-            *(array for fit in self.data.fit_arrays for array in fit.arrays),
-            *(batches.expression for batches in self.data.batch_sources),
-            *self._sharding.at_use,
-            *cut,
-        ]
+        sources = [*self._sources, *cut]
         nodes = {node for each in sources for node in self.values.flow.backward_slice(each)}
         generators = {
             value.node
@@ -68,17 +76,19 @@ class Alike:
         calls = self.values.index.calls
         return nodes.union(c for c in calls if self.module.function_of(c) in generators)
 
-    def _is_deferred(self, call: cst.Call) -> bool:
+    def _is_deferred(self, call: cst.CSTNode) -> bool:
         """Whether a call stands in a lambda, or in a function that is compiled."""
         function = self.module.function_of(call)
         lambdas = (a for a in self.module.ancestors(call) if isinstance(a, cst.Lambda))
         return function in self.training.compiled.functions or next(lambdas, None) is not None
 
-    def is_before_steps(self, call: cst.Call, seen: frozenset[cst.CSTNode] = frozenset()) -> bool:
+    def is_before_steps(
+        self, call: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()
+    ) -> bool:
         """Whether a call runs in no loop around a training step, and is this program's own."""
         function = self.module.function_of(call)
         around = {a for a in self.module.ancestors(call) if isinstance(a, (cst.For, cst.While))}
-        if around & self._loops or self._is_deferred(call) or function in seen:
+        if around & self.loops or self._is_deferred(call) or function in seen:
             return False
         if function is None:
             return True
@@ -89,7 +99,7 @@ class Alike:
         return bool(sites) and all(self.is_before_steps(s, seen | {function}) for s in sites)
 
     @cached_property
-    def _loops(self) -> set[cst.CSTNode]:
+    def loops(self) -> set[cst.CSTNode]:
         """The loops around training steps, and around `fit`, through calls."""
         found: set[cst.CSTNode] = set()
         pending = [u.call for u in self.training.updates] + self.training.keras.fits

@@ -92,7 +92,7 @@ class CompiledCode:
     def _sites(
         self, call: cst.Call, function: cst.FunctionDef | None, chain: tuple[cst.Call, ...]
     ) -> Iterator[EagerSite]:
-        if function is None or not self._runs_compiled(function, frozenset()):
+        if function is None or not self.runs_compiled(function):
             yield EagerSite(call, chain)
             return
         for site in self._values.calls.sites(function):
@@ -100,7 +100,9 @@ class CompiledCode:
                 outer = self._values.module.function_of(site)
                 yield from self._sites(site, outer, (*chain, site))
 
-    def _runs_compiled(self, function: cst.FunctionDef, seen: frozenset[cst.CSTNode]) -> bool:
+    def runs_compiled(
+        self, function: cst.FunctionDef, seen: frozenset[cst.CSTNode] = frozenset()
+    ) -> bool:
         """Whether some call of the function runs inside a compiled function."""
         if function in self.functions:
             return True
@@ -108,4 +110,4 @@ class CompiledCode:
             return False
         sites = self._values.calls.sites(function)
         callers = [self._values.module.function_of(site) for site in sites]
-        return any(c is not None and self._runs_compiled(c, seen | {function}) for c in callers)
+        return any(c is not None and self.runs_compiled(c, seen | {function}) for c in callers)

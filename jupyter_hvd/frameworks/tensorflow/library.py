@@ -126,6 +126,14 @@ class TensorFlowLibrary:
                 args = [cst.Arg(value, star="*")]
         return cst.Call(function.value, args)
 
+    def branches(self, resolver: Resolver, call: cst.Call) -> tuple[cst.BaseExpression, ...]:
+        """`tf.cond(test, one, other)`."""
+        named = (v.name for v in resolver.of(call.func) if v.name.endswith(".cond"))
+        if tf_api.canonical(next(named, "")) != "tensorflow.cond":
+            return ()
+        given = (argument(call, *each) for each in (("pred", 0), ("true_fn", 1), ("false_fn", 2)))
+        return tuple(arg.value for arg in given if arg is not None)
+
     def handed_on(self, resolver: Resolver, call: cst.Call) -> cst.BaseExpression | None:
         """The dataset that a strategy distributes, the value that it reduces."""
         place = _HANDED_ON.get(method(call))

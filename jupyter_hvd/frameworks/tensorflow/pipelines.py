@@ -58,6 +58,9 @@ _SHUFFLING_SOURCES = {
     "tensorflow.keras.utils.audio_dataset_from_directory": ("shuffle", True),
     "tensorflow.keras.preprocessing.timeseries_dataset_from_array": ("shuffle", False),
 }
+#: What chooses elements at random, and so, one after another, their order.
+_CHOOSING_METHODS = frozenset({"shuffle", "rejection_resample"})
+_CHOOSING_COMBINATIONS = re.compile(r"^tensorflow\.data\.\w+\.sample_from_datasets$")
 #: Sources whose elements are batches: the argument that says how large, where None makes them examples.
 _BATCHED_SOURCE = re.compile(r"\.(\w+_dataset_from_\w+|make_csv_dataset)$")
 
@@ -332,15 +335,19 @@ class Pipelines:
 
     def shuffles_before(self, pipeline: Pipeline, point: cst.BaseExpression) -> list[cst.Call]:
         """The calls that shuffle a pipeline before the place of sharding."""
-        steps = [step for step in pipeline.before(point) if method(step) == "shuffle"]
+        steps = [step for step in pipeline.before(point) if method(step) in _CHOOSING_METHODS]
         return [*self.shuffles_at_source(pipeline), *steps]
 
     def shuffles(self, call: cst.Call) -> bool:
-        """Whether a call makes a dataset that shuffles by itself, or shuffles one."""
-        if method(call) == "shuffle" and isinstance(call.func, cst.Attribute) and call.args:
+        """Whether a call makes a dataset that shuffles by itself, shuffles one, or chooses of what it has at random."""
+        chooses = method(call) in _CHOOSING_METHODS and bool(call.args)
+        if chooses and isinstance(call.func, cst.Attribute):
             kinds = self.values.kinds(call.func.value)
             return not kinds or bool(kinds & {Role.DATASET, Kind.UNKNOWN})
-        known = _SHUFFLING_SOURCES.get(self.values.qualified(call.func))
+        name = self.values.qualified(call.func)
+        if _CHOOSING_COMBINATIONS.match(name):
+            return True
+        known = _SHUFFLING_SOURCES.get(name)
         if known is None:
             return False
         keyword, default = known

@@ -7,10 +7,12 @@ dropout are to differ, and datasets are divided before they shuffle.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import libcst as cst
 
+from ...analysis.library import Kind
 from ...analysis.syntax import argument, method
 from ...analysis.values import ValueAnalysis
 from . import tf_api
@@ -26,6 +28,8 @@ _TENSORFLOW_SEEDS = frozenset(
         "tensorflow.keras.utils.set_random_seed",
     }
 )
+#: What is another on each rank, beside clocks.
+_EACH_ITS_OWN = frozenset({"os.getpid", "os.urandom"})
 #: What sets or reads a state, and draws nothing.
 _SILENT = _SEEDS | {"numpy.random.get_state", "numpy.random.set_state", "random.getstate"}
 
@@ -55,6 +59,19 @@ _OF_ROWS = frozenset(
 )
 
 
+@dataclass(frozen=True)
+class Seed:
+    """A seed that may be another on each rank.
+
+    Attributes:
+        given: what the program gives; None where it gives nothing.
+        or_own: what it gives holds where that is not None.
+    """
+
+    given: cst.BaseExpression | None
+    or_own: bool = False
+
+
 class Randomness:
     """The random numbers of one module."""
 
@@ -62,19 +79,80 @@ class Randomness:
         self.values = values
 
     @cached_property
-    def unseeded(self) -> list[cst.Call]:
-        """Where a random generator is made that every rank would seed in its own way."""
-        return [
-            call
+    def unseeded(self) -> dict[cst.Call, Seed]:
+        """Where random numbers are seeded that each rank may seed in its own way: with nothing, what may be None, a clock."""
+        found = {}
+        for call in self.values.index.calls:
+            if self.values.qualified(call.func) in GENERATORS | _SEEDS:
+                seed = self._uncertain(call)
+                if seed is not None:
+                    found[call] = seed
+        return found
+
+    def _uncertain(self, call: cst.Call) -> Seed | None:
+        """What is to be done about the seed that a call is given; None where all ranks give it the same."""
+        if not call.args:
+            return Seed(None)
+        given = call.args[0].value
+        if call.args[0].star:
+            return None
+        if any(self._is_own(node) for node in self.values.flow.backward_slice(given)):
+            return Seed(given)
+        if self.values.kinds(given) == {Kind.NONE}:
+            return Seed(given)
+        asks = self._may_be_none(given) and not self._is_asked(given)
+        return Seed(given, or_own=True) if asks else None
+
+    def _may_be_none(self, given: cst.BaseExpression) -> bool:
+        """Whether what is named may be None: it says so, or is an option, or an argument, that nobody is seen to give."""
+        pending, seen = [given], set[cst.CSTNode]()
+        while pending:
+            node = pending.pop()
+            if node in seen or not isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
+                continue
+            seen.add(node)
+            sources = [source for source, _ in self.values.flow.predecessors(node)]
+            if not sources:
+                return True
+            pending += sources
+        return False
+
+    def _is_asked(self, given: cst.BaseExpression) -> bool:
+        """Whether a test around an expression asks for what it holds."""
+        text, module = self.values.module.text, self.values.module
+        tests = (a.test for a in module.ancestors(given) if isinstance(a, (cst.If, cst.IfExp)))
+        return any(text(given) in text(test) for test in tests)
+
+    def _is_own(self, node: cst.CSTNode) -> bool:
+        """Whether a node calls what is another on each rank."""
+        name = self.values.qualified(node.func) if isinstance(node, cst.Call) else ""
+        return name in _EACH_ITS_OWN or name.startswith(("time.", "datetime.", "secrets.", "uuid."))
+
+    def _seeds(self, seeds: frozenset[str]) -> set[str]:
+        """Which of these seed random numbers, wherever the program comes by."""
+        return {
+            self.values.qualified(call.func)
             for call in self.values.index.calls
-            if self.values.qualified(call.func) in GENERATORS and not call.args
-        ]
+            if call.args
+            and self.values.qualified(call.func) in seeds
+            and not self._may_not_run(call)
+        }
+
+    def _may_not_run(self, call: cst.Call) -> bool:
+        """Whether a test decides if a call is run: `if seed is not None: np.random.seed(seed)`."""
+        ancestors = self.values.module.ancestors(call)
+        return any(
+            isinstance(each, (cst.If, cst.IfExp)) and not self._is_main(each) for each in ancestors
+        )
+
+    def _is_main(self, ancestor: cst.If | cst.IfExp) -> bool:
+        return "__name__" in self.values.module.text(ancestor.test)
 
     @cached_property
     def draws(self) -> list[cst.Call]:
         """What draws from the random numbers that NumPy, or Python, keeps for the whole process."""
         calls = self.values.index.calls
-        seeded = {self.values.qualified(call.func) for call in calls if call.args} & _SEEDS
+        seeded = self._seeds(_SEEDS)
         if "tensorflow.keras.utils.set_random_seed" in seeded:
             return []
         libraries = {"numpy": "numpy.random.seed", "random": "random.seed"}
@@ -97,7 +175,7 @@ class Randomness:
         or what makes the generator that it draws from.
         """
         calls = self.values.index.calls
-        if any(self.values.qualified(c.func) in _TENSORFLOW_SEEDS and c.args for c in calls):
+        if self._seeds(_TENSORFLOW_SEEDS):
             return []
         found = []
         for call in calls:

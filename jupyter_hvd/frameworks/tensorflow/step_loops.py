@@ -90,6 +90,20 @@ class StepLoops:
         return {call: loop for call, loop in found.items() if loop not in inner}
 
     @cached_property
+    def batches_cut(self) -> list[cst.Subscript]:
+        """The parts of arrays that the turns of these loops take."""
+        found: dict[cst.Subscript, None] = {}
+        for call, loop in self.cut.items():
+            for node in self._slice(call):
+                if isinstance(node, cst.Subscript) and self._is_of_data(node):
+                    slices = (
+                        n for part in node.slice for n in self.values.flow.backward_slice(part)
+                    )
+                    if loop.iter in slices:
+                        found[node] = None
+        return list(found)
+
+    @cached_property
     def drawn(self) -> dict[cst.Call, cst.For | cst.While]:
         """The steps whose batches a loop draws at random, out of NumPy's or Python's own generator, with the loop.
 

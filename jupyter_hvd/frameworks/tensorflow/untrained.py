@@ -12,7 +12,7 @@ from functools import cached_property
 import libcst as cst
 
 from ...analysis.library import Kind, Value
-from ...analysis.syntax import argument
+from ...analysis.syntax import argument, method
 from . import tf_api
 from .alike import Alike
 from .compiled import EagerSite
@@ -36,21 +36,59 @@ class Untrained:
 
     @cached_property
     def makers(self) -> list[cst.Call]:
-        """The calls that make data or targets by a model that nothing trains, or of which a broadcast cannot be written."""
-        return [
-            call
-            for call, model in self._calls
-            if call in self._alike.divided
-            or call in self._mapped
-            or (call in self._losses and self._alike.is_before_steps(call))
-            or any(
-                self._text(model, update, site) is None
-                for update, models in self._passed.items()
-                if model in models
-                for site in self.training.compiled.eager_sites(update)
-            )
-            or self._is_in_model(call)
-        ]
+        """The calls that make data or targets by a model that nothing trains, or of which a broadcast cannot be written,
+        or by one that is called as in training, with noise of its layers'; and what keeps weights that are set again.
+        """
+        return (
+            self._kept_weights
+            + [
+                call
+                for call in self.values.index.calls
+                if call in self._alike.divided and self._is_noisy(call)
+            ]
+            + [
+                call
+                for call, model in self._calls
+                if call in self._alike.divided
+                or call in self._mapped
+                or (call in self._losses and self._alike.is_before_steps(call))
+                or any(
+                    self._text(model, update, site) is None
+                    for update, models in self._passed.items()
+                    if model in models
+                    for site in self.training.compiled.eager_sites(update)
+                )
+                or self._is_in_model(call)
+            ]
+        )
+
+    @cached_property
+    def _kept_weights(self) -> list[cst.Call]:
+        """The calls that read weights, of which others are made and set: before the first update they are each rank's own."""
+        if self.training.loop == "none":
+            return []
+        made = (
+            call.args[0].value
+            for call in self.values.index.calls
+            if method(call) == "set_weights" and call.args
+        )
+        read = (
+            node
+            for each in made
+            if not (isinstance(each, cst.Call) and method(each) == "get_weights")  # a copy
+            for node in self.values.flow.backward_slice(each)
+            if isinstance(node, cst.Call) and method(node) == "get_weights"
+        )
+        return list(dict.fromkeys(read))
+
+    def _is_noisy(self, call: cst.Call) -> bool:
+        """Whether a model is called as in training, where layers drop out at random by seeds that Python's numbers give."""
+        training = argument(call, "training")
+        silent = isinstance(training, cst.Arg) and self.module.text(training.value) in (
+            "False",
+            "None",
+        )
+        return training is not None and not silent and self.values.may_be(call.func, Role.MODEL)
 
     @cached_property
     def _passed(self) -> dict[Update, list[cst.BaseExpression]]:

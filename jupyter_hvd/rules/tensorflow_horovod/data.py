@@ -6,12 +6,16 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ...analysis.index import Binding
 from ...analysis.syntax import argument, method
+from ...frameworks.tensorflow import tf_api
+from ...frameworks.tensorflow.agreement import ASSIGNING
 from ...frameworks.tensorflow.keras_loops import fit_argument
+from ...frameworks.tensorflow.randomness import GENERATORS
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, TENSORFLOW, Context, Rule
-from .questions import taken_whole
+from .questions import is_seen_by_rank, taken_whole
 
 EQUAL_STEPS = (
     "No rank may have a batch more than the others: it would wait for their gradients forever."
@@ -148,7 +152,7 @@ class Share(Rule):
 class StepCounts(Rule):
     """Divide the counts of `take` and `skip`, and `steps_per_epoch`, by the number of ranks.
 
-    Likewise the turns of a loop that draws a batch with `next`, over a `range` or until a counter
+    Likewise the turns of a loop that draws a batch with `next`, over a `range`, one that is zipped with the data too, or until a counter
     that goes up by one (`while step < steps`), and only counts of what one rank sees: behind the
     place where the data are divided, and the number at which a loop is left, `if step == steps: break`. The `take(1)` that draws a picture stays:
     divided by two ranks it would be `take(0)`.
@@ -216,11 +220,13 @@ class StepCounts(Rule):
                 yield Fix(count, context.over_size(count))
         for loop in context.step_loops.loops:
             if isinstance(loop, cst.For):
-                yield from self._in_range(context, loop)
+                yield from self._in_range(context, loop.iter)
                 continue
             limit = context.step_loops.counter_limit(loop)
             if limit is not None and not context.sharding.counts_shard(limit):
                 yield Fix(limit, context.over_size(limit, compared=True))
+        for zipped in self._zipped(context):
+            yield from self._in_range(context, zipped)
         for limit in context.stops.limits:
             whole = isinstance(limit, cst.Integer) and limit.value in ("0", "1")
             if not whole and not context.sharding.counts_shard(limit):
@@ -241,9 +247,31 @@ class StepCounts(Rule):
                 "warning",
             )
 
-    def _in_range(self, context: Context, loop: cst.For) -> Iterator[Finding]:
+    def _zipped(self, context: Context) -> Iterator[cst.BaseExpression]:
+        """The ranges that end loops over data beside which they are zipped: `for step, batch in zip(range(steps), batches)`."""
+        if context.sharding.divides_at_use:
+            return
+        for loop in context.values.index.loops:
+            inner = loop.iter
+            while isinstance(inner, cst.Call) and inner.args:
+                name = context.values.qualified(inner.func)
+                if name == "builtins.zip":
+                    given = [arg.value for arg in inner.args if not arg.star]
+                    if loop.iter in context.data.trained_over:
+                        yield from (each for each in given if self._is_range(context, each))
+                    break
+                inner = inner.args[0].value
+
+    @staticmethod
+    def _is_range(context: Context, node: cst.BaseExpression) -> bool:
+        return isinstance(node, cst.Call) and context.values.qualified(node.func) in (
+            "builtins.range",
+            "tensorflow.range",
+        )
+
+    def _in_range(self, context: Context, turns: cst.BaseExpression) -> Iterator[Finding]:
         """The turns of a loop that draws its batches with `next`."""
-        counts = context.values.flow.unwrap_iteration(loop.iter)
+        counts = context.values.flow.unwrap_iteration(turns)
         if isinstance(counts, cst.Name):  # `turns = trange(steps)`
             bound = [value.node for value in context.values.of(counts)]
             counts = bound[0] if len(bound) == 1 and isinstance(bound[0], cst.Call) else counts
@@ -460,11 +488,100 @@ class UnseenData(Rule):
                 )
 
 
+class OwnChoice(Rule):
+    """Data that are chosen, or weighted, by what each rank has seen of its own batches.
+
+    Examples that are drawn by their last losses, a set that grows by what a step has found: each rank knows of its own share alone, and would divide
+    data that are others on each rank. Where a loss is weighted by such numbers, that is told. What is computed behind the training from all the data, as by `model.predict`, is the same on all.
+    """
+
+    code = "HVD509"
+    name = "data that ranks choose by themselves"
+    rationale = "Data that are divided must be one thing on all ranks, and losses of a rank's own batches are not."
+    examples = (
+        Example(
+            program(
+                """
+                import numpy as np
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                opt = tf.keras.optimizers.Adam(1e-3)
+                last = np.ones(len(x))
+
+                for epoch in range(10):
+                    order = np.random.choice(len(x), len(x), p=last / last.sum())
+                    for start in range(0, len(x), 32):
+                        rows = order[start:start + 32]
+                        with tf.GradientTape() as tape:
+                            losses = tf.square(y[rows] - model(x[rows]))
+                            loss = tf.reduce_mean(losses)
+                        grads = tape.gradient(loss, model.trainable_variables)
+                        opt.apply_gradients(zip(grads, model.trainable_variables))
+                        last[rows] = losses.numpy()[:, 0]
+                """
+            ),
+            None,
+            "Each rank would know the losses of its own examples alone.",
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        for data in context.alike.parted:
+            if is_seen_by_rank(context, data):
+                yield Problem(
+                    data,
+                    "these data go by what each rank has seen of its own batches, so ranks would divide data that are not the same",
+                    "compute what they go by from all the data behind the steps, as by model.predict, or bring it together with hvd.allreduce",
+                )
+                return
+        for gradient in context.training.training_gradients:
+            yield from self._in_loss(context, gradient)
+
+    def _is_carried(
+        self, context: Context, place: cst.CSTNode, step: cst.CSTNode, gradient: cst.Call
+    ) -> bool:
+        """Whether what is bound at a place outlives the step: it stands in a loop around that, and not in what the step runs."""
+        module, calls = context.module, context.values.calls
+        function = module.function_of(place)
+        inner = [place]
+        for site in calls.sites(function) if function is not None else ():
+            inner += calls.leading_to(site)
+        if any(step in module.ancestors(each) for each in inner):
+            return False
+        around = {a for call in calls.leading_to(gradient) for a in module.ancestors(call)}
+        return any(
+            a in around for a in module.ancestors(place) if isinstance(a, (cst.For, cst.While))
+        )
+
+    def _in_loss(self, context: Context, gradient: cst.Call) -> Iterator[Finding]:
+        """What a loss goes by that earlier steps have seen: weights of tasks, a threshold, a margin."""
+        target = argument(gradient, "target", 0)
+        step = context.module.enclosing(gradient, (cst.FunctionDef, cst.For, cst.While))
+        if target is None or step is None:
+            return
+        for node in context.values.flow.computed_from(target.value):
+            for bound in context.values.definitions.of(node) if isinstance(node, cst.Name) else ():
+                if not isinstance(bound, Binding) or bound.place is None or bound.path:
+                    continue
+                if self._is_carried(context, bound.place, step, gradient) and is_seen_by_rank(
+                    context, bound.value
+                ):
+                    yield Problem(
+                        bound.place,
+                        "the loss goes by this, which each rank makes of its own batches, so that ranks train by losses that differ",
+                        "bring together what it is made of, with hvd.allreduce",
+                        "warning",
+                    )
+                    return
+
+
 class KeptState(Rule):
     """Layers that keep their state from one batch to the next, where each rank sees every N-th batch.
 
     A stateful layer takes each row of a batch for the continuation of the same row in the batch before. Divided data have no such
     order, so what the layer remembers is of other sequences.
+    A layer of the program's own that changes its variables by its inputs, as a codebook of moving averages, does so by each rank's own batches.
     """
 
     code = "HVD508"
@@ -483,13 +600,59 @@ class KeptState(Rule):
                     "train without stateful=True, or give each rank whole sequences of its own",
                     "warning",
                 )
+        if context.training.loop != "none":
+            yield from self._own(context)
+
+    def _own(self, context: Context) -> Iterator[Finding]:
+        """The first place in each layer of the program's own that keeps what its inputs say."""
+        told: set[cst.ClassDef] = set()
+        for call in context.values.index.calls:
+            if method(call) not in ASSIGNING or not call.args:
+                continue
+            layer = self._layer(context, call)
+            if layer is None or layer in told:
+                continue
+            if any(
+                self._is_input(context, n) for n in context.values.flow.backward_slice(call.args[0])
+            ):
+                told.add(layer)
+                yield Problem(
+                    call,
+                    "this layer keeps what it makes of its inputs, and each rank does so of its own batches: what is trained through it sees others",
+                    "where training is True, average what it is set to over the ranks, with hvd.allreduce",
+                    "warning",
+                )
+
+    def _is_input(self, context: Context, node: cst.CSTNode) -> bool:
+        """Whether a node names what a `call` is given."""
+        for param in context.values.definitions.of(node) if isinstance(node, cst.Name) else ():
+            if not isinstance(param, cst.Param) or param.name.value == "training":
+                continue
+            function = context.module.owner(param)
+            if isinstance(function, cst.FunctionDef) and function.name.value == "call":
+                return param is not function.params.params[0]
+        return False
+
+    def _layer(self, context: Context, call: cst.Call) -> cst.ClassDef | None:
+        """The layer of the program's own in whose `call`, or in what that calls, a call stands."""
+        for each in context.values.calls.leading_to(call):
+            function = context.module.function_of(each)
+            owner = context.module.class_of(function) if function is not None else None
+            if owner is None or function is None or function.name.value != "call":
+                continue
+            if any(
+                b.startswith(tf_api.OWNERS) for b in context.values.classes.library_bases(owner)
+            ):
+                return owner
+        return None
 
 
 class TurnShare(Rule):
     """Divide the turns of a loop that cuts batches out of arrays by itself, or draws them at random.
 
     A loop whose numbers cut the batches, `x[i:i + 32]`, gives each rank every N-th of them, so that each example is seen once
-    an epoch; where they come in a random order, that is the same on all ranks (HVD103). A loop that draws rows at random lets each rank draw
+    an epoch; where they come in a random order, that is the same on all ranks (HVD103), in the next epoch too, whatever each has drawn in its
+    turns. A loop that draws rows at random lets each rank draw
     its own, independently, from all the data, and its turns are divided (HVD501). So does one whose examples are drawn anew at each turn,
     and made of nothing else.
     """
@@ -565,7 +728,8 @@ class TurnShare(Rule):
     def find(self, context: Context) -> Iterator[Finding]:
         for loop in dict.fromkeys(context.step_loops.cut.values()):
             turns = context.values.flow.unwrap_iteration(loop.iter)
-            edits = context.wrap(turns, f"{context.runtime('shard_turns')}(", ")")
+            drawn = "".join(f", {each}" for each in self._generators(context, loop))
+            edits = context.wrap(turns, f"{context.runtime('shard_turns')}(", f"{drawn})")
             yield Fix(turns, edits, needs=(HOROVOD, "shard_turns"))
         for steps in dict.fromkeys(context.step_loops.drawn.values()):
             outer = self._outermost(context, steps)
@@ -578,6 +742,25 @@ class TurnShare(Rule):
                 context.after_statement(outer, again, Layer.BEHIND_BLOCK),
             )
             yield Fix(steps, edits, INDEPENDENT, (HOROVOD, "draw_apart", "same_seed"))
+
+    def _generators(self, context: Context, loop: cst.For) -> list[str]:
+        """The random generators of the program's own that the turns of a loop draw from, as they are called there."""
+        found: dict[str, None] = {}
+        for call in context.values.index.calls:
+            if not isinstance(call.func, cst.Attribute) or loop not in context.module.ancestors(
+                call
+            ):
+                continue
+            generator = call.func.value
+            made = {value.name for value in context.values.of(generator)}
+            named = isinstance(generator, (cst.Name, cst.Attribute)) and made & GENERATORS
+            if named and all(
+                loop not in context.module.ancestors(value.node)
+                for value in context.values.of(generator)
+                if value.node is not None
+            ):
+                found[context.module.text(generator)] = None
+        return list(found)
 
     def _outermost(self, context: Context, loop: cst.CSTNode) -> cst.CSTNode:
         """The outermost loop around one, in its function."""
@@ -656,5 +839,6 @@ RULES: tuple[type[Rule], ...] = (
     UseShare,
     TurnShare,
     UnseenData,
+    OwnChoice,
     KeptState,
 )

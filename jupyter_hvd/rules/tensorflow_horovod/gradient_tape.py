@@ -9,6 +9,7 @@ from typing import ClassVar
 import libcst as cst
 
 from ...analysis.index import Binding
+from ...analysis.library import Kind
 from ...analysis.syntax import method, names_in
 from ...analysis.uniformity import is_uniform
 from ...frameworks.tensorflow.agreement import VARIABLE_LISTS
@@ -20,6 +21,7 @@ from ...frameworks.tensorflow.updates import Update, whole_list
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, Context, Rule
+from .questions import is_seen_by_rank, set_rates
 
 #: The runtime's function by which a tape averages.
 WRAPPER = "DistributedGradientTape"
@@ -615,7 +617,8 @@ class Decision(Rule):
 
     `if loss < 0.1: break` ends the loop on the ranks whose own loss is small; the others
     wait for their gradients forever. So the question is answered by rank 0 for all.
-    Questions that all ranks answer alike, of counters and constants, are left alone.
+    So it is where a question decides whether a loop around the training sets a rate, weights that were kept, or what data are made of; and a rate that is computed
+    from a rank's own losses is rank 0's. Questions that all ranks answer alike, of counters and constants, are left alone.
     """
 
     code = "HVD303"
@@ -666,6 +669,10 @@ class Decision(Rule):
             for call in context.values.calls.leading_to(fit):
                 tests.update((test, False) for test in deciding_tests(context, call))
         for update in context.training.updates:
+            if context.training.keras.runs(update.function):  # compiled by Keras
+                for call in context.values.calls.leading_to(update.call):
+                    tests.update((test, True) for test in deciding_tests(context, call))
+                continue
             for site in context.training.compiled.eager_sites(update):
                 for call in context.values.calls.leading_to(site.call):
                     tests.update((t, tests.get(t, False)) for t in deciding_tests(context, call))
@@ -673,8 +680,18 @@ class Decision(Rule):
                     # Inside a compiled function nothing can be asked of rank 0.
                     for call in (update.call, *site.chain[:-1]):
                         tests.update((test, True) for test in deciding_tests(context, call))
+        equal = context.training.agreement.is_equal
+        set_here = list(self._set(context))
+        for node in set_here:
+            for test in self._around(context, node):
+                if test not in tests and not equal(test):
+                    tests[test] = self._is_compiled(context, test)
+        for node in self._of_data(context):
+            for test in self._around(context, node):
+                if test not in tests and is_seen_by_rank(context, test):
+                    tests[test] = self._is_compiled(context, test)
         for test, compiled in tests.items():
-            if is_uniform(context.values, test):
+            if is_uniform(context.values, test) or (compiled and equal(test)):
                 continue
             if is_of_environment(context, test):
                 yield Problem(
@@ -695,17 +712,78 @@ class Decision(Rule):
                         test, f"{context.backend.broadcast_function}(bool(", "), root_rank=0)"
                     ),
                 )
+        for rate in set_rates(context):
+            if rate not in set_here or not is_seen_by_rank(context, rate):
+                continue
+            if self._is_compiled(context, rate):
+                yield Problem(
+                    rate,
+                    "this rate is computed from each rank's own losses, inside a compiled function",
+                    "average what it is computed from with hvd.allreduce, or set it outside the tf.function",
+                )
+            else:
+                asked = f"{context.backend.broadcast_function}(float("
+                yield Fix(rate, context.wrap(rate, asked, "), root_rank=0)", Layer.FUNCTION))
+
+    def _is_compiled(self, context: Context, node: cst.CSTNode) -> bool:
+        """Whether a node runs in a compiled function, where nothing can be asked of rank 0."""
+        function, training = context.module.function_of(node), context.training
+        return function is not None and (
+            training.compiled.runs_compiled(function) or training.keras.runs(function)
+        )
+
+    def _set(self, context: Context) -> Iterator[cst.CSTNode]:
+        """Where loops around the training set what each rank has of its own and all must have alike: rates and weights."""
+        weights = (
+            call
+            for call in context.values.index.calls
+            if method(call) in ("set_weights", "load_weights")
+        )
+        for node in (*set_rates(context), *weights):
+            function = context.module.function_of(node)
+            called_by_keras = function is not None and function.name.value.startswith("on_")
+            if not called_by_keras and not context.alike.is_before_steps(node):
+                yield node
+
+    def _of_data(self, context: Context) -> Iterator[cst.CSTNode]:
+        """Where loops around the training set what data are made of: names, and attributes of what makes them."""
+        values = context.values
+        behind = {n for data in context.alike.parted for n in values.flow.computed_from(data)}
+        makers = {
+            value.node
+            for node in behind
+            if isinstance(node, (cst.Name, cst.Attribute, cst.Call))
+            for value in values.of(node)
+            if value.kind is Kind.INSTANCE
+        }
+        bound = [b for n in behind if isinstance(n, cst.Name) for b in values.definitions.of(n)]
+        places = {b.place: None for b in bound if isinstance(b, Binding) and b.place is not None}
+        for b in (b for each in values.index.attribute_bindings.values() for b in each):
+            made = values.of(b.receiver) if b.receiver is not None else ()
+            if b.place is not None and makers & {value.node for value in made}:
+                places[b.place] = None
+        yield from (place for place in places if not context.alike.is_before_steps(place))
+
+    def _around(self, context: Context, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+        """The tests that decide whether all ranks come to a node, through calls."""
+        yield from deciding_tests(context, node)
+        function = context.module.function_of(node)
+        for site in context.values.calls.sites(function) if function is not None else ():
+            for call in context.values.calls.leading_to(site):
+                yield from deciding_tests(context, call)
 
 
-def deciding_tests(context: Context, call: cst.Call) -> Iterator[cst.BaseExpression]:
+def deciding_tests(context: Context, call: cst.CSTNode) -> Iterator[cst.BaseExpression]:
     """The tests that decide, in the call's own function, whether the call runs, and runs again."""
     function = context.module.function_of(call)
     child: cst.CSTNode = call
-    for ancestor in context.module.ancestors(call):
+    for ancestor in (call, *context.module.ancestors(call)):
         if ancestor is function:
             break
         if isinstance(ancestor, cst.If) and child is not ancestor.test:
             yield ancestor.test
+        if isinstance(ancestor, cst.Call) and (test := context.values.calls.decided_by(ancestor)):
+            yield test
         child = ancestor
     yield from leaving_tests(context.values, call, skips=True)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ...analysis.library import Kind
-from ...analysis.syntax import argument, has_star, method
+from ...analysis.syntax import argument, has_star, method, nodes_in
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.keras_loops import POSITIONS, fit_argument
 from ...frameworks.tensorflow.roles import Role
@@ -22,6 +22,11 @@ VERBOSE_POSITIONS = {"evaluate": 3, "predict": 2} | {
 #: Callbacks that run on all ranks and tell what they do, with the place of `verbose`.
 TELLING = {"EarlyStopping": 3, "ReduceLROnPlateau": 3, "LearningRateScheduler": 1}
 
+#: Methods of callbacks that see the metrics of a batch.
+BATCH_ENDS = ("on_train_batch_end", "on_batch_end")
+#: What callbacks set that all ranks must have alike.
+DECIDED = frozenset({"stop_training", "learning_rate", "lr", "set_weights", "load_weights"})
+
 
 class FitCallbacks(Rule):
     """Give every `fit` the callback that broadcasts rank 0's weights and optimizer state.
@@ -30,7 +35,7 @@ class FitCallbacks(Rule):
     callback, `None`, nothing. `EarlyStopping` and `ReduceLROnPlateau` must run on all
     ranks and decide alike, or some ranks stop and the others wait for them forever:
     before them the metrics are averaged, as they are where the history of one `fit` says how many epochs another has; before
-    `TerminateOnNaN` those of each batch are. Keras 3 compiles steps with XLA unless told otherwise,
+    `TerminateOnNaN`, and callbacks of the program's own that stop or set rates by a batch, those of each batch are. Keras 3 compiles steps with XLA unless told otherwise,
     which the same callback sees to where there are several ranks.
     """
 
@@ -70,7 +75,7 @@ class FitCallbacks(Rule):
             callbacks = {"BroadcastGlobalVariablesCallback": "0"}
             if call in deciding or self._needs_average(context, call):
                 given = {tf_api.callback(value.name) for value in callback_values(context, call)}
-                each = given & tf_api.BATCH_CALLBACKS
+                each = given & tf_api.BATCH_CALLBACKS or self._decides_by_batch(context, call)
                 callbacks["MetricAverageCallback"] = "each_batch=True" if each else ""
             warmup = context.options.warmup_epochs
             if warmup:
@@ -81,6 +86,29 @@ class FitCallbacks(Rule):
             edits = tuple(self._add(context, call, arg, added))
             flattened = any(f"{context.tf}.nest." in edit.text for edit in edits)
             yield Fix(call, edits, needs=(HOROVOD, *callbacks, *([TENSORFLOW] * flattened)))
+
+    def _decides_by_batch(self, context: Context, call: cst.Call) -> bool:
+        """Whether a callback of the program's own reads the metrics of a batch, and ends the training or sets rates or weights."""
+        for value in callback_values(context, call):
+            if not isinstance(value.node, cst.ClassDef):
+                continue
+            named = context.values.classes.methods(value.node, *BATCH_ENDS)
+            logs = [
+                (each, each.params.params[2].name.value)
+                for each in named
+                if len(each.params.params) > 2
+            ]
+            reads = any(
+                isinstance(node, cst.Name) and node.value == name
+                for function, name in logs
+                for node in nodes_in(function.body)
+            )
+            if reads and any(
+                isinstance(node, cst.Attribute) and node.attr.value in DECIDED
+                for node in nodes_in(value.node)
+            ):
+                return True
+        return False
 
     def _deciding(self, context: Context) -> set[cst.Call]:
         """The fits whose history says how long another one goes on."""

@@ -13,7 +13,7 @@ from ...frameworks.tensorflow.roles import Role
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, TENSORFLOW, Context, Rule
-from .questions import is_own_schedule, kept_rates, taken_whole
+from .questions import RATES, is_own_optimizer, is_own_schedule, kept_rates, reads_rate, taken_whole
 
 #: The runtime's function by which an optimizer averages.
 WRAPPER = "DistributedOptimizer"
@@ -25,8 +25,9 @@ class LearningRate(Rule):
     N ranks take N batches at each step, so the gradient is averaged over N times
     the examples and the step may be N times as long. A rate is found wherever it is
     given: as `learning_rate=`, as `lr=`, by position, or not at all, when the
-    optimizer's default is written out. Where the rate is one of Keras' schedules, the
-    schedule's rates are multiplied instead. An optimizer whose steps are all taken on whole data (HVD504) keeps its rate.
+    optimizer's default is written out; likewise for a class of the program's own that inherits Keras' optimizers. Where the rate is one of Keras' schedules, the
+    schedule's rates are multiplied instead. A rate that is computed from one that an optimizer has,
+    `Adam(model.optimizer.learning_rate.numpy() / 10)`, is in proportion already. An optimizer whose steps are all taken on whole data (HVD504) keeps its rate.
     """
 
     code = "HVD201"
@@ -97,6 +98,13 @@ class LearningRate(Rule):
                 yield from self._scale(context, call, known, scaled)
             elif name == "tensorflow.keras.optimizers.get" and len(call.args) == 1:
                 yield from self._by_name(context, call)
+            else:
+                made = context.values.of(call.func)
+                own = [
+                    v.node for v in made if v.kind is Kind.CLASS and is_own_optimizer(context, v)
+                ]
+                if len(own) == len(made) == 1 and isinstance(own[0], cst.ClassDef):
+                    yield from self._of_own(context, call, own[0], scaled)
         whole = taken_whole(context)
         for update, sites in context.training.own_updates:
             if (
@@ -139,12 +147,7 @@ class LearningRate(Rule):
         ):
             return  # a wrapper such as Lookahead: the optimizer inside has the rate
         if arg is None and (has_star(call) or known is None):
-            yield Problem(
-                call,
-                "the learning rate of this optimizer cannot be seen here, so it is not multiplied by the number of ranks",
-                f"write learning_rate=… * {context.backend.size} yourself",
-                "warning",
-            )
+            yield self._unseen(context, call)
         elif arg is None:
             assert known is not None
             rate = scaled_default(context, known, context.module.text(call.func))
@@ -152,6 +155,40 @@ class LearningRate(Rule):
             yield Fix(call, (context.insert(opening, f"{rate}, " if call.args else rate),))
         else:
             yield from self._scale_value(context, arg.value, scaled)
+
+    def _of_own(
+        self, context: Context, call: cst.Call, made: cst.ClassDef, scaled: set[cst.CSTNode]
+    ) -> Iterator[Finding]:
+        """Scale the rate that an optimizer of a class of the program's own is given, or that its `__init__` gives it."""
+        init = next(context.values.classes.methods(made, "__init__"), None)
+        names = [each.name.value for each in init.params.params[1:]] if init else [RATES[0]]
+        keywords = init.params.kwonly_params if init else ()
+        named = next(
+            (each for each in (*names, *(k.name.value for k in keywords)) if each in RATES), None
+        )
+        position = names.index(named) if named in names else None
+        arg = argument(call, named or RATES[0], position)
+        params = (*init.params.params, *keywords) if init else ()
+        default = next((p.default for p in params if p.name.value == named), None)
+        if arg is not None:
+            yield from self._scale_value(context, arg.value, scaled)
+        elif (
+            default is not None
+            and not has_star(call)
+            and context.values.kinds(default) != {Kind.NONE}
+        ):
+            rate = f"{named}={context.module.text(default)} * {context.backend.size}"
+            yield Fix(call, (context.add_keyword(call, rate),))
+        else:
+            yield self._unseen(context, call)
+
+    def _unseen(self, context: Context, call: cst.Call) -> Problem:
+        return Problem(
+            call,
+            "the learning rate of this optimizer cannot be seen here, so it is not multiplied by the number of ranks",
+            f"write learning_rate=… * {context.backend.size} yourself",
+            "warning",
+        )
 
     def _scale_value(
         self, context: Context, rate: cst.BaseExpression, scaled: set[cst.CSTNode]
@@ -161,6 +198,8 @@ class LearningRate(Rule):
         own = [v for v in values if v.kind in (Kind.INSTANCE, Kind.FUNCTION, Kind.CLASS)]
         if own and all(is_own_schedule(context, v) for v in values):
             return  # HVD204 scales it
+        if not elsewhere and reads_rate(context, rate):
+            return  # in proportion already
         if own:
             yield Problem(
                 rate,
@@ -345,7 +384,8 @@ class Compile(Rule):
         elif expression not in wrapped:
             wrapped.add(expression)
             yield Fix(expression, context.wrap(expression, before, after), needs=needs)
-            if not calls or any(
+            own = bool(values) and all(is_own_optimizer(context, v) for v in values)
+            if (not calls and not own) or any(
                 v.name.endswith(".get") and not self._is_literal(v) for v in values
             ):
                 yield self._unscaled(context, expression)

@@ -39,6 +39,10 @@ TRAINS = re.compile(
 RUNS = frozenset({"call", "execute", "launch", "loop", "main", "run", "start"})
 
 
+#: What an optimizer has its rate under.
+RATES = ("learning_rate", "lr")
+
+
 def trains_by_name(name: str) -> bool:
     """Whether a function trains by its qualified name: `lib.train_model`, `mytrain.run`, `lib.Trainer.run`."""
     owner, _, function = name.rpartition(".")
@@ -71,6 +75,151 @@ def is_own_schedule(context: Context, value: Value) -> bool:
         name.endswith(".LearningRateSchedule")
         for name in context.values.classes.library_bases(value.node)
     )
+
+
+def is_own_optimizer(context: Context, value: Value) -> bool:
+    """Whether a value is of a class of the program's own that inherits an optimizer of Keras'."""
+    return isinstance(value.node, cst.ClassDef) and any(
+        name.endswith(".Optimizer") or tf_api.optimizer(name) is not None
+        for name in context.values.classes.library_bases(value.node)
+        if name.startswith("tensorflow.keras.optimizers.")
+    )
+
+
+def is_optimizer(context: Context, node: cst.BaseExpression | None) -> bool:
+    """An optimizer for what the roles say, or by the name under which Keras keeps it on a model."""
+    pending, seen = [node], set[cst.CSTNode]()
+    while pending:
+        each = pending.pop()
+        if each is None or each in seen:
+            continue
+        seen.add(each)
+        named = isinstance(each, cst.Attribute) and each.attr.value == "optimizer"
+        own = any(is_own_optimizer(context, value) for value in context.values.of(each))
+        if named or own or context.values.may_be(each, Role.OPTIMIZER):
+            return True
+        pending += [source for source, part in context.values.flow.predecessors(each) if not part]
+    return False
+
+
+def is_rate(context: Context, node: cst.CSTNode) -> bool:
+    """Whether an expression is the rate that an optimizer has, or the variable that it was given for one; not what the program's
+    options have under such a name.
+    """
+    match node:
+        case cst.Attribute(value=owner, attr=cst.Name(value=name)) if name in RATES:
+            if is_optimizer(context, owner):
+                return True
+        case cst.Name() | cst.Attribute():
+            pass
+        case _:
+            return False
+    return bool(context.values.of(node) & _rate_variables(context))
+
+
+def _rate_variables(context: Context) -> frozenset[Value]:
+    """The variables that optimizers are given for their rates."""
+    given = (
+        argument(call, "learning_rate", 0) or argument(call, "lr")
+        for call in context.values.index.calls
+        if tf_api.optimizer(context.values.qualified(call.func)) is not None
+    )
+    values = (value for arg in given if arg for value in context.values.of(arg.value))
+    return frozenset(value for value in values if value.kind is Role.VARIABLE)
+
+
+def reads_rate(context: Context, rate: cst.BaseExpression) -> bool:
+    """Whether a rate is computed from one that an optimizer has, and that is in proportion already."""
+    return any(is_rate(context, node) for node in context.values.flow.backward_slice(rate))
+
+
+def set_rates(context: Context) -> Iterator[cst.BaseExpression]:
+    """Every value that is set as an optimizer's rate after the optimizer was made."""
+    for name in RATES:
+        for binding in context.values.index.attribute_bindings.get(name, ()):
+            changed = isinstance(context.module.parent(binding.value), cst.AugAssign)
+            whole = binding.receiver is not None and not binding.path and not changed
+            if whole and is_optimizer(context, binding.receiver):
+                yield binding.value
+    for call in context.values.index.calls:
+        match call:
+            case cst.Call(
+                func=cst.Attribute(value=rate, attr=cst.Name("assign")), args=[value, *_]
+            ) if is_rate(context, rate):
+                yield value.value
+            case cst.Call(args=[rate, value]) if context.values.qualified(
+                call.func
+            ) == "tensorflow.keras.backend.set_value" and is_rate(context, rate.value):
+                yield value.value
+
+
+def is_seen_by_rank(
+    context: Context, expression: cst.BaseExpression, asked: frozenset[cst.CSTNode] = frozenset()
+) -> bool:
+    """Whether a value comes from the losses of a rank's own batches, by way of a history or a metric too."""
+    seen = _seen_by_rank(context)
+    for node in context.values.flow.computed_from(expression):
+        if node in seen:
+            return True
+        for value in _stored_in(context, node) if node not in asked else ():
+            if is_seen_by_rank(context, value, asked | {node}):
+                return True
+        if isinstance(node, cst.Call) and method(node) == "result" and node not in asked:
+            fed = (arg.value for call in _feeding(context, node) for arg in call.args)
+            if any(is_seen_by_rank(context, each, asked | {node}) for each in fed):
+                return True
+    return False
+
+
+def _stored_in(context: Context, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """What the elements of a container that is named are set to."""
+    if isinstance(node, cst.Name):
+        identity = context.values.definitions.identity
+        for container, value in context.values.index.stored.get(node.value, ()):
+            if container is not node and identity(container) == identity(node):
+                yield value
+
+
+def _feeding(context: Context, result: cst.Call) -> Iterator[cst.Call]:
+    """The calls that feed the metric whose result is asked for."""
+    assert isinstance(result.func, cst.Attribute)
+    metric = context.values.of(result.func.value)
+    for call in context.values.index.calls:
+        fed = call.func
+        if method(call) == "update_state" and isinstance(fed, cst.Attribute):
+            fed = fed.value
+        if call is not result and any(v.node for v in metric & context.values.of(fed)):
+            yield call
+
+
+def _seen_by_rank(context: Context) -> frozenset[cst.CSTNode]:
+    """What a rank sees in training of its own batches alone: losses, and what `fit` and `train_on_batch` answer."""
+    found: set[cst.CSTNode] = {
+        *context.training.keras.fits,
+        *(update.call for update in context.training.updates if update.is_of_model),
+    }
+    for call in context.training.training_gradients:
+        target = argument(call, "target", 0)
+        pending: list[cst.CSTNode] = [target.value] if target is not None else []
+        behind = [n for each in pending for n in context.values.flow.backward_slice(each)]
+        found.update(node for node in behind if _looks_at_batch(context, node, call))
+        while pending:
+            node = pending.pop()
+            if node not in found:
+                found.add(node)
+                if isinstance(node, cst.Name):
+                    pending += [source for source, _ in context.values.flow.predecessors(node)]
+    return frozenset(found)
+
+
+def _looks_at_batch(context: Context, node: cst.CSTNode, gradient: cst.Call) -> bool:
+    """Whether a model is asked in the step that takes a gradient, in what that calls too."""
+    if not isinstance(node, cst.Call) or not context.values.may_be(node.func, Role.MODEL):
+        return False
+    module = context.module
+    step = module.enclosing(gradient, (cst.FunctionDef, cst.For, cst.While))
+    calls = context.values.calls.leading_to(node)
+    return step is not None and any(step in module.ancestors(call) for call in calls)
 
 
 def taken_whole(context: Context) -> frozenset[cst.Call]:
@@ -107,7 +256,7 @@ def kept_rates(context: Context) -> frozenset[cst.CSTNode]:
         for arg in compiled.args:
             others |= _made(context, arg.value)
     for node in values.index.attributes:
-        if node.attr.value in ("learning_rate", "lr"):
+        if node.attr.value in RATES:
             others |= _made(context, node.value)
     return frozenset(node for node in whole - others if _has_plain_rate(context, node))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
 import libcst as cst
 
@@ -13,14 +14,13 @@ from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.roles import Role
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, Context, Rule
-from .questions import KNOWN_LIBRARIES, is_own_schedule
+from .questions import KNOWN_LIBRARIES, is_own_schedule, is_rate, reads_rate, set_rates
 
 #: Arguments by which another library's functions are told how many steps a training has, or where in it they begin and end.
 STEP_COUNTS = re.compile(
     r"(begin|end|decay|warm_?up|total|max|stop|hold|num|num_train|num_training|num_warmup)_(steps?|iterations?)"
     r"|steps_per_epoch"
 )
-RATES = ("learning_rate", "lr")
 #: Why a count is multiplied that a schedule of the program's own is given.
 COUNTED = "It is counted from one rank's share, and the schedule is asked for the step of one process that has all."
 
@@ -291,10 +291,12 @@ class SetRate(Rule):
     def find(self, context: Context) -> Iterator[Finding]:
         counts: dict[cst.BaseExpression, None] = {}
         made = {*schedule_calls(context)}
-        for rate in self._set_rates(context):
+        for rate in set_rates(context):
             behind = list(context.values.flow.backward_slice(rate))
-            if any(map(self._reads_rate, behind)):
-                if any(self._decides(context, node) for node in behind):
+            if reads_rate(context, rate):
+                present = partial(is_rate, context)
+                made_of = context.values.flow.backward_slice(rate, present)
+                if any(self._decides(context, node) for node in made_of):
                     yield Problem(
                         rate,
                         "a function of the program makes this rate from the present one, so it cannot be seen whether it is scaled",
@@ -338,41 +340,6 @@ class SetRate(Rule):
             match call:
                 case cst.Call(func=cst.Attribute(), args=[cst.Arg(value=cst.Integer(value="1"))]):
                     yield call
-
-    def _set_rates(self, context: Context) -> Iterator[cst.BaseExpression]:
-        """Every value that is set as an optimizer's rate after the optimizer was made."""
-        for name in RATES:
-            for binding in context.values.index.attribute_bindings.get(name, ()):
-                changed = isinstance(context.module.parent(binding.value), cst.AugAssign)
-                whole = binding.receiver is not None and not binding.path and not changed
-                if whole and self._is_optimizer(context, binding.receiver):
-                    yield binding.value
-        for call in context.values.index.calls:
-            match call:
-                case cst.Call(
-                    func=cst.Attribute(value=rate, attr=cst.Name("assign")), args=[value, *_]
-                ) if self._is_rate(context, rate):
-                    yield value.value
-                case cst.Call(args=[rate, value]) if context.values.qualified(
-                    call.func
-                ) == "tensorflow.keras.backend.set_value" and self._is_rate(context, rate.value):
-                    yield value.value
-
-    def _is_rate(self, context: Context, node: cst.BaseExpression) -> bool:
-        return (
-            isinstance(node, cst.Attribute)
-            and node.attr.value in RATES
-            and self._is_optimizer(context, node.value)
-        )
-
-    def _is_optimizer(self, context: Context, receiver: cst.BaseExpression | None) -> bool:
-        """An optimizer for what the roles say, or by the name under which Keras keeps it on a model."""
-        named = isinstance(receiver, cst.Attribute) and receiver.attr.value == "optimizer"
-        return named or (receiver is not None and context.values.may_be(receiver, Role.OPTIMIZER))
-
-    @staticmethod
-    def _reads_rate(node: cst.CSTNode) -> bool:
-        return isinstance(node, cst.Attribute) and node.attr.value in RATES
 
     def _decides(self, context: Context, node: cst.CSTNode) -> bool:
         """Whether a node calls something of the program's own, which may answer with a rate of its own."""

@@ -12,6 +12,7 @@ from libcst.helpers import get_full_name_for_node
 from ...analysis.library import Kind
 from ...analysis.syntax import argument
 from ...frameworks.tensorflow import tf_api
+from ...frameworks.tensorflow.randomness import Seed
 from ...source.edits import IN_FRONT, Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from . import standalone
@@ -174,7 +175,7 @@ class SameSeed(Rule):
     `train_test_split`, `np.random.shuffle`, a generator that shuffles: ranks that did this each
     in its own way would train on one another's test data, and on some examples several times. So all go
     on from the state of rank 0's random numbers, of NumPy and of Python, and a random generator without a
-    seed gets one. Where data are shuffled before the ranks part, by a source that shuffles itself, that is done in one order
+    seed gets one, as does what is seeded with None, by a clock, or on a condition alone. Where data are shuffled before the ranks part, by a source that shuffles itself, that is done in one order
     on all ranks. What TensorFlow draws before the steps, or makes the data of, is to be learned: that is drawn alike, each call
     by itself. The rest of TensorFlow's random numbers stay each rank's own, since noise and dropout should differ.
     One rank alone changes nothing.
@@ -277,13 +278,24 @@ class SameSeed(Rule):
         seed = context.fresh("hvd_seed")
         line = f"{seed} = {called}" if unseeded or wrapped else called
         edits = [self._line(context, first, drawing, line)]
-        for call in unseeded:
-            edits.append(context.insert(context.module.span(call).end - 1, seed))
+        for call, given in unseeded.items():
+            edits += self._seeded(context, call, given, seed)
         for call, wrapper in wrapped.items():
             opening, closing = f"{context.runtime(wrapper)}(", f", {seed})"
             edits += context.wrap(call.func, opening, closing, Layer.FUNCTION)
         needs = (HOROVOD, "same_seed", *dict.fromkeys(wrapped.values()))
         yield Fix(drawing[0], tuple(edits), needs=needs)
+
+    def _seeded(self, context: Context, call: cst.Call, given: Seed, seed: str) -> tuple[Edit, ...]:
+        """Edits by which random numbers get the seed of all ranks, where the program has none that is the same on all."""
+        if given.given is None:
+            return (context.insert(context.module.span(call).end - 1, seed),)
+        text = context.module.text(given.given)
+        if given.or_own:
+            return context.wrap(given.given, f"{seed} if {text} is None else ", "")
+        if text == "None":
+            return (context.replace(given.given, seed),)
+        return context.wrap(given.given, f"{seed} or ", "")
 
     def _line(
         self, context: Context, first: cst.CSTNode, draws: Sequence[cst.Call], line: str
