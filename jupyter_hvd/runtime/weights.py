@@ -10,6 +10,9 @@ from .guard import compare_ranks
 
 #: For each optimizer the models and variables, by identity, that have been broadcast with it.
 _broadcast: MutableMapping[Any, MutableMapping[int, Any]] = WeakKeyDictionary()
+#: Variables that have been broadcast, and those of them that were because others of their model were.
+_alike: MutableMapping[int, Any] = WeakValueDictionary()
+_beside_others: MutableMapping[int, Any] = WeakValueDictionary()
 
 
 def broadcast_once(optimizer: Any, *trained: Any) -> None:
@@ -64,9 +67,15 @@ def _broadcast_new(optimizer: Any, trained: tuple[Any, ...]) -> None:
     if not new:
         return
     owners = new if optimizer is None else [*new, optimizer]
-    variables = [variable for each in owners for variable in _variables(each)]
-    variables += _beside([each for each in new if _is_variable(each)])
-    hvd.broadcast_variables(list({id(v): v for v in variables}.values()), root_rank=0)
+    given = [variable for each in owners for variable in _variables(each)]
+    known = {*map(id, given)}
+    beside = _beside([each for each in new if _is_variable(each)])
+    beside = [v for v in beside if id(v) not in known and id(v) not in _alike]
+    found = [v for v in given if _beside_others.pop(id(v), None) is None] + beside
+    _beside_others.update((id(v), v) for v in beside)
+    _alike.update((id(v), v) for v in found)
+    if found:
+        hvd.broadcast_variables(list({id(v): v for v in found}.values()), root_rank=0)
     done.update((id(each), each) for each in new)
 
 
