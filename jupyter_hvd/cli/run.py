@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
     from ..convert import Options
     from ..jobs.log import JobLog
+    from ..launchers.again import Policy
     from ..launchers.diagnosis import Locate
     from ..launchers.job import JobResult
+    from ..launchers.places import Place
     from ..launchers.progress import Stall
     from ..launchers.reaper import PrivateFolder
 
@@ -54,6 +56,18 @@ def add_parser(commands: Any) -> None:
         default=0,
         metavar="K",
         help="after a fault, start again up to K times; fit goes on from its last epoch",
+    )
+    parser.add_argument(
+        "--elastic",
+        action="store_true",
+        default=None,
+        help="go on with the ranks that are left when some are lost, and with more when hosts answer",
+    )
+    parser.add_argument(
+        "--min", type=int, metavar="A", dest="least", help="with no fewer ranks than that (1)"
+    )
+    parser.add_argument(
+        "--max", type=int, metavar="B", dest="most", help="and with no more (as many as -n says)"
     )
     log = parser.add_mutually_exclusive_group()
     log.add_argument(
@@ -96,18 +110,19 @@ def converted_copy(
 
 
 def run_run(arguments: argparse.Namespace) -> int:
+    from ..launchers.again import RESIZED, run_job_again
     from ..launchers.hosts import LaunchError
-    from ..launchers.job import Program, run_job_again
+    from ..launchers.job import Program
     from ..launchers.places import place
     from ..launchers.signals import ended_by_signals
 
     console, errors = make_consoles(False)
-    if arguments.restarts < 0:
-        raise UnusableInputError("--restarts: must be a whole number from 0 on")
     options = options_for(arguments, arguments.file)
-    options = replace(options, restartable=arguments.restarts > 0)
+    options = replace(options, restartable=arguments.restarts > 0 or options.elastic)
     try:
         ranks = place(arguments.size, where_of(arguments))  # refused before anything is done
+        queue = queue_printer(errors)
+        policy = policy_for(arguments, options, ranks, queue)
         shared = not ranks.here
         with ended_by_signals(), converted_copy(arguments.file, options, shared) as made:
             copy, folder, locate = made
@@ -119,23 +134,23 @@ def run_run(arguments: argparse.Namespace) -> int:
                     if log is not None:
                         log.hear(rank, text)
 
-                def started_again(result: JobResult, number: int) -> None:
-                    print_failure(result, errors)
-                    again = f"started again, {number} of {arguments.restarts}"
+                def started_again(result: JobResult, following: Place) -> None:
+                    if result.code != RESIZED:
+                        print_failure(result, errors)
+                    again = f"goes on with {following.size} ranks, from what was kept last"
                     errors.print(again, style="yellow")
                     if log is not None:
                         log.hear(result.rank or 0, f"[{fault_of(result)}; {again}]")
 
+                job = Program(copy, arguments.file, arguments.extra)
+                heard: Any = {
+                    "timeout": arguments.timeout,
+                    "listener": hear,
+                    "queued": queue,
+                    "stalled": stall_printer(locate, errors, log),
+                }
                 result = run_job_again(
-                    Program(copy, arguments.file, arguments.extra),
-                    ranks,
-                    folder,
-                    restarts=arguments.restarts,
-                    told=started_again,
-                    timeout=arguments.timeout,
-                    listener=hear,
-                    queued=queue_printer(errors),
-                    stalled=stall_printer(locate, errors, log),
+                    job, ranks, folder, policy=policy, told=started_again, **heard
                 )
                 if log is not None:
                     log.end(result.code, result.rank, result.report)
@@ -146,6 +161,29 @@ def run_run(arguments: argparse.Namespace) -> int:
     if result.code != 0:
         print_failure(result, errors)
     return result.code
+
+
+def policy_for(
+    arguments: argparse.Namespace, options: Options, ranks: Place, queued: Callable[[str], None]
+) -> Policy:
+    """Where the job goes on after a fault.
+
+    Raises:
+        UnusableInputError: the options for it do not fit together.
+        LaunchError: nor do the hosts.
+    """
+    from ..launchers.again import Elastic, Restarts
+
+    if arguments.restarts < 0:
+        raise UnusableInputError("--restarts: must be a whole number from 0 on")
+    if not options.elastic:
+        if arguments.least is not None or arguments.most is not None:
+            raise UnusableInputError("--min and --max are for --elastic")
+        return Restarts(arguments.restarts)
+    if arguments.restarts:
+        raise UnusableInputError("--elastic starts the job again by itself: leave --restarts out")
+    least = 1 if arguments.least is None else arguments.least
+    return Elastic(ranks, least, arguments.most or max(ranks.size, least), queued)
 
 
 def fault_of(result: JobResult) -> str:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from .base import ECHO, Exit, Orders, Output, Queued, describe_exit, rank_environment
 from .hosts import LaunchError
@@ -28,8 +25,6 @@ from .watchman import Told, watched
 Listener = Callable[[int, str, str], None]
 #: What runs a program on each rank of a batch job.
 BATCH_RANK = "jupyter_hvd.rank.batch"
-#: Names the folder in which a program keeps what it goes on from when it is started again.
-STATE_VARIABLE = "JUPYTER_HVD_STATE"
 #: The exit code of a job whose time was up.
 TIMED_OUT = 124
 
@@ -127,44 +122,6 @@ def run_job(
         if expired.is_set():
             return JobResult(TIMED_OUT, None, f"the job was ended after {timeout:g} s, as asked")
         return _result(status, code, exits, said)
-
-
-def run_job_again(
-    program: Program,
-    place: Place,
-    folder: PrivateFolder,
-    *,
-    restarts: int,
-    told: Callable[[JobResult, int], None],
-    timeout: float | None = None,
-    **options: Any,
-) -> JobResult:
-    """As `run_job`, and after a fault again, `restarts` times at the most; not where a program raises one error twice in a row.
-
-    The runs share a folder, in which the program finds what it kept (`jupyter_hvd.runtime.resumed_fit`).
-
-    Args:
-        told: how a run ended after which there is another, and which one that is, from 1.
-        timeout: seconds for all of them.
-    """
-    state = folder.path / "state"
-    if restarts:
-        state.mkdir(mode=0o700)
-    environment = {STATE_VARIABLE: str(state)} if restarts else {}
-    began, raised = time.monotonic(), ""
-    for number in itertools.count(1):
-        left = None if timeout is None else max(1.0, timeout - (time.monotonic() - began))
-        result = run_job(program, place, folder, timeout=left, environment=environment, **options)
-        before, raised = raised, error_in(result.report)
-        if result.code in (0, TIMED_OUT) or number > restarts or (raised and raised == before):
-            return result
-        told(result, number)
-    raise AssertionError
-
-
-def error_in(report: str) -> str:
-    """The last line of a traceback of Python's; "" where a rank ended otherwise."""
-    return report.rstrip().rpartition("\n")[2] if report.startswith("Traceback ") else ""
 
 
 def run_single(

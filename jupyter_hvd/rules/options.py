@@ -29,7 +29,8 @@ class Options:
             nothing calls yet is no fault.
         standalone: what the program needs of `jupyter_hvd.runtime` is written into it, so that it
             runs where Horovod is and this package is not.
-        restartable: `fit` goes on from its last epoch where the job is started again.
+        restartable: `fit` and loops go on where they were kept last, where the job is started again.
+        elastic: so they do, and what could not is refused.
         guard: the ranks are compared while they train, and stopped where they part.
 
     Raises:
@@ -44,6 +45,7 @@ class Options:
     open_ended: bool = False
     standalone: bool = False
     restartable: bool = False
+    elastic: bool = False
     guard: bool = True
 
     def __post_init__(self) -> None:
@@ -55,7 +57,7 @@ class Options:
             value = getattr(self, name)
             if type(value) is not int or value < least:
                 raise OptionError(name, f"must be a whole number from {least} on")
-        for name in ("open_ended", "standalone", "restartable", "guard"):
+        for name in ("open_ended", "standalone", "restartable", "elastic", "guard"):
             if type(getattr(self, name)) is not bool:
                 raise OptionError(name, "must be true or false")
 

@@ -30,6 +30,7 @@ from .files import (
 )
 from .gradients import DistributedGradientTape, average_gradients
 from .guard import compare_ranks
+from .loops import resumed_loop
 from .optimizer import DistributedOptimizer
 from .process import start
 from .randomness import draw_alike, draw_apart, in_one_order, same_seed
@@ -61,6 +62,7 @@ __all__ = [
     "own_folder",
     "rank_zero_file",
     "resumed_fit",
+    "resumed_loop",
     "same_seed",
     "scaled_optimizer",
     "scaled_rates",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .calls import _arguments, _fit_arguments
@@ -11,6 +11,11 @@ from .weights import _variables
 
 #: Numbers the calls of `fit`, as often as the program is started.
 _fits: Any = itertools.count()
+#: In the folder of a job's state it asks the ranks to end, with this exit code, when they have kept what they go on from.
+_RESIZE: str = "resize"
+_RESIZED: int = 75
+#: Beside a backup of Keras': the rate that its run began with, and how many ranks that had.
+_RANKS: str = "ranks.json"
 
 
 def distributed_backup(backup: Callable[..., Any]) -> Callable[..., Any]:
@@ -20,6 +25,7 @@ def distributed_backup(backup: Callable[..., Any]) -> Callable[..., Any]:
     Keras writes over the backup before; here one takes the other's place when it is whole, so that a rank that ends while
     it writes leaves the one before.
     """
+    import json
     import shutil
     import sys
     import tempfile
@@ -41,11 +47,21 @@ def distributed_backup(backup: Callable[..., Any]) -> Callable[..., Any]:
         class Distributed(backup):  # type: ignore[valid-type, misc]
             _written: Any = None
 
+            _begun_with: float | None = None
+
             def on_train_begin(self, logs: Any = None) -> None:
                 whole = kept if kept.exists() else before
                 files = {} if hvd.rank() else _contents(whole)
-                _write(hvd.broadcast_object(files, root_rank=0), Path(own.name))
-                super().on_train_begin(logs)
+                files = hvd.broadcast_object(files, root_rank=0)
+                rate, size = json.loads(files.pop(_RANKS, b"[null, 0]"))
+                _write(files, Path(own.name))
+                optimizer = self.model.optimizer
+                self._begun_with = _rate(optimizer)
+                if size:
+                    with _following(optimizer, self._begun_with, rate, size):
+                        super().on_train_begin(logs)
+                else:
+                    super().on_train_begin(logs)
                 self._written = _times(own.name)
 
             def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
@@ -72,6 +88,7 @@ def distributed_backup(backup: Callable[..., Any]) -> Callable[..., Any]:
                 for folder in (following, before) if kept.exists() else (following,):
                     shutil.rmtree(folder, ignore_errors=True)
                 shutil.copytree(own.name, following)
+                (following / _RANKS).write_text(json.dumps([self._begun_with, hvd.size()]))
                 if kept.exists():
                     kept.rename(before)
                 following.rename(kept)
@@ -157,8 +174,10 @@ def _keepers(file: Any, state: Any, arrays: list[Any], done: bool) -> tuple[Any,
 
     class TakeUp(tf.keras.callbacks.Callback):  # type: ignore[misc]
         waits = state is not None
+        rate: float | None = None
 
         def on_train_begin(self, logs: Any = None) -> None:
+            self.rate = _rate(getattr(self.model, "optimizer", None))
             self.waits = self.waits and not self.take_up()
 
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
@@ -172,9 +191,11 @@ def _keepers(file: Any, state: Any, arrays: list[Any], done: bool) -> tuple[Any,
             variables = _state_of(self.model)
             if [list(variable.shape) for variable in variables] != state["shapes"]:
                 return False
-            for variable, array in zip(variables, arrays, strict=False):  # rank 0 has them
-                variable.assign(array.view(variable.dtype.as_numpy_dtype))
-            hvd.broadcast_variables(variables, root_rank=0)
+            optimizer = getattr(self.model, "optimizer", None)
+            with _following(optimizer, self.rate, state["rate"], state["size"]):
+                for variable, array in zip(variables, arrays, strict=False):  # rank 0 has them
+                    variable.assign(array.view(variable.dtype.as_numpy_dtype))
+                hvd.broadcast_variables(variables, root_rank=0)
             return True
 
     class Keep(tf.keras.callbacks.Callback):  # type: ignore[misc]
@@ -190,12 +211,15 @@ def _keepers(file: Any, state: Any, arrays: list[Any], done: bool) -> tuple[Any,
             for name, value in (logs or {}).items():
                 self.history.setdefault(name, []).append(value)
             self.keep(epoch + 1)
+            _end_if_resized(file)
 
         def keep(self, epoch: int) -> None:
             if hvd.rank() == 0:
-                _keep(file, _state_of(self.model), epoch, self.epochs, self.history)
+                kept = {"epoch": epoch, "epochs": self.epochs, "history": self.history}
+                _keep(file, _state_of(self.model), {**kept, "rate": first.rate})
 
-    return TakeUp(), Keep()
+    first = TakeUp()
+    return first, Keep()
 
 
 def _state_of(model: Any) -> list[Any]:
@@ -209,16 +233,15 @@ def _state_of(model: Any) -> list[Any]:
     return [variable for owner in owners for variable in _variables(owner)]
 
 
-def _keep(
-    file: Any, variables: list[Any], epoch: int, epochs: list[int], history: dict[str, list[Any]]
-) -> None:
+def _keep(file: Any, variables: list[Any], kept: dict[str, Any]) -> None:
     """Write a state, so that the old or the new one is there, whole, whenever the job is interrupted."""
     import json
 
+    import horovod.tensorflow as hvd
     import numpy as np
 
     shapes = [list(variable.shape) for variable in variables]
-    state = {"epoch": epoch, "epochs": epochs, "history": history, "shapes": shapes}
+    state = {**kept, "shapes": shapes, "size": hvd.size()}
     new = file.with_suffix(".new")
     with new.open("wb") as stream:
         arrays = {str(number): variable.numpy() for number, variable in enumerate(variables)}
@@ -239,3 +262,55 @@ def _kept(file: Any) -> tuple[Any, list[Any]]:
     with np.load(file) as found:
         state = json.loads(str(found["state"]))
         return state, [found[str(number)] for number in range(len(state["shapes"]))]
+
+
+def _end_if_resized(file: Any) -> None:
+    """End the program, on all ranks at once, where its job is to go on with another number of them."""
+    import sys
+
+    import horovod.tensorflow as hvd
+
+    asked = hvd.rank() == 0 and file.with_name(_RESIZE).exists()
+    if hvd.broadcast_object(asked, root_rank=0):
+        sys.exit(_RESIZED)
+
+
+def _rate(optimizer: Any) -> float | None:
+    """The learning rate that an optimizer has now; None where it follows a schedule, or is none of Keras."""
+    given = _inner(optimizer).get_config().get("learning_rate") if optimizer is not None else None
+    return float(_inner(optimizer).learning_rate) if isinstance(given, (int, float)) else None
+
+
+def _inner(optimizer: Any) -> Any:
+    """The optimizer that has the rate: the one within an optimizer that scales the loss."""
+    return getattr(optimizer, "inner_optimizer", optimizer)
+
+
+def _following(optimizer: Any, own: float | None, kept: float | None, size: int) -> Any:
+    """A block within which an optimizer's state is taken up, perhaps of a job of another number of ranks.
+
+    The rate differs from the kept one as the program's own does from the one before, and where it follows a schedule, the
+    count of steps becomes that of as many examples.
+
+    Args:
+        own: the rate that the program has begun with now. kept, size: that, and the number of ranks, when the state was kept.
+    """
+    import contextlib
+
+    import horovod.tensorflow as hvd
+
+    @contextlib.contextmanager
+    def block() -> Iterator[None]:
+        inner = _inner(optimizer)
+        if own is not None:
+            inner.learning_rate = float(
+                "nan"
+            )  # and stays so where the rate is no part of the state
+        yield
+        if own is not None:
+            taken = float(inner.learning_rate)
+            inner.learning_rate = own if taken != taken else taken * own / (kept or own)
+        elif size != hvd.size() and hasattr(inner, "iterations"):
+            inner.iterations.assign(round(int(inner.iterations) * size / hvd.size()))
+
+    return block()

@@ -26,6 +26,7 @@ class Layer(IntEnum):
     CHOICE = -8  # `… if hvd.rank() == 0 else …` behind an expression
     TAPE = -6  # a line after the block of a tape
     FIRST_ELEMENT = -5
+    RESUMED_LOOP = -4  # a wrapper, around all that is put around or behind what a loop runs over
     DIVISION = -3  # `… // hvd.size()`
     SHARD = -2  # `.shard(…)` behind a dataset
     EQUAL_STEPS = -1  # `.apply(…)` behind that

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import libcst as cst
+from libcst import matchers as m
+
 from ...frameworks.tensorflow import tf_api
 from ...source.edits import Layer
-from ..base import Example, Finding, Fix, Problem, program
+from ..base import Example, Finding, Fix, Problem, Severity, program
 from .context import HOROVOD, Context, Rule
 from .questions import callback_values
 
 #: Methods by which a program takes up what it has kept itself.
 RESTORING = frozenset({"restore", "restore_or_initialize", "read", "load_weights", "load_model"})
+COUNTED = "write it as `for turn in range(…)`, with a `break` where it ends earlier, or restore its state by a tf.train.CheckpointManager"
+OUTSIDE = (
+    "keep them in a list or dictionary, in a `tf.Variable`, or on an object of the program's own"
+)
+Loop = cst.For | cst.While
 
 
 class Backups(Rule):
@@ -57,12 +65,16 @@ class Backups(Rule):
 
 
 class Restarts(Rule):
-    """Let `fit` go on from its last epoch where the job is started again: `jupyter hvd run --restarts K`.
+    """Let training go on where it was when the job is started again: `jupyter hvd run --restarts K` and `--elastic`.
 
     After each epoch rank 0 keeps the weights, the optimizer's state and the history of each `fit`, in a folder that the job's
     restarts share. A `fit` that was done is not done again, and its history is as if nothing had happened. One that keeps its own
-    backup is left to that. What callbacks remember, as `EarlyStopping` does, begins anew. Loops with tapes begin anew: what they
-    keep is the program's own to say, by a `tf.train.CheckpointManager`, say.
+    backup is left to that. What callbacks remember, as `EarlyStopping` does, begins anew.
+
+    Of loops with tapes the outermost `for` goes on after the last turn that was kept, with the models, optimizers, metrics and data
+    that it had then. Turns that are long are kept each; of short ones so many lie between that keeping takes 2 % of the time at the
+    most. A `while`, and the names of a function that its loop binds again and again, begin anew; a program that restores
+    checkpoints is left to that.
     """
 
     code = "HVD407"
@@ -92,29 +104,154 @@ class Restarts(Rule):
             ),
             restartable=True,
         ),
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                optimizer = tf.keras.optimizers.SGD(0.1)
+                for epoch in range(9):
+                    for images, labels in dataset:
+                        with tf.GradientTape() as tape:
+                            loss = tf.reduce_mean(tf.square(model(images) - labels))
+                        gradients = tape.gradient(loss, model.trainable_variables)
+                        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                optimizer = tf.keras.optimizers.SGD(0.1)
+                for epoch in jhvd.resumed_loop(range(9), globals()):
+                    for images, labels in dataset:
+                        with tf.GradientTape() as tape:
+                            loss = tf.reduce_mean(tf.square(model(images) - labels))
+                        gradients = tape.gradient(loss, model.trainable_variables)
+                        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+                """
+            ),
+            restartable=True,
+        ),
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        if not context.options.restartable:
+        if not (context.options.restartable or context.options.elastic):
             return
+        loops = self._loops(context)
+        for loop in loops:
+            if isinstance(loop, cst.For):
+                yield from self._resumed(context, loop)
+            else:
+                yield self._anew(context, loop, "a `while` loop begins anew", COUNTED)
         for call in context.training.keras.fits:
             callbacks = {tf_api.callback(value.name) for value in callback_values(context, call)}
-            if not callbacks & tf_api.BACKUPS:
+            if not callbacks & tf_api.BACKUPS and not {*_around(context, call)} & {*loops}:
                 opening = f"{context.runtime('resumed_fit')}("
                 edits = context.wrap(call.func, opening, ")", Layer.RESUMED)
                 yield Fix(call, edits, needs=(HOROVOD, "resumed_fit"))
-        restored = any(
+
+    def _loops(self, context: Context) -> list[Loop]:
+        """The outermost loops around the program's own updates; none where it restores what it has kept itself."""
+        if any(
             context.module.text(call.func).rpartition(".")[2] in RESTORING
             for call in context.values.index.calls
+        ):
+            return []
+        sites = [site for _, sites in context.training.own_updates for site in sites]
+        return list(
+            dict.fromkeys(loop for site in sites for loop in _outermost(context, site.call))
         )
-        if context.training.own_updates and not restored:
-            update, _ = context.training.own_updates[0]
-            yield Problem(
-                update.call,
-                "a job that is started again after a fault begins this loop anew",
-                "keep its state after each epoch with a tf.train.CheckpointManager, and restore the latest before the loop",
-                "warning",
+
+    def _resumed(self, context: Context, loop: cst.For) -> Iterator[Finding]:
+        function = context.module.function_of(loop)
+        names = "globals()" if function is None else "globals(), locals()"
+        opening = f"{context.runtime('resumed_loop')}("
+        edits = context.wrap(loop.iter, opening, f", {names})", Layer.RESUMED_LOOP)
+        reason = "Started again after a fault, this loop goes on after the last turn that was kept."
+        yield Fix(loop.iter, edits, reason, (HOROVOD, "resumed_loop"))
+        lost = [] if function is None else _carried(context, loop, function)
+        if lost:
+            listed = ", ".join(f"`{name}`" for name in lost)
+            text = f"{listed}, which the turns of this loop bind anew in a function, cannot be kept: they begin"
+            yield self._anew(
+                context, loop, text + ("" if len(lost) > 1 else "s") + " anew", OUTSIDE
             )
+
+    def _anew(self, context: Context, loop: Loop, what: str, advice: str) -> Problem:
+        severity: Severity = "error" if context.options.elastic else "warning"
+        return Problem(loop, f"when a job is started again after a fault, {what}", advice, severity)
+
+
+def _around(context: Context, call: cst.Call) -> Iterator[Loop]:
+    """All loops around a call, and around the calls of the function that it stands in."""
+    for site in context.values.calls.leading_to(call):
+        yield from _loops_of(context, site)
+
+
+def _loops_of(context: Context, node: cst.CSTNode) -> list[Loop]:
+    """The loops around a node in its function, from the innermost on."""
+    function = context.module.function_of(node)
+    around = []
+    for outer in context.module.ancestors(node):
+        if outer is function:
+            break
+        if isinstance(outer, (cst.For, cst.While)):
+            around.append(outer)
+    return around
+
+
+def _outermost(
+    context: Context, call: cst.Call, seen: frozenset[cst.CSTNode] = frozenset()
+) -> list[Loop]:
+    """The outermost loops around a call, by all ways that lead to it; of a function that some loop calls, none of its own."""
+    function = context.module.function_of(call)
+    sites = [] if function is None else context.values.calls.sites(function)
+    outer = [
+        loop
+        for site in sites
+        if function is not None and function not in seen
+        for loop in _outermost(context, site, seen | {function})
+    ]
+    return outer or _loops_of(context, call)[-1:]
+
+
+def _carried(context: Context, loop: cst.For, function: cst.FunctionDef) -> list[str]:
+    """Names of a function whose values one turn of a loop hands to the next: counts, the best value so far."""
+    start = context.module.span(loop).start
+    before: set[str] = set()
+    within: dict[str, list[cst.CSTNode]] = {}
+    for target in context.values.index.bound:
+        if isinstance(target, cst.Name) and context.module.function_of(target) is function:
+            if loop in context.module.ancestors(target):
+                within.setdefault(target.value, []).append(target)
+            elif context.module.span(target).start < start:
+                before.add(target.value)
+    everywhere = {
+        item.name.value
+        for line in m.findall(function.body, m.Global())
+        if isinstance(line, cst.Global)
+        for item in line.names
+    }
+    carried = (before & {*within}) - everywhere
+    return [name for name in within if name in carried and _is_read_first(loop, name)]
+
+
+def _is_read_first(loop: cst.For, name: str) -> bool:
+    """Whether a turn reads a name, or may leave it as it is, before a statement of the loop's own body binds it."""
+    for statement in loop.body.body:
+        named = m.findall(statement, m.Name(name))
+        match statement:
+            case cst.SimpleStatementLine(body=[cst.Assign(value=value, targets=targets)]):
+                if not m.findall(value, m.Name(name)) and any(
+                    m.findall(target.target, m.Name(name)) for target in targets
+                ):
+                    return False
+        if named:
+            return True
+    return False
 
 
 RULES: tuple[type[Rule], ...] = (Backups, Restarts)

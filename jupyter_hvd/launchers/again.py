@@ -1,0 +1,275 @@
+"""A job that is started again after a fault: on the same ranks, or, elastic, on those that are left and those that come.
+
+The starts share a folder, in which the program keeps what it goes on from (`jupyter_hvd.runtime.resumed_fit` and
+`resumed_loop`). All ranks begin anew, instead of those that are left going on: whatever Horovod, NCCL or a half-finished
+collective has left behind in a process goes with it, and the program's own lines divide data and scale rates by as many
+ranks as there are then. It costs the seconds of a start.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from .addresses import own_address
+from .allocation import current_allocation
+from .hosts import Host, LaunchError, hosts_for, is_local, parse_hosts
+from .job import TIMED_OUT, JobResult, Program, run_job
+from .places import Place
+from .reaper import PrivateFolder
+
+#: Names the folder in which a program keeps what it goes on from when it is started again.
+STATE_VARIABLE = "JUPYTER_HVD_STATE"
+#: In that folder it asks the ranks to end, with this exit code, when they have kept what they go on from.
+RESIZE, RESIZED = "resize", 75
+#: Seconds for which a place where a rank was lost is left out; twice as many each time.
+COOLING = 60.0
+#: Seconds between two looks at the hosts, and for one of them to answer.
+LOOK, ANSWER = 5.0, 8.0
+#: Seconds to wait for as many places as there must be.
+PATIENCE = 600.0
+#: So many faults in a row, between which nothing new was kept, are enough.
+FAULTS = 3
+
+
+class Policy(Protocol):
+    """Where a job goes on."""
+
+    def after(self, result: JobResult, ranks: Place) -> Place | None:
+        """Where the job is started again when it has ended so; None where it is not.
+
+        Raises:
+            LaunchError: there is no place for it.
+        """
+        ...
+
+    def watching(self, ranks: Place, state: Path) -> AbstractContextManager[None]:
+        """Looks after a start of the job for as long as it runs."""
+        ...
+
+
+class Restarts:
+    """On the same ranks, so many times at the most."""
+
+    def __init__(self, count: int) -> None:
+        self._left = count
+
+    def after(self, result: JobResult, ranks: Place) -> Place | None:
+        self._left -= 1
+        return ranks if self._left >= 0 else None
+
+    def watching(self, ranks: Place, state: Path) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+class Elastic:
+    """With as many ranks as there are places for, within bounds.
+
+    A place is one of a host's slots. Where a rank was lost one is left out for a while, unless there are too few without it; a
+    host that does not answer has none. When places come, or come back, the job is started again with more ranks as soon as
+    its program has kept what it goes on from.
+    """
+
+    def __init__(
+        self,
+        first: Place,
+        least: int,
+        most: int,
+        queued: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """
+        Args:
+            first: where the job begins; its hosts are those that there may be.
+            queued: told what the job waits for, and "" when it need wait no more.
+
+        Raises:
+            LaunchError: the bounds do not fit, or its scheduler grants an allocation for one start only.
+        """
+        if not 1 <= least <= first.size <= most:
+            raise LaunchError(
+                f"--elastic begins with {first.size} ranks, which is not between --min {least} and --max {most}"
+            )
+        self._hosts = candidates(first, most)
+        self._least, self._most, self._queued = least, most, queued
+        self._lost: list[tuple[str, float]] = []
+        self._losses: Counter[str] = Counter()
+        self._state = Path()
+        self._faults, self._kept = 0, 0
+
+    def after(self, result: JobResult, ranks: Place) -> Place | None:
+        kept, self._kept = self._kept, last_kept(self._state)
+        self._faults = self._faults + 1 if self._kept == kept and result.code != RESIZED else 0
+        if self._faults >= FAULTS:
+            return None
+        if result.code != RESIZED and result.rank is not None:
+            name = rank_host(ranks, result.rank)
+            self._losses[name] += 1
+            self._lost.append((name, time.monotonic() + COOLING * 2 ** (self._losses[name] - 1)))
+        return self._with(self._places(ranks), ranks)
+
+    def _places(self, ranks: Place) -> list[Host]:
+        """Hosts that answer, with their slots; waits until there are enough."""
+        began = time.monotonic()
+        while True:
+            answering = answering_hosts(self._hosts, ranks.launcher.reach)
+            if sum(host.slots for host in answering) >= self._least:
+                self._queued("")
+                return answering
+            there = sum(host.slots for host in answering)
+            if time.monotonic() - began > PATIENCE:
+                raise LaunchError(
+                    f"within {PATIENCE:g} s there were places for {there} ranks only, and --min is {self._least}"
+                )
+            self._queued(f"waiting for hosts: there are places for {there} ranks of {self._least}")
+            time.sleep(LOOK)
+
+    def _with(self, answering: list[Host], ranks: Place) -> Place:
+        fresh = without(answering, self._cooling())
+        room = sum(host.slots for host in fresh)
+        hosts = fresh if room >= self._least else answering
+        size = min(self._most, max(room, self._least))
+        return replace(ranks, size=size, hosts=tuple(hosts), address=own_address(hosts))
+
+    def _cooling(self) -> Counter[str]:
+        now = time.monotonic()
+        self._lost = [(name, until) for name, until in self._lost if until > now]
+        return Counter(name for name, _ in self._lost)
+
+    @contextmanager
+    def watching(self, ranks: Place, state: Path) -> Iterator[None]:
+        self._state = state
+        (state / RESIZE).unlink(missing_ok=True)
+        over = threading.Event()
+
+        def look() -> None:
+            while not over.wait(LOOK):
+                found = answering_hosts(self._hosts, ranks.launcher.reach)
+                room = sum(host.slots for host in without(found, self._cooling()))
+                if min(room, self._most) > ranks.size:
+                    (state / RESIZE).touch()
+
+        watcher = threading.Thread(target=look, name="hvd-elastic", daemon=True)
+        if ranks.size < self._most:
+            watcher.start()
+        try:
+            yield
+        finally:
+            over.set()
+
+
+def candidates(first: Place, most: int) -> tuple[Host, ...]:
+    """The hosts on which an elastic job may ever have ranks.
+
+    Raises:
+        LaunchError: they have no room for the most ranks, or are granted for one start only.
+    """
+    if not first.hosts:
+        raise LaunchError(
+            "--elastic within an allocation that each start would have to wait for: ask for the allocation first "
+            "(salloc, sbatch), and start the job within it"
+        )
+    if first.where.hosts is not None:
+        hosts = parse_hosts(first.where.hosts)
+        room = sum(host.slots for host in hosts)
+        if room < most:
+            raise LaunchError(f"-H {first.where.hosts} has room for {room} ranks, not for {most}")
+        return hosts
+    found = None if first.here else current_allocation()
+    return found.hosts_for(most) if found is not None else hosts_for(most, None)
+
+
+def rank_host(ranks: Place, rank: int) -> str:
+    """The host that a rank is on: they are placed host after host."""
+    names = [host.name for host in ranks.hosts for _ in range(host.slots)]
+    return names[rank]
+
+
+def without(hosts: list[Host], lost: Counter[str]) -> list[Host]:
+    """Hosts with fewer slots each, those that have none left out."""
+    left = (Host(host.name, host.slots - lost[host.name]) for host in hosts)
+    return [host for host in left if host.slots > 0]
+
+
+def answering_hosts(hosts: tuple[Host, ...], reach: str) -> list[Host]:
+    """Those of the hosts that answer now."""
+    with ThreadPoolExecutor(len(hosts)) as pool:
+        answers = pool.map(lambda host: answers_now(host.name, reach), hosts)
+        return [host for host, there in zip(hosts, answers, strict=True) if there]
+
+
+def answers_now(name: str, reach: str) -> bool:
+    """Whether a host is this machine, or a command can be run on it."""
+    from .placement import SRUN, SSH
+
+    with suppress(LaunchError, OSError, subprocess.TimeoutExpired):
+        if is_local(name):
+            return True
+        way = [*SRUN, f"--nodelist={name}"] if reach == "srun" else [*SSH, name]
+        done = subprocess.run(  # noqa: S603 — a list of arguments, no shell
+            [*way, "true"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=ANSWER,
+            check=False,
+        )
+        return done.returncode == 0
+    return False
+
+
+def run_job_again(
+    program: Program,
+    first: Place,
+    folder: PrivateFolder,
+    *,
+    policy: Policy,
+    told: Callable[[JobResult, Place], None],
+    timeout: float | None = None,
+    **options: Any,
+) -> JobResult:
+    """As `run_job`, and again where the policy says; not where a program raises one error twice in a row, or cannot go on.
+
+    Args:
+        told: how a start of the job ended after which there is another, and where that is.
+        timeout: seconds for all of them.
+        options: of `run_job`.
+
+    Raises:
+        LaunchError: the job cannot be started, or not again.
+    """
+    state = folder.path / "state"
+    state.mkdir(mode=0o700)
+    environment = {**options.pop("environment", {}), STATE_VARIABLE: str(state)}
+    began, raised, ranks = time.monotonic(), "", first
+    while True:
+        left = None if timeout is None else max(1.0, timeout - (time.monotonic() - began))
+        with policy.watching(ranks, state):
+            result = run_job(
+                program, ranks, folder, timeout=left, environment=environment, **options
+            )
+        before, raised = raised, error_in(result.report)
+        if result.code in (0, TIMED_OUT) or (raised and raised == before):
+            return result
+        following = policy.after(result, ranks)
+        if following is None:
+            return result
+        told(result, following)
+        ranks = following
+
+
+def last_kept(state: Path) -> int:
+    """When the program last kept something, in nanoseconds; 0 where it never has."""
+    times = [file.stat().st_mtime_ns for file in state.iterdir() if file.name != RESIZE]
+    return max(times, default=0)
+
+
+def error_in(report: str) -> str:
+    """The last line of a traceback of Python's; "" where a rank ended otherwise."""
+    return report.rstrip().rpartition("\n")[2] if report.startswith("Traceback ") else ""
