@@ -79,7 +79,8 @@ for epoch in range(6):
     print("EPOCH", json.dumps([epoch, SIZE, round(float(optimizer.learning_rate), 6)]))  # hvd: ignore
 """
 END = """
-print("DONE", json.dumps([len(kept), best == min(kept), [np.asarray(w).tolist() for w in model.trainable_variables]]))  # hvd: ignore
+weights = [np.asarray(w).tolist() for w in model.trainable_variables]
+print("DONE", json.dumps([len(kept), best == min(kept), weights]))  # hvd: ignore
 """
 
 
@@ -91,8 +92,13 @@ def said(output: str, word: str) -> list[list[object]]:
     ]
 
 
+#: One of each in `make test`.
+FIT_THOROUGH = pytest.param(FIT, marks=pytest.mark.thorough)
+TAPE_THOROUGH = pytest.param(TAPE, marks=pytest.mark.thorough)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("loop", [FIT, TAPE], ids=["fit", "tape"])
+@pytest.mark.parametrize("loop", [FIT_THOROUGH, TAPE], ids=["fit", "tape"])
 def test_the_ranks_that_are_left_go_on(hvd, tmp_path, loop) -> None:
     (tmp_path / "train.py").write_text(START + loop + END)
     done = hvd("run", "train.py", "-n", 3, "--elastic", "--min", 2, "--no-log")
@@ -111,7 +117,7 @@ def test_the_ranks_that_are_left_go_on(hvd, tmp_path, loop) -> None:
     assert first[2] == second[2]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_more_ranks_come_when_there_are_places(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(again, "COOLING", 1.0)
@@ -248,3 +254,17 @@ def test_the_outermost_loop_goes_on(loop: str, written: str) -> None:
     )
     assert outcome.code.count("resumed_loop") == 1
     assert written in outcome.code
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loop", [FIT, TAPE_THOROUGH], ids=["fit", "tape"])
+def test_verify_kills_a_rank(hvd, tmp_path, loop) -> None:
+    source = (START + loop + END).replace("  # hvd: ignore", "").replace("mark.touch()", "return")
+    (tmp_path / "train.py").write_text(source.replace("(6)", "(30)").replace("=6", "=30"))
+    done = hvd("verify", "train.py", "-n", 3, "--elastic", "--json")
+    found = {check["check"]: check for check in json.loads(done.stdout)["checks"]}
+    told = found["goes on without a rank"]
+    assert told["status"] == "pass", done.stdout
+    assert "goes on after" in told["detail"]
+    assert "2 ranks came to the end" in told["detail"]
+    assert done.returncode == 0, done.stdout

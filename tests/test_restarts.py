@@ -172,6 +172,13 @@ while int(epoch) < 60:
     epoch.assign_add(1)
     manager.save()
 """
+LOOP = TAPE.replace(TAPE[TAPE.index("epoch = tf") : TAPE.index("@tf.function")], "\n").replace(
+    TAPE[TAPE.index("while") :],
+    """for epoch in range(60):
+    for images, labels in dataset:
+        step(images, labels)
+""",
+)
 RESULT = """
 import json
 
@@ -180,13 +187,22 @@ print("DONE", json.dumps([accuracy, [w.tolist() for w in model.get_weights()]]))
 """
 
 
+RESTARTS, ELASTIC = "-n 2 --restarts 1", "-n 3 --elastic --min 2"
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(10))
-@pytest.mark.parametrize("loop", [FIT, TAPE], ids=["fit", "tape"])
-def test_a_random_rank_killed_at_a_random_time(loop: str, seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("loop", "options"),
+    [(FIT, RESTARTS), (TAPE, RESTARTS), (FIT, ELASTIC), (LOOP, ELASTIC)],
+    ids=["fit", "tape", "elastic fit", "elastic tape"],
+)
+def test_a_random_rank_killed_at_a_random_time(
+    loop: str, options: str, seed: int, tmp_path: Path
+) -> None:
     (tmp_path / "train.py").write_text(DATA + loop + RESULT)
-    drawn = random.Random(seed)
-    command = "run train.py -n 2 --restarts 1 --no-log".split()
+    drawn, size = random.Random(seed), int(options.split()[1])
+    command = f"run train.py {options} --no-log".split()
     with subprocess.Popen(
         [sys.executable, "-m", "jupyter_hvd", *command],
         cwd=tmp_path,
@@ -195,7 +211,7 @@ def test_a_random_rank_killed_at_a_random_time(loop: str, seed: int, tmp_path: P
         text=True,
     ) as job:
         ranks: list[psutil.Process] = []
-        while len(ranks) < 2 and job.poll() is None:
+        while len(ranks) < size and job.poll() is None:
             time.sleep(0.1)
             ranks = [p for p in psutil.Process(job.pid).children(recursive=True) if is_rank(p)]
         time.sleep(drawn.uniform(0, 15))

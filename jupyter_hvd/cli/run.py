@@ -138,6 +138,8 @@ def run_run(arguments: argparse.Namespace) -> int:
                     if result.code != RESIZED:
                         print_failure(result, errors)
                     again = f"goes on with {following.size} ranks, from what was kept last"
+                    if options.elastic:
+                        again += "; data and learning rates follow their number"
                     errors.print(again, style="yellow")
                     if log is not None:
                         log.hear(result.rank or 0, f"[{fault_of(result)}; {again}]")

@@ -35,6 +35,12 @@ def add_parser(commands: Any) -> None:
         metavar="FOLDER",
         help="whose files the program has copies of (FILE's own)",
     )
+    add(
+        "--elastic",
+        action="store_true",
+        default=None,
+        help="run it whole as an elastic job too, kill a rank, and check what becomes of the others",
+    )
     add("--yes", action="store_true", help="copy these files without asking, however many they are")
     add("--json", action="store_true", help="print one JSON object")
     add(

@@ -9,13 +9,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
+from .losing import Loss
 from .partings import Parting
 from .probe import SAMPLED_STEPS
 
 #: By what part a number of 32 bits may be off.
 ROUNDING = 2.0**-23
 #: The checks that take long, whose beginning is told.
-IDENTICAL, NOT_STUCK = "one rank identical", "no rank stuck"
+IDENTICAL, NOT_STUCK, GOES_ON = "one rank identical", "no rank stuck", "goes on without a rank"
 Outcome = Literal["running", "pass", "fail", "unknown"]
 
 
@@ -157,6 +158,31 @@ def ranks_agree(job: Run, partings: Mapping[int, Parting] | None = None) -> Chec
         name,
         "pass",
         f"{len(job.records)} ranks with different seeds, {len(job.records[0].weights)} equal variables",
+    )
+
+
+def goes_on(loss: Loss, job: Run) -> Check:
+    """An elastic job that loses a rank comes to its end, with equal weights on the ranks that are left.
+
+    Args:
+        job: the ranks that came to the end.
+    """
+    name = GOES_ON
+    if loss.killed is None and loss.result.code == 0:
+        return Check(name, "unknown", "the program ended before a rank could be killed")
+    if loss.result.code == 124:
+        return Check(name, "unknown", f"{loss.result.report}: the whole program takes longer")
+    if loss.result.code != 0:
+        return Check(name, "fail", f"the job failed: {_last_line(loss.result.report)}")
+    agreed = ranks_agree(job)
+    if agreed.status == "fail":
+        return Check(name, "fail", f"after rank {loss.killed} was killed {agreed.detail}")
+    kept = "" if loss.had_kept else ", before anything was kept"
+    went_on = f"; {loss.goes_on[-1]}" if loss.goes_on else "; the program began anew"
+    return Check(
+        name,
+        "pass",
+        f"rank {loss.killed} was killed{kept}{went_on}; {loss.left} ranks came to the end with equal weights",
     )
 
 

@@ -33,6 +33,7 @@ from ..source.lines import origin_finder
 from . import checks, loading
 from .checks import Check, Record, Run
 from .forks import forkservers
+from .losing import Loss, run_and_lose
 from .partings import Parting, Weights, parting
 from .probe import orders, trail_file, working_folder
 from .steps import Places, mark_steps, step_places
@@ -40,6 +41,7 @@ from .workspace import State, changed, measure, state_beside, state_within
 
 #: The folders of the runs: the original, the conversion on one rank, and on all.
 RUNS = ("original", "single", "ranks")
+LOSING = "losing"
 SEED = 1
 #: Rules whose changes let a program round otherwise.
 ROUNDING = ("HVD306",)
@@ -116,7 +118,8 @@ def verify(
             f"{steps} steps within {timeout:g} s: there must be more than none of both"
         )
     original = document or load(path)
-    conversion, converted = original.convert(options or Options.resolve(path=beside or path))
+    options = options or Options.resolve(path=beside or path)
+    conversion, converted = original.convert(options)
     if conversion.status != "converted":
         return Verification(conversion, ())
     found: list[Check] = []
@@ -139,7 +142,9 @@ def verify(
             beside = folder.path / "nothing"
             beside.mkdir()
         beside = beside.resolve()
-        check_room(beside, folder.path, copies=size + 2, confirmed=confirmed)
+        check_room(
+            beside, folder.path, copies=size * (1 + options.elastic) + 2, confirmed=confirmed
+        )
         untouched = state_beside(beside, folder.path)
         runner = Runner(path, original, folder, beside, size, steps, timeout, forks)
         listen(Check(checks.IDENTICAL, "running", "the original, and the conversion on one rank"))
@@ -166,12 +171,18 @@ def verify(
         tell(checks.only_rank_zero_writes(job, (str(folder.path), tempfile.gettempdir())))
         models = saved_models(job)
         tell(checks.saved_models_load(runner.load(models), len(models)))
+        lost = None
+        if options.elastic:
+            listen(Check(checks.GOES_ON, "running", f"{size} ranks, one of which is killed"))
+            lost = runner.losing(with_marked_steps(converted))
         changes = [
             name
             for name in changed(untouched, state_beside(beside, folder.path))
             if beside / name != path.resolve()  # which an editor may save meanwhile
         ]
         tell(checks.files_untouched((before, single, job), changes))
+        if lost is not None:
+            tell(checks.goes_on(*lost))
         tell(checks.step_time(single, job))
     return Verification(conversion, tuple(found), (before, single, job))
 
@@ -372,6 +383,16 @@ class Runner:
         if result.rank in last_words and result.code > 128:
             told += f"; its last words: {last_words[result.rank][:300]}"
         return Run(result.code, told, _records(run, printed), tuple(stalls))
+
+    def losing(self, document: Document) -> tuple[Loss, Run]:
+        """The whole program as an elastic job, one of whose ranks is killed, and the ranks that came to the end."""
+        whole = replace(self, steps=sys.maxsize, forks={})
+        run = whole.prepare(LOSING, document, self.size)
+        loss = run_and_lose(
+            run.program, self.folder, self.size, run.environment, self.timeout, SEED
+        )
+        records = _records(run, {})[: loss.left]
+        return loss, Run(loss.result.code, loss.result.report, records)
 
 
 def saved_models(run: Run) -> tuple[str, ...]:
