@@ -128,13 +128,11 @@ def test_more_ranks_come_when_there_are_places(tmp_path, monkeypatch) -> None:
     )
     (tmp_path / "train.py").write_text(source.replace("range(6)", "range(40)"))
     sizes, lines = [], []
-    first = place(2)
     with converted_copy(tmp_path / "train.py", Options(elastic=True)) as (copy, folder, _):
         result = run_job_again(
             Program(copy, tmp_path / "train.py"),
-            first,
             folder,
-            policy=Elastic(first, 1, 2),
+            policy=Elastic(place(2), 1, 2),
             told=lambda _, following: sizes.append(following.size),
             listener=lambda rank, _, text: lines.append(f"[{rank}] {text}"),
         )

@@ -151,9 +151,7 @@ def run_run(arguments: argparse.Namespace) -> int:
                     "queued": queue,
                     "stalled": stall_printer(locate, errors, log),
                 }
-                result = run_job_again(
-                    job, ranks, folder, policy=policy, told=started_again, **heard
-                )
+                result = run_job_again(job, folder, policy=policy, told=started_again, **heard)
                 if log is not None:
                     log.end(result.code, result.rank, result.report)
     except LaunchError as error:
@@ -181,7 +179,7 @@ def policy_for(
     if not options.elastic:
         if arguments.least is not None or arguments.most is not None:
             raise UnusableInputError("--min and --max are for --elastic")
-        return Restarts(arguments.restarts)
+        return Restarts(ranks, arguments.restarts)
     if arguments.restarts:
         raise UnusableInputError("--elastic starts the job again by itself: leave --restarts out")
     least = 1 if arguments.least is None else arguments.least

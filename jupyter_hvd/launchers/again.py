@@ -41,7 +41,12 @@ FAULTS = 3
 
 
 class Policy(Protocol):
-    """Where a job goes on."""
+    """Where a job begins, and where it goes on."""
+
+    @property
+    def first(self) -> Place:
+        """Where it begins."""
+        ...
 
     def after(self, result: JobResult, ranks: Place) -> Place | None:
         """Where the job is started again when it has ended so; None where it is not.
@@ -59,7 +64,8 @@ class Policy(Protocol):
 class Restarts:
     """On the same ranks, so many times at the most."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, ranks: Place, count: int) -> None:
+        self.first = ranks
         self._left = count
 
     def after(self, result: JobResult, ranks: Place) -> Place | None:
@@ -80,29 +86,31 @@ class Elastic:
 
     def __init__(
         self,
-        first: Place,
+        asked: Place,
         least: int,
         most: int,
         queued: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """
+        """Look where there are places.
+
         Args:
-            first: where the job begins; its hosts are those that there may be.
+            asked: how many ranks it is to begin with, and on which hosts they may be.
             queued: told what the job waits for, and "" when it need wait no more.
 
         Raises:
             LaunchError: the bounds do not fit, or its scheduler grants an allocation for one start only.
         """
-        if not 1 <= least <= first.size <= most:
+        if not 1 <= least <= asked.size <= most:
             raise LaunchError(
-                f"--elastic begins with {first.size} ranks, which is not between --min {least} and --max {most}"
+                f"--elastic begins with {asked.size} ranks, which is not between --min {least} and --max {most}"
             )
-        self._hosts = candidates(first, most)
+        self._hosts = candidates(asked, most)
         self._least, self._most, self._queued = least, most, queued
         self._lost: list[tuple[str, float]] = []
         self._losses: Counter[str] = Counter()
         self._state = Path()
         self._faults, self._kept = 0, 0
+        self.first = self._with(self._places(asked), asked, asked.size)
 
     def after(self, result: JobResult, ranks: Place) -> Place | None:
         kept, self._kept = self._kept, last_kept(self._state)
@@ -113,7 +121,7 @@ class Elastic:
             name = rank_host(ranks, result.rank)
             self._losses[name] += 1
             self._lost.append((name, time.monotonic() + COOLING * 2 ** (self._losses[name] - 1)))
-        return self._with(self._places(ranks), ranks)
+        return self._with(self._places(ranks), ranks, self._most)
 
     def _places(self, ranks: Place) -> list[Host]:
         """Hosts that answer, with their slots; waits until there are enough."""
@@ -131,11 +139,11 @@ class Elastic:
             self._queued(f"waiting for hosts: there are places for {there} ranks of {self._least}")
             time.sleep(LOOK)
 
-    def _with(self, answering: list[Host], ranks: Place) -> Place:
+    def _with(self, answering: list[Host], ranks: Place, most: int) -> Place:
         fresh = without(answering, self._cooling())
         room = sum(host.slots for host in fresh)
         hosts = fresh if room >= self._least else answering
-        size = min(self._most, max(room, self._least))
+        size = min(most, max(room, self._least))
         return replace(ranks, size=size, hosts=tuple(hosts), address=own_address(hosts))
 
     def _cooling(self) -> Counter[str]:
@@ -165,24 +173,24 @@ class Elastic:
             over.set()
 
 
-def candidates(first: Place, most: int) -> tuple[Host, ...]:
+def candidates(asked: Place, most: int) -> tuple[Host, ...]:
     """The hosts on which an elastic job may ever have ranks.
 
     Raises:
         LaunchError: they have no room for the most ranks, or are granted for one start only.
     """
-    if not first.hosts:
+    if not asked.hosts:
         raise LaunchError(
             "--elastic within an allocation that each start would have to wait for: ask for the allocation first "
             "(salloc, sbatch), and start the job within it"
         )
-    if first.where.hosts is not None:
-        hosts = parse_hosts(first.where.hosts)
+    if asked.where.hosts is not None:
+        hosts = parse_hosts(asked.where.hosts)
         room = sum(host.slots for host in hosts)
         if room < most:
-            raise LaunchError(f"-H {first.where.hosts} has room for {room} ranks, not for {most}")
+            raise LaunchError(f"-H {asked.where.hosts} has room for {room} ranks, not for {most}")
         return hosts
-    found = None if first.here else current_allocation()
+    found = None if asked.here else current_allocation()
     return found.hosts_for(most) if found is not None else hosts_for(most, None)
 
 
@@ -226,7 +234,6 @@ def answers_now(name: str, reach: str) -> bool:
 
 def run_job_again(
     program: Program,
-    first: Place,
     folder: PrivateFolder,
     *,
     policy: Policy,
@@ -247,7 +254,7 @@ def run_job_again(
     state = folder.path / "state"
     state.mkdir(mode=0o700)
     environment = {**options.pop("environment", {}), STATE_VARIABLE: str(state)}
-    began, raised, ranks = time.monotonic(), "", first
+    began, raised, ranks = time.monotonic(), "", policy.first
     while True:
         left = None if timeout is None else max(1.0, timeout - (time.monotonic() - began))
         with policy.watching(ranks, state):

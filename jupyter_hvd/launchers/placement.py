@@ -33,8 +33,12 @@ from .hosts import Host, LaunchError, address_of, interface_towards, is_local
 from .lifeline import ADDRESS_VARIABLE, LifelineClient
 from .rendezvous import Rendezvous
 
-#: Never a question on a terminal that nobody sees; a host whose key is not known is refused.
-SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15")
+#: Never a question on a terminal that nobody sees; a host whose key is not known is refused. One that has gone
+#: without a word is noticed within eight seconds.
+SSH = (
+    *("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15"),
+    *("-o", "ServerAliveInterval=2", "-o", "ServerAliveCountMax=3"),
+)
 #: One task on one node of our own allocation, with all that the node has: the ranks share it.
 SRUN = ("srun", "--quiet", "--nodes=1", "--ntasks=1", "--overlap", "--mem=0")
 #: Seconds for the other ranks to end when one has failed, before they are killed.

@@ -64,7 +64,6 @@ def run_and_lose(
     with killer.at_work():
         result = run_job_again(
             program,
-            first,
             folder,
             policy=Elastic(first, min(2, size), size),
             told=told,

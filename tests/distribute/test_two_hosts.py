@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -140,3 +141,66 @@ def test_training_across_two_hosts_and_the_loss_of_one(
     fault_told("a host is lost, its cable pulled", result.seconds, len(after(before, 15)))
     assert "sum 2 on 2 hosts" in notebook.good(TRAIN).stdout
     notebook.good("%hvd stop")
+
+
+#: A tenth of a second an epoch, so that it goes on for as long as hosts come and go.
+ELASTIC = """
+import os, time
+import numpy as np
+import tensorflow as tf
+
+x = np.random.default_rng(0).normal(size=(64, 8)).astype("float32")
+y = (x.sum(axis=1, keepdims=True) > 0).astype("float32")
+model = tf.keras.Sequential([tf.keras.Input((8,)), tf.keras.layers.Dense(4), tf.keras.layers.Dense(1)])
+model.compile(tf.keras.optimizers.SGD(0.01), loss="mse")
+
+
+class Slow(tf.keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        time.sleep(0.1)
+        print("EPOCH", epoch, os.environ["HOROVOD_SIZE"])
+
+
+history = model.fit(x, y, epochs=250, batch_size=8, verbose=0, callbacks=[Slow()])
+print("DONE", len(history.epoch), float(np.abs(model.get_weights()[0]).sum()))  # hvd: ignore
+"""
+
+
+def test_an_elastic_job_loses_a_host_and_gets_it_back(two_hosts: Path, fault_told: Any) -> None:
+    (two_hosts / "train.py").write_text(ELASTIC)
+    second = list(HOSTS)[1]
+    hosts = ",".join(f"{address}:1" for address in HOSTS.values())
+    command = ["run", "train.py", "-n", "2", "--elastic", "-H", hosts, "--no-log"]
+    said: list[str] = []
+    started, lost = time.monotonic(), 0.0
+    with subprocess.Popen(
+        [sys.executable, "-m", "jupyter_hvd", *command],
+        cwd=two_hosts,
+        env={**os.environ, "PATH": f"{two_hosts / 'bin'}:{os.environ['PATH']}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as job:
+        assert job.stdout is not None
+        for line in job.stdout:
+            said.append(line.rstrip())
+            if line.endswith("EPOCH 5 2\n"):
+                sh("ip", "link", "set", cable(second), "down")  # the cable is pulled
+                lost = time.monotonic()
+            if "goes on with 1 ranks" in line:
+                fault_told("a host of an elastic job is lost", time.monotonic() - lost, 0)
+                sh("ip", "link", "set", cable(second), "up")
+    told = "\n".join(said)
+    assert job.returncode == 0, told
+    epochs = [tuple(map(int, line.split()[-2:])) for line in said if "EPOCH" in line]
+    sizes = [size for _, size in epochs]
+    assert [size for place, size in enumerate(sizes) if sizes[place - 1 : place] != [size]] == [
+        2,
+        1,
+        2,
+    ]
+    assert {epoch for epoch, _ in epochs} == set(range(250))
+    first, last = (line.partition("DONE ")[2] for line in said if "DONE" in line)
+    assert first == last
+    assert first.startswith("250 ")
+    print(f"the whole of it: {time.monotonic() - started:.0f} s")
