@@ -166,6 +166,7 @@ print("DONE", len(history.epoch), float(np.abs(model.get_weights()[0]).sum()))  
 """
 
 
+@pytest.mark.thorough
 def test_an_elastic_job_loses_a_host_and_gets_it_back(two_hosts: Path, fault_told: Any) -> None:
     (two_hosts / "train.py").write_text(ELASTIC)
     second = list(HOSTS)[1]
