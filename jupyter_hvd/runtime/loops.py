@@ -196,7 +196,8 @@ def _is_plain(value: Any) -> bool:
         return all(map(_is_plain, value))
     if type(value) in (dict, collections.Counter):
         return all(_is_plain(each) for pair in value.items() for each in pair)
-    return tf.is_tensor(value) and hasattr(value, "numpy") and not isinstance(value, tf.Variable)
+    has_numbers = isinstance(value, tf.Tensor) and hasattr(value, "numpy")
+    return has_numbers and bool(value.dtype.is_numpy_compatible)
 
 
 def _mark(value: Any) -> bytes:
