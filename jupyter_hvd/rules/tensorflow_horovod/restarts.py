@@ -15,6 +15,7 @@ from .questions import callback_values
 
 #: Methods by which a program takes up what it has kept itself.
 RESTORING = frozenset({"restore", "restore_or_initialize", "read", "load_weights", "load_model"})
+AGAIN = "when the job is started again after a fault"
 COUNTED = "write it as `for turn in range(…)`, with a `break` where it ends earlier, or restore its state by a tf.train.CheckpointManager"
 OUTSIDE = (
     "keep them in a list or dictionary, in a `tf.Variable`, or on an object of the program's own"
@@ -73,8 +74,8 @@ class Restarts(Rule):
 
     Of loops with tapes the outermost `for` goes on after the last turn that was kept, with the models, optimizers, metrics and data
     that it had then. Turns that are long are kept each; of short ones so many lie between that keeping takes 2 % of the time at the
-    most. A `while`, and the names of a function that its loop binds again and again, begin anew; a program that restores
-    checkpoints is left to that.
+    most. Numbers of a function that its loop binds anew, a count say, begin anew, which is told, and so does a `while`, which an elastic
+    job may not have. A program that restores checkpoints is left to that.
     """
 
     code = "HVD407"
@@ -145,7 +146,8 @@ class Restarts(Rule):
             if isinstance(loop, cst.For):
                 yield from self._resumed(context, loop)
             else:
-                yield self._anew(context, loop, "a `while` loop begins anew", COUNTED)
+                severity: Severity = "error" if context.options.elastic else "warning"
+                yield Problem(loop, f"{AGAIN}, a `while` loop begins anew", COUNTED, severity)
         for call in context.training.keras.fits:
             callbacks = {tf_api.callback(value.name) for value in callback_values(context, call)}
             if not callbacks & tf_api.BACKUPS and not {*_around(context, call)} & {*loops}:
@@ -175,14 +177,9 @@ class Restarts(Rule):
         lost = [] if function is None else _carried(context, loop, function)
         if lost:
             listed = ", ".join(f"`{name}`" for name in lost)
-            text = f"{listed}, which the turns of this loop bind anew in a function, cannot be kept: they begin"
-            yield self._anew(
-                context, loop, text + ("" if len(lost) > 1 else "s") + " anew", OUTSIDE
-            )
-
-    def _anew(self, context: Context, loop: Loop, what: str, advice: str) -> Problem:
-        severity: Severity = "error" if context.options.elastic else "warning"
-        return Problem(loop, f"when a job is started again after a fault, {what}", advice, severity)
+            begin = "begins" if len(lost) == 1 else "begin"
+            text = f"{listed} of this function {begin} anew"
+            yield Problem(loop, f"{AGAIN}, {text}", OUTSIDE, "warning")
 
 
 def _around(context: Context, call: cst.Call) -> Iterator[Loop]:
