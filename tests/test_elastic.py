@@ -120,7 +120,6 @@ def test_the_ranks_that_are_left_go_on(hvd, tmp_path, loop) -> None:
 @pytest.mark.thorough
 def test_more_ranks_come_when_there_are_places(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(again, "COOLING", 1.0)
     monkeypatch.setattr(again, "LOOK", 0.2)
     source = (START + TAPE + END).replace(
         "        fault(epoch)\n",
@@ -132,7 +131,7 @@ def test_more_ranks_come_when_there_are_places(tmp_path, monkeypatch) -> None:
         result = run_job_again(
             Program(copy, tmp_path / "train.py"),
             folder,
-            policy=Elastic(place(2), 1, 2),
+            policy=Elastic(place(2), 1, 2, cooling=1.0),
             told=lambda _, following: sizes.append(following.size),
             listener=lambda rank, _, text: lines.append(f"[{rank}] {text}"),
         )

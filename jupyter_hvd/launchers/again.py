@@ -30,7 +30,7 @@ from .reaper import PrivateFolder
 STATE_VARIABLE = "JUPYTER_HVD_STATE"
 #: In that folder it asks the ranks to end, with this exit code, when they have kept what they go on from.
 RESIZE, RESIZED = "resize", 75
-#: Seconds for which a place where a rank was lost is left out; twice as many each time.
+#: Seconds for which a place where a rank was lost is left out.
 COOLING = 60.0
 #: Seconds between two looks at the hosts, and for one of them to answer.
 LOOK, ANSWER = 5.0, 8.0
@@ -90,12 +90,14 @@ class Elastic:
         least: int,
         most: int,
         queued: Callable[[str], None] = lambda _: None,
+        cooling: float = COOLING,
     ) -> None:
         """Look where there are places.
 
         Args:
             asked: how many ranks it is to begin with, and on which hosts they may be.
             queued: told what the job waits for, and "" when it need wait no more.
+            cooling: seconds for which a place where a rank was lost is left out; twice as many each time.
 
         Raises:
             LaunchError: the bounds do not fit, or its scheduler grants an allocation for one start only.
@@ -105,7 +107,8 @@ class Elastic:
                 f"--elastic begins with {asked.size} ranks, which is not between --min {least} and --max {most}"
             )
         self._hosts = candidates(asked, most)
-        self._least, self._most, self._queued = least, most, queued
+        self._least, self._most = least, most
+        self._queued, self._cooling = queued, cooling
         self._lost: list[tuple[str, float]] = []
         self._losses: Counter[str] = Counter()
         self._state = Path()
@@ -120,7 +123,9 @@ class Elastic:
         if result.code != RESIZED and result.rank is not None:
             name = rank_host(ranks, result.rank)
             self._losses[name] += 1
-            self._lost.append((name, time.monotonic() + COOLING * 2 ** (self._losses[name] - 1)))
+            self._lost.append(
+                (name, time.monotonic() + self._cooling * 2 ** (self._losses[name] - 1))
+            )
         return self._with(self._places(ranks), ranks, self._most)
 
     def _places(self, ranks: Place) -> list[Host]:
@@ -140,13 +145,13 @@ class Elastic:
             time.sleep(LOOK)
 
     def _with(self, answering: list[Host], ranks: Place, most: int) -> Place:
-        fresh = without(answering, self._cooling())
+        fresh = without(answering, self._left_out())
         room = sum(host.slots for host in fresh)
         hosts = fresh if room >= self._least else answering
         size = min(most, max(room, self._least))
         return replace(ranks, size=size, hosts=tuple(hosts), address=own_address(hosts))
 
-    def _cooling(self) -> Counter[str]:
+    def _left_out(self) -> Counter[str]:
         now = time.monotonic()
         self._lost = [(name, until) for name, until in self._lost if until > now]
         return Counter(name for name, _ in self._lost)
@@ -160,7 +165,7 @@ class Elastic:
         def look() -> None:
             while not over.wait(LOOK):
                 found = answering_hosts(self._hosts, ranks.launcher.reach)
-                room = sum(host.slots for host in without(found, self._cooling()))
+                room = sum(host.slots for host in without(found, self._left_out()))
                 if min(room, self._most) > ranks.size:
                     (state / RESIZE).touch()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
@@ -65,7 +66,7 @@ def run_and_lose(
         result = run_job_again(
             program,
             folder,
-            policy=Elastic(first, min(2, size), size),
+            policy=Elastic(first, min(2, size), size, cooling=math.inf),
             told=told,
             timeout=timeout,
             listener=hear,
