@@ -12,7 +12,7 @@ from typing import Protocol
 from .hosts import Host
 
 #: What `--launcher` may be. Without it: hosts that are named, else an allocation, else this machine.
-LAUNCHERS = ("horovodrun", "slurm", "hostfile")
+LAUNCHERS = ("horovodrun", "slurm", "hostfile", "mpirun")
 #: What a rank's failure says that only tells of another rank's.
 ECHO = re.compile(r"HorovodInternalError|Horovod has been shut down")
 #: Names a job in the environment of its processes, so that each of them can be found again.
@@ -41,7 +41,7 @@ class Orders:
         environment: the ranks' environment. It holds secrets: it is in no command line.
         directory: where the ranks run.
         address: this machine's, as the hosts see it. port: for the ranks' rendezvous; any if 0.
-        reach: how other hosts are reached, "ssh" or "srun".
+        reach: how other hosts are reached, "ssh", "srun" or "mpirun".
     """
 
     job: str

@@ -18,11 +18,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import IO, Any
 
 from horovod.runner.common.util.hosts import HostInfo, SlotInfo, get_host_assignments
 from horovod.runner.gloo_run import create_run_env_vars, create_slot_env_vars
@@ -32,6 +31,7 @@ from .base import JOB_VARIABLE, Orders
 from .hosts import Host, LaunchError, address_of, interface_towards, is_local
 from .lifeline import ADDRESS_VARIABLE, LifelineClient
 from .rendezvous import Rendezvous
+from .reports import Reports
 
 #: Never a question on a terminal that nobody sees; a host whose key is not known is refused. One that has gone
 #: without a word is noticed within eight seconds.
@@ -43,8 +43,6 @@ SSH = (
 SRUN = ("srun", "--quiet", "--nodes=1", "--ntasks=1", "--overlap", "--mem=0")
 #: Seconds for the other ranks to end when one has failed, before they are killed.
 GRACE = 5.0
-#: A line that is longer is reported in pieces.
-LONGEST_LINE = 2**20
 #: Variables that are about this machine and mean nothing, or something else, on another.
 OF_THIS_HOST = re.compile(
     r"SSH_\w+|SLURM_\w+|SLURMD_\w+|DISPLAY|WAYLAND_DISPLAY|XDG_\w+|DBUS_\w+|HOSTNAME|TMPDIR|OLDPWD|BASH_FUNC_.*"
@@ -162,7 +160,7 @@ class Placement:
     def __init__(self, commands: Iterable[RankCommand]) -> None:
         self._commands = tuple(commands)
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        self._speaking = threading.Lock()
+        self._reports = Reports()
         self._ended = threading.Condition()
         self._codes: dict[int, int] = {}
         self._stopped = False
@@ -209,7 +207,7 @@ class Placement:
                 process.stdin.write(command.orders)
                 process.stdin.close()
         pumps = [
-            threading.Thread(target=self._pass_on, args=(rank, name, stream), daemon=True)
+            threading.Thread(target=self._reports.pass_on, args=(rank, name, stream), daemon=True)
             for name, stream in (("stdout", process.stdout), ("stderr", process.stderr))
         ]
         for pump in pumps:
@@ -219,20 +217,10 @@ class Placement:
             pump.join(1)  # a child of the rank's may hold its output open
         code = code if code >= 0 else 128 - code
         if code:
-            self._report({"rank": rank, "exit": code})
+            self._reports.say({"rank": rank, "exit": code})
         with self._ended:
             self._codes[rank] = code
             self._ended.notify_all()
-
-    def _pass_on(self, rank: int, name: str, stream: IO[bytes]) -> None:
-        with suppress(OSError, ValueError):
-            for line in lines_of(stream):
-                self._report({"rank": rank, "stream": name, "text": line.decode(errors="replace")})
-
-    def _report(self, report: Mapping[str, Any]) -> None:
-        with self._speaking, suppress(OSError):
-            sys.stdout.write(json.dumps(report) + "\n")
-            sys.stdout.flush()
 
     def _end_all(self) -> None:
         for process in self._processes.values():
@@ -244,22 +232,9 @@ class Placement:
             process.kill()
 
 
-def lines_of(stream: IO[bytes]) -> Iterator[bytes]:
-    """The lines of a stream as they come; what a carriage return ends is one, too: progress shows at once."""
-    rest = b""
-    while data := os.read(stream.fileno(), 2**16):
-        *lines, rest = re.split(rb"\r?\n|\r(?!\n)", rest + data)
-        yield from lines
-        if len(rest) > LONGEST_LINE:
-            yield rest
-            rest = b""
-    if rest:
-        yield rest
-
-
 if __name__ == "__main__":
     try:
         sys.exit(main())
     except LaunchError as error:
-        print(json.dumps({"rank": None, "stream": "stderr", "text": str(error)}), flush=True)
+        Reports().say({"rank": None, "stream": "stderr", "text": str(error)})
         sys.exit(1)
