@@ -15,16 +15,17 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from horovod.runner.common.util.hosts import SlotInfo
 from horovod.runner.gloo_run import create_slot_env_vars
 
 from .base import JOB_VARIABLE, Orders
-from .hosts import local_interfaces
+from .hosts import LaunchError, is_local, local_interfaces
 from .lifeline import ADDRESS_VARIABLE, FIRST_LINE, LifelineClient, decode, encode, keep_alive
 from .mpi import OF_MPI, mpirun_command, mpirun_environment
-from .placement import GRACE, OF_THIS_HOST, read_orders
+from .placement import GRACE, OF_THIS_HOST, check_reachable, read_orders
 from .reports import LONGEST_LINE, Reports
 
 #: By what Horovod's ranks agree, and sum.
@@ -38,6 +39,10 @@ LOST = 255
 def main() -> int:
     orders = read_orders(sys.stdin.read())
     LifelineClient("launcher", os.environ[JOB_VARIABLE], os.environ[ADDRESS_VARIABLE])
+    if "SLURM_JOB_ID" not in os.environ:  # there, mpirun reaches hosts by srun
+        others = [host.name for host in orders.hosts if not is_local(host.name)]
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(check_reachable, others))  # the first that fails is raised
     return MpiPlacement(orders).run()
 
 
@@ -195,4 +200,8 @@ class MpiPlacement:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except LaunchError as error:
+        Reports().say({"rank": None, "stream": "stderr", "text": str(error)})
+        sys.exit(1)
