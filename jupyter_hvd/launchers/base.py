@@ -42,6 +42,7 @@ class Orders:
         directory: where the ranks run.
         address: this machine's, as the hosts see it. port: for the ranks' rendezvous; any if 0.
         reach: how other hosts are reached, "ssh", "srun" or "mpirun".
+        files: what every host must see, beside the directory.
     """
 
     job: str
@@ -54,6 +55,7 @@ class Orders:
     address: str = "127.0.0.1"
     port: int = 0
     reach: str = "ssh"
+    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from horovod.runner.common.util.hosts import SlotInfo
@@ -25,7 +24,7 @@ from .base import JOB_VARIABLE, Orders
 from .hosts import LaunchError, is_local, local_interfaces
 from .lifeline import ADDRESS_VARIABLE, FIRST_LINE, LifelineClient, decode, encode, keep_alive
 from .mpi import OF_MPI, mpirun_command, mpirun_environment
-from .placement import GRACE, OF_THIS_HOST, check_reachable, read_orders
+from .placement import GRACE, OF_THIS_HOST, check_others, read_orders
 from .reports import LONGEST_LINE, Reports
 
 #: By what Horovod's ranks agree, and sum.
@@ -39,10 +38,6 @@ LOST = 255
 def main() -> int:
     orders = read_orders(sys.stdin.read())
     LifelineClient("launcher", os.environ[JOB_VARIABLE], os.environ[ADDRESS_VARIABLE])
-    if "SLURM_JOB_ID" not in os.environ:  # there, mpirun reaches hosts by srun
-        others = [host.name for host in orders.hosts if not is_local(host.name)]
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(check_reachable, others))  # the first that fails is raised
     return MpiPlacement(orders).run()
 
 
@@ -80,7 +75,11 @@ class MpiPlacement:
             signal.signal(number, self._stop)
         orders = self._orders
         with socket.create_server((orders.address, orders.port)) as listener:
-            entry = f"{orders.address}:{listener.getsockname()[1]}"
+            port = listener.getsockname()[1]
+            others = [host.name for host in orders.hosts if not is_local(host.name)]
+            # As mpirun itself will reach them.
+            check_others(orders, others, "srun" if "SLURM_JOB_ID" in os.environ else "ssh", port)
+            entry = f"{orders.address}:{port}"
             rank = [sys.executable, "-P", "-m", "jupyter_hvd.rank.attended", entry]
             environment = mpirun_environment(os.environ, orders.environment)
             process = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell

@@ -19,7 +19,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -30,6 +29,7 @@ from .allocation import current_allocation
 from .base import JOB_VARIABLE, Orders
 from .hosts import Host, LaunchError, address_of, interface_towards, is_local
 from .lifeline import ADDRESS_VARIABLE, LifelineClient
+from .nodes import CHECK_VARIABLE, Reach, check_hosts
 from .rendezvous import Rendezvous
 from .reports import Reports
 
@@ -67,10 +67,8 @@ def main() -> int:
         [HostInfo(host.name, host.slots) for host in granted], orders.size, orders.size
     )
     others = [host.name for host in granted if not is_local(host.name)]
-    if orders.reach == "ssh":
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(check_reachable, others))  # the first that fails is raised
     store = Rendezvous((orders.address, orders.port), {address_of(n) for n in others}, slots)
+    check_others(orders, others, orders.reach, store.port)
     commands = [command_for(slot, orders, store.port, slot.hostname in others) for slot in slots]
     return Placement(commands).run()
 
@@ -78,7 +76,7 @@ def main() -> int:
 def read_orders(text: str) -> Orders:
     fields = json.loads(text)
     fields["hosts"] = tuple(Host(**host) for host in fields["hosts"])
-    fields["arguments"] = tuple(fields["arguments"])
+    fields["arguments"], fields["files"] = tuple(fields["arguments"]), tuple(fields["files"])
     return Orders(**fields)
 
 
@@ -94,20 +92,29 @@ def hosts_granted(size: int) -> tuple[Host, ...]:
     return found.hosts_for(size)
 
 
-def check_reachable(name: str) -> None:
-    """Make sure that ssh leads to a host without asking anything.
+def check_others(orders: Orders, others: Sequence[str], reach: str, port: int) -> None:
+    """Make sure that the other hosts can be reached and are as this one, see `nodes.check_hosts`.
 
-    Raises:
-        LaunchError: it does not, and what ssh says.
+    Args:
+        reach: how they are reached. port: where the ranks will ask for one another here.
     """
-    done = subprocess.run(  # noqa: S603 — a list of arguments, no shell
-        [*SSH, name, "true"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    lifeline, _, listens = orders.environment[ADDRESS_VARIABLE].rpartition(":")
+    check_hosts(
+        others,
+        # Not in a folder of the user's: what lies there is not to be imported.
+        lambda host, entry: reached(reach, host, entry, "/", orders),
+        (orders.directory, *orders.files),
+        ((orders.address, port), (lifeline, int(listens))),
+        strict=orders.environment.get(CHECK_VARIABLE) != "0",
     )
-    if done.returncode:
-        said = (done.stderr.strip().splitlines() or [f"ssh ends with code {done.returncode}"])[-1]
-        raise LaunchError(
-            f"host {name} cannot be reached: {said}. `ssh {name} true` must work without a question"
-        )
+
+
+def reached(reach: str, host: str, entry: Sequence[str], directory: str, orders: Orders) -> Reach:
+    """How `entry` is run on another host, in a directory."""
+    path = orders.environment.get("PYTHONPATH")  # where the package is found, which reads the rest
+    by = by_srun if reach == "srun" else by_ssh
+    environment = {**os.environ, **({"PYTHONPATH": path} if path else {})}
+    return Reach(by(host, entry, directory, path), environment)
 
 
 def command_for(slot: SlotInfo, orders: Orders, port: int, remote: bool) -> RankCommand:
@@ -122,15 +129,10 @@ def command_for(slot: SlotInfo, orders: Orders, port: int, remote: bool) -> Rank
         }
         return RankCommand(slot, tuple(rank), {**given, **environment})
     entry = [sys.executable, "-P", "-m", "jupyter_hvd.rank.entry", *rank]
-    path = orders.environment.get("PYTHONPATH")  # where the package is found, which reads the rest
-    reach = by_srun if orders.reach == "srun" else by_ssh
+    there = reached(orders.reach, slot.hostname, entry, orders.directory, orders)
     travels = {k: v for k, v in environment.items() if not OF_THIS_HOST.fullmatch(k)}
-    return RankCommand(
-        slot,
-        reach(slot.hostname, entry, orders.directory, path),
-        {**os.environ, **({"PYTHONPATH": path} if path else {})},
-        json.dumps(travels).encode() + b"\n",
-    )
+    told = json.dumps(travels).encode() + b"\n"
+    return RankCommand(slot, there.command, there.environment, told)
 
 
 def by_ssh(host: str, entry: Sequence[str], directory: str, path: str | None) -> tuple[str, ...]:
