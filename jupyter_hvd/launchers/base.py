@@ -41,7 +41,7 @@ class Orders:
         environment: the ranks' environment. It holds secrets: it is in no command line.
         directory: where the ranks run.
         address: this machine's, as the hosts see it. port: for the ranks' rendezvous; any if 0.
-        reach: how other hosts are reached, "ssh", "srun" or "mpirun".
+        reach: how other hosts are reached, "ssh" or "srun".
         files: what every host must see, beside the directory.
     """
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 import re
 import shutil
 import subprocess
@@ -13,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from .base import JOB_VARIABLE, Orders
-from .gloo import GlooLauncher, start_placement
+from .base import JOB_VARIABLE, Exit, Orders, Output, Queued
+from .gloo import parse_report, start_placement
 from .hosts import Host, LaunchError
 
 #: What gives Horovod its MPI, and this machine its `mpirun`.
@@ -36,13 +37,19 @@ SETTINGS = {
 HANDED_ON = (JOB_VARIABLE, "PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
 
 
-class MpirunLauncher(GlooLauncher):
+class MpirunLauncher:
     """Lets mpirun place the ranks; see `base.Launcher`."""
 
-    reach = "mpirun"
+    @property
+    def reach(self) -> str:
+        """As mpirun itself reaches them: in an allocation of Slurm by srun."""
+        return "srun" if "SLURM_JOB_ID" in os.environ else "ssh"
 
     def start(self, orders: Orders) -> subprocess.Popen[str]:
         return start_placement(orders, module="jupyter_hvd.launchers.mpi_placement")
+
+    def parse(self, line: str) -> Output | Exit | Queued | None:
+        return parse_report(line)
 
 
 def require_mpi() -> None:

@@ -77,8 +77,7 @@ class MpiPlacement:
         with socket.create_server((orders.address, orders.port)) as listener:
             port = listener.getsockname()[1]
             others = [host.name for host in orders.hosts if not is_local(host.name)]
-            # As mpirun itself will reach them.
-            check_others(orders, others, "srun" if "SLURM_JOB_ID" in os.environ else "ssh", port)
+            check_others(orders, others, port)
             entry = f"{orders.address}:{port}"
             rank = [sys.executable, "-P", "-m", "jupyter_hvd.rank.attended", entry]
             environment = mpirun_environment(os.environ, orders.environment)

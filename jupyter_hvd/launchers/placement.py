@@ -68,7 +68,7 @@ def main() -> int:
     )
     others = [host.name for host in granted if not is_local(host.name)]
     store = Rendezvous((orders.address, orders.port), {address_of(n) for n in others}, slots)
-    check_others(orders, others, orders.reach, store.port)
+    check_others(orders, others, store.port)
     commands = [command_for(slot, orders, store.port, slot.hostname in others) for slot in slots]
     return Placement(commands).run()
 
@@ -92,27 +92,27 @@ def hosts_granted(size: int) -> tuple[Host, ...]:
     return found.hosts_for(size)
 
 
-def check_others(orders: Orders, others: Sequence[str], reach: str, port: int) -> None:
+def check_others(orders: Orders, others: Sequence[str], port: int) -> None:
     """Make sure that the other hosts can be reached and are as this one, see `nodes.check_hosts`.
 
     Args:
-        reach: how they are reached. port: where the ranks will ask for one another here.
+        port: where the ranks will ask for one another here.
     """
     lifeline, _, listens = orders.environment[ADDRESS_VARIABLE].rpartition(":")
     check_hosts(
         others,
         # Not in a folder of the user's: what lies there is not to be imported.
-        lambda host, entry: reached(reach, host, entry, "/", orders),
+        lambda host, entry: reached(host, entry, "/", orders),
         (orders.directory, *orders.files),
         ((orders.address, port), (lifeline, int(listens))),
         strict=orders.environment.get(CHECK_VARIABLE) != "0",
     )
 
 
-def reached(reach: str, host: str, entry: Sequence[str], directory: str, orders: Orders) -> Reach:
+def reached(host: str, entry: Sequence[str], directory: str, orders: Orders) -> Reach:
     """How `entry` is run on another host, in a directory."""
     path = orders.environment.get("PYTHONPATH")  # where the package is found, which reads the rest
-    by = by_srun if reach == "srun" else by_ssh
+    by = by_srun if orders.reach == "srun" else by_ssh
     environment = {**os.environ, **({"PYTHONPATH": path} if path else {})}
     return Reach(by(host, entry, directory, path), environment)
 
@@ -129,7 +129,7 @@ def command_for(slot: SlotInfo, orders: Orders, port: int, remote: bool) -> Rank
         }
         return RankCommand(slot, tuple(rank), {**given, **environment})
     entry = [sys.executable, "-P", "-m", "jupyter_hvd.rank.entry", *rank]
-    there = reached(orders.reach, slot.hostname, entry, orders.directory, orders)
+    there = reached(slot.hostname, entry, orders.directory, orders)
     travels = {k: v for k, v in environment.items() if not OF_THIS_HOST.fullmatch(k)}
     told = json.dumps(travels).encode() + b"\n"
     return RankCommand(slot, there.command, there.environment, told)

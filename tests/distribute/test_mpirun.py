@@ -9,6 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import psutil
 import pytest
 
 from .hosts import HOSTS, command_lines
+from .slurm import slurm_of_two_nodes
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
@@ -231,3 +233,30 @@ def test_two_hosts(two_hosts: Path, start: Any) -> None:
     job.send_signal(signal.SIGTERM)
     output, _ = job.communicate(timeout=30)
     assert job.returncode != 0, output
+
+
+def test_inside_an_allocation_of_slurm(tmp_path: Path) -> None:
+    """There mpirun starts its daemons by srun, one a node."""
+    (tmp_path / "job.py").write_text(TRAINS.replace("BEFORE", "print(os.uname().nodename)"))
+    hvd = (str(PYTHON), "-m", "jupyter_hvd", "run", "job.py", "-n", "2", "--ignore", "HVD6")
+    with ExitStack() as made:
+        try:
+            slurm = made.enter_context(slurm_of_two_nodes())
+        except OSError as error:
+            pytest.skip(str(error))
+        allocation = ("salloc", "--quiet", "--ntasks=2", "--ntasks-per-node=1")
+        done = subprocess.run(
+            slurm.login(*allocation, *hvd, "--launcher", "mpirun"),
+            cwd=tmp_path,
+            env={**os.environ, **slurm.environment, "SECRET_OF_MINE": SECRET},
+            capture_output=True,
+            text=True,
+            timeout=150,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert slurm.no_job_left()
+    for rank, host in enumerate(HOSTS):
+        assert f"[{rank}] {host}\n" in done.stdout
+        assert f"[{rank}] {len(SECRET)} local 0 0\n" in done.stdout
+    assert done.stdout.count("by MPI True") == 2
