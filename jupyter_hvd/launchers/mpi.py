@@ -58,6 +58,20 @@ def require_mpi() -> None:
     Raises:
         LaunchError: there is not, and what to do.
     """
+    require_horovod_for_mpi()
+    said = mpirun_version()
+    if said is None:
+        raise LaunchError(f"--launcher mpirun: there is no mpirun on this machine: {INSTALL}")
+    if "Open MPI" not in said:
+        raise LaunchError(f"--launcher mpirun: this one is not Open MPI's: {said}")
+
+
+def require_horovod_for_mpi() -> None:
+    """Make sure that Horovod was built for Open MPI: one that was built without MPI crashes where it is to use it.
+
+    Raises:
+        LaunchError: it was not, and what to do.
+    """
     if not horovod_has(ANY_MPI):
         raise LaunchError(
             f"--launcher mpirun: Horovod was built without MPI; `{BUILD}` builds it anew"
@@ -66,11 +80,6 @@ def require_mpi() -> None:
         raise LaunchError(
             f"--launcher mpirun: Horovod was built with another MPI than Open MPI; `{BUILD}` builds it anew"
         )
-    said = mpirun_version()
-    if said is None:
-        raise LaunchError(f"--launcher mpirun: there is no mpirun on this machine: {INSTALL}")
-    if "Open MPI" not in said:
-        raise LaunchError(f"--launcher mpirun: this one is not Open MPI's: {said}")
 
 
 def horovod_has(symbol: bytes) -> bool:

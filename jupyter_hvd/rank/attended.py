@@ -18,7 +18,9 @@ from contextlib import suppress
 from typing import IO, Any
 
 from ..launchers.base import JOB_VARIABLE
+from ..launchers.hosts import LaunchError
 from ..launchers.lifeline import encode, end_self, keep_alive
+from ..launchers.mpi import require_horovod_for_mpi
 from ..launchers.reports import lines_of
 
 #: By which Open MPI tells a process its rank.
@@ -55,6 +57,7 @@ def main(address: str) -> int:
     placement.say({"token": os.environ[JOB_VARIABLE], **who})
     orders = placement.next()
     try:
+        require_horovod_for_mpi()  # that of this host
         process = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
             orders["command"],
             env={**os.environ, **orders["environment"]},
@@ -63,8 +66,8 @@ def main(address: str) -> int:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-    except OSError as error:
-        placement.say({"stream": "stderr", "text": f"{os.uname().nodename}: {error}"})
+    except (LaunchError, OSError) as error:
+        placement.say({"stream": "stderr", "text": f"host {os.uname().nodename}: {error}"})
         placement.say({"exit": 1})
         return 1
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

@@ -10,13 +10,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from .hosts import HOSTS, command_lines
+from jupyter_hvd.launchers.mpi import ANY_MPI
+
+from .hosts import HOSTS, change, command_lines
 from .slurm import slurm_of_two_nodes
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
@@ -233,6 +236,23 @@ def test_two_hosts(two_hosts: Path, start: Any) -> None:
     job.send_signal(signal.SIGTERM)
     output, _ = job.communicate(timeout=30)
     assert job.returncode != 0, output
+
+
+def test_a_host_whose_horovod_has_no_mpi(two_hosts: Path, start: Any) -> None:
+    """There it would crash; the environment of these tests has such a one."""
+    below = [str(file) for file in PYTHON.parents[1].rglob("horovod/tensorflow/mpi_lib*.so")]
+    found = find_spec("horovod")
+    assert found is not None
+    (own,) = Path(str(found.origin)).parent.glob("tensorflow/mpi_lib*.so")
+    if ANY_MPI in own.read_bytes():
+        pytest.skip("the Horovod of this environment was built with MPI")
+    second = list(HOSTS)[1]
+    change(str(two_hosts / f"{second}.conf"), "mount", "--bind", str(own), *below)
+    hosts = ",".join(f"{address}:1" for address in HOSTS.values())
+    job = start(SLEEPS, "-H", hosts, PATH=f"{two_hosts / 'bin'}:{os.environ['PATH']}")
+    output, _ = job.communicate(timeout=60)
+    assert job.returncode == 1
+    assert f"host {second}: --launcher mpirun: Horovod was built without MPI" in output
 
 
 def test_inside_an_allocation_of_slurm(tmp_path: Path) -> None:
