@@ -26,7 +26,7 @@ install = { $(1)/bin/pip install --quiet uv && $(1)/bin/uv pip install --quiet -
 # What uses one core each is done at once.
 TOGETHER = --jobs=2 --output-sync=target
 
-.PHONY: needs env env-tf215 env-tf218 demo check test test-python test-thorough test-distribute lint lint-ts test-ts test-ui fuzz-tensor fuzz-convert bench corpus coverage labextension format docs clean
+.PHONY: needs env env-tf215 env-tf218 env-mpi demo check test test-python test-thorough test-distribute lint lint-ts test-ts test-ui fuzz-tensor fuzz-convert bench corpus coverage labextension format docs clean
 
 env: $(VENV)/.ready
 
@@ -59,6 +59,15 @@ $(VENV)-tf218/.ready: requirements/tf218.txt pyproject.toml
 	$(call install,$(VENV)-tf218,--no-deps tf-keras==2.18.0)
 	export HATCH_BUILD_NO_HOOKS=true; $(call install,$(VENV)-tf218,--no-deps --editable .)
 	$(VENV)-tf218/bin/python -m jupyter_hvd install
+	touch $@
+
+# The first, with a Horovod for `--launcher mpirun` above it; mpicxx and mpirun are the system's.
+env-mpi: $(VENV)-mpi/.ready
+
+$(VENV)-mpi/.ready: $(VENV)/.ready
+	$(BIN)/python -m venv $(VENV)-mpi
+	echo "import site; site.addsitedir('$(CURDIR)/$(VENV)/lib/python3.11/site-packages')" > $(VENV)-mpi/lib/python3.11/site-packages/below.pth
+	$(VENV)-mpi/bin/python -m jupyter_hvd install --mpi
 	touch $@
 
 demo: env
@@ -154,4 +163,4 @@ docs: env
 	$(BIN)/python scripts/numpy_page.py > docs/numpy.md
 
 clean:
-	rm -rf $(VENV) $(VENV)-tf215 $(VENV)-tf218 dist build
+	rm -rf $(VENV) $(VENV)-tf215 $(VENV)-tf218 $(VENV)-mpi dist build

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Literal
 
+from .launchers.hosts import LaunchError
+from .launchers.mpi import mpirun_version, require_mpi
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -24,7 +27,8 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Look at every tool, each in a process of its own where it must be imported."""
-    return [_python(), *_tensorflow(), _horovod(), _jax(), _package("jupyterlab", "JupyterLab")]
+    others = (_mpi(), _jax(), _package("jupyterlab", "JupyterLab"))
+    return [_python(), *_tensorflow(), _horovod(), *others]
 
 
 def _python() -> Finding:
@@ -90,6 +94,15 @@ def _horovod() -> Finding:
             f"{found}, built with {output}; jupyter hvd run needs Gloo: jupyter hvd install",
         )
     return Finding("Horovod", "good", f"{found}, built with {output}")
+
+
+def _mpi() -> Finding:
+    """What `--launcher mpirun` needs: by its own words why it would refuse, or what it would call."""
+    try:
+        require_mpi()
+    except LaunchError as error:
+        return Finding("MPI", "missing", str(error))
+    return Finding("MPI", "good", mpirun_version() or "")
 
 
 def _jax() -> Finding:

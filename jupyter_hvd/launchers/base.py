@@ -12,7 +12,7 @@ from typing import Protocol
 from .hosts import Host
 
 #: What `--launcher` may be. Without it: hosts that are named, else an allocation, else this machine.
-LAUNCHERS = ("horovodrun", "slurm", "hostfile")
+LAUNCHERS = ("horovodrun", "slurm", "hostfile", "mpirun")
 #: What a rank's failure says that only tells of another rank's.
 ECHO = re.compile(r"HorovodInternalError|Horovod has been shut down")
 #: Names a job in the environment of its processes, so that each of them can be found again.
@@ -42,6 +42,7 @@ class Orders:
         directory: where the ranks run.
         address: this machine's, as the hosts see it. port: for the ranks' rendezvous; any if 0.
         reach: how other hosts are reached, "ssh" or "srun".
+        files: what every host must see, beside the directory.
     """
 
     job: str
@@ -54,6 +55,7 @@ class Orders:
     address: str = "127.0.0.1"
     port: int = 0
     reach: str = "ssh"
+    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,12 @@ class GlooLauncher:
         return parse_report(line)
 
 
-def start_placement(orders: Orders, under: Sequence[str] = ()) -> subprocess.Popen[str]:
+def start_placement(
+    orders: Orders, under: Sequence[str] = (), module: str = "jupyter_hvd.launchers.placement"
+) -> subprocess.Popen[str]:
     """The process that places the ranks, its orders on standard input; a command may stand before it."""
     process = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
-        [*under, sys.executable, "-P", "-m", "jupyter_hvd.launchers.placement"],
+        [*under, sys.executable, "-P", "-m", module],
         env=launcher_environment(orders),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -98,6 +98,7 @@ def run_job(
             os.getcwd(),  # noqa: PTH109 — as the user's shell names it
             address,
             reach=launcher.reach,
+            files=(str(program.converted), str(status)),
         )
         process = launcher.start(orders)
         with (

@@ -18,11 +18,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import IO, Any
 
 from horovod.runner.common.util.hosts import HostInfo, SlotInfo, get_host_assignments
 from horovod.runner.gloo_run import create_run_env_vars, create_slot_env_vars
@@ -31,7 +29,9 @@ from .allocation import current_allocation
 from .base import JOB_VARIABLE, Orders
 from .hosts import Host, LaunchError, address_of, interface_towards, is_local
 from .lifeline import ADDRESS_VARIABLE, LifelineClient
+from .nodes import CHECK_VARIABLE, Reach, check_hosts
 from .rendezvous import Rendezvous
+from .reports import Reports
 
 #: Never a question on a terminal that nobody sees; a host whose key is not known is refused. One that has gone
 #: without a word is noticed within eight seconds.
@@ -43,8 +43,6 @@ SSH = (
 SRUN = ("srun", "--quiet", "--nodes=1", "--ntasks=1", "--overlap", "--mem=0")
 #: Seconds for the other ranks to end when one has failed, before they are killed.
 GRACE = 5.0
-#: A line that is longer is reported in pieces.
-LONGEST_LINE = 2**20
 #: Variables that are about this machine and mean nothing, or something else, on another.
 OF_THIS_HOST = re.compile(
     r"SSH_\w+|SLURM_\w+|SLURMD_\w+|DISPLAY|WAYLAND_DISPLAY|XDG_\w+|DBUS_\w+|HOSTNAME|TMPDIR|OLDPWD|BASH_FUNC_.*"
@@ -69,10 +67,8 @@ def main() -> int:
         [HostInfo(host.name, host.slots) for host in granted], orders.size, orders.size
     )
     others = [host.name for host in granted if not is_local(host.name)]
-    if orders.reach == "ssh":
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(check_reachable, others))  # the first that fails is raised
     store = Rendezvous((orders.address, orders.port), {address_of(n) for n in others}, slots)
+    check_others(orders, others, store.port)
     commands = [command_for(slot, orders, store.port, slot.hostname in others) for slot in slots]
     return Placement(commands).run()
 
@@ -80,7 +76,7 @@ def main() -> int:
 def read_orders(text: str) -> Orders:
     fields = json.loads(text)
     fields["hosts"] = tuple(Host(**host) for host in fields["hosts"])
-    fields["arguments"] = tuple(fields["arguments"])
+    fields["arguments"], fields["files"] = tuple(fields["arguments"]), tuple(fields["files"])
     return Orders(**fields)
 
 
@@ -96,20 +92,29 @@ def hosts_granted(size: int) -> tuple[Host, ...]:
     return found.hosts_for(size)
 
 
-def check_reachable(name: str) -> None:
-    """Make sure that ssh leads to a host without asking anything.
+def check_others(orders: Orders, others: Sequence[str], port: int) -> None:
+    """Make sure that the other hosts can be reached and are as this one, see `nodes.check_hosts`.
 
-    Raises:
-        LaunchError: it does not, and what ssh says.
+    Args:
+        port: where the ranks will ask for one another here.
     """
-    done = subprocess.run(  # noqa: S603 — a list of arguments, no shell
-        [*SSH, name, "true"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    lifeline, _, listens = orders.environment[ADDRESS_VARIABLE].rpartition(":")
+    check_hosts(
+        others,
+        # Not in a folder of the user's: what lies there is not to be imported.
+        lambda host, entry: reached(host, entry, "/", orders),
+        (orders.directory, *orders.files),
+        ((orders.address, port), (lifeline, int(listens))),
+        strict=orders.environment.get(CHECK_VARIABLE) != "0",
     )
-    if done.returncode:
-        said = (done.stderr.strip().splitlines() or [f"ssh ends with code {done.returncode}"])[-1]
-        raise LaunchError(
-            f"host {name} cannot be reached: {said}. `ssh {name} true` must work without a question"
-        )
+
+
+def reached(host: str, entry: Sequence[str], directory: str, orders: Orders) -> Reach:
+    """How `entry` is run on another host, in a directory."""
+    path = orders.environment.get("PYTHONPATH")  # where the package is found, which reads the rest
+    by = by_srun if orders.reach == "srun" else by_ssh
+    environment = {**os.environ, **({"PYTHONPATH": path} if path else {})}
+    return Reach(by(host, entry, directory, path), environment)
 
 
 def command_for(slot: SlotInfo, orders: Orders, port: int, remote: bool) -> RankCommand:
@@ -124,15 +129,10 @@ def command_for(slot: SlotInfo, orders: Orders, port: int, remote: bool) -> Rank
         }
         return RankCommand(slot, tuple(rank), {**given, **environment})
     entry = [sys.executable, "-P", "-m", "jupyter_hvd.rank.entry", *rank]
-    path = orders.environment.get("PYTHONPATH")  # where the package is found, which reads the rest
-    reach = by_srun if orders.reach == "srun" else by_ssh
+    there = reached(slot.hostname, entry, orders.directory, orders)
     travels = {k: v for k, v in environment.items() if not OF_THIS_HOST.fullmatch(k)}
-    return RankCommand(
-        slot,
-        reach(slot.hostname, entry, orders.directory, path),
-        {**os.environ, **({"PYTHONPATH": path} if path else {})},
-        json.dumps(travels).encode() + b"\n",
-    )
+    told = json.dumps(travels).encode() + b"\n"
+    return RankCommand(slot, there.command, there.environment, told)
 
 
 def by_ssh(host: str, entry: Sequence[str], directory: str, path: str | None) -> tuple[str, ...]:
@@ -162,7 +162,7 @@ class Placement:
     def __init__(self, commands: Iterable[RankCommand]) -> None:
         self._commands = tuple(commands)
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        self._speaking = threading.Lock()
+        self._reports = Reports()
         self._ended = threading.Condition()
         self._codes: dict[int, int] = {}
         self._stopped = False
@@ -209,7 +209,7 @@ class Placement:
                 process.stdin.write(command.orders)
                 process.stdin.close()
         pumps = [
-            threading.Thread(target=self._pass_on, args=(rank, name, stream), daemon=True)
+            threading.Thread(target=self._reports.pass_on, args=(rank, name, stream), daemon=True)
             for name, stream in (("stdout", process.stdout), ("stderr", process.stderr))
         ]
         for pump in pumps:
@@ -219,20 +219,10 @@ class Placement:
             pump.join(1)  # a child of the rank's may hold its output open
         code = code if code >= 0 else 128 - code
         if code:
-            self._report({"rank": rank, "exit": code})
+            self._reports.say({"rank": rank, "exit": code})
         with self._ended:
             self._codes[rank] = code
             self._ended.notify_all()
-
-    def _pass_on(self, rank: int, name: str, stream: IO[bytes]) -> None:
-        with suppress(OSError, ValueError):
-            for line in lines_of(stream):
-                self._report({"rank": rank, "stream": name, "text": line.decode(errors="replace")})
-
-    def _report(self, report: Mapping[str, Any]) -> None:
-        with self._speaking, suppress(OSError):
-            sys.stdout.write(json.dumps(report) + "\n")
-            sys.stdout.flush()
 
     def _end_all(self) -> None:
         for process in self._processes.values():
@@ -244,22 +234,9 @@ class Placement:
             process.kill()
 
 
-def lines_of(stream: IO[bytes]) -> Iterator[bytes]:
-    """The lines of a stream as they come; what a carriage return ends is one, too: progress shows at once."""
-    rest = b""
-    while data := os.read(stream.fileno(), 2**16):
-        *lines, rest = re.split(rb"\r?\n|\r(?!\n)", rest + data)
-        yield from lines
-        if len(rest) > LONGEST_LINE:
-            yield rest
-            rest = b""
-    if rest:
-        yield rest
-
-
 if __name__ == "__main__":
     try:
         sys.exit(main())
     except LaunchError as error:
-        print(json.dumps({"rank": None, "stream": "stderr", "text": str(error)}), flush=True)
+        Reports().say({"rank": None, "stream": "stderr", "text": str(error)})
         sys.exit(1)

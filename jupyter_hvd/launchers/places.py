@@ -9,6 +9,7 @@ from .allocation import Allocation, current_allocation
 from .base import LAUNCHERS, Launcher
 from .gloo import GlooLauncher
 from .hosts import Host, LaunchError, hosts_for, require_ranks
+from .mpi import MpirunLauncher, require_mpi
 from .slurm import (
     Resources,
     SallocLauncher,
@@ -67,6 +68,8 @@ def place(size: int, where: Where = HERE) -> Place:
         raise LaunchError(f"--launcher {where.launcher}: choose one of {', '.join(LAUNCHERS)}")
     if where.hosts is not None and where.launcher in ("slurm", "hostfile"):
         raise LaunchError(f"-H and --launcher {where.launcher} each name hosts: leave one out")
+    if where.launcher == "mpirun":
+        require_mpi()
     asked = where.resources.options()
     found = None if where.launcher == "horovodrun" or where.hosts else current_allocation()
     if where.launcher == "hostfile" and (found is None or found.scheduler == "slurm"):
@@ -74,7 +77,7 @@ def place(size: int, where: Where = HERE) -> Place:
             "--launcher hostfile: this is no job of PBS, LSF or Grid Engine, which name their "
             "hosts in PBS_NODEFILE, LSB_HOSTS or PE_HOSTFILE"
         )
-    if found is not None and where.launcher in (None, found.scheduler, "hostfile"):
+    if found is not None and where.launcher in (None, found.scheduler, "hostfile", "mpirun"):
         if asked:
             raise LaunchError(
                 f"job {found.job} has its resources already: leave {' '.join(asked)} out"
@@ -88,11 +91,17 @@ def place(size: int, where: Where = HERE) -> Place:
     if asked:
         raise LaunchError(f"{' '.join(asked)}: this is for --launcher slurm")
     hosts = hosts_for(size, where.hosts)
-    return Place(size, where, GlooLauncher(), hosts, own_address(hosts))
+    launcher = MpirunLauncher() if where.launcher == "mpirun" else GlooLauncher()
+    return Place(size, where, launcher, hosts, own_address(hosts))
 
 
 def _within(found: Allocation, size: int, where: Where) -> Place:
     require_ranks(size)
     hosts = found.hosts_for(size)
-    launcher = SrunLauncher() if found.scheduler == "slurm" else GlooLauncher()
-    return Place(size, where, launcher, hosts, own_address(hosts))
+    return Place(size, where, _launcher_within(found, where), hosts, own_address(hosts))
+
+
+def _launcher_within(found: Allocation, where: Where) -> Launcher:
+    if where.launcher == "mpirun":
+        return MpirunLauncher()
+    return SrunLauncher() if found.scheduler == "slurm" else GlooLauncher()

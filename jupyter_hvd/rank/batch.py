@@ -87,9 +87,25 @@ def note_horovods_threads(held: LifelineClient) -> None:
         before = threads()
         result = begin(*args, **kwargs)
         held.busy_threads = threads() - before
+        if not (kwargs.get("comm") or args[1:2]):  # all ranks, and none that are chosen
+            require_all_ranks(args[0].size())
         return result
 
     HorovodBasics.init = init
+
+
+def require_all_ranks(size: int) -> None:
+    """Make sure that those whom MPI has brought together are those whom mpirun has started.
+
+    Raises:
+        RuntimeError: they are not, where mpirun is of another MPI than Horovod's: each rank would train alone.
+    """
+    started = os.environ.get("HOROVOD_SIZE")
+    if os.environ.get("HOROVOD_CONTROLLER") == "mpi" and str(size) != started:
+        raise RuntimeError(
+            f"mpirun has started {started} ranks, of which Horovod sees {size}: it was built with another MPI; "
+            "`jupyter hvd install --mpi` builds it anew"
+        )
 
 
 def run_script(program: Path, original: Path) -> None:

@@ -20,6 +20,7 @@ from ..launchers.lifeline import ADDRESS_VARIABLE, LifelineClient
 from ..launchers.whereabouts import threads
 from ..runtime.guard import join_ranks
 from . import remote
+from .batch import require_all_ranks
 
 
 def main() -> None:
@@ -35,6 +36,7 @@ def main() -> None:
     held.tell({"stage": "joining Horovod"})
     before = threads()
     hvd.init()
+    require_all_ranks(hvd.size())
     held.busy_threads = threads() - before
     hvd.join = (
         join_ranks  # for cells that use Horovod by themselves: its own works once in a process

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import queue
+import shutil
+import subprocess
 import sys
 import time
 import uuid
@@ -16,6 +18,8 @@ from typing import Any
 import psutil
 import pytest
 from jupyter_client.manager import KernelManager
+
+from .hosts import make_network, make_sshd, remove_network
 
 #: Names a test's kernel in the environment of everything that comes from it.
 OWNER_VARIABLE = "JUPYTER_HVD_TEST_KERNEL"
@@ -200,6 +204,26 @@ def notebook(open_notebook: Callable[..., Notebook]) -> Notebook:
 @pytest.fixture(scope="session")
 def after() -> Callable[..., list[psutil.Process]]:
     return left
+
+
+@pytest.fixture
+def two_hosts(tmp_path: Path) -> Iterator[Path]:
+    """Yields a folder whose `bin/ssh` reaches both."""
+    for program in ("ip", "unshare", "sshd", "ssh", "ssh-keygen"):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed (apt-get install openssh-server iproute2)")
+    servers: list[subprocess.Popen[bytes]] = []
+    try:
+        try:
+            make_network()
+            servers += make_sshd(tmp_path)
+        except OSError as error:
+            pytest.skip(f"network namespaces may not be made here: {error}")
+        yield tmp_path
+    finally:
+        remove_network()
+        for server in servers:
+            server.wait()
 
 
 # The fault table

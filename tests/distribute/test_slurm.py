@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from .hosts import HOSTS
+from .hosts import HOSTS, another_keras, change
 from .slurm import Slurm, slurm_of_two_nodes, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
@@ -119,6 +119,20 @@ def test_inside_an_allocation_it_is_found_out(start: Any, tmp_path: Path) -> Non
     output, _ = refused.communicate(timeout=60)
     assert refused.returncode == 2
     assert "has room for 2 ranks, not for 9" in output
+
+
+def test_a_node_that_differs_is_told_before_a_rank_starts(start: Any, tmp_path: Path) -> None:
+    second = list(HOSTS)[1]
+    mounted = another_keras(tmp_path, second)
+    try:
+        file = program(tmp_path, WHERE_AM_I)
+        job = start(*HVD, "run", file, "-n", "2", "--launcher", "slurm", APART)
+        output, _ = job.communicate(timeout=60)
+    finally:
+        change(second, "umount", str(mounted))
+    assert job.returncode == 1, output
+    assert f"host {second}: keras 3.0.1, but" in output
+    assert "rank 0 on" not in output
 
 
 def test_what_a_rank_ends_with_and_no_secret_in_a_command_line(start: Any, tmp_path: Path) -> None:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from .hosts import HOSTS, cable, make_network, on_host, remove_network, sh
+from .hosts import HOSTS, cable, command_lines, sh
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
@@ -27,41 +25,6 @@ print('sum', int(hvd.allreduce(tf.constant(1), op=hvd.Sum)), 'on', os.environ['H
 """
 
 
-def make_sshd(folder: Path) -> list[subprocess.Popen[bytes]]:
-    """An sshd on each host, and an `ssh` in `folder/bin` that knows the key."""
-    for key in ("host", "user"):
-        sh("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / key))
-    (folder / "authorized").write_text((folder / "user.pub").read_text())
-    Path("/run/sshd").mkdir(exist_ok=True)
-    servers = []
-    for name in HOSTS:
-        config = folder / f"{name}.conf"
-        config.write_text(
-            f"HostKey {folder / 'host'}\nAuthorizedKeysFile {folder / 'authorized'}\nPidFile none\n"
-            "StrictModes no\nUsePAM no\nPermitRootLogin yes\nPasswordAuthentication no\nMaxStartups 50\n"
-        )
-        command = on_host(name, shutil.which("sshd") or "sshd", "-D", "-e", "-f", str(config))
-        servers.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
-    (folder / "bin").mkdir()
-    ssh = folder / "bin" / "ssh"
-    ssh.write_text(
-        f"#!/bin/sh\nexec {shutil.which('ssh')} -F none -i {folder / 'user'} -o UserKnownHostsFile=/dev/null "
-        '-o LogLevel=ERROR -o StrictHostKeyChecking=no "$@"\n'
-    )
-    ssh.chmod(0o755)
-    time.sleep(0.5)
-    return servers
-
-
-def command_lines() -> list[str]:
-    """What every user of the machine can read of every process."""
-    lines = []
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            lines.append(" ".join(process.cmdline()))
-    return lines
-
-
 def key_of(processes: list[psutil.Process]) -> str:
     """The key by which the kernel and the ranks sign what they say."""
     option = "--profile-dir="
@@ -69,26 +32,6 @@ def key_of(processes: list[psutil.Process]) -> str:
     folder = Path(next(word.removeprefix(option) for word in words if word.startswith(option)))
     connection = json.loads((folder / "security" / "ipcontroller-engine.json").read_text())
     return str(connection["key"])
-
-
-@pytest.fixture
-def two_hosts(tmp_path: Path) -> Iterator[Path]:
-    """Yields a folder whose `bin/ssh` reaches both."""
-    for program in ("ip", "unshare", "sshd", "ssh", "ssh-keygen"):
-        if shutil.which(program) is None:
-            pytest.skip(f"{program} is not installed (apt-get install openssh-server iproute2)")
-    servers: list[subprocess.Popen[bytes]] = []
-    try:
-        try:
-            make_network()
-            servers += make_sshd(tmp_path)
-        except OSError as error:
-            pytest.skip(f"network namespaces may not be made here: {error}")
-        yield tmp_path
-    finally:
-        remove_network()
-        for server in servers:
-            server.wait()
 
 
 def test_training_across_two_hosts_and_the_loss_of_one(

@@ -1,0 +1,130 @@
+"""Ranks that `mpirun` of Open MPI starts, and that sum by MPI.
+
+`mpi_placement.py` is the process that calls it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from .base import JOB_VARIABLE, Exit, Orders, Output, Queued
+from .gloo import parse_report, start_placement
+from .hosts import Host, LaunchError
+
+#: What gives Horovod its MPI, and this machine its `mpirun`.
+BUILD, INSTALL = "jupyter hvd install --mpi", "apt-get install openmpi-bin"
+#: Symbols that Horovod's library asks for where it was built with MPI, and with Open MPI.
+ANY_MPI, OPEN_MPI = b"\0MPI_Init_thread\0", b"\0ompi_mpi_comm_world\0"
+#: What MPI itself tells each process, and takes from its environment.
+OF_MPI = re.compile(r"(OMPI|PMIX|PMI|PRTE|OPAL|ORTE)_\w+")
+#: What users set of it, which mpirun writes into command lines; the list of variables with values is left out.
+SETTING = re.compile(r"(OMPI|PMIX|PRTE)_MCA_(?!mca_base_env_list)\w+|OPAL_PREFIX")
+#: As Horovod's own launcher calls Open MPI, and never a question on a terminal that nobody sees.
+SETTINGS = {
+    "OMPI_MCA_pml": "ob1",
+    "OMPI_MCA_btl": "^openib",
+    "OMPI_MCA_plm_rsh_agent": "ssh -o BatchMode=yes -o ConnectTimeout=15",
+    "PRTE_MCA_plm_ssh_agent": "ssh -o BatchMode=yes -o ConnectTimeout=15",
+}
+#: Variables that mpirun hands on to other hosts, where they are set: what it takes to start there.
+HANDED_ON = (JOB_VARIABLE, "PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
+
+
+class MpirunLauncher:
+    """Lets mpirun place the ranks; see `base.Launcher`."""
+
+    @property
+    def reach(self) -> str:
+        """As mpirun itself reaches them: in an allocation of Slurm by srun."""
+        return "srun" if "SLURM_JOB_ID" in os.environ else "ssh"
+
+    def start(self, orders: Orders) -> subprocess.Popen[str]:
+        return start_placement(orders, module="jupyter_hvd.launchers.mpi_placement")
+
+    def parse(self, line: str) -> Output | Exit | Queued | None:
+        return parse_report(line)
+
+
+def require_mpi() -> None:
+    """Make sure that there is an mpirun, and a Horovod that was built for it.
+
+    Raises:
+        LaunchError: there is not, and what to do.
+    """
+    require_horovod_for_mpi()
+    said = mpirun_version()
+    if said is None:
+        raise LaunchError(f"--launcher mpirun: there is no mpirun on this machine: {INSTALL}")
+    if "Open MPI" not in said:
+        raise LaunchError(f"--launcher mpirun: this one is not Open MPI's: {said}")
+
+
+def require_horovod_for_mpi() -> None:
+    """Make sure that Horovod was built for Open MPI: one that was built without MPI crashes where it is to use it.
+
+    Raises:
+        LaunchError: it was not, and what to do.
+    """
+    if not horovod_has(ANY_MPI):
+        raise LaunchError(
+            f"--launcher mpirun: Horovod was built without MPI; `{BUILD}` builds it anew"
+        )
+    if not horovod_has(OPEN_MPI):
+        raise LaunchError(
+            f"--launcher mpirun: Horovod was built with another MPI than Open MPI; `{BUILD}` builds it anew"
+        )
+
+
+def horovod_has(symbol: bytes) -> bool:
+    """Whether Horovod's library for TensorFlow names a symbol; it is read and not loaded, which would take TensorFlow."""
+    found = find_spec("horovod")
+    folders = (found.submodule_search_locations or []) if found else []
+    libraries = (path for folder in folders for path in Path(folder).glob("tensorflow/mpi_lib*.so"))
+    return any(_holds(library, symbol) for library in libraries)
+
+
+def _holds(file: Path, text: bytes) -> bool:
+    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as all_:
+        return all_.find(text) >= 0
+
+
+def mpirun_version() -> str | None:
+    """What mpirun says of itself, its first line; None where there is none that runs."""
+    if shutil.which("mpirun") is None:
+        return None
+    done = subprocess.run(
+        ["mpirun", "--version"],  # noqa: S607 — the user's own MPI
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return (done.stdout.splitlines() or [""])[0] if done.returncode == 0 else None
+
+
+def mpirun_command(
+    size: int, hosts: Sequence[Host], rank: Sequence[str], environment: Mapping[str, str]
+) -> list[str]:
+    """The command that starts `rank` on some hosts, one after the other filled; it has names of variables, no values."""
+    return [
+        *("mpirun", "--allow-run-as-root", "-np", str(size)),
+        *("--host", ",".join(f"{host.name}:{host.slots}" for host in hosts)),
+        # A rank has threads: it is not to be kept on one core.
+        *("--map-by", "slot:OVERSUBSCRIBE", "--bind-to", "none"),
+        *(word for name in HANDED_ON if name in environment for word in ("-x", name)),
+        *rank,
+    ]
+
+
+def mpirun_environment(own: Mapping[str, str], ranks: Mapping[str, str]) -> dict[str, str]:
+    """What mpirun itself gets: what a launcher needs, and what users set of MPI."""
+    path = {name: ranks[name] for name in ("PYTHONPATH",) if name in ranks}
+    settings = {name: value for name, value in ranks.items() if SETTING.fullmatch(name)}
+    return {**SETTINGS, **own, **path, **settings}

@@ -1,0 +1,57 @@
+"""What a host says of itself. Its text is sent to other hosts, where this package need not be: it imports Python's own alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import time
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from typing import Any
+
+#: What the ranks import, by the names of the packages that have it.
+PACKAGES = {
+    "jupyter_hvd": ("jupyter-hvd",),
+    "tensorflow": ("tensorflow", "tensorflow-cpu", "tensorflow-gpu"),
+    "keras": ("keras",),
+    "horovod": ("horovod",),
+}
+#: Seconds to connect.
+PATIENCE = 5.0
+
+
+def describe(paths: list[str], ports: list[list[Any]]) -> dict[str, Any]:
+    """The versions here, which paths are not there, which addresses cannot be connected to and why, and the time."""
+    return {
+        "now": time.time(),
+        "python": ".".join(map(str, sys.version_info[:2])),
+        "packages": {module: found(module, names) for module, names in PACKAGES.items()},
+        "missing": [path for path in paths if not os.path.exists(path)],  # noqa: PTH110 — as it is written
+        "closed": [[host, port, why] for host, port in ports if (why := refusal(host, port))],
+    }
+
+
+def found(module: str, names: tuple[str, ...]) -> str | None:
+    """The version of a package; nothing is imported for it."""
+    for name in names:
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            continue
+    return "of no version" if find_spec(module) else None
+
+
+def refusal(host: str, port: int) -> str:
+    """Why there is no way to a port, "" where there is one."""
+    try:
+        socket.create_connection((host, port), timeout=PATIENCE).close()
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def tell(*asked: Any) -> None:
+    """Answer what stands below, on a host to which this text was sent."""
+    print(json.dumps(describe(*asked)), flush=True)

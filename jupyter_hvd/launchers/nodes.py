@@ -1,0 +1,168 @@
+"""Whether the hosts of a job fit together: asked before a rank starts, and told at once for all of them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import node_probe
+from .hosts import LaunchError
+
+#: Set to 0, hosts that differ are left at that.
+CHECK_VARIABLE = "JUPYTER_HVD_CHECK_HOSTS"
+#: Seconds by which clocks may differ: which rank failed first is known by them.
+CLOCKS = 10.0
+#: Seconds for a host to answer.
+PATIENCE = 60.0
+#: What a shell, or `env`, ends with where there is no such program; what ssh ends with where there is no such host.
+NO_PROGRAM, UNREACHABLE = (126, 127), 255
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How a command is run on another host: the command that does it, and its environment."""
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a host says of itself, and between which times, here, it was asked and had answered."""
+
+    host: str
+    said: Mapping[str, Any]
+    asked: float
+    answered: float
+
+
+def check_hosts(
+    hosts: Sequence[str],
+    reach: Callable[[str, Sequence[str]], Reach],
+    paths: Sequence[str],
+    ports: Sequence[tuple[str, int]],
+    strict: bool = True,
+) -> None:
+    """Make sure that each host can be reached and is as this one.
+
+    Args:
+        paths: what every host must see. ports: what every host must be able to connect to.
+        strict: whether those that differ are refused; without it, those that cannot be reached are.
+
+    Raises:
+        LaunchError: one is not, and all that is the matter with any of them.
+    """
+    if not hosts:
+        return
+    asked = [list(paths), [list(port) for port in ports]]
+    entry = [sys.executable, "-"]
+    with ThreadPoolExecutor(len(hosts)) as pool:
+        answers = list(pool.map(lambda host: ask(host, reach(host, entry), asked), hosts))
+    here = node_probe.describe([], [])
+    told: dict[str, list[str]] = {}
+    for answer in answers:
+        for text in differences(here, answer):
+            told.setdefault(text, []).append(answer.host)
+    if told and strict:
+        raise LaunchError(
+            "\n".join(
+                (
+                    "the hosts of this job do not fit together:",
+                    *(f"{named(those)}: {text}" for text, those in told.items()),
+                    f"{CHECK_VARIABLE}=0 starts it all the same.",
+                )
+            )
+        )
+
+
+def named(hosts: Sequence[str]) -> str:
+    return f"{'hosts' if hosts[1:] else 'host'} {', '.join(hosts)}"
+
+
+def ask(host: str, reach: Reach, asked: Sequence[Any]) -> Answer:
+    """What a host says of itself, by its own Python.
+
+    Raises:
+        LaunchError: it does not answer, or has no such Python.
+    """
+    text = f"{Path(node_probe.__file__).read_text()}\ntell(*{list(asked)!r})\n"
+    before = time.time()
+    try:
+        done = subprocess.run(  # noqa: S603 — a list of arguments, no shell
+            reach.command,
+            env=dict(reach.environment),
+            input=text,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=PATIENCE,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise LaunchError(f"host {host} does not answer within {PATIENCE:g} s") from None
+    for line in reversed(done.stdout.splitlines()):  # a shell may have greeted first
+        if line.startswith('{"now"'):
+            return Answer(host, json.loads(line), before, time.time())
+    raise LaunchError(silence(host, done.returncode, done.stderr))
+
+
+def silence(host: str, code: int, errors: str) -> str:
+    """Why a host has not answered, by what the command to it ended with."""
+    said = (errors.strip().splitlines() or [f"it ends with code {code}"])[-1]
+    if code == UNREACHABLE:
+        return (
+            f"host {host} cannot be reached: {said}. `ssh {host} true` must work without a question"
+        )
+    if code in NO_PROGRAM:
+        return (
+            f"host {host} has no {sys.executable}: Python and what it needs must be at the same path on every host, "
+            "in a shared folder say"
+        )
+    return f"host {host}: {sys.executable} does not run there: {said}"
+
+
+def differences(here: Mapping[str, Any], answer: Answer) -> list[str]:
+    """What a host has otherwise than this one, each with the way out."""
+    there = answer.said
+    told = []
+    if there["python"] != here["python"]:
+        told.append(
+            f"Python {there['python']}, but {here['python']} here: both are {sys.executable}; "
+            "share that folder, or install the same"
+        )
+    other = {
+        name: (found, here["packages"][name])
+        for name, found in there["packages"].items()
+        if found != here["packages"][name]
+    }
+    for name, (found, wanted) in other.items():
+        has = f"no {name}" if found is None else f"{name} {found}"
+        told.append(f"{has}, but {wanted or 'none'} here: {way_out(name, wanted)}")
+    told += [
+        f"{path} is not there: work in a folder that all hosts share" for path in there["missing"]
+    ]
+    told += [
+        f"it cannot connect to {address}:{port} ({why}): its firewall, or this machine's, must let the job's hosts through"
+        for address, port, why in there["closed"]
+    ]
+    apart = max(answer.asked - there["now"], there["now"] - answer.answered)
+    if apart > CLOCKS:
+        side = "behind" if there["now"] < answer.asked else "ahead"
+        told.append(f"its clock is {apart:.0f} s {side}: let chrony or ntpd set it")
+    return told
+
+
+def way_out(name: str, wanted: str | None) -> str:
+    """How a host gets the version of a package that is here."""
+    if wanted is None or not wanted[:1].isdigit():
+        return "let all hosts use the same environment"
+    if name == "horovod":
+        return "`jupyter hvd install` there"
+    return f"`pip install {name}=={wanted}` there"

@@ -1,0 +1,97 @@
+"""What mpirun starts for each rank: `python -m jupyter_hvd.rank.attended HOST:PORT`.
+
+It connects to the job's placement (`launchers/mpi_placement.py`), learns from it what to run, and sends it what that
+writes and how it ends. When the connection breaks, the rank ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import IO, Any
+
+from ..launchers.base import JOB_VARIABLE
+from ..launchers.hosts import LaunchError
+from ..launchers.lifeline import encode, end_self, keep_alive
+from ..launchers.mpi import require_horovod_for_mpi
+from ..launchers.reports import lines_of
+
+#: By which Open MPI tells a process its rank.
+RANK_VARIABLE = "OMPI_COMM_WORLD_RANK"
+
+
+class Placement:
+    """The placement's end of the connection, as this side sees it."""
+
+    def __init__(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        self._connection = socket.create_connection((host, int(port)), timeout=10)
+        self._connection.settimeout(None)
+        keep_alive(self._connection)
+        self._lines = self._connection.makefile("rb")
+        self._speaking = threading.Lock()
+
+    def say(self, message: Mapping[str, Any]) -> None:
+        with self._speaking, suppress(OSError):
+            self._connection.sendall(encode(message))
+
+    def next(self) -> dict[str, Any]:
+        """What it says next; where it says no more, the job has ended, and so does this process."""
+        try:
+            message: dict[str, Any] = json.loads(self._lines.readline())
+        except (OSError, ValueError):
+            end_self()
+        return message
+
+
+def main(address: str) -> int:
+    placement = Placement(address)
+    who = {"rank": int(os.environ[RANK_VARIABLE]), "host": os.uname().nodename}
+    placement.say({"token": os.environ[JOB_VARIABLE], **who})
+    orders = placement.next()
+    try:
+        require_horovod_for_mpi()  # that of this host
+        process = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
+            orders["command"],
+            env={**os.environ, **orders["environment"]},
+            cwd=orders["directory"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+    except (LaunchError, OSError) as error:
+        placement.say({"stream": "stderr", "text": f"host {os.uname().nodename}: {error}"})
+        placement.say({"exit": 1})
+        return 1
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: process.terminate())
+    threading.Thread(target=placement.next, daemon=True).start()
+    pumps = [
+        threading.Thread(target=pass_on, args=(placement, name, stream), daemon=True)
+        for name, stream in (("stdout", process.stdout), ("stderr", process.stderr))
+    ]
+    for pump in pumps:
+        pump.start()
+    code = process.wait()
+    for pump in pumps:
+        pump.join(1)  # a child of the rank's may hold its output open
+    code = code if code >= 0 else 128 - code
+    placement.say({"exit": code})
+    return code
+
+
+def pass_on(placement: Placement, name: str, stream: IO[bytes]) -> None:
+    with suppress(OSError, ValueError):
+        for line in lines_of(stream):
+            placement.say({"stream": name, "text": line.decode(errors="replace")})
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,282 @@
+"""`--launcher mpirun`, with Open MPI and a Horovod that was built for it: `make env-mpi`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from jupyter_hvd.launchers.mpi import ANY_MPI
+
+from .hosts import HOSTS, change, command_lines
+from .slurm import slurm_of_two_nodes
+
+pytestmark = [pytest.mark.slow, pytest.mark.long]
+
+SECRET = "secret-that-nobody-else-may-read"
+PYTHON = Path(__file__).parents[2] / ".venv-mpi" / "bin" / "python"
+#: What it is converted to trains as one, by MPI; `SECRET_OF_MINE` has come all the same.
+TRAINS = """import os, sys
+import numpy as np
+import tensorflow as tf
+
+rank = int(os.environ["HOROVOD_RANK"])
+x = np.random.default_rng(0).normal(size=(64, 3)).astype("float32")
+model = tf.keras.Sequential([tf.keras.layers.Dense(1, use_bias=False)])
+model.compile("sgd", loss="mse")
+BEFORE
+model.fit(x, x[:, :1], batch_size=8, epochs=2, verbose=0)
+hvd = sys.modules["horovod.tensorflow"]
+print("weights", model.get_weights()[0].tolist(), "by MPI", hvd.mpi_enabled(), flush=True)
+print(len(os.environ["SECRET_OF_MINE"]), "local", hvd.local_rank(), os.environ["HOROVOD_LOCAL_RANK"], flush=True)
+"""
+SLEEPS = "import time\nprint('begun', flush=True)\ntime.sleep(600)\n"
+FAILS = "import os, time\nif os.environ['HOROVOD_RANK'] == '1':\n    {}\ntime.sleep(600)\n"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def mpi() -> None:
+    if shutil.which("mpirun") is None:
+        pytest.skip("mpirun is not installed (apt-get install openmpi-bin libopenmpi-dev)")
+    if not PYTHON.exists():
+        pytest.skip("there is no .venv-mpi: make env-mpi")
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts `jupyter hvd run` of a program; nothing of the job is left in the end."""
+    started = []
+
+    def begin(text: str, *options: str, **environment: str) -> subprocess.Popen[str]:
+        (tmp_path / "job.py").write_text(text)
+        words = ("run", "job.py", "-n", "2", "--launcher", "mpirun", *options)
+        process = subprocess.Popen(
+            [str(PYTHON), "-m", "jupyter_hvd", *words],
+            cwd=tmp_path,
+            env={**os.environ, "SECRET_OF_MINE": SECRET, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.communicate()
+    deadline = time.monotonic() + 20
+    while (lines := left(tmp_path)) and time.monotonic() < deadline:
+        time.sleep(0.3)
+    assert not lines
+
+
+def left(folder: Path) -> list[str]:
+    """The processes that work there, or have it in their command line; the hosts' sshd is not the job's."""
+    return [
+        line
+        for process in psutil.process_iter()
+        if (line := _line(process))
+        and "sshd" not in line
+        and (str(folder) in line or _works_in(process, folder))
+    ]
+
+
+def _line(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
+def _works_in(process: psutil.Process, folder: Path) -> bool:
+    try:
+        return process.cwd() == str(folder)
+    except (psutil.Error, OSError):
+        return False
+
+
+def said(process: subprocess.Popen[str], word: str, times: int = 1) -> None:
+    """Wait until a process has printed a word so many times; one that takes too long is ended."""
+    assert process.stdout is not None
+    text = ""
+    late = threading.Timer(100, process.terminate)
+    late.start()
+    try:
+        for line in process.stdout:
+            text += line
+            if text.count(word) == times:
+                return
+    finally:
+        late.cancel()
+    raise AssertionError(text)
+
+
+def test_ranks_train_as_one_by_mpi(start: Any) -> None:
+    output, _ = (job := start(TRAINS.replace("BEFORE", ""), "--ignore", "HVD6")).communicate(
+        timeout=200
+    )
+    assert job.returncode == 0, output
+    weights = [line for line in output.splitlines() if "weights" in line]
+    assert len(weights) == 2, output
+    assert len({line.partition("]")[2] for line in weights}) == 1
+    assert all(line.endswith("by MPI True") for line in weights)
+    for rank in (0, 1):
+        assert f"[{rank}] {len(SECRET)} local {rank} {rank}\n" in output
+
+
+@pytest.mark.parametrize(
+    ("failure", "code", "word"),
+    [
+        ("raise SystemExit(3)", 3, "rank 1 failed with exit code 3"),
+        ("raise ValueError('not today')", 1, "ValueError: not today"),
+        ("os.kill(os.getpid(), 9)", 137, "it was killed (signal 9)"),
+    ],
+)
+def test_how_a_rank_fails(start: Any, failure: str, code: int, word: str) -> None:
+    begun = time.monotonic()
+    output, _ = (job := start(FAILS.format(failure))).communicate(timeout=100)
+    assert job.returncode == code, output
+    assert output.count(word) == 1
+    assert "rank 1 failed" in output
+    assert time.monotonic() - begun < 60
+
+
+def test_a_rank_that_fails_while_others_wait_for_it_in_mpi(start: Any) -> None:
+    program = TRAINS.replace("BEFORE", "if rank == 1:\n    raise ValueError('not today')")
+    output, _ = (job := start(program)).communicate(timeout=200)
+    assert job.returncode == 1, output
+    assert output.count("ValueError: not today") == 1
+    assert "rank 1 failed" in output
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_ended_from_outside_it_leaves_nothing(start: Any, number: signal.Signals) -> None:
+    job = start(SLEEPS)
+    said(job, "begun", 2)
+    assert not [line for line in command_lines() if SECRET in line]
+    job.send_signal(number)
+    job.communicate(timeout=30)
+    assert job.returncode not in (0, 2)
+
+
+def test_mpirun_is_killed(start: Any) -> None:
+    job = start(SLEEPS)
+    said(job, "begun", 2)
+    (mpirun,) = (
+        process
+        for process in psutil.Process(job.pid).children(recursive=True)
+        if process.name() == "mpirun"
+    )
+    mpirun.kill()
+    job.communicate(timeout=30)
+    assert job.returncode != 0
+
+
+def test_no_such_host(start: Any) -> None:
+    output, _ = (job := start(SLEEPS, "-H", "no-such-host:2")).communicate(timeout=60)
+    assert job.returncode == 2
+    assert "no-such-host" in output
+
+
+def test_living_ranks(open_notebook: Callable[..., Any]) -> None:
+    notebook = open_notebook(python=str(PYTHON))
+    notebook.good("import numpy as np\nimport tensorflow as tf\nx = np.ones((64, 3), 'float32')\n")
+    notebook.good(
+        "model = tf.keras.Sequential([tf.keras.layers.Dense(1, use_bias=False)])\nmodel.compile('sgd', loss='mse')"
+    )
+    notebook.good(
+        "%%distribute -n 2 --launcher mpirun\nmodel.fit(x, x[:, :1], batch_size=8, verbose=0)"
+    )
+    result = notebook.good(
+        "%%distribute\nimport horovod.tensorflow as hvd\nprint('of', hvd.size(), hvd.mpi_enabled())"
+    )
+    assert "of 2 True" in result.stdout
+    message = notebook.begin(
+        "%%distribute\nimport time\nprint('begun', flush=True)\ntime.sleep(600)"
+    )
+    notebook.finish(message, until=lambda r: "begun" in r.stdout)
+    notebook.interrupt()
+    assert "KeyboardInterrupt" in notebook.finish(message).text
+    assert "of 2 True" in notebook.good("%%distribute\nprint('of', hvd.size(), True)").stdout
+    psutil.Process(notebook.rank_pids()[1]).kill()
+    lost = notebook.run("%%distribute\nprint('again')")
+    assert "rank 1" in lost.text
+    notebook.good("%hvd stop")
+    assert not notebook.processes()
+
+
+def test_two_hosts(two_hosts: Path, start: Any) -> None:
+    """By ssh, as mpirun starts it there; nothing secret in a command line on either."""
+    path = f"{two_hosts / 'bin'}:{os.environ['PATH']}"
+    hosts = ",".join(f"{address}:1" for address in HOSTS.values())
+    job = start(TRAINS.replace("BEFORE", "") + SLEEPS, "-H", hosts, "--ignore", "HVD6", PATH=path)
+    said(job, "begun", 2)
+    lines = command_lines()
+    assert sum("jupyter_hvd.rank.attended" in line and "mpirun" not in line for line in lines) >= 2
+    assert any("orted" in line for line in lines)
+    job_name = next(
+        process.environ()["JUPYTER_HVD_JOB"]
+        for process in psutil.Process(job.pid).children(recursive=True)
+        if process.name() == "mpirun"
+    )
+    for secret in (SECRET, job_name):
+        assert not [line for line in lines if secret in line and "launchers.reaper" not in line]
+    job.send_signal(signal.SIGTERM)
+    output, _ = job.communicate(timeout=30)
+    assert job.returncode != 0, output
+
+
+def test_a_host_whose_horovod_has_no_mpi(two_hosts: Path, start: Any) -> None:
+    """There it would crash; the environment of these tests has such a one."""
+    below = [str(file) for file in PYTHON.parents[1].rglob("horovod/tensorflow/mpi_lib*.so")]
+    found = find_spec("horovod")
+    assert found is not None
+    (own,) = Path(str(found.origin)).parent.glob("tensorflow/mpi_lib*.so")
+    if ANY_MPI in own.read_bytes():
+        pytest.skip("the Horovod of this environment was built with MPI")
+    second = list(HOSTS)[1]
+    change(str(two_hosts / f"{second}.conf"), "mount", "--bind", str(own), *below)
+    hosts = ",".join(f"{address}:1" for address in HOSTS.values())
+    job = start(SLEEPS, "-H", hosts, PATH=f"{two_hosts / 'bin'}:{os.environ['PATH']}")
+    output, _ = job.communicate(timeout=60)
+    assert job.returncode == 1
+    assert f"host {second}: --launcher mpirun: Horovod was built without MPI" in output
+
+
+def test_inside_an_allocation_of_slurm(tmp_path: Path) -> None:
+    """There mpirun starts its daemons by srun, one a node."""
+    (tmp_path / "job.py").write_text(TRAINS.replace("BEFORE", "print(os.uname().nodename)"))
+    hvd = (str(PYTHON), "-m", "jupyter_hvd", "run", "job.py", "-n", "2", "--ignore", "HVD6")
+    with ExitStack() as made:
+        try:
+            slurm = made.enter_context(slurm_of_two_nodes())
+        except OSError as error:
+            pytest.skip(str(error))
+        allocation = ("salloc", "--quiet", "--ntasks=2", "--ntasks-per-node=1")
+        done = subprocess.run(
+            slurm.login(*allocation, *hvd, "--launcher", "mpirun"),
+            cwd=tmp_path,
+            env={**os.environ, **slurm.environment, "SECRET_OF_MINE": SECRET},
+            capture_output=True,
+            text=True,
+            timeout=150,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert slurm.no_job_left()
+    for rank, host in enumerate(HOSTS):
+        assert f"[{rank}] {host}\n" in done.stdout
+        assert f"[{rank}] {len(SECRET)} local 0 0\n" in done.stdout
+    assert done.stdout.count("by MPI True") == 2
