@@ -622,6 +622,20 @@ def dense_by_helpers(x, W, b):
     return np.sum(dense(dense(x, W, b), W, act=np.tanh) ** 2)
 
 
+def squared_error(a, b, reduction="mean"):
+    d = (a - b) ** 2
+    if reduction == "mean":
+        return d.mean()
+    return d.sum() if reduction == "sum" else d
+
+
+@case(draw(4), draw(4))
+def reduced_in_several_ways(a, b):
+    return (
+        squared_error(a, b) + squared_error(a, b, "sum") * squared_error(a, b, reduction="none")[1]
+    )
+
+
 class Cell(NamedTuple):
     h: Any
     c: Any
@@ -718,6 +732,11 @@ def binomial_option(S, r, sigma, N: int):
 
 
 # Slices that an index of a loop of constant count bounds
+@case(draw(7), 3)
+def every_kth(x, k: int):
+    return np.sum(x[::k] ** 2)
+
+
 @case(draw(8))
 def autocorrelations(x):
     x = x - x.mean()

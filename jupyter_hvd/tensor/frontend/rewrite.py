@@ -62,6 +62,16 @@ _REFUSED: dict[type[cst.CSTNode], tuple[str, str]] = {
 }
 
 
+#: What changes a list, and what to write instead.
+_IN_PLACE = {
+    "insert": "append, and turn the whole round afterwards: `y[::-1]`",
+    "extend": "write `y = y + [a, b]`",
+    "reverse": "write `y = y[::-1]`",
+    "sort": "sort outside, and pass the order as an index array",
+    "pop": "read the entry, `y[-1]`, and go on with the rest, `y = y[:-1]`",
+}
+
+
 @dataclass(frozen=True)
 class Rewritten:
     """A rewritten function, to be called with the stand-ins of its parameters, and the places
@@ -301,6 +311,9 @@ class _Rewriter(cst.CSTTransformer):
             return False
         if _appended_to(node.value) or isinstance(node.value, cst.Ellipsis):
             return True
+        match node.value:
+            case cst.Call(func=cst.Attribute(attr=cst.Name(value=name))) if name in _IN_PLACE:
+                raise self.refuse(node, f"`{name}` changes a list in place", _IN_PLACE[name])
         raise self.refuse(
             node, "this statement's value goes nowhere", "give it a name, or take it out"
         )

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from ...derivative.blackboxes import NAMES
@@ -237,8 +238,15 @@ class Tracer(Statements):
             return self.spread(arguments, lambda *xs: self._black_box(function, xs))
         plain = int | float | Fraction
         module = forms.function_module(function)
-        constant = not named_arguments and all(isinstance(a, plain) for a in arguments)
-        if constant and module in ("math", "numpy", "builtins"):
+        owner = getattr(function, "__self__", None)
+        same = owner is None or isinstance(owner, ModuleType | str | list | tuple)
+        constant = all(isinstance(a, plain) for a in arguments)
+        if constant and not same:
+            raise self.error(
+                f"`{name}` may give something else at each call",
+                "call it outside, and pass the result",
+            )
+        if constant and not named_arguments and module in ("math", "numpy", "builtins"):
             return function(*arguments)
         made = _COMPOSITES.get(name) if module in _MODULES else None
         if made is not None:
@@ -248,7 +256,7 @@ class Tracer(Statements):
             help_ = (
                 "write it out with comprehensions and `sum`; docs/numpy.md lists what there is"
                 if module in _MODULES
-                else f"decorate `{name}` with @tensor, or use a function of `math` or NumPy"
+                else "use a function of `math` or NumPy, or one of your own; or compute it outside and pass it"
             )
             raise self.error(f"`{name}` is not in the tensor language", help_)
         f = named(name)
