@@ -90,11 +90,14 @@ class Packing:
         """What tracing has left behind so far, to go back to."""
         ends = [len(scope.bindings) for scope in self.scopes]
         checked = len(self.lookups), len(self.accesses)
-        return ends, checked, set(self.used), dict(self.memory.changes)
+        known = set(self.used), dict(self.truths), dict(self.counting)
+        return ends, checked, known, self.memory.so_far()
 
     def back_to(self, before: tuple[Any, ...]) -> None:
         """As if nothing had been traced since."""
-        ends, (lookups, accesses), self.used, self.memory.changes = before
+        ends, (lookups, accesses), known, memory = before
+        self.used, self.truths, self.counting = known
+        self.memory.back_to(memory)
         for scope, end in zip(self.scopes, ends, strict=True):
             del scope.bindings[end:]
         del self.lookups[lookups:], self.accesses[accesses:]

@@ -47,10 +47,11 @@ class Statements(Recurrences):
         self.open: list[Carried] = []
 
     def so_far(self) -> tuple[Any, ...]:
-        return super().so_far(), len(self.masks), [(c, len(c.changes)) for c in self.open]
+        changes = [(c, len(c.changes)) for c in self.open]
+        return super().so_far(), len(self.masks), changes, set(self.borrowed), dict(self.lists)
 
     def back_to(self, before: tuple[Any, ...]) -> None:
-        traced, masks, changes = before
+        traced, masks, changes, self.borrowed, self.lists = before
         super().back_to(traced)
         del self.masks[masks:]
         for carried, end in changes:
