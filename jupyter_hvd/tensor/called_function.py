@@ -20,6 +20,7 @@ from .language.types import Parameter
 from .ssa.program import Program
 
 if TYPE_CHECKING:
+    from .frontend.helpers import Helper
     from .jax.profile import Profile
     from .jax.tuning import Tuning
     from .lowering.plan import Plan
@@ -56,7 +57,7 @@ class CalledFunction(ABC):
         """The instance for these arguments; for None, at the annotated types."""
 
     @abstractmethod
-    def captured(self, within: frozenset[CalledFunction] = frozenset()) -> Captured:
+    def captured(self, within: frozenset[CalledFunction | Helper] = frozenset()) -> Captured:
         """The values from outside that its programs depend on, its own and those of the tensor
         functions that it calls, but for those that it is called `within`.
         """

@@ -13,6 +13,7 @@ from .frontend.bounds import check_call, undecided
 from .frontend.signature import environment
 from .frontend.tracing.traced import Access
 from .instance import Instance
+from .language.depth import deep
 from .language.pairs import from_pairs, struct_of_arrays
 from .memo import Kept
 from .reference.evaluate import evaluate
@@ -37,10 +38,12 @@ class Call(NamedTuple):
     arguments: dict[str, Any]
     sizes: dict[str, int]
 
+    @deep()
     def check(self) -> None:
         """Raise TensorError where a read is out of range."""
         check(*self)
 
+    @deep()
     def prepared(self, shards: Shards | None) -> tuple[Ready, tuple[Any, ...]]:
         """The compiled JAX kernel, and the arrays to run it on."""
         at = _key(self.sizes)
@@ -49,6 +52,7 @@ class Call(NamedTuple):
         )
         return prepare(tuple(self.arguments.values()))
 
+    @deep()
     def interpreted(self) -> Any:
         """The result by the reference evaluator, laid out as the program returned it."""
         env = environment(self.instance.parameters, self.arguments, self.sizes)
@@ -56,24 +60,28 @@ class Call(NamedTuple):
         pairs = struct_of_arrays(value, self.instance.type)
         return from_pairs(_numpy(pairs), self.instance.layout)
 
+    @deep()
     def cost(self) -> Cost:
         """The exact operation counts."""
         env = environment(self.instance.parameters, self.arguments, self.sizes)
         function = self.instance.function
         return cost(function.body, env) + Cost(interface=interface(function, self.sizes))
 
+    @deep()
     def profile(self, *options: Any) -> Profile:
         """Where operations, bytes and time go."""
         from .jax.profile import profile
 
         return profile(self.instance, self.sizes, self.arguments, *options)
 
+    @deep()
     def tune(self, *options: Any) -> Tuning:
         """Which kernel is the fastest."""
         from .jax.backend import tuned
 
         return tuned(self.instance, self.sizes, tuple(self.arguments.values()), *options)
 
+    @deep()
     def plan(self) -> Plan:
         """How it is computed."""
         from .jax.backend import planned

@@ -14,6 +14,7 @@ from .cost.formula import Formula, cost_formula
 from .cost.model import interface
 from .frontend.signature import relation
 from .instance import Instance
+from .language.depth import deep
 from .language.errors import TensorError
 from .language.types import Array, IndexArray, Product, Real, Relation, TupleSet, size_names
 from .reference.evaluate import Environment
@@ -127,6 +128,7 @@ class Certificate:
         return "\n".join([*lines, f"  on                        {self.device}, JAX {self.jax}"])
 
 
+@deep()
 def certify(
     function: Differentiable,
     wrt: tuple[str, ...],

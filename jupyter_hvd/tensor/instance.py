@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from .frontend.tracing.traced import Traced
+from .language.depth import deep
 from .language.provenance import Origin, carrying
 from .language.terms import Lambda
 from .language.types import Layout, Parameter, Type
@@ -43,6 +44,7 @@ class Instance:
         return self.traced.layout
 
     @cached_property
+    @deep()
     def ssa(self) -> Program:
         """The Tensor SSA, simplified."""
         if self.derived is not None:

@@ -12,8 +12,10 @@ from .certificate import Certificate, certify
 from .derivative import transforms
 from .derivative.transforms import Derivative
 from .frontend import signature
+from .frontend.helpers import Helper
 from .frontend.tracing.traced import Traced
 from .instance import Instance
+from .language.depth import deep
 from .language.errors import TensorError
 from .language.predicates import fresh
 from .language.terms import Lambda
@@ -134,6 +136,7 @@ class DerivedFunction(TensorFunction):
         self.derive = derive
         self.derived_from = functools.cache(self._from)
 
+    @deep()
     def _from(self, base: Instance) -> Instance:
         """The instance that belongs to an instance of the base."""
         derived = self.derive(base)
@@ -148,7 +151,7 @@ class DerivedFunction(TensorFunction):
             self.base.at({x: types[x] for x in self.base.__signature__.parameters})
         )
 
-    def captured(self, within: frozenset[CalledFunction] = frozenset()) -> Captured:
+    def captured(self, within: frozenset[CalledFunction | Helper] = frozenset()) -> Captured:
         return self.base.captured(within)
 
     def _resolve(self, arguments: Mapping[str, Any] | None) -> Instance:

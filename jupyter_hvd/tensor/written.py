@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .called_function import CalledFunction, Captured
 from .frontend import signature
+from .frontend.helpers import Helper, helper_of
 from .frontend.trace import Undecided, trace, trace_named
 from .instance import Instance
 from .language.errors import TensorError
@@ -66,13 +68,17 @@ class WrittenFunction(TensorFunction):
     def _resolve(self, arguments: Mapping[str, Any] | None) -> Instance:
         types = tuple(self._parameter(x, arguments) for x in self._annotated)
         captured = self.captured()
-        found = self._named(types, captured)
+        found, refused = self._named(types, captured), None
         while isinstance(found, Undecided):
+            refused = refused or found.met.refused
             sizes = None if arguments is None else signature.sizes_of(found.parameters, arguments)
-            found = self._named(found.decided(sizes), captured)
+            try:
+                found = self._named(found.decided(sizes), captured)
+            except TensorError as error:
+                raise refused or error from None
         return found
 
-    def captured(self, within: frozenset[CalledFunction] = frozenset()) -> Captured:
+    def captured(self, within: frozenset[CalledFunction | Helper] = frozenset()) -> Captured:
         if self in within:
             return ()
         return tuple(_key(value, within | {self}) for value in self._rewritten.captured())
@@ -91,15 +97,21 @@ class WrittenFunction(TensorFunction):
         return Parameter(x, signature.adapt(x, type_, arguments[x]), None)
 
     def __tensor_inline__(self, tracer: Any, args: Any, kwargs: Any) -> Any:
-        return tracer.inline(self.__name__, self._rewritten, self._bind(args, kwargs))
+        bound = inspect.BoundArguments(self.__signature__, OrderedDict(self._bind(args, kwargs)))
+        return tracer.no_list(tracer.inline(self.__name__, self._rewritten, bound))
 
 
-def _key(value: Any, within: frozenset[CalledFunction]) -> Any:
+def _key(value: Any, within: frozenset[CalledFunction | Helper]) -> Any:
     """What a traced program depends on of a value from outside."""
     if value is None or isinstance(value, ModuleType):
         return id(value)
     if isinstance(value, CalledFunction):
         return value, value.captured(within)
+    helper = helper_of(value)
+    if helper is not None:
+        inner = within | {helper}
+        outside = () if helper in within else helper.captured()
+        return value, tuple(_key(one, inner) for one in outside)
     try:
         hash(value)
     except TypeError:

@@ -37,21 +37,23 @@ REFUSED = [
         "a if p",
     ),
     (
-        "y = np.zeros(2)\n    for «i» in range(3):\n        y[0] = x[i]\n    return y",
+        "y = np.zeros(2)\n    for «i» in range(len(x)):\n        y[0] = x[i]\n    return y",
         (X,),
         "more than one turn",
         "y[i]",
     ),
     ("return [x[i] for i in range(len(x)) if «i > 1»]", (X,), "size", "else 0"),
+    ("return sum(x) * «np.random.rand()»", (X,), "each call", "outside"),
+    ("y = []\n    «y.insert(0, x[0])»\n    return y", (X,), "in place", "[::-1]"),
     ("return [x[i] «for j in range(2)» for i in range(2)]", (X,), "flat", "nest"),
     ("return x[«i*i»]", (X,), "not defined", ""),
-    ("return sum(«x[i * i]» for i in range(2))", (X,), "", ""),
+    ("return sum(«x[i * i]» for i in range(len(x)))", (X,), "", ""),
     ("return sum(«x[x[i]]» for i in range(2))", (X,), "affine", "index array"),
     ("return «f(x)»", (X,), "calls itself", "range"),
-    ("return [[x[j] for j in range(i)] for i in range(3)]", (X,), "outer index", "else 0"),
+    ("return [[x[j] for j in range(i)] for i in range(len(x))]", (X,), "outer index", "else 0"),
     ("return «x + x[1:]»", (X,), "do not go together", ""),
     ("return «x @ x[1:]»", (X,), "do not go together", ""),
-    ("return [x[0:i] for i in range(2)]", (X,), "depends on an index", "mask"),
+    ("return [x[0:i] for i in range(len(x))]", (X,), "depends on an index", "mask"),
     ("return «x[x > 1]»", (X,), "data decide", "np.where"),
     ("return «np.argmax(x)»", (X,), "data decide", "index array"),
     ("return «np.sum(x, axis=1)»", (X,), "axis 1", ""),
@@ -259,7 +261,7 @@ def test_sizes_and_indices_are_said_as_they_are_written():
 
     @tensor
     def branches(x):
-        return [x[i] if i < 1 else x for i in range(2)]
+        return [x[i] if i < 1 else x for i in range(len(x))]
 
     A = np.ones((4, 3))
     for function, argument, said in (

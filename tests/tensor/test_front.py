@@ -257,3 +257,60 @@ def test_what_is_nested_too_deeply_is_refused_in_words(tmp_path):
         module_with(
             tmp_path, f"@tensor\ndef f(x):\n    return [{cases} else 0 for i in range(3)]\n"
         )
+
+
+def test_a_helper_is_seen_anew(tmp_path):
+    helper = "def twice(x):\n    return c * x\nc = 2.0\n"
+    outer = "@tensor\ndef total(x):\n    return sum(twice(x))\ngradient = total.grad('x')\n"
+    found = module_with(tmp_path, helper + outer)
+    np.testing.assert_allclose(found["total"](X), 12)
+    found["c"] = 3.0
+    np.testing.assert_allclose(found["total"](X), 18)
+    np.testing.assert_allclose(found["gradient"](X), [3, 3, 3])
+    found["twice"] = np.sin
+    np.testing.assert_allclose(found["total"](X), np.sin(X).sum())
+
+
+@pytest.mark.parametrize(
+    ("helper", "said"),
+    [
+        ("def f(x):\n    while True:\n        x = x + 1\n    return x\n", "while"),
+        ("f = lambda x: x\n", "lambda"),
+        ("def f(x):\n    return f(x)\n", "calls itself"),
+        ("def f(x, y):\n    return x\n", "missing a required argument"),
+    ],
+)
+def test_a_helper_that_is_not_in_the_language_is_refused(tmp_path, helper, said):
+    found = module_with(tmp_path, helper + "@tensor\ndef total(x):\n    return sum(f(x))\n")
+    with pytest.raises(TensorError, match=said):
+        found["total"](X)
+
+
+def test_what_calls_a_helper_of_its_own_name_does_not_call_itself(tmp_path):
+    found = module_with(tmp_path, "def loss(x):\n    return sum(x)\nother = loss\n" + TOTAL_LOSS)
+    np.testing.assert_allclose(found["loss"](X), 12)
+
+
+TOTAL_LOSS = "@tensor\ndef loss(x):\n    return 2 * other(x)\n"
+
+
+def test_long_programs_have_derivatives_costs_and_text():
+    @tensor
+    def rolled_out(x, y):
+        for _ in range(30):
+            a = x * y
+            b = y + a * a
+            c = a * b + b
+            x = x + 0.001 * a * c
+            y = y - 0.001 * b + 0.001 * x * a
+        return np.sum(x * y)
+
+    x = np.full(2, 0.1)
+    gradient = rolled_out.value_and_grad("x")
+    gradient(x, x)
+    assert gradient.cost(x, x).total <= 4 * rolled_out.cost(x, x).total
+    assert gradient.cost_formula().evaluate(**gradient.last_sizes) == gradient.cost(x, x).total
+    assert str(gradient.program)
+    gradient.interpret(x, x)
+    limit = sys.getrecursionlimit()
+    assert limit < 10_000

@@ -16,6 +16,7 @@ from functools import lru_cache
 from math import comb
 
 from ..language.affine import Affine
+from ..language.depth import deep
 from ..language.predicates import (
     TRUE,
     Compare,
@@ -193,6 +194,7 @@ def _python(p: Predicate) -> str:
     return text.replace("∧", "and").replace("∨", "or").replace("·", "*")
 
 
+@deep()
 def cost_formula(function: Lambda) -> Formula:
     """The total cost of a program (4.22–4.34) as a formula in its sizes, exact wherever every
     size is at least 1.
@@ -204,6 +206,7 @@ def cost_formula(function: Lambda) -> Formula:
     return cost_formula_of(together)
 
 
+@deep()
 def cost_formulas(e: Term) -> dict[str, Formula]:
     """The cost of a term by kind of operation, as `Cost` has it: additions, multiplications,
     calls.

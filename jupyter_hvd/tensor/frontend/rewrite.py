@@ -20,10 +20,8 @@ import ast
 import dis
 import inspect
 import re
-import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CellType, CodeType, ModuleType
 from typing import Any, cast
@@ -32,12 +30,12 @@ import libcst as cst
 from libcst.helpers import get_full_name_for_node
 from libcst.metadata import MetadataWrapper, PositionProvider
 
+from ..language.depth import deep
 from ..language.errors import Place, TensorError
 
 TRACER = "__tensor__"
 MARK = "#@"  # before the number of the source line that a rewritten statement ends on
 LONG = 32  # operands of one sum or product above which it is built as a balanced tree
-DEEP = 50_000
 LOOP_HELP = "write `for t in range(n)`, and carry on what is done: `h = h if done else f(h)`"
 
 _REFUSED: dict[type[cst.CSTNode], tuple[str, str]] = {
@@ -61,6 +59,16 @@ _REFUSED: dict[type[cst.CSTNode], tuple[str, str]] = {
         "import at the top of the file or cell",
     ),
     cst.FormattedString: ("a string is no tensor", "take it out"),
+}
+
+
+#: What changes a list, and what to write instead.
+_IN_PLACE = {
+    "insert": "append, and turn the whole round afterwards: `y[::-1]`",
+    "extend": "write `y = y + [a, b]`",
+    "reverse": "write `y = y[::-1]`",
+    "sort": "sort outside, and pass the order as an index array",
+    "pop": "read the entry, `y[-1]`, and go on with the rest, `y = y[:-1]`",
 }
 
 
@@ -98,7 +106,7 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
     source, first, filename = _source(function)
     rewriter = _Rewriter(source.splitlines(), first, filename)
     try:
-        with _deep():
+        with deep():  # the parser goes as deep as a sum has terms
             text = MetadataWrapper(cst.parse_module(source)).visit(rewriter).code
         code = _compiled(text, first, filename, rewriter.marks)
     except cst.ParserSyntaxError as error:
@@ -149,17 +157,6 @@ def _compiled(text: str, first: int, filename: str, marked: bool) -> CodeType:
             place.lineno = place.end_lineno = source[place.lineno]
             place.col_offset = place.end_col_offset = 0
     return compile(tree, filename, "exec")
-
-
-@contextmanager
-def _deep() -> Iterator[None]:
-    """Room for the parser's recursion, which goes as deep as a sum has terms."""
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, DEEP))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(limit)
 
 
 def _globals(code: CodeType) -> Iterator[str]:
@@ -314,6 +311,9 @@ class _Rewriter(cst.CSTTransformer):
             return False
         if _appended_to(node.value) or isinstance(node.value, cst.Ellipsis):
             return True
+        match node.value:
+            case cst.Call(func=cst.Attribute(attr=cst.Name(value=name))) if name in _IN_PLACE:
+                raise self.refuse(node, f"`{name}` changes a list in place", _IN_PLACE[name])
         raise self.refuse(
             node, "this statement's value goes nowhere", "give it a name, or take it out"
         )
@@ -374,7 +374,7 @@ class _Rewriter(cst.CSTTransformer):
         if added is not None and self.loops:
             name, operator = added
             assert isinstance(updated.value, cst.Call)
-            return self._augmented(node, name, operator, updated.value.args[-1].value)
+            return self._augmented(node, name, operator, updated.value.args[-1].value, "anew")
         if isinstance(target, cst.Tuple | cst.List):
             names = _flat(target)
             return _assigned(names, self._bound(node, target, updated.value), always=True)
@@ -396,10 +396,15 @@ class _Rewriter(cst.CSTTransformer):
         return self._augmented(node, node.target.value, operator, updated.value)
 
     def _augmented(
-        self, node: cst.CSTNode, name: str, operator: str, value: cst.BaseExpression
+        self,
+        node: cst.CSTNode,
+        name: str,
+        operator: str,
+        value: cst.BaseExpression,
+        method: str = "augment",
     ) -> cst.Assign:
         parts = cst.SimpleString(repr(operator)), cst.SimpleString(repr(name)), self.current(name)
-        return _assigned([name], self.call(node, "augment", *parts, value))
+        return _assigned([name], self.call(node, method, *parts, value))
 
     def _stored(
         self,

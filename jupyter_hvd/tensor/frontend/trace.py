@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 def stand_in(tracer: Tracer, name: str, type_: ParameterType, layout: Layout) -> Any:
     """What a parameter of this type is called with."""
     match type_:
+        case Integer(int(value)):
+            return value
         case Integer():
             return Index(tracer, Affine.of(own_name(name)))
         case Relation() | IndexArray() | TupleSet():
@@ -70,6 +72,8 @@ class Undecided:
         left, right, place = self.met.left, self.met.right, self.met.place
         spelt = words(self.parameters)
         one, other = left.renamed(spelt), right and right.renamed(spelt)
+        if sizes is None and self.met.refused is not None:
+            raise self.met.refused
         if sizes is None:
             what = (
                 f"the sizes {one} and {other} meet here"
@@ -78,30 +82,30 @@ class Undecided:
             )
             raise TensorError(what, f"give both one name, or call the function once: {one}", place)
         if right is None:
-            for name, _ in left.terms:
-                if name not in _integers(self.parameters):
-                    return self._put(name, Affine.of(sizes[name]))
-            raise TensorError(f"{one} must be a number here", "pass an array of that size", place)
+            name, _ = left.terms[0]
+            return self._put(name, Affine.of(sizes[name]))
         m, n = left.evaluate(sizes), right.evaluate(sizes)
         if m == n:
-            return self._at(left, right)
+            return self._at(left, right, sizes)
         if m == 1 and not self.met.exact:
-            return self._at(left, Affine.of(1))
+            return self._at(left, Affine.of(1), sizes)
         if n == 1 and not self.met.exact:
-            return self._at(right, Affine.of(1))
+            return self._at(right, Affine.of(1), sizes)
         raise TensorError(
             f"sizes {one} = {m} and {other} = {n} do not go together",
             "they must be equal, or one of them 1",
             place,
         )
 
-    def _at(self, left: Affine, right: Affine) -> tuple[Parameter, ...]:
+    def _at(self, left: Affine, right: Affine, sizes: Mapping[str, int]) -> tuple[Parameter, ...]:
         """The parameters where `left = right`."""
         difference = right - left
         integers = _integers(self.parameters)
         for name, k in sorted(difference.terms, key=lambda term: not _is_nameless(term[0])):
             if abs(k) == 1 and name not in integers:
                 return self._put(name, difference * -k + Affine.of(name))
+        for name in difference.names & integers:
+            return self._put(name, Affine.of(sizes[name]))
         spelt = words(self.parameters)
         one, other = left.renamed(spelt), right.renamed(spelt)
         message = f"{one} and {other} must be equal here, but nothing can be put for either"
@@ -110,6 +114,11 @@ class Undecided:
         )
 
     def _put(self, name: str, value: Affine) -> tuple[Parameter, ...]:
+        if name in _integers(self.parameters):
+            return tuple(
+                p._replace(type=Integer(value.constant)) if own_name(p.name) == name else p
+                for p in self.parameters
+            )
         return tuple(p._replace(type=at_sizes(p.type, {name: value})) for p in self.parameters)
 
 
@@ -148,10 +157,11 @@ def _traced(
     tracer = Tracer()
     tracer.reserved = _sizes(parameters) | {p.name for p in parameters}
     tracer.nameless = nameless
+    tracer.integers = _integers(parameters)
     tracer.spelt = words(parameters)
     tracer.used |= tracer.reserved
     arguments = {x: stand_in(tracer, x, t, layout) for x, t, layout in parameters}
-    tracer.stack.append(name)
+    tracer.stack.append(rewritten)
     tracer.places = rewritten.places
     try:
         value = rewritten.build(tracer)(**arguments)

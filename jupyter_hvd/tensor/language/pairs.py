@@ -72,6 +72,13 @@ def laid(value: Any) -> Any:
     return value
 
 
+def field_names(class_: type) -> tuple[str, ...]:
+    """The fields of a named tuple or a dataclass; none of another class."""
+    if is_dataclass(class_):
+        return tuple(field.name for field in fields(class_))
+    return tuple(getattr(class_, "_fields", ())) if issubclass(class_, tuple) else ()
+
+
 def _is_one_array(value: list[Any]) -> bool:
     """Whether a list is one array: of numbers, lists of numbers, or arrays of one shape."""
     if any(isinstance(entry, dict | tuple) or is_dataclass(entry) for entry in value):

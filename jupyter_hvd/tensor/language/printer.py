@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from .affine import Affine
+from .depth import deep
 
 
 class Binds(IntEnum):
@@ -138,6 +139,7 @@ def show(e: Written, words: Mapping[str, str] | None = None) -> str:
     return e.written(replace(UNICODE, words=words) if words else UNICODE)[0]
 
 
+@deep()
 def latex(e: Written) -> str:
     """A term or a predicate as LaTeX, for math mode."""
     return e.written(LATEX)[0]

@@ -19,6 +19,7 @@ from typing import ClassVar, NamedTuple
 
 from . import predicates
 from .affine import Affine
+from .depth import deep
 from .function import Function
 from .hashcons import HashConsed
 from .pairs import to_pairs
@@ -69,6 +70,7 @@ class Term(metaclass=HashConsed):
         """The text in a style, and how tightly it binds."""
         raise NotImplementedError
 
+    @deep()
     def __str__(self) -> str:
         return show(self)
 
@@ -366,6 +368,7 @@ class Lambda:
     parameter_type: tuple[tuple[str, ParameterType], ...]
     body: Term
 
+    @deep()
     def __str__(self) -> str:
         fields = ", ".join(f"{name}:{type_}" for name, type_ in self.parameter_type)
         return f"λ({fields}).\n{show(self.body)}"

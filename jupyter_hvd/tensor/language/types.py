@@ -75,7 +75,11 @@ class TupleSet:
 
 @dataclass(frozen=True)
 class Integer:
-    """An integer parameter: a size, or an offset in an index; as a number it is a constant."""
+    """An integer parameter: a size, or an offset in an index; as a number it is a constant. `value` is the
+    number itself where the program is made for that alone.
+    """
+
+    value: int | None = None
 
     def __str__(self) -> str:
         return "ℤ"

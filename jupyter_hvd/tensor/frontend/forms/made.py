@@ -73,8 +73,10 @@ def tri(t: Any, n: Any, m: Any = None, k: int = 0) -> Any:
 @form("arange", maker=True)
 def arange(t: Any, *bounds: Any) -> Any:
     """`i` at every i."""
-    start, length, step = t._range(bounds)
-    return t.counted(t.build([length], lambda i: t.ramp(start + i * step)))
+    whole = [int(b) if isinstance(b, float) and b.is_integer() else b for b in bounds]
+    start, length, step = t._range(tuple(whole))
+    made = t.build([length], lambda i: t.ramp(start + i * step))
+    return made if any(isinstance(b, float) for b in bounds) else t.counted(made)
 
 
 @form("linspace", maker=True)

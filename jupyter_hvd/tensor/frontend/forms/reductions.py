@@ -62,6 +62,7 @@ def total(t: Any, x: Any, axis: Any = None, keepdims: bool = False, where: Any =
 
 def total_of(t: Any, x: Any, start: Any = 0) -> Any:
     """Python's `sum`, along the first axis."""
+    x = t.listed_from(x)
     made = t.added_up(list(x)) if isinstance(x, tuple | list) else total(t, x, axis=0)
     return made if start == 0 else t.computed("+", start, made)
 

@@ -217,6 +217,14 @@ def flip(t: Any, x: Any, axis: Any = None) -> Any:
 def roll(t: Any, x: Any, shift: Any, axis: Any = None) -> Any:
     """`x[i - shift]`, what falls off at one end at the other."""
     x = t.whole(x)
+    if isinstance(axis := t.listed(axis), tuple | list):
+        shifts = t.listed(shift)
+        shifts = shifts if isinstance(shifts, tuple | list) else [shifts] * len(axis)
+        if len(shifts) != len(axis):
+            raise t.error("`roll` takes a shift for each axis")
+        for one, k in zip(shifts, axis, strict=True):
+            x = roll(t, x, one, k)
+        return x
     if axis is None and len(t.dims(x)) != 1:
         raise t.error(
             "`roll` of a matrix without an axis", "name the axis: `np.roll(A, 1, axis=0)`"
@@ -315,6 +323,8 @@ def _continued(t: Any, x: Any, k: int, before: int, after: int, mode: str) -> An
 @form("stack")
 def stack(t: Any, arrays: Any, axis: int = 0) -> Any:
     """Arrays of one shape along a new axis."""
+    if t.is_array(arrays) and arrays.written is None:  # of as many as a size says
+        return moveaxis(t, arrays, 0, axis)
     parts = [expand_dims(t, x, axis) for x in t.several(arrays)]
     return concatenate(t, parts, axis)
 

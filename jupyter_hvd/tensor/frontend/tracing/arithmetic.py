@@ -198,10 +198,10 @@ class Arithmetic(Loops):
             case "*":
                 x, y = (self._size_as_number(Index(self, side)) for side in (a, b))
                 return Value(self, Mul(x, y))
-            case "//" | "%" if (
-                b.is_constant and b.constant and not a.names & {i for i, _ in self.binders}
-            ):
-                return _PYTHON[op](self.number(a), b.constant)
+            case "//" | "%" if not (a.names | b.names) & {i for i, _ in self.binders}:
+                if divisor := self.number(b):
+                    return _PYTHON[op](self.number(a), divisor)
+                raise self.error("this divides by zero")
         raise self.error(
             f"`{op}` makes this index not affine",
             "use i, n, constants, +, - and constant multiples; for anything else pass an index array",

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import functools
 import inspect
 import itertools
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from ...derivative.blackboxes import NAMES
 from ...language.affine import Affine
 from ...language.errors import TensorError
 from ...language.function import named
-from ...language.pairs import Form, Laid, to_pairs
+from ...language.pairs import Form, Laid, field_names, to_pairs
 from ...language.predicates import own_name
 from ...language.terms import (
     Add,
@@ -34,6 +36,7 @@ from ...language.terms import (
 )
 from ...language.types import Array, Integer, Layout, Parameter, Product, Relation
 from .. import forms
+from ..helpers import helper_of
 from ..tracers import Data, Index, Nature, Value, data_help, kind
 from .conditions import as_truth
 from .loops import Iteration
@@ -80,12 +83,32 @@ class Tracer(Statements):
             form.maker or not self._are_plain((*arguments, *named_arguments.values()))
         ):
             return form.call(self, arguments, named_arguments)
-        if named_arguments:
-            raise self.error(
-                f"`{forms.function_name(function)}` takes no keyword arguments here",
-                "keyword arguments go to tensor functions",
-            )
-        return self._black_box(function, arguments)
+        if isinstance(function, type) and (fields := field_names(function)):
+            return self._record_of(function, fields, arguments, named_arguments)
+        helper = helper_of(function)
+        if helper is not None:
+            return helper.__tensor_inline__(self, arguments, named_arguments)
+        return self._black_box(function, arguments, **named_arguments)
+
+    def _record_of(
+        self, class_: type, fields: tuple[str, ...], args: tuple[Any, ...], named: dict[str, Any]
+    ) -> Value:
+        """A named tuple or a dataclass that the program makes."""
+        try:
+            bound = inspect.signature(class_).bind(*args, **named)
+        except TypeError as error:
+            raise self.error(f"`{class_.__name__}`: {error}") from error
+        bound.apply_defaults()
+        parts = [self._structure(bound.arguments[name]) for name in fields]
+        return Value(self, *self.pack(Laid(parts, Form(fields, class_))))
+
+    def replaced(self, value: Any, /, **changes: Any) -> Value:
+        """`dataclasses.replace(p, w=…)`, `state._replace(h=…)`."""
+        layout = value.layout if isinstance(value, Value) else None
+        if not isinstance(layout, Laid) or not set(changes) <= set(layout.form.names):
+            raise self.error(f"{kind(value)} has no such parts", "name those that it has")
+        parts = dict(zip(layout.form.names, self.parts(value), strict=True))
+        return Value(self, *self.pack(Laid({**parts, **changes}.values(), layout.form)))
 
     def typed(self, value: Any, dtype: Any, exact: bool = False) -> Any:
         """A value as an array of a type; `exact` where it is of whole numbers whatever the type. Raises
@@ -207,12 +230,23 @@ class Tracer(Statements):
         self.place, self.here = place, here
         return value
 
-    def _black_box(self, function: Any, arguments: tuple[Any, ...]) -> Any:
+    def _black_box(self, function: Any, arguments: tuple[Any, ...], **named_arguments: Any) -> Any:
+        name = forms.function_name(function)
+        if named_arguments and _SPELLINGS.get(name, name) in (*NAMES, *_COMPOSITES):
+            raise self.error(f"`{name}` takes no keyword arguments here", "leave them out")
         if any(map(self.is_array, arguments)) and forms.function_module(function) != "math":
             return self.spread(arguments, lambda *xs: self._black_box(function, xs))
         plain = int | float | Fraction
-        name, module = forms.function_name(function), forms.function_module(function)
-        if all(isinstance(a, plain) for a in arguments) and module in ("math", "numpy", "builtins"):
+        module = forms.function_module(function)
+        owner = getattr(function, "__self__", None)
+        same = owner is None or isinstance(owner, ModuleType | str | list | tuple)
+        constant = all(isinstance(a, plain) for a in arguments)
+        if constant and not same:
+            raise self.error(
+                f"`{name}` may give something else at each call",
+                "call it outside, and pass the result",
+            )
+        if constant and not named_arguments and module in ("math", "numpy", "builtins"):
             return function(*arguments)
         made = _COMPOSITES.get(name) if module in _MODULES else None
         if made is not None:
@@ -222,7 +256,7 @@ class Tracer(Statements):
             help_ = (
                 "write it out with comprehensions and `sum`; docs/numpy.md lists what there is"
                 if module in _MODULES
-                else f"decorate `{name}` with @tensor, or use a function of `math` or NumPy"
+                else "use a function of `math` or NumPy, or one of your own; or compute it outside and pass it"
             )
             raise self.error(f"`{name}` is not in the tensor language", help_)
         f = named(name)
@@ -292,9 +326,11 @@ class Tracer(Statements):
                 return getattr(self.structured(value), name)
             if (
                 isinstance(layout, Laid)
-                and name in layout.form.names
+                and name in ("_replace", *layout.form.names)
                 and layout.form.make is not dict
             ):
+                if name == "_replace":
+                    return functools.partial(dataclasses.replace, value)
                 return self.parts(value)[layout.form.names.index(name)]
             raise TensorError(
                 f"a tuple has no `.{name}` here", "take its parts: `t[0]`, `a, b = t`"
@@ -476,19 +512,20 @@ class Tracer(Statements):
         term, layout = self.pack(value)
         return Parameter(name, term.type, layout)
 
-    def inline(self, name: str, rewritten: Rewritten, arguments: dict[str, Any]) -> Any:
+    def inline(self, name: str, rewritten: Rewritten, bound: inspect.BoundArguments) -> Any:
         """Trace another function's body in place, its lets in the scope of the call."""
-        if name in self.stack:
+        if any(rewritten is one for one in self.stack):
             raise self.error(
                 f"`{name}` calls itself",
                 "recursion has no size: write a comprehension over `range`",
             )
         outer, place, here = self.places, self.place, self.here
-        self.stack.append(name)
+        self.stack.append(rewritten)
         self.places = rewritten.places
         try:
-            bound = {x: self._bind(x, value) for x, value in arguments.items()}
-            return self.no_list(rewritten.build(self)(**bound))
+            made = {x: self._bind(x, value) for x, value in bound.arguments.items()}
+            bound.arguments.update(made)
+            return rewritten.build(self)(*bound.args, **bound.kwargs)
         finally:
             self.stack.pop()
             self.places, self.place, self.here = outer, place, here
@@ -545,6 +582,7 @@ _BUILTINS: dict[Any, Callable[..., Any]] = {
     builtins.reversed: Tracer.backwards,
     builtins.range: Tracer.ranged,
     builtins.map: Tracer.mapped_over,
+    dataclasses.replace: Tracer.replaced,
     functools.reduce: lambda t, *xs: forms.build(t, "functools.reduce", *xs),
     itertools.accumulate: lambda t, *xs, **named: forms.form_named("itertools.accumulate").call(
         t, xs, named

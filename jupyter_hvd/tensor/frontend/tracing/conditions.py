@@ -118,6 +118,9 @@ class Conditions(Wholes):
         return as_truth(reduce(self._both, results))
 
     def _compare(self, op: str, left: Any, right: Any) -> Any:
+        plain = [side is None or isinstance(side, str) for side in (left, right)]
+        if any(plain) and op in ("is", "is not", "==", "!="):
+            return (all(plain) and left == right) == (op in ("is", "=="))
         if op in ("in", "not in"):
             inside = self._contains(left, right)
             return inside if op == "in" else Condition(self, self._negation(inside.predicate))

@@ -9,17 +9,19 @@ from functools import reduce
 from typing import Any, TypeVar, cast
 
 from ...language.affine import Affine
+from ...language.errors import TensorError
 from ...language.predicates import TRUE, Predicate, compare, conj, disj, exists, own_name
 from ...language.terms import Binder, Gen, Sum, Term, guard, lets
 from ...language.types import REAL, Array, Product
 from ..tracers import Condition, Data, Index, IndexEntry, Nature, Value, kind
 from .conditions import Conditions
 from .packing import guarded
-from .wholes import lists_of, numbers_of
+from .wholes import SizesMet, lists_of, numbers_of
 
 T = TypeVar("T")
 
 
+LONG = 32  # turns up to which a loop of constant count is written out
 Pattern = str | tuple[Any, ...]  # the names of a loop, `i` or `(i, (a, b))`
 
 
@@ -160,7 +162,8 @@ class Loops(Conditions):
             array = cast("Value", self._bind(pattern_name(pattern), value))
             return [self.entry_within(array, Affine.of(j)) for j in range(entries)]
         if isinstance(value, Data):
-            raise self.error(f"`{value.name}` does not unpack", "read its entries by index")
+            entries = self.same(value.dims[0], Affine.of(len(pattern))).constant
+            return [self.entry_at(value, Affine.of(j)) for j in range(entries)]
         if not isinstance(value, dict | list | tuple):
             raise self.error(f"{kind(value)} does not unpack", "read its entries by index")
         return list(value)
@@ -246,6 +249,15 @@ class Loops(Conditions):
         if isinstance(bounds, Iteration) and bounds.fixed is not None:
             entries = [body(*self.fitted(pattern, item)) for item in bounds.fixed]
             return self.written_out(entries)
+
+        def spelt_out(turns: list[tuple[Any, ...]]) -> Any:
+            return self.written_out([body(*items) for items in turns])
+
+        return self.or_spelt_out(
+            k, pattern, bounds, lambda: self._generated(k, pattern, bounds, body), spelt_out
+        )
+
+    def _generated(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Value:
         index, size, item, _ = self.turn(pattern, bounds, ragged=False)
         with self.scope(Binder(index, size)) as scope:
             entry = body(*item())
@@ -253,6 +265,54 @@ class Loops(Conditions):
         self.at(k)
         made = Value(self, Gen(index, size, lets(scope.bindings, term)), layout)
         return made.of_nature(Nature(1 + lists_of(entry), numbers_of(entry)))
+
+    def or_spelt_out(
+        self,
+        k: int,
+        pattern: Pattern,
+        bounds: Any,
+        usual: Callable[[], T],
+        spelt_out: Callable[[list[tuple[Any, ...]]], T],
+    ) -> T:
+        """A loop as one over an index; where that is refused, and its count is a constant that is not
+        large, its turns one by one.
+        """
+        before = self.so_far()
+        try:
+            return usual()
+        except TensorError as error:
+            refused = error
+        self.at(k)
+        self.back_to(before)
+        try:
+            turns = self.constant_turns(pattern, bounds)
+            if turns is not None:
+                return spelt_out(turns)
+        except SizesMet as met:
+            met.refused = refused
+            raise
+        except TensorError:
+            pass
+        raise refused
+
+    def constant_turns(self, pattern: Pattern, bounds: Any) -> list[tuple[Any, ...]] | None:
+        """What a loop's names are in each of its turns, where a constant, or an integer that is a
+        parameter, says how many there are, and that is not large.
+        """
+        start, length, step = (
+            (Affine.of(0), bounds.length, 1)
+            if isinstance(bounds, Iteration)
+            else self._range(bounds)
+        )
+        if {*start.names, *length.names} <= self.integers:
+            first, count = self.number(start), self.number(length)
+            if count > LONG:
+                return None
+            places = [first + step * j for j in range(count)]
+            if isinstance(bounds, Iteration):
+                return [self.fitted(pattern, bounds.item(Affine.of(j))) for j in places]
+            return [self.fitted(pattern, j) for j in places]
+        return None
 
     def written_out(self, entries: list[Any]) -> Any:
         """`[a, b, …]`."""
@@ -276,6 +336,15 @@ class Loops(Conditions):
         if isinstance(bounds, Iteration) and bounds.fixed is not None:
             terms = [body(*self.fitted(pattern, item)) for item in bounds.fixed]
             return self.added_up(terms)
+
+        def spelt_out(turns: list[tuple[Any, ...]]) -> Any:
+            return self.added_up([body(*items) for items in turns])
+
+        return self.or_spelt_out(
+            k, pattern, bounds, lambda: self._summed(k, pattern, bounds, body), spelt_out
+        )
+
+    def _summed(self, k: int, pattern: Pattern, bounds: Any, body: Callable[..., Any]) -> Value:
         index, size, item, within = self.turn(pattern, bounds, ragged=True)
         with self.scope(Binder(index, size), within) as scope:
             term, _ = self.pack(body(*item()))

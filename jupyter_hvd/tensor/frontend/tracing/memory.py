@@ -23,6 +23,14 @@ class Memory:
         self._numbers = count(1)
         self._checked = True
 
+    def so_far(self) -> tuple[dict[str, int], dict[str, Shares]]:
+        """What is known, to go back to."""
+        return dict(self.changes), dict(self._shares)
+
+    def back_to(self, before: tuple[dict[str, int], dict[str, Shares]]) -> None:
+        """As it was."""
+        self.changes, self._shares = before
+
     def name(self, variable: str, shares: Shares) -> None:
         """A variable is an array that shares entries, or has those of its own."""
         self._shares[variable] = shares

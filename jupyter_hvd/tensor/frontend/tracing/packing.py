@@ -70,13 +70,14 @@ class Packing:
         self.conditions: list[Predicate] = []
         self.places_of: dict[Term, Place] = {}
         self.reserved: frozenset[str] = frozenset()  # parameters and sizes
+        self.integers: set[str] = set()  # parameters that are sizes themselves
         self.nameless: set[str] = set()  # sizes that the program may name
         self.spelt: dict[
             str, str
         ] = {}  # what the program writes for an index, or for a nameless size
         self.lookups: list[Lookup] = []
         self.accesses: list[Access] = []
-        self.stack: list[str] = []
+        self.stack: list[Any] = []  # the functions whose bodies are being traced
         self.truths: dict[str, Term] = {}  # names of conditions, or of arrays of them
         self.counting: dict[str, Term] = {}  # names of arrays of indices as numbers
         self.memory = Memory()
@@ -84,6 +85,22 @@ class Packing:
     def error(self, message: str, help_: str = "") -> TensorError:
         """What is wrong at the place that is being traced, and what to do about it."""
         return TensorError(message, help_, self.place)
+
+    def so_far(self) -> tuple[Any, ...]:
+        """What tracing has left behind so far, to go back to."""
+        ends = [len(scope.bindings) for scope in self.scopes]
+        checked = len(self.lookups), len(self.accesses)
+        known = set(self.used), dict(self.truths), dict(self.counting)
+        return ends, checked, known, self.memory.so_far()
+
+    def back_to(self, before: tuple[Any, ...]) -> None:
+        """As if nothing had been traced since."""
+        ends, (lookups, accesses), known, memory = before
+        self.used, self.truths, self.counting = known
+        self.memory.back_to(memory)
+        for scope, end in zip(self.scopes, ends, strict=True):
+            del scope.bindings[end:]
+        del self.lookups[lookups:], self.accesses[accesses:]
 
     def check(self, value: Value) -> None:
         """A value may be read: it shares nothing with an array that has been changed since."""

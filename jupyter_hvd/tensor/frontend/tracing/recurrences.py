@@ -33,10 +33,10 @@ from ...language.terms import (
 from ...language.types import Layout, Product, Type, array, dimensions
 from ..tracers import Barred, Nature, Shares, Value, describe
 from .entries import Entries
+from .loops import LONG as LONG
 from .loops import Pattern
 from .memory import arrays
 
-LONG = 32  # turns up to which a loop of constant count is written out
 _NOTHING: frozenset[str] = frozenset()
 UNSET = Barred(
     "this name has no value yet", "give it one before: `s = 0`, `y = []`, `y = np.zeros(n)`"
@@ -46,7 +46,8 @@ UNSET = Barred(
 @dataclass
 class Change:
     """What one turn of a loop does to a name: `op` is `+`, `*`, `append`, or `=` and `+=` at places
-    `at` of an array, whose entries `places` are where `condition` holds.
+    `at` of an array, whose entries `places` are where `condition` holds. `anew` where the array is not
+    changed in place, `s = s + e`.
     """
 
     op: str
@@ -54,6 +55,7 @@ class Change:
     condition: Predicate = TRUE
     places: tuple[str, ...] = ()
     at: tuple[Affine, ...] = ()
+    anew: bool = False
 
 
 class Carried(Barred):
@@ -72,6 +74,11 @@ class Carried(Barred):
         self.masked = masked
         self.plain = plain
         self.changes: list[Change] = []
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the loop changes the array that the name has before it."""
+        return any(not change.anew for change in self.changes)
 
     def __getattr__(self, name: str) -> Any:
         if name in ("shape", "ndim", "size"):  # no turn changes these

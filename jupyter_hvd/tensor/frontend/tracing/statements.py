@@ -46,6 +46,17 @@ class Statements(Recurrences):
         super().__init__()
         self.open: list[Carried] = []
 
+    def so_far(self) -> tuple[Any, ...]:
+        changes = [(c, len(c.changes)) for c in self.open]
+        return super().so_far(), len(self.masks), changes, set(self.borrowed), dict(self.lists)
+
+    def back_to(self, before: tuple[Any, ...]) -> None:
+        traced, masks, changes, self.borrowed, self.lists = before
+        super().back_to(traced)
+        del self.masks[masks:]
+        for carried, end in changes:
+            del carried.changes[end:]
+
     def current(self, get: Callable[[], Any]) -> Any:
         """What a name means, or nothing yet."""
         try:
@@ -162,8 +173,30 @@ class Statements(Recurrences):
         turns = self._written_out(pattern, bounds, any(plain))
         if turns is not None and (len(turns) <= LONG or isinstance(bounds, Iteration)):
             return self._one_after_the_other(turns, values, body)
-        before = len(self.lookups), len(self.accesses), len(self.masks), set(self.used)
-        changes = dict(self.memory.changes)
+        loop = k, pattern, bounds, names, plain, values, body
+        return self.or_spelt_out(
+            k,
+            pattern,
+            bounds,
+            lambda: self._looped(turns, *loop),
+            lambda each: self._one_after_the_other(each, values, body),
+        )
+
+    def _looped(
+        self,
+        turns: list[Any] | None,
+        k: int,
+        pattern: Pattern,
+        bounds: Any,
+        names: tuple[str, ...],
+        plain: tuple[bool, ...],
+        values: tuple[Any, ...],
+        body: Callable[..., Any],
+    ) -> tuple[Any, ...]:
+        """A loop that only adds up, or whose turns are one by one; where it can be neither, and its count
+        is a constant, written out, however long.
+        """
+        before = self.so_far()
         try:
             if turns is None:
                 return self._added_up(k, pattern, bounds, names, plain, values, body)
@@ -173,9 +206,8 @@ class Statements(Recurrences):
             reads = any(left_there(name) in error.message for name in names)
             if turns is None and not (begun and reads):
                 raise
-        looked, read, masked, self.used = before
-        self.memory.changes = changes
-        del self.lookups[looked:], self.accesses[read:], self.masks[masked:]
+        self.at(k)
+        self.back_to(before)
         if turns is not None:
             return self._one_after_the_other(turns, values, body)
         return self.one_by_one(k, pattern, bounds, names, values, body)
@@ -230,7 +262,7 @@ class Statements(Recurrences):
                 else:
                     change.term = substitute(change.term, bindings)
                 result = self._applied(c, result, change, index, size, within)
-            results.append(self._in_place(c.start, result) if c.changes else result)
+            results.append(self._in_place(c.start, result) if c.in_place else result)
         return tuple(results)
 
     def _nothing_else_read(
@@ -240,7 +272,7 @@ class Statements(Recurrences):
         terms = [e for _, e in bindings] + [x.term for c in carried for x in c.changes]
         read = frozenset[str]().union(*(e.variables for e in terms)) - {x for x, _ in bindings}
         for c in carried:
-            if c.changes and not isinstance(c.start, Carried):
+            if c.in_place and not isinstance(c.start, Carried):
                 self.apart(c.name, arrays(self.memory.of(c.start)), read)
 
     def _in_place(self, old: Any, new: Any) -> Any:
@@ -296,13 +328,14 @@ class Statements(Recurrences):
                 return self._bind(c.name, Value(self, Gen(index, size, change.term)))
             case "+":
                 total = self.summed(index, size, guarded(p, change.term))
-                return self.augment_with("+", start, total, c.name)
+                return self._augmented("+", start, total, c.name, change.anew)
             case "*":
                 factor = Value(self, change.term)
                 if p != TRUE:
                     factor = self.chosen(self.truth_of(p), factor, 1)
                 array = Value(self, Gen(index, size, factor.term))
-                return self.augment_with("*", start, self.folded("prod", array), c.name)
+                total = self.folded("prod", array)
+                return self._augmented("*", start, total, c.name, change.anew)
         return self._filled(c, start, change, index, size, p)
 
     def folded(self, name: str, array: Value) -> Value:
@@ -374,11 +407,18 @@ class Statements(Recurrences):
         self.at(k)
         if lists_of(target) and op == "+" and not isinstance(target, Carried):
             return self._bind(name, self._in_place(target, self.joined_lists(target, value)))
-        made = self.augment_with(op, target, value, name)
+        made = self._augmented(op, target, value, name)
         return self._bind(name, self._in_place(target, made))
 
-    def augment_with(self, op: str, target: Any, value: Any, name: str) -> Any:
-        """`target op= value`; in a loop it is recorded, and worked out at the loop's end."""
+    def anew(self, k: int, op: str, name: str, target: Any, value: Any) -> Any:
+        """`s = s + e` and the like in a loop: the array that `s` was stays as it is."""
+        self.at(k)
+        if lists_of(target) and op == "+" and not isinstance(target, Carried):
+            return self._bind(name, self.joined_lists(target, value))
+        return self._bind(name, self._augmented(op, target, value, name, anew=True))
+
+    def _augmented(self, op: str, target: Any, value: Any, name: str, anew: bool = False) -> Any:
+        """`target op value`; in a loop it is recorded, and worked out at the loop's end."""
         if not isinstance(target, Carried):
             if target is UNSET:
                 raise self.error(f"`{name}` has no value yet", f"begin with `{name} = 0`")
@@ -389,7 +429,7 @@ class Statements(Recurrences):
             op, value = "*", self.computed("/", 1, value)
         if op not in "+*":
             raise self.error(f"`{op}=` in a loop", "use `+=`, or write a comprehension")
-        self._record(target, Change(op, self.whole(value).term))
+        self._record(target, Change(op, self.whole(value).term, anew=anew))
         return target
 
     def _record(self, c: Carried, change: Change) -> None:

@@ -10,7 +10,7 @@ from ...language.affine import Affine
 from ...language.predicates import Predicate, compare, conj, disj, exists
 from ...language.terms import Const, Gen, Var
 from ...language.types import REAL, IndexArray
-from ..tracers import Data, IndexEntry, Value, kind
+from ..tracers import Data, Index, IndexEntry, Value, kind
 from .arithmetic import Arithmetic
 
 
@@ -276,6 +276,9 @@ class Subscripts(Arithmetic):
 
     def _sliced(self, place: slice, size: Affine, owner: str, axis: int) -> Axis:
         step = 1 if place.step is None else place.step
+        if isinstance(step, Index):
+            step = self.number(step.affine)
+            place = slice(place.start, place.stop, step)
         if not isinstance(step, int) or step == 0:
             raise self.error("a slice's step is a constant", "write `x[::2]`")
         if size.is_constant and all(

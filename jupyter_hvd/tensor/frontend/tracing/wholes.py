@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from ...language.affine import Affine
-from ...language.errors import Place
+from ...language.errors import Place, TensorError
 from ...language.predicates import Predicate, conj
 from ...language.provenance import Origins, carrying
 from ...language.terms import (
@@ -57,6 +57,7 @@ class SizesMet(Exception):  # noqa: N818 - no error
         self.right = right
         self.exact = exact
         self.place = place
+        self.refused: TensorError | None = None  # what there is to say where no arguments are
 
 
 class Wholes(Packing):
