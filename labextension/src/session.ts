@@ -1,4 +1,4 @@
-import type { YNotebook } from '@jupyter/ydoc';
+import type { IMapChange, YNotebook } from '@jupyter/ydoc';
 import { PathExt } from '@jupyterlab/coreutils';
 import { INotebookContent } from '@jupyterlab/nbformat';
 import { NotebookPanel } from '@jupyterlab/notebook';
@@ -10,6 +10,7 @@ import { ISignal, Signal } from '@lumino/signaling';
 import { ModelSize, Options } from './conversion';
 import { modelsInKernel } from './kernel';
 import { ConversionModel, ICell, sameProgram } from './model';
+import { METADATA, optionsOf, withOptions } from './options';
 import { HvdApi } from './request';
 import { VerificationModel } from './verification';
 
@@ -83,6 +84,22 @@ export class ConversionSession implements IDisposable {
     return this.notebook.context.path;
   }
 
+  /** What the notebook itself says about its conversion. */
+  get ownOptions(): Options {
+    return optionsOf(this.notebook.content.model?.getMetadata(METADATA));
+  }
+
+  /** Keep options in the notebook, which is then converted by them. */
+  setOwnOptions(options: Options): void {
+    const model = this.notebook.content.model!;
+    const metadata = withOptions(model.getMetadata(METADATA), options);
+    if (metadata) {
+      model.setMetadata(METADATA, metadata);
+    } else {
+      model.deleteMetadata(METADATA);
+    }
+  }
+
   /** Convert the text that the editor holds; which changes are left out is kept. */
   async convert(notice: Notice = 'none'): Promise<void> {
     const request = ++this._requests;
@@ -93,7 +110,7 @@ export class ConversionSession implements IDisposable {
     try {
       const conversion = await this._api.convert({
         notebook: withoutOutputs(this._content()),
-        options: this._options(),
+        options: this._chosen(),
         path: this._contents.localPath(this.path)
       });
       if (request === this._requests && !this.isDisposed) {
@@ -145,7 +162,7 @@ export class ConversionSession implements IDisposable {
   async verify(ranks: number, confirmed = false): Promise<void> {
     const notebook = withoutOutputs(this._content());
     const path = this._contents.localPath(this.path);
-    const options = this._options();
+    const options = this._chosen();
     const request = { notebook, n: ranks, options, path, confirmed };
     await this.verification.run(signal => this._api.verify(request, signal));
   }
@@ -169,8 +186,14 @@ export class ConversionSession implements IDisposable {
     if (!this.isDisposed) {
       const { model } = this.notebook.content;
       model!.contentChanged.connect(this._onContentChanged, this);
+      model!.metadataChanged.connect(this._onMetadataChanged, this);
       void this.convert();
     }
+  }
+
+  /** The options of the conversion: the notebook's own go before the user's settings. */
+  private _chosen(): Options {
+    return { ...this._options(), ...this.ownOptions };
   }
 
   private _content(): INotebookContent {
@@ -223,6 +246,12 @@ export class ConversionSession implements IDisposable {
         this._set(this._state, 'stale');
       }
       void this._refresh.invoke();
+    }
+  }
+
+  private _onMetadataChanged(_: unknown, change: IMapChange): void {
+    if (change.key === METADATA) {
+      void this.convert();
     }
   }
 
