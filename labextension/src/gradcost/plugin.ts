@@ -21,6 +21,7 @@ import { costIcon } from '../icons';
 import { CommandIDs } from '../ids';
 import { openNotebook } from '../notebooks';
 import { Places } from '../place';
+import { put } from './change';
 import { HeatMap } from './heat';
 import { IPlace, ISurroundings, PanelRenderer, PanelView } from './renderer';
 import { ISource, MIME } from './report';
@@ -172,6 +173,13 @@ function surroundings(notebook: NotebookPanel, trans: TranslationBundle): ISurro
     session: notebook.sessionContext,
     trans,
     reveal: place => void reveal(notebook, place),
+    put: change => {
+      const refusal = put(notebook, change, trans);
+      if (!refusal) {
+        void reveal(notebook, { ...change.place, line: change.first });
+      }
+      return refusal;
+    },
     heat: (panel, report) => heat.update(panel, report)
   };
 }
