@@ -215,6 +215,23 @@ test('cost: parameters from source and kernel, entered step time, sliders', asyn
   await expect(cost.getByLabel('Parameters')).toHaveValue('693962');
 });
 
+test('applied changes are told as such, however long the next conversion takes', async ({
+  page,
+  request
+}) => {
+  const lab = await Lab.open(page, request, 'slow.ipynb', CLASSIFIER);
+  await lab.convert();
+  await page.route('**/jupyter-hvd/convert*', async route => {
+    await new Promise(resolve => setTimeout(resolve, 1500));
+    await route.continue();
+  });
+  const asked: string[] = [];
+  page.on('request', sent => void (/hvd.convert/.test(sent.url()) && asked.push('')));
+  await page.getByRole('button', { name: 'Apply to Notebook' }).click();
+  await expect(lab.diff.getByText('The changes are in the notebook.')).toBeVisible();
+  expect(asked.length, 'once is enough').toBe(1);
+});
+
 test('options are kept in the notebook, for conversion and verification', async ({
   page,
   request

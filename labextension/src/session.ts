@@ -104,6 +104,7 @@ export class ConversionSession implements IDisposable {
   async convert(notice: Notice = 'none'): Promise<void> {
     const request = ++this._requests;
     const cells = this._cells();
+    this._asked = cells;
     if (!this._model) {
       this._set('loading');
     }
@@ -119,6 +120,7 @@ export class ConversionSession implements IDisposable {
       }
     } catch (error) {
       if (request === this._requests && !this.isDisposed) {
+        this._asked = null;
         this._error = error instanceof Error ? error.message : String(error);
         this._set('error');
       }
@@ -240,6 +242,11 @@ export class ConversionSession implements IDisposable {
     return !!this._model && sameProgram(this._model.cells, this._cells());
   }
 
+  /** Whether the notebook as it is now has been converted, or is being converted. */
+  private _isAsked(): boolean {
+    return !!this._asked && sameProgram(this._asked, this._cells());
+  }
+
   private _onContentChanged(): void {
     if (this._model && !this._isCurrent()) {
       if (this._notice !== 'stale') {
@@ -297,9 +304,10 @@ export class ConversionSession implements IDisposable {
   private _kernelModels: readonly ModelSize[] = [];
   private _asking = false;
   private _requests = 0;
+  private _asked: readonly ICell[] | null = null;
   private _isDisposed = false;
   private _refresh = new Debouncer<void, void, []>(
-    () => (this._isCurrent() ? undefined : this.convert('refreshed')),
+    () => (this._isAsked() ? undefined : this.convert('refreshed')),
     500
   );
   private _changed = new Signal<this, void>(this);
