@@ -258,6 +258,7 @@ export class ConversionSession implements IDisposable {
 
   private _onMetadataChanged(_: unknown, change: IMapChange): void {
     if (change.key === METADATA) {
+      this._changed.emit();
       void this.convert();
     }
   }
