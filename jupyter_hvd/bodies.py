@@ -13,6 +13,9 @@ from typing import Any
 
 #: A rule's code or the beginning of one.
 CODE = re.compile(r"[A-Z]{1,3}[0-9]{0,3}")
+#: Options that are true or false, and those whose values `Options` itself checks.
+FLAGS = ("standalone", "guard")
+PASSED_ON = ("compression", "warmup_epochs", "backward_passes_per_step")
 MAX_RANKS = 64
 MAX_STEPS = 1000
 
@@ -52,12 +55,14 @@ def read_options(request: Mapping[str, Any]) -> dict[str, Any]:
     options = request.get("options", {})
     if not isinstance(options, dict):
         raise RequestError("`options` must be an object")
-    check_keys(options, {"select", "ignore", "standalone", "guard"})
+    check_keys(options, {"select", "ignore", *FLAGS, *PASSED_ON})
     read: dict[str, Any] = {}
     for name, value in options.items():
-        if name in ("standalone", "guard"):
+        if name in FLAGS:
             if not isinstance(value, bool):
                 raise RequestError(f"`{name}` must be true or false")
+            read[name] = value
+        elif name in PASSED_ON:
             read[name] = value
         elif isinstance(value, list) and all(CODE.fullmatch(str(code)) for code in value):
             read[name] = tuple(value)

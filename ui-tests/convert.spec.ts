@@ -1,7 +1,7 @@
 import { expect, Page, test } from '@playwright/test';
 
 import { Lab, notebook } from './lab';
-import { CLASSIFIER, DISTRIBUTED, IMPORTS, LOOP, MODEL } from './notebooks';
+import { CLASSIFIER, DISTRIBUTED, FITTED, IMPORTS, LOOP, MODEL } from './notebooks';
 
 /** Where screenshots go: for people to look at, not to compare. */
 const picture = (page: Page, name: string): Promise<Buffer> =>
@@ -213,6 +213,79 @@ test('cost: parameters from source and kernel, entered step time, sliders', asyn
   await cost.getByLabel('Parameters').fill('');
   await expect(cost.getByText('read from model in the running kernel')).toBeVisible();
   await expect(cost.getByLabel('Parameters')).toHaveValue('693962');
+});
+
+test('applied changes are told as such, however long the next conversion takes', async ({
+  page,
+  request
+}) => {
+  const lab = await Lab.open(page, request, 'slow.ipynb', CLASSIFIER);
+  await lab.convert();
+  await page.route('**/jupyter-hvd/convert*', async route => {
+    await new Promise(resolve => setTimeout(resolve, 1500));
+    await route.continue();
+  });
+  const asked: string[] = [];
+  page.on('request', sent => void (/hvd.convert/.test(sent.url()) && asked.push('')));
+  await page.getByRole('button', { name: 'Apply to Notebook' }).click();
+  await expect(lab.diff.getByText('The changes are in the notebook.')).toBeVisible();
+  expect(asked.length, 'once is enough').toBe(1);
+});
+
+test('options are kept in the notebook, for conversion and verification', async ({
+  page,
+  request
+}) => {
+  const lab = await Lab.open(page, request, 'options.ipynb', FITTED);
+  await lab.convert();
+  // What is far from the screen has no editor, and a new conversion moves it.
+  const shows = (number: number, text: string): Promise<void> =>
+    expect(async () => {
+      const cell = await lab.cell(number);
+      await expect(cell.getByText(text)).toBeVisible({ timeout: 1000 });
+    }).toPass();
+  const options = lab.diff.locator('.jp-hvd-options');
+  await options.getByLabel('Compression').selectOption('fp16');
+  await shows(3, 'Compression.fp16');
+  await options.getByLabel('Warm-up epochs').fill('3');
+  await page.keyboard.press('Enter');
+  await shows(4, 'warmup_epochs=3');
+  await options.getByLabel('Batches a step').fill('2');
+  await page.keyboard.press('Enter');
+  await shows(3, 'backward_passes_per_step=2');
+  await options.getByLabel('Guard').selectOption('no');
+  await shows(1, 'guard=False');
+  await picture(page, 'options');
+
+  const verified = page.waitForRequest('**/jupyter-hvd/verify*');
+  await lab.diff.getByRole('button', { name: 'Verify on 2 ranks' }).click();
+  const chosen = {
+    compression: 'fp16',
+    warmup_epochs: 3,
+    backward_passes_per_step: 2,
+    guard: false
+  };
+  expect((await verified).postDataJSON().options).toEqual(chosen);
+  await lab.diff.getByRole('button', { name: 'Cancel' }).click();
+
+  await lab.execute('docmanager:open', { path: 'options.ipynb' });
+  await lab.execute('docmanager:save');
+  const saved = await (await request.get('/api/contents/options.ipynb')).json();
+  expect(saved.content.metadata.jupyter_hvd).toEqual({ options: chosen });
+  await lab.reload();
+  await lab.convert();
+  await expect(options.getByLabel('Warm-up epochs')).toHaveValue('3');
+
+  await options.getByLabel('Warm-up epochs').fill('1.5');
+  await page.keyboard.press('Enter');
+  await expect(lab.diff.getByRole('alert')).toContainText(
+    '`warmup_epochs`: must be a whole number'
+  );
+  await picture(page, 'options-wrong');
+  await lab.diff.getByRole('button', { name: 'Leave all to the settings' }).click();
+  await shows(1, 'jhvd.start()');
+  await lab.cell(3);
+  await expect(lab.diff.getByText('Compression.fp16')).toHaveCount(0);
 });
 
 test('the diff comes back after a reload', async ({ page, request }) => {

@@ -303,6 +303,77 @@ test('a tab comes back after a reload, as it was', async ({ page, request }) => 
   await picture(page, 'reloaded');
 });
 
+test('advice is accepted: checked, put into its cell, undone in one step', async ({
+  page,
+  request
+}) => {
+  const chain = `\
+%%tensor
+def chain(A, B, x):
+    n = len(x)
+    C = [[sum(A[i, k] * B[k, j] for k in range(n)) for j in range(n)] for i in range(n)]
+    y = [sum(C[i][j] * x[j] for j in range(n)) for i in range(n)]
+    return sum(y[i] * y[i] for i in range(n))`;
+  const better = `\
+%%tensor
+def chain(A, B, x):
+    n = len(x)
+    t = [sum(B[i, j] * x[j] for j in range(n)) for i in range(n)]
+    y = [sum(A[i, j] * t[j] for j in range(n)) for i in range(n)]
+    return sum(y[i] * y[i] for i in range(n))`;
+  const lab = await Lab.open(
+    page,
+    request,
+    'accept.ipynb',
+    notebook(
+      LOAD,
+      chain,
+      'A, x = np.ones((16, 16)), np.ones(16)\nchain(A, A, x)',
+      '%gradcost chain --wrt x',
+      'import time\ntime.sleep(6)'
+    )
+  );
+  await runTo(lab, 3);
+  const panel = panels(page).first();
+  await expect(total(panel, 'Value')).toHaveAttribute('value', '8463');
+  const advice = panel.getByRole('region', { name: 'Advice' });
+  const accept = advice.getByRole('button', { name: 'Accept' }).first();
+
+  const sleeping = lab.run(4);
+  await expect
+    .poll(() => lab.inNotebook(panel_ => panel_.sessionContext.session.kernel.status))
+    .toBe('busy');
+  await accept.click();
+  await expect(panel.getByText('The kernel is busy: it answers when')).toBeVisible();
+  await expect(advice.getByText('Both programs are run on random values')).toBeVisible();
+  await expect(
+    advice.getByText(
+      /equal on 8 random inputs.*value 8.463 → 1.023, gradient 8.944 → 2.000/
+    )
+  ).toBeVisible({ timeout: 40_000 });
+  await sleeping;
+  await expect(panel.getByText('The kernel is busy')).toHaveCount(0);
+  expect((await lab.sources())[1]).toBe(better);
+  await picture(page, 'accepted', panel);
+
+  await page.locator('.jp-CodeCell:visible').nth(1).locator('.cm-content').focus();
+  await page.keyboard.press('Control+z');
+  expect((await lab.sources())[1], 'one step takes it back').toBe(chain);
+
+  await lab.setSource(1, chain.replace('C[i][j] * x[j]', 'x[j] * C[i][j]'));
+  await accept.click();
+  await expect(panel.getByRole('alert')).toContainText(
+    'The cell has changed since it ran'
+  );
+  expect((await lab.sources())[1]).toContain('x[j] * C[i][j]');
+
+  await lab.setSource(1, better);
+  await lab.run(1);
+  await lab.run(2);
+  await lab.run(3);
+  await expect(total(panels(page).first(), 'Value')).toHaveAttribute('value', '1023');
+});
+
 test('a panel of another version says so, and makes room for the next', async ({
   page,
   request

@@ -1,4 +1,4 @@
-"""A JupyterLab of its own for the browser tests: empty folder, fixed token, no news."""
+"""A JupyterLab, with Notebook 7, of its own for the browser tests: empty folder, fixed token, no news."""
 
 import atexit
 import json
@@ -24,3 +24,4 @@ c.IdentityProvider.token = "ui-tests"  # noqa: S105 — of a server that lives f
 c.LabApp.user_settings_dir = str(folder / "settings")
 c.LabApp.workspaces_dir = str(folder / "workspaces")
 c.LabApp.expose_app_in_browser = True
+c.JupyterNotebookApp.expose_app_in_browser = True

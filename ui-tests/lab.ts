@@ -57,7 +57,10 @@ export function notebook(...sources: string[]): object {
   return { nbformat: 4, nbformat_minor: 5, metadata: { kernelspec }, cells };
 }
 
-/** JupyterLab with one notebook open in it. */
+/** Where a front end shows a notebook. */
+type FrontEnd = 'lab/tree' | 'notebooks';
+
+/** JupyterLab, or Notebook 7, with one notebook open in it. */
 export class Lab {
   constructor(
     readonly page: Page,
@@ -68,13 +71,14 @@ export class Lab {
     page: Page,
     request: APIRequestContext,
     name: string,
-    content: object
+    content: object,
+    frontEnd: FrontEnd = 'lab/tree'
   ): Promise<Lab> {
     const saved = await request.put(`/api/contents/${name}`, {
       data: { type: 'notebook', format: 'json', content }
     });
     expect(saved.ok()).toBe(true);
-    await page.goto(`/lab/tree/${name}?reset&token=ui-tests`);
+    await page.goto(`/${frontEnd}/${name}?reset&token=ui-tests`);
     const lab = new Lab(page, name);
     await lab.ready();
     return lab;

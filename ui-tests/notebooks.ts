@@ -48,6 +48,14 @@ export const CLASSIFIER = notebook(
   LOOP
 );
 
+/** The same data, given to Keras' own loop. */
+export const FITTED = notebook(
+  IMPORTS,
+  DATA,
+  MODEL,
+  'model.compile(optimizer, loss_object)\nmodel.fit(dataset, epochs=4)'
+);
+
 /** Distributed already, in another way. */
 export const DISTRIBUTED = notebook(
   '# Two machines',

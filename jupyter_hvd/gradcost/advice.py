@@ -7,7 +7,7 @@ values, is told as such.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import log
@@ -28,7 +28,16 @@ from ..tensor.language.terms import (
     uniquify,
 )
 from ..tensor.polyhedral import sets
-from ..tensor.ssa.program import Contraction, Input, Map, Program, Rhs, Statement, statement_terms
+from ..tensor.ssa.program import (
+    Contraction,
+    Input,
+    Map,
+    Program,
+    Rhs,
+    Statement,
+    operands,
+    statement_terms,
+)
 from ..tensor.ssa.simplify import simplify
 from .analysis import Sizes
 from .report import Advice, AdviceKind, Locate, Measured, Plain, Report
@@ -108,7 +117,7 @@ def _cheaper(adviser: Adviser, sizes: Sizes, locate: Locate) -> Iterator[Advice]
     subject = adviser.subject
     told: set[tuple[str, Place | None]] = set()
     gradient = tuple(f for line in subject.adjoint.lines for f in line.costs.values())
-    for candidate in adviser.candidates:
+    for way, candidate in enumerate(adviser.candidates):
         value = _sum(subject, adviser.value, sizes)
         value_then = _sum(subject, candidate.value, sizes)
         if value is None or value_then is None or value_then >= value:
@@ -131,6 +140,7 @@ def _cheaper(adviser: Adviser, sizes: Sizes, locate: Locate) -> Iterator[Advice]
             f"value {number(value)}, gradient {number(adjoint_now)} operations",
             f"value {number(value_then)}, gradient {number(adjoint_then)} operations",
             saves,
+            way,
         )
 
 
@@ -142,18 +152,41 @@ _MESSAGES = {
 
 
 def python(rhs: Rhs, instance: Instance, sizes: Sizes) -> str:
-    """A statement as Python, over parameters and SSA variables; nothing where it has no short
-    one. Conditions that always hold at these sizes are left out.
+    """A statement as Python, over parameters and SSA variables; nothing where it has no short one."""
+    text = expression(rhs, instance, sizes)
+    return f"t = {text}" if text else ""
+
+
+def expression(
+    rhs: Rhs,
+    instance: Instance,
+    sizes: Sizes,
+    around: tuple[str, ...] = (),
+    names: Mapping[str, str] | None = None,
+    taken: frozenset[str] = frozenset(),
+) -> str:
+    """The right side of a statement as Python; nothing where it has no short one. Conditions that
+    always hold at these sizes are left out.
+
+    Args:
+        around: the variables of the loops that stand around it already, over its first generators.
+        names: what SSA variables are called; what is computed and has no name has no short form then.
+        taken: names that are no loop's variables here.
     """
-    names = {s.name: _spelt(s) for s in instance.ssa.statements}
-    indices = {index: letter for (index, _), letter in zip(_binders(rhs), "ijklpqrs", strict=False)}
+    spelt = {s.name: _spelt(s) for s in instance.ssa.statements}
+    if names is not None:
+        spelt = {x: y for x, y in spelt.items() if x != y} | dict(names)
+        if not {*operands(rhs)} <= spelt.keys():
+            return ""
+    letters = [*around, *(x for x in "ijklpqrs" if x not in taken | {*around})]
+    indices = {index: letter for (index, _), letter in zip(_binders(rhs), letters, strict=False)}
     written = words(instance.parameters) | indices
 
     def spell(a: Affine) -> str:
         return str(a.renamed(written)).replace("·", "*")
 
     def entry(name: str, places: tuple[str, ...]) -> str:
-        return names.get(name, name) + (f"[{', '.join(places)}]" if places else "")
+        return spelt.get(name, name) + (f"[{', '.join(places)}]" if places else "")
 
     match rhs:
         case Contraction(gens, sums, mask, factors):
@@ -173,9 +206,9 @@ def python(rhs: Rhs, instance: Instance, sizes: Sizes) -> str:
         loops = " ".join(f"for {indices[s]} in range({spell(n)})" for s, n in sums)
         condition = "" if mask == TRUE else f" if {_condition(show(mask, written))}"
         body = f"sum({body} {loops}{condition})"
-    for g, n in reversed(gens):
+    for g, n in reversed(gens[len(around) :]):
         body = f"[{body} for {indices[g]} in range({spell(n)})]"
-    return f"t = {body}"
+    return body
 
 
 def _always(q: Predicate, binders: Binders, sizes: Sizes) -> bool:

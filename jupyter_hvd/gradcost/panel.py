@@ -54,6 +54,7 @@ class Panel:
         self.error = ""
         self.estimating = Task()
         self.measuring = Task()
+        self.accepting = Task()
 
     # What is shown
 
@@ -110,8 +111,11 @@ class Panel:
                 self.estimate()
             case "measure":
                 self.measure()
+            case "accept":
+                self.accept(int(message["way"]), send)
             case "cancel":
                 self.measuring.cancel()
+                self.accepting.cancel()
             case "save":
                 send({"bundle": self.bundle()})
 
@@ -136,6 +140,7 @@ class Panel:
                 about = subject(functions.get(name), wrt, label=name)
             self.estimating.cancel()
             self.measuring.cancel()
+            self.accepting.cancel()
             sizes = self.sizes if same else None
             self._start(about)
             if sizes is not None:
@@ -210,6 +215,31 @@ class Panel:
 
         self.measuring = Task.start(run)
         return self.measuring
+
+    def accept(self, way: int, send: Send) -> Task:
+        """The change that advice asks for, once both programs were compared, for the front end that wants it."""
+        if self.accepting.running:
+            return self.accepting
+        with self.lock:
+            adviser, sizes = self.adviser, dict(self.sizes)
+        send({"checking": way})
+
+        def run(cancelled: work.Cancelled) -> None:
+            from .accept import accept
+
+            answer: dict[str, Any] = {}
+            try:
+                answer["change"] = accept(adviser, way, sizes, self.cells.locate, cancelled).json()
+            except ProfileCancelledError:
+                pass
+            except TensorError as wrong:
+                answer["error"] = explained(wrong, self.cells)
+            except Exception as wrong:  # XLA at its limits
+                answer["error"] = f"{type(wrong).__name__}: {wrong}"
+            send({"accepted": way, **({} if cancelled() else answer)})
+
+        self.accepting = Task.start(run)
+        return self.accepting
 
 
 def _timed(made: Report, measured: Measured, sizes: Mapping[str, int]) -> Report:

@@ -123,7 +123,8 @@ AdviceKind = Literal["outside", "factored", "reassociated", "guard", "shared", "
 class Advice:
     """What would lower the cost: `saves` operations of value and gradient, at these sizes.
 
-    `before` and `after` are the costs where the message does not tell them.
+    `before` and `after` are the costs where the message does not tell them, `way` is the number of
+    the rewriting, for who accepts it; -1 where there is none.
     """
 
     kind: AdviceKind
@@ -133,6 +134,7 @@ class Advice:
     before: str = ""
     after: str = ""
     saves: int = 0
+    way: int = -1
 
 
 State = Literal["pending", "done", "failed"]

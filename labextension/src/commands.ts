@@ -26,8 +26,8 @@ export interface ICommandParts {
   settings: Settings;
   tracker: WidgetTracker<ConversionTab>;
   trans: TranslationBundle;
-  /** Open the diff of a notebook, or show the one that is open. */
-  open: (notebook: NotebookPanel) => ConversionTab;
+  /** Open the diff of a notebook, or show the one that is open; null where there is no room for it. */
+  open: (notebook: NotebookPanel) => ConversionTab | null;
 }
 
 interface ICommand {
@@ -79,8 +79,9 @@ export function addCommands(parts: ICommandParts): void {
         const notebook = path
           ? openNotebook(parts.documents, path)
           : notebooks.currentWidget;
-        if (notebook) {
-          app.shell.activateById(parts.open(notebook).id);
+        const tab = notebook && parts.open(notebook);
+        if (tab) {
+          app.shell.activateById(tab.id);
         }
       }
     },

@@ -171,6 +171,18 @@ export interface Options {
    */
   select?: string[];
   /**
+   * Whether gradients are sent in half precision.
+   */
+  compression?: 'none' | 'fp16';
+  /**
+   * After so many epochs `fit` reaches the multiplied learning rate.
+   */
+  warmup_epochs?: number;
+  /**
+   * The gradients of so many batches are averaged at once by `fit`.
+   */
+  backward_passes_per_step?: number;
+  /**
    * Whether what the program needs of jupyter_hvd.runtime is written into it.
    */
   standalone?: boolean;

@@ -1,4 +1,5 @@
 import {
+  ILabShell,
   ILayoutRestorer,
   JupyterFrontEnd,
   JupyterFrontEndPlugin
@@ -15,6 +16,7 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { addCommands } from './commands';
 import { gradcost } from './gradcost/plugin';
 import { CommandIDs } from './ids';
+import { Places } from './place';
 import { HvdApi } from './request';
 import { ConversionSession } from './session';
 import { Settings } from './settings';
@@ -35,6 +37,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
   optional: [
     ICommandPalette,
     IFileBrowserFactory,
+    ILabShell,
     ILayoutRestorer,
     ISettingRegistry,
     ITranslator
@@ -47,18 +50,20 @@ const plugin: JupyterFrontEndPlugin<void> = {
     rendermime: IRenderMimeRegistry,
     palette: ICommandPalette | null,
     files: IFileBrowserFactory | null,
+    lab: ILabShell | null,
     restorer: ILayoutRestorer | null,
     registry: ISettingRegistry | null,
     translator: ITranslator | null
   ): Promise<void> => {
     const trans = (translator ?? nullTranslator).load('jupyter_hvd');
     const { commands, serviceManager, shell } = app;
+    const places = new Places(shell, lab, trans);
     const api = new HvdApi(serviceManager.serverSettings);
     const tracker = new WidgetTracker<ConversionTab>({ namespace: 'jupyter-hvd' });
     const python = await languages.getLanguage('ipython');
     const settings = new Settings((await registry?.load(PLUGIN_ID)) ?? null);
 
-    const open = (notebook: NotebookPanel): ConversionTab => {
+    const open = (notebook: NotebookPanel): ConversionTab | null => {
       const opened = tracker.find(tab => tab.content.session.notebook === notebook);
       if (opened) {
         return opened;
@@ -81,7 +86,9 @@ const plugin: JupyterFrontEndPlugin<void> = {
         },
         tracker
       );
-      shell.add(tab, 'main', { ref: notebook.id, mode: 'tab-after' });
+      if (!places.put(tab, notebook, 'tab-after')) {
+        return null;
+      }
       void tracker.add(tab);
       return tab;
     };

@@ -1,4 +1,4 @@
-import type { YNotebook } from '@jupyter/ydoc';
+import type { IMapChange, YNotebook } from '@jupyter/ydoc';
 import { PathExt } from '@jupyterlab/coreutils';
 import { INotebookContent } from '@jupyterlab/nbformat';
 import { NotebookPanel } from '@jupyterlab/notebook';
@@ -10,6 +10,7 @@ import { ISignal, Signal } from '@lumino/signaling';
 import { ModelSize, Options } from './conversion';
 import { modelsInKernel } from './kernel';
 import { ConversionModel, ICell, sameProgram } from './model';
+import { METADATA, optionsOf, withOptions } from './options';
 import { HvdApi } from './request';
 import { VerificationModel } from './verification';
 
@@ -83,17 +84,34 @@ export class ConversionSession implements IDisposable {
     return this.notebook.context.path;
   }
 
+  /** What the notebook itself says about its conversion. */
+  get ownOptions(): Options {
+    return optionsOf(this.notebook.content.model?.getMetadata(METADATA));
+  }
+
+  /** Keep options in the notebook, which is then converted by them. */
+  setOwnOptions(options: Options): void {
+    const model = this.notebook.content.model!;
+    const metadata = withOptions(model.getMetadata(METADATA), options);
+    if (metadata) {
+      model.setMetadata(METADATA, metadata);
+    } else {
+      model.deleteMetadata(METADATA);
+    }
+  }
+
   /** Convert the text that the editor holds; which changes are left out is kept. */
   async convert(notice: Notice = 'none'): Promise<void> {
     const request = ++this._requests;
     const cells = this._cells();
+    this._asked = cells;
     if (!this._model) {
       this._set('loading');
     }
     try {
       const conversion = await this._api.convert({
         notebook: withoutOutputs(this._content()),
-        options: this._options(),
+        options: this._chosen(),
         path: this._contents.localPath(this.path)
       });
       if (request === this._requests && !this.isDisposed) {
@@ -102,6 +120,7 @@ export class ConversionSession implements IDisposable {
       }
     } catch (error) {
       if (request === this._requests && !this.isDisposed) {
+        this._asked = null;
         this._error = error instanceof Error ? error.message : String(error);
         this._set('error');
       }
@@ -145,7 +164,7 @@ export class ConversionSession implements IDisposable {
   async verify(ranks: number, confirmed = false): Promise<void> {
     const notebook = withoutOutputs(this._content());
     const path = this._contents.localPath(this.path);
-    const options = this._options();
+    const options = this._chosen();
     const request = { notebook, n: ranks, options, path, confirmed };
     await this.verification.run(signal => this._api.verify(request, signal));
   }
@@ -169,8 +188,14 @@ export class ConversionSession implements IDisposable {
     if (!this.isDisposed) {
       const { model } = this.notebook.content;
       model!.contentChanged.connect(this._onContentChanged, this);
+      model!.metadataChanged.connect(this._onMetadataChanged, this);
       void this.convert();
     }
+  }
+
+  /** The options of the conversion: the notebook's own go before the user's settings. */
+  private _chosen(): Options {
+    return { ...this._options(), ...this.ownOptions };
   }
 
   private _content(): INotebookContent {
@@ -217,12 +242,24 @@ export class ConversionSession implements IDisposable {
     return !!this._model && sameProgram(this._model.cells, this._cells());
   }
 
+  /** Whether the notebook as it is now has been converted, or is being converted. */
+  private _isAsked(): boolean {
+    return !!this._asked && sameProgram(this._asked, this._cells());
+  }
+
   private _onContentChanged(): void {
     if (this._model && !this._isCurrent()) {
       if (this._notice !== 'stale') {
         this._set(this._state, 'stale');
       }
       void this._refresh.invoke();
+    }
+  }
+
+  private _onMetadataChanged(_: unknown, change: IMapChange): void {
+    if (change.key === METADATA) {
+      this._changed.emit();
+      void this.convert();
     }
   }
 
@@ -268,9 +305,10 @@ export class ConversionSession implements IDisposable {
   private _kernelModels: readonly ModelSize[] = [];
   private _asking = false;
   private _requests = 0;
+  private _asked: readonly ICell[] | null = null;
   private _isDisposed = false;
   private _refresh = new Debouncer<void, void, []>(
-    () => (this._isCurrent() ? undefined : this.convert('refreshed')),
+    () => (this._isAsked() ? undefined : this.convert('refreshed')),
     500
   );
   private _changed = new Signal<this, void>(this);

@@ -5,6 +5,7 @@ import { CostPanel } from './costpanel';
 import { CommandIDs } from './ids';
 import { IViewContext, useSignal, useView, ViewContext } from './context';
 import { DiagnosticList } from './findings';
+import { OptionsPanel } from './optionspanel';
 import { CellSection, FoldSection } from './sections';
 import { VerificationPanel } from './verificationpanel';
 
@@ -75,6 +76,9 @@ function Conversion({ ranks }: { ranks: number }): JSX.Element {
               <DiagnosticList diagnostics={model.diagnostics} />
             </Panel>
           )}
+          <Panel title={trans.__('Options')}>
+            <OptionsPanel />
+          </Panel>
           {model.changes.length > 0 && (
             <Panel title={trans.__('Verification')}>
               <VerificationPanel ranks={ranks} />
@@ -117,6 +121,7 @@ function Failure(): JSX.Element {
       >
         {trans.__('Try again')}
       </button>
+      {Object.keys(session.ownOptions).length > 0 && <OptionsPanel />}
     </div>
   );
 }

@@ -3,7 +3,8 @@ import { Signal } from '@lumino/signaling';
 
 import { bytes, count, percent, time } from '../src/gradcost/format';
 import { ILink, PanelModel } from '../src/gradcost/model';
-import { IReport, isReport, plainHere } from '../src/gradcost/report';
+import { spanOf } from '../src/gradcost/change';
+import { IChange, IReport, isReport, plainHere } from '../src/gradcost/report';
 
 /** A kernel's side that answers when it is told to. */
 class Kernel implements ILink {
@@ -159,4 +160,63 @@ test('figures as people read them', () => {
   ]);
   expect([512, 2e6].map(bytes)).toEqual(['512\u202fB', '2\u202fMB']);
   expect([0, 0.001, 0.37].map(percent)).toEqual(['0\u202f%', '<1\u202f%', '37\u202f%']);
+});
+
+describe('advice that is accepted', () => {
+  const change = { first: 2, last: 3, before: 'b\nc', after: 'd' } as IChange;
+
+  it('is put into its cell when the kernel has checked it, and told', () => {
+    const kernel = new Kernel();
+    const put: IChange[] = [];
+    const model = new PanelModel(report(1), kernel, null, found => {
+      put.push(found);
+      return '';
+    });
+    model.accept(4);
+    model.accept(5);
+    expect(kernel.asked).toEqual([{ do: 'accept', way: 4 }]);
+    expect(model.accepting).toBe(4);
+    kernel.say({ accepted: 4, change });
+    expect(put).toEqual([change]);
+    expect(model.accepting).toBeNull();
+    expect(model.taken).toEqual({ way: 4, change });
+  });
+
+  it('is refused by the kernel, by the cell, and by a kernel that goes', () => {
+    const kernel = new Kernel();
+    const model = new PanelModel(report(1), kernel, null, () => 'the cell has changed');
+    model.accept(4);
+    kernel.say({ accepted: 4, error: 'it differs' });
+    expect([model.error, model.accepting, model.taken]).toEqual([
+      'it differs',
+      null,
+      null
+    ]);
+    model.accept(4);
+    kernel.say({ accepted: 4, change });
+    expect([model.error, model.taken]).toEqual(['the cell has changed', null]);
+    model.accept(4);
+    kernel.become('gone');
+    expect(model.accepting).toBeNull();
+  });
+
+  it('replaces the lines that it is about, and no others', () => {
+    expect(spanOf('a\nb\nc\nd', change)).toEqual([2, 5]);
+    expect(spanOf('a\nb\nc', change)).toEqual([2, 5]);
+    expect(spanOf('a\nb\nx', change)).toBeNull();
+    expect(spanOf('a\nb', change)).toBeNull();
+    expect(spanOf('', { first: 1, last: 2, before: '' })).toBeNull();
+  });
+});
+
+test('a kernel that does not answer is said to be busy, until it does', () => {
+  const kernel = new Kernel();
+  const model = new PanelModel(report(1), kernel);
+  model.resize({ n: 2 });
+  expect(model.isLate).toBe(false);
+  jest.advanceTimersByTime(2000);
+  kernel.say({ report: report(1), seq: null });
+  expect(model.isLate).toBe(true);
+  kernel.say({ report: report(2), seq: 1 });
+  expect(model.isLate).toBe(false);
 });

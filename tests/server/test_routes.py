@@ -56,6 +56,12 @@ async def test_options_choose_rules(jp_fetch, notebook):
     assert "hvd_start(guard=False)" in json.dumps(answer)
 
 
+async def test_options_of_the_gradients(jp_fetch, notebook):
+    body = {"notebook": notebook, "options": {"compression": "fp16"}}
+    answer = await post(jp_fetch, "convert", body)
+    assert "Compression.fp16" in json.dumps(answer)
+
+
 async def test_rules_are_listed_with_their_pages(jp_fetch):
     response = await jp_fetch("jupyter-hvd", "rules")
     rules = {rule["code"]: rule for rule in json.loads(response.body)}
@@ -109,6 +115,11 @@ async def test_what_is_no_notebook_is_refused(jp_fetch, notebook, body, message)
         {"target": "k3"},
         {"standalone": 1},
         {"guard": 0},
+        {"compression": "int8"},
+        {"compression": ["fp16"]},
+        {"warmup_epochs": -1},
+        {"warmup_epochs": "3"},
+        {"backward_passes_per_step": 0},
     ],
 )
 async def test_wrong_options_are_refused(jp_fetch, notebook, options):

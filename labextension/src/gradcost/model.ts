@@ -2,7 +2,7 @@ import { JSONObject } from '@lumino/coreutils';
 import { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
-import { IReport, isReport } from './report';
+import { IChange, IReport, isReport, ITaken } from './report';
 
 /** The kernel's side of a panel, as the model needs it. */
 export interface ILink extends IDisposable {
@@ -20,12 +20,19 @@ export interface IProgress {
 /** How long figures rest before the notebook keeps them, in ms. */
 const REST = 500;
 
+/** How long the kernel may take to answer before it is said to be busy, in ms. */
+const PATIENCE = 1500;
+
+/** What a message has in it that answers a wish. */
+const ANSWERS = ['progress', 'checking', 'accepted'];
+
 /** A panel: its last report, and what is on the way. */
 export class PanelModel implements IDisposable {
   constructor(
     report: IReport | null,
     readonly link: ILink,
-    private _keep: ((bundle: JSONObject) => void) | null = null
+    private _keep: ((bundle: JSONObject) => void) | null = null,
+    private _put: (change: IChange) => string = () => ''
   ) {
     this._report = report;
     link.received.connect(this._onMessage, this);
@@ -47,6 +54,21 @@ export class PanelModel implements IDisposable {
 
   get progress(): IProgress | null {
     return this._progress;
+  }
+
+  /** The advice that the kernel is checking; null where there is none. */
+  get accepting(): number | null {
+    return this._accepting;
+  }
+
+  /** The change that was put into its cell last. */
+  get taken(): ITaken | null {
+    return this._taken;
+  }
+
+  /** Whether the kernel has not answered for a while: it runs a cell. */
+  get isLate(): boolean {
+    return this._late;
   }
 
   /** Whether the kernel has not answered yet. */
@@ -90,7 +112,18 @@ export class PanelModel implements IDisposable {
     if (this.isLive && this._progress === null) {
       this._progress = { done: 0, total: 1 };
       this._error = '';
-      this.link.ask({ do: 'measure' });
+      this._ask({ do: 'measure' });
+      this._changed.emit();
+    }
+  }
+
+  /** Put what some advice says into its cell, where the kernel finds it equal and cheaper. */
+  accept(way: number): void {
+    if (this.isLive && this._accepting === null) {
+      this._accepting = way;
+      this._taken = null;
+      this._error = '';
+      this._ask({ do: 'accept', way });
       this._changed.emit();
     }
   }
@@ -103,6 +136,7 @@ export class PanelModel implements IDisposable {
     if (!this._isDisposed) {
       this._isDisposed = true;
       clearTimeout(this._timer);
+      clearTimeout(this._waiting);
       this.link.dispose();
       Signal.clearData(this);
     }
@@ -113,17 +147,39 @@ export class PanelModel implements IDisposable {
       return;
     }
     this._sent = ++this._count;
-    this.link.ask({ do: 'sizes', sizes: this._wish, seq: this._sent });
+    this._ask({ do: 'sizes', sizes: this._wish, seq: this._sent });
     this._wish = null;
     this._changed.emit();
   }
 
+  /** Ask for something, and say so where the answer is long in coming. */
+  private _ask(message: JSONObject): void {
+    this.link.ask(message);
+    clearTimeout(this._waiting);
+    this._waiting = setTimeout(() => {
+      this._late = true;
+      this._changed.emit();
+    }, PATIENCE);
+  }
+
+  private _answered(): void {
+    clearTimeout(this._waiting);
+    this._late = false;
+  }
+
   private _onMessage(_: unknown, message: JSONObject): void {
+    // What a thread of the kernel's tells by itself is no answer.
+    if (message.seq || ANSWERS.some(name => name in message)) {
+      this._answered();
+    }
     if (message.seq && message.seq === this._sent) {
       this._sent = null;
     }
     if (isReport(message.report)) {
       const first = this._report === null || this._report.id !== message.report.id;
+      if (this._report?.function !== message.report.function) {
+        this._taken = null;
+      }
       this._report = message.report;
       // Without a number it is no answer: an estimate of XLA's that arrives leaves what went wrong on display.
       if (message.seq) {
@@ -136,6 +192,14 @@ export class PanelModel implements IDisposable {
     }
     if (typeof message.error === 'string') {
       this._error = message.error;
+    }
+    if (typeof message.accepted === 'number') {
+      this._accepting = null;
+      if (message.change) {
+        const change = message.change as unknown as IChange;
+        this._error = this._put(change);
+        this._taken = this._error ? null : { way: message.accepted, change };
+      }
     }
     if ('progress' in message) {
       this._progress = message.progress as unknown as IProgress | null;
@@ -170,7 +234,9 @@ export class PanelModel implements IDisposable {
       this._sent = null;
       this._wish = null;
       this._progress = null;
+      this._accepting = null;
       this._attached = false;
+      this._answered();
     }
     this._changed.emit();
   }
@@ -178,6 +244,10 @@ export class PanelModel implements IDisposable {
   private _report: IReport | null;
   private _error = '';
   private _progress: IProgress | null = null;
+  private _accepting: number | null = null;
+  private _taken: ITaken | null = null;
+  private _late = false;
+  private _waiting: ReturnType<typeof setTimeout> | undefined;
   private _wish: Record<string, number> | null = null;
   private _sent: number | null = null;
   private _count = 0;

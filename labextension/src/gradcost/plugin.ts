@@ -1,4 +1,5 @@
 import {
+  ILabShell,
   ILayoutRestorer,
   JupyterFrontEnd,
   JupyterFrontEndPlugin
@@ -19,6 +20,8 @@ import { JSONObject, UUID } from '@lumino/coreutils';
 import { costIcon } from '../icons';
 import { CommandIDs } from '../ids';
 import { openNotebook } from '../notebooks';
+import { Places } from '../place';
+import { put } from './change';
 import { HeatMap } from './heat';
 import { IPlace, ISurroundings, PanelRenderer, PanelView } from './renderer';
 import { ISource, MIME } from './report';
@@ -31,17 +34,19 @@ export const gradcost: JupyterFrontEndPlugin<void> = {
   description: 'Shows what the derivatives of tensor functions cost.',
   autoStart: true,
   requires: [IDocumentManager, INotebookTracker],
-  optional: [ICommandPalette, ILayoutRestorer, ITranslator],
+  optional: [ICommandPalette, ILabShell, ILayoutRestorer, ITranslator],
   activate: (
     app: JupyterFrontEnd,
     documents: IDocumentManager,
     notebooks: INotebookTracker,
     palette: ICommandPalette | null,
+    lab: ILabShell | null,
     restorer: ILayoutRestorer | null,
     translator: ITranslator | null
   ): void => {
     const trans = (translator ?? nullTranslator).load('jupyter_hvd');
     const tracker = new WidgetTracker<PanelTab>({ namespace: 'jupyter-hvd-gradcost' });
+    const places = new Places(app.shell, lab, trans);
     const known = new WeakMap<NotebookPanel, ISurroundings>();
     const adopt = (notebook: NotebookPanel): ISurroundings => {
       let found = known.get(notebook);
@@ -57,17 +62,19 @@ export const gradcost: JupyterFrontEndPlugin<void> = {
 
     const open = (
       notebook: NotebookPanel,
-      place: IPlace,
+      about: IPlace,
       request: JSONObject
-    ): PanelTab => {
-      const content = new PanelView(adopt(notebook), place, request);
+    ): PanelTab | null => {
+      const content = new PanelView(adopt(notebook), about, request);
       const tab = new MainAreaWidget({ content });
-      tab.id = `jupyter-hvd-gradcost:${place.tab}`;
+      tab.id = `jupyter-hvd-gradcost:${about.tab}`;
       tab.title.label = trans.__('Gradient cost');
       tab.title.icon = costIcon;
       tab.title.closable = true;
       notebook.disposed.connect(() => tab.dispose());
-      app.shell.add(tab, 'main', { ref: notebook.id, mode: 'split-right' });
+      if (!places.put(tab, notebook, 'split-right')) {
+        return null;
+      }
       void tracker.add(tab);
       // The kernel's name of the panel, which a reload asks for, is known with its first report.
       content.named.connect(() => void tracker.save(tab));
@@ -75,10 +82,10 @@ export const gradcost: JupyterFrontEndPlugin<void> = {
     };
 
     /** Open a tab as it was before a reload; it connects when its kernel is there. */
-    const reopen = (place: IPlace): void => {
-      const notebook = openNotebook(documents, place.path);
-      if (notebook) {
-        const tab = open(notebook, place, { id: place.id });
+    const reopen = (about: IPlace): void => {
+      const notebook = openNotebook(documents, about.path);
+      const tab = notebook && open(notebook, about, { id: about.id });
+      if (tab) {
         void connectLater(notebook, tab.content);
       }
     };
@@ -104,8 +111,8 @@ export const gradcost: JupyterFrontEndPlugin<void> = {
         }
         if (await load(notebook)) {
           const { path } = notebook.context;
-          const place = { path, cell: cell.model.id, id: '', tab: UUID.uuid4() };
-          open(notebook, place, { source: sourceOf(cell) });
+          const about = { path, cell: cell.model.id, id: '', tab: UUID.uuid4() };
+          open(notebook, about, { source: sourceOf(cell) });
         } else {
           Notification.warning(trans.__('Gradient cost needs a running Python kernel.'));
         }
@@ -166,6 +173,13 @@ function surroundings(notebook: NotebookPanel, trans: TranslationBundle): ISurro
     session: notebook.sessionContext,
     trans,
     reveal: place => void reveal(notebook, place),
+    put: change => {
+      const refusal = put(notebook, change, trans);
+      if (!refusal) {
+        void reveal(notebook, { ...change.place, line: change.first });
+      }
+      return refusal;
+    },
     heat: (panel, report) => heat.update(panel, report)
   };
 }

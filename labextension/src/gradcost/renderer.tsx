@@ -8,7 +8,7 @@ import React from 'react';
 import { PanelContext } from './context';
 import { PanelLink } from './link';
 import { PanelModel } from './model';
-import { IReport, ISource, isReport, MIME } from './report';
+import { IChange, IReport, ISource, isReport, MIME } from './report';
 import { View } from './view';
 
 /** What a panel takes from the place where it stands. */
@@ -16,6 +16,8 @@ export interface ISurroundings {
   session: ISessionContext;
   trans: TranslationBundle;
   reveal: (place: ISource) => void;
+  /** Put a change into its cell; returns why not, where that cannot be. */
+  put: (change: IChange) => string;
   /** The report of a panel has changed, or the panel has gone: the lines' heat may change. */
   heat: (panel: object, report: IReport | null) => void;
 }
@@ -89,7 +91,8 @@ export class PanelRenderer extends PanelWidget implements IRenderMime.IRenderer 
       this.model.saved = report;
     } else {
       const link = new PanelLink(this.surroundings.session, { id: report.id });
-      this.present(new PanelModel(report, link, bundle => this._keep(bundle)));
+      const { put } = this.surroundings;
+      this.present(new PanelModel(report, link, bundle => this._keep(bundle), put));
     }
     return Promise.resolve();
   }
@@ -120,7 +123,7 @@ export class PanelView extends PanelWidget {
   ) {
     super(surroundings);
     this._link = new PanelLink(surroundings.session, request);
-    const model = new PanelModel(null, this._link);
+    const model = new PanelModel(null, this._link, null, surroundings.put);
     model.changed.connect(() => {
       if (model.report && model.report.id !== this._place.id) {
         this._place = { ...this._place, id: model.report.id };

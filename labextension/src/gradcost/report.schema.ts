@@ -118,7 +118,8 @@ export interface Heat {
 /**
  * What would lower the cost: `saves` operations of value and gradient, at these sizes.
  *
- * `before` and `after` are the costs where the message does not tell them.
+ * `before` and `after` are the costs where the message does not tell them, `way` is the number of
+ * the rewriting, for who accepts it; -1 where there is none.
  */
 export interface Advice {
   kind: 'outside' | 'factored' | 'reassociated' | 'guard' | 'shared' | 'jax' | 'measured';
@@ -128,6 +129,7 @@ export interface Advice {
   before: string;
   after: string;
   saves: number;
+  way: number;
 }
 /**
  * What plain `jax.grad` makes of the program, or of the user's function `against`: XLA's

@@ -1,4 +1,4 @@
-import { Report as IReport } from './report.schema';
+import { Report as IReport, Source } from './report.schema';
 
 export type {
   Advice as IAdvice,
@@ -17,6 +17,28 @@ export const TARGET = 'jupyter_hvd.gradcost';
 
 /** The version of the reports that this panel shows. */
 const VERSION = 2;
+
+/** Lines of a cell in other words, which the kernel has found equal and cheaper: see `accept.Change`. */
+export interface IChange {
+  place: Source;
+  /** The lines that it is about, from 1 on. */
+  first: number;
+  last: number;
+  before: string;
+  after: string;
+  /** Operations before and after. */
+  value: [number, number];
+  gradient: [number, number];
+  /** How many random inputs both programs were run on, and the largest difference. */
+  draws: number;
+  difference: number;
+}
+
+/** Advice that was taken, by its number. */
+export interface ITaken {
+  way: number;
+  change: IChange;
+}
 
 /** Whether saved data are a report that this version can show. */
 export function isReport(data: unknown): data is IReport {

@@ -6,7 +6,7 @@ import { useSignal } from '../context';
 import { usePanel } from './context';
 import { Curves } from './curves';
 import { Figures } from './figures';
-import { time } from './format';
+import { count, time } from './format';
 import { LinkState } from './link';
 import { IAdvice, IReport, isCurrent } from './report';
 import { Sliders } from './sliders';
@@ -116,6 +116,9 @@ function Status({ report }: { report: IReport }): JSX.Element {
   if (!model.isLive) {
     words.push(sayState(model.link.state, trans));
   }
+  if (model.isLate) {
+    words.push(trans.__('The kernel is busy: it answers when its cell has run.'));
+  }
   words.push(report.note);
   if (measured) {
     const { at, device, dtype, repeats, value, adjoint } = measured;
@@ -208,7 +211,44 @@ function Item({ advice }: { advice: IAdvice }): JSX.Element {
           {advice.before} → <b>{advice.after}</b>
         </p>
       )}
-      {advice.code && <pre>{advice.code}</pre>}
+      {advice.code && <pre tabIndex={0}>{advice.code}</pre>}
+      {/* Reports of before have none. */}
+      {(advice.way ?? -1) >= 0 && <Taking advice={advice} />}
     </li>
+  );
+}
+
+/** Accept advice: the kernel compares both programs, and the line is in its cell. */
+function Taking({ advice }: { advice: IAdvice }): JSX.Element {
+  const { model, trans } = usePanel();
+  const isChecked = model.accepting === advice.way;
+  const taken = model.taken?.way === advice.way ? model.taken.change : null;
+  return (
+    <div className="jp-hvd-gc-take">
+      <button
+        type="button"
+        className={`jp-mod-styled ${isChecked ? 'jp-mod-warn' : 'jp-mod-accept'}`}
+        title={trans.__(
+          'Put it into the cell, where both programs give the same on random values'
+        )}
+        disabled={!model.isLive || (model.accepting !== null && !isChecked)}
+        onClick={() => (isChecked ? model.cancel() : model.accept(advice.way))}
+      >
+        {isChecked ? trans.__('Cancel') : trans.__('Accept')}
+      </button>
+      <p role="status">
+        {isChecked && trans.__('Both programs are run on random values…')}
+        {taken &&
+          trans.__(
+            'In the cell now, equal on %1 random inputs (to %2 of the largest entry): value %3 → %4, gradient %5 → %6 operations. Run the cell to go on with it; undo takes it back.',
+            taken.draws,
+            taken.difference.toExponential(0),
+            count(taken.value[0]),
+            count(taken.value[1]),
+            count(taken.gradient[0]),
+            count(taken.gradient[1])
+          )}
+      </p>
+    </div>
   );
 }

@@ -1,15 +1,55 @@
 import {
   CommandToolbarButton,
   MainAreaWidget,
+  ReactWidget,
   Toolbar,
   WidgetTracker
 } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
+import { CommandRegistry } from '@lumino/commands';
+import { Widget } from '@lumino/widgets';
+import React from 'react';
 
 import { IViewContext } from './context';
 import { convertIcon } from './icons';
 import { CommandIDs } from './ids';
 import { ConversionView } from './view';
+
+/** A box for a command that is on or off: JupyterLab's button says so to those alone who see it. */
+class Toggle extends ReactWidget {
+  constructor(
+    private _commands: CommandRegistry,
+    private _id: string
+  ) {
+    super();
+    this.addClass('jp-hvd-toggle');
+    _commands.commandChanged.connect(this._onChanged, this);
+  }
+
+  dispose(): void {
+    this._commands.commandChanged.disconnect(this._onChanged, this);
+    super.dispose();
+  }
+
+  protected render(): JSX.Element {
+    return (
+      <label title={this._commands.caption(this._id)}>
+        <input
+          type="checkbox"
+          checked={this._commands.isToggled(this._id)}
+          onChange={() => void this._commands.execute(this._id)}
+        />
+        {this._commands.label(this._id)}
+      </label>
+    );
+  }
+
+  private _onChanged(_: unknown, changed: { id?: string }): void {
+    if (changed.id === this._id) {
+      this.update();
+    }
+  }
+}
 
 export type ConversionTab = MainAreaWidget<ConversionView>;
 
@@ -41,12 +81,13 @@ export function createTab(
   tab.title.caption = trans.__('How %1 trains with Horovod', session.path);
   tab.title.closable = true;
   tab.toolbar.node.setAttribute('aria-label', trans.__('Conversion'));
-  TOOLBAR.forEach((id, i) =>
-    tab.toolbar.addItem(
-      id || `spacer ${i}`,
-      id ? new CommandToolbarButton({ commands, id }) : Toolbar.createSpacerItem()
-    )
-  );
+  const item = (id: string): Widget =>
+    id === ''
+      ? Toolbar.createSpacerItem()
+      : id === CommandIDs.toggleWrap
+        ? new Toggle(commands, id)
+        : new CommandToolbarButton({ commands, id });
+  TOOLBAR.forEach((id, i) => tab.toolbar.addItem(id || `spacer ${i}`, item(id)));
   const update = (): void => {
     if (tracker.currentWidget === tab) {
       Object.values(CommandIDs).forEach(id => commands.notifyCommandChanged(id));
@@ -57,6 +98,9 @@ export function createTab(
     update();
   });
   session.verification.changed.connect(update);
+  const rewrap = (): void => commands.notifyCommandChanged(CommandIDs.toggleWrap);
+  context.settings.changed?.connect(rewrap);
+  tab.disposed.connect(() => context.settings.changed?.disconnect(rewrap));
   session.disposed.connect(() => tab.dispose());
   return tab;
 }

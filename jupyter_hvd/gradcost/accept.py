@@ -1,0 +1,232 @@
+"""Advice that is taken: a change of the source, after both programs were run on random values."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from itertools import count
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..tensor import TensorError, tensor
+from ..tensor.jax.precision import keeping_float64
+from ..tensor.jax.profile import ProfileCancelledError
+from ..tensor.jax.samples import random_arguments
+from ..tensor.language.errors import Place
+from .advice import Adviser
+from .analysis import Sizes
+from .better import Written, proposals
+from .report import Locate, Source
+from .subject import Subject
+from .work import Cancelled
+
+DRAWS = 4
+SMALL = 5
+LARGEST = 1 << 20  # entries at which both programs are still run to be compared
+#: Sums in another order differ by rounding: in float64 by far less than this share of the largest entry.
+TOLERANCE = 1e-9
+
+Costs = tuple[int | None, int | None]
+_NUMBERS = count()
+
+
+@dataclass(frozen=True)
+class Change:
+    """Lines of a cell in other words: `before` are lines `first` to `last`, from 1 on.
+
+    `value` and `gradient` are operations before and after, `draws` the random inputs that both programs
+    were run on, and `difference` the largest between their results, as a share of the largest entry.
+    """
+
+    place: Source
+    first: int
+    last: int
+    before: str
+    after: str
+    value: Costs
+    gradient: Costs
+    draws: int
+    difference: float
+
+    def json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def accept(
+    adviser: Adviser, way: int, sizes: Sizes, locate: Locate, cancelled: Cancelled = lambda: False
+) -> Change:
+    """The change that advice asks for.
+
+    Raises:
+        TensorError: there is none that is equal and costs less; the message says why.
+        ProfileCancelledError: `cancelled()` has become true.
+    """
+    if not 0 <= way < len(adviser.candidates):
+        raise TensorError("there is no such advice any more")
+    subject = adviser.subject
+    before = costs(subject, sizes)
+    cheaper: list[tuple[int, Subject, Written, str]] = []
+    refused: list[TensorError] = []
+    for written, text in proposals(subject, adviser.candidates[way].rewriting, sizes):
+        try:
+            after = costs(changed := rewritten(subject, written, text), sizes)
+        except TensorError as error:
+            refused.append(error)
+            continue
+        if None not in (*before, *after) and sum(after) < sum(before):  # type: ignore[arg-type]
+            cheaper.append((sum(after), changed, written, text))  # type: ignore[arg-type]
+    for _, changed, written, text in sorted(cheaper, key=lambda found: found[0]):
+        try:
+            draws, difference = compared(subject, changed, sizes, cancelled)
+        except TensorError as error:
+            refused.append(error)
+            continue
+        now, then = before, costs(changed, sizes)
+        first, last, old, new = lines(written, text)
+        return Change(
+            locate(Place(written.filename, first, 0, 0, "")),
+            first,
+            last,
+            old,
+            new,
+            (now[0], then[0]),
+            (now[1], then[1]),
+            draws,
+            difference,
+        )
+    if refused:
+        raise refused[0]
+    raise TensorError(
+        "this advice has no form that could be put into the cell and costs less",
+        "write it by hand, and run the cell",
+    )
+
+
+def costs(subject: Subject, sizes: Sizes) -> Costs:
+    """Operations of value and gradient, as the panel shows them."""
+    value, adjoint = subject.value, subject.adjoint
+    return subject.evaluate(value.total, sizes), subject.evaluate(adjoint.total, sizes)
+
+
+def rewritten(subject: Subject, written: Written, text: str) -> Subject:
+    """The subject by another text of its function.
+
+    Raises:
+        TensorError: that is no tensor function of these types.
+    """
+    python = subject.function.python
+    filename = f"<advice {next(_NUMBERS)}>"
+    # Where the source is looked up; lines above keep the numbers.
+    source = "\n" * (written.first - 1) + text
+    linecache.cache[filename] = len(source), None, source.splitlines(keepends=True), filename
+    namespace = dict(python.__globals__)
+    # A cell's functions may be made tensor functions by `%%tensor` or by a decorator.
+    namespace[written.name] = None
+    exec(compile(source, filename, "exec", dont_inherit=True), namespace)  # noqa: S102 — the user's own function
+    function = namespace[written.name]
+    function = tensor(getattr(function, "python", function))
+    instance = function.at({p.name: p for p in subject.instance.parameters})
+    return replace(subject, function=function, instance=instance)
+
+
+def compared(one: Subject, other: Subject, sizes: Sizes, cancelled: Cancelled) -> tuple[int, float]:
+    """How many random inputs value and gradient were compared on, and the largest difference.
+
+    Raises:
+        TensorError: they differ, or there is no size at which both can be run.
+    """
+    # A call of the function itself would change what its cards tell of its last call.
+    apart = replace(one, function=tensor(one.function.python))
+    draws, largest = 0, 0.0
+    with keeping_float64(True):
+        for at in _sizes(one, sizes):
+            for arguments in _draws(one, at):
+                if cancelled():
+                    raise ProfileCancelledError
+                for part, run in (("value", _value), ("gradient", _gradient)):
+                    difference = _difference(run(apart, arguments), run(other, arguments))
+                    if not difference <= TOLERANCE:
+                        shown = ", ".join(f"{name} = {n}" for name, n in at.items())
+                        raise TensorError(
+                            f"on random values at {shown} the {part} so written is another: "
+                            f"it differs by {difference:.2g} of its largest entry",
+                            "the cell is left as it is",
+                        )
+                    largest = max(largest, difference)
+                draws += 1
+    if draws == 0:
+        raise TensorError(
+            "at these sizes both programs are too large to be compared", "choose smaller sizes"
+        )
+    return draws, largest
+
+
+def _sizes(subject: Subject, sizes: Sizes) -> Iterator[Sizes]:
+    """Small sizes, and those on display where there is room."""
+    small = {n: v if n in subject.fixed else min(v, SMALL) for n, v in sizes.items()}
+    told = []
+    for at in (small, dict(sizes)):
+        if subject.fits(at) and subject.space(at) <= LARGEST and at not in told:
+            told.append(at)
+            yield at
+
+
+def _draws(subject: Subject, sizes: Sizes) -> Iterator[dict[str, Any]]:
+    """Random arguments, also of the derivative: positive ones first, then of either sign."""
+    random = np.random.default_rng(1)
+    for k in range(DRAWS):
+        given = random_arguments(subject.adjoint.instance, sizes, subject.arguments)
+        real = {*subject.differentiable, *given} - {x for x, _ in subject.types} | {
+            *subject.differentiable
+        }
+
+        def drawn(leaf: Any, signed: bool = k >= DRAWS // 2) -> Any:
+            signs = random.choice([-1.0, 1.0], np.shape(leaf)) if signed else 1.0
+            return np.asarray(leaf * random.uniform(0.5, 1.5, np.shape(leaf)) * signs)
+
+        yield {x: jax.tree_util.tree_map(drawn, v) if x in real else v for x, v in given.items()}
+
+
+def _value(subject: Subject, arguments: Mapping[str, Any]) -> Any:
+    return subject.function(**{x: arguments[x] for x, _ in subject.types})
+
+
+def _gradient(subject: Subject, arguments: Mapping[str, Any]) -> Any:
+    return subject.reverse(**arguments)
+
+
+def _difference(one: Any, other: Any) -> float:
+    """Between two results, as a share of the largest entry; what is no number in both is equal."""
+    left, right = (
+        np.concatenate([np.ravel(np.asarray(x, float)) for x in jax.tree_util.tree_leaves(both)])
+        for both in (one, other)
+    )
+    if left.shape != right.shape or not np.array_equal(np.isfinite(left), np.isfinite(right)):
+        return float("inf")
+    finite = np.isfinite(left)
+    apart = np.abs(left[finite] - right[finite]).max(initial=0.0)
+    return float(apart / max(np.abs(left[finite]).max(initial=0.0), 1e-300))
+
+
+def lines(written: Written, text: str) -> tuple[int, int, str, str]:
+    """The lines of the file that change, and what stands there before and after."""
+    old, new = written.text.splitlines(), text.splitlines()
+    same = _common(old, new)
+    rest = _common(old[same:][::-1], new[same:][::-1])
+    end = len(old) - rest
+    return (
+        written.first + same,
+        written.first + end - 1,
+        "\n".join(old[same:end]),
+        "\n".join(new[same : len(new) - rest]),
+    )
+
+
+def _common(one: list[str], other: list[str]) -> int:
+    return next(
+        (k for k, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
+        min(len(one), len(other)),
+    )

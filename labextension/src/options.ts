@@ -1,0 +1,40 @@
+import { Options } from './conversion';
+
+/** Where a notebook keeps what it says about its own conversion. */
+export const METADATA = 'jupyter_hvd';
+
+/** The options of a conversion that are chosen beside it. */
+export type OptionName =
+  'compression' | 'warmup_epochs' | 'backward_passes_per_step' | 'standalone' | 'guard';
+
+/**
+ * What a notebook's metadata say about its conversion.
+ *
+ * They are not checked: the server refuses what it does not know, and says why.
+ */
+export function optionsOf(metadata: unknown): Options {
+  const options = (metadata as { options?: unknown } | null | undefined)?.options;
+  return typeof options === 'object' && options !== null ? { ...options } : {};
+}
+
+/** The metadata with other options; undefined where nothing is left to keep. */
+export function withOptions(
+  metadata: unknown,
+  options: Options
+): Record<string, unknown> | undefined {
+  const kept: Record<string, unknown> = { ...(metadata ?? {}), options };
+  if (Object.keys(options).length === 0) {
+    delete kept.options;
+  }
+  return Object.keys(kept).length > 0 ? kept : undefined;
+}
+
+/** Options with one chosen, or, for undefined, left to the settings again. */
+export function choosing<K extends OptionName>(
+  options: Options,
+  name: K,
+  value: Options[K] | undefined
+): Options {
+  const chosen = Object.entries({ ...options, [name]: value });
+  return Object.fromEntries(chosen.filter(([, given]) => given !== undefined));
+}

@@ -1,0 +1,141 @@
+import { HTMLSelect } from '@jupyterlab/ui-components';
+import React, { useState } from 'react';
+
+import { useSignal, useView } from './context';
+import { Options } from './conversion';
+import { choosing, OptionName } from './options';
+
+/** What the notebook says about its own conversion; the settings count where it says nothing. */
+export function OptionsPanel(): JSX.Element {
+  const { session, trans } = useView();
+  useSignal(session.changed);
+  const { ownOptions } = session;
+  const choose = <K extends OptionName>(name: K, value: Options[K] | undefined): void =>
+    session.setOwnOptions(choosing(ownOptions, name, value));
+  const flag = (value: string): boolean | undefined =>
+    value === '' ? undefined : value === 'true';
+  return (
+    <div className="jp-hvd-options">
+      <Choice
+        label={trans.__('Compression')}
+        value={ownOptions.compression}
+        choices={[
+          ['none', trans.__('none')],
+          ['fp16', trans.__('half precision')]
+        ]}
+        onChange={value =>
+          choose('compression', (value || undefined) as Options['compression'])
+        }
+      />
+      <Whole
+        label={trans.__('Warm-up epochs')}
+        least={0}
+        value={ownOptions.warmup_epochs}
+        onChange={value => choose('warmup_epochs', value)}
+      />
+      <Whole
+        label={trans.__('Batches a step')}
+        least={1}
+        value={ownOptions.backward_passes_per_step}
+        onChange={value => choose('backward_passes_per_step', value)}
+      />
+      <Choice
+        label={trans.__('Stand-alone')}
+        value={ownOptions.standalone}
+        choices={yesNo(trans.__('yes'), trans.__('no'))}
+        onChange={value => choose('standalone', flag(value))}
+      />
+      <Choice
+        label={trans.__('Guard')}
+        value={ownOptions.guard}
+        choices={yesNo(trans.__('yes'), trans.__('no'))}
+        onChange={value => choose('guard', flag(value))}
+      />
+      <p className="jp-hvd-help">
+        {trans.__(
+          'Kept in the notebook, for its conversion and verification. Batches a step: fit averages so many at once. Guard: ranks are compared while they train.'
+        )}
+      </p>
+      {Object.keys(ownOptions).length > 0 && (
+        <button
+          type="button"
+          className="jp-hvd-link"
+          onClick={() => session.setOwnOptions({})}
+        >
+          {trans.__('Leave all to the settings')}
+        </button>
+      )}
+    </div>
+  );
+}
+
+function yesNo(yes: string, no: string): [string, string][] {
+  return [
+    ['true', yes],
+    ['false', no]
+  ];
+}
+
+function Choice(props: {
+  label: string;
+  value: unknown;
+  choices: readonly [value: string, text: string][];
+  onChange: (value: string) => void;
+}): JSX.Element {
+  const { trans } = useView();
+  return (
+    <div className="jp-hvd-field">
+      <label>
+        {props.label}
+        <HTMLSelect
+          value={String(props.value ?? '')}
+          onChange={event => props.onChange(event.target.value)}
+        >
+          <option value="">{trans.__('as set')}</option>
+          {props.choices.map(([value, text]) => (
+            <option key={value} value={value}>
+              {text}
+            </option>
+          ))}
+        </HTMLSelect>
+      </label>
+    </div>
+  );
+}
+
+/** A whole number, taken when it is entered; nothing means the settings' one. */
+function Whole(props: {
+  label: string;
+  least: number;
+  value: number | undefined;
+  onChange: (value: number | undefined) => void;
+}): JSX.Element {
+  const { trans } = useView();
+  const [typed, setTyped] = useState<string | null>(null);
+  const enter = (): void => {
+    const entered = typed === null || typed === '' ? undefined : Number(typed);
+    const valid = entered === undefined || entered >= props.least;
+    if (typed !== null && valid && entered !== props.value) {
+      props.onChange(entered);
+    }
+    setTyped(null);
+  };
+  return (
+    <div className="jp-hvd-field">
+      <label>
+        {props.label}
+        <input
+          className="jp-mod-styled"
+          type="number"
+          min={props.least}
+          step={1}
+          placeholder={trans.__('as set')}
+          value={typed ?? props.value ?? ''}
+          onChange={event => setTyped(event.target.value)}
+          onBlur={enter}
+          onKeyDown={event => event.key === 'Enter' && enter()}
+        />
+      </label>
+    </div>
+  );
+}

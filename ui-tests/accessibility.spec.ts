@@ -1,0 +1,124 @@
+import { readFileSync } from 'node:fs';
+
+import { expect, Page, test } from '@playwright/test';
+import type { AxeResults } from 'axe-core';
+
+import { Lab, notebook } from './lab';
+import { CLASSIFIER, DISTRIBUTED } from './notebooks';
+
+const AXE = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
+const LEVELS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];
+const THEMES = ['JupyterLab Light', 'JupyterLab Dark'];
+
+test.afterEach(async ({ page, request }) => {
+  await page.close();
+  for (const { id } of await (await request.get('/api/sessions')).json()) {
+    await request.delete(`/api/sessions/${id}`);
+  }
+});
+
+/** What axe finds wrong in a part of the page, at the levels A and AA. */
+async function violations(page: Page, part: string): Promise<string[]> {
+  await page.evaluate(AXE);
+  // JupyterLab's body has no height, and hides what goes over it: axe would take all for hidden.
+  await page.evaluate(() => (document.body.style.height = '100vh'));
+  return page.evaluate(
+    async ([selector, levels]) => {
+      const { axe } = window as unknown as {
+        axe: { run(where: object, how: object): Promise<AxeResults> };
+      };
+      // The colours of code are the theme's own, which are faint on some ground already.
+      const tags = { type: 'tag', values: levels };
+      const contrast = 'color-contrast';
+      const all = await axe.run(
+        { include: [selector] },
+        { runOnly: tags, rules: { [contrast]: { enabled: false } } }
+      );
+      const seen = await axe.run(
+        { include: [selector], exclude: ['.cm-line'] },
+        { runOnly: { type: 'rule', values: [contrast] } }
+      );
+      if (all.passes.length === 0 || seen.passes.length === 0) {
+        return ['nothing was looked at'];
+      }
+      return [...all.violations, ...seen.violations].flatMap(({ id, nodes }) =>
+        nodes.map(node => `${id}: ${node.target.join(' ')}: ${node.failureSummary}`)
+      );
+    },
+    [part, LEVELS] as const
+  );
+}
+
+async function inBothThemes(lab: Lab, part: string, name: string): Promise<void> {
+  for (const theme of THEMES) {
+    await lab.execute('apputils:change-theme', { theme });
+    await expect(lab.page.locator('body')).toHaveAttribute(
+      'data-jp-theme-light',
+      String(theme === THEMES[0])
+    );
+    // Colours fade from one theme to the other.
+    await lab.page.waitForTimeout(500);
+    expect.soft(await violations(lab.page, part), `${name}, ${theme}`).toEqual([]);
+  }
+}
+
+test('the diff: no violation of level A or AA, light and dark', async ({
+  page,
+  request
+}) => {
+  const lab = await Lab.open(page, request, 'axe-diff.ipynb', CLASSIFIER);
+  await lab.convert();
+  await lab.diff.getByLabel('Step time, ms').fill('20');
+  await (await lab.cell(9)).getByRole('checkbox', { name: /^Accept HVD601/ }).uncheck();
+  await inBothThemes(lab, '.jp-hvd-tab', 'diff');
+  await page.getByRole('button', { name: 'Apply to Notebook' }).click();
+  await expect(lab.diff.getByText('The changes are in the notebook.')).toBeVisible();
+  await inBothThemes(lab, '.jp-hvd-tab', 'applied');
+});
+
+test('a refusal, and a rule’s page: no violation of level A or AA', async ({
+  page,
+  request
+}) => {
+  const lab = await Lab.open(page, request, 'axe-refused.ipynb', DISTRIBUTED);
+  await lab.convert();
+  await expect(lab.diff.getByText('This notebook is not converted')).toBeVisible();
+  await inBothThemes(lab, '.jp-hvd-tab', 'refused');
+  await lab.diff.getByRole('button', { name: 'HVD902' }).click();
+  await expect(page.getByRole('dialog')).toContainText('tf.distribute');
+  await inBothThemes(lab, '.jp-Dialog-content', 'rule');
+});
+
+test('gradient cost: no violation of level A or AA, light and dark', async ({
+  page,
+  request
+}) => {
+  test.slow();
+  const chain = `\
+%%tensor
+def chain(A, B, x):
+    n = len(x)
+    C = [[sum(A[i, k] * B[k, j] for k in range(n)) for j in range(n)] for i in range(n)]
+    y = [sum(C[i][j] * x[j] for j in range(n)) for i in range(n)]
+    return sum(y[i] * y[i] for i in range(n))`;
+  const calls =
+    'import numpy as np\nA, x = np.ones((16, 16)), np.ones(16)\nchain(A, A, x)';
+  const lab = await Lab.open(
+    page,
+    request,
+    'axe-cost.ipynb',
+    notebook('%load_ext jupyter_hvd', chain, calls, '%gradcost chain --wrt x')
+  );
+  for (let i = 0; i < 4; i++) {
+    await lab.run(i);
+  }
+  const panel = page.locator('.jp-hvd-GradCost:visible').first();
+  await expect(panel.getByText('flops, XLA’s estimate').first()).toBeVisible();
+  await inBothThemes(lab, '.jp-hvd-GradCost', 'panel');
+  await panel.getByRole('button', { name: 'Measure' }).click();
+  await expect(panel.getByText(/Measured on/)).toBeVisible({ timeout: 60_000 });
+  await inBothThemes(lab, '.jp-hvd-GradCost', 'measured');
+  await lab.restart();
+  await expect(panel.getByText('The kernel was restarted')).toBeVisible();
+  await inBothThemes(lab, '.jp-hvd-GradCost', 'restarted');
+});

@@ -1,0 +1,158 @@
+import { expect, Locator, Page, test } from '@playwright/test';
+
+import { Lab, notebook } from './lab';
+import { CLASSIFIER } from './notebooks';
+
+test.afterEach(async ({ page, request }) => {
+  await page.close();
+  for (const { id } of await (await request.get('/api/sessions')).json()) {
+    await request.delete(`/api/sessions/${id}`);
+  }
+});
+
+/**
+ * The controls of a part of the page that Tab does not come to, from the first one on; editors come
+ * and go as they are scrolled to.
+ */
+async function unreached(page: Page, part: Locator): Promise<string[]> {
+  const controls = await part.evaluate(node => {
+    const found = [
+      ...node.querySelectorAll<HTMLElement>(
+        'button, input, select, summary, [tabindex="0"]'
+      )
+    ].filter(
+      each =>
+        each.checkVisibility() &&
+        !each.matches(':disabled') &&
+        !each.closest('.cm-editor')
+    );
+    found.forEach((each, i) => each.setAttribute('data-control', String(i)));
+    found[0].focus();
+    return found.map(each => each.outerHTML);
+  });
+  const reached = new Set<string>();
+  for (let i = 0; i < controls.length + 40 && reached.size < controls.length; i++) {
+    const control = await page.evaluate(
+      () => document.activeElement?.getAttribute('data-control') ?? null
+    );
+    if (control !== null) {
+      reached.add(control);
+    }
+    await page.keyboard.press('Tab');
+  }
+  return controls.filter((_, i) => !reached.has(String(i)));
+}
+
+/** Run a command by its name in the palette, with keys alone. */
+async function byPalette(page: Page, name: string): Promise<void> {
+  await page.keyboard.press('Control+Shift+c');
+  await page.locator('.lm-CommandPalette-input:visible').waitFor();
+  await page.keyboard.type(name);
+  await page
+    .locator('.lm-CommandPalette-item.lm-mod-active', { hasText: name })
+    .waitFor();
+  await page.keyboard.press('Enter');
+}
+
+/** Go on by Tab until a control has the focus. */
+async function tabTo(page: Page, control: Locator): Promise<void> {
+  for (let i = 0; i < 80; i++) {
+    if (await control.evaluate(node => node === document.activeElement)) {
+      return;
+    }
+    await page.keyboard.press('Tab');
+  }
+  throw new Error('Tab does not come there');
+}
+
+test('the diff by keyboard alone: open, leave, read a rule, choose, apply, undo', async ({
+  page,
+  request
+}) => {
+  test.slow();
+  const lab = await Lab.open(page, request, 'keys-diff.ipynb', CLASSIFIER);
+  const before = await lab.sources();
+  await byPalette(page, 'Convert Notebook to Horovod');
+  await expect(lab.diff.getByText('jhvd.start()')).toBeVisible();
+
+  await page.keyboard.press('Alt+ArrowDown');
+  const first = lab.diff.locator('.jp-hvd-accept:enabled').first();
+  await expect(first).toBeFocused();
+  await page.keyboard.press('Space');
+  await expect(first).not.toBeChecked();
+  await page.keyboard.press('Space');
+
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+  await expect(page.getByRole('dialog')).toBeVisible();
+  await page.keyboard.press('Escape');
+  await expect(page.getByRole('dialog')).toHaveCount(0);
+
+  await tabTo(page, lab.diff.getByLabel('Compression'));
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('ArrowDown');
+  await expect(lab.diff.getByLabel('Compression')).toHaveValue('fp16');
+  await expect(lab.diff.getByText(/Compression\.fp16/).first()).toBeAttached();
+  expect(await unreached(page, lab.diff)).toEqual([]);
+
+  await page.keyboard.press('Shift+Tab'); // the last Tab has left the diff
+  await page.keyboard.press('Control+Enter');
+  await expect(lab.diff.getByText('The changes are in the notebook.')).toBeVisible();
+  expect(await lab.sources()).not.toEqual(before);
+  await tabTo(page, lab.diff.getByRole('button', { name: 'Undo' }));
+  await page.keyboard.press('Enter');
+  await expect.poll(() => lab.sources()).toEqual(before);
+});
+
+test('gradient cost by keyboard alone: open, move, choose, measure, accept', async ({
+  page,
+  request
+}) => {
+  test.slow();
+  const scaled = `\
+%%tensor
+def scaled(a, x):
+    return sum(a * x[i] for i in range(len(x)))`;
+  const calls = 'import numpy as np\nscaled(2.0, np.ones(64))';
+  const lab = await Lab.open(
+    page,
+    request,
+    'keys-cost.ipynb',
+    notebook('%load_ext jupyter_hvd', scaled, calls)
+  );
+  for (let i = 0; i < 3; i++) {
+    await lab.run(i);
+  }
+  await byPalette(page, 'Inspect Gradient Cost');
+  const panel = page.locator('.jp-hvd-GradCost:visible');
+  const value = panel
+    .getByRole('group', { name: 'Value', exact: true })
+    .locator('.jp-hvd-gc-total');
+  await expect(value).toHaveAttribute('value', '127');
+  await expect(panel.getByText('flops, XLA’s estimate').first()).toBeVisible();
+  expect(await unreached(page, panel)).toEqual([]);
+
+  await panel.getByRole('checkbox', { name: 'a', exact: true }).focus();
+  await tabTo(page, panel.getByRole('slider'));
+  await page.keyboard.press('ArrowRight');
+  await expect(value).toHaveAttribute('value', '129');
+  await tabTo(page, panel.getByRole('button', { name: 'Accept' }));
+  await page.keyboard.press('Enter');
+  await expect(panel.getByText(/In the cell now, equal on 8 random inputs/)).toBeVisible({
+    timeout: 40_000
+  });
+  expect((await lab.sources())[1]).toContain(
+    'return a * sum(x[i] for i in range(len(x)))'
+  );
+  await expect(
+    page.locator('.jp-CodeCell:visible').nth(1).locator('.cm-content')
+  ).toBeFocused();
+  await page.keyboard.press('Control+z');
+  expect((await lab.sources())[1]).toBe(scaled);
+
+  await panel.getByRole('checkbox', { name: 'a', exact: true }).focus();
+  await page.keyboard.press('Space');
+  await tabTo(page, panel.getByRole('button', { name: 'Measure' }));
+  await page.keyboard.press('Enter');
+  await expect(panel.getByText(/Measured on/)).toBeVisible({ timeout: 60_000 });
+});

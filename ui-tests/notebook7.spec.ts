@@ -1,0 +1,77 @@
+import { expect, Page, test } from '@playwright/test';
+
+import { Lab, notebook } from './lab';
+import { CLASSIFIER } from './notebooks';
+
+/** Where screenshots go: for people to look at, not to compare. */
+const picture = (page: Page, name: string): Promise<Buffer> =>
+  page.screenshot({ path: `build/screenshots/notebook7-${name}.png` });
+
+test.afterEach(async ({ page, request }) => {
+  await page.close();
+  for (const { id } of await (await request.get('/api/sessions')).json()) {
+    await request.delete(`/api/sessions/${id}`);
+  }
+});
+
+test('Notebook 7: the toolbar’s button opens the diff below the notebook', async ({
+  page,
+  request
+}) => {
+  const lab = await Lab.open(page, request, 'seven.ipynb', CLASSIFIER, 'notebooks');
+  const button = page.getByRole('button', { name: /Show, side by side/ });
+  await button.click();
+  await expect(lab.diff.getByText('jhvd.start()')).toBeVisible();
+  await picture(page, 'diff');
+  const { height } = (await lab.diff.boundingBox())!;
+  expect(height, 'there is room to read it').toBeGreaterThan(250);
+
+  await page.getByRole('button', { name: 'Apply to Notebook' }).click();
+  await expect(lab.diff.getByText('The changes are in the notebook.')).toBeVisible();
+  expect((await lab.sources())[1]).toContain('jhvd.start()');
+  await page
+    .getByRole('tab', { name: /→ Horovod/ })
+    .locator('.lm-TabBar-tabCloseIcon')
+    .click();
+  await expect(lab.diff).toHaveCount(0);
+  await button.click();
+  await expect(lab.diff.getByText('this program is converted already')).toBeVisible();
+});
+
+test('Notebook 7: a cell’s gradient cost opens below the notebook', async ({
+  page,
+  request
+}) => {
+  const tensor = `%%tensor\ndef square(x):\n    return sum(x[i] * x[i] for i in range(len(x)))`;
+  const calls = 'import numpy as np\nsquare(np.ones(64))';
+  const cells = notebook('%load_ext jupyter_hvd', tensor, calls);
+  const lab = await Lab.open(page, request, 'seven-cost.ipynb', cells, 'notebooks');
+  for (let i = 0; i < 3; i++) {
+    await lab.inNotebook((panel, at) => void (panel.content.activeCellIndex = at), i);
+    await lab.execute('notebook:run-cell');
+  }
+  await lab.execute('jupyter-hvd:inspect-gradient-cost');
+  const panel = page.locator('.jp-hvd-GradCost:visible');
+  await expect(
+    panel.getByRole('group', { name: 'Value', exact: true }).locator('.jp-hvd-gc-total')
+  ).toHaveAttribute('value', '127');
+  await picture(page, 'cost');
+});
+
+test('Notebook 7: from the list of files, the notebook opens, and what to do there is told', async ({
+  page,
+  request
+}) => {
+  await request.put('/api/contents/listed.ipynb', {
+    data: { type: 'notebook', format: 'json', content: CLASSIFIER }
+  });
+  await page.goto('/tree?token=ui-tests');
+  await page
+    .locator('.jp-DirListing-item', { hasText: 'listed.ipynb' })
+    .click({ button: 'right' });
+  await page.getByRole('menuitem', { name: 'Convert Notebook to Horovod' }).click();
+  await expect(page.getByRole('dialog')).toContainText(
+    'listed.ipynb opens in a page of its own'
+  );
+  await picture(page, 'listed');
+});
