@@ -35,6 +35,8 @@ env: $(VENV)/.ready
 $(VENV)/.ready: requirements/tf221.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "The pinned packages are for Python 3.11; say which one with  make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
+# Through the link that `labextension` makes, an installation before has put its own file among what is to be installed.
+	rm -rf $(VENV)/share/jupyter/labextensions/jupyter-hvd jupyter_hvd/labextension/install.json
 	$(call install,$(VENV),--requirement requirements/tf221.txt)
 	export HATCH_BUILD_NO_HOOKS=true; $(call install,$(VENV),--no-deps --editable .)
 	$(BIN)/python -m jupyter_hvd install
