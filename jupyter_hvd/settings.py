@@ -1,7 +1,8 @@
-"""Settings of a project: the table `[tool.jupyter-hvd]` of the nearest `pyproject.toml`."""
+"""Settings of a project, the table `[tool.jupyter-hvd]` of the nearest `pyproject.toml`, and those that a notebook keeps."""
 
 from __future__ import annotations
 
+import json
 import re
 import stat
 import tempfile
@@ -11,9 +12,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from .files import UnusableInputError
+from .files import UnusableInputError, is_notebook
 
 TABLE = "jupyter-hvd"
+#: Where a notebook's metadata keep the options that were chosen beside its conversion.
+METADATA = "jupyter_hvd"
 
 
 class OptionError(ValueError):
@@ -42,6 +45,34 @@ def settings_near(path: Path, options: type) -> dict[str, Any]:
         if file.is_file():
             return read_settings(file, options)
     return {}
+
+
+def notebook_settings(path: Path, options: type) -> dict[str, Any]:
+    """The options that a notebook keeps in its metadata; none of what is no notebook, or cannot be read as one.
+
+    Args:
+        options: the dataclass of the options that there are.
+
+    Raises:
+        UnusableInputError: one of them is wrong, or there is none of that name.
+    """
+    if not is_notebook(path):
+        return {}
+    try:
+        metadata = json.loads(path.read_bytes())["metadata"].get(METADATA, {})
+        kept = dict(metadata.get("options", {}))
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return {}
+    kept = {k: tuple(v) if isinstance(v, list) else v for k, v in kept.items()}
+    place = f"{path}: its metadata, {METADATA}.options"
+    for name, value in kept.items():
+        if name not in {field.name for field in fields(options)} - {"open_ended"}:
+            raise UnusableInputError(f"{place}: there is no option {name!r}")
+        try:
+            options(**{name: value})
+        except OptionError as error:
+            raise UnusableInputError(f"{place}: {error}") from None
+    return kept
 
 
 def project_folders(path: Path) -> Iterator[Path]:

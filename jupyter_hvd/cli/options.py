@@ -41,8 +41,11 @@ def codes(text: str) -> tuple[str, ...]:
     return tuple(code.strip() for code in text.split(",") if code.strip())
 
 
-def options_for(arguments: argparse.Namespace, path: Path) -> Options:
-    """The options for a file: those of the command line go before those of its project.
+def options_for(arguments: argparse.Namespace, path: Path, near: Path | None = None) -> Options:
+    """The options for a file: those of the command line go before those that a notebook keeps, and these before its project's.
+
+    Args:
+        near: a file or folder whose project it is, where that is another.
 
     Raises:
         UnusableInputError: one of them is wrong.
@@ -50,10 +53,12 @@ def options_for(arguments: argparse.Namespace, path: Path) -> Options:
     from dataclasses import fields
 
     from ..convert import OptionError, Options
+    from ..settings import notebook_settings
 
     given = {field.name: getattr(arguments, field.name, None) for field in fields(Options)}
+    given = {name: value for name, value in given.items() if value is not None}
     try:
-        return Options.resolve({n: v for n, v in given.items() if v is not None}, path)
+        return Options.resolve({**notebook_settings(path, Options), **given}, near or path)
     except OptionError as error:
         option = error.name.replace("_", "-")
         raise UnusableInputError(f"--{option}: {error.problem}") from None

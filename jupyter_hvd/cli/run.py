@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import shutil
 import sys
 import time
@@ -126,7 +127,7 @@ def run_run(arguments: argparse.Namespace) -> int:
         shared = not ranks.here
         with ended_by_signals(), converted_copy(arguments.file, options, shared) as made:
             copy, folder, locate = made
-            show = tagged_printer(console, errors)
+            show, starts = tagged_printer(console, errors), itertools.count(1)
             with log_of(arguments, copy, errors) as log:
 
                 def hear(rank: int, stream: str, text: str) -> None:
@@ -137,10 +138,11 @@ def run_run(arguments: argparse.Namespace) -> int:
                 def started_again(result: JobResult, following: Place) -> None:
                     if result.code != RESIZED:
                         print_failure(result, errors)
-                    again = f"goes on with {following.size} ranks, from what was kept last"
+                    again = f"started again, {next(starts)} of {arguments.restarts}"
                     if options.elastic:
-                        again += "; data and learning rates follow their number"
-                    errors.print(again, style="yellow")
+                        ranks_now = f"{following.size} rank{'s' if following.size > 1 else ''}"
+                        again = f"goes on with {ranks_now}, from what was kept last; data and learning rates follow"
+                    errors.print(again, style="yellow", soft_wrap=True)
                     if log is not None:
                         log.hear(result.rank or 0, f"[{fault_of(result)}; {again}]")
 

@@ -99,7 +99,7 @@ def run_checks(arguments: argparse.Namespace, *, confirmed: bool) -> Verificatio
             arguments.size,
             steps=arguments.steps,
             timeout=arguments.timeout,
-            options=options_for(arguments, arguments.beside or arguments.file),
+            options=options_for(arguments, arguments.file, arguments.beside),
             beside=arguments.beside,
             confirmed=confirmed,
             listener=print_event if arguments.events else show,

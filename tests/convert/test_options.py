@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook
 
 from jupyter_hvd import Options, convert_source
 
@@ -111,3 +113,22 @@ def test_wrong_settings(hvd, tmp_path: Path, text: str) -> None:
     assert done.returncode == 2
     assert len(done.stderr.strip().splitlines()) == 1
     assert "pyproject.toml" in done.stderr
+
+
+def test_a_notebook_keeps_its_options(hvd, tmp_path: Path) -> None:
+    """The command line goes before them, and they before the project's."""
+    notebook = new_notebook(cells=[new_code_cell(FIT)])
+    notebook.metadata["jupyter_hvd"] = {"options": {"warmup_epochs": 3, "ignore": ["HVD503"]}}
+    nbformat.write(notebook, tmp_path / "train.ipynb")
+    (tmp_path / "pyproject.toml").write_text("[tool.jupyter-hvd]\nwarmup-epochs = 2\n")
+    for more, epochs in (((), 3), (("--warmup-epochs", 4), 4)):
+        done = hvd("convert", "train.ipynb", "--check", "--json", *more)
+        changes = json.loads(done.stdout)["files"][0]["changes"]
+        assert any(f"warmup_epochs={epochs}" in change["after"] for change in changes)
+        assert "HVD503" not in {change["rule"] for change in changes}
+    notebook.metadata["jupyter_hvd"] = {"options": {"compression": "fp8"}}
+    nbformat.write(notebook, tmp_path / "train.ipynb")
+    done = hvd("convert", "train.ipynb", "--check")
+    assert done.returncode == 2
+    assert "metadata" in done.stderr
+    assert "compression" in done.stderr

@@ -131,7 +131,7 @@ def test_an_elastic_job_loses_a_host_and_gets_it_back(two_hosts: Path, fault_tol
             if line.endswith("EPOCH 5 2\n"):
                 sh("ip", "link", "set", cable(second), "down")  # the cable is pulled
                 lost = time.monotonic()
-            if "goes on with 1 ranks" in line:
+            if "goes on with 1 rank," in line:
                 fault_told("a host of an elastic job is lost", time.monotonic() - lost, 0)
                 sh("ip", "link", "set", cable(second), "up")
     told = "\n".join(said)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import libcst as cst
-from libcst import matchers as m
 
+from ...analysis.syntax import nodes_in
 from ...frameworks.tensorflow import tf_api
 from ...source.edits import Layer
 from ..base import Example, Finding, Fix, Problem, Severity, program
@@ -228,7 +228,7 @@ def _carried(context: Context, loop: cst.For, function: cst.FunctionDef) -> list
                 before.add(target.value)
     everywhere = {
         item.name.value
-        for line in m.findall(function.body, m.Global())
+        for line in nodes_in(function.body)
         if isinstance(line, cst.Global)
         for item in line.names
     }
@@ -239,16 +239,17 @@ def _carried(context: Context, loop: cst.For, function: cst.FunctionDef) -> list
 def _is_read_first(loop: cst.For, name: str) -> bool:
     """Whether a turn reads a name, or may leave it as it is, before a statement of the loop's own body binds it."""
     for statement in loop.body.body:
-        named = m.findall(statement, m.Name(name))
         match statement:
             case cst.SimpleStatementLine(body=[cst.Assign(value=value, targets=targets)]):
-                if not m.findall(value, m.Name(name)) and any(
-                    m.findall(target.target, m.Name(name)) for target in targets
-                ):
+                if not _names(value, name) and any(_names(each.target, name) for each in targets):
                     return False
-        if named:
+        if _names(statement, name):
             return True
     return False
+
+
+def _names(node: cst.CSTNode, name: str) -> bool:
+    return any(isinstance(each, cst.Name) and each.value == name for each in nodes_in(node))
 
 
 RULES: tuple[type[Rule], ...] = (Backups, Restarts)
