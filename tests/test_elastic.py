@@ -108,10 +108,10 @@ def test_the_ranks_that_are_left_go_on(hvd, tmp_path, loop) -> None:
     assert {key: n for key, n in epochs.items() if key[1] == 3} == {
         (epoch, 3, 0.03): 3 for epoch in range(3)
     }
-    # The rate follows the ranks. One epoch more shows a loop whose model its data build what that has to hold.
+    # The rate follows the ranks. Turns that take milliseconds are not kept each: some are done again.
     after = {key: n for key, n in epochs.items() if key[1] == 2}
     assert {(epoch, 2, 0.02): 2 for epoch in range(3, 6)}.items() <= after.items()
-    assert len(after) <= 4
+    assert {n for key, n in after.items()} == {2}
     first, second = said(done.stdout, "DONE")
     assert first[:2] == second[:2] == [6, True]
     assert first[2] == second[2]
