@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .restarts import _end_if_resized, _following, _inner, _rate
+from .restarts import _agreed, _following, _inner, _rate
 from .weights import _variables
 
 #: Numbers the loops, as often as the program is started.
@@ -70,7 +70,7 @@ def _resumed(turns: Any, names: tuple[dict[str, Any], ...], file: Any) -> Iterat
             about = {"turn": number, "of": of, "size": hvd.size(), "rates": own}
             _write_state(file, {**about, "trained": arrays, "data": data})
 
-    number, due, since, before = start, start + 1, time.monotonic(), start
+    number, due, since, before, agreeing = start, start + 1, time.monotonic(), start, 0.0
     for place, turn in enumerate(turns):
         if place < start - waits:
             continue
@@ -87,14 +87,14 @@ def _resumed(turns: Any, names: tuple[dict[str, Any], ...], file: Any) -> Iterat
         number = place + 1
         if number < due:
             continue
-        asked = time.monotonic()
+        reached = time.monotonic()
         keep(number)
-        took, each = time.monotonic() - asked, (asked - since) / (number - before)
+        has_kept = time.monotonic()
+        took, each = has_kept - reached + agreeing, (reached - since) / (number - before)
         pause = max(1, min(10_000, round(_TURNS_TO_KEEPING * took / max(each, 1e-6))))
-        due = number + hvd.broadcast_object(pause, root_rank=0)
-        before = number
-        _end_if_resized(file)
+        due, before = number + _agreed(file, pause), number
         since = time.monotonic()
+        agreeing = since - has_kept
     if number > before:
         keep(number)
 

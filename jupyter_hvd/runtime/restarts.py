@@ -211,7 +211,7 @@ def _keepers(file: Any, state: Any, arrays: list[Any], done: bool) -> tuple[Any,
             for name, value in (logs or {}).items():
                 self.history.setdefault(name, []).append(value)
             self.keep(epoch + 1)
-            _end_if_resized(file)
+            _agreed(file)
 
         def keep(self, epoch: int) -> None:
             if hvd.rank() == 0:
@@ -264,15 +264,21 @@ def _kept(file: Any) -> tuple[Any, list[Any]]:
         return state, [found[str(number)] for number in range(len(state["shapes"]))]
 
 
-def _end_if_resized(file: Any) -> None:
-    """End the program, on all ranks at once, where its job is to go on with another number of them."""
+def _agreed(file: Any, value: int = 0) -> int:
+    """Rank 0's value; ends the program, on all ranks at once, where its job is to go on with another number of them.
+
+    Args:
+        file: where the program keeps what it goes on from; it has.
+    """
     import sys
 
     import horovod.tensorflow as hvd
 
-    asked = hvd.rank() == 0 and file.with_name(_RESIZE).exists()
-    if hvd.broadcast_object(asked, root_rank=0):
+    resized = hvd.rank() == 0 and file.with_name(_RESIZE).exists()
+    resized, agreed = hvd.broadcast_object((resized, value), root_rank=0)
+    if resized:
         sys.exit(_RESIZED)
+    return int(agreed)
 
 
 def _rate(optimizer: Any) -> float | None:
