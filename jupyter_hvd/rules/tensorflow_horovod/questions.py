@@ -157,7 +157,7 @@ def is_seen_by_rank(
     context: Context, expression: cst.BaseExpression, asked: frozenset[cst.CSTNode] = frozenset()
 ) -> bool:
     """Whether a value comes from the losses of a rank's own batches, by way of a history or a metric too."""
-    seen = _seen_by_rank(context)
+    seen = context.training.seen_by_rank
     for node in context.values.flow.computed_from(expression):
         if node in seen:
             return True
@@ -190,36 +190,6 @@ def _feeding(context: Context, result: cst.Call) -> Iterator[cst.Call]:
             fed = fed.value
         if call is not result and any(v.node for v in metric & context.values.of(fed)):
             yield call
-
-
-def _seen_by_rank(context: Context) -> frozenset[cst.CSTNode]:
-    """What a rank sees in training of its own batches alone: losses, and what `fit` and `train_on_batch` answer."""
-    found: set[cst.CSTNode] = {
-        *context.training.keras.fits,
-        *(update.call for update in context.training.updates if update.is_of_model),
-    }
-    for call in context.training.training_gradients:
-        target = argument(call, "target", 0)
-        pending: list[cst.CSTNode] = [target.value] if target is not None else []
-        behind = [n for each in pending for n in context.values.flow.backward_slice(each)]
-        found.update(node for node in behind if _looks_at_batch(context, node, call))
-        while pending:
-            node = pending.pop()
-            if node not in found:
-                found.add(node)
-                if isinstance(node, cst.Name):
-                    pending += [source for source, _ in context.values.flow.predecessors(node)]
-    return frozenset(found)
-
-
-def _looks_at_batch(context: Context, node: cst.CSTNode, gradient: cst.Call) -> bool:
-    """Whether a model is asked in the step that takes a gradient, in what that calls too."""
-    if not isinstance(node, cst.Call) or not context.values.may_be(node.func, Role.MODEL):
-        return False
-    module = context.module
-    step = module.enclosing(gradient, (cst.FunctionDef, cst.For, cst.While))
-    calls = context.values.calls.leading_to(node)
-    return step is not None and any(step in module.ancestors(call) for call in calls)
 
 
 def taken_whole(context: Context) -> frozenset[cst.Call]:
