@@ -21,6 +21,8 @@ from .module import Module
 
 #: The part `path` of an expression.
 Source = tuple[cst.BaseExpression, Path]
+#: The part `path` of any node.
+Part = tuple[cst.CSTNode, Path]
 
 T = TypeVar("T")
 
@@ -50,6 +52,8 @@ class ValueFlow:
         self._calls = calls
         self._library = library
         self._resolver = resolver
+        self._steps: dict[cst.CSTNode, list[cst.CSTNode]] = {}
+        self._steps_by_part: dict[Part, list[Part]] = {}
 
     def predecessors(
         self, node: cst.CSTNode, path: Path = (), *, in_order: bool = True
@@ -223,22 +227,30 @@ class ValueFlow:
 
     def computed_from(self, expression: cst.BaseExpression) -> Iterator[cst.CSTNode]:
         """As `backward_slice`, but of what holds several values, as `model, losses = train()`, only the part that is taken."""
-        pending: list[tuple[cst.CSTNode, Path]] = [(expression, ())]
-        seen: set[tuple[cst.CSTNode, Path]] = set()
+        pending: list[Part] = [(expression, ())]
+        seen: set[Part] = set()
         while pending and len(seen) < MAX_SLICE:
             node, path = pending.pop()
             if (node, path) in seen or len(path) > MAX_SLICED_PATH:
                 continue
             seen.add((node, path))
             yield node
+            pending += self._step_by_part(node, path)
+
+    def _step_by_part(self, node: cst.CSTNode, path: Path) -> list[Part]:
+        """One step of `computed_from`; it is remembered, as many questions lead through one node."""
+        found = self._steps_by_part.get((node, path))
+        if found is None:
             sources = self.predecessors(node, path)
-            pending += [*sources, *self.added_to(node, (ELEMENT,))]
+            found = [*sources, *self.added_to(node, (ELEMENT,))]
             if not sources:
-                pending += [(child, ()) for child in node.children]
+                found += [(child, ()) for child in self._module.children(node)]
             elif isinstance(node, cst.Subscript):
-                pending += [(part, ()) for part in node.slice]
+                found += [(part, ()) for part in node.slice]
             elif isinstance(node, cst.IfExp):
-                pending.append((node.test, ()))
+                found.append((node.test, ()))
+            self._steps_by_part[node, path] = found
+        return found
 
     def backward_slice(
         self, expression: cst.CSTNode, ends: Callable[[cst.CSTNode], bool] | None = None
@@ -257,9 +269,17 @@ class ValueFlow:
             yield node
             if ends is not None and ends(node):
                 continue
-            pending.extend(node.children)
-            pending.extend(source for source, _ in self.predecessors(node))
-            pending.extend(added for added, _ in self.added_to(node, (ELEMENT,)))
+            pending += self._step(node)
+
+    def _step(self, node: cst.CSTNode) -> list[cst.CSTNode]:
+        """One step of `backward_slice`; it is remembered, as many questions lead through one node."""
+        found = self._steps.get(node)
+        if found is None:
+            found = [*self._module.children(node)]
+            found += [source for source, _ in self.predecessors(node)]
+            found += [added for added, _ in self.added_to(node, (ELEMENT,))]
+            self._steps[node] = found
+        return found
 
 
 def is_iteration(name: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -48,6 +48,7 @@ class Module:
         self._positions: Mapping[cst.CSTNode, CodeRange] = metadata[PositionProvider]
         self._parents = _parents(self.tree)
         self._scopes: Mapping[cst.CSTNode, Scope] = metadata[ScopeProvider]
+        self._children: dict[cst.CSTNode, Sequence[cst.CSTNode]] = {}
         self._line_starts = [0, *(match.end() for match in NEWLINE.finditer(source))]
         newline = NEWLINE.search(source)
         self.newline = newline.group() if newline else "\n"
@@ -100,6 +101,17 @@ class Module:
 
     def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
         return self._parents.get(node)
+
+    def children(self, node: cst.CSTNode) -> Sequence[cst.CSTNode]:
+        """The nodes right inside a node but those of whitespace, in the order of the text.
+
+        They are remembered: LibCST finds a node's children by making the node anew.
+        """
+        found = self._children.get(node)
+        if found is None:
+            found = [c for c in node.children if not isinstance(c, WHITESPACE)]
+            self._children[node] = found
+        return found
 
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         parent = self.parent(node)

@@ -153,21 +153,20 @@ def set_rates(context: Context) -> Iterator[cst.BaseExpression]:
                 yield value.value
 
 
-def is_seen_by_rank(
-    context: Context, expression: cst.BaseExpression, asked: frozenset[cst.CSTNode] = frozenset()
-) -> bool:
+def is_seen_by_rank(context: Context, expression: cst.BaseExpression) -> bool:
     """Whether a value comes from the losses of a rank's own batches, by way of a history or a metric too."""
     seen = context.training.seen_by_rank
-    for node in context.values.flow.computed_from(expression):
-        if node in seen:
-            return True
-        for value in _stored_in(context, node) if node not in asked else ():
-            if is_seen_by_rank(context, value, asked | {node}):
+    pending, asked = [expression], set[cst.CSTNode]()
+    while pending:
+        for node in context.values.flow.computed_from(pending.pop()):
+            if node in seen:
                 return True
-        if isinstance(node, cst.Call) and method(node) == "result" and node not in asked:
-            fed = (arg.value for call in _feeding(context, node) for arg in call.args)
-            if any(is_seen_by_rank(context, each, asked | {node}) for each in fed):
-                return True
+            if node in asked:
+                continue
+            asked.add(node)
+            pending += _stored_in(context, node)
+            if isinstance(node, cst.Call) and method(node) == "result":
+                pending += [arg.value for call in _feeding(context, node) for arg in call.args]
     return False
 
 
