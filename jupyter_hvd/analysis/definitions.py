@@ -31,11 +31,12 @@ class Definitions:
         Without it a name that is bound fifty times in terms of itself, as layers are
         stacked, would be followed along every order of its bindings.
         """
-        if not isinstance(node, cst.Name):
+        if type(node) is not cst.Name:  # asked so often that `isinstance`, which LibCST makes slow, is felt
             return node
-        if node not in self._identities:
-            self._identities[node] = self.assignments(node) or node
-        return self._identities[node]
+        found = self._identities.get(node)
+        if found is None:
+            found = self._identities[node] = self.assignments(node) or node
+        return found
 
     def assignments(self, name: cst.Name) -> frozenset[BaseAssignment]:
         """What may bind a name, anywhere; of one that is a function's, or a class's, and bound anew, only what reaches the

@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 import libcst as cst
@@ -48,6 +49,7 @@ class Module:
         self._positions: Mapping[cst.CSTNode, CodeRange] = metadata[PositionProvider]
         self._parents = _parents(self.tree)
         self._scopes: Mapping[cst.CSTNode, Scope] = metadata[ScopeProvider]
+        self._functions: dict[cst.CSTNode, cst.FunctionDef | None] = {}
         self._children: dict[cst.CSTNode, Sequence[cst.CSTNode]] = {}
         self._line_starts = [0, *(match.end() for match in NEWLINE.finditer(source))]
         newline = NEWLINE.search(source)
@@ -134,6 +136,11 @@ class Module:
 
     def function_of(self, node: cst.CSTNode) -> cst.FunctionDef | None:
         """The function in whose body or parameters the node stands, not counting its decorators."""
+        if node not in self._functions:
+            self._functions[node] = self._find_function(node)
+        return self._functions[node]
+
+    def _find_function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
         child = node
         for ancestor in self.ancestors(node):
             if isinstance(ancestor, cst.FunctionDef) and not isinstance(child, cst.Decorator):
@@ -169,10 +176,20 @@ def _parents(root: cst.CSTNode) -> dict[cst.CSTNode, cst.CSTNode]:
     waiting = [root]
     while waiting:
         node = waiting.pop()
-        for name in type(node).__dataclass_fields__:
+        for name in _fields(type(node)):
             field = getattr(node, name)
             for child in field if isinstance(field, (list, tuple)) else (field,):
                 if isinstance(child, cst.CSTNode) and not isinstance(child, WHITESPACE):
                     found[child] = node
                     waiting.append(child)
     return found
+
+
+@cache
+def _fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
+    """The fields of a kind of node that may hold nodes other than whitespace."""
+    return tuple(
+        name
+        for name in kind.__dataclass_fields__
+        if not name.startswith(("whitespace", "leading_lines", "trailing_whitespace", "__"))
+    )

@@ -51,6 +51,7 @@ class ValueAnalysis:
             module, self.index, self.definitions, self.classes, self.calls, library, self
         )
         self._known: dict[tuple[Identity, Path], frozenset[Value]] = {}
+        self._names: dict[cst.CSTNode, str] = {}
         self._open: dict[tuple[Identity, Path], int] = {}  # being resolved, and how deep
         self._steps = 0  # taken for the outermost question
         self._cut = 0  # the least depth of an open question that an answer had to do without
@@ -89,8 +90,13 @@ class ValueAnalysis:
 
     def qualified(self, expression: cst.CSTNode) -> str:
         """The canonical name of a library's module, class or function that the expression means, or ''."""
-        names = {value.name for value in self.of(expression) if value.kind is Kind.LIBRARY}
-        return names.pop() if len(names) == 1 else ""
+        found = self._names.get(expression)
+        if found is None:
+            names = {value.name for value in self.of(expression) if value.kind is Kind.LIBRARY}
+            found = names.pop() if len(names) == 1 else ""
+            if not self._open:
+                self._names[expression] = found
+        return found
 
     @contextmanager
     def _afresh(self) -> Iterator[None]:
@@ -99,6 +105,7 @@ class ValueAnalysis:
         self._open, self._steps, self._cut = {}, 0, 0
         yield
         self._known.clear()
+        self._names.clear()
         self._open, self._steps, self._cut = state
 
     # What is handed on, and what is made
