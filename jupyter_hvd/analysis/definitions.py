@@ -31,7 +31,7 @@ class Definitions:
         Without it a name that is bound fifty times in terms of itself, as layers are
         stacked, would be followed along every order of its bindings.
         """
-        if type(node) is not cst.Name:  # asked so often that `isinstance`, which LibCST makes slow, is felt
+        if type(node) is not cst.Name:  # asked so often that LibCST's slow `isinstance` is felt
             return node
         found = self._identities.get(node)
         if found is None:
