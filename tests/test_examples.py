@@ -32,7 +32,8 @@ TO_THE_END = 1_000_000
             id=p.stem,
             marks=[
                 pytest.mark.long,
-                *([pytest.mark.thorough] if p.stem in ("gan", "tf_function") else []),
+                # The steps of the others are those of `test_programs.py`.
+                *([pytest.mark.thorough] if p.stem != "keras_fit" else []),
             ],
         )
         for p in EXAMPLES

@@ -48,7 +48,7 @@ def in_notebook(name: str, folder: Path) -> str:
 
 @pytest.mark.parametrize(
     "name",
-    # The others run to their end in `test_examples.py`, the GAN in `make test-thorough`.
+    # One more runs to its end in `test_examples.py`, the others in `make test-thorough`.
     [
         pytest.param(name, marks=[] if name == "tf_function" else [pytest.mark.thorough])
         for name in TRAINING

@@ -17,14 +17,18 @@ STANDALONE = Options(standalone=True)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["fit_own_schedule", "fit_sequence", "tape_tf_function"])
+@pytest.mark.parametrize(
+    "name", ["fit_own_schedule", "fit_random_split", "fit_sequence", "tape_tf_function"]
+)
 def test_holds(name: str) -> None:
     verification = verify(PROGRAMS / f"{name}.py", 2, steps=8, options=STANDALONE)
     assert verification.holds, verification.checks
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["fit_random_split", "tape_class"])
+@pytest.mark.parametrize(
+    "name", ["fit_random_split", pytest.param("tape_class", marks=pytest.mark.thorough)]
+)
 def test_runs_where_this_package_is_not(name: str, tmp_path: Path) -> None:
     code = convert_source((PROGRAMS / f"{name}.py").read_text(), options=STANDALONE).code
     program = tmp_path / "program.py"
