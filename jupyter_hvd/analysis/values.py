@@ -54,7 +54,11 @@ class ValueAnalysis:
         self._names: dict[cst.CSTNode, str] = {}
         self._open: dict[tuple[Identity, Path], int] = {}  # being resolved, and how deep
         self._steps = 0  # taken for the outermost question
-        self._cut = 0  # the least depth of an open question that an answer had to do without
+        # The depths of the open questions that an answer had to do without, a bit each; the answers that
+        # had to, with those depths; and these by the deepest of them, up to whose own answer they are good.
+        self._without = 0
+        self._partial: dict[tuple[Identity, Path], tuple[frozenset[Value], int]] = {}
+        self._until: dict[int, list[tuple[Identity, Path]]] = {}
 
     # Questions
 
@@ -65,21 +69,31 @@ class ValueAnalysis:
         key = (self.definitions.identity(expression), path)
         if key in self._known:
             return self._known[key]
+        if key in self._partial:
+            found, without = self._partial[key]
+            self._without |= without
+            return found
         depth = len(self._open)
         if key in self._open or depth > MAX_DEPTH:
             # An answer that was cut short here is only complete at the depth where the cycle began.
-            self._cut = min(self._cut, self._open.get(key, 0))
+            self._without |= 1 << self._open.get(key, 0)
             return frozenset()
         self._steps = self._steps + 1 if self._open else 0
-        outer_cut, self._cut = self._cut, depth
+        outer, self._without = self._without, 0
         self._open[key] = depth
         found = frozenset(self._resolve(expression, path))
         del self._open[key]
+        for partial in self._until.pop(depth, ()):
+            del self._partial[partial]
+        without = self._without & ((1 << depth) - 1)
+        self._without = outer | without
         # Functions that call one another in rings are asked again and again; past any
         # sensible effort an answer that was cut short has to do.
-        if self._cut >= depth or self._steps > MAX_STEPS:
+        if not without or self._steps > MAX_STEPS:
             self._known[key] = found
-        self._cut = min(outer_cut, self._cut)
+        else:
+            self._partial[key] = found, without
+            self._until.setdefault(without.bit_length() - 1, []).append(key)
         return found
 
     def kinds(self, expression: cst.CSTNode) -> frozenset[Enum]:
@@ -101,12 +115,14 @@ class ValueAnalysis:
     @contextmanager
     def _afresh(self) -> Iterator[None]:
         """Whoever asks for calls may be in the midst of a question, which must not cut theirs short."""
-        state = self._open, self._steps, self._cut
-        self._open, self._steps, self._cut = {}, 0, 0
+        state = self._open, self._steps, self._without
+        self._open, self._steps, self._without = {}, 0, 0
+        self._partial, self._until = {}, {}
         yield
         self._known.clear()
         self._names.clear()
-        self._open, self._steps, self._cut = state
+        self._open, self._steps, self._without = state
+        self._partial, self._until = {}, {}
 
     # What is handed on, and what is made
 
