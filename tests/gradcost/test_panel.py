@@ -14,8 +14,9 @@ from jupyter_hvd.gradcost.cells import Cells
 from jupyter_hvd.gradcost.fallback import MIME, bundle
 from jupyter_hvd.gradcost.live import Panels
 from jupyter_hvd.gradcost.panel import Panel
-from jupyter_hvd.gradcost.report import report
+from jupyter_hvd.gradcost.report import Growth, report
 from jupyter_hvd.gradcost.subject import subject
+from jupyter_hvd.gradcost.sweep import growth
 from jupyter_hvd.tensor import tensor
 
 
@@ -92,6 +93,54 @@ def test_a_measurement_is_cancelled(by_name, shell):
     assert front.panel.report().measured is None
     front.panel.measuring.wait(10)
     assert not front.panel.measuring.running
+
+
+def test_times_over_a_size(shell):
+    """Long calls grow as their operations do; what the others are at is kept with them."""
+
+    @tensor
+    def product(A, B):
+        n, m = A.shape
+        return sum(sum(A[i, k] * B[k, j] for k in range(m)) ** 2 for i in range(n) for j in range(n))
+
+    arguments = np.ones((8, 4)), np.ones((4, 8))
+    front = Front(Panel(subject(product, ("A",), (arguments, {})), Cells(shell)))
+    name = front.panel.report().sliders[0].name
+    front.ask(do="sweep", size=name)
+    made = front.until(lambda m: m.get("report", {}).get("times"))["report"]
+    (times,) = made["times"]
+    progress = [m["progress"]["done"] for m in front.said if m.get("progress")]
+    assert progress == sorted(progress)
+    assert times["size"] == name
+    assert len(times["sizes"]) == len(times["value"]) == len(times["adjoint"]) > 5
+    assert 1 < times["adjoint_growth"]["exponent"] < 3
+    assert "∝" in bundle(front.panel.report())["text/plain"]
+    (other,) = [s["name"] for s in made["sliders"] if s["name"] != name]
+    assert set(times["at"]) & {other}
+    assert not front.ask(do="sizes", sizes={other: 5}, seq=1)["report"]["times"]
+    assert front.ask(do="sizes", sizes={other: 4}, seq=2)["report"]["times"]
+
+
+def test_times_over_a_size_are_cancelled(by_name, shell):
+    front = opened(by_name["quadratic_form"], shell)
+    front.ask(do="sweep", size="n")
+    front.until(lambda m: m.get("progress"))
+    front.ask(do="cancel")
+    front.until(lambda m: m.get("progress", "none") is None)
+    assert front.panel.report().times == ()
+    front.ask(do="sweep", size="no size")
+    front.until(lambda m: "is no size to choose" in m.get("report", {}).get("error", ""))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        ([1e-5, 1e-5, 2e-5, 8e-5, 32e-5, 128e-5], Growth(2.0, 32)),
+        ([1e-5, 1e-5, 1e-5, 1e-5, 2e-5, 8e-5], None),
+    ],
+)
+def test_growth_is_that_of_long_calls(seconds, expected):
+    assert growth([4, 8, 16, 32, 64, 128], seconds) == expected
 
 
 def test_an_estimate_of_the_sizes_before_is_none_of_those_after(by_name, shell, monkeypatch):
