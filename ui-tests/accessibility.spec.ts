@@ -109,7 +109,7 @@ def chain(A, B, x):
   const panel = page.locator('.jp-hvd-GradCost:visible').first();
   await expect(panel.getByText('flops, XLA’s estimate').first()).toBeVisible();
   await inBothThemes(lab, '.jp-hvd-GradCost', 'panel');
-  await panel.getByRole('button', { name: 'Measure' }).click();
+  await panel.getByRole('button', { name: 'Measure', exact: true }).click();
   await expect(panel.getByText(/Measured on/)).toBeVisible({ timeout: 60_000 });
   await inBothThemes(lab, '.jp-hvd-GradCost', 'measured');
   await lab.restart();

@@ -385,6 +385,8 @@ test('300 cells', async ({ page, request }) => {
       .filter(entry => /jupyter-hvd.convert/.test(entry.name));
     return [performance.now() - start, asked.at(-1)!.duration];
   });
+  const last = lab.diff.getByRole('region', { name: 'Cell 300', exact: true });
+  await last.waitFor({ state: 'attached' }); // What is below the screen comes after it.
   const frames = await page.evaluate(async () => {
     const main = document.querySelector('.jp-hvd-main')!;
     const times: number[] = [];

@@ -104,14 +104,14 @@ test('measure, with progress; cancel', async ({ page, request }) => {
   const lab = await Lab.open(page, request, 'measure.ipynb', NOTEBOOK);
   await runTo(lab, 3);
   const panel = panels(page).first();
-  await panel.getByRole('button', { name: 'Measure' }).click();
+  await panel.getByRole('button', { name: 'Measure', exact: true }).click();
   await expect(panel.getByRole('progressbar', { name: 'Measurement' })).toBeVisible();
   await panel.getByRole('button', { name: 'Cancel' }).click();
-  await expect(panel.getByRole('button', { name: 'Measure' })).toBeVisible();
+  await expect(panel.getByRole('button', { name: 'Measure', exact: true })).toBeVisible();
   await expect(panel.getByText('Measured on')).toHaveCount(0);
   await expect(panel.locator('.jp-hvd-gc-time').first()).toHaveText('—');
 
-  await panel.getByRole('button', { name: 'Measure' }).click();
+  await panel.getByRole('button', { name: 'Measure', exact: true }).click();
   await expect(
     panel.getByText(
       /Measured on .*: value .*s, gradient .*s\. Run in turn: gradient .*s, jax\.grad/
@@ -178,7 +178,9 @@ test('saved, it shows its last state without a kernel', async ({ page, request }
   await expect(total(again, 'Value')).toHaveAttribute('value', '32895');
   await expect(again.getByText('the notebook has no kernel')).toBeVisible();
   await expect(again.getByRole('slider').first()).toBeDisabled();
-  await expect(again.getByRole('button', { name: 'Measure' })).toBeDisabled();
+  await expect(
+    again.getByRole('button', { name: 'Measure', exact: true })
+  ).toBeDisabled();
   await expect(page.locator('.jp-hvd-gc-heat').first()).toBeVisible();
   await picture(page, 'without-kernel');
 });

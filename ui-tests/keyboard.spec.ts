@@ -144,7 +144,7 @@ def scaled(a, x):
 
   await panel.getByRole('checkbox', { name: 'a', exact: true }).focus();
   await page.keyboard.press('Space');
-  await tabTo(page, panel.getByRole('button', { name: 'Measure' }));
+  await tabTo(page, panel.getByRole('button', { name: 'Measure', exact: true }));
   await page.keyboard.press('Enter');
   await expect(panel.getByText(/Measured on/)).toBeVisible({ timeout: 60_000 });
 });

@@ -97,9 +97,7 @@ def _seconds(
     return first, second
 
 
-def _compiled(
-    instance: Instance, sizes: Sizes, arguments: Mapping[str, Any]
-) -> Callable[[], Any]:
+def _compiled(instance: Instance, sizes: Sizes, arguments: Mapping[str, Any]) -> Callable[[], Any]:
     """A call of the kernel: one of the function would change what its cards tell of its last call."""
     from ..tensor.jax.backend import kernel
     from ..tensor.jax.precision import is_double, keeping_float64

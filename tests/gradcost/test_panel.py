@@ -101,7 +101,9 @@ def test_times_over_a_size(shell):
     @tensor
     def product(A, B):
         n, m = A.shape
-        return sum(sum(A[i, k] * B[k, j] for k in range(m)) ** 2 for i in range(n) for j in range(n))
+        return sum(
+            sum(A[i, k] * B[k, j] for k in range(m)) ** 2 for i in range(n) for j in range(n)
+        )
 
     arguments = np.ones((8, 4)), np.ones((4, 8))
     front = Front(Panel(subject(product, ("A",), (arguments, {})), Cells(shell)))
