@@ -109,14 +109,18 @@ def _compiled(instance: Instance, sizes: Sizes, arguments: Mapping[str, Any]) ->
 
 
 def growth(sizes: Sequence[int], seconds: Sequence[float]) -> Growth | None:
-    """The slope on logarithmic axes where a call's own time no longer counts; None where too few sizes are left."""
+    """How what exceeds a call's own time grows: a slope on logarithmic axes, of the times that are mostly work. None where
+    too few of them are.
+    """
     overhead = min(seconds)
     above = [k for k, t in enumerate(seconds) if overhead <= OVERHEAD * t]
     if len(above) < FEWEST:
         return None
     first = above[0]
-    points = [
-        (math.log(n), math.log(t)) for n, t in zip(sizes[first:], seconds[first:], strict=True)
-    ]
-    slope, _ = statistics.linear_regression(*zip(*points, strict=True))
+    work = [t - overhead for t in seconds[first:]]
+    if min(work) <= 0:
+        return None
+    slope, _ = statistics.linear_regression(
+        [math.log(n) for n in sizes[first:]], [math.log(t) for t in work]
+    )
     return Growth(round(slope, 2), sizes[first])
