@@ -391,13 +391,14 @@ test('300 cells', async ({ page, request }) => {
     const main = document.querySelector('.jp-hvd-main')!;
     const times: number[] = [];
     let last = performance.now();
-    while (main.scrollTop + main.clientHeight < main.scrollHeight - 2) {
+    while (times.length < 100) {
       main.scrollTop += 120;
       await new Promise(requestAnimationFrame);
       const now = performance.now();
       times.push(now - last);
       last = now;
     }
+    main.scrollTop = main.scrollHeight;
     return times.sort((a, b) => a - b);
   });
   const [median, most] = [0.5, 0.99].map(
@@ -407,5 +408,5 @@ test('300 cells', async ({ page, request }) => {
     `300 cells: diff after ${opened.toFixed(0)} ms (server ${answered.toFixed(0)} ms); ${frames.length} frames while scrolling, ` +
       `median ${median.toFixed(0)} ms, 99 % within ${most.toFixed(0)} ms`
   );
-  await expect(lab.diff.getByText('model.fit').first()).toBeVisible();
+  await lab.shows(300, 'model.fit');
 });

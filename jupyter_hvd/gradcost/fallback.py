@@ -73,7 +73,7 @@ def measured_text(m: Measured) -> str:
 
 def times_text(t: Times) -> str:
     return (
-        f"measured over {t.size} on {t.device} in {t.dtype}: "
+        f"measured over {t.size} on {t.device} in {t.dtype}, shortest calls: "
         f"value {_grown(t.size, t.value, t.value_growth)}, gradient {_grown(t.size, t.adjoint, t.adjoint_growth)}"
     )
 

@@ -83,7 +83,7 @@ def _arguments(subject: Subject, sizes: Sizes) -> dict[str, Any]:
 def _seconds(
     subject: Subject, sizes: Sizes, arguments: Mapping[str, Any], step: Callable[[], None]
 ) -> tuple[float, float]:
-    """Medians of value and gradient, run in turn."""
+    """The shortest of some calls of value and gradient, run in turn: what else the machine does makes none shorter."""
     from ..tensor.jax.timing import interleaved
 
     own = {x: arguments[x] for x, _ in subject.types}
@@ -93,7 +93,7 @@ def _seconds(
     step()
     adjoint = _compiled(subject.adjoint.instance, sizes, arguments)
     times = interleaved((value, adjoint), REPEATS, step)
-    first, second = map(statistics.median, times)
+    first, second = map(min, times)
     return first, second
 
 
@@ -109,17 +109,14 @@ def _compiled(instance: Instance, sizes: Sizes, arguments: Mapping[str, Any]) ->
 
 
 def growth(sizes: Sequence[int], seconds: Sequence[float]) -> Growth | None:
-    """How what exceeds a call's own time grows: a slope on logarithmic axes, of the times that are mostly work. None where
-    too few of them are.
+    """How what exceeds a call's own time grows: a slope on logarithmic axes, from where on all times are mostly work. None
+    where these are too few.
     """
     overhead = min(seconds)
-    above = [k for k, t in enumerate(seconds) if overhead <= OVERHEAD * t]
-    if len(above) < FEWEST:
+    first = 1 + max(k for k, t in enumerate(seconds) if overhead > OVERHEAD * t)
+    if len(seconds) - first < FEWEST:
         return None
-    first = above[0]
     work = [t - overhead for t in seconds[first:]]
-    if min(work) <= 0:
-        return None
     slope, _ = statistics.linear_regression(
         [math.log(n) for n in sizes[first:]], [math.log(t) for t in work]
     )

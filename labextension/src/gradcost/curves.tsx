@@ -27,7 +27,7 @@ export function Curves({ report }: { report: IReport }): JSX.Element | null {
       aria-label={trans.__('Operations over each size')}
     >
       {curves.map(curve => (
-        <div key={curve.size}>
+        <div key={curve.size} className="jp-hvd-gc-size">
           <Operations curve={curve} plain={report.plain?.adjoint[curve.size] ?? []} />
           {/* Reports of before have no times. */}
           <Measured
@@ -146,7 +146,7 @@ function Times(props: { curve: ICurve; times: ITimes }): JSX.Element {
         label={trans.__('Measured times over %1, both axes logarithmic', size)}
       />
       <figcaption>
-        {trans.__('Measured on %1 in %2:', times.device, times.dtype)}{' '}
+        {trans.__('Shortest calls on %1 in %2:', times.device, times.dtype)}{' '}
         {kinds.map(([, name, growth]) => sayGrowth(name, size, growth, trans)).join(', ')}
         {trans.__('; dashed, the operations in proportion.')}
       </figcaption>
