@@ -190,7 +190,7 @@ class Growth:
 class Times:
     """Measured seconds of value and gradient over one size, the others as `at` says, in numbers of type `dtype`.
 
-    No growth is told where few sizes take longer than what any call does.
+    No growth is told where few sizes take longer than what any call does, or no power fits.
     """
 
     size: str

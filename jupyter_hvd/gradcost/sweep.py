@@ -22,6 +22,8 @@ LONG = 0.2
 OVERHEAD = 1 / 3
 #: So few sizes show no growth.
 FEWEST = 3
+#: The correlation of times and sizes, on logarithmic axes, from which on they are a power of one another.
+STRAIGHT = 0.98
 
 
 def sweep(
@@ -110,14 +112,15 @@ def _compiled(instance: Instance, sizes: Sizes, arguments: Mapping[str, Any]) ->
 
 def growth(sizes: Sequence[int], seconds: Sequence[float]) -> Growth | None:
     """How what exceeds a call's own time grows: a slope on logarithmic axes, from where on all times are mostly work. None
-    where these are too few.
+    where these are too few, or lie on no line, as on a machine that does something else.
     """
     overhead = min(seconds)
     first = 1 + max(k for k, t in enumerate(seconds) if overhead > OVERHEAD * t)
     if len(seconds) - first < FEWEST:
         return None
     work = [t - overhead for t in seconds[first:]]
-    slope, _ = statistics.linear_regression(
-        [math.log(n) for n in sizes[first:]], [math.log(t) for t in work]
-    )
+    across, up = [math.log(n) for n in sizes[first:]], [math.log(t) for t in work]
+    if statistics.correlation(across, up) < STRAIGHT:
+        return None
+    slope, _ = statistics.linear_regression(across, up)
     return Growth(round(slope, 2), sizes[first])

@@ -143,6 +143,7 @@ def test_growth_is_that_of_what_exceeds_a_call() -> None:
     assert 256 < found.since < 1024, "from 447 on two thirds of the time are work"
     assert growth(sizes, [1e-5] * len(sizes)) is None
     assert growth(sizes, [*[1e-5] * 10, 9e-5, 9e-4]) is None, "two points are no slope"
+    assert growth(sizes, [1e-5, *[3e-4, 4e-5] * 5, 1e-4]) is None, "no power fits"
 
 
 def test_an_estimate_of_the_sizes_before_is_none_of_those_after(by_name, shell, monkeypatch):

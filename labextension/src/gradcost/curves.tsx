@@ -162,7 +162,7 @@ function sayGrowth(
 ): string {
   return growth
     ? trans.__('%1 ∝ %2^%3 from %4 on', name, size, growth.exponent, growth.since)
-    : trans.__('%1 takes what any call takes', name);
+    : trans.__('%1 like no power of %2', name, size);
 }
 
 /** What can stand on a logarithmic axis. */

@@ -179,7 +179,7 @@ export interface Measured {
 /**
  * Measured seconds of value and gradient over one size, the others as `at` says, in numbers of type `dtype`.
  *
- * No growth is told where few sizes take longer than what any call does.
+ * No growth is told where few sizes take longer than what any call does, or no power fits.
  */
 export interface Times {
   size: string;
