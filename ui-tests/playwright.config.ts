@@ -23,7 +23,7 @@ export default defineConfig({
     extraHTTPHeaders: HEADERS,
     viewport: { width: 1440, height: 900 },
     video: 'off',
-    // Recording every turn takes a fifth of the time.
+    // What is recorded of every turn would be looked at of none.
     trace: 'on-first-retry',
     launchOptions: {
       executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
