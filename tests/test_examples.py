@@ -18,9 +18,8 @@ from jupyter_hvd.verify import Verification
 from .ledger import verify
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.ipynb"))
-EXAMPLES = [
-    path for path in EXAMPLES if path.stem in ("gradient_tape", "tf_function", "keras_fit", "gan")
-]
+NAMES = ("gradient_tape", "tf_function", "keras_fit", "gan", "rubber_picture")
+EXAMPLES = [path for path in EXAMPLES if path.stem in NAMES]
 TO_THE_END = 1_000_000
 
 
@@ -32,7 +31,7 @@ TO_THE_END = 1_000_000
             id=p.stem,
             marks=[
                 pytest.mark.long,
-                # The steps of the others are those of `test_programs.py`.
+                # The others, whose steps are those of `test_programs.py`, run in `make test-thorough`.
                 *([pytest.mark.thorough] if p.stem != "keras_fit" else []),
             ],
         )
@@ -105,13 +104,31 @@ def test_all_checks_pass(verified) -> None:
 @pytest.mark.slow
 def test_accuracy(verified) -> None:
     name, verification = verified
-    if name == "gan":
-        pytest.skip("a GAN has no accuracy")
+    if name in ("gan", "rubber_picture"):
+        pytest.skip(f"{name} has no accuracy")
     for run in verification.runs[::2]:
         (line,) = [
             line for line in run.records[0].printed if "accuracy on held-back digits" in line
         ]
         assert float(line.split(":")[1]) >= 0.95
+
+
+@pytest.mark.slow
+def test_pictures_are_near_the_least_energy(verified) -> None:
+    """The network has learnt what minimising the energy of each picture gives, on one rank and on two."""
+    name, verification = verified
+    if name != "rubber_picture":
+        pytest.skip(f"{name} has no energy")
+    for run in verification.runs:
+        (line,) = [line for line in run.records[0].printed if "over the least there is" in line]
+        assert 1.0 <= float(line.split(":")[1]) < 1.2
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+def test_a_tensor_function_trains_on_three_ranks() -> None:
+    (path,) = (path for path in EXAMPLES if path.stem == "rubber_picture")
+    assert {c.check: c.status for c in verify(path, 3).checks if c.status != "pass"} == {}
 
 
 def comments_and_blanks(source: str) -> Counter[str]:

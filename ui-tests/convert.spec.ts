@@ -1,5 +1,6 @@
-import { expect, Page, test } from '@playwright/test';
+import { expect, Page } from '@playwright/test';
 
+import { test } from './fixtures';
 import { Lab, notebook } from './lab';
 import { CLASSIFIER, DISTRIBUTED, FITTED, IMPORTS, LOOP, MODEL } from './notebooks';
 
@@ -7,19 +8,13 @@ import { CLASSIFIER, DISTRIBUTED, FITTED, IMPORTS, LOOP, MODEL } from './noteboo
 const picture = (page: Page, name: string): Promise<Buffer> =>
   page.screenshot({ path: `build/screenshots/${name}.png` });
 
-/** A kernel that goes on after its test costs the next ones time. */
-test.afterEach(async ({ page, request }) => {
-  await page.close();
-  for (const { id } of await (await request.get('/api/sessions')).json()) {
-    await request.delete(`/api/sessions/${id}`);
-  }
-});
-
 /** For what starts TensorFlow, several times over. */
 const patient = { timeout: 120_000 };
 
 test('menu, diff, leave a change, apply, run, undo', async ({ page, request }) => {
-  const lab = await Lab.open(page, request, 'apply.ipynb', CLASSIFIER);
+  const lab = await Lab.open(page, request, 'apply.ipynb', CLASSIFIER, {
+    ownKernel: true
+  });
   const before = await lab.sources();
   await page.getByRole('menuitem', { name: 'Edit' }).click();
   await page.getByRole('menuitem', { name: 'Convert Notebook to Horovod' }).click();
@@ -60,13 +55,13 @@ test('the unsaved text is converted; an edited notebook is converted anew', asyn
   const lab = await Lab.open(page, request, 'stale.ipynb', CLASSIFIER);
   await lab.setSource(8, LOOP.replace('loss {', 'unsaved {'));
   await lab.convert();
+  await lab.shows(9, 'unsaved');
   const loop = await lab.cell(9);
-  await expect(loop.getByText('unsaved').first()).toBeVisible();
   await loop.getByRole('checkbox', { name: /^Accept HVD601/ }).uncheck();
 
   await lab.setSource(5, MODEL.replace('1e-3', '5e-4'));
   await expect(lab.diff.getByText('this is its new conversion')).toBeVisible();
-  await expect((await lab.cell(6)).getByText('5e-4 * hvd.size()')).toBeVisible();
+  await lab.shows(6, '5e-4 * hvd.size()');
   await expect(
     loop.getByRole('checkbox', { name: /^Accept HVD601/ }),
     'what was left out stays left out'
@@ -152,7 +147,6 @@ test('nothing to convert, broken syntax, no server part', async ({ page, request
 });
 
 test('verify live, and cancel', async ({ page, request }) => {
-  test.slow();
   const lab = await Lab.open(page, request, 'verify.ipynb', CLASSIFIER);
   await lab.convert();
   const panel = lab.diff.locator('.jp-hvd-verification');
@@ -189,7 +183,9 @@ test('cost: parameters from source and kernel, entered step time, sliders', asyn
   page,
   request
 }) => {
-  const lab = await Lab.open(page, request, 'cost.ipynb', CLASSIFIER);
+  const lab = await Lab.open(page, request, 'cost.ipynb', CLASSIFIER, {
+    ownKernel: true
+  });
   await lab.convert();
   const cost = lab.diff.locator('.jp-hvd-cost');
   await expect(cost.getByText('counted from the source of model')).toBeVisible();
@@ -238,23 +234,17 @@ test('options are kept in the notebook, for conversion and verification', async 
 }) => {
   const lab = await Lab.open(page, request, 'options.ipynb', FITTED);
   await lab.convert();
-  // What is far from the screen has no editor, and a new conversion moves it.
-  const shows = (number: number, text: string): Promise<void> =>
-    expect(async () => {
-      const cell = await lab.cell(number);
-      await expect(cell.getByText(text)).toBeVisible({ timeout: 1000 });
-    }).toPass();
   const options = lab.diff.locator('.jp-hvd-options');
   await options.getByLabel('Compression').selectOption('fp16');
-  await shows(3, 'Compression.fp16');
+  await lab.shows(3, 'Compression.fp16');
   await options.getByLabel('Warm-up epochs').fill('3');
   await page.keyboard.press('Enter');
-  await shows(4, 'warmup_epochs=3');
+  await lab.shows(4, 'warmup_epochs=3');
   await options.getByLabel('Batches a step').fill('2');
   await page.keyboard.press('Enter');
-  await shows(3, 'backward_passes_per_step=2');
+  await lab.shows(3, 'backward_passes_per_step=2');
   await options.getByLabel('Guard').selectOption('no');
-  await shows(1, 'guard=False');
+  await lab.shows(1, 'guard=False');
   await picture(page, 'options');
 
   const verified = page.waitForRequest('**/jupyter-hvd/verify*');
@@ -272,9 +262,24 @@ test('options are kept in the notebook, for conversion and verification', async 
   await lab.execute('docmanager:save');
   const saved = await (await request.get('/api/contents/options.ipynb')).json();
   expect(saved.content.metadata.jupyter_hvd).toEqual({ options: chosen });
-  await lab.reload();
+});
+
+test('options of a notebook that is opened; wrong ones; none', async ({
+  page,
+  request
+}) => {
+  const content = {
+    ...FITTED,
+    metadata: {
+      ...FITTED.metadata,
+      jupyter_hvd: { options: { compression: 'fp16', warmup_epochs: 3 } }
+    }
+  };
+  const lab = await Lab.open(page, request, 'opened.ipynb', content);
   await lab.convert();
+  const options = lab.diff.locator('.jp-hvd-options');
   await expect(options.getByLabel('Warm-up epochs')).toHaveValue('3');
+  await lab.shows(3, 'Compression.fp16');
 
   await options.getByLabel('Warm-up epochs').fill('1.5');
   await page.keyboard.press('Enter');
@@ -283,7 +288,7 @@ test('options are kept in the notebook, for conversion and verification', async 
   );
   await picture(page, 'options-wrong');
   await lab.diff.getByRole('button', { name: 'Leave all to the settings' }).click();
-  await shows(1, 'jhvd.start()');
+  await lab.shows(1, 'jhvd.start()');
   await lab.cell(3);
   await expect(lab.diff.getByText('Compression.fp16')).toHaveCount(0);
 });
@@ -291,7 +296,7 @@ test('options are kept in the notebook, for conversion and verification', async 
 test('the diff comes back after a reload', async ({ page, request }) => {
   const lab = await Lab.open(page, request, 'reload-diff.ipynb', CLASSIFIER);
   await lab.convert();
-  await lab.kept();
+  await lab.kept(request, /jupyter-hvd:reload-diff/);
   await lab.reload();
   await expect(lab.diff.locator('.jp-hvd-columns')).toBeVisible();
 });
@@ -362,7 +367,7 @@ test('300 cells', async ({ page, request }) => {
   );
   const content = notebook(IMPORTS, ...middle, MODEL, 'model.compile("adam", "mse")');
   const training = `model.fit(np.zeros((64, 28, 28, 1)), np.zeros((64, 10)))`;
-  (content as { cells: { source: string }[] }).cells[299].source += `\n${training}`;
+  content.cells[299].source += `\n${training}`;
   const lab = await Lab.open(page, request, 'long.ipynb', content);
   await lab.convert(); // The worker is warm from here on, as it is for a user's second look.
   await page
@@ -380,17 +385,20 @@ test('300 cells', async ({ page, request }) => {
       .filter(entry => /jupyter-hvd.convert/.test(entry.name));
     return [performance.now() - start, asked.at(-1)!.duration];
   });
+  const last = lab.diff.getByRole('region', { name: 'Cell 300', exact: true });
+  await last.waitFor({ state: 'attached' }); // What is below the screen comes after it.
   const frames = await page.evaluate(async () => {
     const main = document.querySelector('.jp-hvd-main')!;
     const times: number[] = [];
     let last = performance.now();
-    while (main.scrollTop + main.clientHeight < main.scrollHeight - 2) {
+    while (times.length < 100) {
       main.scrollTop += 120;
       await new Promise(requestAnimationFrame);
       const now = performance.now();
       times.push(now - last);
       last = now;
     }
+    main.scrollTop = main.scrollHeight;
     return times.sort((a, b) => a - b);
   });
   const [median, most] = [0.5, 0.99].map(
@@ -400,5 +408,5 @@ test('300 cells', async ({ page, request }) => {
     `300 cells: diff after ${opened.toFixed(0)} ms (server ${answered.toFixed(0)} ms); ${frames.length} frames while scrolling, ` +
       `median ${median.toFixed(0)} ms, 99 % within ${most.toFixed(0)} ms`
   );
-  await expect(lab.diff.getByText('model.fit').first()).toBeVisible();
+  await lab.shows(300, 'model.fit');
 });

@@ -25,3 +25,4 @@ c.LabApp.user_settings_dir = str(folder / "settings")
 c.LabApp.workspaces_dir = str(folder / "workspaces")
 c.LabApp.expose_app_in_browser = True
 c.JupyterNotebookApp.expose_app_in_browser = True
+c.FileContentsManager.delete_to_trash = False

@@ -1,14 +1,8 @@
-import { expect, Locator, Page, test } from '@playwright/test';
+import { expect, Locator, Page } from '@playwright/test';
 
+import { test } from './fixtures';
 import { Lab, notebook } from './lab';
 import { CLASSIFIER } from './notebooks';
-
-test.afterEach(async ({ page, request }) => {
-  await page.close();
-  for (const { id } of await (await request.get('/api/sessions')).json()) {
-    await request.delete(`/api/sessions/${id}`);
-  }
-});
 
 /**
  * The controls of a part of the page that Tab does not come to, from the first one on; editors come
@@ -69,7 +63,6 @@ test('the diff by keyboard alone: open, leave, read a rule, choose, apply, undo'
   page,
   request
 }) => {
-  test.slow();
   const lab = await Lab.open(page, request, 'keys-diff.ipynb', CLASSIFIER);
   const before = await lab.sources();
   await byPalette(page, 'Convert Notebook to Horovod');
@@ -108,7 +101,6 @@ test('gradient cost by keyboard alone: open, move, choose, measure, accept', asy
   page,
   request
 }) => {
-  test.slow();
   const scaled = `\
 %%tensor
 def scaled(a, x):
@@ -152,7 +144,7 @@ def scaled(a, x):
 
   await panel.getByRole('checkbox', { name: 'a', exact: true }).focus();
   await page.keyboard.press('Space');
-  await tabTo(page, panel.getByRole('button', { name: 'Measure' }));
+  await tabTo(page, panel.getByRole('button', { name: 'Measure', exact: true }));
   await page.keyboard.press('Enter');
   await expect(panel.getByText(/Measured on/)).toBeVisible({ timeout: 60_000 });
 });

@@ -1,5 +1,7 @@
 import { APIRequestContext, expect, Locator, Page } from '@playwright/test';
 
+import { TOKEN } from './server';
+
 /** What the tests use of the JupyterLab application that the page exposes. */
 interface ILab {
   restored: Promise<void>;
@@ -29,6 +31,7 @@ interface ICell {
   getSource(): string;
   setSource(text: string): void;
   toJSON(): {
+    execution_count?: number | null;
     outputs?: { output_type: string; text?: string; data?: Record<string, unknown> }[];
   };
 }
@@ -39,8 +42,15 @@ declare global {
   }
 }
 
+export interface INotebookFile {
+  nbformat: number;
+  nbformat_minor: number;
+  metadata: object;
+  cells: { cell_type: string; source: string }[];
+}
+
 /** A notebook as JSON: a string is a code cell, one that starts with `#` is markdown. */
-export function notebook(...sources: string[]): object {
+export function notebook(...sources: string[]): INotebookFile {
   const cells = sources.map((source, i) =>
     source.startsWith('#')
       ? { cell_type: 'markdown', id: `c${i}`, metadata: {}, source }
@@ -57,8 +67,15 @@ export function notebook(...sources: string[]): object {
   return { nbformat: 4, nbformat_minor: 5, metadata: { kernelspec }, cells };
 }
 
-/** Where a front end shows a notebook. */
-type FrontEnd = 'lab/tree' | 'notebooks';
+/** The name of the session whose kernel goes from test to test. */
+export const KEPT = 'kept';
+
+interface IOpening {
+  /** Whether the test needs a kernel that has run nothing. */
+  ownKernel?: boolean;
+  /** Notebook 7 shows one notebook a page. */
+  frontEnd?: 'JupyterLab' | 'Notebook 7';
+}
 
 /** JupyterLab, or Notebook 7, with one notebook open in it. */
 export class Lab {
@@ -72,22 +89,50 @@ export class Lab {
     request: APIRequestContext,
     name: string,
     content: object,
-    frontEnd: FrontEnd = 'lab/tree'
+    { ownKernel = false, frontEnd = 'JupyterLab' }: IOpening = {}
   ): Promise<Lab> {
     const saved = await request.put(`/api/contents/${name}`, {
       data: { type: 'notebook', format: 'json', content }
     });
     expect(saved.ok()).toBe(true);
-    await page.goto(`/${frontEnd}/${name}?reset&token=ui-tests`);
+    if (!ownKernel) {
+      await lendKernel(request, name);
+    }
     const lab = new Lab(page, name);
-    await lab.ready();
+    if (frontEnd === 'Notebook 7') {
+      await page.goto(`/notebooks/${name}?token=${TOKEN}`);
+      await lab.ready();
+    } else {
+      await lab.open();
+    }
     return lab;
   }
 
-  /** Wait until the server has the layout, which is saved a while after it has changed. */
-  async kept(): Promise<void> {
+  /** Open the notebook alone, in the page that is there, or in a new one. */
+  private async open(): Promise<void> {
+    if (!new URL(this.page.url()).pathname.startsWith('/lab')) {
+      await this.page.goto(`/lab/tree/${this.name}?reset&token=${TOKEN}`);
+      return this.ready();
+    }
+    await this.execute('filebrowser:refresh');
+    await this.execute('docmanager:open', { path: this.name });
+    await this.ready();
+    await this.page.evaluate(path => {
+      // JupyterLab's launcher, which comes where nothing is open.
+      for (const widget of [...window.jupyterapp.shell.widgets('main')]) {
+        if (widget.context?.path !== path) {
+          widget.dispose();
+        }
+      }
+    }, this.name);
+  }
+
+  /** Wait until the server has the layout with some tab in it, which is saved a while after it has changed. */
+  async kept(request: APIRequestContext, tab: RegExp): Promise<void> {
     await this.execute('docmanager:save');
-    await this.page.waitForTimeout(1500);
+    await expect
+      .poll(async () => (await request.get('/lab/api/workspaces/default')).text())
+      .toMatch(tab);
   }
 
   /** Load the page again, as it was. */
@@ -127,8 +172,17 @@ export class Lab {
   /** A cell of the diff, scrolled to. */
   async cell(number: number): Promise<Locator> {
     const cell = this.diff.getByRole('region', { name: `Cell ${number}`, exact: true });
-    await cell.scrollIntoViewIfNeeded();
+    // A new conversion puts another in its place.
+    await expect(() => cell.scrollIntoViewIfNeeded({ timeout: 2000 })).toPass();
     return cell;
+  }
+
+  /** Wait until a cell of the diff shows a text: what is far from the screen has no editor. */
+  async shows(number: number, text: string): Promise<void> {
+    await expect(async () => {
+      const cell = await this.cell(number);
+      await expect(cell.getByText(text).first()).toBeVisible({ timeout: 1000 });
+    }).toPass();
   }
 
   execute(command: string, args: object = {}): Promise<unknown> {
@@ -179,6 +233,15 @@ export class Lab {
     );
   }
 
+  /** The number at which a cell ran last. */
+  executionCount(index: number): Promise<number> {
+    return this.inNotebook(
+      (panel, i) =>
+        panel.content.model.sharedModel.cells[i].toJSON().execution_count ?? 0,
+      index
+    );
+  }
+
   /** Restart the notebook's kernel, and wait until it answers. */
   async restart(): Promise<void> {
     await this.inNotebook(panel => panel.sessionContext.restartKernel());
@@ -218,4 +281,19 @@ export class Lab {
       [this.name, work.toString(), argument] as const
     );
   }
+}
+
+/** Give the kept kernel to a notebook that is opened next; it is started where there is none. */
+async function lendKernel(request: APIRequestContext, path: string): Promise<void> {
+  const running: { id: string; name: string }[] = await (
+    await request.get('/api/sessions')
+  ).json();
+  const kept = running.find(({ name }) => name === KEPT);
+  const data = { path, name: KEPT, type: 'notebook' };
+  const answer = kept
+    ? await request.patch(`/api/sessions/${kept.id}`, { data })
+    : await request.post('/api/sessions', {
+        data: { ...data, kernel: { name: 'python3' } }
+      });
+  expect(answer.ok()).toBe(true);
 }

@@ -1,5 +1,6 @@
-import { expect, Page, test } from '@playwright/test';
+import { expect, Page } from '@playwright/test';
 
+import { test } from './fixtures';
 import { Lab, notebook } from './lab';
 import { CLASSIFIER } from './notebooks';
 
@@ -7,18 +8,13 @@ import { CLASSIFIER } from './notebooks';
 const picture = (page: Page, name: string): Promise<Buffer> =>
   page.screenshot({ path: `build/screenshots/notebook7-${name}.png` });
 
-test.afterEach(async ({ page, request }) => {
-  await page.close();
-  for (const { id } of await (await request.get('/api/sessions')).json()) {
-    await request.delete(`/api/sessions/${id}`);
-  }
-});
-
 test('Notebook 7: the toolbar’s button opens the diff below the notebook', async ({
   page,
   request
 }) => {
-  const lab = await Lab.open(page, request, 'seven.ipynb', CLASSIFIER, 'notebooks');
+  const lab = await Lab.open(page, request, 'seven.ipynb', CLASSIFIER, {
+    frontEnd: 'Notebook 7'
+  });
   const button = page.getByRole('button', { name: /Show, side by side/ });
   await button.click();
   await expect(lab.diff.getByText('jhvd.start()')).toBeVisible();
@@ -45,7 +41,9 @@ test('Notebook 7: a cell’s gradient cost opens below the notebook', async ({
   const tensor = `%%tensor\ndef square(x):\n    return sum(x[i] * x[i] for i in range(len(x)))`;
   const calls = 'import numpy as np\nsquare(np.ones(64))';
   const cells = notebook('%load_ext jupyter_hvd', tensor, calls);
-  const lab = await Lab.open(page, request, 'seven-cost.ipynb', cells, 'notebooks');
+  const lab = await Lab.open(page, request, 'seven-cost.ipynb', cells, {
+    frontEnd: 'Notebook 7'
+  });
   for (let i = 0; i < 3; i++) {
     await lab.inNotebook((panel, at) => void (panel.content.activeCellIndex = at), i);
     await lab.execute('notebook:run-cell');

@@ -1,21 +1,30 @@
+import { cpus } from 'node:os';
+
 import { defineConfig } from '@playwright/test';
 
-const port = process.env.HVD_UI_PORT ?? '8899';
+import { HEADERS, portOf, TOKEN, urlOf } from './server';
+
+/** Two at a time: what starts TensorFlow waits for the other now and then. */
+const workers = Math.min(2, cpus().length);
 
 /** The tests of the extension in a real browser; Chromium is the system's own. */
 export default defineConfig({
   testDir: '.',
   outputDir: '../build/ui-tests',
   reporter: [['list']],
-  workers: 1,
-  timeout: 90_000,
-  expect: { timeout: 15_000 },
+  workers,
+  fullyParallel: true,
+  // A test may find a machine that does something else for a minute. What passes at its second turn
+  // is told as flaky, at the end and by name.
+  retries: 1,
+  timeout: 180_000,
+  expect: { timeout: 30_000 },
   use: {
-    baseURL: `http://127.0.0.1:${port}`,
-    extraHTTPHeaders: { Authorization: 'token ui-tests' },
+    extraHTTPHeaders: HEADERS,
     viewport: { width: 1440, height: 900 },
     video: 'off',
-    trace: 'retain-on-failure',
+    // What is recorded of every turn would be looked at of none.
+    trace: 'on-first-retry',
     launchOptions: {
       executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
       args: [
@@ -30,12 +39,12 @@ export default defineConfig({
       ]
     }
   },
-  webServer: {
-    command: `jupyter lab --config ui-tests/jupyter_server_config.py --ServerApp.port=${port}`,
+  webServer: Array.from({ length: workers }, (_, worker) => ({
+    command: `jupyter lab --config ui-tests/jupyter_server_config.py --ServerApp.port=${portOf(worker)}`,
     cwd: '..',
     stderr: 'ignore',
-    url: `http://127.0.0.1:${port}/api/status?token=ui-tests`,
+    url: `${urlOf(worker)}/api/status?token=${TOKEN}`,
     timeout: 60_000,
     gracefulShutdown: { signal: 'SIGTERM', timeout: 5000 }
-  }
+  }))
 });

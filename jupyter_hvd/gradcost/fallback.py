@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from .report import Advice, Curve, Figure, Measured, Plain, Ratio, Report, Row
+from .report import Advice, Curve, Figure, Growth, Measured, Plain, Ratio, Report, Row, Times
 from .svg import Series, plot
 from .wording import against, number, seconds
 from .wording import ratio as spelt
@@ -47,6 +47,7 @@ def text(report: Report) -> str:
         lines.append(report.note)
     if report.measured:
         lines.append(measured_text(report.measured))
+    lines += map(times_text, report.times)
     lines += [f"advice: {a.message}" for a in report.advice]
     if report.error:
         lines.append(f"error: {report.error}")
@@ -70,6 +71,19 @@ def measured_text(m: Measured) -> str:
     )
 
 
+def times_text(t: Times) -> str:
+    return (
+        f"measured over {t.size} on {t.device} in {t.dtype}, shortest calls: "
+        f"value {_grown(t.size, t.value, t.value_growth)}, gradient {_grown(t.size, t.adjoint, t.adjoint_growth)}"
+    )
+
+
+def _grown(size: str, times: Sequence[float], growth: Growth | None) -> str:
+    """From the first time to the last, and how they grow."""
+    span = f"{seconds(times[0])} to {seconds(times[-1])}"
+    return span if growth is None else f"{span}, ∝ {size}^{growth.exponent} from {growth.since} on"
+
+
 # HTML
 
 
@@ -91,6 +105,8 @@ def html(report: Report) -> str:
             '<div style="display:flex;flex-wrap:wrap;gap:12px">' + "".join(plots) + "</div>"
         )
         parts.append(_legend(report.plain))
+    for times in report.times:
+        parts.append(_times(times) + f"<p>{escape(times_text(times))}</p>")
     if report.measured:
         parts.append(f"<p>{escape(measured_text(report.measured))}</p>")
     if report.advice:
@@ -159,6 +175,15 @@ def _plot(report: Report, curve: Curve) -> str:
         "both axes logarithmic"
     )
     return plot(series(curve, report.plain), curve.size, curve.at, title)
+
+
+def _times(times: Times) -> str:
+    drawn = [
+        Series("value", VALUE, list(zip(times.sizes, times.value, strict=True))),
+        Series("gradient", ADJOINT, list(zip(times.sizes, times.adjoint, strict=True))),
+    ]
+    title = f"Measured seconds of value and gradient over {times.size}, both axes logarithmic"
+    return plot(drawn, times.size, times.sizes[-1], title)
 
 
 def _legend(plain: Plain | None) -> str:

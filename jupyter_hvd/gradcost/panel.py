@@ -20,10 +20,13 @@ from . import work
 from .advice import Adviser
 from .cells import Cells, explained
 from .fallback import bundle
-from .report import Measured, Plain, Report, Row, chosen, report
+from .report import Measured, Plain, Report, Row, Times, chosen, report
 from .subject import Subject, subject
 
 Send = Callable[[dict[str, Any]], None]
+
+#: Puts what was measured where it is shown.
+Keep = Callable[[], None]
 
 REPEATS = 10
 
@@ -50,6 +53,7 @@ class Panel:
         self.sizes: dict[str, int] = dict(about.start)
         self.plain = Plain("pending", about.version)
         self.measured: Measured | None = None
+        self.times: dict[str, Times] = {}
         self.known: dict[work.Key, Any] = {}
         self.error = ""
         self.estimating = Task()
@@ -70,6 +74,7 @@ class Panel:
             made = replace(
                 made,
                 plain=self.plain,
+                times=tuple(t for t in self.times.values() if t.at.items() <= self.sizes.items()),
                 error=self.error,
                 functions=tuple(self.functions()) if self.functions else (),
             )
@@ -111,6 +116,8 @@ class Panel:
                 self.estimate()
             case "measure":
                 self.measure()
+            case "sweep":
+                self.sweep(str(message["size"]))
             case "accept":
                 self.accept(int(message["way"]), send)
             case "cancel":
@@ -185,19 +192,57 @@ class Panel:
 
     def measure(self) -> Task:
         """Measured times at the sizes as they stand, with progress."""
+        with self.lock:
+            about, sizes = self.subject, dict(self.sizes)
+
+        def measured(progress: work.Progress, cancelled: work.Cancelled) -> Keep:
+            found = work.measure(about, sizes, REPEATS, progress, cancelled)
+
+            def keep() -> None:
+                self.measured = found
+
+            return keep
+
+        return self._measuring(measured)
+
+    def sweep(self, name: str) -> Task:
+        """Measured times over a size, the others as they stand, with progress."""
+        with self.lock:
+            about, sizes = self.subject, dict(self.sizes)
+            size = next((s for s in about.sizes(self.linked) if name in s.names), None)
+
+        def swept(progress: work.Progress, cancelled: work.Cancelled) -> Keep:
+            from .sweep import sweep
+
+            def step() -> None:
+                if cancelled():
+                    raise ProfileCancelledError
+
+            if size is None or size.fixed:
+                raise TensorError(f"`{name}` is no size to choose")
+            found = sweep(about, sizes, size, progress, step)
+
+            def keep() -> None:
+                self.times[found.size] = found
+
+            return keep
+
+        return self._measuring(swept)
+
+    def _measuring(self, work_: Callable[[work.Progress, work.Cancelled], Keep]) -> Task:
+        """Measure in a thread, one thing at a time, and keep what was found unless it was cancelled."""
         if self.measuring.running:
             return self.measuring
         with self.lock:
-            about, sizes = self.subject, dict(self.sizes)
             self.error = ""
 
         def progress(done: int, total: int) -> None:
             self._broadcast({"progress": {"done": done, "total": total}})
 
         def run(cancelled: work.Cancelled) -> None:
-            measured, error = None, ""
+            keep, error = None, ""
             try:
-                measured = work.measure(about, sizes, REPEATS, progress, cancelled)
+                keep = work_(progress, cancelled)
             except ProfileCancelledError:
                 pass
             except TensorError as wrong:
@@ -208,7 +253,9 @@ class Panel:
                 # It may have been cancelled after its last step: the panel is about another gradient.
                 stopped = cancelled()
                 if not stopped:
-                    self.measured, self.error = measured or self.measured, error
+                    self.error = error
+                    if keep is not None:
+                        keep()
             self._broadcast({"progress": None})
             if not stopped:
                 self._tell()

@@ -179,6 +179,32 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class Growth:
+    """Seconds grow like the size to the power `exponent`, from the size `since` on."""
+
+    exponent: float
+    since: int
+
+
+@dataclass(frozen=True)
+class Times:
+    """Measured seconds of value and gradient over one size, the others as `at` says, in numbers of type `dtype`.
+
+    No growth is told where few sizes take longer than what any call does, or no power fits.
+    """
+
+    size: str
+    at: Mapping[str, int]
+    device: str
+    dtype: str
+    sizes: tuple[int, ...]
+    value: tuple[float, ...]
+    adjoint: tuple[float, ...]
+    value_growth: Growth | None
+    adjoint_growth: Growth | None
+
+
+@dataclass(frozen=True)
 class Report:
     """All that the panel shows."""
 
@@ -202,6 +228,7 @@ class Report:
     advice: tuple[Advice, ...] = ()
     plain: Plain | None = None
     measured: Measured | None = None
+    times: tuple[Times, ...] = ()
     functions: tuple[str, ...] = ()
     note: str = ""
     error: str = ""

@@ -96,17 +96,22 @@ def measure(
 
     if subject.missing:
         raise TensorError(subject.missing)
-    entries = sum(
+    held = entries(subject, sizes)
+    if held > MEASURED:
+        raise TensorError(
+            f"at these sizes the arrays hold {held:,} numbers", "choose smaller sizes to measure"
+        )
+    with precision(subject):
+        return _measured(subject, sizes, repeats, progress, cancelled)
+
+
+def entries(subject: Subject, sizes: Sizes) -> int:
+    """The numbers that all arrays of value and gradient hold."""
+    return sum(
         subject.evaluate(line.entries, sizes) or 0
         for part in (subject.value, subject.adjoint)
         for line in part.lines
     )
-    if entries > MEASURED:
-        raise TensorError(
-            f"at these sizes the arrays hold {entries:,} numbers", "choose smaller sizes to measure"
-        )
-    with precision(subject):
-        return _measured(subject, sizes, repeats, progress, cancelled)
 
 
 def _measured(

@@ -1,3 +1,4 @@
+import { HighlightStyle, syntaxHighlighting } from '@codemirror/language';
 import { MergeView } from '@codemirror/merge';
 import {
   EditorState,
@@ -14,7 +15,7 @@ import {
   GutterMarker,
   lineNumbers
 } from '@codemirror/view';
-import { jupyterTheme } from '@jupyterlab/codemirror';
+import { jupyterEditorTheme, jupyterHighlightStyle } from '@jupyterlab/codemirror';
 
 import { Diagnostic } from './conversion';
 
@@ -117,6 +118,18 @@ function hideEnd(length: number): DecorationSet {
   return Decoration.set(Decoration.replace({}).range(length - 1, length));
 }
 
+/** The theme's colours of code, nearer to its ink: on the tints of changes some are too faint to read. */
+const LEGIBLE = HighlightStyle.define(
+  jupyterHighlightStyle.specs.map(spec =>
+    spec.color
+      ? {
+          ...spec,
+          color: `color-mix(in srgb, ${spec.color} 58%, var(--jp-content-font-color0))`
+        }
+      : spec
+  )
+);
+
 function readOnly(options: IEditorOptions, label: string): Extension[] {
   const { language, folded, wrap } = options;
   return [
@@ -124,7 +137,8 @@ function readOnly(options: IEditorOptions, label: string): Extension[] {
     language,
     wrap ? EditorView.lineWrapping : [],
     EditorState.phrases.of({ '$ unchanged lines': folded }),
-    jupyterTheme,
+    jupyterEditorTheme,
+    syntaxHighlighting(LEGIBLE),
     litLine,
     hiddenEnd,
     EditorState.readOnly.of(true),

@@ -15,5 +15,6 @@ export namespace CommandIDs {
   export const toggleWrap = 'jupyter-hvd:toggle-wrap';
   export const refresh = 'jupyter-hvd:refresh';
   export const inspect = 'jupyter-hvd:inspect-gradient-cost';
+  export const undoAccepted = 'jupyter-hvd:undo-accepted-advice';
   export const showRule = 'jupyter-hvd:show-rule';
 }

@@ -11,7 +11,8 @@ import { ICell } from './model';
 import { IPlace } from './session';
 
 /** A cell with changes or diagnostics. */
-export function CellSection({ index }: { index: number }): JSX.Element {
+export function CellSection(props: { index: number; isFirst: boolean }): JSX.Element {
+  const { index, isFirst } = props;
   const { session, trans } = useView();
   const model = session.model!;
   useSignal(model.changed);
@@ -44,7 +45,7 @@ export function CellSection({ index }: { index: number }): JSX.Element {
           ))}
         </ul>
       )}
-      <CellEditor index={index} />
+      <CellEditor index={index} isFirst={isFirst} />
     </section>
   );
 }
@@ -83,9 +84,10 @@ function ChangeRow({ change }: { change: Change }): JSX.Element {
  * The cell's text.
  *
  * The editors are there only while the cell is near the screen: each costs time whenever
- * anything scrolls, and a notebook may have hundreds of cells.
+ * anything scrolls, and a notebook may have hundreds of cells. The first ones need not wait for that to be found.
  */
-function CellEditor({ index }: { index: number }): JSX.Element {
+function CellEditor(props: { index: number; isFirst: boolean }): JSX.Element {
+  const { index, isFirst } = props;
   const { session, language, settings, trans } = useView();
   useSignal(settings.changed);
   const { wrap } = settings;
@@ -98,9 +100,9 @@ function CellEditor({ index }: { index: number }): JSX.Element {
   const wanted = useRef<number | null>(null);
   const lines = Math.max(source.split('\n').length, after.split('\n').length);
   const height = useRef(lines * LINE_HEIGHT);
-  const [near, setNear] = useState(false);
+  const [near, setNear] = useState(isFirst);
 
-  useEffect(() => whenNear(node.current!, setNear), []);
+  useEffect(() => whenNear(node.current!, isFirst, setNear), []);
 
   useEffect(() => {
     if (!near) {
@@ -164,12 +166,24 @@ function CellEditor({ index }: { index: number }): JSX.Element {
 /** Pixels; near enough to keep the scroll bar still. */
 const LINE_HEIGHT = 17;
 
-/** Tell whether a node is near the screen, whenever that changes. */
-function whenNear(node: Element, tell: (near: boolean) => void): () => void {
+/** Tell whether a node is near the screen, whenever that changes from what it is taken for at first. */
+function whenNear(
+  node: Element,
+  atFirst: boolean,
+  tell: (near: boolean) => void
+): () => void {
+  let told = atFirst;
   const observer = new IntersectionObserver(
     entries => {
       const near = entries[entries.length - 1].isIntersecting;
-      nextFrame(node, () => tell(near));
+      if (near === told) {
+        waiting.delete(node);
+      } else {
+        nextFrame(node, () => {
+          told = near;
+          tell(near);
+        });
+      }
     },
     { rootMargin: '600px' }
   );
@@ -225,7 +239,7 @@ export function FoldSection(props: { from: number; to: number }): JSX.Element {
             <Markdown key={cell.id} text={cell.source} />
           ) : (
             <div className="jp-hvd-cell" key={cell.id}>
-              <CellEditor index={props.from + i} />
+              <CellEditor index={props.from + i} isFirst={false} />
             </div>
           )
         )}

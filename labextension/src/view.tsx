@@ -1,5 +1,5 @@
 import { ReactWidget } from '@jupyterlab/apputils';
-import React, { useMemo } from 'react';
+import React, { startTransition, useEffect, useMemo, useState } from 'react';
 
 import { CostPanel } from './costpanel';
 import { CommandIDs } from './ids';
@@ -218,23 +218,34 @@ function Summary(): JSX.Element {
   );
 }
 
+/** So many sections fill the screen; they are there before the others, of which there may be hundreds. */
+const SCREENFUL = 8;
+
 function Sections(): JSX.Element {
   const { session } = useView();
   const model = session.model!;
   const sections = useMemo(() => model.sections(), [model]);
+  const [whole, setWhole] = useState(false);
+  useEffect(() => startTransition(() => setWhole(true)), []);
   return (
     <>
-      {sections.map(section =>
-        section.kind === 'cell' ? (
-          <CellSection key={model.cells[section.index].id} index={section.index} />
-        ) : (
-          <FoldSection
-            key={`fold ${model.cells[section.from].id}`}
-            from={section.from}
-            to={section.to}
-          />
-        )
-      )}
+      {sections
+        .slice(0, whole ? undefined : SCREENFUL)
+        .map((section, i) =>
+          section.kind === 'cell' ? (
+            <CellSection
+              key={model.cells[section.index].id}
+              index={section.index}
+              isFirst={i < 2}
+            />
+          ) : (
+            <FoldSection
+              key={`fold ${model.cells[section.from].id}`}
+              from={section.from}
+              to={section.to}
+            />
+          )
+        )}
     </>
   );
 }

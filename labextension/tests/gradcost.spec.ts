@@ -5,6 +5,7 @@ import { bytes, count, percent, time } from '../src/gradcost/format';
 import { ILink, PanelModel } from '../src/gradcost/model';
 import { spanOf } from '../src/gradcost/change';
 import { IChange, IReport, isReport, plainHere } from '../src/gradcost/report';
+import { through } from '../src/gradcost/times';
 
 /** A kernel's side that answers when it is told to. */
 class Kernel implements ILink {
@@ -162,15 +163,42 @@ test('figures as people read them', () => {
   expect([0, 0.001, 0.37].map(percent)).toEqual(['0\u202f%', '<1\u202f%', '37\u202f%']);
 });
 
+test('there is one measurement at a time: at the sizes on display, or over one of them', () => {
+  const kernel = new Kernel();
+  const model = new PanelModel(report(1), kernel);
+  model.sweep('n');
+  model.measure();
+  model.sweep('m');
+  expect(kernel.asked).toEqual([{ do: 'sweep', size: 'n' }]);
+  kernel.say({ progress: null });
+  model.measure();
+  expect(kernel.asked[1]).toEqual({ do: 'measure' });
+});
+
+test('operations go through the last measured time, as far as times were measured', () => {
+  const operations = [1, 2, 4, 8, 16].map((n): [number, number] => [n, n * n]);
+  const measured: [number, number][] = [
+    [2, 0.3],
+    [4, 0.5],
+    [8, 1.6]
+  ];
+  expect(through(operations, measured)).toEqual([
+    [4, 0.4],
+    [8, 1.6]
+  ]);
+  expect(through([], measured)).toEqual([]);
+});
+
 describe('advice that is accepted', () => {
   const change = { first: 2, last: 3, before: 'b\nc', after: 'd' } as IChange;
 
   it('is put into its cell when the kernel has checked it, and told', () => {
     const kernel = new Kernel();
     const put: IChange[] = [];
+    let refusal = 'the cell has changed since';
     const model = new PanelModel(report(1), kernel, null, found => {
       put.push(found);
-      return '';
+      return () => refusal;
     });
     model.accept(4);
     model.accept(5);
@@ -180,6 +208,11 @@ describe('advice that is accepted', () => {
     expect(put).toEqual([change]);
     expect(model.accepting).toBeNull();
     expect(model.taken).toEqual({ way: 4, change });
+    model.takeBack();
+    expect([model.error, model.taken]).toEqual([refusal, { way: 4, change }]);
+    refusal = '';
+    model.takeBack();
+    expect([model.error, model.taken]).toEqual(['', null]);
   });
 
   it('is refused by the kernel, by the cell, and by a kernel that goes', () => {

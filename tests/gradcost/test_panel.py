@@ -16,6 +16,7 @@ from jupyter_hvd.gradcost.live import Panels
 from jupyter_hvd.gradcost.panel import Panel
 from jupyter_hvd.gradcost.report import report
 from jupyter_hvd.gradcost.subject import subject
+from jupyter_hvd.gradcost.sweep import growth
 from jupyter_hvd.tensor import tensor
 
 
@@ -92,6 +93,57 @@ def test_a_measurement_is_cancelled(by_name, shell):
     assert front.panel.report().measured is None
     front.panel.measuring.wait(10)
     assert not front.panel.measuring.running
+
+
+def test_times_over_a_size(shell):
+    """They are shown while the other sizes are as they were."""
+
+    @tensor
+    def product(A, B):
+        n, m = A.shape
+        return sum(
+            sum(A[i, k] * B[k, j] for k in range(m)) ** 2 for i in range(n) for j in range(n)
+        )
+
+    arguments = np.ones((8, 4)), np.ones((4, 8))
+    front = Front(Panel(subject(product, ("A",), (arguments, {})), Cells(shell)))
+    name = front.panel.report().sliders[0].name
+    front.ask(do="sweep", size=name)
+    made = front.until(lambda m: m.get("report", {}).get("times"))["report"]
+    (times,) = made["times"]
+    progress = [m["progress"]["done"] for m in front.said if m.get("progress")]
+    assert progress == sorted(progress)
+    assert times["size"] == name
+    assert len(times["sizes"]) == len(times["value"]) == len(times["adjoint"]) > 5
+    assert min(times["value"] + times["adjoint"]) > 0
+    forms = bundle(front.panel.report())
+    assert f"measured over {name}" in forms["text/plain"]
+    assert "Measured seconds" in forms["text/html"]
+    (other,) = [s["name"] for s in made["sliders"] if s["name"] != name]
+    assert set(times["at"]) & {other}
+    assert not front.ask(do="sizes", sizes={other: 5}, seq=1)["report"]["times"]
+    assert front.ask(do="sizes", sizes={other: 4}, seq=2)["report"]["times"]
+
+
+def test_times_over_a_size_are_cancelled(by_name, shell):
+    front = opened(by_name["quadratic_form"], shell)
+    front.ask(do="sweep", size="n")
+    front.until(lambda m: m.get("progress"))
+    front.ask(do="cancel")
+    front.until(lambda m: m.get("progress", "none") is None)
+    assert front.panel.report().times == ()
+    front.ask(do="sweep", size="no size")
+    front.until(lambda m: "is no size to choose" in m.get("report", {}).get("error", ""))
+
+
+def test_growth_is_that_of_what_exceeds_a_call() -> None:
+    sizes = [2**k for k in range(2, 14)]
+    found = growth(sizes, [1e-5 + 1e-10 * n**2 for n in sizes])
+    assert found.exponent == pytest.approx(2, abs=0.02)
+    assert 256 < found.since < 1024, "from 447 on two thirds of the time are work"
+    assert growth(sizes, [1e-5] * len(sizes)) is None
+    assert growth(sizes, [*[1e-5] * 10, 9e-5, 9e-4]) is None, "two points are no slope"
+    assert growth(sizes, [1e-5, *[3e-4, 4e-5] * 5, 1e-4]) is None, "no power fits"
 
 
 def test_an_estimate_of_the_sizes_before_is_none_of_those_after(by_name, shell, monkeypatch):

@@ -30,9 +30,11 @@ def test_reports_have_its_form(by_name):
     panel = Panel(subject(case.function, ("x",), (case.arguments, {})), Cells(InteractiveShell()))
     panel.estimate().wait(60)
     panel.measure().wait(60)
+    panel.sweep("n").wait(120)
     made = panel.report()
     assert made.plain.state == "done"
     assert made.measured is not None
+    assert made.times
     form = json.loads(json.dumps(made.json()))
     jsonschema.validate(form, SCHEMA)
     with pytest.raises(jsonschema.ValidationError):

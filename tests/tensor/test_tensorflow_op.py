@@ -8,7 +8,13 @@ import pytest
 from jupyter_hvd.tensor import TensorError, tensor
 
 pytestmark = pytest.mark.slow  # TensorFlow is imported
-tf = pytest.importorskip("tensorflow")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tensorflow():
+    """Imported when these tests run, not whenever tests are looked for."""
+    global tf
+    tf = pytest.importorskip("tensorflow")
 
 
 @pytest.fixture(scope="module")

@@ -19,12 +19,15 @@ export function spanOf(
   return [start, start + found.length];
 }
 
+/** Takes a step back while it is the last one in its cell; returns why not, where it is not. */
+export type Undo = () => string;
+
 /** Put a change into its cell, as one step to undo; returns why not, where that cannot be. */
 export function put(
   notebook: NotebookPanel,
   change: IChange,
   trans: TranslationBundle
-): string {
+): Undo | string {
   const cell = notebook.content.widgets.find(
     ({ model }) => model.id === change.place.cell
   );
@@ -48,5 +51,14 @@ export function put(
   undo?.stopCapturing();
   shared.updateSource(...span, change.after);
   undo?.stopCapturing();
-  return '';
+  const step = undo?.undoStack.at(-1);
+  return () => {
+    if (!step || undo?.undoStack.at(-1) !== step) {
+      return trans.__(
+        'The cell has changed since: take back what came after it in the cell first.'
+      );
+    }
+    undo.undo();
+    return '';
+  };
 }

@@ -1,15 +1,20 @@
+import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { logarithmic, Point } from '../axes';
 import { IMark, Plot } from '../plot';
 import { usePanel } from './context';
-import { count } from './format';
-import { ICurve, IReport } from './report';
+import { count, time } from './format';
+import { ICurve, IGrowth, IReport, ITimes } from './report';
+import { through } from './times';
 
 const HEIGHT = 200;
 const TICKS = { x: 8, y: 6 };
 
-/** Operations over each size, both axes logarithmic; dots are XLA's estimates of plain JAX. */
+/**
+ * Operations over each size, and measured times where there are some, both axes logarithmic; dots are
+ * XLA's estimates of plain JAX.
+ */
 export function Curves({ report }: { report: IReport }): JSX.Element | null {
   const { trans } = usePanel();
   const curves = report.curves.filter(curve => curve.sizes.length > 1);
@@ -22,11 +27,14 @@ export function Curves({ report }: { report: IReport }): JSX.Element | null {
       aria-label={trans.__('Operations over each size')}
     >
       {curves.map(curve => (
-        <Operations
-          key={curve.size}
-          curve={curve}
-          plain={report.plain?.adjoint[curve.size] ?? []}
-        />
+        <div key={curve.size} className="jp-hvd-gc-size">
+          <Operations curve={curve} plain={report.plain?.adjoint[curve.size] ?? []} />
+          {/* Reports of before have no times. */}
+          <Measured
+            curve={curve}
+            times={report.times?.find(({ size }) => size === curve.size)}
+          />
+        </div>
       ))}
       <ul className="jp-hvd-gc-legend" aria-label={trans.__('Legend')}>
         <li className="jp-hvd-gc-value">{trans.__('value')}</li>
@@ -77,6 +85,84 @@ function Operations(props: { curve: ICurve; plain: readonly Point[] }): JSX.Elem
       label={trans.__('Operations over %1, both axes logarithmic', size)}
     />
   );
+}
+
+/** Measured times over a size, or the button that measures them. */
+function Measured(props: { curve: ICurve; times?: ITimes }): JSX.Element {
+  const { model, trans } = usePanel();
+  const { curve, times } = props;
+  const { size } = curve;
+  return (
+    <>
+      {times && <Times curve={curve} times={times} />}
+      <p className="jp-hvd-gc-sweep">
+        <button
+          type="button"
+          className="jp-mod-styled"
+          title={trans.__('Run value and gradient at powers of two of %1', size)}
+          disabled={!model.isLive || model.progress !== null}
+          onClick={() => model.sweep(size)}
+        >
+          {times
+            ? trans.__('Measure over %1 again', size)
+            : trans.__('Measure over %1', size)}
+        </button>
+      </p>
+    </>
+  );
+}
+
+/** Seconds over a size, and beside them, faint, the operations in the same measure. */
+function Times(props: { curve: ICurve; times: ITimes }): JSX.Element {
+  const { trans } = usePanel();
+  const { curve, times } = props;
+  const { size } = curve;
+  const kinds = [
+    ['value', trans.__('value'), times.value_growth],
+    ['adjoint', trans.__('gradient'), times.adjoint_growth]
+  ] as const;
+  const measured = kinds.map(([kind, name]) => {
+    const points = times.sizes.map((n, i): Point => [n, times[kind][i]]);
+    const marks = points.map((at): IMark => {
+      const title = trans.__('%1, %2 = %3: %4', name, size, at[0], time(at[1]));
+      return { at, radius: 3, title };
+    });
+    return { className: `jp-hvd-gc-${kind}`, points, marks };
+  });
+  const counted = kinds.map(([kind], i) => ({
+    className: `jp-hvd-gc-${kind} jp-hvd-gc-scaled`,
+    points: through(drawn(curve.sizes, curve[kind]), measured[i].points)
+  }));
+  const series = [...counted, ...measured];
+  const seconds = series.flatMap(({ points }) => points.map(([, t]) => t));
+  return (
+    <figure className="jp-hvd-gc-times">
+      <Plot
+        x={logarithmic(size, times.sizes, TICKS.x)}
+        y={{ ...logarithmic('', seconds, TICKS.y), text: time }}
+        series={series}
+        rule={null}
+        height={HEIGHT}
+        label={trans.__('Measured times over %1, both axes logarithmic', size)}
+      />
+      <figcaption>
+        {trans.__('Shortest calls on %1 in %2:', times.device, times.dtype)}{' '}
+        {kinds.map(([, name, growth]) => sayGrowth(name, size, growth, trans)).join(', ')}
+        {trans.__('; dashed, the operations in proportion.')}
+      </figcaption>
+    </figure>
+  );
+}
+
+function sayGrowth(
+  name: string,
+  size: string,
+  growth: IGrowth | null,
+  trans: TranslationBundle
+): string {
+  return growth
+    ? trans.__('%1 ∝ %2^%3 from %4 on', name, size, growth.exponent, growth.since)
+    : trans.__('%1 like no power of %2', name, size);
 }
 
 /** What can stand on a logarithmic axis. */

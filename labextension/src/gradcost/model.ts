@@ -2,6 +2,7 @@ import { JSONObject } from '@lumino/coreutils';
 import { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
+import { Undo } from './change';
 import { IChange, IReport, isReport, ITaken } from './report';
 
 /** The kernel's side of a panel, as the model needs it. */
@@ -32,7 +33,7 @@ export class PanelModel implements IDisposable {
     report: IReport | null,
     readonly link: ILink,
     private _keep: ((bundle: JSONObject) => void) | null = null,
-    private _put: (change: IChange) => string = () => ''
+    private _put: (change: IChange) => Undo | string = () => ''
   ) {
     this._report = report;
     link.received.connect(this._onMessage, this);
@@ -108,13 +109,14 @@ export class PanelModel implements IDisposable {
     this.link.ask({ do: 'inspect', function: name, wrt });
   }
 
+  /** Measure times at the sizes as they stand. */
   measure(): void {
-    if (this.isLive && this._progress === null) {
-      this._progress = { done: 0, total: 1 };
-      this._error = '';
-      this._ask({ do: 'measure' });
-      this._changed.emit();
-    }
+    this._begin({ do: 'measure' });
+  }
+
+  /** Measure times over a size. */
+  sweep(size: string): void {
+    this._begin({ do: 'sweep', size });
   }
 
   /** Put what some advice says into its cell, where the kernel finds it equal and cheaper. */
@@ -124,6 +126,15 @@ export class PanelModel implements IDisposable {
       this._taken = null;
       this._error = '';
       this._ask({ do: 'accept', way });
+      this._changed.emit();
+    }
+  }
+
+  /** Take the change back that was put into its cell last. */
+  takeBack(): void {
+    if (this._taken && this._undo) {
+      this._error = this._undo();
+      this._taken = this._error ? this._taken : null;
       this._changed.emit();
     }
   }
@@ -139,6 +150,16 @@ export class PanelModel implements IDisposable {
       clearTimeout(this._waiting);
       this.link.dispose();
       Signal.clearData(this);
+    }
+  }
+
+  /** Ask for a measurement; there is one at a time. */
+  private _begin(message: JSONObject): void {
+    if (this.isLive && this._progress === null) {
+      this._progress = { done: 0, total: 1 };
+      this._error = '';
+      this._ask(message);
+      this._changed.emit();
     }
   }
 
@@ -197,8 +218,11 @@ export class PanelModel implements IDisposable {
       this._accepting = null;
       if (message.change) {
         const change = message.change as unknown as IChange;
-        this._error = this._put(change);
-        this._taken = this._error ? null : { way: message.accepted, change };
+        const put = this._put(change);
+        const refused = typeof put === 'string';
+        this._error = refused ? put : '';
+        this._taken = refused ? null : { way: message.accepted, change };
+        this._undo = refused ? null : put;
       }
     }
     if ('progress' in message) {
@@ -246,6 +270,7 @@ export class PanelModel implements IDisposable {
   private _progress: IProgress | null = null;
   private _accepting: number | null = null;
   private _taken: ITaken | null = null;
+  private _undo: Undo | null = null;
   private _late = false;
   private _waiting: ReturnType<typeof setTimeout> | undefined;
   private _wish: Record<string, number> | null = null;

@@ -23,7 +23,13 @@ import { openNotebook } from '../notebooks';
 import { Places } from '../place';
 import { put } from './change';
 import { HeatMap } from './heat';
-import { IPlace, ISurroundings, PanelRenderer, PanelView } from './renderer';
+import {
+  focusedPanel,
+  IPlace,
+  ISurroundings,
+  PanelRenderer,
+  PanelView
+} from './renderer';
 import { ISource, MIME } from './report';
 
 type PanelTab = MainAreaWidget<PanelView>;
@@ -118,6 +124,10 @@ export const gradcost: JupyterFrontEndPlugin<void> = {
         }
       }
     });
+    app.commands.addCommand(CommandIDs.undoAccepted, {
+      label: trans.__('Undo the Accepted Advice'),
+      execute: () => focusedPanel()?.model?.takeBack()
+    });
     palette?.addItem({ command: CommandIDs.inspect, category: trans.__('Horovod') });
     if (restorer) {
       void restorer.restore(tracker, {
@@ -174,11 +184,11 @@ function surroundings(notebook: NotebookPanel, trans: TranslationBundle): ISurro
     trans,
     reveal: place => void reveal(notebook, place),
     put: change => {
-      const refusal = put(notebook, change, trans);
-      if (!refusal) {
+      const done = put(notebook, change, trans);
+      if (typeof done !== 'string') {
         void reveal(notebook, { ...change.place, line: change.first });
       }
-      return refusal;
+      return done;
     },
     heat: (panel, report) => heat.update(panel, report)
   };

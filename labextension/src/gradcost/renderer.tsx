@@ -5,6 +5,7 @@ import { JSONObject } from '@lumino/coreutils';
 import { ISignal, Signal } from '@lumino/signaling';
 import React from 'react';
 
+import { Undo } from './change';
 import { PanelContext } from './context';
 import { PanelLink } from './link';
 import { PanelModel } from './model';
@@ -17,9 +18,17 @@ export interface ISurroundings {
   trans: TranslationBundle;
   reveal: (place: ISource) => void;
   /** Put a change into its cell; returns why not, where that cannot be. */
-  put: (change: IChange) => string;
+  put: (change: IChange) => Undo | string;
   /** The report of a panel has changed, or the panel has gone: the lines' heat may change. */
   heat: (panel: object, report: IReport | null) => void;
+}
+
+const panels = new WeakMap<Element, PanelWidget>();
+
+/** The panel that has the focus. */
+export function focusedPanel(): PanelWidget | undefined {
+  const node = document.activeElement?.closest('.jp-hvd-GradCost');
+  return node ? panels.get(node) : undefined;
 }
 
 /** A panel as a widget, around its model. */
@@ -27,6 +36,7 @@ export class PanelWidget extends ReactWidget {
   constructor(protected surroundings: ISurroundings) {
     super();
     this.addClass('jp-hvd-GradCost');
+    panels.set(this.node, this);
   }
 
   get model(): PanelModel | null {

@@ -24,6 +24,7 @@ export interface Report {
   advice: Advice[];
   plain: Plain | null;
   measured: Measured | null;
+  times: Times[];
   functions: string[];
   note: string;
   error: string;
@@ -174,4 +175,29 @@ export interface Measured {
   jax_adjoint: number | null;
   apart: boolean;
   note: string;
+}
+/**
+ * Measured seconds of value and gradient over one size, the others as `at` says, in numbers of type `dtype`.
+ *
+ * No growth is told where few sizes take longer than what any call does, or no power fits.
+ */
+export interface Times {
+  size: string;
+  at: {
+    [k: string]: number;
+  };
+  device: string;
+  dtype: string;
+  sizes: number[];
+  value: number[];
+  adjoint: number[];
+  value_growth: Growth | null;
+  adjoint_growth: Growth | null;
+}
+/**
+ * Seconds grow like the size to the power `exponent`, from the size `since` on.
+ */
+export interface Growth {
+  exponent: number;
+  since: number;
 }

@@ -4,12 +4,14 @@ export type {
   Advice as IAdvice,
   Curve as ICurve,
   Figure as IFigure,
+  Growth as IGrowth,
   Heat as IHeat,
   Ratio as IRatio,
   Report as IReport,
   Row as IRow,
   Slider as ISlider,
-  Source as ISource
+  Source as ISource,
+  Times as ITimes
 } from './report.schema';
 
 export const MIME = 'application/vnd.jupyter-hvd.gradcost+json';

@@ -249,6 +249,11 @@ function Taking({ advice }: { advice: IAdvice }): JSX.Element {
             count(taken.gradient[1])
           )}
       </p>
+      {taken && (
+        <button type="button" onClick={() => model.takeBack()}>
+          {trans.__('Undo')}
+        </button>
+      )}
     </div>
   );
 }

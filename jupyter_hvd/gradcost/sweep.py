@@ -1,0 +1,126 @@
+"""Times over a size: value and gradient at powers of two, and the exponents by which they grow."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ..tensor import TensorError, calls
+from ..tensor.instance import Instance
+from .analysis import Sizes
+from .report import Growth, Times
+from .subject import Size, Subject
+from .work import MEASURED, Progress, entries
+
+FIRST = 4
+REPEATS = 7
+#: Seconds of one call at which no larger size is tried.
+LONG = 0.2
+#: What any call takes, whatever its sizes, is no more than this part of a time that shows how times grow.
+OVERHEAD = 1 / 3
+#: So few sizes show no growth.
+FEWEST = 3
+#: The correlation of times and sizes, on logarithmic axes, from which on they are a power of one another.
+STRAIGHT = 0.98
+
+
+def sweep(
+    subject: Subject,
+    sizes: Sizes,
+    size: Size,
+    progress: Progress,
+    step: Callable[[], None],
+) -> Times:
+    """Times over one size, or several that are equal, the others as they stand; `step` is called often and may raise."""
+    from . import xla
+    from .arguments import number_type, precision
+
+    if subject.missing:
+        raise TensorError(subject.missing)
+    found: list[tuple[int, float, float]] = []
+    tried = list(wanted(subject, sizes, size))
+    if not tried:
+        raise TensorError(f"there is no size `{size.names[0]}` at which this can be measured")
+    with precision(subject):
+        for k, (n, here) in enumerate(tried):
+            progress(k, len(tried))
+            arguments = _arguments(subject, here)
+            value, adjoint = _seconds(subject, here, arguments, step)
+            found.append((n, value, adjoint))
+            if max(value, adjoint) > LONG:
+                break
+        dtype = number_type(arguments)
+    over, values, adjoints = zip(*found, strict=True)
+    return Times(
+        size=size.names[0],
+        at={x: n for x, n in sizes.items() if x not in size.names},
+        device=xla.device(),
+        dtype=dtype,
+        sizes=over,
+        value=values,
+        adjoint=adjoints,
+        value_growth=growth(over, values),
+        adjoint_growth=growth(over, adjoints),
+    )
+
+
+def wanted(subject: Subject, sizes: Sizes, size: Size) -> Iterator[tuple[int, dict[str, int]]]:
+    """The powers of two at which every read is in range and all arrays have room."""
+    n = FIRST
+    while n <= size.high:
+        here = {**sizes, **dict.fromkeys(size.names, n)}
+        if n >= size.low and subject.fits(here) and entries(subject, here) <= MEASURED:
+            yield n, here
+        n *= 2
+
+
+def _arguments(subject: Subject, sizes: Sizes) -> dict[str, Any]:
+    from ..tensor.jax.samples import random_arguments
+
+    return random_arguments(subject.adjoint.instance, sizes, subject.arguments)
+
+
+def _seconds(
+    subject: Subject, sizes: Sizes, arguments: Mapping[str, Any], step: Callable[[], None]
+) -> tuple[float, float]:
+    """The shortest of some calls of value and gradient, run in turn: what else the machine does makes none shorter."""
+    from ..tensor.jax.timing import interleaved
+
+    own = {x: arguments[x] for x, _ in subject.types}
+    calls.check(subject.instance, own, sizes)
+    step()
+    value = _compiled(subject.value.instance, sizes, own)
+    step()
+    adjoint = _compiled(subject.adjoint.instance, sizes, arguments)
+    times = interleaved((value, adjoint), REPEATS, step)
+    first, second = map(min, times)
+    return first, second
+
+
+def _compiled(instance: Instance, sizes: Sizes, arguments: Mapping[str, Any]) -> Callable[[], Any]:
+    """A call of the kernel: one of the function would change what its cards tell of its last call."""
+    from ..tensor.jax.backend import kernel
+    from ..tensor.jax.precision import is_double, keeping_float64
+    from .xla import compiled
+
+    made, given = kernel(instance, sizes), tuple(arguments.values())
+    with keeping_float64(is_double(made.kinds, given)):
+        return compiled(made.run, made.operands(given))
+
+
+def growth(sizes: Sequence[int], seconds: Sequence[float]) -> Growth | None:
+    """How what exceeds a call's own time grows: a slope on logarithmic axes, from where on all times are mostly work. None
+    where these are too few, or lie on no line, as on a machine that does something else.
+    """
+    overhead = min(seconds)
+    first = 1 + max(k for k, t in enumerate(seconds) if overhead > OVERHEAD * t)
+    if len(seconds) - first < FEWEST:
+        return None
+    work = [t - overhead for t in seconds[first:]]
+    across, up = [math.log(n) for n in sizes[first:]], [math.log(t) for t in work]
+    if statistics.correlation(across, up) < STRAIGHT:
+        return None
+    slope, _ = statistics.linear_regression(across, up)
+    return Growth(round(slope, 2), sizes[first])
