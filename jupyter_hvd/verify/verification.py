@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,8 @@ from ..launchers.places import place
 from ..launchers.processes import end_processes
 from ..launchers.progress import Stall
 from ..launchers.reaper import PrivateFolder, private_folder
+from ..rules.tensorflow_horovod.apart import Alone
+from ..source.cells import JoinedCells
 from ..source.lines import origin_finder
 from . import checks, loading
 from .checks import Check, Record, Run
@@ -36,7 +39,7 @@ from .forks import forkservers
 from .losing import Loss, run_and_lose
 from .partings import Parting, Weights, parting
 from .probe import orders, trail_file, working_folder
-from .steps import Places, mark_steps, step_places
+from .steps import ALWAYS, Places, mark_steps, step_places
 from .workspace import State, changed, measure, state_beside, state_within
 
 #: The folders of the runs: the original, the conversion on one rank, and on all.
@@ -223,7 +226,18 @@ def with_marked_steps(document: Document) -> Document:
 
 
 def compared(original: Document, conversion: Outcome) -> Document:
-    """The original, rounding as the conversion does."""
+    """The original, rounding as the conversion does, and what rank 0 alone is to do marked likewise."""
+    alone = [
+        replace(edit, text=re.sub(r"^if .*:", f"if {ALWAYS}:", edit.text))
+        for change in conversion.changes
+        if change.rule == Alone.code and Alone.rationale == change.why
+        for edit in change.edits
+    ]
+    if alone:
+        labels = [cell for cell in original.sources if cell is not None]
+        texts = list(original.sources.values())
+        cells = JoinedCells.of(texts, labels) if labels else JoinedCells(tuple(texts))
+        return original.with_sources(cells.apply(alone))
     if any(change.rule in ROUNDING for change in conversion.changes):
         return original.convert(Options(select=ROUNDING))[1]
     return original

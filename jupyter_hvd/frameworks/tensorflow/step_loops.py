@@ -10,6 +10,7 @@ import libcst as cst
 
 from ...analysis.index import Binding
 from ...analysis.library import Kind
+from ...analysis.syntax import argument, method
 from .pipelines import Pipelines
 from .randomness import Randomness
 from .roles import Role
@@ -21,6 +22,8 @@ _READING = re.compile(
     r"numpy\.(load|genfromtxt|fromfile|memmap)|builtins\.(open|input)|get_file|\bdatasets?\b|"
     r"^tensorflow\.(data|io|keras\.preprocessing)\.|_from_directory|load_(img|data)"
 )
+#: What makes environments, in which an agent plays episodes.
+_ENVIRONMENTS = frozenset({"gym", "gymnasium", "suite_gym", "pettingzoo"})
 
 
 class StepLoops:
@@ -108,7 +111,8 @@ class StepLoops:
         """The steps whose batches a loop draws at random, out of NumPy's or Python's own generator, with the loop.
 
         Steps beside these that are given noise, as the generator of a GAN, draw it for each rank as well. Where examples
-        are made of noise and nothing else, each turn's are new, and there are no data to be divided.
+        are made of noise and nothing else, each turn's are new, and there are no data to be divided; likewise where a turn plays
+        an episode.
         """
         loops = {call: loops[0] for call, loops in self._countings.items() if call not in self.cut}
         rows = set(self._randomness.draws_of_rows)
@@ -118,6 +122,7 @@ class StepLoops:
             for call, loop in loops.items()
             if self._draws(call, loop, rows)
             or (self._draws(call, loop, apart) and self._is_made_up(call, loop))
+            or loop in self.played
         }
         noise = set(self._randomness.draws_of_noise)
         drawing = set(found.values())
@@ -126,6 +131,38 @@ class StepLoops:
             for call, loop in loops.items()
             if loop in drawing and self._draws(call, loop, noise)
         }
+
+    @cached_property
+    def played(self) -> frozenset[cst.For | cst.While]:
+        """The loops that play an episode at each turn, other ones on each rank, and learn from it."""
+        if any(map(self._seeds_environment, self.values.index.calls)):
+            return frozenset()
+        return frozenset(
+            loops[0]
+            for call, loops in self._countings.items()
+            if call not in self.cut
+            and any(
+                self._is_environment_s(node) and self._is_within(node, loops[0])
+                for node in self._slice(call)
+            )
+        )
+
+    def _is_environment_s(self, node: cst.CSTNode) -> bool:
+        """Whether a node asks an environment of another library, which draws by itself where nobody gives it a seed, for a state."""
+        if not isinstance(node, cst.Call) or method(node) not in ("reset", "step"):
+            return False
+        assert isinstance(node.func, cst.Attribute)
+        made = self.values.of(node.func.value)
+        return any(value.name.partition(".")[0] in _ENVIRONMENTS for value in made)
+
+    def _seeds_environment(self, call: cst.Call) -> bool:
+        """Whether a call gives an environment a seed."""
+        if method(call) == "seed" and isinstance(call.func, cst.Attribute):
+            made = self.values.of(call.func.value)
+            return any(value.name.partition(".")[0] in _ENVIRONMENTS for value in made)
+        given = argument(call, "seed")
+        name = self.values.qualified(call.func).partition(".")[0]
+        return given is not None and (name in _ENVIRONMENTS or method(call) == "reset")
 
     def _draws(self, call: cst.Call, loop: cst.CSTNode, draws: Set[cst.Call]) -> bool:
         """Whether one of these draws, made at each turn of the loop, reaches a step."""

@@ -230,6 +230,7 @@ class Broadcast(Rule):
     `tf.function`; `jhvd.broadcast_once` does nothing when it is called again. A model that is not
     trained, but that the loss goes through, is broadcast too. Where a whole epoch is compiled, and
     no place is left between its steps, `jhvd.broadcast_before` stands in front of it: it stops where a model has no weights yet.
+    A step inside a larger expression, `[step(batch) for batch in data]`, is handed through `jhvd.broadcast_behind`.
     """
 
     code = "HVD302"
@@ -237,6 +238,8 @@ class Broadcast(Rule):
     rationale = "All ranks go on from rank 0's weights and optimizer state, once, after the first update, when all variables exist."
     function = "broadcast_once"
     before = "broadcast_before"
+    behind = "broadcast_behind"
+    partial = True
     examples: ClassVar[tuple[Example, ...]] = (
         Example(
             program(
@@ -342,7 +345,7 @@ class Broadcast(Rule):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        placed: dict[tuple[cst.CSTNode, str], list[str]] = {}
+        placed: dict[tuple[cst.CSTNode, str], list[str]] = {}  # by statement, or call, and optimizer
         for update, sites in context.training.own_updates:
             if not sites and not is_replaced(context, update.call):
                 yield Problem(
@@ -362,14 +365,7 @@ class Broadcast(Rule):
         site: EagerSite,
         placed: dict[tuple[cst.CSTNode, str], list[str]],
     ) -> Iterator[Finding]:
-        statement = context.statement_of(site.call)
-        if statement is None:
-            yield Problem(
-                site.call,
-                "a training step is called inside a larger expression, where no broadcast can follow its first call",
-                "call the step in a statement of its own, in an ordinary for loop",
-            )
-            return
+        statement: cst.CSTNode = context.statement_of(site.call) or site.call
         loop = compiled_loop(context, update, site)
         if loop is not None and not self._is_divided(context, loop, statement):
             yield Problem(
@@ -419,12 +415,22 @@ class Broadcast(Rule):
         self, context: Context, placed: dict[tuple[cst.CSTNode, str], list[str]]
     ) -> Iterator[Finding]:
         by_statement: dict[cst.CSTNode, list[str]] = {}
+        in_expressions: dict[cst.Call, list[str]] = {}
         for (statement, optimizer), trained in placed.items():
+            if isinstance(statement, cst.Call):  # in a comprehension, or the test of a loop
+                given = f", {', '.join([optimizer, *trained])})"
+                in_expressions.setdefault(statement, []).append(given)
+                continue
             line = self._line(context, optimizer, trained)
             by_statement.setdefault(statement, []).append(line)
         for statement, lines in by_statement.items():
             edits = after_small_statement(context, statement, lines)
             yield Fix(statement, edits, needs=(HOROVOD, self.function))
+        if self.behind:
+            for call, closings in in_expressions.items():
+                opening = f"{context.runtime(self.behind)}(" * len(closings)
+                edits = context.wrap(call, opening, "".join(closings))
+                yield Fix(call, edits, needs=(HOROVOD, self.behind))
 
     def _line(self, context: Context, optimizer: str, trained: list[str]) -> str:
         return f"{context.runtime(self.function)}({', '.join([optimizer, *trained])})"
@@ -441,6 +447,7 @@ class Compare(Broadcast):
     rationale = "Ranks that part are stopped at once, and told why."
     function = "compare_ranks"
     before = ""
+    behind = ""
     examples = (
         Example(
             program(
@@ -624,6 +631,7 @@ class Decision(Rule):
     code = "HVD303"
     name = "common decisions"
     rationale = "Ranks compute different losses; branching on one makes them diverge and deadlock."
+    partial = True
     examples = (
         Example(
             program(
