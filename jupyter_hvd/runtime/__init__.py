@@ -20,7 +20,15 @@ from .calls import (
     distributed_tuner,
     scaled_optimizer,
 )
-from .data import equal_steps, own_rows, shard, shard_batches, shard_rows, shard_sequence, shard_turns
+from .data import (
+    equal_steps,
+    own_rows,
+    shard,
+    shard_batches,
+    shard_rows,
+    shard_sequence,
+    shard_turns,
+)
 from .files import (
     local_rank_zero_first,
     on_rank_zero,

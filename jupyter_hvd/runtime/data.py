@@ -68,7 +68,7 @@ def shard_rows(rows: Any, batch_size: int = 32) -> Any:
 def own_rows(rows: Any, of: Any = None) -> Any:
     """This rank's rows of an array that one process takes whole at each step, as many as every other has, or one more.
 
-    The mean of what the ranks find in theirs is what one process finds in all; where the rows cannot be divided equally, rank 0 warns.
+    The mean of what the ranks find in theirs is what one process finds in all; where shares are not equal, rank 0 warns.
 
     Args:
         of: the array that these rows belong to; what has not as many rows as that is the same for all of them.

@@ -85,7 +85,9 @@ class Probe:
         self._drawn = self._wanted = 0
         self._copied: State = {}
         self._by_shell: set[str] = set()
-        self._alone: tuple[Any, int, int] | None = None  # a frame, and its lines from one to another
+        self._alone: tuple[Any, int, int] | None = (
+            None  # a frame, and its lines from one to another
+        )
 
     # Before the program
 

@@ -168,8 +168,7 @@ def verify(
         tell(checks.nobody_stuck(job, timeout))
         tell(checks.ranks_agree(job, ranks_part(job, places)))
         tell(checks.broadcast_once(job))
-        whole = sum(d.code == "HVD504" for d in conversion.diagnostics)
-        tell(checks.rate_scaled(before, job, whole))
+        tell(checks.rate_scaled(before, job, kept_rates(conversion)))
         tell(checks.work_divided(before, job, ways_divided(conversion.changes)))
         tell(checks.only_rank_zero_writes(job, (str(folder.path), tempfile.gettempdir())))
         models = saved_models(job)
@@ -241,6 +240,14 @@ def compared(original: Document, conversion: Outcome) -> Document:
     if any(change.rule in ROUNDING for change in conversion.changes):
         return original.convert(Options(select=ROUNDING))[1]
     return original
+
+
+def kept_rates(conversion: Outcome) -> int:
+    """How many optimizers may keep the rate of one process: those of steps on all the data; all, where no rate is multiplied."""
+    whole = sum(d.code == "HVD504" for d in conversion.diagnostics)
+    rows = sum(change.rule == "HVD510" for change in conversion.changes)
+    scaled = any(change.rule == "HVD201" for change in conversion.changes)
+    return whole + rows if scaled or not (whole or rows) else sys.maxsize
 
 
 def converted_parts(original: Run, single: Run, places: Places) -> Parting | None:

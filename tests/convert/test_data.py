@@ -469,7 +469,7 @@ for a, b in tf.data.Dataset.from_tensor_slices((x, y)).batch(8):
 
 def test_a_variable_that_each_rank_fills_is_told_where_the_loss_goes_by_it() -> None:
     """A queue of keys, a threshold that moves: no layer keeps it, and no gradient changes it."""
-    told = [d for d in convert_source(MODEL + QUEUE.format("keys")).diagnostics]
+    told = convert_source(MODEL + QUEUE.format("keys")).diagnostics
     assert [(d.code, d.severity) for d in told] == [("HVD509", "warning")]
     assert "this variable" in told[0].message
     assert convert_source(MODEL + QUEUE.format("m(b)")).diagnostics == ()
@@ -514,3 +514,19 @@ def test_episodes_by_a_seed_are_the_same_on_all_ranks(made: str, reset: str) -> 
     same = convert_source(MODEL + PLAYED.format(made=made, reset=reset))
     assert [(d.code, d.severity) for d in same.diagnostics] == [("HVD504", "warning")]
     assert "hvd.size()" not in same.code
+
+
+def test_a_fit_of_what_an_environment_answers_is_refused() -> None:
+    """Each rank has met other states: their rows are no shares of one thing."""
+    text = (
+        "import collections\nimport random\nimport gym\n\nenv = gym.make('CartPole-v1')\n\n\n"
+        "class Agent:\n    def __init__(self):\n        self.memory = collections.deque(maxlen=99)\n\n"
+        "    def remember(self, state, after):\n        self.memory.append((state, after))\n\n"
+        "    def learn(self):\n        for state, after in random.sample(self.memory, 9):\n"
+        "            m.fit(state, m.predict(after), verbose=0)\n\n\n"
+        "agent = Agent()\nfor episode in range(100):\n    state = env.reset()\n"
+        "    after, reward, done, _ = env.step(0)\n    agent.remember(state, after)\n    agent.learn()\n"
+    )
+    (told,) = convert_source(MODEL + text).diagnostics
+    assert (told.code, told.severity) == ("HVD504", "error")
+    assert "environment" in told.message

@@ -213,7 +213,8 @@ def test_steps_of_an_optimizer_on_whole_data_beside_others(loop: str, after: str
         ("Adam(0.1)", "net.compile(opt, 'mse')\nnet.fit(x, y)"),
         (
             "Adam(schedule)",
-            "schedule = tf.keras.optimizers.schedules.CosineDecay(0.1, 100)\nbuild().compile(tf.keras.optimizers.SGD(schedule), 'mse')",
+            "schedule = tf.keras.optimizers.schedules.CosineDecay(0.1, 100)\n"
+            "build().compile(tf.keras.optimizers.SGD(schedule), 'mse')",
         ),
         (
             "Adam(0.1)",

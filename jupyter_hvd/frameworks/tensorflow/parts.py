@@ -24,7 +24,8 @@ from .training import Training
 _CHANGING = {*Role, Kind.INSTANCE, Kind.GENERATOR}
 _DEFINING = (cst.FunctionDef, cst.ClassDef)
 #: What makes nothing that Keras counts, beside TensorFlow's own operations.
-_NAMELESS = ("builtins.", "numpy.", "math.", "random.", "time.", "os.", "collections.") + (
+_NAMELESS = (
+    *("builtins.", "numpy.", "math.", "random.", "time.", "os.", "collections."),
     *("matplotlib.", "pandas.", "gym.", "gymnasium.", "statistics.", "tqdm"),
 )
 

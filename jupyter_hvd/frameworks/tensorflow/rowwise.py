@@ -1,8 +1,8 @@
 """Steps on all the data at once whose loss is a mean over rows: of these each rank may take a share.
 
-The mean of the gradients of equal shares is the gradient of all rows, if each row's part of the loss goes by that row and by weights
-alone. An expression is followed for that: it is the same whatever the rows are, has one row for each of them, is a mean over them,
-or nothing is known of it.
+The mean of the gradients of equal shares is the gradient of all rows, if each row's part of the loss goes by that row and by
+weights alone. An expression is followed for that: it is the same whatever the rows are, has one row for each of them, is a mean
+over them, or nothing is known of it.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ class _Step:
             for target, b in bound.items()
             if not b.adds
             and self._module.span(target).start < start
-            and self._block(target) in self._module.ancestors(name)
+            and any(a is self._block(target) for a in self._module.ancestors(name))
         ]
         if not sure:
             return found
@@ -228,7 +228,9 @@ class _Step:
         within = self._around in self._module.ancestors(definition.target)
         return within or self._module.function_of(definition.target) is not None
 
-    def _binary(self, operator: cst.BaseBinaryOp, one: Seen | None, two: Seen | None) -> Seen | None:
+    def _binary(
+        self, operator: cst.BaseBinaryOp, one: Seen | None, two: Seen | None
+    ) -> Seen | None:
         if one is None or two is None:
             return None
         if isinstance(operator, cst.MatrixMultiply):
@@ -273,7 +275,11 @@ class _Step:
         given = [self.seen(arg.value, known) for arg in call.args if not _is_option(arg)]
         if name in ("tensorflow.reduce_mean", "tensorflow.math.reduce_mean"):
             alone = len(call.args) == 1
-            return {ROWS: MEAN, MEAN: MEAN, SAME: SAME}.get(given[0] or ROWS) if alone and given[0] else None
+            return (
+                {ROWS: MEAN, MEAN: MEAN, SAME: SAME}.get(given[0] or ROWS)
+                if alone and given[0]
+                else None
+            )
         if name in ("tensorflow.matmul", "tensorflow.linalg.matmul"):
             plain = len(call.args) == 2 and None not in given
             return self._product(given[0], given[1]) if plain else None  # type: ignore[arg-type]
@@ -328,7 +334,9 @@ class _Step:
         if len(returned) != 1 or function in self._values.index.generators:
             return None
         inner: dict[cst.Param, Seen] = {}
-        named = isinstance(function, cst.FunctionDef) and self._module.class_of(function) is not None
+        named = (
+            isinstance(function, cst.FunctionDef) and self._module.class_of(function) is not None
+        )
         taken = parameters(function)[1:] if named else parameters(function)
         for place, param in enumerate(taken):
             arg = argument(call, param.name.value, place)
@@ -341,6 +349,9 @@ class _Step:
 
 def _is_option(arg: cst.Arg) -> bool:
     """Whether an argument says how a function does something, and is nothing that it takes."""
-    return arg.keyword is not None and arg.keyword.value in ("from_logits", "dtype", "name", "training")
-
-
+    return arg.keyword is not None and arg.keyword.value in (
+        "from_logits",
+        "dtype",
+        "name",
+        "training",
+    )

@@ -142,13 +142,13 @@ class StepLoops:
             for call, loops in self._countings.items()
             if call not in self.cut
             and any(
-                self._is_environment_s(node) and self._is_within(node, loops[0])
+                self.is_environment_s(node) and self._is_within(node, loops[0])
                 for node in self._slice(call)
             )
         )
 
-    def _is_environment_s(self, node: cst.CSTNode) -> bool:
-        """Whether a node asks an environment of another library, which draws by itself where nobody gives it a seed, for a state."""
+    def is_environment_s(self, node: cst.CSTNode) -> bool:
+        """Whether a node asks an environment of another library for a state: without a seed it draws by itself."""
         if not isinstance(node, cst.Call) or method(node) not in ("reset", "step"):
             return False
         assert isinstance(node.func, cst.Attribute)

@@ -468,21 +468,36 @@ class UnseenData(Rule):
             if data is not None or by_hand or (around is not None and around in told):
                 continue
             told.add(around)
-            if call in whole and context.rowwise.shares(call) is not None:
-                continue  # HVD510 divides it
             if call in whole:
-                yield Problem(
-                    call,
-                    f"every rank takes this step on all its data, as one process would{alone}: that is right, and no faster",
-                    f"to divide it, {ADVICE}",
-                    "warning",
-                )
+                updates = {
+                    update.call
+                    for update, sites in context.training.own_updates
+                    if any(site.call is call for site in sites)
+                }
+                if (
+                    not updates <= told and context.rowwise.shares(call) is None
+                ):  # else HVD510 divides it
+                    yield Problem(
+                        call,
+                        f"every rank takes this step on all its data, as one process would{alone}: that is right, and no faster",
+                        f"to divide it, {ADVICE}",
+                        "warning",
+                    )
+                told |= updates
             else:
                 iterables = context.data.loop_data[call]
                 yield Problem(
                     iterables[0] if iterables else call,
                     "the data of this training loop cannot be divided among the ranks",
                     ADVICE,
+                )
+        for fit in context.data.fit_arrays:
+            rows = (n for array in fit.arrays for n in context.values.flow.backward_slice(array))
+            if any(map(context.step_loops.is_environment_s, rows)):
+                yield Problem(
+                    fit.call,
+                    "this fit learns from what an environment has answered to this rank, of which others have no share",
+                    "take the steps with a tf.GradientTape, as many on every rank: then each rank plays its own episodes",
                 )
         for call in context.training.keras.shown_fits:
             if fit_argument(call, "x") is None:
@@ -650,7 +665,6 @@ class OwnChoice(Rule):
                         "warning",
                     )
                     return
-
 
     def _kept(self, context: Context) -> dict[Value, cst.Call]:
         """The variables, beside weights, that the training sets by what is not the same on every rank: a queue of keys, a threshold."""

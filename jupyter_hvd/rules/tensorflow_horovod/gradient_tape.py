@@ -345,7 +345,9 @@ class Broadcast(Rule):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        placed: dict[tuple[cst.CSTNode, str], list[str]] = {}  # by statement, or call, and optimizer
+        placed: dict[
+            tuple[cst.CSTNode, str], list[str]
+        ] = {}  # by statement, or call, and optimizer
         for update, sites in context.training.own_updates:
             if not sites and not is_replaced(context, update.call):
                 yield Problem(
