@@ -17,6 +17,7 @@ from ...analysis.effects import changes_files, is_pure, opens_for, reads_files, 
 from ...analysis.index import Binding
 from ...analysis.library import Kind
 from ...analysis.syntax import method, names_in, nodes_in
+from .keras_loops import POSITIONS
 from .roles import Role
 from .training import Training
 
@@ -27,6 +28,10 @@ _DEFINING = (cst.FunctionDef, cst.ClassDef)
 _NAMELESS = (
     *("builtins.", "numpy.", "math.", "random.", "time.", "os.", "collections."),
     *("matplotlib.", "pandas.", "gym.", "gymnasium.", "statistics.", "tqdm"),
+)
+#: Methods by which Keras makes what it counts: functions, metrics, losses, layers.
+_OF_KERAS = frozenset(
+    {*POSITIONS, "add", "build", "compile", "evaluate", "predict", "train_on_batch"}
 )
 
 
@@ -143,12 +148,13 @@ class Parts:
             self.values.qualified(call.func).endswith(("set_seed", "set_random_seed"))
             for call in self.values.index.calls
         )
-        fits = any(
-            call in self._region(statement)
+        by_keras = any(
+            method(node) in _OF_KERAS
             for statement in part.alone
-            for call in self.training.keras.fits
+            for node in self._region(statement)
+            if isinstance(node, cst.Call)
         )
-        return known and not (made or seeded or fits)
+        return known and not (made or seeded or by_keras)
 
     @cached_property
     def _trainings(self) -> list[cst.CSTNode]:

@@ -15,8 +15,8 @@ import libcst as cst
 
 from ...analysis.definitions import Definition
 from ...analysis.index import Binding
-from ...analysis.library import Kind
-from ...analysis.syntax import Function, argument, has_star, parameters
+from ...analysis.library import Kind, Value
+from ...analysis.syntax import Function, argument, has_star, method, parameters
 from .roles import Role
 from .step_loops import StepLoops
 from .updates import Update
@@ -41,7 +41,7 @@ _KERAS_LOSSES = frozenset(
     "MeanSquaredError SparseCategoricalCrossentropy".split()
 )
 #: Layers by which the rows of a batch go by one another, or that do what is not seen.
-_MIXING = ("BatchNormalization", "Lambda", "Discretization", "ActivityRegularization")
+_MIXING = ("BatchNormalization", "Lambda", "Masking", "ActivityRegularization")
 
 
 class Form(Enum):
@@ -70,11 +70,8 @@ class Shares:
 
 
 SAME, ROWS, MEAN = Seen(Form.SAME), Seen(Form.ROWS), Seen(Form.MEAN)
-#: What is made of layers that are written here.
-_MODELS = frozenset(
-    f"tensorflow.keras.{name}"
-    for name in ("Sequential", "Model", "models.Sequential", "models.Model")
-)
+#: What is made of layers alone, which are written here.
+_MODELS = frozenset({"tensorflow.keras.Sequential", "tensorflow.keras.models.Sequential"})
 #: How many expressions are followed for one loss.
 MAX_FOLLOWED = 400
 
@@ -125,19 +122,39 @@ class Rowwise:
         """Whether some layer of the program makes rows go by one another, or may."""
         classes = self.values.classes
         return any(
-            self.values.qualified(call.func).endswith(_MIXING) for call in self.values.index.calls
+            self.values.qualified(call.func).endswith(_MIXING)
+            or argument(call, "mask_zero") is not None
+            or (method(call) == "add" and not self.is_layer(call.args[0].value))
+            for call in self.values.index.calls
+            if call.args
         ) or any(
             base.startswith("tensorflow.keras.")
             for owner in self.values.index.classes
             for base in classes.library_bases(owner)
         )
 
+    def is_model_of_layers(self, value: Value) -> bool:
+        """Whether a model is a list of Keras' own layers, as far as it is not added to."""
+        if value.name not in _MODELS or not isinstance(value.node, cst.Call):
+            return False
+        given = argument(value.node, "layers", 0)
+        if given is None:
+            return not value.node.args
+        return isinstance(given.value, cst.List) and all(
+            self.is_layer(element.value) for element in given.value.elements
+        )
+
+    def is_layer(self, expression: cst.BaseExpression) -> bool:
+        """Whether an expression makes one of Keras' layers."""
+        name = self.values.qualified(expression.func) if isinstance(expression, cst.Call) else ""
+        return name.startswith("tensorflow.keras.layers.") or name == "tensorflow.keras.Input"
+
 
 class _Step:
     """One step, and what is seen of the expressions in it."""
 
     def __init__(self, rowwise: Rowwise, call: cst.Call, found: Shares) -> None:
-        self._values, self._module = rowwise.values, rowwise.module
+        self._rowwise, self._values, self._module = rowwise, rowwise.values, rowwise.module
         self._found, self._left = found, MAX_FOLLOWED
         function = self._module.function_of(call)
         loops = [
@@ -311,7 +328,7 @@ class _Step:
         if len(made) != 1:
             return None
         value = next(iter(made))
-        if value.kind is Role.MODEL and value.name in _MODELS:
+        if value.kind is Role.MODEL and self._rowwise.is_model_of_layers(value):
             return self._as_rows(given[0]) if given else None
         if isinstance(value.node, cst.Call) and self._is_loss(
             value.name, "tensorflow.keras.losses."
