@@ -322,3 +322,30 @@ def test_what_keras_names_is_made_on_every_rank(looked_at: str, everywhere: bool
         f"model = build()\nmodel.fit(x, y)\nprint({looked_at})\nbuild().fit(x, y)\n"
     ).code
     assert ("hvd_printed = (" in code) == everywhere
+
+
+@pytest.mark.parametrize(
+    ("before", "loop", "given"),
+    [
+        # A lambda hands on what nothing shows.
+        ("taken = lambda *batch: step(*batch)\n", "for a, b in pairs:", "taken(a, b)"),
+        ("", "for a, b in pairs:", "step(a, b)"),
+        ("", "for n in range(100):", "step(x[n], y[n])"),
+        ("", "for n in range(100):", "step(tf.gather(x, n), tf.gather(y, n))"),
+        ("rng = np.random.default_rng(0)\n", "for n in range(100):", "step(*rows(rng))"),
+        ("rng = np.random.default_rng(0)\n", "for n in range(100):", "step(rng.choice(x), 1.0)"),
+    ],
+)
+def test_steps_that_take_other_data_at_each_turn_are_not_whole(
+    before: str, loop: str, given: str
+) -> None:
+    """All ranks would take the same ones, which could be divided."""
+    text = (
+        "import numpy as np\nopt = tf.keras.optimizers.Adam(0.1)\nnet = build()\n"
+        "pairs = [(x[n : n + 2], y[n : n + 2]) for n in range(0, 100, 2)]\n\n\n"
+        "def rows(rng):\n    return x[rng.permutation(9)], y[rng.permutation(9)]\n\n\n"
+        "def step(a, b):\n    with tf.GradientTape() as tape:\n        loss = tf.reduce_mean((b - net(a)) ** 2)\n"
+        "    opt.apply_gradients(zip(tape.gradient(loss, net.trainable_variables), net.trainable_variables))\n\n\n"
+        f"{before}{loop}\n    {given}\n"
+    )
+    assert codes(convert(text)) == {"HVD504"}

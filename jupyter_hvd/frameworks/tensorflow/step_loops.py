@@ -8,11 +8,11 @@ from functools import cached_property
 
 import libcst as cst
 
-from ...analysis.index import Binding
+from ...analysis.index import ELEMENT, Binding
 from ...analysis.library import Kind
 from ...analysis.syntax import argument, method
 from .pipelines import Pipelines
-from .randomness import Randomness
+from .randomness import GENERATORS, Randomness
 from .roles import Role
 from .training_data import TrainingData
 
@@ -24,6 +24,12 @@ _READING = re.compile(
 )
 #: What makes environments, in which an agent plays episodes.
 _ENVIRONMENTS = frozenset({"gym", "gymnasium", "suite_gym", "pettingzoo"})
+#: What takes rows by their numbers, as brackets do.
+_TAKING = frozenset({"tensorflow.gather", "tensorflow.slice", "numpy.take"})
+#: Methods of generators that draw rows, or their numbers.
+_DRAWING_ROWS = frozenset(
+    "choice choices integers permutation permuted randint random_integers randrange sample".split()
+)
 
 
 class StepLoops:
@@ -163,6 +169,65 @@ class StepLoops:
         given = argument(call, "seed")
         name = self.values.qualified(call.func).partition(".")[0]
         return given is not None and (name in _ENVIRONMENTS or method(call) == "reset")
+
+    @cached_property
+    def whole(self) -> frozenset[cst.Call]:
+        """The steps that are seen to take the same data at every turn: nothing of which a rank could take a part by turns."""
+        unseen = {call for call, given in self.data.unseen_loops.items() if given is None}
+        unseen -= self.cut.keys() | self.drawn.keys()
+        return frozenset(
+            call for call in unseen if self._is_followed(call) and self._is_whole(call)
+        )
+
+    def _is_followed(self, call: cst.Call) -> bool:
+        """Whether it is seen what a step is given: what it runs in is called, through no lambda, and with no `*args`."""
+        module, calls = self.module, self.values.calls
+        return not any(
+            any(arg.star for arg in each.args)
+            or module.function_of(each) in self.values.index.generators
+            or not ((function := module.function_of(each)) is None or calls.sites(function))
+            or any(
+                isinstance(around, cst.Lambda)
+                and module.function_of(around) is module.function_of(each)
+                for around in module.ancestors(each)
+            )
+            for each in calls.leading_to(call)
+        )
+
+    def _is_whole(self, call: cst.Call) -> bool:
+        """Whether no loop around a step runs over data, and no turn takes rows by its number, or draws them."""
+        if not all(map(self._is_of_settings, self.data.loop_data[call])):
+            return False
+        loops = [
+            loop.iter
+            for loop in self._counts_around(call, frozenset())
+            if isinstance(loop, cst.For) and loop not in self.training.variable_loops
+        ]
+        for node in self._slice(call):
+            match node:
+                case cst.Subscript(slice=parts):
+                    index: list[cst.CSTNode] = [*parts]
+                case cst.Call() if self.values.qualified(node.func) in _TAKING:
+                    index = [arg.value for arg in node.args[1:]]
+                case cst.Call(func=cst.Attribute(value=generator)) if method(node) in _DRAWING_ROWS:
+                    if {value.name for value in self.values.of(generator)} & GENERATORS:
+                        return False
+                    continue
+                case _:
+                    continue
+            behind = {n for part in index for n in self.values.flow.backward_slice(part)}
+            if any(loop in behind for loop in loops):
+                return False
+        return True
+
+    def _is_of_settings(self, iterable: cst.BaseExpression) -> bool:
+        """Whether a loop runs over rates, names, models or the like, and over no data."""
+        inner = self.values.flow.unwrap_iteration(iterable)
+        kinds = {value.kind for value in self.values.of(inner, (ELEMENT,))}
+        return bool(kinds) and not kinds & {
+            *(Kind.UNKNOWN, Kind.OTHER, Kind.CONTAINER, Kind.GENERATOR),
+            Role.DATASET,
+        }
 
     def _draws(self, call: cst.Call, loop: cst.CSTNode, draws: Set[cst.Call]) -> bool:
         """Whether one of these draws, made at each turn of the loop, reaches a step."""

@@ -17,7 +17,7 @@ from ...frameworks.tensorflow.roles import Role
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, TENSORFLOW, Context, Rule
-from .questions import divides, is_seen_by_rank, taken_whole
+from .questions import divides, is_of_environment, is_seen_by_rank, taken_whole
 
 EQUAL_STEPS = (
     "No rank may have a batch more than the others: it would wait for their gradients forever."
@@ -493,6 +493,9 @@ class UnseenData(Rule):
                 )
         for fit in context.data.fit_arrays:
             rows = (n for array in fit.arrays for n in context.values.flow.backward_slice(array))
+            loops = (a for a in context.module.ancestors(fit.call) if isinstance(a, cst.While))
+            if any(is_of_environment(context, loop.test) for loop in loops):
+                continue  # HVD303 says so
             if any(map(context.step_loops.is_environment_s, rows)):
                 yield Problem(
                     fit.call,
@@ -641,7 +644,11 @@ class OwnChoice(Rule):
         if target is None or step is None:
             return
         kept = self._kept(context)
+        function = context.module.function_of(gradient)
         for node in context.values.flow.computed_from(target.value):
+            beside = context.module.function_of(node) is function
+            if beside and step not in (node, *context.module.ancestors(node)):
+                continue  # what another step hands to a function that both call
             named = isinstance(node, (cst.Name, cst.Attribute)) and bool(kept)
             for value in context.values.of(node) if named else ():
                 if value in kept:

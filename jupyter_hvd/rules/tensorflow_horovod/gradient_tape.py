@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -10,7 +9,7 @@ import libcst as cst
 
 from ...analysis.index import Binding
 from ...analysis.library import Kind
-from ...analysis.syntax import method, names_in
+from ...analysis.syntax import method
 from ...analysis.uniformity import is_uniform
 from ...frameworks.tensorflow.agreement import VARIABLE_LISTS
 from ...frameworks.tensorflow.compiled import EagerSite
@@ -21,12 +20,10 @@ from ...frameworks.tensorflow.updates import Update, whole_list
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, Context, Rule
-from .questions import is_seen_by_rank, set_rates
+from .questions import is_of_environment, is_seen_by_rank, set_rates
 
 #: The runtime's function by which a tape averages.
 WRAPPER = "DistributedGradientTape"
-#: What people call the answer of an environment that an episode is over.
-ENDED = re.compile(r"done|terminat|truncat|terminal|over|finish|dead", re.IGNORECASE)
 
 
 class Tape(Rule):
@@ -807,19 +804,6 @@ def is_replaced(context: Context, call: cst.Call) -> bool:
     below = block.body[list(block.body).index(function) + 1 :]
     names = (each.name.value for each in below if isinstance(each, cst.FunctionDef))
     return function.name.value in names
-
-
-def is_of_environment(context: Context, test: cst.BaseExpression) -> bool:
-    """Whether a test is of what an environment's `step` has given: `state, reward, done, info = env.step(action)`."""
-    return any(
-        isinstance(bound, Binding)
-        and isinstance(bound.value, cst.Call)
-        and method(bound.value) == "step"
-        and bound.path[:1] >= (2,)
-        for name in names_in(test)
-        if ENDED.search(name.value)
-        for bound in context.values.definitions.of(name)
-    )
 
 
 RULES: tuple[type[Rule], ...] = (Tape, AverageUpdate, Broadcast, Compare, Decision)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 import libcst as cst
 
 from ...analysis.effects import asks_files, changes_files
-from ...analysis.index import ELEMENT
+from ...analysis.index import ELEMENT, Binding
 from ...analysis.library import Kind, Value
-from ...analysis.syntax import argument, has_star, method, nodes_in
+from ...analysis.syntax import argument, has_star, method, names_in, nodes_in
 from ...analysis.uniformity import is_uniform
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.keras_loops import fit_argument
@@ -39,6 +39,8 @@ TRAINS = re.compile(
 RUNS = frozenset({"call", "execute", "launch", "loop", "main", "run", "start"})
 
 
+#: What people call the answer of an environment that an episode is over.
+ENDED = re.compile(r"done|terminat|truncat|terminal|over|finish|dead", re.IGNORECASE)
 #: What an optimizer has its rate under.
 RATES = ("learning_rate", "lr")
 
@@ -192,6 +194,19 @@ def _feeding(context: Context, result: cst.Call) -> Iterator[cst.Call]:
             yield call
 
 
+def is_of_environment(context: Context, test: cst.BaseExpression) -> bool:
+    """Whether a test is of what an environment's `step` has given: `state, reward, done, info = env.step(action)`."""
+    return any(
+        isinstance(bound, Binding)
+        and isinstance(bound.value, cst.Call)
+        and method(bound.value) == "step"
+        and bound.path[:1] >= (2,)
+        for name in names_in(test)
+        if ENDED.search(name.value)
+        for bound in context.values.definitions.of(name)
+    )
+
+
 def taken_whole(context: Context) -> frozenset[cst.Call]:
     """The training steps that every rank takes on all their data.
 
@@ -205,7 +220,7 @@ def taken_whole(context: Context) -> frozenset[cst.Call]:
         if update.optimizer is not None and not _made(context, update.optimizer) <= kept
         for site in sites
     }
-    return _undivided(context) - by_scaled
+    return context.step_loops.whole - by_scaled
 
 
 def kept_rates(context: Context) -> frozenset[cst.CSTNode]:
@@ -213,7 +228,7 @@ def kept_rates(context: Context) -> frozenset[cst.CSTNode]:
 
     That their rates are seen, and set nowhere else, belongs to it; a schedule's, which it gives to none but these.
     """
-    undivided, values = _undivided(context), context.values
+    undivided, values = context.step_loops.whole, context.values
     whole: set[cst.CSTNode] = set()
     others: set[cst.CSTNode] = set()
     if not undivided:
@@ -272,18 +287,11 @@ def _schedules(context: Context, made: cst.CSTNode) -> frozenset[cst.CSTNode]:
     return frozenset(v.node for v in values if v.kind is Role.SCHEDULE and v.node is not None)
 
 
-def _undivided(context: Context) -> frozenset[cst.Call]:
-    """The training steps of which no data are seen that could be divided."""
-    data, loops = context.data, context.step_loops
-    unseen = {call for call, given in data.unseen_loops.items() if given is None}
-    return frozenset(unseen - loops.cut.keys() - loops.drawn.keys())
-
-
 def divides(context: Context) -> bool:
     """Whether any data of a program are divided among the ranks."""
     data, loops = context.data, context.step_loops
     divided = (data.pipelines, data.fit_arrays, data.batch_sources, context.sharding.at_use)
-    by_rows = map(context.rowwise.shares, _undivided(context))
+    by_rows = map(context.rowwise.shares, loops.whole)
     return any((*divided, loops.cut, loops.drawn, *by_rows))
 
 
