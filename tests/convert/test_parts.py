@@ -70,6 +70,16 @@ def test_a_name_that_is_bound_anew_is_another() -> None:
     assert code.endswith(f"    wrapped.fit(x, y)\n{again}")
 
 
+def test_data_that_a_library_brings_are_no_file_of_the_part() -> None:
+    """What rank 0 saves may be what is read below, but for a library's own data."""
+    more = "(x, y), _ = tf.keras.datasets.mnist.load_data()\nmodel.evaluate(x, y, verbose=0)\n"
+    code = convert(FIT, WRAPPED, "np.save('score', wrapped.score(x, y))\n", more).code
+    assert "\n(x, y), _ = jhvd.local_rank_zero_first(" in code
+    assert "    x = np.load('x.npy')\n" in (
+        convert(FIT, WRAPPED, "np.save('x', wrapped.predict(x))\n", "x = np.load('x.npy')\n").code
+    )
+
+
 def test_strings_of_several_lines_stay() -> None:
     text = 'note = f"""\n  {wrapped}\n"""\n'
     assert convert(FIT, WRAPPED, text).code.endswith('    note = f"""\n  {wrapped}\n"""\n')

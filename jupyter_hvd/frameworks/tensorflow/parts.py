@@ -304,8 +304,11 @@ class Parts:
             isinstance(node, cst.Call)
             and (
                 reads_files(values, node)
-                or "load" in (method(node) or values.qualified(node.func).rpartition(".")[2])
                 or method(node) == "restore"
+                or (
+                    "load" in (method(node) or values.qualified(node.func).rpartition(".")[2])
+                    and "datasets" not in values.qualified(node.func)
+                )
             )
             for node in self._region(statement)
         )

@@ -18,6 +18,10 @@ from .imports import end_of_imports, first_import
 #: What is asked of Horovod without the others: which rank this is, and how many there are. Anything else may wait for them.
 _ASKS, _COUNTS = re.compile(r"\w+\.rank\(\)"), re.compile(r"\w+\.size\(\)")
 _MORE = re.compile(r"hvd|horovod")
+#: What waits for other ranks by names that nothing of Keras is in.
+_WAITS = re.compile(
+    r"[\w.]*(?:local_rank_zero_first|wait_for_rank_zero|on_rank_zero)|hvd_printed\w*"
+)
 
 
 class Alone(Rule):
@@ -140,10 +144,11 @@ def is_right(apart: Apart, edits: Sequence[Edit]) -> bool:
 
 
 def comes_together(apart: Apart, edits: Sequence[Edit]) -> bool:
-    """Whether with these edits ranks may wait for one another behind what rank 0 does alone."""
+    """Whether with these edits ranks may train together behind what rank 0 does alone, or draw the same numbers."""
     first, own = min(start for start, _ in apart.alone), _own(apart)
     behind = (edit for edit in edits if edit.start >= first and edit not in own)
-    return any(_MORE.search(_COUNTS.sub("", _ASKS.sub("", edit.text))) for edit in behind)
+    texts = (_COUNTS.sub("", _ASKS.sub("", _WAITS.sub("", edit.text))) for edit in behind)
+    return any(map(_MORE.search, texts))
 
 
 def _own(apart: Apart) -> set[Edit]:
