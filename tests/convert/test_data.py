@@ -530,3 +530,13 @@ def test_a_fit_of_what_an_environment_answers_is_refused() -> None:
     (told,) = convert_source(MODEL + text).diagnostics
     assert (told.code, told.severity) == ("HVD504", "error")
     assert "environment" in told.message
+
+
+def test_a_loop_over_a_sequence_takes_batches_of_its_own() -> None:
+    code = convert_source(
+        f"{MODEL}flow = tf.keras.preprocessing.image.ImageDataGenerator().flow(x, y, batch_size=9)\n"
+        "for step, (a, b) in enumerate(flow):\n    m.train_on_batch(a, b)\n    if step >= 100:\n        break\n"
+    ).code
+    assert "for step, (a, b) in enumerate(jhvd.shard_batches(flow)):" in code
+    assert "if step >= max(1, 100 // hvd.size()):" in code
+    assert "jhvd.same_seed()" in code
