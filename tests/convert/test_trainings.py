@@ -349,3 +349,13 @@ def test_steps_that_take_other_data_at_each_turn_are_not_whole(
         f"{before}{loop}\n    {given}\n"
     )
     assert codes(convert(text)) == {"HVD504"}
+
+
+def test_a_model_that_a_star_brings_in_place_of_a_function() -> None:
+    """Nothing has a `fit` that is a function; it was left alone in silence."""
+    conversion = convert_source(
+        "import tensorflow as tf\n\n\ndef model(data):\n    return len(data)\n\n\nprint(model([1]))\n"
+        "from poems import *\n\nmodel.fit(x, y, batch_size=128, epochs=1)\n"
+    )
+    assert conversion.status == "converted"
+    assert "jhvd.distributed_model(model).fit(" in conversion.code
