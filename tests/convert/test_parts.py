@@ -104,6 +104,12 @@ def test_episodes_before_another_training() -> None:
         (PLAYED, "x = x * w\n", FIT),
         (FIT, PLAYED.replace("tf.Variable(tf.zeros((4, 1)))", "model.layers[0].kernel")),
         (FIT, PLAYED.replace("opt = tf.keras.optimizers.SGD(0.1)", "opt = model.optimizer")),
+        # What all ranks would download at once.
+        (
+            FIT,
+            "base = tf.keras.applications.VGG16()\n"
+            + PLAYED.replace("zeros((4, 1))", "zeros((4, 1)) + len(base.layers)"),
+        ),
         # By way of a file.
         (PLAYED, "np.save('w.npy', w)\n", "x = np.load('w.npy')\n", FIT),
         # By one function.

@@ -129,7 +129,7 @@ class Parts:
         names = [
             self.values.qualified(node.func)
             for statement in part.alone
-            for node in self._region(statement)
+            for node in self.region(statement)
             if isinstance(node, cst.Call)
         ]
         keras = tuple(name for name in impure if name.startswith("tensorflow.keras."))
@@ -139,7 +139,7 @@ class Parts:
         made = any(
             self.values.is_of_kind(value.node, Role.MODEL)
             for statement in part.alone
-            for node in self._region(statement)
+            for node in self.region(statement)
             if isinstance(node, cst.Call)
             for value in self.values.of(node.func)
             if value.kind is Kind.CLASS and isinstance(value.node, cst.ClassDef)
@@ -151,7 +151,7 @@ class Parts:
         by_keras = any(
             method(node) in _OF_KERAS
             for statement in part.alone
-            for node in self._region(statement)
+            for node in self.region(statement)
             if isinstance(node, cst.Call)
         )
         return known and not (made or seeded or by_keras)
@@ -163,7 +163,7 @@ class Parts:
 
     # What a statement reads, makes and changes
 
-    def _region(self, statement: cst.CSTNode) -> dict[cst.CSTNode, None]:
+    def region(self, statement: cst.CSTNode) -> dict[cst.CSTNode, None]:
         """All that a statement may run: its own nodes, and those of the functions and classes that it names."""
         if statement not in self._regions:
             found: dict[cst.CSTNode, None] = {}
@@ -200,7 +200,7 @@ class Parts:
 
     def _bindings(self, statement: cst.CSTNode) -> Iterator[tuple[cst.Name, Binding]]:
         """The names of the module that a statement reads, with what each may hold there."""
-        for node in self._region(statement):
+        for node in self.region(statement):
             if not isinstance(node, cst.Name) or node in self.values.index.bound:
                 continue
             inside = self.module.top_level_statement(node) is statement
@@ -226,7 +226,7 @@ class Parts:
     def _makes(self, statement: cst.CSTNode) -> set[Binding]:
         """The bindings of the module's names that a statement makes, in functions too."""
         bound = self.values.index.bound
-        made = (bound[node] for node in self._region(statement) if node in bound)
+        made = (bound[node] for node in self.region(statement) if node in bound)
         return {each for each in made if self._is_global(each)}
 
     def _objects(self, statements: Iterable[cst.CSTNode]) -> set[Binding]:
@@ -259,7 +259,7 @@ class Parts:
     def _changing_names(self, statement: cst.CSTNode) -> set[cst.CSTNode]:
         """The names of what a statement changes by a method, an element or an attribute that it sets."""
         found: set[cst.CSTNode] = set()
-        for node in self._region(statement):
+        for node in self.region(statement):
             changed: list[cst.BaseExpression] = []
             match node:
                 case cst.Call(func=cst.Attribute(value=receiver)):
@@ -295,7 +295,7 @@ class Parts:
                 or changes_files(values, node)
                 or set(opens_for(values, node) or "") & set("wax")
             )
-            for node in self._region(statement)
+            for node in self.region(statement)
         )
 
     def _reads(self, statement: cst.CSTNode) -> bool:
@@ -310,14 +310,14 @@ class Parts:
                     and "datasets" not in values.qualified(node.func)
                 )
             )
-            for node in self._region(statement)
+            for node in self.region(statement)
         )
 
     # Functions and classes
 
     def _defined(self, statements: Iterable[cst.CSTNode]) -> set[cst.CSTNode]:
         """The functions and classes of the module's own body that statements may run."""
-        nodes = {node for each in statements for node in self._region(each)}
+        nodes = {node for each in statements for node in self.region(each)}
         body = self.module.tree.body
         return {each for each in body if isinstance(each, _DEFINING) and each in nodes}
 

@@ -8,12 +8,14 @@ from dataclasses import replace
 
 import libcst as cst
 
+from ...analysis.effects import changes_files, opens_for, writes
 from ...analysis.module import Span
 from ...frameworks.tensorflow.parts import Part
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, Apart, Context, Rule
 from .imports import end_of_imports, first_import
+from .questions import may_download
 
 #: What is asked of Horovod without the others: which rank this is, and how many there are. Anything else may wait for them.
 _ASKS, _COUNTS = re.compile(r"\w+\.rank\(\)"), re.compile(r"\w+\.size\(\)")
@@ -118,6 +120,9 @@ def set_apart(context: Context, problems: Sequence[Problem], shared: bool) -> Ap
     first = first_import(context)
     if part is None or first is None or (shared and not context.parts.is_nameless(part)):
         return None
+    left = (node for statement in part.bare for node in context.parts.region(statement))
+    if any(isinstance(node, cst.Call) and _is_once(context, node) for node in left):
+        return None
     after = end_of_imports(context, first)
     unseen = [_span(context, each) for each in (*part.alone, *part.bare, *part.defined)]
     if any(_is_indented_cell(context, span) for span in unseen):
@@ -153,6 +158,17 @@ def comes_together(apart: Apart, edits: Sequence[Edit]) -> bool:
 
 def _own(apart: Apart) -> set[Edit]:
     return {edit for _, each in apart.alone for edit in each}
+
+
+def _is_once(context: Context, call: cst.Call) -> bool:
+    """Whether a call downloads or writes, which all ranks must not do at once."""
+    values = context.values
+    return (
+        may_download(context, call)
+        or writes(values, call)
+        or changes_files(values, call)
+        or bool(set(opens_for(values, call) or "") & set("wax"))
+    )
 
 
 def _statement(context: Context, part: Part, problem: Problem) -> cst.CSTNode:
