@@ -82,6 +82,8 @@ ORDERED = (
     "fit_csv",
     "tape_list_files",
     "fit_window_property",
+    "tape_full_batch",
+    "part_on_rank_zero_first",
 )
 #: Programs that show in another spelling what another one here or a generated one (`tests/generated`) shows.
 SPELLINGS = (

@@ -58,12 +58,13 @@ class Fix:
     """Edits that belong together, anchored where the user should look.
 
     Attributes:
+        anchor: the node to look at, or an offset of the program's text.
         needs: what must be in the program for them to work; a mandatory rule provides it.
         provides: what they provide for others.
         guard: the header among the edits, left out where the line before stands under the same one.
     """
 
-    anchor: cst.CSTNode
+    anchor: cst.CSTNode | int
     edits: tuple[Edit, ...]
     why: str = ""
     needs: tuple[str, ...] = (BACKEND,)
@@ -98,6 +99,7 @@ class Rule(ABC, Generic[ContextT]):
         examples: what it does, tested and shown.
         mandatory: it provides what the changes of others need; no option leaves it out.
         refuses: it looks at programs, too, in which there is nothing to convert.
+        partial: what it refuses is one training, beside which others may be converted.
     """
 
     code: ClassVar[str]
@@ -106,6 +108,7 @@ class Rule(ABC, Generic[ContextT]):
     examples: ClassVar[tuple[Example, ...]] = ()
     mandatory: ClassVar[bool] = False
     refuses: ClassVar[bool] = False
+    partial: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -20,7 +20,15 @@ from .calls import (
     distributed_tuner,
     scaled_optimizer,
 )
-from .data import equal_steps, shard, shard_batches, shard_rows, shard_sequence, shard_turns
+from .data import (
+    equal_steps,
+    own_rows,
+    shard,
+    shard_batches,
+    shard_rows,
+    shard_sequence,
+    shard_turns,
+)
 from .files import (
     local_rank_zero_first,
     on_rank_zero,
@@ -36,7 +44,7 @@ from .process import start
 from .randomness import draw_alike, draw_apart, in_one_order, same_seed
 from .rates import scaled_rates, scaled_schedule
 from .restarts import distributed_backup, resumed_fit
-from .weights import broadcast_before, broadcast_once
+from .weights import broadcast_before, broadcast_behind, broadcast_once
 
 __all__ = [
     "BroadcastGlobalVariablesCallback",
@@ -46,6 +54,7 @@ __all__ = [
     "MetricAverageCallback",
     "average_gradients",
     "broadcast_before",
+    "broadcast_behind",
     "broadcast_once",
     "compare_ranks",
     "distributed_backup",
@@ -60,6 +69,7 @@ __all__ = [
     "local_rank_zero_first",
     "on_rank_zero",
     "own_folder",
+    "own_rows",
     "rank_zero_file",
     "resumed_fit",
     "resumed_loop",

@@ -65,6 +65,38 @@ def shard_rows(rows: Any, batch_size: int = 32) -> Any:
     return rows[hvd.rank() : count : hvd.size()]
 
 
+def own_rows(rows: Any, of: Any = None) -> Any:
+    """This rank's rows of an array that one process takes whole at each step, as many as every other has, or one more.
+
+    The mean of what the ranks find in theirs is what one process finds in all; where shares are not equal, rank 0 warns.
+
+    Args:
+        of: the array that these rows belong to; what has not as many rows as that is the same for all of them.
+
+    Raises:
+        ValueError: there are fewer rows than ranks.
+    """
+    import warnings
+
+    import horovod.tensorflow as hvd
+
+    if hvd.size() == 1 or (of is not None and (not _rows_of(rows) or len(rows) != len(of))):
+        return rows
+    count = len(rows)
+    if count < hvd.size():
+        raise ValueError(f"{count} examples cannot be divided among {hvd.size()} ranks")
+    if count % hvd.size() and hvd.rank() == 0:
+        warnings.warn(
+            f"{count} rows are no equal shares for {hvd.size()} ranks: those of the smaller ones count a little more",
+            stacklevel=2,
+        )
+    return rows[hvd.rank() * count // hvd.size() : (hvd.rank() + 1) * count // hvd.size()]
+
+
+def _rows_of(rows: Any) -> bool:
+    return len(getattr(rows, "shape", "rows")) > 0 and hasattr(rows, "__len__")
+
+
 def equal_steps(dataset: Any) -> Any:
     """As many batches of this rank's dataset as every rank has: none may wait for one that has finished.
 

@@ -29,6 +29,16 @@ def broadcast_once(optimizer: Any, *trained: Any) -> None:
     compare_ranks(*trained)
 
 
+def broadcast_behind(result: Any, optimizer: Any, *trained: Any) -> Any:
+    """What a step has given, after `broadcast_once`: for steps inside a larger expression, as `[step(batch) for batch in data]`.
+
+    Args:
+        optimizer, trained: as for `broadcast_once`.
+    """
+    broadcast_once(optimizer, *trained)
+    return result
+
+
 def broadcast_before(optimizer: Any, *trained: Any) -> None:
     """Take rank 0's weights on every rank before a call that makes many updates at once.
 

@@ -33,6 +33,8 @@ ORDERS_VARIABLE = "JUPYTER_HVD_PROBE"
 COUNTER = "__jupyter_hvd_step__"
 #: The name of what notes which statement updates weights.
 UPDATER = "__jupyter_hvd_update__"
+#: The name of what notes that rank 0 begins what it does alone, which is not compared.
+ALONE = "__jupyter_hvd_alone__"
 #: So many bytes of the weights after each step are kept, from the first step on.
 KEPT_BYTES = 64 * 2**20
 #: The steps at which schedules are asked for their rates.
@@ -83,6 +85,9 @@ class Probe:
         self._drawn = self._wanted = 0
         self._copied: State = {}
         self._by_shell: set[str] = set()
+        self._alone: tuple[Any, int, int] | None = (
+            None  # a frame, and its lines from one to another
+        )
 
     # Before the program
 
@@ -101,6 +106,7 @@ class Probe:
             lambda cls, alg=None: cls.from_seed(self.seed, alg=alg)
         )
         setattr(builtins, COUNTER, self.step)
+        setattr(builtins, ALONE, self.begin_alone)
         setattr(builtins, UPDATER, tf.autograph.experimental.do_not_convert(self.update))
         self._watch_optimizers(tf)
         self._watch_tapes(tf)
@@ -113,6 +119,23 @@ class Probe:
             self._see_files_of_rank_zero()
             ShellLines.around = self._notes_files
         sys.addaudithook(self.guard)
+
+    def begin_alone(self, lines: int) -> bool:
+        """The next lines of the caller are rank 0's alone: what trains there is not this training."""
+        frame = sys._getframe(1)
+        self._alone = frame, frame.f_lineno, frame.f_lineno + lines
+        return True
+
+    @property
+    def _is_alone(self) -> bool:
+        """Whether what runs is called by such lines."""
+        if self._alone is None:
+            return False
+        place, first, last = self._alone
+        frame = sys._getframe(1)
+        while frame is not None and frame is not place:
+            frame = frame.f_back  # type: ignore[assignment]
+        return frame is not None and first <= frame.f_lineno <= last
 
     def _watch_optimizers(self, tf: Any) -> None:
         if hasattr(tf.keras.optimizers.Optimizer, "apply"):
@@ -143,7 +166,7 @@ class Probe:
         @functools.wraps(original)
         def gradient(own: Any, target: Any, sources: Any, *args: Any, **kw: Any) -> Any:
             for source in map(_tensorflow_variable, tf.nest.flatten(sources)):
-                if isinstance(source, tf.Variable):
+                if isinstance(source, tf.Variable) and not self._is_alone:
                     self.differentiated.setdefault(source.ref(), source)
             return original(own, target, sources, *args, **kw)
 
@@ -168,6 +191,8 @@ class Probe:
         base.apply = apply
 
     def _saw_update(self, optimizer: Any, variables: list[Any]) -> None:
+        if self._is_alone:
+            return
         for variable in variables:
             self.trained.setdefault(variable.ref(), variable)
             self.updated_by.setdefault(variable.ref(), self.updating)
@@ -191,7 +216,7 @@ class Probe:
         import tensorflow as tf
 
         values = [getattr(g, "values", g) for g in gradients if g is not None]
-        if not values:
+        if not values or self._is_alone:
             return
         if self.applied is None:
             with tf.init_scope():
@@ -224,6 +249,8 @@ class Probe:
 
         @functools.wraps(original)
         def fit(own: Any, *args: Any, **kw: Any) -> Any:
+            if probe._is_alone:
+                return original(own, *args, **kw)
             data, steps = args[0] if args else kw.get("x"), kw.get("steps_per_epoch")
             if isinstance(data, GeneratorType):
                 watched = probe._watch_batches(data, steps)
@@ -297,6 +324,8 @@ class Probe:
         """Remember an element; it counts as trained on once a step follows it, in the first epoch."""
         if self.fits or (self._iterator is not None and iterator is not self._iterator):
             return
+        if self._is_alone:
+            return
         import tensorflow as tf
 
         if not tf.executing_eagerly():
@@ -316,6 +345,8 @@ class Probe:
         Args:
             number: of the statement that runs it, among those that are marked; -1 in `fit`.
         """
+        if self._is_alone:
+            return
         self.ended.append(time.perf_counter())
         if self._iterator is None and self._pending and not self.fits:
             self._iterator = self._candidate
@@ -328,7 +359,8 @@ class Probe:
 
     def update(self, number: int) -> None:
         """The statement with this number, among those that are marked, updates weights next, or is compiled."""
-        self.updating = number
+        if not self._is_alone:
+            self.updating = number
 
     def _leave_trail(self, number: int) -> None:
         """Note what the steps before have made of the weights, and of what they were given."""

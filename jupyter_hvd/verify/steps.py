@@ -8,7 +8,7 @@ part. So does a call in front of each statement that updates weights, which may 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -18,10 +18,12 @@ from ..rules.options import Options
 from ..rules.tensorflow_horovod.context import Context
 from ..source.cells import JoinedCells
 from ..source.edits import Edit
-from .probe import COUNTER, UPDATER
+from .probe import ALONE, COUNTER, UPDATER
 
 #: So much of a statement is shown.
 SHOWN = 60
+#: What stands around what rank 0 does alone, in a program for one process.
+ALWAYS = "True is True"
 #: Stands between a statement and one that it runs.
 RUNS = ", which runs "
 
@@ -67,7 +69,19 @@ def mark_steps(sources: Sequence[str]) -> list[str]:
     for name, offsets in marked:
         for number, offset in enumerate(offsets):
             marks[offset] = f"{marks.get(offset, '')}{name}({number}); "
-    return cells.apply(Edit(offset, offset, text=text) for offset, text in marks.items())
+    edits = [Edit(offset, offset, text=text) for offset, text in marks.items()]
+    return cells.apply([*edits, *_alone(context)])
+
+
+def _alone(context: Context) -> Iterator[Edit]:
+    """Marks in the tests of the blocks that rank 0 runs alone."""
+    module = context.module
+    for each in module.tree.body:
+        test = module.text(each.test) if isinstance(each, cst.If) else ""
+        if isinstance(each, cst.If) and (test == ALWAYS or test.endswith(".rank() == 0")):
+            span, end = module.span(each), module.span(each.test).end
+            lines = module.line(span.end) - module.line(span.start)
+            yield Edit(end, end, text=f" and {ALONE}({lines})")
 
 
 def step_places(sources: Sequence[str], labels: Iterable[int] | None) -> Places:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,8 @@ from ..launchers.places import place
 from ..launchers.processes import end_processes
 from ..launchers.progress import Stall
 from ..launchers.reaper import PrivateFolder, private_folder
+from ..rules.tensorflow_horovod.apart import Alone
+from ..source.cells import JoinedCells
 from ..source.lines import origin_finder
 from . import checks, loading
 from .checks import Check, Record, Run
@@ -36,7 +39,7 @@ from .forks import forkservers
 from .losing import Loss, run_and_lose
 from .partings import Parting, Weights, parting
 from .probe import orders, trail_file, working_folder
-from .steps import Places, mark_steps, step_places
+from .steps import ALWAYS, Places, mark_steps, step_places
 from .workspace import State, changed, measure, state_beside, state_within
 
 #: The folders of the runs: the original, the conversion on one rank, and on all.
@@ -165,8 +168,7 @@ def verify(
         tell(checks.nobody_stuck(job, timeout))
         tell(checks.ranks_agree(job, ranks_part(job, places)))
         tell(checks.broadcast_once(job))
-        whole = sum(d.code == "HVD504" for d in conversion.diagnostics)
-        tell(checks.rate_scaled(before, job, whole))
+        tell(checks.rate_scaled(before, job, kept_rates(conversion)))
         tell(checks.work_divided(before, job, ways_divided(conversion.changes)))
         tell(checks.only_rank_zero_writes(job, (str(folder.path), tempfile.gettempdir())))
         models = saved_models(job)
@@ -223,10 +225,29 @@ def with_marked_steps(document: Document) -> Document:
 
 
 def compared(original: Document, conversion: Outcome) -> Document:
-    """The original, rounding as the conversion does."""
+    """The original, rounding as the conversion does, and what rank 0 alone is to do marked likewise."""
+    alone = [
+        replace(edit, text=re.sub(r"^if .*:", f"if {ALWAYS}:", edit.text))
+        for change in conversion.changes
+        if change.rule == Alone.code and Alone.rationale == change.why
+        for edit in change.edits
+    ]
+    if alone:
+        labels = [cell for cell in original.sources if cell is not None]
+        texts = list(original.sources.values())
+        cells = JoinedCells.of(texts, labels) if labels else JoinedCells(tuple(texts))
+        return original.with_sources(cells.apply(alone))
     if any(change.rule in ROUNDING for change in conversion.changes):
         return original.convert(Options(select=ROUNDING))[1]
     return original
+
+
+def kept_rates(conversion: Outcome) -> int:
+    """How many optimizers may keep the rate of one process: those of steps on all the data; all, where no rate is multiplied."""
+    whole = sum(d.code == "HVD504" for d in conversion.diagnostics)
+    rows = sum(change.rule == "HVD510" for change in conversion.changes)
+    scaled = any(change.rule == "HVD201" for change in conversion.changes)
+    return whole + rows if scaled or not (whole or rows) else sys.maxsize
 
 
 def converted_parts(original: Run, single: Run, places: Places) -> Parting | None:

@@ -454,3 +454,89 @@ def test_a_loop_that_seems_to_train_and_test_is_told() -> None:
     )
     (told,) = (d for d in convert_source(program).diagnostics if "which is not seen" in d.message)
     assert (told.code, told.severity) == ("HVD502", "warning")
+
+
+QUEUE = """
+keys = tf.Variable(tf.zeros((64, 4)), trainable=False)
+opt = tf.keras.optimizers.SGD(0.1)
+for a, b in tf.data.Dataset.from_tensor_slices((x, y)).batch(8):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(m(a) @ tf.transpose({}))
+    opt.apply_gradients(zip(tape.gradient(loss, m.trainable_variables), m.trainable_variables))
+    keys.assign(tf.concat([m(b), keys[8:]], 0))
+"""
+
+
+def test_a_variable_that_each_rank_fills_is_told_where_the_loss_goes_by_it() -> None:
+    """A queue of keys, a threshold that moves: no layer keeps it, and no gradient changes it."""
+    told = convert_source(MODEL + QUEUE.format("keys")).diagnostics
+    assert [(d.code, d.severity) for d in told] == [("HVD509", "warning")]
+    assert "this variable" in told[0].message
+    assert convert_source(MODEL + QUEUE.format("m(b)")).diagnostics == ()
+
+
+PLAYED = """
+import gym
+
+env = gym.make("CartPole-v1"{made})
+opt = tf.keras.optimizers.Adam(0.01)
+
+
+def step(state):
+    with tf.GradientTape() as tape:
+        loss = tf.constant(0.0)
+        for t in range(100):
+            answer = m(state[None])
+            state, reward, done, info = env.step(int(answer[0, 0] > 0))
+            loss += reward * answer[0, 0]
+            if done:
+                break
+    opt.apply_gradients(zip(tape.gradient(loss, m.trainable_variables), m.trainable_variables))
+
+
+for episode in range(500):
+    step(env.reset({reset}))
+"""
+
+
+def test_each_rank_plays_its_own_episodes() -> None:
+    played = convert_source(MODEL + PLAYED.format(made="", reset=""))
+    assert played.diagnostics == ()
+    assert "jhvd.draw_apart()\nfor episode in range(500 // hvd.size() or 500):" in played.code
+    assert "Adam(0.01 * hvd.size())" in played.code
+    graded = PLAYED.replace("step(env", "chance = 1 - episode / 500\n    step(env")
+    (told,) = convert_source(MODEL + graded.format(made="", reset="")).diagnostics
+    assert (told.severity, told.message[:32]) == ("warning", "this goes by the number of the e")
+
+
+@pytest.mark.parametrize(("made", "reset"), [(", seed=1", ""), ("", "seed=episode")])
+def test_episodes_by_a_seed_are_the_same_on_all_ranks(made: str, reset: str) -> None:
+    same = convert_source(MODEL + PLAYED.format(made=made, reset=reset))
+    assert [(d.code, d.severity) for d in same.diagnostics] == [("HVD504", "warning")]
+    assert "hvd.size()" not in same.code
+
+
+def test_a_fit_of_what_an_environment_answers_is_refused() -> None:
+    """Each rank has met other states: their rows are no shares of one thing."""
+    text = (
+        "import collections\nimport random\nimport gym\n\nenv = gym.make('CartPole-v1')\n\n\n"
+        "class Agent:\n    def __init__(self):\n        self.memory = collections.deque(maxlen=99)\n\n"
+        "    def remember(self, state, after):\n        self.memory.append((state, after))\n\n"
+        "    def learn(self):\n        for state, after in random.sample(self.memory, 9):\n"
+        "            m.fit(state, m.predict(after), verbose=0)\n\n\n"
+        "agent = Agent()\nfor episode in range(100):\n    state = env.reset()\n"
+        "    after, reward, done, _ = env.step(0)\n    agent.remember(state, after)\n    agent.learn()\n"
+    )
+    (told,) = convert_source(MODEL + text).diagnostics
+    assert (told.code, told.severity) == ("HVD504", "error")
+    assert "environment" in told.message
+
+
+def test_a_loop_over_a_sequence_takes_batches_of_its_own() -> None:
+    code = convert_source(
+        f"{MODEL}flow = tf.keras.preprocessing.image.ImageDataGenerator().flow(x, y, batch_size=9)\n"
+        "for step, (a, b) in enumerate(flow):\n    m.train_on_batch(a, b)\n    if step >= 100:\n        break\n"
+    ).code
+    assert "for step, (a, b) in enumerate(jhvd.shard_batches(flow)):" in code
+    assert "if step >= max(1, 100 // hvd.size()):" in code
+    assert "jhvd.same_seed()" in code

@@ -196,7 +196,7 @@ TURNS = "for epoch in range(100):"
 )
 def test_steps_of_an_optimizer_on_whole_data_beside_others(loop: str, after: str) -> None:
     """They take as many turns, at the same rate, as one process."""
-    text = WHOLE.format(made="Adam(0.1)", loop=loop, after=after)
+    text = WHOLE.format(made="Adam(0.1)", loop=loop, after=after).replace("_mean(", "_sum(")
     conversion = convert(f"{text}build().fit(x, y)\n")
     assert [(d.code, d.severity) for d in conversion.diagnostics] == [("HVD504", "warning")]
     code = conversion.code
@@ -210,11 +210,12 @@ def test_steps_of_an_optimizer_on_whole_data_beside_others(loop: str, after: str
 @pytest.mark.parametrize(
     ("made", "after"),
     [
-        ("Adam(0.1)", "opt.learning_rate = 1e-3"),
         ("Adam(0.1)", "net.compile(opt, 'mse')\nnet.fit(x, y)"),
-        ("Adam(**options)", ""),
-        ("Adam(tf.keras.optimizers.schedules.CosineDecay(0.1, 100))", ""),
-        ("get('adam')", ""),
+        (
+            "Adam(schedule)",
+            "schedule = tf.keras.optimizers.schedules.CosineDecay(0.1, 100)\n"
+            "build().compile(tf.keras.optimizers.SGD(schedule), 'mse')",
+        ),
         (
             "Adam(0.1)",
             "for bx, by in tf.data.Dataset.from_tensor_slices((x, y)).batch(8):\n"
@@ -229,9 +230,57 @@ def test_steps_on_whole_data_whose_rate_may_be_another(made: str, after: str) ->
     assert codes(convert(f"{text}build().fit(x, y)\n")) == {"HVD504"}
 
 
-def test_steps_on_whole_data_alone_are_refused() -> None:
-    text = WHOLE.format(made="Adam(0.1)", loop=TURNS, after="")
+@pytest.mark.parametrize(
+    ("made", "after"),
+    [("Adam(0.1)", "opt.learning_rate = 1e-3"), ("Adam(**options)", ""), ("get('adam')", "")],
+)
+def test_such_steps_are_rank_zero_s_where_nothing_depends_on_them(made: str, after: str) -> None:
+    text = WHOLE.format(made=made, loop=TURNS, after=after)
     assert codes(convert(text)) == {"HVD504"}
+    conversion = convert(f"build().fit(x, y)\n{text}")
+    assert [(d.code, d.severity) for d in conversion.diagnostics] == [("HVD609", "warning")]
+    assert f"if hvd.rank() == 0:\n    {TURNS}\n        with tf.GradientTape()" in conversion.code
+    assert "jhvd.DistributedGradientTape" not in conversion.code
+
+
+def test_steps_on_rows_are_divided() -> None:
+    """They are as many, at the same rate: the mean of the shares' gradients is that of all rows."""
+    text = WHOLE.format(made="Adam(0.1)", loop=TURNS, after="")
+    conversion = convert(text)
+    assert conversion.diagnostics == ()
+    assert "tf.square(jhvd.own_rows(y, x) - net(jhvd.own_rows(x)))" in conversion.code
+    assert "hvd.size()" not in conversion.code
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "tf.reduce_sum(tf.square(y - net(x)))",
+        "tf.sqrt(tf.reduce_mean(tf.square(y - net(x))))",
+        "tf.reduce_mean(tf.square(y - net(x - mean)))",
+        "tf.reduce_mean(tf.square(y - net(x)), axis=0)",
+        "tf.reduce_mean(net(x) @ tf.transpose(net(x)))",
+        "tf.reduce_mean(tf.nn.softmax(net(x), axis=0))",
+        "tf.reduce_mean(tf.square(net(x) - tf.reduce_mean(net(x))))",
+        "tf.reduce_mean(other(net(x)))",
+    ],
+)
+def test_steps_whose_rows_go_by_one_another_stay_whole(loss: str) -> None:
+    """A sum, a root of a mean, what compares rows: the mean of shares would be another gradient."""
+    text = WHOLE.format(made="Adam(0.1)", loop=TURNS, after="")
+    conversion = convert(text.replace("tf.reduce_mean(tf.square(y - net(x)))", loss))
+    (told,) = conversion.diagnostics
+    assert (told.code, told.severity) == ("HVD504", "warning")
+    assert "nothing else of this program is divided" in told.message
+    assert "own_rows" not in conversion.code
+    assert "hvd.size()" not in conversion.code
+
+
+def test_a_schedule_of_steps_on_whole_data_stays() -> None:
+    schedule = "Adam(tf.keras.optimizers.schedules.CosineDecay(0.1, 100))"
+    text = WHOLE.format(made=schedule, loop=TURNS, after="")
+    code = convert(f"{text}build().fit(x, y)\n").code
+    assert f"opt = tf.keras.optimizers.{schedule}\n" in code
 
 
 def test_callbacks_that_nothing_shows_may_be_one() -> None:
@@ -273,3 +322,40 @@ def test_what_keras_names_is_made_on_every_rank(looked_at: str, everywhere: bool
         f"model = build()\nmodel.fit(x, y)\nprint({looked_at})\nbuild().fit(x, y)\n"
     ).code
     assert ("hvd_printed = (" in code) == everywhere
+
+
+@pytest.mark.parametrize(
+    ("before", "loop", "given"),
+    [
+        # A lambda hands on what nothing shows.
+        ("taken = lambda *batch: step(*batch)\n", "for a, b in pairs:", "taken(a, b)"),
+        ("", "for a, b in pairs:", "step(a, b)"),
+        ("", "for n in range(100):", "step(x[n], y[n])"),
+        ("", "for n in range(100):", "step(tf.gather(x, n), tf.gather(y, n))"),
+        ("rng = np.random.default_rng(0)\n", "for n in range(100):", "step(*rows(rng))"),
+        ("rng = np.random.default_rng(0)\n", "for n in range(100):", "step(rng.choice(x), 1.0)"),
+    ],
+)
+def test_steps_that_take_other_data_at_each_turn_are_not_whole(
+    before: str, loop: str, given: str
+) -> None:
+    """All ranks would take the same ones, which could be divided."""
+    text = (
+        "import numpy as np\nopt = tf.keras.optimizers.Adam(0.1)\nnet = build()\n"
+        "pairs = [(x[n : n + 2], y[n : n + 2]) for n in range(0, 100, 2)]\n\n\n"
+        "def rows(rng):\n    return x[rng.permutation(9)], y[rng.permutation(9)]\n\n\n"
+        "def step(a, b):\n    with tf.GradientTape() as tape:\n        loss = tf.reduce_mean((b - net(a)) ** 2)\n"
+        "    opt.apply_gradients(zip(tape.gradient(loss, net.trainable_variables), net.trainable_variables))\n\n\n"
+        f"{before}{loop}\n    {given}\n"
+    )
+    assert codes(convert(text)) == {"HVD504"}
+
+
+def test_a_model_that_a_star_brings_in_place_of_a_function() -> None:
+    """Nothing has a `fit` that is a function; it was left alone in silence."""
+    conversion = convert_source(
+        "import tensorflow as tf\n\n\ndef model(data):\n    return len(data)\n\n\nprint(model([1]))\n"
+        "from poems import *\n\nmodel.fit(x, y, batch_size=128, epochs=1)\n"
+    )
+    assert conversion.status == "converted"
+    assert "jhvd.distributed_model(model).fit(" in conversion.code

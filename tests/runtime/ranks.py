@@ -40,6 +40,31 @@ with warnings.catch_warnings(record=True) as warned:
     jhvd.shard_rows(list(range(8)), 8)
 assert len(warned) == (rank == 0)
 
+# Rows of what a step takes whole: the mean of the ranks' gradients is that of all rows; what are no rows of these stays.
+inputs, targets = np.arange(6.0, dtype="float32"), np.ones(6, "float32")
+assert of_all(jhvd.own_rows(inputs).tolist()) == [[0, 1, 2], [3, 4, 5]]
+slope = tf.Variable(2.0)
+
+
+def slope_gradient(given: np.ndarray, wanted: np.ndarray) -> tf.Tensor:
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((slope * given - wanted) ** 2)
+    return tape.gradient(loss, slope)
+
+
+own_gradient = slope_gradient(jhvd.own_rows(inputs), jhvd.own_rows(targets, inputs))
+mean = jhvd.average_gradients(own_gradient)
+assert np.isclose(float(mean), float(slope_gradient(inputs, targets)))
+assert not np.isclose(float(mean), float(own_gradient))
+assert jhvd.own_rows(np.ones(3), inputs).shape == (3,)
+assert jhvd.own_rows(np.float32(1.0), inputs) == 1.0
+with warnings.catch_warnings(record=True) as warned:
+    warnings.simplefilter("always")
+    assert of_all(len(jhvd.own_rows(np.arange(5)))) == [2, 3]
+assert len(warned) == (rank == 0)
+with pytest.raises(ValueError, match="2 ranks"):
+    jhvd.own_rows(np.arange(1))
+
 # Batches of generators and sequences: left-over ones by rows.
 batches = [np.arange(4) + 4 * n for n in range(3)]
 expected = [[0, 1, 2, 3], [8, 10]] if rank == 0 else [[4, 5, 6, 7], [9, 11]]

@@ -34,7 +34,8 @@ class KerasLoops:
 
     def is_model(self, receiver: cst.BaseExpression) -> bool | None:
         """Whether a receiver is a Keras model; None where nothing tells, as of a class whose base another module makes."""
-        kinds = self._values.kinds(receiver)
+        # A function is trained by nobody: another module's `*` has brought something else of its name.
+        kinds = self._values.kinds(receiver) - {Kind.FUNCTION}
         if Role.MODEL in kinds:
             return True
         unknown = not kinds or Kind.UNKNOWN in kinds

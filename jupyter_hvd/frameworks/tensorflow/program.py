@@ -9,8 +9,10 @@ from ...analysis.values import ValueAnalysis
 from ..base import TrainingLoop
 from .alike import Alike
 from .library import TensorFlowLibrary
+from .parts import Parts
 from .pipelines import Pipelines
 from .randomness import Randomness
+from .rowwise import Rowwise
 from .sharding import Sharding
 from .step_loops import StepLoops
 from .stops import Stops
@@ -46,6 +48,10 @@ class TensorFlowProgram:
         return StepLoops(self.data, self.pipelines, self.randomness)
 
     @cached_property
+    def rowwise(self) -> Rowwise:
+        return Rowwise(self.step_loops)
+
+    @cached_property
     def sharding(self) -> Sharding:
         return Sharding(self.data, self.pipelines)
 
@@ -64,6 +70,10 @@ class TensorFlowProgram:
     @cached_property
     def untrained(self) -> Untrained:
         return Untrained(self.alike)
+
+    @cached_property
+    def parts(self) -> Parts:
+        return Parts(self.training)
 
     @property
     def loop(self) -> TrainingLoop:

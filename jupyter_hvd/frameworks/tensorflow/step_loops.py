@@ -8,10 +8,11 @@ from functools import cached_property
 
 import libcst as cst
 
-from ...analysis.index import Binding
+from ...analysis.index import ELEMENT, Binding
 from ...analysis.library import Kind
+from ...analysis.syntax import argument, method
 from .pipelines import Pipelines
-from .randomness import Randomness
+from .randomness import GENERATORS, Randomness
 from .roles import Role
 from .training_data import TrainingData
 
@@ -20,6 +21,14 @@ _COMPUTING = ("builtins.", "math.", "numpy.", "random.", "tensorflow.")
 _READING = re.compile(
     r"numpy\.(load|genfromtxt|fromfile|memmap)|builtins\.(open|input)|get_file|\bdatasets?\b|"
     r"^tensorflow\.(data|io|keras\.preprocessing)\.|_from_directory|load_(img|data)"
+)
+#: What makes environments, in which an agent plays episodes.
+_ENVIRONMENTS = frozenset({"gym", "gymnasium", "suite_gym", "pettingzoo"})
+#: What takes rows by their numbers, as brackets do.
+_TAKING = frozenset({"tensorflow.gather", "tensorflow.slice", "numpy.take"})
+#: Methods of generators that draw rows, or their numbers.
+_DRAWING_ROWS = frozenset(
+    "choice choices integers permutation permuted randint random_integers randrange sample".split()
 )
 
 
@@ -108,7 +117,8 @@ class StepLoops:
         """The steps whose batches a loop draws at random, out of NumPy's or Python's own generator, with the loop.
 
         Steps beside these that are given noise, as the generator of a GAN, draw it for each rank as well. Where examples
-        are made of noise and nothing else, each turn's are new, and there are no data to be divided.
+        are made of noise and nothing else, each turn's are new, and there are no data to be divided; likewise where a turn plays
+        an episode.
         """
         loops = {call: loops[0] for call, loops in self._countings.items() if call not in self.cut}
         rows = set(self._randomness.draws_of_rows)
@@ -118,6 +128,7 @@ class StepLoops:
             for call, loop in loops.items()
             if self._draws(call, loop, rows)
             or (self._draws(call, loop, apart) and self._is_made_up(call, loop))
+            or loop in self.played
         }
         noise = set(self._randomness.draws_of_noise)
         drawing = set(found.values())
@@ -125,6 +136,97 @@ class StepLoops:
             call: loop
             for call, loop in loops.items()
             if loop in drawing and self._draws(call, loop, noise)
+        }
+
+    @cached_property
+    def played(self) -> frozenset[cst.For | cst.While]:
+        """The loops that play an episode at each turn, other ones on each rank, and learn from it."""
+        if any(map(self._seeds_environment, self.values.index.calls)):
+            return frozenset()
+        return frozenset(
+            loops[0]
+            for call, loops in self._countings.items()
+            if call not in self.cut
+            and any(
+                self.is_environment_s(node) and self._is_within(node, loops[0])
+                for node in self._slice(call)
+            )
+        )
+
+    def is_environment_s(self, node: cst.CSTNode) -> bool:
+        """Whether a node asks an environment of another library for a state: without a seed it draws by itself."""
+        if not isinstance(node, cst.Call) or method(node) not in ("reset", "step"):
+            return False
+        assert isinstance(node.func, cst.Attribute)
+        made = self.values.of(node.func.value)
+        return any(value.name.partition(".")[0] in _ENVIRONMENTS for value in made)
+
+    def _seeds_environment(self, call: cst.Call) -> bool:
+        """Whether a call gives an environment a seed."""
+        if method(call) == "seed" and isinstance(call.func, cst.Attribute):
+            made = self.values.of(call.func.value)
+            return any(value.name.partition(".")[0] in _ENVIRONMENTS for value in made)
+        given = argument(call, "seed")
+        name = self.values.qualified(call.func).partition(".")[0]
+        return given is not None and (name in _ENVIRONMENTS or method(call) == "reset")
+
+    @cached_property
+    def whole(self) -> frozenset[cst.Call]:
+        """The steps that are seen to take the same data at every turn: nothing of which a rank could take a part by turns."""
+        unseen = {call for call, given in self.data.unseen_loops.items() if given is None}
+        unseen -= self.cut.keys() | self.drawn.keys()
+        return frozenset(
+            call for call in unseen if self._is_followed(call) and self._is_whole(call)
+        )
+
+    def _is_followed(self, call: cst.Call) -> bool:
+        """Whether it is seen what a step is given: what it runs in is called, through no lambda, and with no `*args`."""
+        module, calls = self.module, self.values.calls
+        return not any(
+            any(arg.star for arg in each.args)
+            or module.function_of(each) in self.values.index.generators
+            or not ((function := module.function_of(each)) is None or calls.sites(function))
+            or any(
+                isinstance(around, cst.Lambda)
+                and module.function_of(around) is module.function_of(each)
+                for around in module.ancestors(each)
+            )
+            for each in calls.leading_to(call)
+        )
+
+    def _is_whole(self, call: cst.Call) -> bool:
+        """Whether no loop around a step runs over data, and no turn takes rows by its number, or draws them."""
+        if not all(map(self._is_of_settings, self.data.loop_data[call])):
+            return False
+        loops = [
+            loop.iter
+            for loop in self._counts_around(call, frozenset())
+            if isinstance(loop, cst.For) and loop not in self.training.variable_loops
+        ]
+        for node in self._slice(call):
+            match node:
+                case cst.Subscript(slice=parts):
+                    index: list[cst.CSTNode] = [*parts]
+                case cst.Call() if self.values.qualified(node.func) in _TAKING:
+                    index = [arg.value for arg in node.args[1:]]
+                case cst.Call(func=cst.Attribute(value=generator)) if method(node) in _DRAWING_ROWS:
+                    if {value.name for value in self.values.of(generator)} & GENERATORS:
+                        return False
+                    continue
+                case _:
+                    continue
+            behind = {n for part in index for n in self.values.flow.backward_slice(part)}
+            if any(loop in behind for loop in loops):
+                return False
+        return True
+
+    def _is_of_settings(self, iterable: cst.BaseExpression) -> bool:
+        """Whether a loop runs over rates, names, models or the like, and over no data."""
+        inner = self.values.flow.unwrap_iteration(iterable)
+        kinds = {value.kind for value in self.values.of(inner, (ELEMENT,))}
+        return bool(kinds) and not kinds & {
+            *(Kind.UNKNOWN, Kind.OTHER, Kind.CONTAINER, Kind.GENERATOR),
+            Role.DATASET,
         }
 
     def _draws(self, call: cst.Call, loop: cst.CSTNode, draws: Set[cst.Call]) -> bool:

@@ -255,7 +255,11 @@ class TrainingData:
             for data in iterables
         ]
         for expression in given:
-            if self.values.kinds(expression) == {Kind.GENERATOR}:
+            values = self.values.of(expression)
+            goes_through = (
+                expression not in found and values and all(map(self._is_sequence, values))
+            )
+            if goes_through or self.values.kinds(expression) == {Kind.GENERATOR}:
                 found[expression] = BatchSource(expression, False)
         return list(found.values())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import (
+    apart,
     data,
     elsewhere,
     files,
@@ -34,6 +35,7 @@ RULES: tuple[Rule, ...] = tuple(
         data,
         rank_zero,
         files,
+        apart,
         refusals,
         hidden_updates,
         elsewhere,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -22,25 +23,54 @@ from . import standalone
 HOROVOD, TENSORFLOW = BACKEND, "tensorflow"
 
 
+@dataclass(frozen=True)
+class Apart:
+    """What rules do not see of a program, since rank 0 runs it alone, or nothing else uses it.
+
+    Attributes:
+        unseen: where it stands. alone: for each block of statements that rank 0 runs, where it begins, and the edits that put
+        it under a condition. reasons: where trainings stand that are not divided, and why.
+        used: where functions stand that rank 0 runs there, and others too.
+        behind: the edits that let all ranks draw the same random numbers again.
+    """
+
+    unseen: tuple[Span, ...]
+    alone: tuple[tuple[int, tuple[Edit, ...]], ...]
+    reasons: tuple[tuple[int, str], ...]
+    used: tuple[Span, ...]
+    behind: tuple[Edit, ...] = ()
+
+
 @dataclass
 class Context(TensorFlowProgram):
     """One program as the rules see it: its text, what is known of it, and the names to write with."""
 
     cells: JoinedCells
     options: Options
+    apart: Apart | None = None
     module: Module = field(init=False)
 
     def __post_init__(self) -> None:
-        self.module = Module(self.cells.python)
+        text = self.cells.python
+        for span in self.apart.unseen if self.apart is not None else ():
+            unseen = re.sub(r"[^\r\n]", " ", text[span.start : span.end])
+            text = text[: span.start] + unseen + text[span.end :]
+        self.module = Module(text)
 
     # Names to write with
 
     def fresh(self, *candidates: str) -> str:
         """The first of these names, then of their numbered forms, that the module does not use."""
         numbered = (f"{candidates[0]}_{n}" for n in range(2, 1000))
-        return next(
-            name for name in (*candidates, *numbered) if name not in self.values.index.names
-        )
+        taken = self.values.index.names | self._unseen_names
+        return next(name for name in (*candidates, *numbered) if name not in taken)
+
+    @cached_property
+    def _unseen_names(self) -> set[str]:
+        """The words of what stands apart."""
+        spans = self.apart.unseen if self.apart is not None else ()
+        texts = (self.cells.text[span.start : span.end] for span in spans)
+        return {word for text in texts for word in re.findall(r"\w+", text)}
 
     @cached_property
     def hvd(self) -> str:
@@ -195,7 +225,7 @@ class Context(TensorFlowProgram):
         header = self.insert(
             span.start, f"if {self.backend.is_rank_zero}:{newline}{indent}", Layer.GUARD
         )
-        fixed = self._spans_inside_strings(line)
+        fixed = self.spans_inside_strings(line)
         starts = [
             start
             for start in self.module.line_starts_within(span)
@@ -266,7 +296,7 @@ class Context(TensorFlowProgram):
                 found.setdefault(self.cells.cell_of(self.module.span(statement).start), block)
         return found
 
-    def _spans_inside_strings(self, node: cst.CSTNode) -> list[Span]:
+    def spans_inside_strings(self, node: cst.CSTNode) -> list[Span]:
         """The strings of a statement that go over several lines: their lines must not move."""
         found: list[Span] = []
         pending = [node]

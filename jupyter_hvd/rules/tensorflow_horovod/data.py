@@ -7,15 +7,17 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ...analysis.index import Binding
-from ...analysis.syntax import argument, method
+from ...analysis.library import Value
+from ...analysis.syntax import argument, method, names_in, nodes_in
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.agreement import ASSIGNING
 from ...frameworks.tensorflow.keras_loops import fit_argument
 from ...frameworks.tensorflow.randomness import GENERATORS
+from ...frameworks.tensorflow.roles import Role
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, TENSORFLOW, Context, Rule
-from .questions import is_seen_by_rank, taken_whole
+from .questions import divides, is_of_environment, is_seen_by_rank, taken_whole
 
 EQUAL_STEPS = (
     "No rank may have a batch more than the others: it would wait for their gradients forever."
@@ -161,6 +163,7 @@ class StepCounts(Rule):
     code = "HVD501"
     name = "counts of steps"
     rationale = "N ranks go on side by side, so each takes an N-th of the steps."
+    partial = True
     examples = (
         Example(
             program(
@@ -426,13 +429,99 @@ class UnseenData(Rule):
     """Training whose data cannot be divided, because nothing tells where they come from.
 
     Without shares every rank takes the same steps on the same examples, at a learning
-    rate meant for N times as many. Where other training of the program is divided, a step that cannot be stays whole on every rank, at
-    one process's rate, which is told: averaged over ranks that do the same, it is one process's step.
+    rate meant for N times as many. A step that cannot be divided, a single picture's or that of all the data at once, stays whole on every
+    rank, at one process's rate, which is told: averaged over ranks that do the same, it is one process's step. Where its rate
+    may be another's too, or what it draws from is not understood, the program is refused.
     """
 
     code = "HVD504"
     name = "data that cannot be divided"
     rationale = "Ranks that all see the same data do the same work N times, at N times the rate."
+    partial = True
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+
+                for epoch in range(100):
+                    model.train_on_batch(x, y)
+                """
+            ),
+            None,
+            "Every rank would take the same step on all the data, at N times the rate.",
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        whole, told = taken_whole(context), set[cst.CSTNode | None]()
+        alone = "" if divides(context) else ", and nothing else of this program is divided"
+        for call, data in context.data.unseen_loops.items():
+            function = context.module.function_of(call)
+            if context.options.open_ended and function and not context.values.calls.sites(function):
+                continue  # a later cell calls it, with data that are seen there
+            around = context.module.enclosing(call, (cst.FunctionDef, cst.For, cst.While))
+            by_hand = call in context.step_loops.cut or call in context.step_loops.drawn
+            if data is not None or by_hand or (around is not None and around in told):
+                continue
+            told.add(around)
+            if call in whole:
+                updates = {
+                    update.call
+                    for update, sites in context.training.own_updates
+                    if any(site.call is call for site in sites)
+                }
+                if (
+                    not updates <= told and context.rowwise.shares(call) is None
+                ):  # else HVD510 divides it
+                    yield Problem(
+                        call,
+                        f"every rank takes this step on all its data, as one process would{alone}: that is right, and no faster",
+                        f"to divide it, {ADVICE}",
+                        "warning",
+                    )
+                told |= updates
+            else:
+                iterables = context.data.loop_data[call]
+                yield Problem(
+                    iterables[0] if iterables else call,
+                    "the data of this training loop cannot be divided among the ranks",
+                    ADVICE,
+                )
+        for fit in context.data.fit_arrays:
+            rows = (n for array in fit.arrays for n in context.values.flow.backward_slice(array))
+            loops = (a for a in context.module.ancestors(fit.call) if isinstance(a, cst.While))
+            if any(is_of_environment(context, loop.test) for loop in loops):
+                continue  # HVD303 says so
+            if any(map(context.step_loops.is_environment_s, rows)):
+                yield Problem(
+                    fit.call,
+                    "this fit learns from what an environment has answered to this rank, of which others have no share",
+                    "take the steps with a tf.GradientTape, as many on every rank: then each rank plays its own episodes",
+                )
+        for call in context.training.keras.shown_fits:
+            if fit_argument(call, "x") is None:
+                yield Problem(
+                    call,
+                    "it cannot be seen what data this fit is given, so they cannot be divided",
+                    ADVICE,
+                )
+
+
+class RowShare(Rule):
+    """Give each rank its own rows of arrays that a step takes whole.
+
+    Each step of one process sees all examples, so N ranks take as many steps, at the same rate, and each works out the gradient of its own rows. Their
+    mean is the gradient of all rows where it is seen that the loss is a mean over the rows, and that each row's part of it goes by that row and by weights
+    alone: a linear model, or Keras' own layers but for those that look at a batch as a whole, a loss that is known. Other steps on all data stay whole (HVD504).
+    """
+
+    code = "HVD510"
+    name = "share of rows at each step"
+    rationale = "Divided exactly: each step sees all rows, each rank its own, and the mean of the ranks' gradients is that of all rows."
     examples = (
         Example(
             program(
@@ -449,43 +538,37 @@ class UnseenData(Rule):
                     opt.apply_gradients(zip(grads, model.trainable_variables))
                 """
             ),
-            None,
-            "Every rank would take the same step on all the data.",
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                opt = tf.keras.optimizers.Adam(1e-3)
+
+                for epoch in range(100):
+                    with tf.GradientTape() as tape:
+                        loss = tf.reduce_mean(tf.square(jhvd.own_rows(y, x) - model(jhvd.own_rows(x))))
+                    grads = tape.gradient(loss, model.trainable_variables)
+                    opt.apply_gradients(zip(grads, model.trainable_variables))
+                """
+            ),
         ),
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        whole, told = taken_whole(context), set[cst.CSTNode | None]()
-        for call, data in context.data.unseen_loops.items():
-            function = context.module.function_of(call)
-            if context.options.open_ended and function and not context.values.calls.sites(function):
-                continue  # a later cell calls it, with data that are seen there
-            around = context.module.enclosing(call, (cst.FunctionDef, cst.For, cst.While))
-            by_hand = call in context.step_loops.cut or call in context.step_loops.drawn
-            if data is not None or by_hand or (around is not None and around in told):
+        told, whole = set[cst.CSTNode](), taken_whole(context)
+        for call in context.data.unseen_loops:
+            shares = context.rowwise.shares(call) if call in whole else None
+            if shares is None:
                 continue
-            told.add(around)
-            if call in whole:
-                yield Problem(
-                    call,
-                    "every rank takes this step on all its data, as one process would: that is right, and no faster",
-                    f"to divide it, {ADVICE}",
-                    "warning",
-                )
-            else:
-                iterables = context.data.loop_data[call]
-                yield Problem(
-                    iterables[0] if iterables else call,
-                    "the data of this training loop cannot be divided among the ranks",
-                    ADVICE,
-                )
-        for call in context.training.keras.shown_fits:
-            if fit_argument(call, "x") is None:
-                yield Problem(
-                    call,
-                    "it cannot be seen what data this fit is given, so they cannot be divided",
-                    ADVICE,
-                )
+            rows = next(iter(shares.inputs))
+            for each in (*shares.inputs, *shares.labels):
+                if each in told:
+                    continue
+                told.add(each)
+                closing = ")" if each in shares.inputs else f", {rows.value})"
+                edits = context.wrap(each, f"{context.runtime('own_rows')}(", closing)
+                yield Fix(each, edits, needs=(HOROVOD, "own_rows"))
 
 
 class OwnChoice(Rule):
@@ -560,7 +643,22 @@ class OwnChoice(Rule):
         step = context.module.enclosing(gradient, (cst.FunctionDef, cst.For, cst.While))
         if target is None or step is None:
             return
+        kept = self._kept(context)
+        function = context.module.function_of(gradient)
         for node in context.values.flow.computed_from(target.value):
+            beside = context.module.function_of(node) is function
+            if beside and step not in (node, *context.module.ancestors(node)):
+                continue  # what another step hands to a function that both call
+            named = isinstance(node, (cst.Name, cst.Attribute)) and bool(kept)
+            for value in context.values.of(node) if named else ():
+                if value in kept:
+                    yield Problem(
+                        kept[value],
+                        "the loss goes by this variable, which each rank changes by its own batches, so that ranks train by losses that differ",
+                        "bring together what it is set to, with hvd.allgather, or with hvd.allreduce where it is a mean",
+                        "warning",
+                    )
+                    return
             for bound in context.values.definitions.of(node) if isinstance(node, cst.Name) else ():
                 if not isinstance(bound, Binding) or bound.place is None or bound.path:
                     continue
@@ -574,6 +672,21 @@ class OwnChoice(Rule):
                         "warning",
                     )
                     return
+
+    def _kept(self, context: Context) -> dict[Value, cst.Call]:
+        """The variables, beside weights, that the training sets by what is not the same on every rank: a queue of keys, a threshold."""
+        agreement, found = context.training.agreement, dict[Value, cst.Call]()
+        for call in context.values.index.calls:
+            if method(call) not in ASSIGNING or not call.args:
+                continue
+            assert isinstance(call.func, cst.Attribute)
+            variable, given = call.func.value, call.args[0].value
+            if agreement.is_weight(variable) or agreement.is_equal(given):
+                continue
+            if not context.alike.is_before_steps(call):
+                of = context.values.of(variable)
+                found.update((v, call) for v in of if v.kind is Role.VARIABLE and v.node)
+        return found
 
 
 class KeptState(Rule):
@@ -654,7 +767,8 @@ class TurnShare(Rule):
     an epoch; where they come in a random order, that is the same on all ranks (HVD103), in the next epoch too, whatever each has drawn in its
     turns. A loop that draws rows at random lets each rank draw
     its own, independently, from all the data, and its turns are divided (HVD501). So does one whose examples are drawn anew at each turn,
-    and made of nothing else.
+    and made of nothing else, and one that plays an episode of an environment at each turn and learns from it: each rank plays its own.
+    An environment that is given a seed plays the same on all ranks, so that such steps stay whole (HVD504).
     """
 
     code = "HVD507"
@@ -742,6 +856,22 @@ class TurnShare(Rule):
                 context.after_statement(outer, again, Layer.BEHIND_BLOCK),
             )
             yield Fix(steps, edits, INDEPENDENT, (HOROVOD, "draw_apart", "same_seed"))
+            if steps in context.step_loops.played and (number := self._counted_on(context, steps)):
+                yield Problem(
+                    number,
+                    "this goes by the number of the episode, and each rank plays an N-th of them",
+                    f"multiply the number by {context.backend.size} where what it decides should go as far as in one process",
+                    "warning",
+                )
+
+    def _counted_on(self, context: Context, steps: cst.CSTNode) -> cst.CSTNode | None:
+        """Where the number of a turn is computed with in its loop: a chance of exploring that goes down."""
+        if not isinstance(steps, cst.For) or not isinstance(steps.target, cst.Name):
+            return None
+        inside = (n for n in nodes_in(steps.body) if isinstance(n, cst.BinaryOperation))
+        graded = (n for n in inside if not isinstance(n.operator, cst.Modulo))
+        number = steps.target.value
+        return next((n for n in graded if any(m.value == number for m in names_in(n))), None)
 
     def _generators(self, context: Context, loop: cst.For) -> list[str]:
         """The random generators of the program's own that the turns of a loop draw from, as they are called there."""
@@ -839,6 +969,7 @@ RULES: tuple[type[Rule], ...] = (
     UseShare,
     TurnShare,
     UnseenData,
+    RowShare,
     OwnChoice,
     KeptState,
 )

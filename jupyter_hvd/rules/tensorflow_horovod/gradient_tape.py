@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -10,7 +9,7 @@ import libcst as cst
 
 from ...analysis.index import Binding
 from ...analysis.library import Kind
-from ...analysis.syntax import method, names_in
+from ...analysis.syntax import method
 from ...analysis.uniformity import is_uniform
 from ...frameworks.tensorflow.agreement import VARIABLE_LISTS
 from ...frameworks.tensorflow.compiled import EagerSite
@@ -21,12 +20,10 @@ from ...frameworks.tensorflow.updates import Update, whole_list
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, Context, Rule
-from .questions import is_seen_by_rank, set_rates
+from .questions import is_of_environment, is_seen_by_rank, set_rates
 
 #: The runtime's function by which a tape averages.
 WRAPPER = "DistributedGradientTape"
-#: What people call the answer of an environment that an episode is over.
-ENDED = re.compile(r"done|terminat|truncat|terminal|over|finish|dead", re.IGNORECASE)
 
 
 class Tape(Rule):
@@ -230,6 +227,7 @@ class Broadcast(Rule):
     `tf.function`; `jhvd.broadcast_once` does nothing when it is called again. A model that is not
     trained, but that the loss goes through, is broadcast too. Where a whole epoch is compiled, and
     no place is left between its steps, `jhvd.broadcast_before` stands in front of it: it stops where a model has no weights yet.
+    A step inside a larger expression, `[step(batch) for batch in data]`, is handed through `jhvd.broadcast_behind`.
     """
 
     code = "HVD302"
@@ -237,6 +235,8 @@ class Broadcast(Rule):
     rationale = "All ranks go on from rank 0's weights and optimizer state, once, after the first update, when all variables exist."
     function = "broadcast_once"
     before = "broadcast_before"
+    behind = "broadcast_behind"
+    partial = True
     examples: ClassVar[tuple[Example, ...]] = (
         Example(
             program(
@@ -342,7 +342,9 @@ class Broadcast(Rule):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        placed: dict[tuple[cst.CSTNode, str], list[str]] = {}
+        placed: dict[
+            tuple[cst.CSTNode, str], list[str]
+        ] = {}  # by statement, or call, and optimizer
         for update, sites in context.training.own_updates:
             if not sites and not is_replaced(context, update.call):
                 yield Problem(
@@ -362,14 +364,7 @@ class Broadcast(Rule):
         site: EagerSite,
         placed: dict[tuple[cst.CSTNode, str], list[str]],
     ) -> Iterator[Finding]:
-        statement = context.statement_of(site.call)
-        if statement is None:
-            yield Problem(
-                site.call,
-                "a training step is called inside a larger expression, where no broadcast can follow its first call",
-                "call the step in a statement of its own, in an ordinary for loop",
-            )
-            return
+        statement: cst.CSTNode = context.statement_of(site.call) or site.call
         loop = compiled_loop(context, update, site)
         if loop is not None and not self._is_divided(context, loop, statement):
             yield Problem(
@@ -419,12 +414,22 @@ class Broadcast(Rule):
         self, context: Context, placed: dict[tuple[cst.CSTNode, str], list[str]]
     ) -> Iterator[Finding]:
         by_statement: dict[cst.CSTNode, list[str]] = {}
+        in_expressions: dict[cst.Call, list[str]] = {}
         for (statement, optimizer), trained in placed.items():
+            if isinstance(statement, cst.Call):  # in a comprehension, or the test of a loop
+                given = f", {', '.join([optimizer, *trained])})"
+                in_expressions.setdefault(statement, []).append(given)
+                continue
             line = self._line(context, optimizer, trained)
             by_statement.setdefault(statement, []).append(line)
         for statement, lines in by_statement.items():
             edits = after_small_statement(context, statement, lines)
             yield Fix(statement, edits, needs=(HOROVOD, self.function))
+        if self.behind:
+            for call, closings in in_expressions.items():
+                opening = f"{context.runtime(self.behind)}(" * len(closings)
+                edits = context.wrap(call, opening, "".join(closings))
+                yield Fix(call, edits, needs=(HOROVOD, self.behind))
 
     def _line(self, context: Context, optimizer: str, trained: list[str]) -> str:
         return f"{context.runtime(self.function)}({', '.join([optimizer, *trained])})"
@@ -441,6 +446,7 @@ class Compare(Broadcast):
     rationale = "Ranks that part are stopped at once, and told why."
     function = "compare_ranks"
     before = ""
+    behind = ""
     examples = (
         Example(
             program(
@@ -624,6 +630,7 @@ class Decision(Rule):
     code = "HVD303"
     name = "common decisions"
     rationale = "Ranks compute different losses; branching on one makes them diverge and deadlock."
+    partial = True
     examples = (
         Example(
             program(
@@ -797,19 +804,6 @@ def is_replaced(context: Context, call: cst.Call) -> bool:
     below = block.body[list(block.body).index(function) + 1 :]
     names = (each.name.value for each in below if isinstance(each, cst.FunctionDef))
     return function.name.value in names
-
-
-def is_of_environment(context: Context, test: cst.BaseExpression) -> bool:
-    """Whether a test is of what an environment's `step` has given: `state, reward, done, info = env.step(action)`."""
-    return any(
-        isinstance(bound, Binding)
-        and isinstance(bound.value, cst.Call)
-        and method(bound.value) == "step"
-        and bound.path[:1] >= (2,)
-        for name in names_in(test)
-        if ENDED.search(name.value)
-        for bound in context.values.definitions.of(name)
-    )
 
 
 RULES: tuple[type[Rule], ...] = (Tape, AverageUpdate, Broadcast, Compare, Decision)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ...analysis.index import Binding
-from ...analysis.library import Kind, Value
+from ...analysis.library import UNKNOWN, Kind, Value
 from ...analysis.syntax import argument, method
 from ...frameworks.tensorflow import tf_api
 from ...source.edits import Layer
@@ -127,8 +127,11 @@ class HiddenOptimizer(Rule):
             or (isinstance(bound, Binding) and context.module.function_of(bound.value) is here)
             for bound in context.values.definitions.of(receiver)
         ):
-            for source, part in context.values.flow.predecessors(receiver):
+            sources = context.values.flow.predecessors(receiver)
+            for source, part in sources:
                 yield from context.values.of(source, part)
+            if not sources:  # another module's `*` may have brought it
+                yield UNKNOWN
         else:
             yield from context.values.of(receiver)
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 import libcst as cst
 
 from ...analysis.effects import asks_files, changes_files
-from ...analysis.index import ELEMENT
+from ...analysis.index import ELEMENT, Binding
 from ...analysis.library import Kind, Value
-from ...analysis.syntax import argument, has_star, method, nodes_in
+from ...analysis.syntax import argument, has_star, method, names_in, nodes_in
 from ...analysis.uniformity import is_uniform
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.keras_loops import fit_argument
@@ -39,6 +39,8 @@ TRAINS = re.compile(
 RUNS = frozenset({"call", "execute", "launch", "loop", "main", "run", "start"})
 
 
+#: What people call the answer of an environment that an episode is over.
+ENDED = re.compile(r"done|terminat|truncat|terminal|over|finish|dead", re.IGNORECASE)
 #: What an optimizer has its rate under.
 RATES = ("learning_rate", "lr")
 
@@ -191,8 +193,21 @@ def _feeding(context: Context, result: cst.Call) -> Iterator[cst.Call]:
             yield call
 
 
+def is_of_environment(context: Context, test: cst.BaseExpression) -> bool:
+    """Whether a test is of what an environment's `step` has given: `state, reward, done, info = env.step(action)`."""
+    return any(
+        isinstance(bound, Binding)
+        and isinstance(bound.value, cst.Call)
+        and method(bound.value) == "step"
+        and bound.path[:1] >= (2,)
+        for name in names_in(test)
+        if ENDED.search(name.value)
+        for bound in context.values.definitions.of(name)
+    )
+
+
 def taken_whole(context: Context) -> frozenset[cst.Call]:
-    """The training steps that every rank takes on all their data, beside training whose data are divided.
+    """The training steps that every rank takes on all their data.
 
     They change weights by a rate that nothing multiplies, the program's own or that of an optimizer in `kept_rates`: averaged over
     ranks that do the same, such a step is that of one process.
@@ -204,15 +219,15 @@ def taken_whole(context: Context) -> frozenset[cst.Call]:
         if update.optimizer is not None and not _made(context, update.optimizer) <= kept
         for site in sites
     }
-    return _undivided(context) - by_scaled
+    return context.step_loops.whole - by_scaled
 
 
 def kept_rates(context: Context) -> frozenset[cst.CSTNode]:
     """The calls that make optimizers by which nothing but steps on whole data is taken: their rates stay those of one process.
 
-    That their rates are seen, and set nowhere else, belongs to it.
+    That their rates are seen, and set nowhere else, belongs to it; a schedule's, which it gives to none but these.
     """
-    undivided, values = _undivided(context), context.values
+    undivided, values = context.step_loops.whole, context.values
     whole: set[cst.CSTNode] = set()
     others: set[cst.CSTNode] = set()
     if not undivided:
@@ -227,7 +242,18 @@ def kept_rates(context: Context) -> frozenset[cst.CSTNode]:
     for node in values.index.attributes:
         if node.attr.value in RATES:
             others |= _made(context, node.value)
-    return frozenset(node for node in whole - others if _has_plain_rate(context, node))
+    kept = {node for node in whole - others if _has_plain_rate(context, node)}
+    by_schedule: dict[cst.CSTNode, set[cst.CSTNode]] = {}
+    for call in values.index.calls:
+        if tf_api.optimizer(values.qualified(call.func)) is not None:
+            for schedule in _schedules(context, call):
+                by_schedule.setdefault(schedule, set()).add(call)
+    return frozenset(kept.difference(*(made for made in by_schedule.values() if made - kept)))
+
+
+def kept_schedules(context: Context) -> frozenset[cst.CSTNode]:
+    """The calls that make the schedules of the optimizers whose rates stay those of one process."""
+    return frozenset(s for made in kept_rates(context) for s in _schedules(context, made))
 
 
 def _made(context: Context, optimizer: cst.BaseExpression) -> frozenset[cst.CSTNode]:
@@ -237,23 +263,35 @@ def _made(context: Context, optimizer: cst.BaseExpression) -> frozenset[cst.CSTN
 
 
 def _has_plain_rate(context: Context, made: cst.CSTNode) -> bool:
-    """Whether this makes an optimizer of Keras whose rate is a number, or its default."""
+    """Whether this makes an optimizer of Keras whose rate is a number, one of Keras' schedules, or its default."""
     if not isinstance(made, cst.Call) or has_star(made):
         return False
     if tf_api.optimizer(context.values.qualified(made.func)) is None:
         return False
-    rate = argument(made, "learning_rate", 0) or argument(made, "lr")
-    return rate is None or context.values.kinds(rate.value) <= {Kind.CONSTANT, Kind.OTHER}
+    rate = _rate_of(made)
+    plain = {Kind.CONSTANT, Kind.OTHER, Role.SCHEDULE}
+    return rate is None or context.values.kinds(rate) <= plain
 
 
-def _undivided(context: Context) -> frozenset[cst.Call]:
-    """The training steps of which no data are seen that could be divided, beside training whose data are."""
+def _rate_of(made: cst.Call) -> cst.BaseExpression | None:
+    """The rate that is given where an optimizer is made."""
+    arg = argument(made, "learning_rate", 0) or argument(made, "lr")
+    return arg.value if arg is not None else None
+
+
+def _schedules(context: Context, made: cst.CSTNode) -> frozenset[cst.CSTNode]:
+    """The calls that make the schedules which an optimizer is made with."""
+    rate = _rate_of(made) if isinstance(made, cst.Call) else None
+    values = context.values.of(rate) if rate is not None else ()
+    return frozenset(v.node for v in values if v.kind is Role.SCHEDULE and v.node is not None)
+
+
+def divides(context: Context) -> bool:
+    """Whether any data of a program are divided among the ranks."""
     data, loops = context.data, context.step_loops
     divided = (data.pipelines, data.fit_arrays, data.batch_sources, context.sharding.at_use)
-    if not any((*divided, loops.cut, loops.drawn)):
-        return frozenset()
-    unseen = {call for call, given in data.unseen_loops.items() if given is None}
-    return frozenset(unseen - loops.cut.keys() - loops.drawn.keys())
+    by_rows = map(context.rowwise.shares, loops.whole)
+    return any((*divided, loops.cut, loops.drawn, *by_rows))
 
 
 def own_line(context: Context, call: cst.Call) -> cst.SimpleStatementLine | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ...analysis.effects import is_pure, opens_for, prints, writes
+from ...analysis.syntax import argument, has_star
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, TENSORFLOW, Context, Rule
@@ -95,6 +96,60 @@ def in_expression(context: Context, call: cst.Call) -> tuple[Edit, ...]:
     return context.wrap(
         call, opening, f" if {context.backend.is_rank_zero} else None{closing}", Layer.CALL
     )
+
+
+class Tracker(Rule):
+    """Let rank 0 alone tell Weights & Biases of the training.
+
+    Elsewhere `wandb.init` makes a run that keeps nothing, so that what is logged, and `WandbCallback`, stay as they are.
+    """
+
+    code = "HVD610"
+    name = "one run that is tracked"
+    rationale = "N ranks are one training, and would be N runs of the same name."
+    examples = (
+        Example(
+            program(
+                """
+                import tensorflow as tf
+                import wandb
+
+                wandb.init(project='digits')
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(x, y, verbose=0)
+                wandb.log({'done': True})
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+                import wandb
+
+                wandb.init(project='digits', mode=None if hvd.rank() == 0 else 'disabled')
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                model.fit(x, y, verbose=0)
+                wandb.log({'done': True})
+                """
+            ),
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        for call in context.values.index.calls:
+            if context.values.qualified(call.func) != "wandb.init" or is_guarded(context, call):
+                continue
+            if argument(call, "mode") is None and not has_star(call):
+                mode = f"mode=None if {context.backend.is_rank_zero} else 'disabled'"
+                yield Fix(call, (context.add_keyword(call, mode),))
+            else:
+                yield Problem(
+                    call,
+                    "every rank makes a run of its own here",
+                    f"give it mode='disabled' where {context.backend.rank} is not 0",
+                    "warning",
+                )
 
 
 class Write(Rule):
@@ -219,4 +274,4 @@ def opens_to_write(context: Context, expression: cst.BaseExpression) -> bool:
     return bool(set(mode or "") & set("wax"))
 
 
-RULES: tuple[type[Rule], ...] = (Print, Write)
+RULES: tuple[type[Rule], ...] = (Print, Tracker, Write)

@@ -184,6 +184,7 @@ class Estimators(Refusal):
     code = "HVD904"
     name = "Estimator"
     rationale = "Estimators run their own sessions."
+    partial = True
     examples = (
         Example(
             program(
@@ -344,6 +345,7 @@ class HiddenTraining(Refusal):
     code = "HVD906"
     name = "training elsewhere"
     rationale = "What another module does with a model is not converted."
+    partial = True
     examples = (
         Example(
             program(

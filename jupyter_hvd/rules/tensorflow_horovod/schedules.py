@@ -14,7 +14,14 @@ from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.roles import Role
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, Context, Rule
-from .questions import KNOWN_LIBRARIES, is_own_schedule, is_rate, reads_rate, set_rates
+from .questions import (
+    KNOWN_LIBRARIES,
+    is_own_schedule,
+    is_rate,
+    kept_schedules,
+    reads_rate,
+    set_rates,
+)
 
 #: Arguments by which another library's functions are told how many steps a training has, or where in it they begin and end.
 STEP_COUNTS = re.compile(
@@ -66,7 +73,7 @@ class ScheduleSteps(Rule):
     `decay_steps`, `warmup_steps`, `boundaries` count updates of one process. N ranks
     need an N-th of the updates for an epoch, so an undivided schedule would decay N
     times too late. A count that is taken from a dataset of which each rank has its
-    share already, as `len(dataset)`, is left as it is. Another library's function that is given such a count, a schedule
+    share already, as `len(dataset)`, is left as it is, and so is a schedule by which nothing but steps on whole data is taken. Another library's function that is given such a count, a schedule
     by which weights are pruned, say, is told.
     """
 
@@ -105,7 +112,10 @@ class ScheduleSteps(Rule):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
+        kept = kept_schedules(context)
         for call in schedule_calls(context):
+            if call in kept:
+                continue
             name = tf_api.schedule(context.values.qualified(call.func)) or ""
             for keyword, position in tf_api.SCHEDULE_STEPS[name]:
                 arg = argument(call, keyword, position)

@@ -1,4 +1,4 @@
-# refused HVD302
+# holds
 """steps inside a comprehension"""
 
 import numpy as np
