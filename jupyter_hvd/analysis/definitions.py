@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 import libcst as cst
+from libcst.helpers import get_full_name_for_node
 from libcst.metadata import Assignment, BaseAssignment
 
 from .index import Binding, Index
@@ -145,9 +148,20 @@ class Definitions:
         if binding.adds:
             return False
         block = self._module.enclosing(binding.target, (cst.IndentedBlock, cst.Module))
+        while block is not None and _runs_once(around := self._module.parent(block)):
+            block = self._module.enclosing(around, (cst.IndentedBlock, cst.Module))
         elsewhere = self._module.function_of(name) is not self._module.function_of(binding.target)
         return (
             isinstance(block, cst.Module)
             if elsewhere
             else any(a is block for a in self._module.ancestors(name))
         )
+
+
+def _runs_once(statement: cst.CSTNode | None) -> TypeGuard[cst.With]:
+    """Whether a statement runs its block to its end, once: a `with`, but for those that end it early at an error."""
+    return isinstance(statement, cst.With) and not any(
+        isinstance(item.item, cst.Call)
+        and (get_full_name_for_node(item.item.func) or "").endswith(("suppress", "raises"))
+        for item in statement.items
+    )
