@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
 from typing import Any
@@ -47,11 +47,12 @@ from ..ssa.program import (
 from .choices import MODEL, Choices
 from .dataflow import fusion_barriers, names_of, needed_steps, read_both_ways, used_lookups
 from .fusion import Fused, fused
-from .ir import Access, Apply, Contract, Fill, Load, Masked, Nonzero, Scan, Step, Take
+from .ir import Access, Apply, Contract, Fill, Load, Masked, Nonzero, Rerun, Scan, Step, Take
 from .iteration import IterationDomain
 from .liveness import restrict
 from .pieces import MANY, Pieces, untested
 from .plan import Counts, Plan
+from .recomputed import Again, computed_again, given, left_out
 from .storage import Piece, Storage, at_end, identity, membership, nonzero_read, zero_outside
 from .tiling import blocked
 from .turns import looked_up, relation_of
@@ -72,7 +73,11 @@ def lower(
     types = dict(parameters)
     lowering = _Lowering(types, dict(counts), dtype=dtype, platform=platform, choices=choices)
     lowering.kept = kept_whole(program)
+    lowering.again = computed_again(program)
+    within_blocks = left_out(lowering.again)
     for statement in program.statements:
+        if statement.name in within_blocks:
+            continue
         lowering.statement = statement.name
         lowering.gens[statement.name] = statement.rhs.gens
         lowering.pieces[statement.name] = lowering.rhs(statement.rhs)
@@ -102,7 +107,8 @@ def lower(
 @dataclass
 class _Lowering(Pieces):
     """`supports` has the predicate of each variable, `tests` the relations made from quantifiers,
-    `outer` the factors of arrays that are outer products, `kept` the histories that are stored.
+    `outer` the factors of arrays that are outer products, `kept` the histories that are stored, `again`
+    the loops in reverse that run block by block.
     """
 
     dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(float))
@@ -112,6 +118,7 @@ class _Lowering(Pieces):
     tests: dict[tuple[Predicate, Binders], str] = field(default_factory=dict)
     outer: dict[str, list[Reading]] = field(default_factory=dict)
     kept: frozenset[tuple[str, int]] = frozenset()
+    again: dict[str, Again] = field(default_factory=dict)
 
     def rhs(self, rhs: Rhs) -> tuple[Piece, ...]:
         if any(n.constant == 0 for _, n in rhs.gens):
@@ -144,6 +151,22 @@ class _Lowering(Pieces):
     # Loops
 
     def loop(self, rhs: Recurrence) -> Piece:
+        kept = frozenset(place for name, place in self.kept if name == self.statement)
+        again = self.again.get(self.statement)
+        if again is not None:
+            return Piece(self.step(self.rerun(rhs, kept, again)), identity(()))
+        every = [x.length for x in self.again.values() if x.source == self.statement]
+        return Piece(self.step(replace(self.scan(rhs, kept), every=sum(every))), identity(()))
+
+    def rerun(self, rhs: Recurrence, kept: frozenset[int], again: Again) -> Rerun:
+        """A loop in reverse and the values that it takes, block by block."""
+        (source,) = self.pieces[again.source]
+        outside = given(rhs.rows, again)
+        back = self.scan(replace(rhs, rows=tuple([rhs.rows[j] for j in outside])), kept)
+        values = self.scan(again.loop, frozenset(x.place for x in again.taken))
+        return Rerun(source.name, again.length, values, back, again.taken, outside)
+
+    def scan(self, rhs: Recurrence, kept: frozenset[int]) -> Scan:
         """A loop over whole arrays, its body planned once."""
         count = rhs.size.constant
         body = restrict(looked_up(rhs.body, rhs.index, count))
@@ -156,12 +179,10 @@ class _Lowering(Pieces):
         plan = lower(body, inside, counts, self.dtype, self.platform, self.choices)
         consulted = frozenset[str]().union(*(step.action.relations for step in plan.steps))
         known = consulted & related.keys() - {relation_of(rhs.index)}
-        kept = frozenset(place for name, place in self.kept if name == self.statement)
         starts, rows, wholes = (
             tuple(map(self.whole, names)) for names in (rhs.starts, rhs.rows, rhs.wholes)
         )
-        scan = Scan(rhs.index, count, starts, rows, wholes, plan, kept, known)
-        return Piece(self.step(scan), identity(()))
+        return Scan(rhs.index, count, starts, rows, wholes, plan, kept, known)
 
     # Predicates
 

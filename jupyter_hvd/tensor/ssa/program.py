@@ -128,6 +128,9 @@ class Recurrence:
     The body is a program of its own, which takes what it reads as parameters: `s0`, `s1`, … are the
     values that it carries, which begin as `starts`; `r0`, `r1`, … the entries at the turn's index of
     the arrays `rows`; `c0`, `c1`, … the arrays `wholes`. What it returns are the values carried on.
+
+    `again` is the loop whose first values this one computes once more, if there is one: its reader may
+    run it block by block, from what the blocks of that one begin with (`lowering/recomputed`).
     """
 
     index: str
@@ -137,6 +140,7 @@ class Recurrence:
     wholes: tuple[str, ...]
     body: Program
     gens: Binders = ()
+    again: str | None = None
 
     @property
     def arguments(self) -> dict[str, str]:
@@ -200,7 +204,8 @@ def operands(rhs: Rhs) -> tuple[str, ...]:
         case Contraction():
             return tuple(factor.name for factor in rhs.factors)
         case Recurrence():
-            return (*rhs.starts, *rhs.rows, *rhs.wholes)
+            again = () if rhs.again is None else (rhs.again,)
+            return (*rhs.starts, *rhs.rows, *rhs.wholes, *again)
         case Part():
             return (rhs.source,)
     return ()
@@ -220,7 +225,8 @@ def rename(rhs: Rhs, names: Mapping[str, str]) -> Rhs:
         case Recurrence():
             groups = (rhs.starts, rhs.rows, rhs.wholes)
             starts, rows, wholes = (tuple(names.get(x, x) for x in group) for group in groups)
-            return replace(rhs, starts=starts, rows=rows, wholes=wholes)
+            again = None if rhs.again is None else names.get(rhs.again, rhs.again)
+            return replace(rhs, starts=starts, rows=rows, wholes=wholes, again=again)
         case Part():
             return replace(rhs, source=names.get(rhs.source, rhs.source))
     return rhs
