@@ -561,6 +561,58 @@ def test_a_loop_is_not_divided_among_devices():
         tensor(rnn).sharded("t")(normal(4, 4), normal(4, 3), normal(10, 3), normal(4))
 
 
+def test_a_loop_in_reverse_takes_its_rows_from_the_last():
+    """What is kept is not turned round first."""
+    arguments = normal(4, 4), normal(4, 3), normal(20, 3), normal(4)
+    plan = str(tensor(rnn).grad("W").plan(*arguments))
+    assert "rows from the last" in plan
+    assert "-u0" not in plan
+
+
+def test_an_inner_loop_takes_of_the_outer_turn_that_alone():
+    """Else what is due to all of A is carried through every turn: n⁴ operations for n² turns."""
+
+    @tensor
+    def f(A):
+        n = len(A)
+        h = 1.0
+        for i in range(n):
+            for j in range(n):
+                h = np.sin(h * A[i, j])
+        return h
+
+    small, large = normal(5, 5), normal(10, 10)
+    gradient = f.grad("A")
+    costs = [gradient.cost(A).total for A in (small, large)]
+    assert costs[1] <= 4.2 * costs[0]
+    wanted = jax.grad(in_jax(f.python))(jnp.asarray(small))
+    np.testing.assert_allclose(gradient(small), wanted, rtol=1e-9)
+
+
+def test_what_a_turn_looks_up_is_no_table_and_no_mask():
+    f = tensor(hidden_markov)
+    arguments = next(c.values[2] for c in CASES if c.id == "hidden_markov")
+    plan = str(f.grad("B").plan(*arguments))
+    assert "turn[]" in plan
+    assert not any("where" in line and "turn[]" in line for line in plan.splitlines())
+    turn = plan[plan.index("rows from the last") :].split("carried on")[0]
+    assert turn.count("scatter-add") == 1
+
+
+def test_a_product_with_a_reciprocal_is_a_quotient():
+    @tensor
+    def normalized(x):
+        for _ in range(40):
+            x = x / np.sum(x)
+        return np.sum(x * x)
+
+    x = R.uniform(1, 2, 4)
+    text = str(jax.make_jaxpr(normalized.jax)(x))
+    body = text[: text.index(" in (")]
+    assert body.count(" div ") == 2  # one of them is not read
+    assert normalized(x) == pytest.approx(float(normalized.python(x)))
+
+
 # The function's body, with the marked part in «»; what the message says, and the help
 REFUSED = [
     (

@@ -22,6 +22,7 @@ from ..lowering.ir import (
     Load,
     Nonzero,
     Rerun,
+    Row,
     Scan,
     Step,
     Take,
@@ -51,8 +52,16 @@ def completed(plan: Plan, values: Values) -> Any:
         elif part.name in plan.barriers:
             run_apart(part, plan, values)
         else:
-            values.arrays[part.name] = run(part.action, values)
+            run_step(part, plan, values)
     return collected(plan.output, values.arrays)
+
+
+def run_step(step: Step, plan: Plan, values: Values) -> None:
+    """A step, its array noted."""
+    action = step.action
+    if step.name in plan.quotients and isinstance(action, Apply):
+        values.inverted[step.name] = elementwise.inverted(action, values)
+    values.arrays[step.name] = run(action, values)
 
 
 def run_apart(step: Step, plan: Plan, values: Values) -> None:
@@ -66,13 +75,13 @@ def run_apart(step: Step, plan: Plan, values: Values) -> None:
         return
 
     def make() -> Any:
-        here = replace(values, arrays=dict(values.arrays))
+        here = replace(values, arrays=dict(values.arrays), inverted={})
         run_all(plan.producers[step.name], here)
-        made = run(step.action, here)
+        array = run(step.action, here)
         if ends is None:
-            return made
+            return array
         padding = [(before, after, 0) for before, after in ends]
-        return lax.pad(made, jnp.zeros((), made.dtype), padding)
+        return lax.pad(array, jnp.zeros((), array.dtype), padding)
 
     shape = jax.eval_shape(make)
     made = lax.cond(always(values), make, lambda: jnp.zeros(shape.shape, shape.dtype))
@@ -143,6 +152,12 @@ def scanned(action: Scan, values: Values) -> tuple[Any, ...]:
     """
     starts, rows = _named("s", action.starts, values), _named("r", action.rows, values)
     turns = _turns(action, values)
+    if action.backwards:
+        parts = zip(rows.items(), action.backwards, strict=True)
+        last, histories = turns(
+            starts, 0, {p: _reversed(x, r, action.count) for (p, x), r in parts}, action.count
+        )
+        return _by_place(starts, last, {p: jnp.flip(x, 0) for p, x in histories.items()})
     if not action.every:
         last, histories = turns(starts, 0, rows, action.count)
         return _by_place(starts, last, histories)
@@ -212,13 +227,16 @@ def _turns(action: Scan, values: Values) -> Callable[..., tuple[Carried, Carried
             both_ways=body.both_ways,
             platform=body.windows,
         )
-        here = replace(here, under_shard_map=values.under_shard_map)
+        turns = {**values.turns, relation_of(action.index): action.count}
+        here = replace(here, under_shard_map=values.under_shard_map, turns=turns)
         completed(body, here)
         made = {f"s{j}": here.arrays[x] for j, x in enumerate(flat(body.output))}
         return made, {p: x for p, x in made.items() if int(p[1:]) in action.kept}
 
     def turns(carried: Carried, first: Any, rows: Carried, count: int) -> tuple[Carried, Carried]:
         indices = first + jnp.arange(count, dtype=jnp.int32)
+        if action.backwards:
+            return lax.scan(turn, carried, (indices[::-1], rows), reverse=True)  # type: ignore[no-any-return]
         return lax.scan(turn, carried, (indices, rows))  # type: ignore[no-any-return]
 
     return turns
@@ -226,6 +244,13 @@ def _turns(action: Scan, values: Values) -> Callable[..., tuple[Carried, Carried
 
 def _named(letter: str, names: Sequence[str], values: Values) -> Carried:
     return {f"{letter}{j}": values.arrays[x] for j, x in enumerate(names)}
+
+
+def _reversed(array: Any, row: Row, count: int) -> Any:
+    """The rows of a loop, the last turn's first."""
+    if row.begin is None:
+        return jnp.flip(array, 0)
+    return lax.slice_in_dim(array, row.begin, row.begin + count)
 
 
 def _rows(action: Rerun, values: Values) -> Carried:
@@ -248,7 +273,9 @@ def run_blocks(blocks: Blocks, values: Values) -> dict[str, Any]:
     """The results of steps that run block by block."""
 
     def block(sums: Any, offset: Any) -> tuple[Any, Any]:
-        here = replace(values, arrays=dict(values.arrays), under_shard_map=True, offset=offset)
+        here = replace(
+            values, arrays=dict(values.arrays), inverted={}, under_shard_map=True, offset=offset
+        )
         run_all(blocks.steps, here)
         added = [total + here.arrays[x] for total, x in zip(sums, blocks.added, strict=True)]
         return added, [here.arrays[x] for x, _ in blocks.joined]

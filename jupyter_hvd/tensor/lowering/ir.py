@@ -133,10 +133,21 @@ class Nonzero(Action):
 
 
 @dataclass(frozen=True)
+class Row:
+    """The rows of a loop that runs from its last turn to its first: so many of an array from `begin` on;
+    or, where that is None, all of an array in the order of the turns.
+    """
+
+    array: str
+    begin: int | None = None
+
+
+@dataclass(frozen=True)
 class Scan(Action):
     """What a loop carries: of the values in `kept` the histories, one array each, of the others what
     the last turn leaves. There are `count` turns of `body`, the plan of one, whose index is a relation
-    (`turns.relation_of`). With `every`, also what every so many turns begin with.
+    (`turns.relation_of`). With `every`, also what every so many turns begin with. With `backwards`, which
+    says where each of `rows` is, the rows are gone through from the last.
     """
 
     index: str
@@ -148,6 +159,7 @@ class Scan(Action):
     kept: frozenset[int]
     consulted: frozenset[str]
     every: int = 0
+    backwards: tuple[Row, ...] = ()
 
     @property
     def loops(self) -> tuple[Scan, ...]:

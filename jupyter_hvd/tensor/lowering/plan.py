@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -70,6 +71,20 @@ class Plan:
     def windows(self) -> str:
         """The kind of device whose way it is to read windows (`strategy.choose`)."""
         return self.platform if self.choices.windows else "any"
+
+    @cached_property
+    def quotients(self) -> frozenset[str]:
+        """The reciprocals that are read once, by a product."""
+        steps = [part for part in self.order if isinstance(part, Step)]
+        reads = Counter(r.array for s in steps for r in s.action.accesses)
+        reads.update(flat(self.output))
+        reads.update(x for s in steps for loop in s.action.loops for x in loop.sources)
+        return frozenset(
+            s.name
+            for s in steps
+            if isinstance(s.action, Apply) and s.action.function.name == "recip"
+            if s.action.mask == TRUE and reads[s.name] == 1
+        )
 
     @cached_property
     def producers(self) -> Mapping[str, tuple[Step, ...]]:
@@ -227,8 +242,9 @@ def _how(action: Action, platform: str) -> str:
             return f"constant {value}"
         case Nonzero(array):
             return f"{array} ≠ 0"
-        case Scan(index, count, _, _, _, _, _, _, every):
+        case Scan(index, count, _, _, _, _, _, _, every, backwards):
             kept = f", the values at every {_ordinal(every)} kept" if every else ""
+            kept += ", rows from the last" if backwards else ""
             return f"{count} turns of {index} one after the other{kept}, from {_taken(action)}:"
         case Rerun(source, length, again, back, taken, given):
             rows = ", ".join(f"r{k.row} = s{k.place}{' after' if k.after else ''}" for k in taken)
