@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ..language.affine import Affine
-from ..language.predicates import TRUE, Predicate, Related, conj, exists, substitute
-from ..language.terms import Binder
+from ..language.predicates import TRUE, Predicate, Related, conj, conjuncts, exists, substitute
+from ..language.terms import Binder, Binders
 from ..polyhedral.sets import simplify
 from ..ssa.program import (
     Addition,
@@ -64,7 +64,7 @@ class _Turns:
                     if self.index not in p.names:
                         sides.append((p, x))
                         continue
-                    if p == self.supports[x]:  # it is zero elsewhere
+                    if self.implied(p, x, gens):  # it is zero elsewhere
                         sides.append((TRUE, x))
                         continue
                     read = Factor(x, pointwise(gens))
@@ -84,6 +84,13 @@ class _Turns:
                 yield replace(s, rhs=replace(rhs, body=body))
             case _:
                 yield s
+
+    def implied(self, p: Predicate, x: str, gens: Binders) -> bool:
+        """Whether a variable is zero where p does not hold, in every turn."""
+        known = self.supports[x]
+        around = (Binder(self.index, self.binder.size), *gens)
+        left = [q for q in conjuncts(p) if q not in conjuncts(known)]
+        return all(not q.relations and simplify(q, around) == TRUE for q in left)
 
     def during(self, p: Predicate) -> Predicate:
         return conj(self.now, substitute(p, self.at))
