@@ -694,7 +694,7 @@ def test_what_no_loop_can_carry_is_refused_where_it_stands(body, message, help_,
 # The theorems of docs/recurrences.md
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", [*range(40), 11048])
 def test_random_loops_obey_the_theorems(seed):
     random_loops.check(seed)
 

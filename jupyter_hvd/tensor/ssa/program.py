@@ -354,7 +354,9 @@ def _loop(rhs: Recurrence, variables: Mapping[str, Term]) -> Term:
     read |= {f"c{j}": variables[x] for j, x in enumerate(rhs.wholes)}
     # A loop around this one has values called so, too.
     taken = frozenset[str]().union(*(e.variables for e in read.values()))
-    names = tuple([fresh(f"s{j}", taken) for j in range(len(starts))])
+    names = tuple[str, ...]()
+    for j in range(len(starts)):
+        names = (*names, fresh(f"s{j}", taken.union(names)))
     read |= {f"s{j}": Var(x, e.type) for j, (x, e) in enumerate(zip(names, starts, strict=True))}
     return Iterate(rhs.index, rhs.size, names, starts, substitute(to_term(rhs.body), read))
 
