@@ -1,7 +1,8 @@
 """Loops that carry values beside `jax.lax.scan`: `python benchmarks/recurrences.py [NAME …]`.
 
-Both run by turns in one process, value and gradient in one call each, and the median of the ratios of neighbours is
-shown: what else the machine does slows both alike.
+Both are jitted functions of the same arrays and run by turns in one process, value and gradient in one call each, and
+the median of the ratios of neighbours is shown: what else the machine does slows both alike. What a call costs beside
+its kernel is measured by `tensor_peers.py`.
 """
 
 from __future__ import annotations
@@ -181,9 +182,13 @@ def direct_runge_kutta(y, M, steps):
 
 
 def seconds(run: Callable[[], Any]) -> float:
-    began = time.perf_counter()
+    """Of a call, of as many as take 5 ms together, 50 at most, after one that is not timed."""
     jax.block_until_ready(run())
-    return time.perf_counter() - began
+    began, calls = time.perf_counter(), 0
+    while calls == 0 or (calls < 50 and time.perf_counter() - began < 0.005):
+        jax.block_until_ready(run())
+        calls += 1
+    return (time.perf_counter() - began) / calls
 
 
 def compared(
@@ -198,29 +203,38 @@ def compared(
     return statistics.median(first) * 1e3, statistics.median(second) * 1e3, ratio
 
 
-def row(name: str, pairs: int = 200) -> str:
+def compiled(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callable[[], Any]:
+    """A call of the function, its integers constants."""
+    places = [k for k, a in enumerate(arguments) if not isinstance(a, int)]
+
+    def of(*data: Any) -> Any:
+        given = dict(zip(places, data, strict=True))
+        return function(*(given.get(k, a) for k, a in enumerate(arguments)))
+
+    data = tuple(arguments[k] for k in places)
+    made = jax.jit(of).lower(*data).compile()
+    return lambda: made(*data)
+
+
+def row(name: str, pairs: int = 41) -> str:
     ours, direct, wrt, arguments = CASES[name]
     unknowns = wrt.split()
     places = tuple(list(ours.__signature__.parameters).index(x) for x in unknowns)
-    static = tuple(k for k, a in enumerate(arguments) if isinstance(a, int))
     on_device = tuple(a if isinstance(a, int) else jnp.asarray(a) for a in arguments)
-    # Integers are index arrays, which a tensor function takes as NumPy has them.
-    given = tuple(
-        d if isinstance(a, int) or a.dtype.kind == "f" else a
-        for a, d in zip(arguments, on_device, strict=True)
-    )
-    value = jax.jit(direct, static_argnums=static)
-    both = jax.jit(jax.value_and_grad(direct, places), static_argnums=static)
     gradient = ours.value_and_grad(*unknowns)
-    np.testing.assert_allclose(ours(*arguments), value(*on_device), rtol=1e-3)
-    one, two = gradient(*arguments)[1], both(*on_device)[1]
-    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True):
+    value = compiled(ours.jax, on_device), compiled(direct, on_device)
+    both = compiled(gradient.jax, on_device), compiled(_with_gradient(direct, places), on_device)
+    np.testing.assert_allclose(value[0](), value[1](), rtol=1e-3)
+    for a, b in zip(jax.tree.leaves(both[0]()[1]), jax.tree.leaves(both[1]()[1]), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-2, atol=1e-4)
-    cells = []
-    for f, g in ((ours, value), (gradient, both)):
-        figures = compared(lambda f=f: f(*given), lambda g=g: g(*on_device), pairs)
-        cells.append("{:.2f} ms | {:.2f} ms | {:.2f}".format(*figures))
+    cells = [
+        "{:.2f} ms | {:.2f} ms | {:.2f}".format(*compared(*two, pairs)) for two in (value, both)
+    ]
     return f"| {name} | {' | '.join(cells)} |"
+
+
+def _with_gradient(direct: Callable[..., Any], places: tuple[int, ...]) -> Callable[..., Any]:
+    return lambda *arguments: jax.value_and_grad(direct, places)(*arguments)
 
 
 def main() -> None:

@@ -13,7 +13,8 @@ energy.grad("x")(A, x)
 """
 
 from .language.errors import TensorError
+from .linter import lint
 from .tensor_function import TensorFunction
 from .written import tensor
 
-__all__ = ["TensorError", "TensorFunction", "tensor"]
+__all__ = ["TensorError", "TensorFunction", "lint", "tensor"]

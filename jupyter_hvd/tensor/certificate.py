@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -249,10 +249,14 @@ def _slopes(
     points: list[Point], of: Callable[[Point], tuple[float, float]]
 ) -> tuple[float, float] | None:
     """Of two figures against the sizes, on logarithmic axes; None where one of them is zero."""
-    found = [of(p) for p in points]
+    return slopes([of(p) for p in points])
+
+
+def slopes(found: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
+    """Of two figures, each at twice the sizes of those before, against the sizes; None where one of them is zero."""
     if min(map(min, found)) <= 0:
         return None
-    steps = range(len(points))  # each has twice the sizes of the one before
+    steps = range(len(found))
     value, gradient = (
         statistics.linear_regression(steps, [math.log2(pair[k]) for pair in found]).slope
         for k in range(2)
@@ -260,4 +264,4 @@ def _slopes(
     return value, gradient
 
 
-__all__ = ["Certificate", "certify"]
+__all__ = ["Certificate", "certify", "slopes"]

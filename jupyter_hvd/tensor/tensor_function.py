@@ -10,6 +10,7 @@ from typing import Any
 from .called_function import CalledFunction, Captured
 from .certificate import Certificate, certify
 from .derivative import transforms
+from .derivative.reverse import Checkpoint
 from .derivative.transforms import Derivative
 from .frontend import signature
 from .frontend.helpers import Helper
@@ -29,7 +30,7 @@ class TensorFunction(CalledFunction):
 
     _tf: TensorFlowOp | None = None
 
-    def grad(self, *names: str, checkpoint: bool = False) -> DerivedFunction:
+    def grad(self, *names: str, checkpoint: Checkpoint = False) -> DerivedFunction:
         """The gradient of a scalar function, a function of the same parameters (6.20–6.49).
 
         With one name it has that parameter's shape, with several it is a tuple in their order.
@@ -37,18 +38,21 @@ class TensorFunction(CalledFunction):
         the result is no scalar.
 
         A loop that carries values keeps what its turns compute; with `checkpoint`, only what it
-        carries, and its turns are computed once more, the last first (docs/recurrences.md).
+        carries, and its turns are computed once more, the last first; with `checkpoint="blocks"`, that
+        of one turn in about √T, and those between are computed once more, T being their number
+        (docs/recurrences.md).
         """
         return self._gradient("grad", names, value=False, checkpoint=checkpoint)
 
-    def value_and_grad(self, *names: str, checkpoint: bool = False) -> DerivedFunction:
+    def value_and_grad(self, *names: str, checkpoint: Checkpoint = False) -> DerivedFunction:
         """`(value, gradient)`, sharing work; otherwise as `grad`."""
         return self._gradient("value_and_grad", names, value=True, checkpoint=checkpoint)
 
-    def vjp(self, *names: str, checkpoint: bool = False) -> DerivedFunction:
+    def vjp(self, *names: str, checkpoint: Checkpoint = False) -> DerivedFunction:
         """The adjoint derivative (6.20–6.49): takes the parameters, then the cotangent `dy`, of the
         result's shape; gives the cotangents of the named parameters, as `grad` does.
         """
+        _check_checkpoint(checkpoint)
         derive = functools.partial(transforms.pullback, checkpoint=checkpoint)
         return self._derived("vjp", names, derive, ("dy",))
 
@@ -96,8 +100,10 @@ class TensorFunction(CalledFunction):
                 raise TensorError(message, f"it has {self.__signature__}")
 
     def _gradient(
-        self, kind: str, names: tuple[str, ...], *, value: bool, checkpoint: bool
+        self, kind: str, names: tuple[str, ...], *, value: bool, checkpoint: Checkpoint
     ) -> DerivedFunction:
+        _check_checkpoint(checkpoint)
+
         def derive(base: Instance, wrt: tuple[str, ...]) -> Derivative:
             if base.type != REAL:
                 message = f"`{self.__name__}` returns {base.type}, and only a scalar has a gradient"
@@ -167,6 +173,13 @@ class DerivedFunction(TensorFunction):
         arguments = self._bind(args, kwargs)
         types = {x: tracer.parameter(x, value) for x, value in arguments.items()}
         return tracer.apply(self.at(types).traced, arguments)
+
+
+def _check_checkpoint(checkpoint: object) -> None:
+    if not isinstance(checkpoint, bool) and checkpoint != "blocks":
+        message = f"`checkpoint={checkpoint!r}` says nothing"
+        advice = 'it is False, True, which keeps what loops carry, or "blocks", which keeps that of one turn in √T'
+        raise TensorError(message, advice)
 
 
 def _extended(signature_: inspect.Signature, extra: tuple[str, ...]) -> inspect.Signature:

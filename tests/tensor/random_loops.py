@@ -89,13 +89,14 @@ def _volume(gens, sizes: dict[str, int]) -> int:
 @dataclass
 class Ratios:
     """The largest ratios seen: of the forward derivative's cost, and of the adjoint's with and without
-    what the turns take and give.
+    what the turns take and give, and of that in blocks with it.
     """
 
     programs: int = 0
     forward: Fraction = Fraction(0)
     adjoint: Fraction = Fraction(0)
     operations: Fraction = Fraction(0)
+    blocks: Fraction = Fraction(0)
     failures: list[int] = field(default_factory=list)
 
 
@@ -103,7 +104,9 @@ RATIOS = Ratios()
 
 
 def derivatives_are_cheap_and_adjoint(program: Program, env: Environment, random: Random) -> None:
-    """`⟨dy|D dx⟩ = ⟨Dᵀ dy|dx⟩`, `$D ≤ 4·$` and `$IO(Dᵀ) ≤ 4·$IO`, the turns' interfaces counted."""
+    """`⟨dy|D dx⟩ = ⟨Dᵀ dy|dx⟩`, `$D ≤ 4·$` and `$IO(Dᵀ) ≤ 4·$IO`, the turns' interfaces counted; in
+    blocks of turns, the same cotangents at one more value.
+    """
     e, sizes = convert.to_term(program), env.integers
     tangents = {f"d{x}": value(random, t, sizes) for x, t in INPUTS}
     dy = value(random, e.type, sizes)
@@ -121,6 +124,9 @@ def derivatives_are_cheap_and_adjoint(program: Program, env: Environment, random
     assert inner(dy, moved) == inner(pulled, dx), f"not adjoint:\n{e}\n⇝\n{backwards}"
     simplified = convert.to_term(simplify(adjoint))
     assert evaluate(simplified, here) == pulled
+    again = reverse.adjoint(program, INPUTS, ("dy", e.type), checkpoint="blocks")
+    twice = convert.to_term(again)
+    assert evaluate(twice, here) == pulled
 
     spent = cost(e, env).total
     forth = cost(convert.to_term(convert.to_ssa(normalize(forwards))), here).total
@@ -133,7 +139,11 @@ def derivatives_are_cheap_and_adjoint(program: Program, env: Environment, random
     all_in = spent + ins + out + turn_interfaces(program, sizes)
     assert back <= 4 * all_in, f"$IO(Dᵀ) = {back} > 4·{all_in}:\n{e}\n⇝\n{backwards}"
     assert cost(simplified, here).total <= cost(backwards, here).total
+    more = cost(twice, here).total - cost(backwards, here).total
+    assert 0 <= more <= spent, f"{more} more than {spent} with blocks:\n{e}\n⇝\n{twice}"
+    assert cost(convert.to_term(simplify(again)), here).total <= cost(twice, here).total
     RATIOS.adjoint = max(RATIOS.adjoint, Fraction(back, all_in))
+    RATIOS.blocks = max(RATIOS.blocks, Fraction(back + more, all_in))
     RATIOS.operations = max(RATIOS.operations, Fraction(back, spent + ins + out))
 
 

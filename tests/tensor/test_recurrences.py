@@ -15,6 +15,7 @@ import random_loops
 
 from jupyter_hvd.tensor import TensorError, tensor
 from jupyter_hvd.tensor.jax.precision import keeping_float64
+from jupyter_hvd.tensor.lowering.recomputed import block_length
 
 R = np.random.default_rng(0)
 CASES = []
@@ -225,6 +226,33 @@ def added_to_and_assigned(x):
         s += v
         s = s * 2
     return s
+
+
+@case("A b", normal(6, 6) * 0.2 + 2 * np.eye(6), normal(6))
+def forward_substitution(A, b):
+    x = np.zeros(len(b))
+    for i in range(len(b)):
+        s = b[i]
+        for j in range(i):
+            s = s - A[i, j] * x[j]
+        x[i] = s / A[i, i]
+    return np.sum(x * x)
+
+
+def forward_substitution_jax(A, b):
+    return jnp.sum(jax.scipy.linalg.solve_triangular(A, b, lower=True) ** 2)
+
+
+@case("x", R.uniform(0.5, 1, 6))
+def triangular(x):
+    n = len(x)
+    h, g = 1.0, x
+    for i in range(n):
+        for j in range(i, n - 1):
+            z = np.sin(h) * x[j]
+            h = z + 0.1
+            g = g * 0.9 + h * x[j - i]
+    return h * np.sum(g)
 
 
 def in_jax(function):
@@ -533,6 +561,58 @@ def test_a_loop_is_not_divided_among_devices():
         tensor(rnn).sharded("t")(normal(4, 4), normal(4, 3), normal(10, 3), normal(4))
 
 
+def test_a_loop_in_reverse_takes_its_rows_from_the_last():
+    """What is kept is not turned round first."""
+    arguments = normal(4, 4), normal(4, 3), normal(20, 3), normal(4)
+    plan = str(tensor(rnn).grad("W").plan(*arguments))
+    assert "rows from the last" in plan
+    assert "-u0" not in plan
+
+
+def test_an_inner_loop_takes_of_the_outer_turn_that_alone():
+    """Else what is due to all of A is carried through every turn: n⁴ operations for n² turns."""
+
+    @tensor
+    def f(A):
+        n = len(A)
+        h = 1.0
+        for i in range(n):
+            for j in range(n):
+                h = np.sin(h * A[i, j])
+        return h
+
+    small, large = normal(5, 5), normal(10, 10)
+    gradient = f.grad("A")
+    costs = [gradient.cost(A).total for A in (small, large)]
+    assert costs[1] <= 4.2 * costs[0]
+    wanted = jax.grad(in_jax(f.python))(jnp.asarray(small))
+    np.testing.assert_allclose(gradient(small), wanted, rtol=1e-9)
+
+
+def test_what_a_turn_looks_up_is_no_table_and_no_mask():
+    f = tensor(hidden_markov)
+    arguments = next(c.values[2] for c in CASES if c.id == "hidden_markov")
+    plan = str(f.grad("B").plan(*arguments))
+    assert "turn[]" in plan
+    assert not any("where" in line and "turn[]" in line for line in plan.splitlines())
+    turn = plan[plan.index("rows from the last") :].split("carried on")[0]
+    assert turn.count("scatter-add") == 1
+
+
+def test_a_product_with_a_reciprocal_is_a_quotient():
+    @tensor
+    def normalized(x):
+        for _ in range(40):
+            x = x / np.sum(x)
+        return np.sum(x * x)
+
+    x = R.uniform(1, 2, 4)
+    text = str(jax.make_jaxpr(normalized.jax)(x))
+    body = text[: text.index(" in (")]
+    assert body.count(" div ") == 2  # one of them is not read
+    assert normalized(x) == pytest.approx(float(normalized.python(x)))
+
+
 # The function's body, with the marked part in «»; what the message says, and the help
 REFUSED = [
     (
@@ -577,10 +657,10 @@ REFUSED = [
         "append once a turn",
     ),
     (
-        "h = 1.0\n    for t in range(len(x)):\n        for «s» in range(t):\n"
-        "            h = h * x[s]\n    return h",
-        "depends on an outer index",
-        "carry on",
+        "h = 1.0\n    for t in range(len(x)):\n        s = []\n        for «j» in range(t):\n"
+        "            h = h * x[j]\n            s.append(h)\n        h = h + sum(s)\n    return h",
+        "appends depends on an outer index",
+        "for every index",
     ),
     (
         "h = 1.0\n    for t in range(len(x)):\n        h = h * «x[t + 1]»\n    return h",
@@ -614,7 +694,7 @@ def test_what_no_loop_can_carry_is_refused_where_it_stands(body, message, help_,
 # The theorems of docs/recurrences.md
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", [*range(40), 11048])
 def test_random_loops_obey_the_theorems(seed):
     random_loops.check(seed)
 
@@ -681,6 +761,123 @@ def test_blocks_of_turns_with_checkpoints_keep_as_many_as_two_roots():
     found = blocks.grad("x", checkpoint=True)
     np.testing.assert_allclose(found(x, 0.7, 8), expected, rtol=1e-9)
     assert found.cost(x, 0.7, 8).total <= 5 * blocks.cost(x, 0.7, 8).total
+
+
+IN_BLOCKS = (
+    *("rnn", "lstm", "heat", "hidden_markov", "runge_kutta", "time_warping", "history", "nested"),
+    *("side_by_side", "chosen_by_data", "forward_substitution", "triangular"),
+)
+
+
+@pytest.mark.parametrize(("function", "wrt", "arguments"), [c for c in CASES if c.id in IN_BLOCKS])
+def test_blocks_give_the_gradients_of_jax(function, wrt, arguments):
+    f, names = tensor(function), wrt.split()
+    direct = reference(function)
+    places = [i for i, name in enumerate(f.__signature__.parameters) if name in names]
+    gradient = f.value_and_grad(*names, checkpoint="blocks")
+    value, found = gradient(*arguments)
+    assert "in blocks of" in str(gradient.plan(*arguments))
+    wanted = jax.value_and_grad(direct, tuple(places))(
+        *(jnp.asarray(a) if i in places else a for i, a in enumerate(arguments))
+    )
+    assert float(value) == pytest.approx(float(wanted[0]), rel=1e-9)
+    for cotangent, right in zip(found if len(names) > 1 else (found,), wanted[1], strict=True):
+        np.testing.assert_allclose(cotangent, right, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("turns", [0, 1, 3, 4, 5, 16, 17, 24, 25, 26])
+def test_blocks_of_any_number_of_turns(turns):
+    @tensor
+    def f(x, a, steps: int):
+        h = a
+        seen = []
+        for t in range(steps):
+            h = np.sin(x[t] * h) + a
+            seen.append(h * x[t])
+        return h + sum(seen[t] * (t + 1) for t in range(steps))
+
+    x = normal(30)
+    expected = f.grad("x", "a")(x, 0.7, turns)
+    found = f.grad("x", "a", checkpoint="blocks")(x, 0.7, turns)
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-12)
+    np.testing.assert_allclose(found[1], expected[1], rtol=1e-12)
+
+
+def test_blocks_cost_one_more_value():
+    @tensor
+    def filtered(x, a):
+        n = len(x)
+        s = 0.0
+        for t in range(n):
+            s = a * s + x[t]
+        return s
+
+    filtered(normal(7), 0.5)
+    kept, blocks = (filtered.value_and_grad("a", checkpoint=c) for c in (False, "blocks"))
+    x = normal(7)
+    assert blocks(x, 0.5)[1] == pytest.approx(float(kept(x, 0.5)[1]))
+    assert str(kept.cost_formula()) == "5*n"
+    assert str(blocks.cost_formula()) == "7*n"
+    # Also where nothing but the reverse asks for the value: what blocks begin with has to be computed.
+    assert str(filtered.grad("a", checkpoint="blocks").cost_formula()) == "7*n"
+
+
+def test_blocks_keep_about_two_roots_of_the_states():
+    @tensor
+    def wave(x, W, u):
+        h = u
+        for t in range(len(x)):
+            h = np.sin(W * h) + x[t]
+        return np.sum(h)
+
+    turns, units = 4096, 64
+    arguments = normal(turns), normal(units), normal(units)
+    state = 8 * units
+
+    def temporary(checkpoint):
+        gradient = jax.jit(wave.grad("W", checkpoint=checkpoint).jax)
+        return gradient.lower(*arguments).compile().memory_analysis().temp_size_in_bytes
+
+    assert temporary(True) > turns * state
+    # The states of 91 blocks of 46 turns and those of one, W·h beside each; all x, in reverse, too.
+    assert temporary("blocks") < 2 * 2 * np.sqrt(2 * turns) * state + 4 * 8 * turns
+
+
+def test_derivatives_of_blocks_are_right():
+    @tensor
+    def f(x, a):
+        s = 1.0
+        for v in x:
+            s = np.sin(a * s) + v
+        return s
+
+    x = normal(9)
+    expected = f.grad("a").grad("a")(x, 0.7)
+    for inner, outer in (("blocks", False), (False, "blocks"), ("blocks", "blocks")):
+        found = f.grad("a", checkpoint=inner).grad("a", checkpoint=outer)(x, 0.7)
+        assert found == pytest.approx(float(expected), rel=1e-9)
+    rows = f.grad("x", checkpoint="blocks").jvp("a")(x, 0.7, 1.0)
+    np.testing.assert_allclose(rows, f.grad("x").jvp("a")(x, 0.7, 1.0), rtol=1e-9)
+
+
+def test_what_checkpoint_may_be():
+    f = tensor(rnn)
+    with pytest.raises(TensorError, match="checkpoint='block'") as error:
+        f.grad("W", checkpoint="block")
+    assert '"blocks"' in error.value.help
+    with pytest.raises(TensorError, match="checkpoint=8"):
+        f.vjp("W", checkpoint=8)
+
+
+@pytest.mark.parametrize("turns", [4, 5, 7, 100, 4096, 5000])
+@pytest.mark.parametrize(("carried", "kept"), [(1, 1), (64, 64), (64, 192), (1, 10_000), (5, 7)])
+def test_blocks_are_as_long_as_takes_least(turns, carried, kept):
+    def reals(length):
+        return -(-turns // length) * carried + length * kept
+
+    length = block_length(turns, carried, kept)
+    assert 1 <= length <= turns
+    assert reals(length) <= 2 * np.sqrt(turns * carried * kept) + carried + kept
 
 
 def test_without_what_turns_take_and_give_the_bound_does_not_hold():

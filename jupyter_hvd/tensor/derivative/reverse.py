@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from ..language.affine import Affine
 from ..language.pairs import to_pairs
@@ -56,6 +57,7 @@ from ..ssa.program import (
 from ..ssa.simplify import live
 
 Inner = tuple[str, Predicate]
+Checkpoint = bool | Literal["blocks"]
 
 MANY = 16  # inner products with one variable that are added in halves
 
@@ -66,7 +68,7 @@ def adjoint(
     seed: tuple[str, Type] | None,
     *,
     keep: bool = False,
-    checkpoint: bool = False,
+    checkpoint: Checkpoint = False,
 ) -> Program:
     """`Dᵀ⟦program|σ⟧` with σ differentiating the parameters in `wrt`.
 
@@ -77,7 +79,8 @@ def adjoint(
     (Theorem 6.55).
 
     A loop keeps of its turns what their reverse needs; with `checkpoint`, only what it carries, and
-    each turn is computed anew before it is reversed (docs/recurrences.md).
+    each turn is computed anew before it is reversed; with `"blocks"`, nothing, and a second loop of
+    its values, which keeps what the reverse needs, can be run block by block (docs/recurrences.md).
     """
     wrt = tuple(wrt)
     kept = [replace(s, origin=replace(s.origin, of="", source=s.name)) for s in program.statements]
@@ -117,7 +120,7 @@ def _active(program: Program, wrt: set[str]) -> set[str]:
 class _Reverse:
     builder: Builder
     active: set[str] = field(default_factory=set)
-    checkpoint: bool = False
+    checkpoint: Checkpoint = False
     due: dict[str, list[Inner]] = field(default_factory=dict)
     found: dict[tuple[str, tuple[int, ...]], Inner] = field(default_factory=dict)
     histories: dict[str, dict[int, str]] = field(default_factory=dict)  # their cotangents
@@ -165,10 +168,21 @@ class _Reverse:
             return
         self.builder.origin = Origin(source=statement.name, place=statement.origin.place)
         moved = {p: x for p, x in rhs.arguments.items() if p[0] == "s" or x in self.active}
-        turn = self.turns[statement.name] = _turn(rhs, moved, self.checkpoint)
-        turns = _Turns(self.builder, statement.name, rhs, due, turn)
+        turn, kept_by = _turn(rhs, moved, self.checkpoint is True), statement.name
+        if self.checkpoint == "blocks":
+            kept_by = self._again(statement.name, rhs, turn)
+        else:
+            self.turns[statement.name] = turn
+        turns = _Turns(self.builder, statement.name, kept_by, rhs, due, turn)
         for parameter, cotangent in turns.reversed().items():
             self._owe(moved[parameter], cotangent, TRUE)
+
+    def _again(self, name: str, rhs: Recurrence, turn: _Turn) -> str:
+        """The loop once more, keeping what its turns in reverse take."""
+        zeros = [Constant(numbered("g", ranges(b)), 0) for b in turn.kept.values()]
+        starts = (*rhs.starts, *(self.builder.add(zero, "loop") for zero in zeros))
+        again = replace(rhs, starts=starts, body=turn.value, again=name)
+        return self.builder.add(again, "loop", name)
 
     def _owe(self, x: str, e: str, p: Predicate) -> None:
         """Add `⟨e|D⟦X⟧⟩_[p]`, unless D⟦X⟧ is zero (6.34–6.36)."""
@@ -337,10 +351,13 @@ def _is_read(rhs: Rhs) -> bool:
 
 @dataclass(frozen=True)
 class _Turns:
-    """The turns of a loop in reverse: `due` are the cotangents of its histories, by place."""
+    """The turns of a loop in reverse: `due` are the cotangents of its histories, by place, and what its
+    turns take is among the histories of the loop `kept_by`.
+    """
 
     builder: Builder
     name: str
+    kept_by: str
     rhs: Recurrence
     due: Mapping[int, str]
     turn: _Turn
@@ -408,7 +425,7 @@ class _Turns:
     def _history(self, place: int, binders: Binders) -> str:
         count = len(self.rhs.starts) + len(self.turn.kept)
         gens = numbered("g", (self.rhs.size + 1, *ranges(binders)))
-        return self.builder.add(Part(self.name, place, count, gens), "loop")
+        return self.builder.add(Part(self.kept_by, place, count, gens), "loop")
 
     def _at(self, name: str, turn: Affine) -> str:
         """`⊞g. X[turn, g]`."""

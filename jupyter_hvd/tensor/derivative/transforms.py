@@ -30,7 +30,7 @@ from ..ssa.normalize import normalize
 from ..ssa.program import Program
 from ..ssa.simplify import simplify
 from .forward import derivative
-from .reverse import adjoint
+from .reverse import Checkpoint, adjoint
 
 
 class Differentiable(Protocol):
@@ -56,7 +56,7 @@ class Derivative:
 
 
 def gradient(
-    of: Differentiable, wrt: tuple[str, ...], *, value: bool = False, checkpoint: bool = False
+    of: Differentiable, wrt: tuple[str, ...], *, value: bool = False, checkpoint: Checkpoint = False
 ) -> Derivative:
     """The gradient of a scalar by the parameters `wrt`, nested pairs of several; with `value`, the
     pair of the value and it.
@@ -67,7 +67,9 @@ def gradient(
     return Derivative(simplify(program), (), (None, layout) if value else layout)
 
 
-def pullback(of: Differentiable, wrt: tuple[str, ...], *, checkpoint: bool = False) -> Derivative:
+def pullback(
+    of: Differentiable, wrt: tuple[str, ...], *, checkpoint: Checkpoint = False
+) -> Derivative:
     """The adjoint derivative (vjp): one more parameter, the cotangent `dy` of the result; gives the
     cotangents of the parameters `wrt`.
     """

@@ -26,6 +26,7 @@ class Space:
 
     extents: dict[str, int]
     entries: dict[str, Aligned] = field(default_factory=dict)
+    turns: dict[str, int] = field(default_factory=dict)  # entries that are below a number
 
     def index(self, a: Affine) -> Aligned:
         """An affine expression as an array of 32-bit integers over the axes that it has."""

@@ -5,7 +5,7 @@ Operands are aligned arrays: an array and the axes of the step that it has, in i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -16,8 +16,9 @@ from jax import lax
 from ..language.affine import Affine
 from ..language.predicates import TRUE, Predicate, conjuncts
 from ..lowering.dataflow import names_of, used_lookups
-from ..lowering.ir import Contract, Rewriting
+from ..lowering.ir import Access, Contract, Rewriting
 from ..lowering.strategy import (
+    Boxed,
     Convolution,
     Masks,
     Multiplied,
@@ -32,7 +33,7 @@ from ..lowering.strategy import (
 from ..polyhedral.points import Aligned, Axes
 from .access import Space, align, cut, read
 from .masks import mask
-from .runtime import Values, entries, fusion_barrier, turned
+from .runtime import Values, entries, fusion_barrier, inside, turned
 
 SLICES = 16  # of a long window that are added at once
 
@@ -52,6 +53,8 @@ def _summed(step: Contract, values: Values) -> Any:
             return _convolved(step, convolution, values)
         case Swept() as sweep:
             return _swept(step, sweep, values)
+        case Boxed(windows, _):
+            return _boxed(step, windows, values)
         case Unrolled(axis, _):
             return _unrolled(step, axis, values)
         case Multiplied(_, _, masks):
@@ -63,10 +66,30 @@ def _summed(step: Contract, values: Values) -> Any:
 
 def _pointwise(step: Contract, values: Values) -> Any:
     space = _space(step, values)
+    if (quotient := _quotient(step, space, values)) is not None:
+        return quotient
     operands = [turned(r, space, values) for r in step.reads]
     tests = conjuncts(step.mask) if step.mask != TRUE else ()
     masks = [mask(q, space, values.relation) for q in tests]
     return jnp.broadcast_to(_multiplied(operands, masks, step.axes), space.shape(step.axes))
+
+
+def _quotient(step: Contract, space: Space, values: Values) -> Any:
+    """`x·(1/y)` as `x / y`, which takes one kernel of XLA's, not two; None where it is something else."""
+    if step.mask != TRUE or len(step.reads) != 2:
+        return None
+    k = next((k for k, r in enumerate(step.reads) if r.array in values.inverted), None)
+    if k is None or not inside(step.reads[k], values.arrays[step.reads[k].array].shape, space):
+        return None
+    read_ = step.reads[k]
+    below = turned(
+        read_, space, replace(values, arrays={read_.array: values.inverted[read_.array]})
+    )
+    above = turned(step.reads[1 - k], space, values)
+    # A number with an axis of length 1 is turned into its reciprocal by XLA.
+    divisor = align(below, step.axes) if below[1] else below[0]
+    found = align(above, step.axes) / divisor
+    return jnp.broadcast_to(found, space.shape(step.axes))
 
 
 def _reduced(step: Contract, coupling: Sequence[Predicate], masks: Masks, values: Values) -> Any:
@@ -232,6 +255,28 @@ def _correlated(
     return segment, window, turn
 
 
+def _boxed(step: Contract, windows: Sequence[tuple[int, str, int]], values: Values) -> Any:
+    """`Σs. X[w + k·s]` as slices of X, then what is left to sum."""
+    (read_,) = step.reads
+    array, indices, extents = values.arrays[read_.array], [*read_.indices], dict(step.extents)
+    for d, s, k in windows:
+        rest = indices[d] - Affine.of(s) * k
+        count = extents.pop(s)
+        low, high = rest.reach(extents)
+        parts = [cut(array, d, low + k * v, high + k * v + 1) for v in range(count)]
+        total = parts[0]
+        for part in parts[1:]:
+            total = total + part
+        array = fusion_barrier(total, values)
+        indices[d] = rest - low
+    left = replace(
+        step,
+        reads=(Access(read_.array, tuple(indices)),),
+        sums=tuple([b for b in step.sums if b.name in extents]),
+    )
+    return _summed(left, replace(values, arrays={**values.arrays, read_.array: array}, around={}))
+
+
 def _unrolled(step: Contract, axis: str, values: Values) -> Any:
     parts = [_summed(_fixed(step, axis, value), values) for value in range(step.extents[axis])]
     if axis in step.axes:
@@ -278,6 +323,8 @@ def _scattered(step: Contract, terms: Any, values: Values) -> Any:
     flat = ordered.reshape(prod(space.shape(axes)), *space.shape(rest))
     if not sent:
         return jnp.transpose(flat.sum(0), [whole.index(k) for k in range(len(extents))])
+    if not looked:
+        return _written(flat.sum(0) if axes else flat[0], {k: indices[k][0] for k in sent}, extents)
     columns = [jnp.broadcast_to(align(indices[k], axes), space.shape(axes)) for k in sent]
     address = jnp.stack([column.reshape(-1) for column in columns], 1)
     start = jnp.zeros((*(extents[k] for k in sent), *space.shape(rest)), terms.dtype)
@@ -290,6 +337,17 @@ def _scattered(step: Contract, terms: Any, values: Values) -> Any:
     total = lax.scatter_add(start, address, flat, numbers, mode=mode)
     order = [*sent, *whole]
     return jnp.transpose(total, [order.index(k) for k in range(len(extents))])
+
+
+def _written(part: Any, places: Mapping[int, Any], extents: Sequence[int]) -> Any:
+    """Zeros, and a part at places along some dimensions, if they are there."""
+    there: Any = jnp.asarray(True)
+    for k, place in places.items():
+        there = there & (place >= 0) & (place < extents[k])
+    shape = [1 if k in places else n for k, n in enumerate(extents)]
+    update = jnp.where(there, part, jnp.zeros((), part.dtype)).reshape(shape)
+    starts = [places.get(k, jnp.zeros((), jnp.int32)) for k in range(len(extents))]
+    return lax.dynamic_update_slice(jnp.zeros(tuple(extents), part.dtype), update, starts)
 
 
 def _digits(terms: Any, step: Contract, address: Affine, extent: int) -> Any:

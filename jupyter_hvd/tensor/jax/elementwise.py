@@ -103,6 +103,12 @@ def _inside(step: Masked | Apply, space: Space, values: Values) -> Any:
     return inside
 
 
+def inverted(step: Apply, values: Values) -> Any:
+    """What a step that takes reciprocals takes them of."""
+    space = Space(step.extents)
+    return jnp.broadcast_to(_added(step.arguments[0], space, values), space.shape(step.axes))
+
+
 def apply(step: Apply, values: Values) -> Any:
     """The array of a map step."""
     space = Space(step.extents)

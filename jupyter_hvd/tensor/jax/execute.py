@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,8 @@ from ..lowering.ir import (
     Fill,
     Load,
     Nonzero,
+    Rerun,
+    Row,
     Scan,
     Step,
     Take,
@@ -50,8 +52,16 @@ def completed(plan: Plan, values: Values) -> Any:
         elif part.name in plan.barriers:
             run_apart(part, plan, values)
         else:
-            values.arrays[part.name] = run(part.action, values)
+            run_step(part, plan, values)
     return collected(plan.output, values.arrays)
+
+
+def run_step(step: Step, plan: Plan, values: Values) -> None:
+    """A step, its array noted."""
+    action = step.action
+    if step.name in plan.quotients and isinstance(action, Apply):
+        values.inverted[step.name] = elementwise.inverted(action, values)
+    values.arrays[step.name] = run(action, values)
 
 
 def run_apart(step: Step, plan: Plan, values: Values) -> None:
@@ -65,13 +75,13 @@ def run_apart(step: Step, plan: Plan, values: Values) -> None:
         return
 
     def make() -> Any:
-        here = replace(values, arrays=dict(values.arrays))
+        here = replace(values, arrays=dict(values.arrays), inverted={})
         run_all(plan.producers[step.name], here)
-        made = run(step.action, here)
+        array = run(step.action, here)
         if ends is None:
-            return made
+            return array
         padding = [(before, after, 0) for before, after in ends]
-        return lax.pad(made, jnp.zeros((), made.dtype), padding)
+        return lax.pad(array, jnp.zeros((), array.dtype), padding)
 
     shape = jax.eval_shape(make)
     made = lax.cond(always(values), make, lambda: jnp.zeros(shape.shape, shape.dtype))
@@ -126,20 +136,88 @@ def run(action: Action, values: Values) -> Any:
             return values.arrays[array] != 0
         case Scan():
             return scanned(action, values)
+        case Rerun():
+            return rerun(action, values)
         case Take(source, place):
             return values.arrays[source][place]
     raise TypeError(action)
 
 
-def scanned(action: Scan, values: Values) -> tuple[Any, ...]:
-    """What a loop carries, by place: histories where they are kept, what is left last elsewhere."""
-    body: Plan = action.body
-    starts, rows, wholes = (
-        {f"{letter}{j}": values.arrays[x] for j, x in enumerate(names)}
-        for letter, names in (("s", action.starts), ("r", action.rows), ("c", action.wholes))
-    )
+Carried = dict[str, Any]  # arrays by the parameter of a loop's body, which is `s0`, `s1`, …
 
-    def turn(carried: dict[str, Any], now: tuple[Any, dict[str, Any]]) -> tuple[Any, Any]:
+
+def scanned(action: Scan, values: Values) -> tuple[Any, ...]:
+    """What a loop carries, by place: histories where they are kept, what is left last elsewhere; then,
+    where it is asked for, what its blocks begin with.
+    """
+    starts, rows = _named("s", action.starts, values), _named("r", action.rows, values)
+    turns = _turns(action, values)
+    if action.backwards:
+        parts = zip(rows.items(), action.backwards, strict=True)
+        last, histories = turns(
+            starts, 0, {p: _reversed(x, r, action.count) for (p, x), r in parts}, action.count
+        )
+        return _by_place(starts, last, {p: jnp.flip(x, 0) for p, x in histories.items()})
+    if not action.every:
+        last, histories = turns(starts, 0, rows, action.count)
+        return _by_place(starts, last, histories)
+
+    def block(carried: Carried, first: Any, count: int) -> tuple[Carried, Any]:
+        last, histories = turns(carried, first, _sliced(rows, first, count), count)
+        return last, (carried, histories)
+
+    full, rest = divmod(action.count, action.every)
+    firsts = jnp.arange(full, dtype=jnp.int32) * action.every
+    last, (begins, blocks) = lax.scan(lambda c, k: block(c, k, action.every), starts, firsts)
+    histories = {p: x.reshape(-1, *x.shape[2:]) for p, x in blocks.items()}
+    if rest:
+        begins = {p: jnp.concatenate([x, last[p][None]]) for p, x in begins.items()}
+        last, (_, more) = block(last, full * action.every, rest)
+        histories = {p: jnp.concatenate([x, more[p]]) for p, x in histories.items()}
+    return *_by_place(starts, last, histories), begins
+
+
+def rerun(action: Rerun, values: Values) -> tuple[Any, ...]:
+    """What a loop in reverse carries, as `scanned`: the turns of each block, the last block first, are
+    computed again and then reversed.
+    """
+    back, again, begins = action.back, action.again, values.arrays[action.source][-1]
+    starts, rows = _named("s", back.starts, values), _rows(action, values)
+    kept, inputs = _named("s", again.starts, values), _named("r", again.rows, values)
+    forth, reversed_ = _turns(again, values), _turns(back, values)
+
+    def block(carried: Carried, number: Any, done: Any, count: int) -> tuple[Carried, Carried]:
+        """The turns of a block, after so many in reverse."""
+        first = number * action.length
+        here = kept | {p: lax.dynamic_index_in_dim(x, number, 0, False) for p, x in begins.items()}
+        _, made = forth(here, first, _sliced(inputs, first, count), count)
+        found = _sliced(rows, done, count)
+        for row in action.taken:
+            left = made[p := f"s{row.place}"]
+            if not row.after:
+                left = jnp.concatenate([here[p][None], left[:-1]])
+            found[f"r{row.row}"] = left[::-1]
+        return reversed_(carried, done, found, count)
+
+    full, rest = divmod(back.count, action.length)
+    last, histories = block(starts, full, 0, rest) if rest else (starts, {})
+    numbers = jnp.arange(full, dtype=jnp.int32)
+    last, blocks = lax.scan(
+        lambda c, k: block(c, full - 1 - k, rest + k * action.length, action.length), last, numbers
+    )
+    more = {p: x.reshape(-1, *x.shape[2:]) for p, x in blocks.items()}
+    joined = {p: jnp.concatenate([histories[p], x]) if rest else x for p, x in more.items()}
+    return _by_place(starts, last, joined)
+
+
+def _turns(action: Scan, values: Values) -> Callable[..., tuple[Carried, Carried]]:
+    """What so many turns of a loop leave, and the histories that are kept, without what they begin
+    with.
+    """
+    body: Plan = action.body
+    wholes = _named("c", action.wholes, values)
+
+    def turn(carried: Carried, now: tuple[Any, Carried]) -> tuple[Carried, Carried]:
         index, row = now
         data = {**values.data, relation_of(action.index): (IndexArray(()), index)}
         here = Values(
@@ -149,13 +227,42 @@ def scanned(action: Scan, values: Values) -> tuple[Any, ...]:
             both_ways=body.both_ways,
             platform=body.windows,
         )
-        here = replace(here, under_shard_map=values.under_shard_map)
+        turns = {**values.turns, relation_of(action.index): action.count}
+        here = replace(here, under_shard_map=values.under_shard_map, turns=turns)
         completed(body, here)
         made = {f"s{j}": here.arrays[x] for j, x in enumerate(flat(body.output))}
         return made, {p: x for p, x in made.items() if int(p[1:]) in action.kept}
 
-    turns = jnp.arange(action.count, dtype=jnp.int32)
-    last, histories = lax.scan(turn, starts, (turns, rows))
+    def turns(carried: Carried, first: Any, rows: Carried, count: int) -> tuple[Carried, Carried]:
+        indices = first + jnp.arange(count, dtype=jnp.int32)
+        if action.backwards:
+            return lax.scan(turn, carried, (indices[::-1], rows), reverse=True)  # type: ignore[no-any-return]
+        return lax.scan(turn, carried, (indices, rows))  # type: ignore[no-any-return]
+
+    return turns
+
+
+def _named(letter: str, names: Sequence[str], values: Values) -> Carried:
+    return {f"{letter}{j}": values.arrays[x] for j, x in enumerate(names)}
+
+
+def _reversed(array: Any, row: Row, count: int) -> Any:
+    """The rows of a loop, the last turn's first."""
+    if row.begin is None:
+        return jnp.flip(array, 0)
+    return lax.slice_in_dim(array, row.begin, row.begin + count)
+
+
+def _rows(action: Rerun, values: Values) -> Carried:
+    """The rows of a loop in reverse that come from outside."""
+    return {f"r{j}": values.arrays[x] for j, x in zip(action.given, action.back.rows, strict=True)}
+
+
+def _sliced(rows: Carried, first: Any, count: int) -> Carried:
+    return {p: lax.dynamic_slice_in_dim(x, first, count) for p, x in rows.items()}
+
+
+def _by_place(starts: Carried, last: Carried, histories: Carried) -> tuple[Any, ...]:
     return tuple(
         jnp.concatenate([x[None], histories[p]]) if p in histories else last[p]
         for p, x in starts.items()
@@ -166,7 +273,9 @@ def run_blocks(blocks: Blocks, values: Values) -> dict[str, Any]:
     """The results of steps that run block by block."""
 
     def block(sums: Any, offset: Any) -> tuple[Any, Any]:
-        here = replace(values, arrays=dict(values.arrays), under_shard_map=True, offset=offset)
+        here = replace(
+            values, arrays=dict(values.arrays), inverted={}, under_shard_map=True, offset=offset
+        )
         run_all(blocks.steps, here)
         added = [total + here.arrays[x] for total, x in zip(sums, blocks.added, strict=True)]
         return added, [here.arrays[x] for x, _ in blocks.joined]

@@ -30,9 +30,10 @@ class Values:
     steps have made, each of its action's `shape`.
 
     `around` has arrays with zeros around them, and where in it they start. `both_ways` are the arrays
-    that are read straight and turned round, `platform` the kind of device for which strategies are
-    chosen. `offset` is the first row of the block that runs, a scalar. `under_shard_map` says that
-    XLA is to see the program without barriers, to divide it among devices.
+    that are read straight and turned round, `inverted` has of reciprocals what they are of, `turns` of
+    relations that hold the turn of a loop how many there are. `platform` is the kind of device for which
+    strategies are chosen, `offset` the first row of the block that runs, a scalar. `under_shard_map` says
+    that XLA is to see the program without barriers, to divide it among devices.
     """
 
     dtype: Any
@@ -41,6 +42,8 @@ class Values:
     arrays: dict[str, Any] = field(default_factory=dict)
     around: dict[str, tuple[Any, tuple[int, ...]]] = field(default_factory=dict)
     both_ways: frozenset[str] = frozenset()
+    inverted: dict[str, Any] = field(default_factory=dict)
+    turns: Mapping[str, int] = field(default_factory=dict)
     platform: str = "any"
     under_shard_map: bool = False
     offset: Any = None
@@ -100,14 +103,23 @@ def _surrounded(read: Access, space: Space, values: Values) -> tuple[Any, Sequen
     array = values.arrays[read.array]
     if read.array not in values.around:
         return array, read.indices
-    for a, n in zip(read.indices, array.shape, strict=True):
-        low, high = a.reach(space.extents) if a.names <= space.extents.keys() else (0, 0)
-        if low < 0 or high >= n:
-            break
-    else:
+    if all(low >= 0 and high < n for low, high, n in _reached(read, array.shape, space)):
         return array, read.indices
     wide, starts = values.around[read.array]
     return wide, [a + start for a, start in zip(read.indices, starts, strict=True)]
+
+
+def _reached(read: Access, shape: Sequence[int], space: Space) -> list[tuple[int, int, int]]:
+    """Of each dimension the first and last places that are read, as far as axes say, and the extent."""
+    known = space.extents
+    ends = [a.reach(known) if a.names <= known.keys() else (0, 0) for a in read.indices]
+    return [(low, high, n) for (low, high), n in zip(ends, shape, strict=True)]
+
+
+def inside(read: Access, shape: Sequence[int], space: Space) -> bool:
+    """Whether a read is at affine indices that never lie outside of its array."""
+    affine = all(a.names <= space.extents.keys() for a in read.indices)
+    return affine and all(low >= 0 and high < n for low, high, n in _reached(read, shape, space))
 
 
 def apart(array: Any, values: Values) -> Any:
@@ -135,6 +147,21 @@ def entries(lookups: Sequence[IndexLookup], space: Space, values: Values) -> Non
             row, column = lookup.subscripts
             array = jnp.asarray(array)[:, column.constant]
             found, axes = read_at(array, (row,), space)
+        elif (turn := _turn(lookup.subscripts, array, space)) is not None:
+            found, axes = lax.dynamic_index_in_dim(jnp.asarray(array), turn, 0, False), ()
         else:
             found, axes = read_at(jnp.asarray(array), lookup.subscripts, space)
+        if lookup.relation in values.turns:
+            space.turns[lookup.name] = values.turns[lookup.relation]
         space.entries[lookup.name] = found.astype(jnp.int32), axes
+
+
+def _turn(subscripts: Sequence[Affine], array: Any, space: Space) -> Any:
+    """The place that a turn alone decides, where it lies in an array of one dimension in every turn."""
+    if len(subscripts) != 1 or len(array.shape) != 1:
+        return None
+    (a,) = subscripts
+    if not a.names or not a.names <= space.turns.keys():
+        return None
+    low, high = a.reach(space.turns)
+    return space.index(a)[0] if low >= 0 and high < array.shape[0] else None

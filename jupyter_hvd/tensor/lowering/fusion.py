@@ -28,7 +28,6 @@ from .ir import (
     Masked,
     Nonzero,
     Rewriting,
-    Scan,
     Step,
     extents_of,
 )
@@ -74,7 +73,7 @@ def _shapes(steps: Sequence[Step]) -> dict[str, Shape]:
 
 def _read_whole(action: Action) -> frozenset[str]:
     """The arrays of which a step needs the shape."""
-    return action.sources if isinstance(action, Nonzero | Scan) else frozenset()
+    return action.sources if isinstance(action, Nonzero) or action.loops else frozenset()
 
 
 # Views

@@ -85,6 +85,11 @@ class Action:
         """The entries of index arrays that indices use."""
         return ()
 
+    @property
+    def loops(self) -> tuple[Scan, ...]:
+        """The loops that are run, each with the plan of a turn."""
+        return ()
+
     @cached_property
     def sources(self) -> frozenset[str]:
         """The arrays that are read."""
@@ -128,10 +133,21 @@ class Nonzero(Action):
 
 
 @dataclass(frozen=True)
+class Row:
+    """The rows of a loop that runs from its last turn to its first: so many of an array from `begin` on;
+    or, where that is None, all of an array in the order of the turns.
+    """
+
+    array: str
+    begin: int | None = None
+
+
+@dataclass(frozen=True)
 class Scan(Action):
     """What a loop carries: of the values in `kept` the histories, one array each, of the others what
     the last turn leaves. There are `count` turns of `body`, the plan of one, whose index is a relation
-    (`turns.relation_of`).
+    (`turns.relation_of`). With `every`, also what every so many turns begin with. With `backwards`, which
+    says where each of `rows` is, the rows are gone through from the last.
     """
 
     index: str
@@ -142,6 +158,12 @@ class Scan(Action):
     body: Any
     kept: frozenset[int]
     consulted: frozenset[str]
+    every: int = 0
+    backwards: tuple[Row, ...] = ()
+
+    @property
+    def loops(self) -> tuple[Scan, ...]:
+        return (self,)
 
     @cached_property
     def sources(self) -> frozenset[str]:
@@ -150,6 +172,42 @@ class Scan(Action):
     @cached_property
     def relations(self) -> frozenset[str]:
         return self.consulted
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A row of a loop in reverse: what the loop of values carries at a place, before a turn or after it."""
+
+    row: int
+    place: int
+    after: bool
+
+
+@dataclass(frozen=True)
+class Rerun(Action):
+    """What the loop `back`, in reverse, carries, as of a `Scan`: in blocks of `length` turns, the values
+    that it takes as the rows `taken` computed by the loop `again`, from what the blocks of the loop
+    `source` began with. Of its other rows, `back` has the arrays, and `given` says which they are.
+    """
+
+    source: str
+    length: int
+    again: Scan
+    back: Scan
+    taken: tuple[Kept, ...]
+    given: tuple[int, ...]
+
+    @property
+    def loops(self) -> tuple[Scan, ...]:
+        return (self.again, self.back)
+
+    @cached_property
+    def sources(self) -> frozenset[str]:
+        return self.again.sources | self.back.sources | {self.source}
+
+    @cached_property
+    def relations(self) -> frozenset[str]:
+        return self.again.relations | self.back.relations
 
 
 @dataclass(frozen=True)

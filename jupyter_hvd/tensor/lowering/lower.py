@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
 from typing import Any
@@ -23,7 +23,7 @@ from ..language.predicates import (
     in_range,
     substitute,
 )
-from ..language.terms import Binders, numbered, put, ranges
+from ..language.terms import Binder, Binders, numbered, put, ranges
 from ..language.types import IndexArray, ParameterType, Relation, TupleSet, array
 from ..polyhedral.entailment import quantified, trimmed
 from ..polyhedral.lattice import gist
@@ -47,11 +47,27 @@ from ..ssa.program import (
 from .choices import MODEL, Choices
 from .dataflow import fusion_barriers, names_of, needed_steps, read_both_ways, used_lookups
 from .fusion import Fused, fused
-from .ir import Access, Apply, Contract, Fill, Load, Masked, Nonzero, Scan, Step, Take
+from .ir import (
+    Access,
+    Action,
+    Apply,
+    Contract,
+    Fill,
+    Load,
+    Masked,
+    Nonzero,
+    Rerun,
+    Row,
+    Scan,
+    Step,
+    Take,
+    extents_of,
+)
 from .iteration import IterationDomain
 from .liveness import restrict
 from .pieces import MANY, Pieces, untested
 from .plan import Counts, Plan
+from .recomputed import Again, computed_again, given, left_out
 from .storage import Piece, Storage, at_end, identity, membership, nonzero_read, zero_outside
 from .tiling import blocked
 from .turns import looked_up, relation_of
@@ -67,12 +83,20 @@ def lower(
     dtype: np.dtype[Any],
     platform: str,
     choices: Choices = MODEL,
+    turns: Mapping[str, int] | None = None,
 ) -> Plan:
-    """The plan of a program whose sizes are integers, for relations with so many tuples."""
+    """The plan of a program whose sizes are integers, for relations with so many tuples; of a turn, with
+    how many there are of each loop that it is in, by the relation that holds its index.
+    """
     types = dict(parameters)
     lowering = _Lowering(types, dict(counts), dtype=dtype, platform=platform, choices=choices)
+    lowering.turns = dict(turns or {})
     lowering.kept = kept_whole(program)
+    lowering.again = computed_again(program)
+    within_blocks = left_out(lowering.again)
     for statement in program.statements:
+        if statement.name in within_blocks:
+            continue
         lowering.statement = statement.name
         lowering.gens[statement.name] = statement.rhs.gens
         lowering.pieces[statement.name] = lowering.rhs(statement.rhs)
@@ -102,7 +126,8 @@ def lower(
 @dataclass
 class _Lowering(Pieces):
     """`supports` has the predicate of each variable, `tests` the relations made from quantifiers,
-    `outer` the factors of arrays that are outer products, `kept` the histories that are stored.
+    `outer` the factors of arrays that are outer products, `kept` the histories that are stored, `again`
+    the loops in reverse that run block by block.
     """
 
     dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(float))
@@ -112,6 +137,8 @@ class _Lowering(Pieces):
     tests: dict[tuple[Predicate, Binders], str] = field(default_factory=dict)
     outer: dict[str, list[Reading]] = field(default_factory=dict)
     kept: frozenset[tuple[str, int]] = frozenset()
+    again: dict[str, Again] = field(default_factory=dict)
+    turns: dict[str, int] = field(default_factory=dict)
 
     def rhs(self, rhs: Rhs) -> tuple[Piece, ...]:
         if any(n.constant == 0 for _, n in rhs.gens):
@@ -144,6 +171,52 @@ class _Lowering(Pieces):
     # Loops
 
     def loop(self, rhs: Recurrence) -> Piece:
+        kept = frozenset(place for name, place in self.kept if name == self.statement)
+        again = self.again.get(self.statement)
+        if again is not None:
+            return Piece(self.step(self.rerun(rhs, kept, again)), identity(()))
+        every = [x.length for x in self.again.values() if x.source == self.statement]
+        made = self.backwards(replace(self.scan(rhs, kept), every=sum(every)))
+        return Piece(self.step(made), identity(()))
+
+    def backwards(self, scan: Scan) -> Scan:
+        """A loop some of whose rows are others' the last first as one that runs from the last turn: then
+        these need not be turned round.
+        """
+        made = {s.name: s.action for s in self.steps}
+        found = {x: self.turned_round(made[x], scan.count) for x in scan.rows}
+        if scan.every or not any(found.values()):
+            return scan
+        rows = tuple([found[x] or Row(x) for x in scan.rows])
+        return replace(scan, rows=tuple([r.array for r in rows]), backwards=rows)
+
+    def turned_round(self, action: Action, count: int) -> Row | None:
+        """`⊞k, g. X[c-k, g]` as a part of X; None where it is something else."""
+        if not isinstance(action, Contract) or action.sums or action.scatter_to or action.lookups:
+            return None
+        if action.mask != TRUE or len(action.reads) != 1:
+            return None
+        (read,) = action.reads
+        (turn, _), inner = action.out[0], action.out[1:]
+        first, rest = read.indices[0], read.indices[1:]
+        storage = self.storages.get(read.array)
+        if first + Affine.of(turn) != Affine.of(first.constant) or storage is None:
+            return None
+        if rest != pointwise(inner) or storage.extents[1:] != extents_of(inner):
+            return None
+        begin = first.constant - (count - 1)
+        inside = begin >= 0 and first.constant < storage.extents[0]
+        return Row(read.array, begin) if inside else None
+
+    def rerun(self, rhs: Recurrence, kept: frozenset[int], again: Again) -> Rerun:
+        """A loop in reverse and the values that it takes, block by block."""
+        (source,) = self.pieces[again.source]
+        outside = given(rhs.rows, again)
+        back = self.scan(replace(rhs, rows=tuple([rhs.rows[j] for j in outside])), kept)
+        values = self.scan(again.loop, frozenset(x.place for x in again.taken))
+        return Rerun(source.name, again.length, values, back, again.taken, outside)
+
+    def scan(self, rhs: Recurrence, kept: frozenset[int]) -> Scan:
         """A loop over whole arrays, its body planned once."""
         count = rhs.size.constant
         body = restrict(looked_up(rhs.body, rhs.index, count))
@@ -153,15 +226,14 @@ class _Lowering(Pieces):
         parameters = [(p, array(ranges(gens))) for p, gens in dims.items()]
         counts = tuple(self.counts.items())
         inside = [*parameters, *related.items()]
-        plan = lower(body, inside, counts, self.dtype, self.platform, self.choices)
+        turns = {**self.turns, relation_of(rhs.index): count}
+        plan = lower(body, inside, counts, self.dtype, self.platform, self.choices, turns)
         consulted = frozenset[str]().union(*(step.action.relations for step in plan.steps))
         known = consulted & related.keys() - {relation_of(rhs.index)}
-        kept = frozenset(place for name, place in self.kept if name == self.statement)
         starts, rows, wholes = (
             tuple(map(self.whole, names)) for names in (rhs.starts, rhs.rows, rhs.wholes)
         )
-        scan = Scan(rhs.index, count, starts, rows, wholes, plan, kept, known)
-        return Piece(self.step(scan), identity(()))
+        return Scan(rhs.index, count, starts, rows, wholes, plan, kept, known)
 
     # Predicates
 
@@ -268,7 +340,8 @@ class _Lowering(Pieces):
                 reads.append(Access(piece.name, at))
                 known.append(substitute(nonzero_read(piece.storage, indices), d.index_map))
             known += [in_range(a, Affine.of(n)) for a, n in d.scatter_to]
-            mask = untested(d.condition, (*d.out, *d.sums), conj(*known), d.lookups)
+            box = (*d.out, *d.sums, *self.during(d))
+            mask = untested(d.condition, box, conj(*known), d.lookups)
             indices = (*(a for r in reads for a in r.indices), *(a for a, _ in d.scatter_to))
             used = used_lookups(d.lookups, mask.names | names_of(indices))
             action = Contract(d.out, d.sums, tuple(reads), mask, used, d.scatter_to)
@@ -281,13 +354,18 @@ class _Lowering(Pieces):
                 ]
             yield made
 
+    def during(self, d: IterationDomain) -> Binders:
+        """The turns that are looked up: each is one of its loop's."""
+        turns = [(x.name, self.turns[x.relation]) for x in d.lookups if x.relation in self.turns]
+        return tuple([Binder(name, Affine.of(count)) for name, count in turns])
+
     # Maps
 
     def map(self, rhs: Map) -> tuple[Piece, ...]:
         made = []
         for d in self.domains(rhs.gens, (), self.settled(rhs.mask, rhs.gens, ())):
             arguments = tuple(self.addends(x, rhs.gens, d) for x in rhs.arguments)
-            mask = untested(d.condition, d.out, TRUE, d.lookups)
+            mask = untested(d.condition, (*d.out, *self.during(d)), TRUE, d.lookups)
             used = used_lookups(d.lookups, mask.names)
             apply = Apply(d.out, rhs.function, arguments, mask, used)
             if d.scatter_to:

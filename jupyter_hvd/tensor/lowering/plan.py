@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,6 +31,7 @@ from .ir import (
     Load,
     Masked,
     Nonzero,
+    Rerun,
     Scan,
     Step,
     Take,
@@ -71,6 +73,20 @@ class Plan:
         return self.platform if self.choices.windows else "any"
 
     @cached_property
+    def quotients(self) -> frozenset[str]:
+        """The reciprocals that are read once, by a product."""
+        steps = [part for part in self.order if isinstance(part, Step)]
+        reads = Counter(r.array for s in steps for r in s.action.accesses)
+        reads.update(flat(self.output))
+        reads.update(x for s in steps for loop in s.action.loops for x in loop.sources)
+        return frozenset(
+            s.name
+            for s in steps
+            if isinstance(s.action, Apply) and s.action.function.name == "recip"
+            if s.action.mask == TRUE and reads[s.name] == 1
+        )
+
+    @cached_property
     def producers(self) -> Mapping[str, tuple[Step, ...]]:
         """Of each array in `barriers` the steps that XLA may fuse into it."""
         run = [part for part in self.order if isinstance(part, Step)]
@@ -102,7 +118,7 @@ class Plan:
                     found[step.name] = found[array]
                 case Load() | Take():
                     found[step.name] = self.storages[step.name].extents
-                case Scan():
+                case Scan() | Rerun():
                     found[step.name] = ()
         return found
 
@@ -120,7 +136,7 @@ class Plan:
         for step in _flat(self.order):
             terms = prod(step.action.extents.values()) if isinstance(step.action, Entrywise) else 0
             total += max(terms * self.dtype.itemsize, self.bytes(step, shapes))
-            total += step.action.body.bound if isinstance(step.action, Scan) else 0
+            total += sum(loop.body.bound for loop in step.action.loops)
         return total
 
     def widest(self) -> str:
@@ -157,8 +173,8 @@ class Plan:
                 yield "", "", "", f"{part.count} times, {part.rows} rows of β at a time:", ""
             for step in part.steps if isinstance(part, Blocks) else (part,):
                 yield self._row(step, shapes, isinstance(part, Blocks))
-                if isinstance(step.action, Scan):
-                    turn: Plan = step.action.body
+                for loop in step.action.loops:
+                    turn: Plan = loop.body
                     yield from ((f"  {row[0]}", *row[1:]) for row in turn._rows())
                     yield "", "", "", "", f"carried on: {', '.join(flat(turn.output))}"
 
@@ -169,8 +185,8 @@ class Plan:
             made += " (not fused into what reads it)"
         return (
             step.name,
-            "" if isinstance(step.action, Scan) else in_bytes(self.bytes(step, shapes)),
-            "" if isinstance(step.action, Scan) else _stored(shape, storage),
+            "" if step.action.loops else in_bytes(self.bytes(step, shapes)),
+            "" if step.action.loops else _stored(shape, storage),
             _domain(step.action),
             made,
         )
@@ -226,10 +242,16 @@ def _how(action: Action, platform: str) -> str:
             return f"constant {value}"
         case Nonzero(array):
             return f"{array} ≠ 0"
-        case Scan(index, count, starts, rows, wholes, _, _, _):
-            groups = (("s", starts), ("r", rows), ("c", wholes))
-            taken = (f"{p}{j} = {x}" for p, group in groups for j, x in enumerate(group))
-            return f"{count} turns of {index} one after the other, from {', '.join(taken)}:"
+        case Scan(index, count, _, _, _, _, _, _, every, backwards):
+            kept = f", the values at every {_ordinal(every)} kept" if every else ""
+            kept += ", rows from the last" if backwards else ""
+            return f"{count} turns of {index} one after the other{kept}, from {_taken(action)}:"
+        case Rerun(source, length, again, back, taken, given):
+            rows = ", ".join(f"r{k.row} = s{k.place}{' after' if k.after else ''}" for k in taken)
+            return (
+                f"{back.count} turns of {back.index} one after the other, from {_taken(back, given)}; in blocks of {length}, "
+                f"from what those of {source} began with: the turns again, from {_taken(again)}, then in reverse, {rows}:"
+            )
         case Take(source, place):
             return f"s{place} of {source}"
         case Contract():
@@ -246,6 +268,17 @@ def _how(action: Action, platform: str) -> str:
             inside = ", ".join(map(_sum, arguments))
             return f"entry by entry: {function.name}({inside}){_lookups(action.indirections)}"
     raise TypeError(action)
+
+
+def _taken(loop: Scan, rows: Sequence[int] | None = None) -> str:
+    """What the body of a loop takes, by parameter; `rows` are the numbers of its rows."""
+    numbers = (range(len(loop.starts)), rows or range(len(loop.rows)), range(len(loop.wholes)))
+    groups = zip("src", numbers, (loop.starts, loop.rows, loop.wholes), strict=True)
+    return ", ".join(f"{p}{j} = {x}" for p, js, xs in groups for j, x in zip(js, xs, strict=True))
+
+
+def _ordinal(n: int) -> str:
+    return f"{n}th" if n > 3 else ("first", "second", "third")[n - 1]
 
 
 def _is_joined(action: Contract) -> bool:

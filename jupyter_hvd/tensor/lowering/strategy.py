@@ -81,6 +81,19 @@ class Unrolled:
         return f"{self.extent} contractions, one for each {self.axis}"
 
 
+@dataclass(frozen=True)
+class Boxed:
+    """The sums of windows of one operand, along one axis after the other: `windows` has the dimension and
+    the axis of each, and how far apart the entries are.
+    """
+
+    windows: tuple[tuple[int, str, int], ...]
+    slices: int
+
+    def __str__(self) -> str:
+        return f"{self.slices} slices added, axis by axis"
+
+
 Masks = tuple[tuple[Predicate, tuple[int, ...]], ...]
 
 
@@ -121,13 +134,15 @@ class Reduced:
         return "masked sum of products"
 
 
-Strategy = Pointwise | Convolution | Swept | Unrolled | Multiplied | Reduced
+Strategy = Pointwise | Convolution | Swept | Boxed | Unrolled | Multiplied | Reduced
 
 
 def choose(action: Contract, platform: str) -> Strategy:
     """The way to run a contraction on a kind of device."""
     if not action.sums:
         return Pointwise()
+    if (boxed := _boxed(action)) is not None:
+        return boxed
     if (axis := _window(action)) is not None:
         pair = _correlation(action) if platform == "cpu" else None
         if pair is not None and action.extents[action.axes[0]] <= action.extents[action.sums[0][0]]:
@@ -203,6 +218,28 @@ def _window(action: Contract) -> str | None:
         return None
     axis = min(found, key=lambda i: action.extents[i])
     return axis if 1 < action.extents[axis] <= WINDOWS else None
+
+
+def _boxed(action: Contract) -> Boxed | None:
+    """The windows of a sum of one operand's entries, where they are short: gathering makes a matrix of
+    each, and one after the other they take the sum of their lengths, not the product.
+    """
+    if len(action.reads) != 1 or action.mask != TRUE or action.lookups:
+        return None
+    (read,) = action.reads
+    if any(not a.names <= action.extents.keys() for a in read.indices):
+        return None
+    short = windowed(read.indices, action.extents)
+    found = []
+    for s, n in action.sums:
+        dims = [d for d, a in enumerate(read.indices) if s in a.names]
+        if s in short and len(dims) == 1 and 1 < n.constant <= WINDOWS:
+            a = read.indices[dims[0]]
+            if any(i in action.axes for i in a.names):
+                found.append((dims[0], s, a.coefficient(s)))
+    if not found:
+        return None
+    return Boxed(tuple(found), sum(action.extents[s] for _, s, _ in found))
 
 
 def _correlation(action: Contract) -> tuple[Access, Access] | None:

@@ -7,12 +7,13 @@ array of one entry and no dimensions, and what the body reads at the index is lo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ..language.affine import Affine
-from ..language.predicates import TRUE, Predicate, Related, conj, exists, substitute
-from ..language.terms import Binder
+from ..language.predicates import TRUE, Predicate, Related, conj, conjuncts, exists, substitute
+from ..language.terms import Binder, Binders
+from ..polyhedral.sets import simplify
 from ..ssa.program import (
     Addition,
     Constant,
@@ -23,6 +24,7 @@ from ..ssa.program import (
     Recurrence,
     Statement,
     pointwise,
+    support,
 )
 
 
@@ -33,15 +35,17 @@ def relation_of(index: str) -> str:
 
 def looked_up(program: Program, index: str, count: int) -> Program:
     """The body of a loop of so many turns, its index looked up."""
-    turns = _Turns(index, Binder(f"τ{index}", Affine.of(count)))
+    supports = {s.name: simplify(support(s.rhs), s.rhs.gens) for s in program.statements}
+    turns = _Turns(index, Binder(f"τ{index}", Affine.of(count)), supports)
     made = (t for s in program.statements for t in turns.statement(s))
     return Program(tuple(made), program.output)
 
 
 class _Turns:
-    def __init__(self, index: str, binder: Binder) -> None:
+    def __init__(self, index: str, binder: Binder, supports: Mapping[str, Predicate]) -> None:
         self.index = index
         self.binder = binder
+        self.supports = supports
         self.turn = Affine.of(binder.name)
         self.at = {index: self.turn}
         self.now = Related(relation_of(index), (self.turn,))
@@ -60,6 +64,9 @@ class _Turns:
                     if self.index not in p.names:
                         sides.append((p, x))
                         continue
+                    if self.implied(p, x, gens):  # it is zero elsewhere
+                        sides.append((TRUE, x))
+                        continue
                     read = Factor(x, pointwise(gens))
                     view = Contraction(gens, (self.binder,), self.during(p), (read,))
                     sides.append((TRUE, f"{s.name}·{self.index}{side}"))
@@ -77,6 +84,13 @@ class _Turns:
                 yield replace(s, rhs=replace(rhs, body=body))
             case _:
                 yield s
+
+    def implied(self, p: Predicate, x: str, gens: Binders) -> bool:
+        """Whether a variable is zero where p does not hold, in every turn."""
+        known = self.supports[x]
+        around = (Binder(self.index, self.binder.size), *gens)
+        left = [q for q in conjuncts(p) if q not in conjuncts(known)]
+        return all(not q.relations and simplify(q, around) == TRUE for q in left)
 
     def during(self, p: Predicate) -> Predicate:
         return conj(self.now, substitute(p, self.at))

@@ -128,6 +128,9 @@ class Recurrence:
     The body is a program of its own, which takes what it reads as parameters: `s0`, `s1`, … are the
     values that it carries, which begin as `starts`; `r0`, `r1`, … the entries at the turn's index of
     the arrays `rows`; `c0`, `c1`, … the arrays `wholes`. What it returns are the values carried on.
+
+    `again` is the loop whose first values this one computes once more, if there is one: its reader may
+    run it block by block, from what the blocks of that one begin with (`lowering/recomputed`).
     """
 
     index: str
@@ -137,6 +140,7 @@ class Recurrence:
     wholes: tuple[str, ...]
     body: Program
     gens: Binders = ()
+    again: str | None = None
 
     @property
     def arguments(self) -> dict[str, str]:
@@ -200,7 +204,8 @@ def operands(rhs: Rhs) -> tuple[str, ...]:
         case Contraction():
             return tuple(factor.name for factor in rhs.factors)
         case Recurrence():
-            return (*rhs.starts, *rhs.rows, *rhs.wholes)
+            again = () if rhs.again is None else (rhs.again,)
+            return (*rhs.starts, *rhs.rows, *rhs.wholes, *again)
         case Part():
             return (rhs.source,)
     return ()
@@ -220,7 +225,8 @@ def rename(rhs: Rhs, names: Mapping[str, str]) -> Rhs:
         case Recurrence():
             groups = (rhs.starts, rhs.rows, rhs.wholes)
             starts, rows, wholes = (tuple(names.get(x, x) for x in group) for group in groups)
-            return replace(rhs, starts=starts, rows=rows, wholes=wholes)
+            again = None if rhs.again is None else names.get(rhs.again, rhs.again)
+            return replace(rhs, starts=starts, rows=rows, wholes=wholes, again=again)
         case Part():
             return replace(rhs, source=names.get(rhs.source, rhs.source))
     return rhs
@@ -348,7 +354,9 @@ def _loop(rhs: Recurrence, variables: Mapping[str, Term]) -> Term:
     read |= {f"c{j}": variables[x] for j, x in enumerate(rhs.wholes)}
     # A loop around this one has values called so, too.
     taken = frozenset[str]().union(*(e.variables for e in read.values()))
-    names = tuple([fresh(f"s{j}", taken) for j in range(len(starts))])
+    names = tuple[str, ...]()
+    for j in range(len(starts)):
+        names = (*names, fresh(f"s{j}", taken.union(names)))
     read |= {f"s{j}": Var(x, e.type) for j, (x, e) in enumerate(zip(names, starts, strict=True))}
     return Iterate(rhs.index, rhs.size, names, starts, substitute(to_term(rhs.body), read))
 

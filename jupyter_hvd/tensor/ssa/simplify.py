@@ -83,46 +83,55 @@ def simplified(rhs: Rhs, builder: Builder) -> Rhs | str:
 
 
 def _loop(rhs: Recurrence, builder: Builder) -> Rhs:
-    """The loop with a simpler body, which takes what it reads at the turn's index alone as rows."""
+    """The loop with a simpler body, which takes what it reads at the turn's index alone as rows, and of
+    what it reads at places that are the same in every turn only that.
+    """
     rhs = replace(rhs, body=simplify(_with_constants(rhs, builder)))
     rhs = replace(rhs, body=within(rhs.body, (Binder(rhs.index, rhs.size),)))
     statements = list(rhs.body.statements)
     inputs = {s.name: s.rhs for s in statements if isinstance(s.rhs, Input)}
     arguments = rhs.arguments
     turn = frozenset((rhs.index,))
-    rows: dict[str, str] = {}  # each parameter to come: its variable outside
+    parts: dict[str, str] = {}  # each parameter to come: its variable outside
 
-    def by_rows(factor: Factor) -> Factor:
+    def taken(factor: Factor, own: frozenset[str]) -> Factor:
         read = inputs.get(factor.name)
         if read is None or read.parameter[0] != "c":
             return factor
-        place = next((j for j, a in enumerate(factor.indices) if a.names == turn), None)
-        if place is None:
+        row = next((j for j, a in enumerate(factor.indices) if a.names == turn), None)
+        fixed = {j for j, a in enumerate(factor.indices) if not a.names & (own | turn)}
+        if row is None and not fixed:
             return factor
-        a, sizes = factor.indices[place], ranges(read.gens)
-        rest = (*sizes[:place], *sizes[place + 1 :])
-        binders = numbered("g", (rhs.size, *rest))
-        here, *others = pointwise(binders)
-        at = a.substitute({rhs.index: here})
-        whole = Factor(arguments[read.parameter], (*others[:place], at, *others[place:]))
-        made = _contraction(Contraction(binders, (), in_range(at, sizes[place]), (whole,)), builder)
+        gone = fixed if row is None else fixed | {row}
+        sizes = ranges(read.gens)
+        rest = tuple([n for j, n in enumerate(sizes) if j not in gone])
+        binders = numbered("g", rest if row is None else (rhs.size, *rest))
+        others = iter(pointwise(binders)[0 if row is None else 1 :])
+        here = {} if row is None else {rhs.index: pointwise(binders)[0]}
+        at = [
+            a.substitute(here) if j in gone else next(others) for j, a in enumerate(factor.indices)
+        ]
+        inside = conj(*(in_range(at[j], sizes[j]) for j in sorted(gone)))
+        whole = Factor(arguments[read.parameter], tuple(at))
+        made = _contraction(Contraction(binders, (), inside, (whole,)), builder)
         outside = made if isinstance(made, str) else builder.add(made)
-        known = next((x for x, y in rows.items() if y == outside), None)
-        parameter = known or f"r{len(rhs.rows) + len(rows)}"
-        if known is None:
-            rows[parameter] = outside
-            gens_ = numbered("g", rest)
-            row = Input(parameter, array(rest), (), gens_)
-            statements.insert(0, Statement(parameter, row))
-        return Factor(parameter, (*factor.indices[:place], *factor.indices[place + 1 :]))
+        letter, count = ("c", len(rhs.wholes)) if row is None else ("r", len(rhs.rows))
+        known = (x for x, y in parts.items() if y == outside and x[0] == letter)
+        parameter = next(known, f"{letter}{count + len(parts)}")
+        if parameter not in parts:
+            parts[parameter] = outside
+            part = Input(parameter, array(rest), (), numbered("g", rest))
+            statements.insert(0, Statement(parameter, part))
+        return Factor(parameter, tuple([a for j, a in enumerate(factor.indices) if j not in gone]))
 
     changed: dict[str, Rhs] = {}
     for s in rhs.body.statements:
         if isinstance(s.rhs, Contraction):
-            changed[s.name] = replace(s.rhs, factors=tuple(map(by_rows, s.rhs.factors)))
+            own = frozenset(index_names((*s.rhs.gens, *s.rhs.sums)))
+            changed[s.name] = replace(s.rhs, factors=tuple([taken(f, own) for f in s.rhs.factors]))
     found = tuple([replace(s, rhs=changed.get(s.name, s.rhs)) for s in statements])
     body = live(Program(found, rhs.body.output))
-    return _with_used_parameters(rhs, body, {**arguments, **rows})
+    return _with_used_parameters(rhs, body, {**arguments, **parts})
 
 
 def _with_constants(rhs: Recurrence, builder: Builder) -> Program:

@@ -36,6 +36,7 @@ from .entries import Entries
 from .loops import LONG as LONG
 from .loops import Pattern
 from .memory import arrays
+from .packing import guarded
 
 _NOTHING: frozenset[str] = frozenset()
 UNSET = Barred(
@@ -159,21 +160,16 @@ class Recurrences(Entries):
         """A loop whose turns read what those before have left: `iterate`."""
         self.at(k)
         index, size, item, within = self.turn(pattern, bounds, ragged=True)
-        if within != TRUE:
-            raise self.error(
-                "how often this loop runs depends on an outer index",
-                "let it run as often as the longest, and carry on: `h = f(h) if j < i else h`",
-            )
         begun = tuple(map(self._begun, names, values))
         before = dict(self.memory.changes)
-        with self.scope(Binder(index, size)) as scope:
+        with self.scope(Binder(index, size), within) as scope:
             left = body(*item(), *(self._during(one) for one in begun))
         self.at(k)
         # What a turn gives beyond what it carries is a list that begins with the loop.
         begun = (*begun, *left[len(begun) :])
         names = (*names, *(x.name for x in left[len(names) :]))
         changed = {a for a, at in self.memory.changes.items() if before.get(a) != at}
-        if size.is_constant and size.constant > 0:
+        if within == TRUE and size.is_constant and size.constant > 0:
             begun = tuple(map(self._begun_within, names, begun, left))
         made = [self._carried_on(one, value) for one, value in zip(begun, left, strict=True)]
         read = _NOTHING.union(*(e.variables for _, e in scope.bindings))
@@ -187,7 +183,11 @@ class Recurrences(Entries):
         kept = [found for found in carried if found]
         if not kept:
             raise self.error("nothing that this loop leaves can be carried on")
-        turn = lets(scope.bindings, to_pairs([x for _, e in kept for x in parts_of(e)], Pair))
+        bindings = scope.bindings
+        if within != TRUE:
+            kept = [(state, self._as_long_as(within, state, e)) for state, e in kept]
+            bindings = [(x, guarded(within, e)) for x, e in bindings]
+        turn = lets(bindings, to_pairs([x for _, e in kept for x in parts_of(e)], Pair))
         parts = [x.name for state, _ in kept for x in state.parts]
         starts = [e for state, _ in kept for e in state.begins]
         loop = Value(self, Iterate(index, size, tuple(parts), tuple(starts), turn))
@@ -257,6 +257,18 @@ class Recurrences(Entries):
             f"{describe(term.type, self.spelt)}",
             "what a loop carries keeps its shape: begin with one, `h = np.zeros(n)`",
         )
+
+    def _as_long_as(self, within: Predicate, state: State, term: Term) -> Term:
+        """What a turn leaves of a loop that is as long as an outer index says: in the turns beyond, what it
+        found.
+        """
+        if state.list:
+            raise self.error(
+                "how often this loop appends depends on an outer index",
+                "append in a loop that is as long for every index, and choose: `y.append(a if j < i else 0)`",
+            )
+        found = state.made_of(state.parts)
+        return self._entrywise(term, found, within, self._negation(within))
 
     def _is_read(self, state: State, read: frozenset[str]) -> bool:
         return not read.isdisjoint(x.name for x in state.parts)

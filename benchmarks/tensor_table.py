@@ -1,0 +1,320 @@
+"""Gradients of the tests' programs, as people write them, beside `jax.grad` of the same programs in JAX:
+
+    python benchmarks/tensor_table.py [--only NAME] [--seconds 600] [--again] [--write]
+
+Nothing here is made for the kernels: the programs are those of `tests/tensor/test_everyday.py`, `test_public.py`
+and `programs.py`, and the sizes are found. The lengths of axes that can grow grow together, until JAX's gradient
+takes 1 ms. What was measured is kept in `.bench/tensor_table.json`, so that a run that ends early is gone on with;
+`--again` measures anew, `--write` puts the table into docs/performance.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import inspect
+import json
+import math
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import tree_util
+from tensor_kernels import DOCS, ROOT, compiled, device, difference, once, paired, warm_up
+
+from jupyter_hvd.tensor import TensorError, tensor
+
+sys.path.insert(0, str(ROOT / "tests" / "tensor"))
+
+import programs
+import test_everyday
+import test_public
+
+KEPT = ROOT / ".bench" / "tensor_table.json"
+BEGIN, END = "<!-- table -->", "<!-- end of table -->"
+LEAST, MOST = 1.0, 100.0  # ms of JAX's gradient
+FEW, ENTRIES = 1 << 14, 1 << 22
+LONG, SLOW = 120, 60  # seconds for one program, for compiling JAX's gradient of it
+UNROLLED = 3000  # operations of a program whose loops JAX writes out
+
+#: How most of a program's time is spent; what is in none of these computes entry by entry.
+CLASSES = {
+    "stencil": "heat_step total_variation moving_average heat_residual avg_pool max_pool corr2d gray_scott "
+    "fluid_project burgers_residual nine_point_laplacian jax101_convolve autocorrelations image_gradient blur "
+    "laplacian masked_stencil convolution_loss batched_loss catenary as_rigid_as_possible",
+    "contraction": "least_squares ridge logistic_regression two_layers attention cosine_similarity rayleigh "
+    "cookbook_loss cookbook_dict mnist_from_scratch llsq causal_attention multi_head_attention gram_style autoenc "
+    "mlp_reduce cross_entropy quadratic_form factorisation vmap_inner dense_by_helpers heads projected_away "
+    "log_gamma_gmm hinge steps_of_a_dataclass markov_step recurrent_cell",
+    "reduction": "layer_norm entropy correlation lse softmax r2_score poisson_deviance batch_norm rmsnorm kl "
+    "mse_absolute_beginners trapezoid simpson trapz polygon_area nll_takes ce_onehot reduced_in_several_ways "
+    "cumulative_hazard star_args black_box_elbo",
+    "pairwise": "kmeans_inertia mixture pairwise_energy gaussian_kernel gradbench_kmeans rbf_kernel rkhs_mmd "
+    "lennard_jones matern32 coulomb_mask chamfer boids_cohesion gravity sinkhorn",
+    "gather": "springs gnn_segment graph_smoothness ba_radial",
+    "loop": "hmm_forward rnn_scan heat_fori kalman lstm ema_accumulate gru_by_helpers hmm_by_helpers "
+    "lstm_of_named_tuples conjugate_gradient binomial_option polynomial horner polyval",
+    "structure": "traces diagonal_dot",
+}
+
+
+@dataclass(frozen=True)
+class Program:
+    """A Python function, the same in JAX, arguments to begin with, and the place of what is differentiated by."""
+
+    name: str
+    kind: str
+    function: Callable[..., Any]
+    direct: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    place: int = 0
+
+
+@dataclass(frozen=True)
+class Row:
+    """Medians in ms, JAX's time over ours, the difference; or why there is none."""
+
+    name: str
+    kind: str
+    entries: int = 0
+    mine: float = 0
+    other: float = 0
+    ratio: float = 0
+    error: float = 0
+    why: str = ""
+
+    def __str__(self) -> str:
+        if self.why:
+            return f"| {self.name} | {self.kind} |  |  |  |  | {self.why} |"
+        return (
+            f"| {self.name} | {self.kind} | {self.entries:,} | {self.mine:.3g} | {self.other:.3g} | "
+            f"**{self.ratio:.2f}** | {self.error:.0e} |"
+        )
+
+
+def kind_of(name: str) -> str:
+    return next((kind for kind, names in CLASSES.items() if name in names.split()), "map")
+
+
+def all_programs() -> Iterator[Program]:
+    seen = set[str]()
+    for module in (test_everyday, test_public):
+        for function, arguments in module.CASES:
+            stem = function.__name__
+            name = f"{stem}, another" if stem in seen else stem
+            seen.add(name)
+            yield Program(name, kind_of(stem), function, in_jax(function), arguments)
+    for case in programs.CASES:
+        names = list(case.function.__signature__.parameters)
+        place = names.index(case.wrt[0])
+        direct = in_jax(case.direct)
+        yield Program(case.name, kind_of(case.name), case.function, direct, case.arguments, place)
+
+
+def in_jax(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with JAX's arrays by the name of NumPy's, its helpers', too."""
+
+    @functools.wraps(function)
+    def direct(*arguments: Any) -> Any:
+        names = getattr(function, "__globals__", {})
+        before = names.get("np")
+        if before is None:
+            return function(*arguments)
+        names["np"] = jnp
+        try:
+            return function(*arguments)
+        finally:
+            names["np"] = before
+
+    return direct
+
+
+def entries(arguments: tuple[Any, ...]) -> int:
+    return sum(int(np.size(x)) for x in tree_util.tree_leaves(arguments))
+
+
+def repeated(arguments: tuple[Any, ...], lengths: frozenset[int], factor: int) -> tuple[Any, ...]:
+    """The arguments, every axis of these lengths so many times as long, in float32; indices stay in range."""
+
+    def one(x: Any) -> Any:
+        if isinstance(x, int | float | bool | str) or not hasattr(x, "shape"):
+            return x
+        made = np.tile(x, [factor if n in lengths else 1 for n in x.shape])
+        return made.astype(np.float32) if made.dtype.kind == "f" else made
+
+    return tuple(tree_util.tree_map(one, arguments))
+
+
+def _on_device(x: Any) -> Any:
+    return jnp.asarray(x) if hasattr(x, "shape") else x
+
+
+def is_data(x: Any) -> bool:
+    return not isinstance(x, int | bool | str) or hasattr(x, "shape")
+
+
+def closed(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    """The function of those arguments that are arrays or floats, the others as they are."""
+    places = [k for k, a in enumerate(arguments) if is_data(a)]
+
+    def moved(*data: Any) -> Any:
+        given = dict(zip(places, data, strict=True))
+        return function(*(given.get(k, a) for k, a in enumerate(arguments)))
+
+    data = tree_util.tree_map(jnp.asarray, tuple(arguments[k] for k in places))
+    return moved, data
+
+
+def grows(program: Program, lengths: frozenset[int]) -> bool:
+    """Whether JAX takes arguments of which axes of these lengths are twice as long."""
+    moved, data = closed(program.direct, repeated(program.arguments, lengths, 2))
+    try:
+        return jax.eval_shape(moved, *data).shape == ()
+    except Exception:
+        return False
+
+
+def growing(program: Program) -> frozenset[int]:
+    """The lengths that can grow: one after the other, the longest first."""
+    leaves = tree_util.tree_leaves(program.arguments)
+    lengths = sorted({n for x in leaves for n in getattr(x, "shape", ()) if n > 1}, reverse=True)
+    found = frozenset(lengths)
+    if found and grows(program, found):
+        return found
+    found = frozenset[int]()
+    for n in lengths:
+        found |= {n} if grows(program, found | {n}) else frozenset()
+    return found
+
+
+def derivative(
+    function: Callable[..., Any], program: Program, arguments: Any, *, ours: bool
+) -> Any:
+    """The compiled gradient, and its arguments."""
+    moved, data = closed(function, arguments)
+    place = sum(is_data(a) for a in arguments[: program.place])
+    return compiled(moved if ours else jax.grad(moved, place), data)[0], data
+
+
+def equations(program: Program, arguments: tuple[Any, ...]) -> int:
+    moved, data = closed(program.direct, arguments)
+    return len(jax.make_jaxpr(moved)(*data).eqns)
+
+
+def measure(program: Program, runs: int) -> Row:
+    name, kind = program.name, program.kind
+    try:
+        if np.ndim(program.direct(*tree_util.tree_map(_on_device, program.arguments))):
+            return Row(name, kind, why="no scalar")
+    except TypeError:
+        return Row(name, kind, why="no program of JAX as it stands")
+    f = program.function if hasattr(program.function, "grad") else tensor(program.function)
+    wrt = list(inspect.signature(program.function).parameters)[program.place]
+    lengths, factor = growing(program), 1
+    while lengths and entries(repeated(program.arguments, lengths, 2 * factor)) < FEW:
+        factor *= 2  # fewer take less than a millisecond
+    other = data = None
+    while True:
+        arguments = repeated(program.arguments, lengths, factor)
+        if entries(arguments) > ENTRIES:
+            break
+        if equations(program, arguments) > UNROLLED:
+            break
+        began = time.perf_counter()
+        made, here = derivative(program.direct, program, arguments, ours=False)
+        if other is not None and time.perf_counter() - began > SLOW:
+            break
+        spent = once(made, here)
+        if spent > MOST and other is not None:
+            break
+        other, data, last = made, here, arguments
+        if spent >= LEAST or not lengths:
+            break
+        factor *= 2 if spent > LEAST / 8 else 4
+    if other is None:
+        return Row(name, kind, why="too large from the start, its loops written out by JAX")
+    try:
+        mine, _ = derivative(f.grad(wrt).jax, program, last, ours=True)
+    except TensorError as error:
+        return Row(name, kind, why=f"refused at this size: {error.message[:80]}")
+    error = difference(mine(*data), other(*data))
+    times, shares = paired([mine, other], data, runs)
+    return Row(name, kind, entries(last), times[0], times[1], 1 / shares[1], error)
+
+
+def late(*_: Any) -> None:
+    raise TimeoutError(f"took more than {LONG} s")
+
+
+def report(rows: list[Row]) -> str:
+    measured = [row for row in rows if not row.why]
+    counted = [row for row in measured if row.other >= LEAST / 2]
+    lines = [
+        f"{device()}, {time.strftime('%Y-%m-%d')}; medians of paired runs.",
+        "",
+        "| program | class | entries | gradient ms | JAX's ms | JAX's time / ours | difference |",
+        "|---|---|---|---|---|---|---|",
+        *map(str, sorted(measured, key=lambda row: (row.kind, row.ratio))),
+        "",
+    ]
+    for title, some in (("All", measured), ("Those of 0.5 ms and more", counted)):
+        if some:
+            mean = math.exp(sum(math.log(row.ratio) for row in some) / len(some))
+            good = sum(row.ratio >= 1 / 1.05 for row in some)
+            worst = min(some, key=lambda row: row.ratio)
+            kinds = len({row.kind for row in some})
+            lines.append(
+                f"{title}: {len(some)} programs of {kinds} classes, {good} of them in at most 1.05 of JAX's time; geometric mean "
+                f"{mean:.2f}, worst {worst.ratio:.2f} ({worst.name}).  "
+            )
+    left = [f"{row.name} ({row.why})" for row in rows if row.why]
+    if left:
+        lines.append(f"Not measured: {'; '.join(left)}.")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", default="", help="programs whose name has this in it")
+    parser.add_argument("--runs", type=int, default=11)
+    parser.add_argument("--seconds", type=float, default=math.inf, help="begin none after so long")
+    parser.add_argument("--again", action="store_true", help="measure what was measured before")
+    parser.add_argument("--write", action="store_true", help="docs/performance.md")
+    options = parser.parse_args()
+    kept = {}
+    if KEPT.exists():
+        kept = {name: Row(**row) for name, row in json.loads(KEPT.read_text()).items()}
+    KEPT.parent.mkdir(exist_ok=True)
+    warm_up()
+    signal.signal(signal.SIGALRM, late)
+    began = time.monotonic()
+    for program in all_programs():
+        if options.only not in program.name or (program.name in kept and not options.again):
+            continue
+        if time.monotonic() - began > options.seconds:
+            break
+        signal.alarm(LONG)
+        try:
+            row = measure(program, options.runs)
+        except Exception as error:
+            row = Row(program.name, program.kind, why=f"{type(error).__name__}: {error}"[:120])
+        signal.alarm(0)
+        kept[program.name] = row
+        KEPT.write_text(json.dumps({name: asdict(row) for name, row in kept.items()}, indent=1))
+        print(row, flush=True)
+    text = report(list(kept.values()))
+    print(text)
+    if options.write:
+        page = DOCS / "performance.md"
+        before, rest = page.read_text().split(BEGIN)
+        page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.split(END)[1]}")
+
+
+if __name__ == "__main__":
+    main()

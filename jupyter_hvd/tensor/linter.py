@@ -1,0 +1,356 @@
+"""`lint(f, x, …)`: where `jax.grad` of a plain JAX function grows faster than the function.
+
+It measures as `certify` does, seconds over growing sizes, and asks XLA for the bytes of what it has compiled.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from . import certificate
+from .certificate import CALLS, LEAST, MOST, slopes
+from .language.errors import TensorError
+
+#: Exponents that differ by less are the same: a doubling of a size is measured to about a fifth.
+MARGIN = 0.35
+#: Bytes of a gradient, from which it matters how they grow.
+MANY = 1 << 16
+
+Grow = Callable[[int], Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One size: seconds of a call, and bytes beside the arguments, of the value and of it with its gradient."""
+
+    size: int
+    value_seconds: float
+    gradient_seconds: float
+    value_bytes: int
+    gradient_bytes: int
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What doubling one size does. Exponents are slopes on logarithmic axes; None, with the reason in `not_measured`, where they
+    cannot be known.
+
+    `culprits` are the largest arrays that the gradient makes and the value does not: type, operation, line.
+    """
+
+    size: str
+    steps: tuple[Step, ...]
+    seconds_exponents: tuple[float, float] | None
+    bytes_exponents: tuple[float, float] | None
+    not_measured: str | None
+    culprits: tuple[str, ...]
+
+    @property
+    def slower(self) -> bool:
+        """Whether the seconds of the gradient grow faster than the function's."""
+        found = self.seconds_exponents
+        return found is not None and found[1] - found[0] > MARGIN
+
+    @property
+    def larger(self) -> bool:
+        """Whether the bytes of the gradient grow faster than the function's, and than its arguments'."""
+        if self.bytes_exponents is None or self.steps[-1].gradient_bytes < MANY:
+            return False
+        value, gradient = self.bytes_exponents
+        return gradient - max(1.0, value) > MARGIN
+
+    def __str__(self) -> str:
+        first, last = self.steps[0], self.steps[-1]
+        ratio = last.gradient_seconds / last.value_seconds
+        lines = [
+            f"  {self.size} {first.size}…{last.size}: {1e3 * last.value_seconds:.3g} ms the value, "
+            f"{1e3 * last.gradient_seconds:.3g} ms with its gradient, {ratio:.2f} times as long"
+        ]
+        if self.seconds_exponents is not None:
+            value, gradient = self.seconds_exponents
+            verdict = "THE GRADIENT GROWS FASTER" if self.slower else "alike"
+            lines.append(
+                f"    seconds grow as size^{value:.2f} (value), size^{gradient:.2f} (with gradient): {verdict}"
+            )
+        if self.bytes_exponents is not None:
+            value, gradient = self.bytes_exponents
+            verdict = "THE GRADIENT KEEPS MORE" if self.larger else "alike"
+            lines.append(
+                f"    bytes grow as size^{value:.2f}, to {last.value_bytes:,} (value), size^{gradient:.2f}, to "
+                f"{last.gradient_bytes:,} (with gradient): {verdict}"
+            )
+        if self.not_measured:
+            lines.append(f"    not measured: {self.not_measured}")
+        if self.slower or self.larger:
+            lines += [f"    only in the gradient: {culprit}" for culprit in self.culprits]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Lint:
+    """What was found of a function. `str` of it is for people, `json()` for programs."""
+
+    function: str
+    wrt: tuple[int, ...]
+    growths: tuple[Growth, ...]
+    device: str
+    jax: str
+
+    @property
+    def findings(self) -> tuple[Growth, ...]:
+        """The sizes with which the gradient grows faster than the function."""
+        return tuple(g for g in self.growths if g.slower or g.larger)
+
+    def json(self) -> str:
+        """All of it, as one JSON object."""
+        made = asdict(self)
+        for written, growth in zip(made["growths"], self.growths, strict=True):
+            written |= {"slower": growth.slower, "larger": growth.larger}
+        return json.dumps(made, ensure_ascii=False, indent=2)
+
+    def __str__(self) -> str:
+        by = ", ".join(map(str, self.wrt))
+        found = len(self.findings)
+        counted = f"{found} of {len(self.growths)} sizes" if found else "nothing"
+        return "\n".join(
+            [
+                f"{self.function}: jax.grad by argument {by}: {counted} to mend",
+                *map(str, self.growths),
+                f"  on {self.device}, JAX {self.jax}",
+            ]
+        )
+
+
+def lint(
+    function: Callable[..., Any],
+    *arguments: Any,
+    wrt: int | Sequence[int] | None = None,
+    grow: Grow | None = None,
+    start: int = 32,
+) -> Lint:
+    """Whether `jax.grad` of a function of arrays grows faster than the function, in some ten seconds a size.
+
+    Axes of the arguments that are equally long are one size, and each size is doubled by itself, the entries repeated; or
+    `grow(n)` gives the arguments, for n from `start` on. `wrt` are the places of the arguments to differentiate by, as in
+    `jax.grad`; all of floats, if it is left out. Raises TensorError where the function gives no scalar, or has no such argument.
+    """
+    import jax
+
+    if grow is None and not arguments:
+        raise TensorError(
+            "nothing to call the function with", "give its arguments, or `grow=lambda n: (…)`"
+        )
+    if grow is not None and arguments:
+        raise TensorError(
+            "both arguments and `grow`", "leave one of them out: `grow(n)` gives all arguments"
+        )
+    given = tuple(grow(start)) if grow is not None else arguments
+    places = _places(given, wrt)
+    shape = jax.eval_shape(
+        lambda *moved: function(*_with(given, places, moved)), *_at(given, places)
+    )
+    if getattr(shape, "shape", None) != ():
+        raise TensorError(
+            f"`{_name(function)}` gives {shape}, and only a scalar has a gradient",
+            "sum it, or lint `lambda *a: jnp.sum(f(*a))`",
+        )
+    if grow is not None:
+        sizes = {"n": (start, lambda factor: tuple(grow(start * factor)))}
+    else:
+        sizes = {
+            name: (length, partial(_repeated, arguments, length))
+            for name, length in _sizes(function, arguments).items()
+        }
+    if not sizes:
+        raise TensorError("no argument is an array that could grow", "give `grow=lambda n: (…)`")
+    growths = tuple(_growth(function, places, name, *size) for name, size in sizes.items())
+    device = str(jax.devices()[0].device_kind)
+    return Lint(_name(function), places, growths, device, jax.__version__)
+
+
+def _growth(
+    function: Callable[..., Any],
+    places: tuple[int, ...],
+    name: str,
+    start: int,
+    grown: Callable[[int], tuple[Any, ...]],
+) -> Growth:
+    import numpy as np
+    from jax import tree_util
+
+    steps: list[Step] = []
+    factor, culprits = 1, tuple[str, ...]()
+    while True:
+        arguments = grown(factor)
+        entries = sum(int(np.size(x)) for x in tree_util.tree_leaves(arguments))
+        if steps and entries > certificate.LARGE:
+            break
+        found = _step(function, places, arguments, start * factor)
+        if found is None and steps:
+            break  # there is no memory for the next
+        if found is None:
+            raise TensorError(
+                f"`{_name(function)}` takes more memory than there is", "begin with smaller arrays"
+            )
+        steps.append(found[0])
+        culprits = found[1]
+        if steps[-1].gradient_seconds > certificate.LONG:
+            break
+        factor *= 2
+    # What is short measures what calling costs, and the gradient is never the shorter.
+    long = [s for s in steps if s.value_seconds > certificate.SHORT][-MOST:]
+    if len(long) < LEAST:
+        long = [s for s in steps if s.gradient_seconds > certificate.SHORT][-MOST:]
+    seconds = why = None
+    if len(long) >= LEAST:
+        seconds = slopes([(s.value_seconds, s.gradient_seconds) for s in long])
+    else:
+        why = "growth of seconds: calls are too short, or soon too long, to be compared"
+    tail = [(float(s.value_bytes) or 1.0, float(s.gradient_bytes) or 1.0) for s in steps[-MOST:]]
+    bytes_ = slopes(tail) if len(tail) >= LEAST else None
+    return Growth(name, tuple(steps), seconds, bytes_, why, culprits)
+
+
+def _step(
+    function: Callable[..., Any], places: tuple[int, ...], arguments: tuple[Any, ...], size: int
+) -> tuple[Step, tuple[str, ...]] | None:
+    """One size, and the arrays that the gradient alone makes; None where there is no memory for it."""
+    import jax
+
+    from .jax.memory import free_bytes, needed_bytes
+    from .jax.timing import median
+
+    def value(*moved: Any) -> Any:
+        return function(*_with(arguments, places, moved))
+
+    both = jax.value_and_grad(value, tuple(range(len(places))))
+    moved = jax.tree_util.tree_map(jax.numpy.asarray, _at(arguments, places))
+    seconds, bytes_ = list[float](), list[int]()
+    for f in (value, both):
+        compiled = jax.jit(f).lower(*moved).compile()
+        bytes_.append(needed_bytes(compiled))
+        if bytes_[-1] > free_bytes() // 2:
+            return None
+        seconds.append(median(partial(compiled, *moved), CALLS))
+    found = Step(size, seconds[0], seconds[1], bytes_[0], bytes_[1])
+    return found, _only_in_gradient(function, value, both, moved)
+
+
+def _only_in_gradient(
+    function: Callable[..., Any], value: Any, both: Any, moved: Sequence[Any]
+) -> tuple[str, ...]:
+    """The largest arrays that a gradient makes, of types that the value makes none of."""
+    import jax
+
+    source = inspect.getsourcefile(function) if inspect.isfunction(function) else None
+    known = {str(x.aval) for _, x in _made(jax.make_jaxpr(value)(*moved).jaxpr)}
+    found: dict[str, tuple[int, str]] = {}
+    for equation, x in _made(jax.make_jaxpr(both)(*moved).jaxpr):
+        type_, shape = str(x.aval), getattr(x.aval, "shape", ())
+        if type_ not in known and math.prod(shape) * 8 > MANY:
+            line = _line(equation, source)
+            found.setdefault(type_, (math.prod(shape), f"{type_} by {equation.primitive}{line}"))
+    return tuple(text for _, text in sorted(found.values(), reverse=True)[:3])
+
+
+def _made(jaxpr: Any) -> Iterator[tuple[Any, Any]]:
+    """Each array that is made, within loops and calls too, with what makes it."""
+    for equation in jaxpr.eqns:
+        for inner in equation.params.values():
+            for part in inner if isinstance(inner, tuple | list) else (inner,):
+                closed = getattr(part, "jaxpr", part)
+                if hasattr(closed, "eqns"):
+                    yield from _made(closed)
+        for x in equation.outvars:
+            yield equation, x
+
+
+def _line(equation: Any, source: str | None) -> str:
+    """The line of the function's own file that an operation came from."""
+    traceback = getattr(equation.source_info, "traceback", None)
+    for frame in getattr(traceback, "frames", ()):
+        if source is not None and frame.file_name == source:
+            return f", {Path(source).name}:{frame.line_num}"
+    return ""
+
+
+def _places(arguments: Sequence[Any], wrt: int | Sequence[int] | None) -> tuple[int, ...]:
+    if wrt is None:
+        places = tuple(k for k, a in enumerate(arguments) if _is_real(a))
+    else:
+        places = (wrt,) if isinstance(wrt, int) else tuple(wrt)
+    wrong = [k for k in places if not (0 <= k < len(arguments) and _is_real(arguments[k]))]
+    if wrong or not places:
+        which = f"argument {wrong[0]}" if wrong else "no argument"
+        raise TensorError(f"{which} is of floats, to differentiate by", "give arrays of floats")
+    return places
+
+
+def _is_real(argument: Any) -> bool:
+    import jax
+    import numpy as np
+
+    leaves = jax.tree_util.tree_leaves(argument)
+    return bool(leaves) and all(
+        isinstance(x, float) or np.issubdtype(getattr(x, "dtype", int), np.floating) for x in leaves
+    )
+
+
+def _at(arguments: Sequence[Any], places: Sequence[int]) -> list[Any]:
+    return [arguments[k] for k in places]
+
+
+def _with(arguments: Sequence[Any], places: Sequence[int], moved: Sequence[Any]) -> list[Any]:
+    """The arguments, those at some places replaced."""
+    put = dict(zip(places, moved, strict=True))
+    return [put.get(k, a) for k, a in enumerate(arguments)]
+
+
+def _sizes(function: Callable[..., Any], arguments: Sequence[Any]) -> dict[str, int]:
+    """The lengths of axes, each named by the first axis that is so long."""
+    from jax import tree_util
+
+    found: dict[int, str] = {}
+    for name, argument in zip(_names(function, len(arguments)), arguments, strict=True):
+        for path, leaf in tree_util.tree_flatten_with_path(argument)[0]:
+            for axis, length in enumerate(getattr(leaf, "shape", ())):
+                at = f"{name}{tree_util.keystr(path)}.shape[{axis}]"
+                if length > 1:
+                    found.setdefault(length, at)
+    return {name: length for length, name in found.items()}
+
+
+def _names(function: Callable[..., Any], count: int) -> list[str]:
+    try:
+        names = [x for x, p in inspect.signature(function).parameters.items() if p.kind in (0, 1)]
+    except (TypeError, ValueError):
+        names = []
+    return (names + [f"argument {k}" for k in range(count)][len(names) :])[:count]
+
+
+def _repeated(arguments: Sequence[Any], length: int, factor: int) -> tuple[Any, ...]:
+    """The arguments with every axis of a length so many times as long, the entries repeated."""
+    import numpy as np
+    from jax import tree_util
+
+    def repeated(x: Any) -> Any:
+        shape = getattr(x, "shape", ())
+        if length not in shape:
+            return x
+        return np.tile(np.asarray(x), [factor if n == length else 1 for n in shape])
+
+    return tuple(tree_util.tree_map(repeated, arguments))
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", type(function).__name__)
+
+
+__all__ = ["Growth", "Lint", "Step", "lint"]

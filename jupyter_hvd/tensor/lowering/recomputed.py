@@ -1,0 +1,130 @@
+"""Loops in reverse whose values are computed once more, block by block.
+
+A loop in reverse takes from each turn of a loop of values what that has kept, the last first. Where it
+alone reads that loop, which computes another's values again (`Recurrence.again`), the whole of it need
+not be there: the first loop keeps what each block of turns begins with, and the turns of one block are
+computed again at a time. The operations are the same in another order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isqrt, prod
+
+from ..language.affine import Affine
+from ..language.predicates import TRUE
+from ..language.terms import ranges
+from ..ssa.program import (
+    Contraction,
+    Part,
+    Program,
+    Recurrence,
+    Rhs,
+    flat,
+    operands,
+    pointwise,
+)
+from .ir import Kept, extents_of
+
+FEW = 4  # turns that are not worth a block
+
+
+@dataclass(frozen=True)
+class Again:
+    """How a loop in reverse comes to its values: from what the blocks of `source`, each of `length`
+    turns, began with, by `loop`; `taken` are those of its rows, and `names` the variables that are not
+    made.
+    """
+
+    source: str
+    loop: Recurrence
+    length: int
+    taken: tuple[Kept, ...]
+    names: frozenset[str]
+
+
+def computed_again(program: Program) -> dict[str, Again]:
+    """The loops in reverse that run block by block."""
+    found = {}
+    for s in program.statements:
+        if isinstance(s.rhs, Recurrence) and s.rhs.again is not None:
+            for name, again in _reversing(program, s.name, s.rhs):
+                found[name] = again
+    return found
+
+
+def _reversing(program: Program, name: str, loop: Recurrence) -> Iterator[tuple[str, Again]]:
+    """The loop that reads the histories of another, if it is one, turn by turn and the last first."""
+    assert loop.again is not None
+    turns = loop.size.constant
+    if turns < FEW:
+        return
+    parts = {s.name: s.rhs for s in program.statements if _is_part(s.rhs, name)}
+    views = {s.name: s.rhs for s in program.statements if {*operands(s.rhs)} & parts.keys()}
+    backwards = {x: after for x, rhs in views.items() if (after := _after(rhs, turns)) is not None}
+    names = frozenset((name, *parts, *views))
+    readers = [s for s in program.statements if {*operands(s.rhs)} & views.keys()]
+    if len(backwards) < len(views) or len(readers) != 1 or names & {*flat(program.output)}:
+        return
+    (reader,) = readers
+    back = reader.rhs
+    if not isinstance(back, Recurrence) or back.size != loop.size:
+        return
+    if views.keys() & {*back.starts, *back.wholes, back.again}:
+        return
+    taken = []
+    for row, x in enumerate(back.rows):
+        if x in views:
+            part = parts[operands(views[x])[0]]
+            assert isinstance(part, Part)
+            taken.append(Kept(row, part.place, backwards[x]))
+    carried = program[loop.again]
+    assert isinstance(carried, Recurrence)
+    length = block_length(turns, _entries(carried), _entries(loop))
+    yield reader.name, Again(loop.again, loop, length, tuple(taken), names)
+
+
+def _is_part(rhs: Rhs, source: str) -> bool:
+    return isinstance(rhs, Part) and rhs.source == source
+
+
+def _after(rhs: Rhs, turns: int) -> bool | None:
+    """Whether `⊞k, g. X[n-1-k, g]` or `⊞k, g. X[n-k, g]`, what turns begin with or what they leave, the
+    last first; None where it is neither.
+    """
+    if not isinstance(rhs, Contraction) or rhs.sums or rhs.mask != TRUE or len(rhs.factors) != 1:
+        return None
+    (first, *rest), (turn, *inner) = rhs.factors[0].indices, pointwise(rhs.gens)
+    if rest != inner or ranges(rhs.gens)[0] != Affine.of(turns):
+        return None
+    last = Affine.of(turns) - turn
+    return {last - 1: False, last: True}.get(first)
+
+
+def _entries(loop: Recurrence) -> int:
+    """How many reals a loop carries."""
+    return sum(prod(extents_of(gens)) for gens in loop.carried)
+
+
+def block_length(turns: int, carried: int, kept: int) -> int:
+    """The turns of a block for which what the blocks begin with, `carried` reals each, and the values of
+    one block, `kept` a turn, together are fewest: `2·√(turns·carried·kept)` and one block's and one
+    turn's at most.
+    """
+    square = -(-turns * max(1, carried) // max(1, kept))
+    return min(turns, isqrt(square - 1) + 1)
+
+
+def left_out(found: Mapping[str, Again]) -> frozenset[str]:
+    """The variables that are made within blocks."""
+    return frozenset[str]().union(*(again.names for again in found.values()))
+
+
+def given(rows: Sequence[str], again: Again) -> tuple[int, ...]:
+    """Which rows of a loop in reverse come from outside of it."""
+    taken = {kept.row for kept in again.taken}
+    return tuple(j for j in range(len(rows)) if j not in taken)
+
+
+__all__ = ["Again", "block_length", "computed_again", "given", "left_out"]
