@@ -12,7 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from jupyter_hvd.launchers.job import JobResult, Program, run_single
+from jupyter_hvd.launchers.job import JobResult, Program, run_job, run_single
+from jupyter_hvd.launchers.places import place
 from jupyter_hvd.launchers.processes import end_processes, processes_of
 from jupyter_hvd.launchers.reaper import PrivateFolder, private_folder
 from jupyter_hvd.verify.forks import FORKS_VARIABLE, forkservers
@@ -44,16 +45,14 @@ def folder() -> Iterator[PrivateFolder]:
 
 @pytest.fixture
 def run(folder: PrivateFolder, forks: Mapping[str, str], tmp_path: Path) -> Run:
-    """Runs a program as a verification runs it alone, or as if it were a rank."""
+    """Runs a program as a verification runs it alone."""
 
-    def run_it(source: str, rank: int = 0, forks: Mapping[str, str] = forks, **more: str) -> tuple:
+    def run_it(source: str, forks: Mapping[str, str] = forks, **more: str) -> tuple:
         path = tmp_path / "program.py"
         path.write_text(source)
         ordered = orders(tmp_path, tmp_path, ranks=0, seed=1)
-        (tmp_path / f"cwd-{rank}").mkdir()
+        (tmp_path / "cwd-0").mkdir()
         program = Program(path, path, ("one", "two"), module="jupyter_hvd.verify.rank")
-        if rank:
-            more["HOROVOD_RANK"] = str(rank)
         return run_single(program, folder, timeout=60, environment={**ordered, **forks, **more})
 
     return run_it
@@ -97,9 +96,26 @@ def test_tensorflow_is_there_and_unused(run: Run) -> None:
     assert printed == ["True False", "False", "60"]
 
 
-def test_ranks_order_sets_each_in_its_way(run: Run) -> None:
+def test_ranks_order_sets_each_in_its_way(
+    folder: PrivateFolder, forks: Mapping[str, str], tmp_path: Path
+) -> None:
     """What two processes of a job do differently by themselves is seen."""
-    hashes = [run("print(hash('label'))\n", rank)[1] for rank in (0, 1)]
+    work, beside = tmp_path / "work", tmp_path / "beside"
+    work.mkdir()
+    beside.mkdir()
+    path = beside / "program.py"
+    path.write_text("print(hash('label'))\n")
+    hashes: dict[int, str] = {}
+    result = run_job(
+        Program(path, path, (), module="jupyter_hvd.verify.rank"),
+        place(2),
+        folder,
+        timeout=60,
+        listener=lambda rank, _, text: hashes.setdefault(rank, text),
+        environment={**orders(work, beside, ranks=2, seed=1), **forks},
+    )
+    assert result.code == 0, result.report
+    assert hashes.keys() == {0, 1}
     assert hashes[0] != hashes[1]
 
 

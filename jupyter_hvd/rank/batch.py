@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..files import is_notebook
+from ..files import is_notebook, write_atomically
 from ..launchers.base import JOB_VARIABLE
 from ..launchers.lifeline import ADDRESS_VARIABLE, LifelineClient
 from ..launchers.whereabouts import own_files, threads
@@ -64,7 +64,8 @@ def main(
         "time": time.time(),
         "host": os.uname().nodename,
     }
-    (status / f"rank-{rank}.json").write_text(json.dumps(ending))
+    # Whole or not at all: who is killed here is one that could not say how it ended.
+    write_atomically(status / f"rank-{rank}.json", json.dumps(ending).encode())
     return code
 
 
