@@ -18,7 +18,15 @@ def average_gradients(gradients: Any, compression: Any = None) -> Any:
 
     if hvd.size() == 1 and os.environ.get("HOROVOD_ELASTIC", "0") == "0":  # else more may come
         return gradients
-    compression = compression or hvd.Compression.none
+    # Nothing here depends on a tensor's value: AutoGraph would rewrite Horovod's functions for seconds, in vain.
+    average = tf.autograph.experimental.do_not_convert(_averages)
+    return average(gradients, compression or hvd.Compression.none)
+
+
+def _averages(gradients: Any, compression: Any) -> Any:
+    import horovod.tensorflow as hvd
+    import tensorflow as tf
+
     means = tf.nest.flatten(gradients)
     dense: dict[Any, list[int]] = {}
     for place, gradient in enumerate(means):
