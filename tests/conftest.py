@@ -1,16 +1,20 @@
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from jupyter_hvd.verify.forks import FORKS_VARIABLE, forkservers
 
 # How long an example takes says more of the machine than of the code.
 settings.register_profile(
@@ -18,6 +22,8 @@ settings.register_profile(
 )
 settings.load_profile("untimed")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# Every rank's Horovod looks for messages each millisecond: many ranks on few cores do nothing else.
+os.environ.setdefault("HOROVOD_CYCLE_TIME", "10")
 #: The logs of the jobs that tests run are not the user's.
 LOGS = tempfile.TemporaryDirectory(prefix="hvd-test-logs-")
 os.environ["JUPYTER_HVD_JOBS"] = LOGS.name
@@ -33,6 +39,25 @@ def kernels_kept() -> None:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     jax.config.update("jax_compilation_cache_dir", str(cache / "jupyter-hvd" / "xla"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+
+
+@cache
+def shared_forks() -> Mapping[str, str]:
+    """One pair of servers for all verifications that tests of this process begin: each by itself would import twice."""
+    from jupyter_hvd.launchers.reaper import private_folder
+
+    kept = contextlib.ExitStack()
+    atexit.register(kept.close)
+    folder = kept.enter_context(private_folder())
+    return kept.enter_context(forkservers(folder.path, folder.job))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Tests that start ranks find these servers, unless it is servers that they are about."""
+    os.environ.pop(FORKS_VARIABLE, None)
+    if item.get_closest_marker("slow") and not item.get_closest_marker("own_forks"):
+        os.environ.update(shared_forks())
 
 
 #: Commands that start no process of their own, and load neither TensorFlow nor JAX.

@@ -7,13 +7,10 @@ in another way. `make test` names the ledger's folder in JUPYTER_HVD_LEDGER; CI 
 
 from __future__ import annotations
 
-import atexit
 import hashlib
 import os
 import pickle
 import sys
-from collections.abc import Mapping
-from contextlib import ExitStack
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -24,10 +21,8 @@ import nbformat
 import jupyter_hvd
 from jupyter_hvd import convert_notebook, convert_source
 from jupyter_hvd.convert import Options
-from jupyter_hvd.launchers.reaper import private_folder
 from jupyter_hvd.verify import Verification
 from jupyter_hvd.verify import verify as run_verify
-from jupyter_hvd.verify.forks import forkservers
 
 VARIABLE = "JUPYTER_HVD_LEDGER"
 #: What runs and watches a program.
@@ -41,26 +36,17 @@ def verify(
     """`jupyter_hvd.verify.verify`, or what it found before."""
     folder = os.environ.get(VARIABLE)
     if not folder:
-        return run_verify(path, size, options=options, forks=forks(), **given)
+        return run_verify(path, size, options=options, **given)
     entry = Path(folder) / entry_name(path, size, options or Options(), given)
     if entry.exists():
         found: Verification = pickle.loads(entry.read_bytes())
         return found
-    found = run_verify(path, size, options=options, forks=forks(), **given)
+    found = run_verify(path, size, options=options, **given)
     entry.parent.mkdir(parents=True, exist_ok=True)
     beside = entry.with_suffix(f".{os.getpid()}")
     beside.write_bytes(pickle.dumps(found))
     beside.replace(entry)
     return found
-
-
-@cache
-def forks() -> Mapping[str, str]:
-    """One pair of servers for all verifications of this process: each verification by itself would import twice."""
-    kept = ExitStack()
-    atexit.register(kept.close)
-    folder = kept.enter_context(private_folder())
-    return kept.enter_context(forkservers(folder.path, folder.job))
 
 
 def entry_name(path: Path, size: int, options: Options, given: dict[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +20,7 @@ from jupyter_hvd.launchers.reaper import PrivateFolder, private_folder
 from jupyter_hvd.verify.forks import FORKS_VARIABLE, forkservers
 from jupyter_hvd.verify.probe import orders
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.own_forks]
 
 Run = Callable[..., tuple[JobResult, list[str]]]
 
@@ -51,7 +52,7 @@ def run(folder: PrivateFolder, forks: Mapping[str, str], tmp_path: Path) -> Run:
         path = tmp_path / "program.py"
         path.write_text(source)
         ordered = orders(tmp_path, tmp_path, ranks=0, seed=1)
-        (tmp_path / "cwd-0").mkdir()
+        (tmp_path / "cwd-0").mkdir(exist_ok=True)
         program = Program(path, path, ("one", "two"), module="jupyter_hvd.verify.rank")
         return run_single(program, folder, timeout=60, environment={**ordered, **forks, **more})
 
@@ -164,9 +165,17 @@ def test_a_fork_that_is_killed(run: Run) -> None:
 
 
 def test_without_a_server_it_runs_by_itself(run: Run, tmp_path: Path) -> None:
-    result, printed = run("print('ran')\n", forks={FORKS_VARIABLE: str(tmp_path)})
+    result, printed = run("print('ran')\n", forks={FORKS_VARIABLE: f"{sys.prefix}:{tmp_path}"})
     assert result.code == 0, result.report
     assert printed == ["ran"]
+
+
+def test_another_python_has_none_of_ours(run: Run, forks: Mapping[str, str]) -> None:
+    """Its TensorFlow is another."""
+    folder = forks[FORKS_VARIABLE].rpartition(":")[2]
+    program = "import sys\nprint('tensorflow' in sys.modules, 'jupyter_hvd.verify.forkserver' in sys.orig_argv)\n"
+    assert run(program)[1] == ["True True"]
+    assert run(program, forks={FORKS_VARIABLE: f"/another:{folder}"})[1] == ["True False"]
 
 
 def test_servers_end_with_their_owner() -> None:

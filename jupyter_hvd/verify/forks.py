@@ -23,7 +23,7 @@ from pathlib import Path
 
 from ..launchers.base import rank_environment
 
-#: Names the folder of the servers' sockets to a process that may ask them.
+#: Names the environment of the servers and the folder of their sockets to a process that may ask them.
 FORKS_VARIABLE = "JUPYTER_HVD_FORKS"
 SOCKETS = ("rank-0", "other-ranks")
 #: An exit code, or the length of a request.
@@ -35,6 +35,8 @@ PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 def forkservers(folder: Path, job: str) -> Iterator[Mapping[str, str]]:
     """Servers for a block, and the variables by which processes find them; none where they cannot be.
 
+    Several verifications in turn, or several processes, share those that the environment already names.
+
     Args:
         folder: that only this user can enter; the sockets are there.
         job: the servers' own. Their children bear the name of the job that asks.
@@ -42,10 +44,19 @@ def forkservers(folder: Path, job: str) -> Iterator[Mapping[str, str]]:
     if sys.platform != "linux":  # elsewhere, system libraries do not bear to be forked
         yield {}
         return
+    if _sockets() is not None:
+        yield {FORKS_VARIABLE: os.environ[FORKS_VARIABLE]}
+        return
     with ExitStack() as servers:
         for name in SOCKETS:
             servers.enter_context(_server(folder, name, rank_environment(job)))
-        yield {FORKS_VARIABLE: str(folder)}
+        yield {FORKS_VARIABLE: f"{sys.prefix}:{folder}"}
+
+
+def _sockets() -> Path | None:
+    """The folder that the environment names, unless it is of servers of another Python."""
+    prefix, _, folder = os.environ.get(FORKS_VARIABLE, "").rpartition(":")
+    return Path(folder) if prefix == sys.prefix else None
 
 
 @contextmanager
@@ -85,12 +96,12 @@ def _short(folder: Path) -> Iterator[str]:
 
 def run_forked(arguments: list[str]) -> int | None:
     """The exit code of a fork that has run `verify.rank` with these arguments; None where none can be had."""
-    folder = os.environ.get(FORKS_VARIABLE)
+    folder = _sockets()
     if folder is None:
         return None
     with socket.socket(socket.AF_UNIX) as server:
         try:
-            with _short(Path(folder)) as place:
+            with _short(folder) as place:
                 server.connect(f"{place}/{SOCKETS[os.environ.get('HOROVOD_RANK', '0') != '0']}")
             request = [arguments, dict(os.environ), os.getcwd()]  # noqa: PTH109 — as it is named
             text = json.dumps(request).encode()

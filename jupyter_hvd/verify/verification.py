@@ -11,7 +11,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from ..source.cells import JoinedCells
 from ..source.lines import origin_finder
 from . import checks, loading
 from .checks import Check, Record, Run
-from .forks import forkservers
+from .forks import FORKS_VARIABLE, forkservers
 from .losing import Loss, run_and_lose
 from .partings import Parting, Weights, parting
 from .probe import orders, trail_file, working_folder
@@ -93,7 +93,6 @@ def verify(
     document: Document | None = None,
     confirmed: bool = False,
     listener: Callable[[Check], None] | None = None,
-    forks: Mapping[str, str] | None = None,
 ) -> Verification:
     """Check a conversion by running it.
 
@@ -108,7 +107,6 @@ def verify(
         document: what is verified, where that is not read from `path`; there may be no such file.
         confirmed: the user knows that there is much to copy.
         listener: hears of each check as it begins and ends.
-        forks: what `forkservers` gives, for several verifications in turn; servers of its own if None.
 
     Raises:
         UnusableInputError: the file is none that could be converted, or there is no room for the copies.
@@ -137,7 +135,7 @@ def verify(
 
     with (
         private_folder() as folder,
-        forkservers(folder.path, folder.job) if forks is None else nullcontext(forks) as forks,
+        forkservers(folder.path, folder.job) as forks,
     ):
         if beside is None and document is None:
             beside = path.parent
@@ -407,7 +405,7 @@ class Runner:
 
     def losing(self, document: Document) -> tuple[Loss, Run]:
         """The whole program as an elastic job, one of whose ranks is killed, and the ranks that came to the end."""
-        whole = replace(self, steps=sys.maxsize, forks={})
+        whole = replace(self, steps=sys.maxsize, forks={FORKS_VARIABLE: ""})
         run = whole.prepare(LOSING, document, self.size)
         loss = run_and_lose(
             run.program, self.folder, self.size, run.environment, self.timeout, SEED
