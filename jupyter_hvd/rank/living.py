@@ -21,6 +21,7 @@ from ..launchers.whereabouts import threads
 from ..runtime.guard import join_ranks
 from . import remote
 from .batch import require_all_ranks
+from .imports import uncollected
 
 
 def main() -> None:
@@ -31,7 +32,8 @@ def main() -> None:
     # An interrupt is for the cell that runs, see `remote.py`; between cells there is nothing to stop.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     held.tell({"stage": "importing TensorFlow"})
-    import horovod.tensorflow as hvd
+    with uncollected():
+        import horovod.tensorflow as hvd
 
     held.tell({"stage": "joining Horovod"})
     before = threads()

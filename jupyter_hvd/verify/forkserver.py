@@ -7,7 +7,6 @@ takes over the standard streams, the environment, the folder and the job's name 
 from __future__ import annotations
 
 import ctypes
-import gc
 import importlib
 import json
 import os
@@ -21,6 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ..launchers.base import JOB_VARIABLE
+from ..rank.imports import uncollected
 from .forks import NUMBER
 from .rank import work
 
@@ -169,11 +169,10 @@ def bear_name(job: str) -> None:
 
 
 def main() -> None:
-    for name in PRELOADED:
-        with suppress(ImportError):  # who needs it says so itself
-            importlib.import_module(name)
-    gc.collect()
-    gc.freeze()  # so that the child's collector leaves the pages shared
+    with uncollected():
+        for name in PRELOADED:
+            with suppress(ImportError):  # who needs it says so itself
+                importlib.import_module(name)
     request = ForkServer(socket.socket(fileno=int(sys.argv[1]))).serve()
     if request is not None:
         become(request)
