@@ -8,6 +8,7 @@ end of the run and stands in `docs/coverage.md`: `UPDATE_COVERAGE=1` writes the 
 from __future__ import annotations
 
 import ast
+import fcntl
 import os
 import re
 from collections.abc import Mapping
@@ -54,14 +55,16 @@ def table():
     """The page, with the outcomes of the programs that ran in place of those before."""
     yield
     if os.environ.get("UPDATE_COVERAGE"):
-        before = outcomes_on_the_page()
-        lines = []
-        for path in PROGRAMS:
-            outcomes = before.get(path.stem, dict.fromkeys(KERASES, "not run"))
-            if path.stem in OUTCOMES:
-                outcomes = outcomes | {present_keras(): OUTCOMES[path.stem]}
-            lines.append(row(path, convert_source(path.read_text()), outcomes))
-        PAGE.write_text(HEAD + "".join(line + "\n" for line in lines))
+        with PAGE.open() as page:
+            fcntl.flock(page, fcntl.LOCK_EX)  # of several workers, one after the other
+            before = outcomes_on_the_page()
+            lines = []
+            for path in PROGRAMS:
+                outcomes = before.get(path.stem, dict.fromkeys(KERASES, "not run"))
+                if path.stem in OUTCOMES:
+                    outcomes = outcomes | {present_keras(): OUTCOMES[path.stem]}
+                lines.append(row(path, convert_source(path.read_text()), outcomes))
+            PAGE.write_text(HEAD + "".join(line + "\n" for line in lines))
 
 
 def outcomes_on_the_page() -> dict[str, dict[str, str]]:
