@@ -39,6 +39,8 @@ def kernels_kept() -> None:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     jax.config.update("jax_compilation_cache_dir", str(cache / "jupyter-hvd" / "xla"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    # Whole tracebacks: to leave out JAX's own lines takes milliseconds an error, and thousands are compared.
+    jax.config.update("jax_traceback_filtering", "off")
 
 
 @cache

@@ -4,6 +4,7 @@ theorems of docs/recurrences.md.
 
 from __future__ import annotations
 
+import inspect
 from fractions import Fraction
 
 import fuzz
@@ -303,6 +304,19 @@ def reference(function):
     return globals().get(f"{function.__name__}_jax") or in_jax(function)
 
 
+JAXS: dict[str, tuple[float, tuple[np.ndarray, ...]]] = {}
+
+
+def of_jax(function, wrt, arguments):
+    """The value of a case and its gradients, computed once: JAX goes through every turn."""
+    if function.__name__ not in JAXS:
+        names, direct = list(inspect.signature(function).parameters), reference(function)
+        places = tuple(names.index(name) for name in wrt.split())
+        given = (jnp.asarray(a) if i in places else a for i, a in enumerate(arguments))
+        JAXS[function.__name__] = jax.value_and_grad(direct, places)(*given)
+    return JAXS[function.__name__]
+
+
 @pytest.fixture(autouse=True)
 def exactly():
     with keeping_float64(True):
@@ -313,15 +327,10 @@ def exactly():
 def test_values_and_gradients_are_those_of_jax(function, wrt, arguments):
     f = tensor(function)
     names = wrt.split()
-    direct = reference(function)
-    places = [i for i, name in enumerate(f.__signature__.parameters) if name in names]
-    expected = direct(*arguments)
+    expected, wanted = of_jax(function, wrt, arguments)
     assert f(*arguments) == pytest.approx(float(function(*arguments)), rel=1e-9)
     assert f(*arguments) == pytest.approx(float(expected), rel=1e-9)
     found = f.value_and_grad(*names)(*arguments)
-    wanted = jax.grad(direct, tuple(places))(
-        *(jnp.asarray(a) if i in places else a for i, a in enumerate(arguments))
-    )
     gradients = found[1] if len(names) > 1 else (found[1],)
     for gradient, right in zip(gradients, wanted, strict=True):
         np.testing.assert_allclose(gradient, right, rtol=1e-7, atol=1e-9)
@@ -772,16 +781,12 @@ IN_BLOCKS = (
 @pytest.mark.parametrize(("function", "wrt", "arguments"), [c for c in CASES if c.id in IN_BLOCKS])
 def test_blocks_give_the_gradients_of_jax(function, wrt, arguments):
     f, names = tensor(function), wrt.split()
-    direct = reference(function)
-    places = [i for i, name in enumerate(f.__signature__.parameters) if name in names]
+    expected, wanted = of_jax(function, wrt, arguments)
     gradient = f.value_and_grad(*names, checkpoint="blocks")
     value, found = gradient(*arguments)
     assert "in blocks of" in str(gradient.plan(*arguments))
-    wanted = jax.value_and_grad(direct, tuple(places))(
-        *(jnp.asarray(a) if i in places else a for i, a in enumerate(arguments))
-    )
-    assert float(value) == pytest.approx(float(wanted[0]), rel=1e-9)
-    for cotangent, right in zip(found if len(names) > 1 else (found,), wanted[1], strict=True):
+    assert float(value) == pytest.approx(float(expected), rel=1e-9)
+    for cotangent, right in zip(found if len(names) > 1 else (found,), wanted, strict=True):
         np.testing.assert_allclose(cotangent, right, rtol=1e-7, atol=1e-9)
 
 
