@@ -1,7 +1,7 @@
 """The programs of `tests/programs/`: each is converted and verified by running it, or refused by name.
 
 The first line of a program says which: `# holds`, or `# refused HVD902`. A second comment names what a
-program is for, where another Keras cannot run it as it is written: `# Keras 2 alone: …`. The table is printed at the
+program is for, or not for, where another Keras cannot run it as it is written: `# Keras 2 alone: …`, `# Not tf-keras: …`. The table is printed at the
 end of the run and stands in `docs/coverage.md`: `UPDATE_COVERAGE=1` writes the column of the Keras that runs.
 """
 
@@ -45,6 +45,8 @@ def expected(path: Path) -> list[str]:
 def cannot_run(path: Path, keras: str) -> str | None:
     """Why a program, as it is written, is for another Keras than this; None where it is for this one."""
     second = path.read_text().splitlines()[1]
+    if found := re.fullmatch(r"# Not (.+?): (.+)", second):
+        return found[2] if found[1] == keras else None
     found = re.fullmatch(r"# (Keras [23]) alone: (.+)", second)
     family = KERAS_2.keras if keras == LEGACY.keras else keras
     return found[2] if found and found[1] != family else None

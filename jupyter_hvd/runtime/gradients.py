@@ -24,6 +24,7 @@ def average_gradients(gradients: Any, compression: Any = None) -> Any:
 
 
 def _averages(gradients: Any, compression: Any) -> Any:
+    """`average_gradients` of more than one rank."""
     import horovod.tensorflow as hvd
     import tensorflow as tf
 

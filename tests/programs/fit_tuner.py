@@ -1,4 +1,5 @@
 # holds
+# Not tf-keras: Keras Tuner builds models of Keras 3 wherever that is installed
 """a tuner that builds, fits and compares models, the best of which is built again and trained"""
 
 import keras_tuner

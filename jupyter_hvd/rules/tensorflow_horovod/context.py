@@ -62,15 +62,14 @@ class Context(TensorFlowProgram):
     def fresh(self, *candidates: str) -> str:
         """The first of these names, then of their numbered forms, that the module does not use."""
         numbered = (f"{candidates[0]}_{n}" for n in range(2, 1000))
-        taken = self.values.index.names | self._unseen_names
-        return next(name for name in (*candidates, *numbered) if name not in taken)
+        return next(name for name in (*candidates, *numbered) if name not in self._taken)
 
     @cached_property
-    def _unseen_names(self) -> set[str]:
-        """The words of what stands apart."""
+    def _taken(self) -> set[str]:
+        """The names that the module uses, and the words of what stands apart."""
         spans = self.apart.unseen if self.apart is not None else ()
         texts = (self.cells.text[span.start : span.end] for span in spans)
-        return {word for text in texts for word in re.findall(r"\w+", text)}
+        return self.values.index.names.union(*(re.findall(r"\w+", text) for text in texts))
 
     @cached_property
     def hvd(self) -> str:
