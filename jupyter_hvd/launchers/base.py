@@ -132,14 +132,15 @@ def launcher_environment(orders: Orders) -> dict[str, str]:
     return {**launcher_variables(), **ours}
 
 
-def describe_exit(code: int) -> str:
-    """What the exit code of a rank tells the user."""
+def describe_exit(code: int, host: str = "") -> str:
+    """What the exit code of a rank, on a host where that is known, tells the user."""
     if code == 137:
         return "it was killed (signal 9); by the system, perhaps, because memory ran out"
     if code == 134:
         return "it aborted (signal 6); memory may have run out"
     if code == 255:
-        return "its process ended with code 255; over ssh, this is a lost connection"
+        there = f" with {host}" if host else ""
+        return f"its process ended with code 255; over ssh, this is a lost connection{there}"
     if code > 128:
         return f"it was killed by signal {code - 128}"
     return f"its process ended with exit code {code}"

@@ -278,15 +278,20 @@ class Cluster:
                 if member.cut_off:
                     return rank, f"its host {member.told.get('host', '')} does not answer any more"
                 self._await_exit(rank)
-                code = self._exits.get(rank)
-                return rank, "its process ended" if code is None else describe_exit(code)
-        for rank, code in list(self._exits.items()):
-            return rank, describe_exit(code)
+                return rank, self._how_ended(rank)
+        for rank in list(self._exits):
+            return rank, self._how_ended(rank)
         if self._stopped or (
             self._processes and any(p.poll() is not None for p in self._processes)
         ):
             return 0, "the job was ended from outside"
         return None
+
+    def _how_ended(self, rank: int) -> str:
+        code = self._exits.get(rank)
+        if code is None:
+            return "its process ended"
+        return describe_exit(code, self.told(rank).get("host", ""))
 
     def _await_exit(self, rank: int) -> None:
         """The launcher names the exit code a moment after the connection has ended."""
