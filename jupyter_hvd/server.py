@@ -16,9 +16,9 @@ import sys
 import tempfile
 import threading
 import uuid
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -117,27 +117,39 @@ class Worker:
             process.communicate()
 
 
+class Claim:
+    """One verification's right to be the only one, from its beginning until all that it has started has ended."""
+
+    def __init__(self) -> None:
+        self.cancelled = False
+        self.over = asyncio.Event()
+
+
 class Verifier:
     """Verifies one notebook at a time, in a process of its own: see `verify.attached`."""
 
     def __init__(self, limit: float = VERIFY_SECONDS) -> None:
         self.limit = limit
-        self.busy = False
+        self._claim: Claim | None = None
 
-    @contextmanager
-    def claimed(self) -> Iterator[None]:
-        """Let nobody else begin meanwhile. Nothing may be awaited between the question and the claim.
+    @asynccontextmanager
+    async def claimed(self) -> AsyncIterator[Claim]:
+        """Let nobody else begin meanwhile. The end of one that is cancelled is waited for.
 
         Raises:
             BusyError: another verification is running.
         """
-        if self.busy:
-            raise BusyError
-        self.busy = True
+        while self._claim is not None:
+            if not self._claim.cancelled:
+                raise BusyError
+            await self._claim.over.wait()
+        # Nothing is awaited between the question and the claim.
+        claim = self._claim = Claim()
         try:
-            yield
+            yield claim
         finally:
-            self.busy = False
+            self._claim = None
+            claim.over.set()
 
     async def events(self, request: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
         """The process's events, a line each; leaving the iterator ends all that it has started."""
@@ -302,7 +314,7 @@ class VerifyHandler(Handler):
         if body is None:
             return
         try:
-            with self.verifier.claimed():
+            async with self.verifier.claimed() as self.claim:
                 await self.verify(body)
         except BusyError:
             message = "another verification is running; wait for it or cancel it"
@@ -328,6 +340,8 @@ class VerifyHandler(Handler):
 
     def on_connection_close(self) -> None:
         super().on_connection_close()
+        if claim := getattr(self, "claim", None):
+            claim.cancelled = True
         if running := getattr(self, "running", None):
             running.cancel()
 

@@ -158,12 +158,7 @@ test('verify live, and cancel', async ({ page, request }) => {
   await expect(panel.getByText('Cancelled.')).toBeVisible();
 
   // The server ends the processes of the first before it starts a second.
-  const verify = panel.getByRole('button', { name: 'Verify on 2 ranks' });
-  await expect(async () => {
-    await verify.click();
-    await expect(panel.getByText('Verifying on 2 ranks')).toBeVisible({ timeout: 1000 });
-    await expect(panel.getByText('another verification')).toBeHidden();
-  }).toPass(patient);
+  await panel.getByRole('button', { name: 'Verify on 2 ranks' }).click();
   await expect(panel.getByRole('row', { name: /passed one rank identical/ })).toBeVisible(
     patient
   );

@@ -137,31 +137,41 @@ export class Lab {
 
   /** Load the page again, as it was. */
   async reload(): Promise<void> {
-    await this.page.reload();
-    await this.ready();
+    await expect(async () => {
+      await this.page.reload();
+      await this.ready();
+    }).toPass();
   }
 
-  /** Wait until the notebook is shown and its kernel answers. */
+  /** Wait until the notebook is shown and its kernel answers; what is missing after a minute is named. */
   private async ready(): Promise<void> {
     await this.page.evaluate(async path => {
+      let missing = 'the application';
+      const late = new Promise<never>((_, reject) => {
+        setTimeout(() => reject(new Error(`${missing} does not come`)), 60_000);
+      });
       const until = async <T>(find: () => T | undefined): Promise<T> => {
         for (;;) {
           const found = find();
           if (found) {
             return found;
           }
-          await new Promise(resolve => setTimeout(resolve, 50));
+          await Promise.race([late, new Promise(resolve => setTimeout(resolve, 50))]);
         }
       };
       const app = await until(() => window.jupyterapp);
-      await app.restored;
+      missing = 'its layout';
+      await Promise.race([late, app.restored]);
+      missing = path;
       const panel = await until(() =>
         [...app.shell.widgets('main')].find(widget => widget.context?.path === path)
       );
-      await panel.revealed;
-      await panel.sessionContext.ready;
+      await Promise.race([late, panel.revealed]);
+      missing = 'its session';
+      await Promise.race([late, panel.sessionContext.ready]);
       const kernel = await until(() => panel.sessionContext.session?.kernel);
-      await kernel.info;
+      missing = 'its kernel';
+      await Promise.race([late, kernel.info]);
     }, this.name);
   }
 
