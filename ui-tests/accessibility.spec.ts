@@ -4,7 +4,7 @@ import { expect, Page } from '@playwright/test';
 import type { AxeResults } from 'axe-core';
 
 import { test } from './fixtures';
-import { Lab, notebook } from './lab';
+import { Lab, notebook, uncovered } from './lab';
 import { CLASSIFIER, DISTRIBUTED } from './notebooks';
 
 const AXE = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
@@ -52,8 +52,7 @@ async function inBothThemes(lab: Lab, part: string, name: string): Promise<void>
       'data-jp-theme-light',
       String(theme === THEMES[0])
     );
-    // While a theme is loaded, JupyterLab's splash lies over everything, and axe sees no colours.
-    await expect(lab.page.locator('#jupyterlab-splash')).toHaveCount(0);
+    await uncovered(lab.page);
     await lab.page.evaluate(faded);
     expect.soft(await violations(lab.page, part), `${name}, ${theme}`).toEqual([]);
   }

@@ -1,12 +1,8 @@
-import { expect, Page } from '@playwright/test';
+import { expect } from '@playwright/test';
 
 import { test } from './fixtures';
-import { Lab, notebook } from './lab';
+import { Lab, notebook, picture } from './lab';
 import { CLASSIFIER, DISTRIBUTED, FITTED, IMPORTS, LOOP, MODEL } from './notebooks';
-
-/** Where screenshots go: for people to look at, not to compare. */
-const picture = (page: Page, name: string): Promise<Buffer> =>
-  page.screenshot({ path: `build/screenshots/${name}.png` });
 
 /** For what starts TensorFlow, several times over. */
 const patient = { timeout: 120_000 };

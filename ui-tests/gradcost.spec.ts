@@ -1,13 +1,13 @@
 import { expect, Locator, Page } from '@playwright/test';
 
 import { test } from './fixtures';
-import { Lab, notebook } from './lab';
+import { Lab, notebook, picture as pictureOf } from './lab';
 
-/** Where screenshots go: for people to look at, not to compare. */
+/** A screenshot of a page that is long enough for a panel, and of a part of it. */
 async function picture(page: Page, name: string, part?: Locator): Promise<void> {
   const before = page.viewportSize()!;
   await page.setViewportSize({ width: before.width, height: 1900 });
-  await page.screenshot({ path: `build/screenshots/gradcost-${name}.png` });
+  await pictureOf(page, `gradcost-${name}`);
   await part?.screenshot({ path: `build/screenshots/gradcost-${name}-part.png` });
   await page.setViewportSize(before);
 }

@@ -67,6 +67,17 @@ export function notebook(...sources: string[]): INotebookFile {
   return { nbformat: 4, nbformat_minor: 5, metadata: { kernelspec }, cells };
 }
 
+/** Wait until nothing lies over the page: JupyterLab's splash does, while a theme is loaded. */
+export async function uncovered(page: Page): Promise<void> {
+  await expect(page.locator('#jupyterlab-splash')).toHaveCount(0);
+}
+
+/** Where screenshots go: for people to look at, not to compare. */
+export async function picture(page: Page, name: string): Promise<void> {
+  await uncovered(page);
+  await page.screenshot({ path: `build/screenshots/${name}.png` });
+}
+
 /** The name of the session whose kernel goes from test to test. */
 export const KEPT = 'kept';
 

@@ -1,12 +1,8 @@
-import { expect, Page } from '@playwright/test';
+import { expect } from '@playwright/test';
 
 import { test } from './fixtures';
-import { Lab, notebook } from './lab';
+import { Lab, notebook, picture } from './lab';
 import { CLASSIFIER } from './notebooks';
-
-/** Where screenshots go: for people to look at, not to compare. */
-const picture = (page: Page, name: string): Promise<Buffer> =>
-  page.screenshot({ path: `build/screenshots/notebook7-${name}.png` });
 
 test('Notebook 7: the toolbar’s button opens the diff below the notebook', async ({
   page,
@@ -18,7 +14,7 @@ test('Notebook 7: the toolbar’s button opens the diff below the notebook', asy
   const button = page.getByRole('button', { name: /Show, side by side/ });
   await button.click();
   await expect(lab.diff.getByText('jhvd.start()')).toBeVisible();
-  await picture(page, 'diff');
+  await picture(page, 'notebook7-diff');
   const { height } = (await lab.diff.boundingBox())!;
   expect(height, 'there is room to read it').toBeGreaterThan(250);
 
@@ -53,7 +49,7 @@ test('Notebook 7: a cell’s gradient cost opens below the notebook', async ({
   await expect(
     panel.getByRole('group', { name: 'Value', exact: true }).locator('.jp-hvd-gc-total')
   ).toHaveAttribute('value', '127');
-  await picture(page, 'cost');
+  await picture(page, 'notebook7-cost');
 });
 
 test('Notebook 7: from the list of files, the notebook opens, and what to do there is told', async ({
@@ -71,5 +67,5 @@ test('Notebook 7: from the list of files, the notebook opens, and what to do the
   await expect(page.getByRole('dialog')).toContainText(
     'listed.ipynb opens in a page of its own'
   );
-  await picture(page, 'listed');
+  await picture(page, 'notebook7-listed');
 });
