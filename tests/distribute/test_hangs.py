@@ -178,7 +178,7 @@ def test_a_notebook_is_told_by_its_cells(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_verify_says_where_ranks_are_stuck(hvd: Any, tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(TRAINS)
-    done = hvd("verify", "job.py", "--timeout", 60, "--json", timeout=500)
+    done = hvd("verify", "job.py", "--timeout", 30, "--json", timeout=500)
     checks = {check["check"]: check for check in json.loads(done.stdout)["checks"]}
     stuck = checks["no rank stuck"]
     assert stuck["status"] == "fail"
