@@ -84,6 +84,7 @@ class Notebook:
 
     def begin(self, source: str) -> str:
         """Start a cell without waiting for it."""
+        assert self.manager.is_alive(), "an earlier test has left this notebook without a kernel"
         message: str = self.client.execute(source, allow_stdin=False)
         return message
 

@@ -350,7 +350,10 @@ def test_kernel_killed(ready: Any, after: Any, fault_told: Any) -> None:
     started = time.monotonic()
     ready.kill()
     remaining = gone(before, after)
-    assert not folder.exists()
+    deadline = time.monotonic() + 10  # the reaper removes it behind the last of the processes
+    while folder.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
     fault_told("SIGKILL of the kernel, a cell running", time.monotonic() - started, remaining)
     ready.revive()
     ready.good("own = [1, 2, 3]; place = id(own)")
