@@ -2,8 +2,8 @@
 
 The first line of a program says which: `# holds`, or `# refused HVD902`. A second comment names what a
 program is for, or not for, where another Keras cannot run it as it is written: `# Keras 2 alone: …`,
-`# Not tf-keras: …`. The table is printed at the
-end of the run and stands in `docs/coverage.md`: `UPDATE_COVERAGE=1` writes the column of the Keras that runs.
+`# Not tf-keras: …`. The table is printed at the end of the run and stands in `docs/coverage.md`:
+`UPDATE_COVERAGE=1` writes the column of the Keras that runs.
 """
 
 from __future__ import annotations

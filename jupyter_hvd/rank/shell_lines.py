@@ -18,6 +18,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ..files import write_atomically
+
 #: Cell magics that are given to another process, or write a file.
 CELL_MAGICS = frozenset(
     ("!", "bash", "perl", "python", "python3", "ruby", "script", "sh", "sx", "system", "writefile")
@@ -130,9 +132,7 @@ class ShellLines:
             with self.around():
                 ended = run()
         finally:
-            whole = mark.with_suffix(".new")
-            whole.write_text(json.dumps(asdict(ended)))
-            whole.replace(mark.with_suffix(".json"))
+            write_atomically(mark.with_suffix(".json"), json.dumps(asdict(ended)).encode())
         return ended, True
 
     def _wait(self, answer: Path) -> Ended:

@@ -23,6 +23,7 @@ from pathlib import Path
 from types import GeneratorType
 from typing import Any
 
+from ..files import write_atomically
 from ..rank.shell_lines import ShellLines
 from .guard import Guard
 from .workspace import State, changed, make_copy, state_within
@@ -516,7 +517,7 @@ class Probe:
             "here": str(Path.cwd()),
             "by_shell": sorted(self._by_shell),
         }
-        (self.folder / f"probe-{self.rank}.json").write_text(json.dumps(record))
+        write_atomically(self.folder / f"probe-{self.rank}.json", json.dumps(record).encode())
 
     def _drain(self) -> None:
         while self._drawn < self._wanted:
