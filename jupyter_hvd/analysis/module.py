@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, TypeVar
 
 import libcst as cst
@@ -168,6 +168,16 @@ class Module:
                 return statement
             statement = ancestor
         return statement
+
+
+@lru_cache(maxsize=2)
+def parsed(source: str) -> Module:
+    """The module of a text, which is parsed once where it is converted again, with other options say.
+
+    Raises:
+        libcst.ParserSyntaxError: the source is no Python.
+    """
+    return Module(source)
 
 
 def _parents(root: cst.CSTNode) -> dict[cst.CSTNode, cst.CSTNode]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
-from ...analysis.module import Module, Span
+from ...analysis.module import Module, Span, parsed
 from ...backends.horovod import Horovod
 from ...frameworks.tensorflow.program import TensorFlowProgram
 from ...source.cells import JoinedCells
@@ -55,14 +56,14 @@ class Context(TensorFlowProgram):
         for span in self.apart.unseen if self.apart is not None else ():
             unseen = re.sub(r"[^\r\n]", " ", text[span.start : span.end])
             text = text[: span.start] + unseen + text[span.end :]
-        self.module = Module(text)
+        self.module = parsed(text)
 
     # Names to write with
 
     def fresh(self, *candidates: str) -> str:
         """The first of these names, then of their numbered forms, that the module does not use."""
         numbered = (f"{candidates[0]}_{n}" for n in range(2, 1000))
-        return next(name for name in (*candidates, *numbered) if name not in self._taken)
+        return next(name for name in chain(candidates, numbered) if name not in self._taken)
 
     @cached_property
     def _taken(self) -> set[str]:
