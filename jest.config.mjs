@@ -4,6 +4,9 @@ export default {
   roots: ['<rootDir>/labextension'],
   reporters: ['default'],
   transform: {
-    '^.+\\.tsx?$': ['ts-jest', { tsconfig: 'labextension/tests/tsconfig.json' }]
+    '^.+\\.tsx?$': [
+      'ts-jest',
+      { tsconfig: 'labextension/tests/tsconfig.json', isolatedModules: true }
+    ]
   }
 };

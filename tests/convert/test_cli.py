@@ -205,8 +205,10 @@ def test_rule(hvd) -> None:
 
 
 def test_doctor(hvd) -> None:
+    """What is there, and what is missing and need not be there."""
     done = hvd("doctor")
     assert done.returncode == 0, done.stdout
+    assert "MPI         --launcher mpirun: Horovod was built without MPI" in done.stdout
     assert "Gloo" in done.stdout
     for name in ("TensorFlow", "Keras", "Horovod", "JAX", "JupyterLab"):
         assert name in done.stdout

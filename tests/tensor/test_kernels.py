@@ -172,10 +172,13 @@ def test_random_counts_are_those_of_the_points(monkeypatch):
         assert count(binders[:2], p, data, binders[2:]) == there.any(2).sum(), seed
 
 
-def test_quantifiers_are_dropped_only_where_the_rest_says_them():
+@pytest.mark.parametrize(
+    "seeds", [range(800), pytest.param(range(800, 4000), marks=pytest.mark.slow)], ids=str
+)
+def test_quantifiers_are_dropped_only_where_the_rest_says_them(seeds):
     binders, places = space(i=3, j=3), np.indices((3, 3)).reshape(2, -1)
     columns, dropped = dict(zip("ij", places, strict=True)), 0
-    for seed in range(4000):
+    for seed in seeds:
         random = Random(seed)
         p = conj(*(random_predicate(random, "ij", 3) for _ in range(3)))
         known = conj(*(random_predicate(random, "ij", 1) for _ in range(random.randrange(3))))
@@ -187,7 +190,7 @@ def test_quantifiers_are_dropped_only_where_the_rest_says_them():
             data = {x: Data(dims, a) for x, a in zip("RS", entries, strict=True)}
             there = holds(known, columns, data)
             assert not np.any(there & (holds(p, columns, data) != holds(left, columns, data))), seed
-    assert dropped > 200
+    assert dropped > len(seeds) / 20
 
 
 def test_a_quantifier_over_fewer_rows_is_kept():

@@ -56,7 +56,7 @@ def lstm(W, b, x):
     return loss
 
 
-@case("u k", R.uniform(1, 2, 12), 0.2, 20)
+@case("u k", R.uniform(1, 2, 8), 0.2, 9)
 def heat(u, k, steps: int):
     n = len(u)
     for _ in range(steps):
@@ -74,7 +74,7 @@ def heat(u, k, steps: int):
     R.uniform(0.1, 1, (3, 3)),
     R.uniform(0.1, 1, (3, 4)),
     R.uniform(0.1, 1, 3),
-    R.integers(0, 4, 30),
+    R.integers(0, 4, 12),
 )
 def hidden_markov(A, B, start, seen):
     n = len(start)
@@ -90,7 +90,7 @@ def hidden_markov(A, B, start, seen):
     return evidence
 
 
-@case("y rate", np.array([1.0, 0.5]), np.array([1.1, 0.4, 0.1]), 40)
+@case("y rate", np.array([1.0, 0.5]), np.array([1.1, 0.4, 0.1]), 9)
 def runge_kutta(y, rate, steps: int):
     def slope(y):
         return np.array([rate[0] * y[0] - rate[1] * y[0] * y[1], rate[2] * y[0] * y[1] - y[1]])
