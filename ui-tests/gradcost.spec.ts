@@ -1,5 +1,6 @@
 import { expect, Locator, Page } from '@playwright/test';
 
+import { violations } from './axe';
 import { test } from './fixtures';
 import { Lab, notebook, picture as pictureOf } from './lab';
 
@@ -154,6 +155,47 @@ test('measure over a size: a curve beside the operations, with its exponent', as
   ).toBeVisible();
   await expect(panel.getByRole('button', { name: 'Measure over n again' })).toBeEnabled();
   await picture(page, 'sweep', panel);
+});
+
+test('several functions in one plot, by keyboard; measured beside one another', async ({
+  page,
+  request
+}) => {
+  const lab = await Lab.open(
+    page,
+    request,
+    'compare.ipynb',
+    notebook(LOAD, ENERGY, CALLS, '%gradcost energy --wrt x')
+  );
+  await runTo(lab, 3);
+  const panel = panels(page).first();
+  const comparison = panel.getByRole('region', {
+    name: 'Comparison with other functions'
+  });
+  await comparison.getByRole('checkbox', { name: 'corner' }).focus();
+  await page.keyboard.press('Space');
+  const curves = comparison.getByRole('img', {
+    name: /^Operations of energy, corner over n/
+  });
+  await expect(curves).toBeVisible();
+  await expect(comparison.getByRole('row', { name: /^b corner by x/ })).toContainText(
+    '1'
+  );
+  await panel.getByRole('spinbutton').first().fill('1000');
+  await page.keyboard.press('Enter');
+  await expect(comparison.getByRole('row', { name: /^b corner by x/ })).toContainText(
+    `1\u202f999`
+  );
+
+  await panel.getByRole('button', { name: 'Measure over n' }).click();
+  await expect(
+    comparison.getByRole('img', { name: /^Measured times of energy, corner over n/ })
+  ).toBeVisible({ timeout: 120_000 });
+  await picture(page, 'compared', comparison);
+  expect(await violations(page, '.jp-hvd-gc-compare')).toEqual([]);
+
+  await comparison.getByRole('checkbox', { name: 'corner' }).press('Space');
+  await expect(curves).toHaveCount(0);
 });
 
 test('saved, it shows its last state without a kernel', async ({ page, request }) => {

@@ -205,8 +205,23 @@ class Times:
 
 
 @dataclass(frozen=True)
+class Compared:
+    """Another function, at the sizes of this one: `curves` and `times` by this one's sizes, each over the
+    other's that goes with it. `error` says what is missing.
+    """
+
+    function: str
+    wrt: tuple[str, ...]
+    value: Figure | None
+    adjoint: Figure | None
+    curves: Mapping[str, Curve]
+    times: Mapping[str, Times]
+    error: str = ""
+
+
+@dataclass(frozen=True)
 class Report:
-    """All that the panel shows."""
+    """All that the panel shows: `functions` may be inspected instead of this one, `beside` compared with it."""
 
     id: str
     function: str
@@ -230,6 +245,8 @@ class Report:
     measured: Measured | None = None
     times: tuple[Times, ...] = ()
     functions: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    compared: tuple[Compared, ...] = ()
     note: str = ""
     error: str = ""
     version: int = VERSION
@@ -257,14 +274,9 @@ def report(
     """The figures at these sizes. Raises TensorError where they bring a read out of range."""
     if not subject.fits(sizes):
         subject.require(sizes)
-    tied = {n: s.names[0] for s in subject.sizes(linked) for n in s.names}
-
-    def here(formula: Formula) -> str:
-        """The formula as it reads at these sizes."""
-        return pretty(renamed(piece(formula, sizes), tied))
-
+    here = spelling(subject, sizes, linked)
     value, forward, adjoint = (
-        _figure(subject, part, sizes, here)
+        figure(subject, part, sizes, here)
         for part in (subject.value, subject.forward, subject.adjoint)
     )
     value_rows = _rows(subject, subject.value, sizes, locate, here)
@@ -295,11 +307,18 @@ def report(
     )
 
 
+def spelling(subject: Subject, sizes: Sizes, linked: bool) -> Spell:
+    """How formulas read at these sizes, where equal ones have one name."""
+    tied = {n: s.names[0] for s in subject.sizes(linked) for n in s.names}
+    return lambda formula: pretty(renamed(piece(formula, sizes), tied))
+
+
 def _ratio(part: int | None, whole: int | None) -> float | None:
     return None if part is None or not whole else part / whole
 
 
-def _figure(subject: Subject, part: Analysis, sizes: Sizes, here: Spell) -> Figure:
+def figure(subject: Subject, part: Analysis, sizes: Sizes, here: Spell) -> Figure:
+    """What a part of it costs at these sizes."""
     evaluate = subject.evaluate
     counts = {kind: evaluate(formula, sizes) for kind, formula in part.kinds.items()}
     total = evaluate(part.total, sizes)

@@ -109,6 +109,12 @@ export class PanelModel implements IDisposable {
     this.link.ask({ do: 'inspect', function: name, wrt });
   }
 
+  /** Show other functions beside this one. */
+  compare(functions: string[]): void {
+    this._error = '';
+    this.link.ask({ do: 'compare', functions });
+  }
+
   /** Measure times at the sizes as they stand. */
   measure(): void {
     this._begin({ do: 'measure' });

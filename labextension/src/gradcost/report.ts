@@ -2,6 +2,7 @@ import { Report as IReport, Source } from './report.schema';
 
 export type {
   Advice as IAdvice,
+  Compared as ICompared,
   Curve as ICurve,
   Figure as IFigure,
   Growth as IGrowth,
