@@ -48,6 +48,7 @@ class Panel:
         self.functions = functions
         self.fixed = fixed
         self.views: list[Send] = []
+        self.asking: Send | None = None
         self.lock = threading.RLock()
         self.linked = True
         self._start(about)
@@ -113,6 +114,8 @@ class Panel:
 
     def ask(self, message: Mapping[str, Any], send: Send) -> None:
         """Do what a message says; an error is an answer, too."""
+        if message.get("do") not in ("estimate", "save"):  # which front ends ask by themselves
+            self.asking = send
         try:
             self._do(message, send)
         except TensorError as error:
@@ -143,7 +146,8 @@ class Panel:
                 self.measuring.cancel()
                 self.accepting.cancel()
             case "save":
-                send({"bundle": self.bundle()})
+                if send == self._keeper():
+                    send({"bundle": self.bundle()})
 
     def _resize(self, moved: Mapping[str, int]) -> None:
         with self.lock:
@@ -188,7 +192,18 @@ class Panel:
         self.estimate()
 
     def _tell(self, seq: Any = None) -> None:
-        self._broadcast({"report": self.report().json(), "seq": seq})
+        """Tell all front ends, and one of them that the figures are its to keep."""
+        made, keeper = self.report().json(), self._keeper()
+        for send in tuple(self.views):
+            keeps = send == keeper
+            send({"report": made, "seq": seq if keeps else None, "keep": keeps})
+
+    def _keeper(self) -> Send | None:
+        """Who puts the figures into the notebook: the front end whose user has asked last.
+
+        Two that did so at once would leave them there twice, where people share a notebook.
+        """
+        return self.asking if self.asking in self.views else next(iter(self.views), None)
 
     def _broadcast(self, message: dict[str, Any]) -> None:
         for send in tuple(self.views):

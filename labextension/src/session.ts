@@ -135,7 +135,12 @@ export class ConversionSession implements IDisposable {
     const { undoManager } = shared as unknown as YNotebook;
     undoManager.stopCapturing();
     shared.transact(() => {
-      model.results().forEach((source, index) => shared.cells[index].setSource(source));
+      // Part by part: what another person writes beside them meanwhile stays where it is.
+      for (const index of model.results().keys()) {
+        for (const { start, end, text } of model.splicesOf(index).reverse()) {
+          shared.cells[index].updateSource(start, end, text);
+        }
+      }
     });
     undoManager.stopCapturing();
     await this.convert('applied');

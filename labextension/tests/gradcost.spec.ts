@@ -138,6 +138,20 @@ test('letters at the ends of curves do not lie on one another', () => {
   expect(apart([], 10)).toEqual([]);
 });
 
+test('figures that another front end keeps are kept once', () => {
+  const kernel = new Kernel();
+  const model = new PanelModel(report(1), kernel, () => undefined);
+  kernel.say({ report: report(1) });
+  kernel.say({ report: report(3), keep: true });
+  kernel.say({ report: report(2), keep: false });
+  jest.runAllTimers();
+  expect(model.report!.sliders[0].value).toBe(2);
+  expect(kernel.asked).toEqual([]);
+  kernel.say({ report: report(3), keep: true });
+  jest.runAllTimers();
+  expect(kernel.asked).toEqual([{ do: 'save' }]);
+});
+
 test('what another version saved is not shown', () => {
   expect(isReport(report(1))).toBe(true);
   expect(isReport({ ...report(1), version: 1 })).toBe(false);

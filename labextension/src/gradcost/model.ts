@@ -212,7 +212,10 @@ export class PanelModel implements IDisposable {
       if (message.seq) {
         this._error = '';
       }
-      if (!first && this._attached) {
+      // Of several who look on, one keeps the figures.
+      if (message.keep === false) {
+        clearTimeout(this._timer);
+      } else if (!first && this._attached) {
         this._rest();
       }
       this._attached = true;
