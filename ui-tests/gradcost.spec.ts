@@ -198,6 +198,39 @@ test('several functions in one plot, by keyboard; measured beside one another', 
   await expect(curves).toHaveCount(0);
 });
 
+test('a loop: what it keeps over its turns, which a slider chooses', async ({
+  page,
+  request
+}) => {
+  const loop = `\
+%%tensor
+def network(W, U, x, h):
+    T = len(x)
+    for t in range(T):
+        h = np.tanh(W @ h + U @ x[t])
+    return np.sum(h * h)`;
+  const calls = 'network(np.eye(4), np.ones((4, 3)), np.ones((100, 3)), np.ones(4));';
+  const lab = await Lab.open(
+    page,
+    request,
+    'loop.ipynb',
+    notebook(LOAD, loop, calls, '%gradcost network --wrt W')
+  );
+  await runTo(lab, 3);
+  const panel = panels(page).first();
+  await expect(
+    panel.getByRole('img', { name: /^Numbers kept between turns over T/ })
+  ).toBeVisible();
+  await expect(
+    panel.getByText(/a 800 as it is, b 400 with checkpoint=True/)
+  ).toBeVisible();
+  await panel.getByRole('spinbutton', { name: 'T, exactly' }).fill('400');
+  await page.keyboard.press('Enter');
+  await expect(panel.getByText(/a 3\u202f200 as it is/)).toBeVisible();
+  await picture(page, 'loop');
+  expect(await violations(page, '.jp-hvd-GradCost')).toEqual([]);
+});
+
 test('saved, it shows its last state without a kernel', async ({ page, request }) => {
   const lab = await Lab.open(page, request, 'saved.ipynb', NOTEBOOK);
   await runTo(lab, 3);

@@ -16,6 +16,7 @@ from .report import (
     Curve,
     Figure,
     Growth,
+    History,
     Measured,
     Plain,
     Ratio,
@@ -62,6 +63,7 @@ def text(report: Report) -> str:
     if report.measured:
         lines.append(measured_text(report.measured))
     lines += map(times_text, report.times)
+    lines += [line for line in map(history_text, report.histories) if line]
     lines += map(_compared_line, report.compared)
     lines += [f"advice: {a.message}" for a in report.advice]
     if report.error:
@@ -74,6 +76,17 @@ def _text_line(name: str, figure: Figure, ratio: Ratio | None) -> str:
     if ratio is not None and ratio.ratio is not None:
         bound = f"   {spelt(ratio.ratio)} × value, bound {ratio.bound}"
     return f"  {name:8} {number(figure.total):>14} operations   {figure.here}{bound}"
+
+
+def history_text(h: History) -> str:
+    """What is kept at the sizes on display."""
+    k = h.sizes.index(h.at)
+    if not h.whole[k]:
+        return ""
+    return (
+        f"kept between {h.at} turns of {h.size}: {number(h.whole[k])} numbers, {number(h.carried[k])} with "
+        f'checkpoint=True, {number(h.blocks[k])} with checkpoint="blocks"'
+    )
 
 
 def _compared_line(c: Compared) -> str:
@@ -129,6 +142,7 @@ def html(report: Report) -> str:
             '<div style="display:flex;flex-wrap:wrap;gap:12px">' + "".join(plots) + "</div>"
         )
         parts.append(_legend(report.plain))
+    parts += [f"<p>{escape(line)}</p>" for line in map(history_text, report.histories) if line]
     if report.compared:
         parts.append(_compared(report))
     for times in report.times:

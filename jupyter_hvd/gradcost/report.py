@@ -95,6 +95,20 @@ class Curve:
 
 
 @dataclass(frozen=True)
+class History:
+    """Numbers that loops keep between their turns, over a size that says how many there are: as it is, with
+    `checkpoint=True`, and with `checkpoint="blocks"`.
+    """
+
+    size: str
+    at: int
+    sizes: tuple[int, ...]
+    whole: tuple[int | None, ...]
+    carried: tuple[int | None, ...]
+    blocks: tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
 class Slider:
     """A size to choose: equal ones move together."""
 
@@ -245,6 +259,7 @@ class Report:
     measured: Measured | None = None
     times: tuple[Times, ...] = ()
     functions: tuple[str, ...] = ()
+    histories: tuple[History, ...] = ()
     beside: tuple[str, ...] = ()
     compared: tuple[Compared, ...] = ()
     note: str = ""
@@ -303,6 +318,7 @@ def report(
         value_rows=value_rows,
         adjoint_rows=adjoint_rows,
         heat=_heat(value_rows, adjoint_rows),
+        histories=_histories(subject, sliders, sizes),
         note=subject.missing,
     )
 
@@ -370,12 +386,7 @@ def _row(subject: Subject, line: Line, sizes: Sizes, locate: Locate, here: Spell
 
 def curve(subject: Subject, slider: Slider, sizes: Sizes) -> Curve:
     """Operations over one size, at powers of two and where the slider stands."""
-    grid = {slider.value}
-    n = 1
-    while n <= slider.high:
-        grid.add(n)
-        n *= 2
-    at = sorted(grid)
+    at = _grid(slider)
     sizes_at = [{**sizes, **dict.fromkeys(slider.names, n)} for n in at]
     fitting = [here if subject.fits(here) else None for here in sizes_at]
 
@@ -390,6 +401,34 @@ def curve(subject: Subject, slider: Slider, sizes: Sizes) -> Curve:
         totals(subject.forward.total),
         totals(subject.adjoint.total),
     )
+
+
+def _grid(slider: Slider) -> list[int]:
+    powers = (1 << k for k in range(slider.high.bit_length()))
+    return sorted({slider.value, *(n for n in powers if n <= slider.high)})
+
+
+def _histories(subject: Subject, sliders: Sequence[Slider], sizes: Sizes) -> tuple[History, ...]:
+    """What loops keep, over each size that says how many turns one has."""
+    turns = {name for loop in subject.kept for name in loop.turns.names}
+    made = []
+    for slider in sliders:
+        if slider.fixed or not turns & set(slider.names):
+            continue
+        at = _grid(slider)
+        kept = [_kept(subject, {**sizes, **dict.fromkeys(slider.names, n)}) for n in at]
+        whole, carried, blocks = zip(*kept, strict=True)
+        made.append(History(slider.name, slider.value, tuple(at), whole, carried, blocks))
+    return tuple(made)
+
+
+def _kept(subject: Subject, sizes: Sizes) -> tuple[int | None, int | None, int | None]:
+    """The numbers that all loops keep together, where they are known."""
+    found = [loop.numbers(subject.evaluate, sizes) for loop in subject.kept]
+    if not subject.fits(sizes) or None in found:
+        return None, None, None
+    whole, carried, blocks = (sum(part) for part in zip(*filter(None, found), strict=True))
+    return whole, carried, blocks
 
 
 def _heat(value: Sequence[Row], adjoint: Sequence[Row]) -> tuple[Heat, ...]:

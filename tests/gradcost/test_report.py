@@ -152,3 +152,30 @@ def test_a_report_is_plain_json():
     assert json.loads(json.dumps(made.json())) == json.loads(
         json.dumps(replace(made, id="").json())
     )
+
+
+def test_what_loops_keep_is_what_their_reverse_reads():
+    """S reals are carried and K kept beside them: `docs/recurrences.md`."""
+
+    @tensor
+    def network(W, U, x, h):
+        T = len(x)
+        for t in range(T):
+            h = np.tanh(W @ h + U @ x[t])
+        return np.sum(h * h)
+
+    arguments = np.eye(4), np.ones((4, 3)), np.ones((100, 3)), np.ones(4)
+    about = subject(network, ("W",), (arguments, {}))
+    made = report(about, about.start)
+    (kept,) = made.histories
+    assert (kept.size, kept.at) == ("T", 100)
+    here = kept.sizes.index(100)
+    assert kept.whole[here] == 100 * (4 + 4)
+    assert kept.carried[here] == 100 * 4
+    assert kept.blocks[here] == 13 * 4 + 8 * 8, "13 blocks of 8 turns"
+    assert kept.whole[kept.sizes.index(1)] == kept.blocks[kept.sizes.index(1)] == 8
+    assert "kept between 100 turns of T: 800 numbers, 400 with" in text(made)
+
+    case = by_name["quadratic_form"]
+    about = subject(case.function, case.wrt, (case.arguments, {}))
+    assert report(about, about.start).histories == ()

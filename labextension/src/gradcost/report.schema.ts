@@ -26,6 +26,7 @@ export interface Report {
   measured: Measured | null;
   times: Times[];
   functions: string[];
+  histories: History[];
   beside: string[];
   compared: Compared[];
   note: string;
@@ -202,6 +203,18 @@ export interface Times {
 export interface Growth {
   exponent: number;
   since: number;
+}
+/**
+ * Numbers that loops keep between their turns, over a size that says how many there are: as it is, with
+ * `checkpoint=True`, and with `checkpoint="blocks"`.
+ */
+export interface History {
+  size: string;
+  at: number;
+  sizes: number[];
+  whole: (number | null)[];
+  carried: (number | null)[];
+  blocks: (number | null)[];
 }
 /**
  * Another function, at the sizes of this one: `curves` and `times` by this one's sizes, each over the

@@ -7,6 +7,7 @@ export type {
   Figure as IFigure,
   Growth as IGrowth,
   Heat as IHeat,
+  History as IHistory,
   Ratio as IRatio,
   Report as IReport,
   Row as IRow,
