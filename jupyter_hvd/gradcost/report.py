@@ -317,7 +317,7 @@ def report(
         curves=tuple(curve(subject, s, sizes) for s in sliders if not s.fixed),
         value_rows=value_rows,
         adjoint_rows=adjoint_rows,
-        heat=_heat(value_rows, adjoint_rows),
+        heat=_heat(subject, sizes, locate),
         histories=_histories(subject, sliders, sizes),
         note=subject.missing,
     )
@@ -380,7 +380,7 @@ def _row(subject: Subject, line: Line, sizes: Sizes, locate: Locate, here: Spell
         rule=origin.rule,
         why=RULES.get(origin.rule, ""),
         source=origin.source,
-        place=None if origin.place is None else locate(origin.place),
+        place=locate(line.places[0][0]) if line.places else None,
     )
 
 
@@ -431,16 +431,17 @@ def _kept(subject: Subject, sizes: Sizes) -> tuple[int | None, int | None, int |
     return whole, carried, blocks
 
 
-def _heat(value: Sequence[Row], adjoint: Sequence[Row]) -> tuple[Heat, ...]:
+def _heat(subject: Subject, sizes: Sizes, locate: Locate) -> tuple[Heat, ...]:
     """The user's lines by the operations that come from them, the heaviest first."""
     found: dict[Source, tuple[int, int]] = {}
-    for rows, side in ((value, 0), (adjoint, 1)):
-        for row in rows:
-            if row.place is None or not row.operations:
-                continue
-            counts = list(found.get(row.place, (0, 0)))
-            counts[side] += row.operations
-            found[row.place] = (counts[0], counts[1])
+    for part, side in ((subject.value, 0), (subject.adjoint, 1)):
+        for place, costs in (spent for line in part.lines for spent in line.places):
+            operations = subject.evaluate.sum(costs, sizes)
+            if operations:
+                source = locate(place)
+                counts = list(found.get(source, (0, 0)))
+                counts[side] += operations
+                found[source] = (counts[0], counts[1])
     whole = sum(v + a for v, a in found.values())
     lines = [Heat(p, v, a, (v + a) / whole) for p, (v, a) in found.items()]
     return tuple(sorted(lines, key=lambda heat: -heat.share))

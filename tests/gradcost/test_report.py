@@ -10,9 +10,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tensor"))
 
+from IPython.core.interactiveshell import InteractiveShell
 from programs import CASES
 
+from jupyter_hvd.gradcost.cells import Cells
 from jupyter_hvd.gradcost.fallback import text
+from jupyter_hvd.gradcost.panel import Panel
 from jupyter_hvd.gradcost.report import chosen, report
 from jupyter_hvd.gradcost.subject import subject
 from jupyter_hvd.tensor import TensorError, tensor
@@ -174,6 +177,13 @@ def test_what_loops_keep_is_what_their_reverse_reads():
     assert kept.carried[here] == 100 * 4
     assert kept.blocks[here] == 13 * 4 + 8 * 8, "13 blocks of 8 turns"
     assert kept.whole[kept.sizes.index(1)] == kept.blocks[kept.sizes.index(1)] == 8
+    heat = {h.place.text.strip(): (h.value, h.adjoint) for h in made.heat}
+    loops = [row for row in (*made.value_rows, *made.adjoint_rows) if "iterate" in row.text]
+    assert sum(heat["h = np.tanh(W @ h + U @ x[t])"]) == sum(row.operations for row in loops)
+    assert all("tanh" in row.place.text for row in loops), "a loop's lines are those of its body"
+    panel = Panel(about, Cells(InteractiveShell()))
+    assert not panel.report().advice, "no line of a loop is said to cost nothing"
+
     assert "kept between 100 turns of T: 800 numbers, 400 with" in text(made)
 
     case = by_name["quadratic_form"]
