@@ -1,5 +1,5 @@
 # make demo    sets everything up, converts an example notebook and trains it on two ranks
-# make check   the inner loop: lint, types, contracts, and every test that starts no rank and no browser
+# make check   the inner loop: lint, types, contracts, the site, and every test that starts no rank and no browser
 # make test    everything
 SHELL := /bin/bash
 PYTHON ?= python3
@@ -26,7 +26,7 @@ install = { $(1)/bin/pip install --quiet uv && $(1)/bin/uv pip install --quiet -
 # What uses one core each is done at once.
 TOGETHER = --jobs=2 --output-sync=target
 
-.PHONY: needs env env-tf215 env-tf218 env-mpi demo check test test-python test-thorough test-distribute lint lint-ts test-ts test-ui fuzz-tensor fuzz-convert bench corpus coverage labextension format docs clean
+.PHONY: needs env env-tf215 env-tf218 env-mpi demo check test test-python test-thorough test-distribute lint lint-ts test-ts test-ui fuzz-tensor fuzz-convert bench corpus coverage labextension format docs site clean
 
 env: $(VENV)/.ready
 
@@ -81,12 +81,12 @@ needs:
 
 check:
 	@scripts/needs check >/dev/null
-	$(MAKE) $(TOGETHER) lint test-ts
+	$(MAKE) $(TOGETHER) lint test-ts site
 	$(BIN)/pytest -q --numprocesses=2 -m "not slow and not thorough"
 
 test: needs
 	$(MAKE) env
-	$(MAKE) $(TOGETHER) lint test-ts env-tf215
+	$(MAKE) $(TOGETHER) lint test-ts site env-tf215
 	$(MAKE) test-python
 	$(MAKE) test-ui
 
@@ -163,6 +163,10 @@ docs: env
 	$(BIN)/python -m jupyter_hvd.convert.documentation > docs/rules.md
 	$(BIN)/python scripts/kernels_page.py > docs/kernels.md
 	$(BIN)/python scripts/numpy_page.py > docs/numpy.md
+
+# README and docs as a site, in build/site; a link that leads nowhere fails it.
+site: env
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --conf-dir docs --doctree-dir build/doctrees . build/site
 
 clean:
 	rm -rf $(VENV) $(VENV)-tf215 $(VENV)-tf218 $(VENV)-mpi dist build

@@ -6,7 +6,9 @@ What does the work is imported when it is used, so that `%load_ext jupyter_hvd` 
 from __future__ import annotations
 
 import atexit
+import json
 from collections.abc import Iterable
+from dataclasses import asdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +26,9 @@ from .magic_parser import MagicParser
 
 if TYPE_CHECKING:
     from .session.distribute import Session
+    from .session.network import Network
 
-COMMANDS = ("status", "where", "start", "pull", "push", "restart", "stop")
+COMMANDS = ("status", "where", "network", "start", "pull", "push", "restart", "stop")
 PLACES = ("-n", "-H", "--launcher", "--time", "--partition", "--salloc")
 OPTIONS = (*PLACES, "--show", "--dry-run", "--no-deps", "--timeout")
 
@@ -99,7 +102,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
 
     @line_magic  # type: ignore[untyped-decorator]
     def hvd(self, line: str) -> None:
-        """Look after the ranks: `%hvd status`, `where`, `start -n N`, `pull NAME…`, `push NAME…`, `restart`, `stop`."""
+        """Look after the ranks: `%hvd status`, `where`, `network`, `start -n N`, `pull`, `push`, `restart`, `stop`."""
         arguments = hvd_parser().parse_line(line, default="status")
         if arguments.command in ("pull", "push"):
             if not arguments.names:
@@ -112,10 +115,36 @@ class HvdMagics(Magics):  # type: ignore[misc]
             print("no ranks")
         elif arguments.command == "where":
             print("\n".join(self.session.where()))
+        elif arguments.command == "network":
+            show_network(self.session.network())
         elif arguments.command == "restart":
             self.session.restart()
         else:
             show_status(self.session.status())
+
+
+def show_network(network: Network) -> None:
+    print(
+        f"{network.ranks} ranks: bandwidth {network.bandwidth / 1e9:.3g} GB/s, latency {network.latency * 1e6:.3g} µs"
+    )
+    for size, seconds in network.times:
+        print(
+            f"  {size / 1024:>8g} KiB  allreduce {seconds * 1e3:8.3f} ms  "
+            f"by these figures {network.seconds(size) * 1e3:8.3f} ms"
+        )
+
+
+def measured(shell: Any) -> str:
+    """What lies between the notebook's ranks, as JSON, for the panel beside it; `message` says why it is not known."""
+    from .session.errors import DistributeError
+
+    magics = shell.magics_manager.registry.get("HvdMagics")
+    try:
+        if magics is None:
+            raise DistributeError("there are no ranks: `%load_ext jupyter_hvd`, then `%hvd start`")
+        return json.dumps(asdict(magics.session.network()))
+    except DistributeError as error:
+        return json.dumps({"message": str(error)})
 
 
 def show_status(rows: list[dict[str, Any]]) -> None:

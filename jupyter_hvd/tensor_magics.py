@@ -41,6 +41,9 @@ def gradcost_parser() -> MagicParser:
         "--against", metavar="g", help="the same in jax.numpy, for jax.grad to be compared with"
     )
     parser.add_argument(
+        "--compare", nargs="+", default=[], metavar="g", help="tensor functions to show beside it"
+    )
+    parser.add_argument(
         "--estimate", action="store_true", help="ask XLA before showing, for use without the panel"
     )
     parser.add_argument(
@@ -150,7 +153,7 @@ class TensorMagics(Magics):  # type: ignore[misc]
         try:
             wrt = [name for word in arguments.wrt for name in word.split(",") if name]
             about = subject(function, wrt, call, against)
-            self.panels.show(about, arguments.estimate, arguments.measure)
+            self.panels.show(about, arguments.estimate, arguments.measure, arguments.compare)
         except TensorError as error:
             raise CellError([error], self.cells) from None
 

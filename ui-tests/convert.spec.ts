@@ -194,6 +194,9 @@ test('cost: parameters from source and kernel, entered step time, sliders', asyn
   await cost.getByLabel('Parameters').fill('60000000');
   await expect(cost.getByText('240 MB')).toBeVisible();
 
+  await cost.getByRole('button', { name: 'Measure' }).click();
+  await expect(cost.getByText(/there are no ranks/)).toBeVisible();
+
   await lab.run(1);
   await lab.run(5);
   await lab.convert();

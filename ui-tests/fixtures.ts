@@ -40,6 +40,10 @@ async function close(page: Page): Promise<void> {
   await page.keyboard.press('Escape');
   await page.evaluate(async () => {
     const { jupyterapp: app } = window;
+    // What one test was told of belongs on no picture of the next.
+    if (app?.commands.hasCommand('apputils:dismiss-notification')) {
+      await app.commands.execute('apputils:dismiss-notification');
+    }
     for (const widget of [...(app?.shell.widgets('main') ?? [])]) {
       widget.dispose();
     }

@@ -1,5 +1,6 @@
 import { expect, Locator, Page } from '@playwright/test';
 
+import { violations } from './axe';
 import { test } from './fixtures';
 import { Lab, notebook, picture as pictureOf } from './lab';
 
@@ -154,6 +155,80 @@ test('measure over a size: a curve beside the operations, with its exponent', as
   ).toBeVisible();
   await expect(panel.getByRole('button', { name: 'Measure over n again' })).toBeEnabled();
   await picture(page, 'sweep', panel);
+});
+
+test('several functions in one plot, by keyboard; measured beside one another', async ({
+  page,
+  request
+}) => {
+  const lab = await Lab.open(
+    page,
+    request,
+    'compare.ipynb',
+    notebook(LOAD, ENERGY, CALLS, '%gradcost energy --wrt x')
+  );
+  await runTo(lab, 3);
+  const panel = panels(page).first();
+  const comparison = panel.getByRole('region', {
+    name: 'Comparison with other functions'
+  });
+  await comparison.getByRole('checkbox', { name: 'corner' }).focus();
+  await page.keyboard.press('Space');
+  const curves = comparison.getByRole('img', {
+    name: /^Operations of energy, corner over n/
+  });
+  await expect(curves).toBeVisible();
+  await expect(comparison.getByRole('row', { name: /^b corner by x/ })).toContainText(
+    '1'
+  );
+  await panel.getByRole('spinbutton').first().fill('1000');
+  await page.keyboard.press('Enter');
+  await expect(comparison.getByRole('row', { name: /^b corner by x/ })).toContainText(
+    `1\u202f999`
+  );
+
+  await panel.getByRole('button', { name: 'Measure over n' }).click();
+  await expect(
+    comparison.getByRole('img', { name: /^Measured times of energy, corner over n/ })
+  ).toBeVisible({ timeout: 120_000 });
+  await picture(page, 'compared', comparison);
+  expect(await violations(page, '.jp-hvd-gc-compare')).toEqual([]);
+
+  await comparison.getByRole('checkbox', { name: 'corner' }).press('Space');
+  await expect(curves).toHaveCount(0);
+});
+
+test('a loop: what it keeps over its turns, which a slider chooses', async ({
+  page,
+  request
+}) => {
+  const loop = `\
+%%tensor
+def network(W, U, x, h):
+    T = len(x)
+    for t in range(T):
+        h = np.tanh(W @ h + U @ x[t])
+    return np.sum(h * h)`;
+  const calls = 'network(np.eye(4), np.ones((4, 3)), np.ones((100, 3)), np.ones(4));';
+  const lab = await Lab.open(
+    page,
+    request,
+    'loop.ipynb',
+    notebook(LOAD, loop, calls, '%gradcost network --wrt W')
+  );
+  await runTo(lab, 3);
+  const panel = panels(page).first();
+  await expect(
+    panel.getByRole('img', { name: /^Numbers kept between turns over T/ })
+  ).toBeVisible();
+  await expect(
+    panel.getByText(/a 800 as it is, b 400 with checkpoint=True/)
+  ).toBeVisible();
+  await panel.getByRole('spinbutton', { name: 'T, exactly' }).fill('400');
+  await page.keyboard.press('Enter');
+  await expect(panel.getByText(/a 3\u202f200 as it is/)).toBeVisible();
+  await picture(page, 'loop');
+  expect(await violations(page, '.jp-hvd-GradCost')).toEqual([]);
 });
 
 test('saved, it shows its last state without a kernel', async ({ page, request }) => {

@@ -26,3 +26,5 @@ c.LabApp.workspaces_dir = str(folder / "workspaces")
 c.LabApp.expose_app_in_browser = True
 c.JupyterNotebookApp.expose_app_in_browser = True
 c.FileContentsManager.delete_to_trash = False
+# Of jupyter-collaboration, where it is installed.
+c.SQLiteYStore.db_path = str(folder / "ystore.db")

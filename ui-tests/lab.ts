@@ -5,12 +5,15 @@ import { TOKEN } from './server';
 /** What the tests use of the JupyterLab application that the page exposes. */
 interface ILab {
   restored: Promise<void>;
-  commands: { execute(id: string, args?: object): Promise<unknown> };
+  commands: {
+    execute(id: string, args?: object): Promise<unknown>;
+    hasCommand(id: string): boolean;
+  };
   shell: { currentWidget: INotebook; widgets(area: string): Iterable<INotebook> };
 }
 
 interface INotebook {
-  context: { path: string };
+  context: { path: string; revert(): Promise<void>; save(): Promise<void> };
   dispose(): void;
   revealed: Promise<void>;
   sessionContext: {
@@ -117,6 +120,26 @@ export class Lab {
       await lab.open();
     }
     return lab;
+  }
+
+  /** The notebook of a page in a second one, as another person has it, with a workspace of its own. */
+  static async beside(first: Lab): Promise<Lab> {
+    const page = await first.page.context().newPage();
+    const lab = new Lab(page, first.name);
+    await page.goto(`/lab/workspaces/beside/tree/${first.name}?reset&token=${TOKEN}`);
+    await lab.ready();
+    return lab;
+  }
+
+  /** Wait until the notebook is as another page has it. Without jupyter-collaboration, that is by the file. */
+  async follow(other: Lab): Promise<void> {
+    if (process.env.HVD_UI_COLLABORATION) {
+      const wanted = await other.sources();
+      await expect.poll(() => this.sources()).toEqual(wanted);
+    } else {
+      await other.inNotebook(panel => panel.context.save());
+      await this.inNotebook(panel => panel.context.revert());
+    }
   }
 
   /** Open the notebook alone, in the page that is there, or in a new one. */

@@ -263,10 +263,9 @@ def _found(adviser: Adviser, sizes: Sizes, locate: Locate) -> Iterator[Advice]:
     subject = adviser.subject
     compiled: dict[tuple[str, int], int] = {}
     for line in subject.value.lines:
-        place = line.origin.place
-        if place is not None:
+        for place, costs in line.places:
             key = place.filename, place.line
-            compiled[key] = compiled.get(key, 0) + (subject.evaluate.sum(line.costs, sizes) or 0)
+            compiled[key] = compiled.get(key, 0) + (subject.evaluate.sum(costs, sizes) or 0)
     whole = subject.evaluate(subject.value.total, sizes)
     for key, (place, formula) in adviser.written.items():
         cost, now = subject.evaluate(formula, sizes), compiled.get(key, 0)

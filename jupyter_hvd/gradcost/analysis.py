@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -20,6 +20,7 @@ from ..tensor.cost.formula import (
 from ..tensor.cost.model import interface
 from ..tensor.instance import Instance
 from ..tensor.language.affine import Affine
+from ..tensor.language.errors import Place
 from ..tensor.language.predicates import TRUE, Predicate, disj
 from ..tensor.language.predicates import substitute as substitute_predicate
 from ..tensor.language.printer import show
@@ -39,6 +40,7 @@ from ..tensor.ssa.program import (
     Contraction,
     Input,
     Map,
+    Recurrence,
     Rhs,
     Statement,
     support,
@@ -64,6 +66,8 @@ class Line:
     costs: Mapping[str, Formula]
     points: Formula
     entries: Formula
+    #: The user's lines that it comes from, with what of its cost each has: of a loop, those of its body.
+    places: tuple[tuple[Place, Mapping[str, Formula]], ...]
 
     @property
     def parts(self) -> tuple[str, str, str]:
@@ -115,16 +119,39 @@ class Analysis:
 def _line(statement: Statement, term: Term) -> Line:
     rhs = statement.rhs
     binders, p = points_of(rhs)
+    costs, place = cost_formulas(term), statement.origin.place
     return Line(
         statement.name,
         show(term),
         "" if p == TRUE else show(p),
         statement.origin,
         rhs,
-        cost_formulas(term),
+        costs,
         count_formula(binders, p),
         count_formula(rhs.gens, support(rhs)),
+        tuple(_inside(rhs)) if place is None else ((place, costs),),
     )
+
+
+def _inside(
+    rhs: Rhs, all_turns: Callable[[Term], Term] = lambda term: term
+) -> Iterator[tuple[Place, Mapping[str, Formula]]]:
+    """The lines of a loop's body, with what all turns together spend at each; nothing of what is no loop."""
+    if not isinstance(rhs, Recurrence):
+        return
+    index, size = rhs.index, rhs.size
+
+    def turns(term: Term) -> Term:
+        return all_turns(Gen(index, size, term))
+
+    variables: dict[str, Term] = {}
+    for statement in rhs.body.statements:
+        own = statement.rhs
+        if isinstance(own, Recurrence):
+            yield from _inside(own, turns)
+        elif statement.origin.place is not None:
+            yield statement.origin.place, cost_formulas(turns(term_of(own, variables)))
+        variables[statement.name] = Var(statement.name, type_of(own))
 
 
 def points_of(rhs: Rhs) -> tuple[Binders, Predicate]:

@@ -10,7 +10,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from .report import Advice, Curve, Figure, Growth, Measured, Plain, Ratio, Report, Row, Times
+from .report import (
+    Advice,
+    Compared,
+    Curve,
+    Figure,
+    Growth,
+    History,
+    Measured,
+    Plain,
+    Ratio,
+    Report,
+    Row,
+    Times,
+)
 from .svg import Series, plot
 from .wording import against, number, seconds
 from .wording import ratio as spelt
@@ -19,6 +32,8 @@ MIME = "application/vnd.jupyter-hvd.gradcost+json"
 
 # Okabe and Ito's colours, which colour-blind people tell apart, on light and dark ground.
 VALUE, FORWARD, ADJOINT, JAX = "#0072b2", "#009e73", "#d55e00", "#8a6bbe"
+# One a function, where several are compared, as in the panel's style sheet.
+SEVERAL = ("#0072b2", "#c14a00", "#00835f", "#7d5bb5", "#8a6d00", "#b0125b")
 SHOWN = 12  # rows of a table that are not folded away
 
 
@@ -48,6 +63,8 @@ def text(report: Report) -> str:
     if report.measured:
         lines.append(measured_text(report.measured))
     lines += map(times_text, report.times)
+    lines += [line for line in map(history_text, report.histories) if line]
+    lines += map(_compared_line, report.compared)
     lines += [f"advice: {a.message}" for a in report.advice]
     if report.error:
         lines.append(f"error: {report.error}")
@@ -59,6 +76,26 @@ def _text_line(name: str, figure: Figure, ratio: Ratio | None) -> str:
     if ratio is not None and ratio.ratio is not None:
         bound = f"   {spelt(ratio.ratio)} × value, bound {ratio.bound}"
     return f"  {name:8} {number(figure.total):>14} operations   {figure.here}{bound}"
+
+
+def history_text(h: History) -> str:
+    """What is kept at the sizes on display."""
+    k = h.sizes.index(h.at)
+    if not h.whole[k]:
+        return ""
+    return (
+        f"kept between {h.at} turns of {h.size}: {number(h.whole[k])} numbers, {number(h.carried[k])} with "
+        f'checkpoint=True, {number(h.blocks[k])} with checkpoint="blocks"'
+    )
+
+
+def _compared_line(c: Compared) -> str:
+    if c.value is None or c.adjoint is None:
+        return f"beside it {c.function}: {c.error}"
+    return (
+        f"beside it {c.function} by {', '.join(c.wrt)}: value {number(c.value.total)} operations, {c.value.here}; "
+        f"gradient {number(c.adjoint.total)} operations, {c.adjoint.here}"
+    )
 
 
 def measured_text(m: Measured) -> str:
@@ -105,6 +142,9 @@ def html(report: Report) -> str:
             '<div style="display:flex;flex-wrap:wrap;gap:12px">' + "".join(plots) + "</div>"
         )
         parts.append(_legend(report.plain))
+    parts += [f"<p>{escape(line)}</p>" for line in map(history_text, report.histories) if line]
+    if report.compared:
+        parts.append(_compared(report))
     for times in report.times:
         parts.append(_times(times) + f"<p>{escape(times_text(times))}</p>")
     if report.measured:
@@ -175,6 +215,53 @@ def _plot(report: Report, curve: Curve) -> str:
         "both axes logarithmic"
     )
     return plot(series(curve, report.plain), curve.size, curve.at, title)
+
+
+def _compared(report: Report) -> str:
+    """All functions in one table, and the gradients in one plot a size."""
+    rows = [
+        (report.function, report.wrt, report.value, report.adjoint, ""),
+        *((c.function, c.wrt, c.value, c.adjoint, c.error) for c in report.compared),
+    ]
+
+    def cells(figure: Figure | None) -> tuple[str, str]:
+        return ("", "—") if figure is None else (escape(figure.here), number(figure.total))
+
+    table = _table(
+        ("", "function", "by", "value", "operations", "gradient", "operations", ""),
+        (
+            (
+                f'<span style="color:{SEVERAL[k % len(SEVERAL)]}">●</span>',
+                f"<code>{escape(name)}</code>",
+                f"<code>{escape(', '.join(wrt))}</code>",
+                *cells(value),
+                *cells(adjoint),
+                escape(error),
+            )
+            for k, (name, wrt, value, adjoint, error) in enumerate(rows)
+        ),
+    )
+    plots = [_beside(report, c) for c in report.curves if len(c.sizes) > 1]
+    return f"<p><b>Compared</b></p>{table}" + "".join(plots)
+
+
+def _beside(report: Report, own: Curve) -> str:
+    """The gradients of all functions over one size."""
+    curves = [own, *(c.curves.get(own.size) for c in report.compared)]
+    names = [report.function, *(c.function for c in report.compared)]
+    drawn = [
+        Series(
+            name,
+            SEVERAL[k % len(SEVERAL)],
+            [(n, y) for n, y in zip(c.sizes, c.adjoint, strict=True) if y],
+        )
+        for k, (name, c) in enumerate(zip(names, curves, strict=True))
+        if c is not None
+    ]
+    title = (
+        f"Operations of the gradients of {', '.join(names)} over {own.size}, both axes logarithmic"
+    )
+    return plot(drawn, own.size, own.at, title)
 
 
 def _times(times: Times) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from IPython.display import display
@@ -34,11 +34,18 @@ class Panels:
         self.cells = cells
         self.panels: OrderedDict[str, Panel] = OrderedDict()
 
-    def show(self, about: Subject, estimate: bool = False, measure: bool = False) -> Panel:
+    def show(
+        self,
+        about: Subject,
+        estimate: bool = False,
+        measure: bool = False,
+        compare: Sequence[str] = (),
+    ) -> Panel:
         """Display a panel; XLA is asked, and times are measured, when a front end attaches to it
         and its user says so, or beforehand.
         """
-        panel = self._keep(Panel(about, self.cells))
+        panel = self._keep(Panel(about, self.cells, self.functions, fixed=True))
+        panel.compare(compare)
         for wanted, begin in ((estimate, panel.estimate), (measure, panel.measure)):
             if wanted:
                 _to_its_end(begin())

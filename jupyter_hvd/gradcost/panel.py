@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextvars
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from ..tensor.jax.profile import ProfileCancelledError
 from . import work
 from .advice import Adviser
 from .cells import Cells, explained
+from .compare import Other, compared, matched, other, placed
 from .fallback import bundle
 from .report import Measured, Plain, Report, Row, Times, chosen, report
 from .subject import Subject, subject
@@ -38,12 +39,16 @@ class Panel:
         self,
         about: Subject,
         cells: Cells,
-        functions: Callable[[], Mapping[str, Any]] | None = None,
+        functions: Callable[[], Mapping[str, Any]] = dict,
+        fixed: bool = False,
     ) -> None:
+        """`functions` are the notebook's; of a panel that is not `fixed`, another may be chosen."""
         self.id = uuid.uuid4().hex
         self.cells = cells
         self.functions = functions
+        self.fixed = fixed
         self.views: list[Send] = []
+        self.asking: Send | None = None
         self.lock = threading.RLock()
         self.linked = True
         self._start(about)
@@ -54,6 +59,8 @@ class Panel:
         self.plain = Plain("pending", about.version)
         self.measured: Measured | None = None
         self.times: dict[str, Times] = {}
+        self.others: dict[str, Other] = {}
+        self.other_times: dict[str, dict[str, Times]] = {}
         self.known: dict[work.Key, Any] = {}
         self.error = ""
         self.estimating = Task()
@@ -76,11 +83,21 @@ class Panel:
                 plain=self.plain,
                 times=tuple(t for t in self.times.values() if t.at.items() <= self.sizes.items()),
                 error=self.error,
-                functions=tuple(self.functions()) if self.functions else (),
+                functions=() if self.fixed else tuple(self.functions()),
+                beside=tuple(name for name in self.functions() if name != self.subject.name),
+                compared=tuple(
+                    compared(
+                        self.subject, self.sizes, self.linked, name, beside, self._times_of(name)
+                    )
+                    for name, beside in self.others.items()
+                ),
             )
             if self.measured is not None:
                 made = _timed(made, self.measured, self.sizes)
             return replace(made, advice=self.adviser.advice(self.sizes, made, self.cells.locate))
+
+    def _times_of(self, name: str) -> dict[str, Times]:
+        return self.other_times.get(name, {})
 
     def bundle(self) -> dict[str, Any]:
         return bundle(self.report())
@@ -97,6 +114,8 @@ class Panel:
 
     def ask(self, message: Mapping[str, Any], send: Send) -> None:
         """Do what a message says; an error is an answer, too."""
+        if message.get("do") not in ("estimate", "save"):  # which front ends ask by themselves
+            self.asking = send
         try:
             self._do(message, send)
         except TensorError as error:
@@ -112,6 +131,9 @@ class Panel:
                 self._tell()
             case "inspect":
                 self._reinspect(str(message["function"]), tuple(map(str, message["wrt"])))
+            case "compare":
+                self.compare(tuple(map(str, message["functions"])))
+                self._tell()
             case "estimate":
                 self.estimate()
             case "measure":
@@ -124,7 +146,8 @@ class Panel:
                 self.measuring.cancel()
                 self.accepting.cancel()
             case "save":
-                send({"bundle": self.bundle()})
+                if send == self._keeper():
+                    send({"bundle": self.bundle()})
 
     def _resize(self, moved: Mapping[str, int]) -> None:
         with self.lock:
@@ -136,27 +159,51 @@ class Panel:
                 self.subject, sizes, self.linked, self.known, self.plain.message
             )
 
+    def compare(self, names: Sequence[str]) -> None:
+        """Show other functions beside this one."""
+        with self.lock:
+            functions = self.functions()
+            kept = {x: o for x, o in self.others.items() if isinstance(o, Subject)}
+            self.others = {
+                name: kept.get(name) or other(self.subject, name, functions, self.cells)
+                for name in names
+                if name != self.subject.name
+            }
+            self.other_times = {x: t for x, t in self.other_times.items() if x in self.others}
+
     def _reinspect(self, name: str, wrt: tuple[str, ...]) -> None:
         """Another function, or the same by other parameters."""
         with self.lock:
             same = name == self.subject.name
-            if same:
-                about = self.subject.by(wrt)
-            else:
-                functions = self.functions() if self.functions else {}
-                about = subject(functions.get(name), wrt, label=name)
+            about = (
+                self.subject.by(wrt)
+                if same
+                else subject(self.functions().get(name), wrt, label=name)
+            )
             self.estimating.cancel()
             self.measuring.cancel()
             self.accepting.cancel()
-            sizes = self.sizes if same else None
+            sizes, names = self.sizes if same else None, tuple(self.others)
             self._start(about)
+            self.compare(names)
             if sizes is not None:
                 self.sizes = sizes
         self._tell()
         self.estimate()
 
     def _tell(self, seq: Any = None) -> None:
-        self._broadcast({"report": self.report().json(), "seq": seq})
+        """Tell all front ends, and one of them that the figures are its to keep."""
+        made, keeper = self.report().json(), self._keeper()
+        for send in tuple(self.views):
+            keeps = send == keeper
+            send({"report": made, "seq": seq if keeps else None, "keep": keeps})
+
+    def _keeper(self) -> Send | None:
+        """Who puts the figures into the notebook: the front end whose user has asked last.
+
+        Two that did so at once would leave them there twice, where people share a notebook.
+        """
+        return self.asking if self.asking in self.views else next(iter(self.views), None)
 
     def _broadcast(self, message: dict[str, Any]) -> None:
         for send in tuple(self.views):
@@ -206,10 +253,11 @@ class Panel:
         return self._measuring(measured)
 
     def sweep(self, name: str) -> Task:
-        """Measured times over a size, the others as they stand, with progress."""
+        """Measured times over a size, the others as they stand, with progress; of each function that is compared, too."""
         with self.lock:
-            about, sizes = self.subject, dict(self.sizes)
-            size = next((s for s in about.sizes(self.linked) if name in s.names), None)
+            about, sizes, linked = self.subject, dict(self.sizes), self.linked
+            size = next((s for s in about.sizes(linked) if name in s.names), None)
+            others = {x: o for x, o in self.others.items() if isinstance(o, Subject)}
 
         def swept(progress: work.Progress, cancelled: work.Cancelled) -> Keep:
             from .sweep import sweep
@@ -220,10 +268,22 @@ class Panel:
 
             if size is None or size.fixed:
                 raise TensorError(f"`{name}` is no size to choose")
-            found = sweep(about, sizes, size, progress, step)
+            wanted = [(about, sizes, size)]
+            for beside in others.values():
+                pairs = matched(about, beside, linked)
+                there = placed(sizes, beside, pairs)
+                wanted += [(beside, there, b) for a, b in pairs if a == size]
+            own, *found = [
+                sweep(which, at, over, part(progress, k, len(wanted)), step)
+                for k, (which, at, over) in enumerate(wanted)
+            ]
 
             def keep() -> None:
-                self.times[found.size] = found
+                self.times[own.size] = own
+                for (beside, _, _), times in zip(wanted[1:], found, strict=True):
+                    # Another may have come in its place meanwhile.
+                    if self.others.get(beside.name) is beside:
+                        self.other_times.setdefault(beside.name, {})[own.size] = times
 
             return keep
 
@@ -287,6 +347,11 @@ class Panel:
 
         self.accepting = Task.start(run)
         return self.accepting
+
+
+def part(progress: work.Progress, k: int, parts: int) -> work.Progress:
+    """The progress of one of several parts, which take as long as one another."""
+    return lambda done, total: progress(k * total + done, parts * total)
 
 
 def _timed(made: Report, measured: Measured, sizes: Mapping[str, int]) -> Report:

@@ -95,6 +95,20 @@ class Curve:
 
 
 @dataclass(frozen=True)
+class History:
+    """Numbers that loops keep between their turns, over a size that says how many there are: as it is, with
+    `checkpoint=True`, and with `checkpoint="blocks"`.
+    """
+
+    size: str
+    at: int
+    sizes: tuple[int, ...]
+    whole: tuple[int | None, ...]
+    carried: tuple[int | None, ...]
+    blocks: tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
 class Slider:
     """A size to choose: equal ones move together."""
 
@@ -205,8 +219,23 @@ class Times:
 
 
 @dataclass(frozen=True)
+class Compared:
+    """Another function, at the sizes of this one: `curves` and `times` by this one's sizes, each over the
+    other's that goes with it. `error` says what is missing.
+    """
+
+    function: str
+    wrt: tuple[str, ...]
+    value: Figure | None
+    adjoint: Figure | None
+    curves: Mapping[str, Curve]
+    times: Mapping[str, Times]
+    error: str = ""
+
+
+@dataclass(frozen=True)
 class Report:
-    """All that the panel shows."""
+    """All that the panel shows: `functions` may be inspected instead of this one, `beside` compared with it."""
 
     id: str
     function: str
@@ -230,6 +259,9 @@ class Report:
     measured: Measured | None = None
     times: tuple[Times, ...] = ()
     functions: tuple[str, ...] = ()
+    histories: tuple[History, ...] = ()
+    beside: tuple[str, ...] = ()
+    compared: tuple[Compared, ...] = ()
     note: str = ""
     error: str = ""
     version: int = VERSION
@@ -257,14 +289,9 @@ def report(
     """The figures at these sizes. Raises TensorError where they bring a read out of range."""
     if not subject.fits(sizes):
         subject.require(sizes)
-    tied = {n: s.names[0] for s in subject.sizes(linked) for n in s.names}
-
-    def here(formula: Formula) -> str:
-        """The formula as it reads at these sizes."""
-        return pretty(renamed(piece(formula, sizes), tied))
-
+    here = spelling(subject, sizes, linked)
     value, forward, adjoint = (
-        _figure(subject, part, sizes, here)
+        figure(subject, part, sizes, here)
         for part in (subject.value, subject.forward, subject.adjoint)
     )
     value_rows = _rows(subject, subject.value, sizes, locate, here)
@@ -290,16 +317,24 @@ def report(
         curves=tuple(curve(subject, s, sizes) for s in sliders if not s.fixed),
         value_rows=value_rows,
         adjoint_rows=adjoint_rows,
-        heat=_heat(value_rows, adjoint_rows),
+        heat=_heat(subject, sizes, locate),
+        histories=_histories(subject, sliders, sizes),
         note=subject.missing,
     )
+
+
+def spelling(subject: Subject, sizes: Sizes, linked: bool) -> Spell:
+    """How formulas read at these sizes, where equal ones have one name."""
+    tied = {n: s.names[0] for s in subject.sizes(linked) for n in s.names}
+    return lambda formula: pretty(renamed(piece(formula, sizes), tied))
 
 
 def _ratio(part: int | None, whole: int | None) -> float | None:
     return None if part is None or not whole else part / whole
 
 
-def _figure(subject: Subject, part: Analysis, sizes: Sizes, here: Spell) -> Figure:
+def figure(subject: Subject, part: Analysis, sizes: Sizes, here: Spell) -> Figure:
+    """What a part of it costs at these sizes."""
     evaluate = subject.evaluate
     counts = {kind: evaluate(formula, sizes) for kind, formula in part.kinds.items()}
     total = evaluate(part.total, sizes)
@@ -345,18 +380,13 @@ def _row(subject: Subject, line: Line, sizes: Sizes, locate: Locate, here: Spell
         rule=origin.rule,
         why=RULES.get(origin.rule, ""),
         source=origin.source,
-        place=None if origin.place is None else locate(origin.place),
+        place=locate(line.places[0][0]) if line.places else None,
     )
 
 
 def curve(subject: Subject, slider: Slider, sizes: Sizes) -> Curve:
     """Operations over one size, at powers of two and where the slider stands."""
-    grid = {slider.value}
-    n = 1
-    while n <= slider.high:
-        grid.add(n)
-        n *= 2
-    at = sorted(grid)
+    at = _grid(slider)
     sizes_at = [{**sizes, **dict.fromkeys(slider.names, n)} for n in at]
     fitting = [here if subject.fits(here) else None for here in sizes_at]
 
@@ -373,16 +403,45 @@ def curve(subject: Subject, slider: Slider, sizes: Sizes) -> Curve:
     )
 
 
-def _heat(value: Sequence[Row], adjoint: Sequence[Row]) -> tuple[Heat, ...]:
+def _grid(slider: Slider) -> list[int]:
+    powers = (1 << k for k in range(slider.high.bit_length()))
+    return sorted({slider.value, *(n for n in powers if n <= slider.high)})
+
+
+def _histories(subject: Subject, sliders: Sequence[Slider], sizes: Sizes) -> tuple[History, ...]:
+    """What loops keep, over each size that says how many turns one has."""
+    turns = {name for loop in subject.kept for name in loop.turns.names}
+    made = []
+    for slider in sliders:
+        if slider.fixed or not turns & set(slider.names):
+            continue
+        at = _grid(slider)
+        kept = [_kept(subject, {**sizes, **dict.fromkeys(slider.names, n)}) for n in at]
+        whole, carried, blocks = zip(*kept, strict=True)
+        made.append(History(slider.name, slider.value, tuple(at), whole, carried, blocks))
+    return tuple(made)
+
+
+def _kept(subject: Subject, sizes: Sizes) -> tuple[int | None, int | None, int | None]:
+    """The numbers that all loops keep together, where they are known."""
+    found = [loop.numbers(subject.evaluate, sizes) for loop in subject.kept]
+    if not subject.fits(sizes) or None in found:
+        return None, None, None
+    whole, carried, blocks = (sum(part) for part in zip(*filter(None, found), strict=True))
+    return whole, carried, blocks
+
+
+def _heat(subject: Subject, sizes: Sizes, locate: Locate) -> tuple[Heat, ...]:
     """The user's lines by the operations that come from them, the heaviest first."""
     found: dict[Source, tuple[int, int]] = {}
-    for rows, side in ((value, 0), (adjoint, 1)):
-        for row in rows:
-            if row.place is None or not row.operations:
-                continue
-            counts = list(found.get(row.place, (0, 0)))
-            counts[side] += row.operations
-            found[row.place] = (counts[0], counts[1])
+    for part, side in ((subject.value, 0), (subject.adjoint, 1)):
+        for place, costs in (spent for line in part.lines for spent in line.places):
+            operations = subject.evaluate.sum(costs, sizes)
+            if operations:
+                source = locate(place)
+                counts = list(found.get(source, (0, 0)))
+                counts[side] += operations
+                found[source] = (counts[0], counts[1])
     whole = sum(v + a for v, a in found.values())
     lines = [Heat(p, v, a, (v + a) / whole) for p, (v, a) in found.items()]
     return tuple(sorted(lines, key=lambda heat: -heat.share))

@@ -34,8 +34,10 @@ from ..tensor.language.types import (
 from ..tensor.polyhedral.sets import simplify_under
 from ..tensor.reference.evaluate import Environment, holds
 from ..tensor.ssa.normalize import normalize
+from ..tensor.ssa.program import Recurrence
 from ..tensor.tensor_function import DerivedFunction
 from .analysis import Analysis, Evaluator, Sizes
+from .loops import Kept, kept
 
 BOUND = 4  # Theorems 6.1 and 6.55
 START = 100
@@ -101,6 +103,15 @@ class Subject:
     @cached_property
     def adjoint(self) -> Analysis:
         return self._derived(self.reverse)
+
+    @cached_property
+    def kept(self) -> tuple[Kept, ...]:
+        """What the gradient keeps of the turns of its loops; of a gradient's own gradient, it is not told."""
+        loops = any(isinstance(line.rhs, Recurrence) for line in self.value.lines)
+        if not loops or isinstance(self.function, DerivedFunction):
+            return ()
+        derive = self.function.grad if self.is_scalar else self.function.vjp
+        return kept(self.adjoint, self._derived(derive(*self.wrt, checkpoint=True)))
 
     def _derived(self, derivative: DerivedFunction) -> Analysis:
         instance = derivative.derived_from(self.instance)

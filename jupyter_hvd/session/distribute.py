@@ -13,6 +13,7 @@ from ..launchers.diagnosis import table
 from ..launchers.hosts import LaunchError, parse_hosts
 from ..launchers.places import Where, place
 from ..launchers.progress import Stall
+from ..rank import network as rank_network
 from ..rank import remote
 from ..rank.reply import Reply
 from ..rank.serialization import SerializedValue, keras_kind, pack, unpack, weights_of
@@ -22,6 +23,7 @@ from .cluster import Cluster
 from .dependencies import Cell
 from .errors import DistributeError, named_error
 from .monitor import Run
+from .network import Network, fitted
 from .planning import CellPlan, RanksState, plan_cell
 from .program import (
     ANY_NAME,
@@ -501,3 +503,16 @@ class Session:
             }
             for r in range(ranks.size)
         ]
+
+    def network(self) -> Network:
+        """Measure what lies between the ranks.
+
+        Raises:
+            DistributeError: there are no ranks, or one alone, or it cannot be told.
+        """
+        ranks = self.require()
+        if ranks.size == 1:
+            raise DistributeError("one rank alone averages with nobody; `%hvd start -n 2`")
+        run = ranks.run(rank_network.allreduce_times)
+        self._judge(run, CellOutput(self.shell), None)
+        return fitted(ranks.size, run.replies[0])

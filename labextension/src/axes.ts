@@ -48,3 +48,18 @@ function power(n: number): string {
   const digits = String(exponent).replace('-', '⁻');
   return `10${digits.replace(/\d/g, d => '⁰¹²³⁴⁵⁶⁷⁸⁹'[Number(d)])}`;
 }
+
+/** Places on a line as near to where they were as they can be with a gap between any two; null stays. */
+export function apart(
+  places: readonly (number | null)[],
+  gap: number
+): (number | null)[] {
+  const order = places.flatMap((place, i) => (place === null ? [] : [i]));
+  order.sort((a, b) => places[b]! - places[a]!);
+  const found = [...places];
+  let last = Infinity;
+  for (const i of order) {
+    last = found[i] = Math.min(found[i]!, last - gap);
+  }
+  return found;
+}

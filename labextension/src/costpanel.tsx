@@ -143,9 +143,48 @@ export function CostPanel(props: { ranks: number }): JSX.Element {
           onChange={latency => setNetwork({ ...network, latency })}
         />
       </Field>
+      <Measure onMeasured={setNetwork} />
       {bytes !== null && (
         <Estimate input={{ bytes, step: step ?? 0, network }} workers={workers} />
       )}
+    </div>
+  );
+}
+
+/** Measure the network between the notebook's own ranks. */
+function Measure(props: { onMeasured: (network: INetwork) => void }): JSX.Element {
+  const { session, trans } = useView();
+  const [isMeasuring, setMeasuring] = useState(false);
+  const [said, setSaid] = useState('');
+  const measure = async (): Promise<void> => {
+    setMeasuring(true);
+    const found = await session.measureNetwork().catch(() => null);
+    setMeasuring(false);
+    if (found === null) {
+      setSaid(trans.__('The kernel does not answer: it is busy, or there is none.'));
+    } else if ('message' in found) {
+      setSaid(found.message);
+    } else {
+      const { ranks, bandwidth, latency, error } = found;
+      setSaid(
+        trans.__('Measured between %1 ranks, to within %2.', ranks, percent(error))
+      );
+      props.onMeasured({ bandwidth, latency });
+    }
+  };
+  return (
+    <div className="jp-hvd-field">
+      <button
+        type="button"
+        className="jp-mod-styled"
+        disabled={isMeasuring}
+        onClick={() => void measure()}
+      >
+        {isMeasuring ? trans.__('Measuring…') : trans.__('Measure')}
+      </button>
+      <p className="jp-hvd-help" role="status">
+        {said || trans.__('Bandwidth and latency between the ranks of this notebook.')}
+      </p>
     </div>
   );
 }

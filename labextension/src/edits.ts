@@ -3,24 +3,48 @@ import { Edit } from './conversion';
 /** An edit that is made whatever else is. */
 export type Replacement = Omit<Edit, 'unless'>;
 
+/** A part of a text, in the units of JavaScript's strings, and what takes its place. */
+export interface ISplice {
+  start: number;
+  end: number;
+  text: string;
+}
+
 /**
- * A text with edits made, which are counted in code points, as Python counts.
+ * Edits as parts of a text, from the first to the last; they are counted in code points, as Python counts.
  *
  * Like `jupyter_hvd.source.edits.apply_edits`: ordered by start, end and priority;
  * edits that are equal in these, as they come; what is there twice is made once.
  */
-export function applyEdits(source: string, edits: readonly Replacement[]): string {
+export function splices(source: string, edits: readonly Replacement[]): ISplice[] {
   const points = Array.from(source);
+  let point = 0;
+  let unit = 0;
+  const unitAt = (wanted: number): number => {
+    for (; point < wanted; point++) {
+      unit += points[point].length;
+    }
+    return unit;
+  };
+  return unique(edits)
+    .sort(order)
+    .map(({ start, end, text }) => {
+      if (start < point) {
+        throw new Error(`overlapping edits at offset ${start}`);
+      }
+      return { start: unitAt(start), end: unitAt(end), text };
+    });
+}
+
+/** A text with edits made. */
+export function applyEdits(source: string, edits: readonly Replacement[]): string {
   const pieces: string[] = [];
   let position = 0;
-  for (const edit of unique(edits).sort(order)) {
-    if (edit.start < position) {
-      throw new Error(`overlapping edits at offset ${edit.start}`);
-    }
-    pieces.push(...points.slice(position, edit.start), edit.text);
-    position = edit.end;
+  for (const { start, end, text } of splices(source, edits)) {
+    pieces.push(source.slice(position, start), text);
+    position = end;
   }
-  pieces.push(...points.slice(position));
+  pieces.push(source.slice(position));
   return pieces.join('');
 }
 

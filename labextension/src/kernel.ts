@@ -17,6 +17,24 @@ const WEIGHTS = `[
 
 type Weights = [name: string, weights: [shape: number[], dtype: string][]][];
 
+/** What lies between the ranks of a kernel, or why that is not known: see `session.network.Network`. */
+export type Measured =
+  | { ranks: number; bandwidth: number; latency: number; error: number }
+  | { message: string };
+
+const NETWORK =
+  '__import__("jupyter_hvd.magics", fromlist=["measured"]).measured(get_ipython())';
+
+/**
+ * Measure bandwidth and latency between the ranks that live in a kernel; null where it cannot be asked.
+ */
+export async function networkInKernel(
+  kernel: Kernel.IKernelConnection | null | undefined
+): Promise<Measured | null> {
+  const text = await evaluated(kernel, NETWORK);
+  return text === null ? null : JSON.parse(text);
+}
+
 /**
  * The sizes of the models that a kernel holds.
  *
@@ -25,28 +43,38 @@ type Weights = [name: string, weights: [shape: number[], dtype: string][]][];
 export async function modelsInKernel(
   kernel: Kernel.IKernelConnection | null | undefined
 ): Promise<ModelSize[]> {
+  const text = await evaluated(kernel, `__import__("json").dumps(${WEIGHTS})`);
+  return text === null ? [] : readModels(text);
+}
+
+/** A text that an idle kernel of Python works out; null where there is none. */
+async function evaluated(
+  kernel: Kernel.IKernelConnection | null | undefined,
+  expression: string
+): Promise<string | null> {
   if (kernel?.status !== 'idle' || (await kernel.info).language_info.name !== 'python') {
-    return [];
+    return null;
   }
   const future = kernel.requestExecute({
     code: '',
     silent: true,
     store_history: false,
-    user_expressions: { models: `__import__("json").dumps(${WEIGHTS})` }
+    user_expressions: { text: expression }
   });
   const { content } = await future.done;
-  const answer = content.status === 'ok' ? content.user_expressions.models : undefined;
-  return readModels(answer);
+  return content.status === 'ok' ? readText(content.user_expressions.text) : null;
 }
 
-/** The models in the kernel's answer, which is the `repr` of a JSON text. */
-export function readModels(answer: unknown): ModelSize[] {
+/** The text in a kernel's answer, which is its `repr`. */
+export function readText(answer: unknown): string | null {
   const data = (answer as { data?: Record<string, string> } | undefined)?.data;
   const text = data?.['text/plain'];
-  if (!text) {
-    return [];
-  }
-  const weights: Weights = JSON.parse(text.slice(1, -1).replace(/\\(['\\])/g, '$1'));
+  return text ? text.slice(1, -1).replace(/\\(['\\])/g, '$1') : null;
+}
+
+/** The models in the kernel's answer. */
+export function readModels(text: string): ModelSize[] {
+  const weights: Weights = JSON.parse(text);
   return weights.map(([name, arrays]) => {
     const counts = arrays.map(([shape]) => shape.reduce((a, b) => a * b, 1));
     const bytes = arrays.map(([, dtype], i) => counts[i] * bytesOf(dtype));

@@ -1,7 +1,7 @@
 import { ISignal, Signal } from '@lumino/signaling';
 
-import { Change, Conversion, Diagnostic, ModelSize } from './conversion';
-import { applyEdits } from './edits';
+import { Change, Conversion, Diagnostic, Edit, ModelSize } from './conversion';
+import { applyEdits, ISplice, splices } from './edits';
 
 /** A cell of the notebook, as it was when the notebook was converted. */
 export interface ICell {
@@ -95,13 +95,21 @@ export class ConversionModel {
 
   /** A cell's text with the accepted changes made. */
   resultOf(cell: number): string {
+    return applyEdits(this.cells[cell].source, this._editsOf(cell));
+  }
+
+  /** What the accepted changes put in place of parts of a cell's text. */
+  splicesOf(cell: number): ISplice[] {
+    return splices(this.cells[cell].source, this._editsOf(cell));
+  }
+
+  private _editsOf(cell: number): Edit[] {
     const accepted = this.changesOf(cell).filter(change => this.isAccepted(change));
-    const edits = accepted
+    return accepted
       .flatMap(change => change.edits)
       .filter(
         edit => edit.unless === null || !this.isAccepted(this.changes[edit.unless])
       );
-    return applyEdits(this.cells[cell].source, edits);
   }
 
   /** The new text of each cell that the accepted changes alter, by the cell's index. */

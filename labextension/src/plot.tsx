@@ -2,13 +2,15 @@ import { scaleLinear, scaleLog } from 'd3-scale';
 import { line } from 'd3-shape';
 import React from 'react';
 
-import { IAxis, Point } from './axes';
+import { apart, IAxis, Point } from './axes';
 
 /** A curve, and the points of it that are marked. */
 export interface ISeries {
   className: string;
   points: readonly Point[];
   marks?: readonly IMark[];
+  /** What stands at its end. */
+  letter?: string;
 }
 
 export interface IMark {
@@ -20,6 +22,8 @@ export interface IMark {
 }
 
 const WIDTH = 320;
+/** How far letters at the ends of curves stand from one another. */
+const LINE = 11;
 const MARGIN = { left: 44, right: 10, top: 10, bottom: 34 };
 
 /** Curves over one quantity, in the theme's colours. */
@@ -40,6 +44,10 @@ export function Plot(props: {
   const path = line<Point>(
     p => x(p[0]),
     p => y(p[1])
+  );
+  const ends = apart(
+    series.map(({ letter, points }) => (letter ? y(points.at(-1)?.[1] ?? 1) : null)),
+    LINE
   );
   return (
     <svg
@@ -79,14 +87,19 @@ export function Plot(props: {
           y2={bottom}
         />
       )}
-      {series.map(({ className, points, marks }) => (
-        <g key={className} className={className}>
+      {series.map(({ className, points, marks, letter }, i) => (
+        <g key={i} className={className}>
           <path d={path([...points]) ?? ''} />
           {marks?.map(({ at, radius, title, className: kind }) => (
             <circle key={at[0]} className={kind} cx={x(at[0])} cy={y(at[1])} r={radius}>
               <title>{title}</title>
             </circle>
           ))}
+          {letter && points.length > 0 && (
+            <text x={x(points.at(-1)![0]) + 4} y={ends[i]!} dy="0.32em">
+              {letter}
+            </text>
+          )}
         </g>
       ))}
     </svg>

@@ -8,7 +8,7 @@ import { Debouncer } from '@lumino/polling';
 import { ISignal, Signal } from '@lumino/signaling';
 
 import { ModelSize, Options } from './conversion';
-import { modelsInKernel } from './kernel';
+import { Measured, modelsInKernel, networkInKernel } from './kernel';
 import { ConversionModel, ICell, sameProgram } from './model';
 import { METADATA, optionsOf, withOptions } from './options';
 import { HvdApi } from './request';
@@ -135,7 +135,12 @@ export class ConversionSession implements IDisposable {
     const { undoManager } = shared as unknown as YNotebook;
     undoManager.stopCapturing();
     shared.transact(() => {
-      model.results().forEach((source, index) => shared.cells[index].setSource(source));
+      // Part by part: what another person writes beside them meanwhile stays where it is.
+      for (const index of model.results().keys()) {
+        for (const { start, end, text } of model.splicesOf(index).reverse()) {
+          shared.cells[index].updateSource(start, end, text);
+        }
+      }
     });
     undoManager.stopCapturing();
     await this.convert('applied');
@@ -167,6 +172,11 @@ export class ConversionSession implements IDisposable {
     const options = this._chosen();
     const request = { notebook, n: ranks, options, path, confirmed };
     await this.verification.run(signal => this._api.verify(request, signal));
+  }
+
+  /** Measure what lies between the ranks that live in the notebook's kernel; null where it cannot be asked. */
+  measureNetwork(): Promise<Measured | null> {
+    return networkInKernel(this.notebook.sessionContext.session?.kernel);
   }
 
   reveal(place: IPlace): void {

@@ -77,6 +77,7 @@ export function createTab(
   tab.addClass('jp-hvd-tab');
   tab.id = `jupyter-hvd:${session.path}`;
   tab.title.icon = convertIcon;
+  tab.title.className = 'jp-hvd-title';
   tab.title.label = trans.__('%1 → Horovod', PathExt.basename(session.path));
   tab.title.caption = trans.__('How %1 trains with Horovod', session.path);
   tab.title.closable = true;

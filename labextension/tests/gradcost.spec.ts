@@ -1,6 +1,7 @@
 import { JSONObject } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 
+import { apart } from '../src/axes';
 import { bytes, count, percent, time } from '../src/gradcost/format';
 import { ILink, PanelModel } from '../src/gradcost/model';
 import { spanOf } from '../src/gradcost/change';
@@ -130,6 +131,25 @@ test('a kernel that goes leaves the figures, and takes what was under way', () =
   model.measure();
   model.resize({ n: 3 });
   expect(kernel.asked.map(message => message.do)).toEqual(['measure', 'sizes']);
+});
+
+test('letters at the ends of curves do not lie on one another', () => {
+  expect(apart([50, null, 52, 90], 10)).toEqual([42, null, 52, 90]);
+  expect(apart([], 10)).toEqual([]);
+});
+
+test('figures that another front end keeps are kept once', () => {
+  const kernel = new Kernel();
+  const model = new PanelModel(report(1), kernel, () => undefined);
+  kernel.say({ report: report(1) });
+  kernel.say({ report: report(3), keep: true });
+  kernel.say({ report: report(2), keep: false });
+  jest.runAllTimers();
+  expect(model.report!.sliders[0].value).toBe(2);
+  expect(kernel.asked).toEqual([]);
+  kernel.say({ report: report(3), keep: true });
+  jest.runAllTimers();
+  expect(kernel.asked).toEqual([{ do: 'save' }]);
 });
 
 test('what another version saved is not shown', () => {

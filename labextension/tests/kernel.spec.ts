@@ -1,4 +1,4 @@
-import { readModels } from '../src/kernel';
+import { readModels, readText } from '../src/kernel';
 
 describe('readModels', () => {
   it('counts the weights that the kernel tells of', () => {
@@ -7,14 +7,15 @@ describe('readModels', () => {
       ["it's", []]
     ];
     const text = JSON.stringify(weights).replace(/\\/g, '\\\\').replace(/'/g, "\\'");
-    expect(readModels({ status: 'ok', data: { 'text/plain': `'${text}'` } })).toEqual([
+    const told = readText({ status: 'ok', data: { 'text/plain': `'${text}'` } });
+    expect(readModels(told!)).toEqual([
       { name: 'model', parameters: 32, bytes: 112 },
       { name: "it's", parameters: 0, bytes: 0 }
     ]);
   });
 
   it('knows nothing where there was an error', () => {
-    expect(readModels({ status: 'error', ename: 'NameError' })).toEqual([]);
-    expect(readModels(undefined)).toEqual([]);
+    expect(readText({ status: 'error', ename: 'NameError' })).toBeNull();
+    expect(readText(undefined)).toBeNull();
   });
 });

@@ -1,5 +1,5 @@
 import { Conversion } from '../src/conversion';
-import { applyEdits } from '../src/edits';
+import { applyEdits, splices } from '../src/edits';
 import { ConversionModel, ICell, sameProgram } from '../src/model';
 import fixture from './conversion.json';
 
@@ -36,6 +36,14 @@ describe('applyEdits', () => {
 
   it('makes an edit once that two changes share', () => {
     expect(applyEdits('', [insert(0, 'a'), insert(0, 'a')])).toBe('a');
+  });
+
+  it('tells the parts of a text as JavaScript counts', () => {
+    const edits = [{ start: 1, end: 2, priority: 0, text: '🍌' }, insert(2, 'y')];
+    expect(splices('🍎🍐x', edits)).toEqual([
+      { start: 2, end: 4, text: '🍌' },
+      { start: 4, end: 4, text: 'y' }
+    ]);
   });
 
   it('refuses edits that overlap', () => {

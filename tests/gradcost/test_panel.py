@@ -66,6 +66,24 @@ def test_sizes_move_and_errors_leave_them(by_name, shell):
     assert front.panel.report().json()["value"] == before
 
 
+def test_one_of_two_front_ends_keeps_the_figures(by_name, shell):
+    first = opened(by_name["quadratic_form"], shell)
+    second = Front(first.panel)
+    first.ask(do="sizes", sizes={"n": 5}, seq=3)
+    assert [(f.said[-1]["seq"], f.said[-1]["keep"]) for f in (first, second)] == [
+        (3, True),
+        (None, False),
+    ]
+    second.ask(do="linked", linked=False)
+    first.ask(do="estimate")
+    first.panel.estimating.wait(60)
+    assert [f.said[-1]["keep"] for f in (first, second)] == [False, True]
+    assert "bundle" not in first.ask(do="save")
+    assert "bundle" in second.ask(do="save")
+    first.panel.detach(second.said.append)
+    assert first.ask(do="sizes", sizes={"n": 4}, seq=4)["keep"]
+
+
 def test_measured_times_are_those_of_profile(by_name, shell):
     case = by_name["quadratic_form"]
     front = opened(case, shell)

@@ -10,9 +10,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tensor"))
 
+from IPython.core.interactiveshell import InteractiveShell
 from programs import CASES
 
+from jupyter_hvd.gradcost.cells import Cells
 from jupyter_hvd.gradcost.fallback import text
+from jupyter_hvd.gradcost.panel import Panel
 from jupyter_hvd.gradcost.report import chosen, report
 from jupyter_hvd.gradcost.subject import subject
 from jupyter_hvd.tensor import TensorError, tensor
@@ -152,3 +155,37 @@ def test_a_report_is_plain_json():
     assert json.loads(json.dumps(made.json())) == json.loads(
         json.dumps(replace(made, id="").json())
     )
+
+
+def test_what_loops_keep_is_what_their_reverse_reads():
+    """S reals are carried and K kept beside them: `docs/recurrences.md`."""
+
+    @tensor
+    def network(W, U, x, h):
+        T = len(x)
+        for t in range(T):
+            h = np.tanh(W @ h + U @ x[t])
+        return np.sum(h * h)
+
+    arguments = np.eye(4), np.ones((4, 3)), np.ones((100, 3)), np.ones(4)
+    about = subject(network, ("W",), (arguments, {}))
+    made = report(about, about.start)
+    (kept,) = made.histories
+    assert (kept.size, kept.at) == ("T", 100)
+    here = kept.sizes.index(100)
+    assert kept.whole[here] == 100 * (4 + 4)
+    assert kept.carried[here] == 100 * 4
+    assert kept.blocks[here] == 13 * 4 + 8 * 8, "13 blocks of 8 turns"
+    assert kept.whole[kept.sizes.index(1)] == kept.blocks[kept.sizes.index(1)] == 8
+    heat = {h.place.text.strip(): (h.value, h.adjoint) for h in made.heat}
+    loops = [row for row in (*made.value_rows, *made.adjoint_rows) if "iterate" in row.text]
+    assert sum(heat["h = np.tanh(W @ h + U @ x[t])"]) == sum(row.operations for row in loops)
+    assert all("tanh" in row.place.text for row in loops), "a loop's lines are those of its body"
+    panel = Panel(about, Cells(InteractiveShell()))
+    assert not panel.report().advice, "no line of a loop is said to cost nothing"
+
+    assert "kept between 100 turns of T: 800 numbers, 400 with" in text(made)
+
+    case = by_name["quadratic_form"]
+    about = subject(case.function, case.wrt, (case.arguments, {}))
+    assert report(about, about.start).histories == ()

@@ -5,7 +5,7 @@ import { logarithmic, Point } from '../axes';
 import { IMark, Plot } from '../plot';
 import { usePanel } from './context';
 import { count, time } from './format';
-import { ICurve, IGrowth, IReport, ITimes } from './report';
+import { ICurve, IGrowth, IHistory, IReport, ITimes } from './report';
 import { through } from './times';
 
 const HEIGHT = 200;
@@ -29,7 +29,12 @@ export function Curves({ report }: { report: IReport }): JSX.Element | null {
       {curves.map(curve => (
         <div key={curve.size} className="jp-hvd-gc-size">
           <Operations curve={curve} plain={report.plain?.adjoint[curve.size] ?? []} />
-          {/* Reports of before have no times. */}
+          {/* Reports of before have no histories and no times. */}
+          {report.histories
+            ?.filter(({ size }) => size === curve.size)
+            .map(history => (
+              <Histories key={history.size} history={history} />
+            ))}
           <Measured
             curve={curve}
             times={report.times?.find(({ size }) => size === curve.size)}
@@ -84,6 +89,56 @@ function Operations(props: { curve: ICurve; plain: readonly Point[] }): JSX.Elem
       height={HEIGHT}
       label={trans.__('Operations over %1, both axes logarithmic', size)}
     />
+  );
+}
+
+/** What loops keep between their turns, over a size that says how many there are. */
+function Histories({ history }: { history: IHistory }): JSX.Element | null {
+  const { trans } = usePanel();
+  const { size, at } = history;
+  const kinds = [
+    ['whole', trans.__('as it is'), 'a'],
+    ['carried', trans.__('with checkpoint=True'), 'b'],
+    ['blocks', trans.__('with checkpoint="blocks"'), 'c']
+  ] as const;
+  const series = kinds.map(([kind, name, letter], k) => {
+    const points = drawn(history.sizes, history[kind]);
+    const marks = points
+      .filter(([n]) => n === at)
+      .map((here): IMark => {
+        const title = trans.__('%1, %2 = %3: %4', name, size, here[0], count(here[1]));
+        return { at: here, radius: 4, title };
+      });
+    const className = `jp-hvd-gc-side jp-hvd-gc-side${k}`;
+    return { className, points, marks, letter };
+  });
+  const numbers = series.flatMap(({ points }) => points.map(([, kept]) => kept));
+  if (numbers.length === 0) {
+    return null;
+  }
+  const here = history.sizes.indexOf(at);
+  return (
+    <figure className="jp-hvd-gc-histories">
+      <Plot
+        x={logarithmic(size, history.sizes, TICKS.x)}
+        y={logarithmic('', numbers, TICKS.y)}
+        series={series}
+        rule={at}
+        height={HEIGHT}
+        label={trans.__(
+          'Numbers kept between turns over %1, both axes logarithmic',
+          size
+        )}
+      />
+      <figcaption>
+        {trans.__('Numbers kept between turns, for their reverse:')}{' '}
+        {kinds
+          .map(([kind, name, letter]) =>
+            trans.__('%1 %2 %3', letter, count(history[kind][here]), name)
+          )
+          .join(', ')}
+      </figcaption>
+    </figure>
   );
 }
 

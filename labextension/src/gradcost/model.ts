@@ -109,6 +109,12 @@ export class PanelModel implements IDisposable {
     this.link.ask({ do: 'inspect', function: name, wrt });
   }
 
+  /** Show other functions beside this one. */
+  compare(functions: string[]): void {
+    this._error = '';
+    this.link.ask({ do: 'compare', functions });
+  }
+
   /** Measure times at the sizes as they stand. */
   measure(): void {
     this._begin({ do: 'measure' });
@@ -206,7 +212,10 @@ export class PanelModel implements IDisposable {
       if (message.seq) {
         this._error = '';
       }
-      if (!first && this._attached) {
+      // Of several who look on, one keeps the figures.
+      if (message.keep === false) {
+        clearTimeout(this._timer);
+      } else if (!first && this._attached) {
         this._rest();
       }
       this._attached = true;

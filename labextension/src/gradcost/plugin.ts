@@ -76,6 +76,7 @@ export const gradcost: JupyterFrontEndPlugin<void> = {
       tab.id = `jupyter-hvd-gradcost:${about.tab}`;
       tab.title.label = trans.__('Gradient cost');
       tab.title.icon = costIcon;
+      tab.title.className = 'jp-hvd-title';
       tab.title.closable = true;
       notebook.disposed.connect(() => tab.dispose());
       if (!places.put(tab, notebook, 'split-right')) {

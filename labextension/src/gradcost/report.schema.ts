@@ -1,7 +1,7 @@
 /* Made from jupyter_hvd/gradcost/report.schema.json by `jlpm types`. */
 
 /**
- * All that the panel shows.
+ * All that the panel shows: `functions` may be inspected instead of this one, `beside` compared with it.
  */
 export interface Report {
   id: string;
@@ -26,6 +26,9 @@ export interface Report {
   measured: Measured | null;
   times: Times[];
   functions: string[];
+  histories: History[];
+  beside: string[];
+  compared: Compared[];
   note: string;
   error: string;
   version: number;
@@ -200,4 +203,33 @@ export interface Times {
 export interface Growth {
   exponent: number;
   since: number;
+}
+/**
+ * Numbers that loops keep between their turns, over a size that says how many there are: as it is, with
+ * `checkpoint=True`, and with `checkpoint="blocks"`.
+ */
+export interface History {
+  size: string;
+  at: number;
+  sizes: number[];
+  whole: (number | null)[];
+  carried: (number | null)[];
+  blocks: (number | null)[];
+}
+/**
+ * Another function, at the sizes of this one: `curves` and `times` by this one's sizes, each over the
+ * other's that goes with it. `error` says what is missing.
+ */
+export interface Compared {
+  function: string;
+  wrt: string[];
+  value: Figure | null;
+  adjoint: Figure | null;
+  curves: {
+    [k: string]: Curve;
+  };
+  times: {
+    [k: string]: Times;
+  };
+  error: string;
 }

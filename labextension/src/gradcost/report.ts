@@ -2,10 +2,12 @@ import { Report as IReport, Source } from './report.schema';
 
 export type {
   Advice as IAdvice,
+  Compared as ICompared,
   Curve as ICurve,
   Figure as IFigure,
   Growth as IGrowth,
   Heat as IHeat,
+  History as IHistory,
   Ratio as IRatio,
   Report as IReport,
   Row as IRow,

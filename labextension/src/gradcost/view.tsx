@@ -3,6 +3,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import { useSignal } from '../context';
+import { Comparison } from './compare';
 import { usePanel } from './context';
 import { Curves } from './curves';
 import { Figures } from './figures';
@@ -42,6 +43,7 @@ export function View(): JSX.Element {
         <Curves report={report} />
         <Advice report={report} />
       </div>
+      <Comparison report={report} />
       <Statements report={report} />
     </>
   );

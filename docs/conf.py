@@ -1,0 +1,82 @@
+"""The site: the same Markdown that is read where the code lies, with a way through it.
+
+`make site` builds it into build/site. The source folder is the whole checkout, so that a link from README.md to
+docs/rules.md, or from there to an example, is one and the same everywhere.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+#: What stands in the margin: a caption, and its pages.
+PAGES = {
+    "Distribute": [
+        ("In a notebook: %%distribute", "docs/distribute"),
+        ("On several machines", "docs/clusters"),
+        ("Does it hold? verify", "docs/verify"),
+        ("What is converted", "docs/coverage"),
+        ("The rules", "docs/rules"),
+        ("What programs import", "docs/runtime"),
+    ],
+    "Differentiate": [
+        ("The tensor language", "docs/tensor-language"),
+        ("NumPy in it", "docs/numpy"),
+        ("Loops that carry values", "docs/recurrences"),
+        ("From function to kernel", "docs/kernels"),
+        ("How fast kernels are", "docs/performance"),
+    ],
+    "Inspect": [("What a gradient costs", "docs/gradient-cost")],
+    "How far to trust it": [
+        ("What a conversion claims", "docs/soundness"),
+        ("Other people’s code", "docs/corpus"),
+        ("Programs nobody wrote", "docs/generated"),
+        ("Who can do what to whom", "docs/security"),
+        ("Beside its peers", "docs/peers"),
+    ],
+    "Work on it": [
+        ("Contributing", "CONTRIBUTING"),
+        ("Architecture", "docs/architecture"),
+        ("The JSON form", "docs/json"),
+        ("Changelog", "CHANGELOG"),
+    ],
+}
+
+project = "jupyter_hvd"
+html_title = project
+copyright = "the jupyter_hvd developers, BSD-3-Clause"
+html_show_sphinx = False
+
+root_doc = "README"
+include_patterns = [f"{page}.md" for pages in PAGES.values() for _, page in pages] + ["README.md"]
+# Folders that hold no page are not walked through.
+exclude_patterns = [".*", "build", "dist", "lib", "node_modules", "jupyter_hvd", "tests", "ui-tests"]
+
+extensions = ["myst_parser", "sphinxcontrib.mermaid"]
+html_theme = "furo"
+html_copy_source = False
+# Links name headings as GitHub does.
+myst_heading_anchors = 4
+myst_fence_as_directive = ["mermaid"]
+
+
+def with_contents(_app: Sphinx, page: str, text: list[str]) -> None:
+    """The way through the site belongs to its first page, and would be noise where README.md is read."""
+    if page == root_doc:
+        for caption, pages in PAGES.items():
+            lines = "\n".join(f"{title} </{path}>" for title, path in pages)
+            text[0] += f"\n\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{lines}\n```\n"
+
+
+def at_the_door(app: Sphinx, error: Exception | None) -> None:
+    """The first page is what a folder shows."""
+    if error is None:
+        out = Path(app.outdir)
+        shutil.copy(out / f"{root_doc}.html", out / "index.html")
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("source-read", with_contents)
+    app.connect("build-finished", at_the_door)

@@ -1,0 +1,85 @@
+"""Other functions of the notebook beside the one that is inspected, over the sizes that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..tensor import TensorError
+from .analysis import Sizes
+from .cells import Cells, explained
+from .report import Compared, Slider, Times, curve, figure, spelling
+from .subject import Size, Subject, subject
+
+#: A function to compare with, or why it cannot be.
+Other = Subject | str
+
+
+def other(about: Subject, name: str, functions: Mapping[str, Any], cells: Cells) -> Other:
+    """Another function of the notebook, differentiated by the same parameters where it has them."""
+    try:
+        made = subject(functions.get(name), label=name)
+        shared = tuple(x for x in about.wrt if x in made.differentiable)
+        made = made.by(shared)
+    except TensorError as error:
+        return explained(error, cells)
+    return made.missing or made
+
+
+def matched(about: Subject, beside: Subject, linked: bool) -> list[tuple[Size, Size]]:
+    """The sizes of one function with those of another that are called alike, or the only one of each."""
+    here, there = about.sizes(linked), beside.sizes(linked)
+    alike = [(a, b) for a in here for b in there if set(a.names) & set(b.names)]
+    if not alike and len(here) == len(there) == 1:
+        alike = [(here[0], there[0])]
+    return [(a, b) for a, b in alike if not b.fixed]
+
+
+def placed(sizes: Sizes, beside: Subject, pairs: Sequence[tuple[Size, Size]]) -> dict[str, int]:
+    """The other's sizes: those that are shared as they stand here, the rest as of its last call."""
+    result = dict(beside.start)
+    for a, b in pairs:
+        result |= dict.fromkeys(b.names, sizes[a.names[0]])
+    return result
+
+
+def compared(
+    about: Subject,
+    sizes: Sizes,
+    linked: bool,
+    name: str,
+    beside: Other,
+    times: Mapping[str, Times],
+) -> Compared:
+    """The other function at the sizes of this one, its curves and times by this one's sizes."""
+    if isinstance(beside, str):
+        return Compared(name, (), None, None, {}, {}, beside)
+    pairs = matched(about, beside, linked)
+    there = placed(sizes, beside, pairs)
+    spell = spelling(beside, there, linked)
+    fits = beside.fits(there)
+    value, adjoint = (
+        figure(beside, part, there, spell) if fits else None
+        for part in (beside.value, beside.adjoint)
+    )
+    sliders = {
+        a.names[0]: Slider(b.names[0], b.names, there[b.names[0]], a.low, a.high, "")
+        for a, b in pairs
+        if not a.fixed
+    }
+    wrong = "" if fits else "at these sizes it reads out of range"
+    if not sliders:
+        wrong = wrong or f"it shares no size with `{about.name}`"
+    return Compared(
+        function=name,
+        wrt=beside.wrt,
+        value=value,
+        adjoint=adjoint,
+        curves={size: curve(beside, slider, there) for size, slider in sliders.items()},
+        times={
+            size: found
+            for size, found in times.items()
+            if size in sliders and found.at.items() <= there.items()
+        },
+        error=wrong,
+    )

@@ -1,0 +1,28 @@
+"""How long the ranks take to add up numbers, by the bytes that these have."""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+
+#: From what is all latency to what is all bandwidth: 1 KiB to 32 MiB.
+SIZES = tuple(2**k for k in range(10, 26, 3))
+REPEATS = 11
+
+
+def allreduce_times() -> list[tuple[int, float]]:
+    """Bytes, and the median seconds of an allreduce of so many; every rank makes the same ones."""
+    import horovod.tensorflow as hvd
+    import tensorflow as tf
+
+    found = []
+    for size in SIZES:
+        numbers = tf.ones(size // 4)
+        times = []
+        for _ in range(REPEATS + 1):
+            began = time.perf_counter()
+            # An entry of the sum is there when all of it is, on a GPU, too.
+            hvd.allreduce(numbers, op=hvd.Sum, name=f"jupyter_hvd.measured.{size}")[0].numpy()
+            times.append(time.perf_counter() - began)
+        found.append((size, median(times[1:])))  # the first makes room
+    return found

@@ -1,0 +1,51 @@
+"""Bandwidth and latency between ranks, from how long they took to add up numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .errors import DistributeError
+
+
+@dataclass(frozen=True)
+class Network:
+    """What lies between some ranks: `bandwidth` in bytes and `latency` in seconds a message.
+
+    `times` are the bytes of an allreduce and its seconds, `error` how far the figures miss one of these at most.
+    """
+
+    ranks: int
+    bandwidth: float
+    latency: float
+    error: float
+    times: tuple[tuple[int, float], ...]
+
+    def seconds(self, size: float) -> float:
+        """The time of a ring allreduce: each rank sends 2·(N−1) messages of an N-th of the bytes."""
+        messages = 2 * (self.ranks - 1)
+        return messages * (size / self.ranks / self.bandwidth + self.latency)
+
+
+def fitted(ranks: int, times: Sequence[tuple[int, float]]) -> Network:
+    """The figures by which a ring allreduce takes these times, each missed by as small a part as can be.
+
+    Raises:
+        DistributeError: the times do not grow with the bytes.
+    """
+    sizes, seconds = (np.array(column, float) for column in zip(*times, strict=True))
+    parts = np.stack([np.ones_like(sizes), sizes]) / seconds
+    (fixed, a_byte), *_ = np.linalg.lstsq(parts.T, np.ones_like(sizes), rcond=None)
+    if a_byte <= 0:
+        raise DistributeError(
+            "the times of these allreduces do not grow with their bytes: measure again on a quiet machine"
+        )
+    messages = 2 * (ranks - 1)
+    bandwidth = messages / ranks / a_byte
+    network = Network(
+        ranks, float(bandwidth), max(float(fixed) / messages, 1e-9), 0.0, tuple(times)
+    )
+    error = max(abs(network.seconds(size) / found - 1) for size, found in times)
+    return Network(ranks, network.bandwidth, network.latency, float(error), network.times)

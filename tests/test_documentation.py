@@ -1,0 +1,75 @@
+"""Every block of Python in README and docs runs, but those that say why not: `<!-- not run: … -->` above them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from IPython.core.inputtransformer2 import TransformerManager
+from IPython.core.interactiveshell import InteractiveShell
+from markdown_it import MarkdownIt
+
+ROOT = Path(__file__).parents[1]
+#: Pages that are made of what tests run: the rules' examples, one function's stages, NumPy's functions.
+MADE = {"rules.md", "kernels.md", "numpy.md"}
+PAGES = [
+    path
+    for path in (
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+    )
+    if path.name not in MADE
+]
+
+ARRAYS = "import numpy as np\nA, x = np.ones((3, 3)), np.ones(3)"
+#: What a page speaks of before its first block.
+GIVEN = {
+    "README.md": ARRAYS,
+    "gradient-cost.md": "import numpy as np",
+    "recurrences.md": "import numpy as np\nfrom jupyter_hvd.tensor import tensor\n"
+    "W, U, x, h = np.eye(3), np.ones((3, 2)), np.ones((5, 2)), np.ones(3)",
+    "tensor-language.md": ARRAYS,
+}
+
+
+def blocks(path: Path) -> Iterator[tuple[int, str, bool]]:
+    """The blocks of a page that are Python or a cell of a notebook: their line, text, and whether they run."""
+    tokens = MarkdownIt("commonmark").parse(path.read_text())
+    for before, token in zip([None, *tokens], tokens, strict=False):
+        if token.type not in ("fence", "code_block"):
+            continue
+        marked = before is not None and before.content.startswith("<!-- not run: ")
+        if token.info == "python" or (not token.info and is_python(token.content)):
+            yield token.map[0] + 1, token.content, not marked
+
+
+def is_python(text: str) -> bool:
+    try:
+        ast.parse(TransformerManager().transform_cell(text))
+    except SyntaxError:
+        return False
+    # A word alone, or a number, is what some command printed.
+    return re.search(r"[(=%]|^import ", text, re.M) is not None
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_blocks_of_python_run(path, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    shell = InteractiveShell()
+    shell.run_cell(GIVEN.get(path.name, "")).raise_error()
+    for line, text, runs in blocks(path):
+        if runs:
+            try:
+                shell.run_cell(text).raise_error()
+            except Exception as error:
+                error.add_note(f"{path.relative_to(ROOT)}, line {line}")
+                raise
+
+
+def test_what_a_page_runs_is_found():
+    found = [text for _, text, runs in blocks(ROOT / "README.md") if runs]
+    assert any('energy.grad("x")(A, x)' in text for text in found)
