@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from itertools import count
@@ -40,9 +40,20 @@ from ..launchers.processes import end_processes
 from ..launchers.progress import Position, position_of
 from ..launchers.reaper import PrivateFolder
 from ..rank import remote
-from .monitor import PATIENCE, SLOWEST, CallMonitor, Message, Reason, Run, Show
+from .monitor import (
+    ABORT_PATIENCE,
+    PATIENCE,
+    SLOWEST,
+    CallMonitor,
+    Message,
+    Reason,
+    Run,
+    Show,
+)
 
 START_TIMEOUT = 120.0
+#: Seconds for the ranks to leave Horovod, and to join it; they take less than one.
+REJOIN_TIMEOUT = 10.0
 #: Seconds for the last words of a finished call, and more for those of a cell that has printed much.
 LAST_WORDS = 0.5
 
@@ -309,14 +320,17 @@ class Cluster:
         timeout: float | None = None,
         marker: str | None = None,
         ranks: Sequence[int] | None = None,
+        aborts: bool = True,
     ) -> Run:
         """Call a function on all ranks, pass on what they print, and wait.
 
         Args:
             timeout: seconds after which the ranks are interrupted.
             marker: a line that each rank writes at its end to both streams, below Python.
+            aborts: whether collective operations may be aborted, which leaves the ranks without Horovod.
 
-        An interrupt of the kernel while it waits interrupts the ranks.
+        An interrupt of the kernel while it waits interrupts the ranks. Those that do not heed it may wait in a
+        collective operation: then these are aborted, and Horovod is to be joined anew.
         """
         from ipyparallel.serialize import PrePickled
 
@@ -329,6 +343,7 @@ class Cluster:
         futures = {rank: self._call(rank, call, request) for rank in ranks}
         waiting = CallMonitor(call, set(ranks), show, marker, size, started)
         stopped: Reason | None = None
+        waited: tuple[int, ...] = ()
         stopped_at = asked_at = started
         lost = None
         while True:
@@ -345,19 +360,56 @@ class Cluster:
                     if stopped is not None:
                         self.interrupt(call)
                         stopped_at = now
+                elif waited:
+                    if now - stopped_at > PATIENCE[stopped] + ABORT_PATIENCE:
+                        break
                 elif now - stopped_at > PATIENCE[stopped]:
-                    break
+                    if stopped == "unanswered" or not aborts:
+                        break
+                    waited = tuple(sorted(waiting.open))
+                    self._tell_ranks({"abort": call})
             except KeyboardInterrupt:
                 if stopped is not None:
                     break
                 stopped, stopped_at = "interrupt", time.monotonic()
                 self.interrupt(call)
         if lost is not None:
-            return Run(waiting.replies, stopped, (), lost)
+            return Run(waiting.replies, stopped, waited, lost=lost)
         if not waiting.open:
             self._let_finish(waiting, futures)
         stuck = waiting.unanswered() if stopped == "unanswered" else waiting.open
-        return Run(waiting.replies, stopped, tuple(sorted(stuck)))
+        return Run(waiting.replies, stopped, waited, tuple(sorted(stuck)))
+
+    def agree(self) -> bool:
+        """Whether the ranks work together, by a small sum over all of them."""
+        return self._all_answer(remote.agree, self.size)
+
+    def rejoin(self) -> bool:
+        """Let Horovod start anew in the ranks as they are; whether they work together then.
+
+        None joins before all have left: it would find the others where they were.
+        """
+        return (
+            self._all_answer(remote.leave, None)
+            and self._all_answer(remote.rejoin, self.size)
+            and self.agree()
+        )
+
+    def draw_level(self, names: Collection[str]) -> set[str] | None:
+        """Let the ranks begin the next cell alike, wherever each was in the last one; None where they cannot.
+
+        Returns:
+            which of these names stand for what goes on, in an order of its own, from where it has come to.
+        """
+        run = self.run(remote.draw_level, sorted(names), timeout=REJOIN_TIMEOUT)
+        replies = list(run.replies.values())
+        if not run.usable or run.stopped or not all(isinstance(r, list) for r in replies):
+            return None
+        return {name for reply in replies for name in reply}
+
+    def _all_answer(self, function: Callable[[], Any], expected: Any) -> bool:
+        run = self.run(function, timeout=REJOIN_TIMEOUT)
+        return run.usable and not run.stopped and all(r == expected for r in run.replies.values())
 
     def _call(self, rank: int, call: int, request: list[Any]) -> Any:
         def prepare(future: Any) -> None:
@@ -442,9 +494,12 @@ class Cluster:
 
     def interrupt(self, call: int) -> None:
         """Stop a call on the ranks, as the stop button does a cell, also on those that have not begun it."""
+        self._tell_ranks({"interrupt": call})
+
+    def _tell_ranks(self, message: Mapping[str, Any]) -> None:
         assert self._lifelines is not None
         for rank in range(self.size):
-            self._lifelines.send(f"rank {rank}", {"interrupt": call})
+            self._lifelines.send(f"rank {rank}", message)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

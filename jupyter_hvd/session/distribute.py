@@ -15,14 +15,20 @@ from ..launchers.places import Where, place
 from ..launchers.progress import Stall
 from ..rank import remote
 from ..rank.reply import Reply
-from ..rank.serialization import SerializedValue, keras_kind, pack, unpack, weights_of
+from ..rank.serialization import (
+    SerializedValue,
+    keras_kind,
+    pack,
+    unpack,
+    weights_of,
+)
 from .cell_names import names_of
 from .cell_output import CellOutput
 from .cluster import Cluster
 from .dependencies import Cell
 from .errors import DistributeError, named_error
 from .monitor import Run
-from .planning import CellPlan, RanksState, plan_cell
+from .planning import CellPlan, RanksState, made_anew, plan_cell
 from .program import (
     ANY_NAME,
     DISTRIBUTE,
@@ -246,7 +252,7 @@ class Session:
             cells = [self._file(n, program) for n in plan.needs.run]
             run = self.ranks.run(remote.run_cells, cells, added, watch, timeout=request.timeout)
             what = "a cell that this one needs failed on the ranks"
-            self._judge(run, screen, what, request.timeout)
+            self._judge(run, screen, what, request.timeout, plan)
             self._compare(run, program, screen)
             self._state = self._state.after(plan.needs.run, program)
         self._push_changed(self._values_for(plan), screen)
@@ -264,7 +270,7 @@ class Session:
             timeout=request.timeout,
             marker=marker,
         )
-        self._judge(run, screen, None, request.timeout)
+        self._judge(run, screen, None, request.timeout, plan)
         self._compare(run, program, screen)
         self._state = self._state.after([plan.number], program)
         self._take_back(run.replies[0].values, screen)
@@ -357,7 +363,12 @@ class Session:
     # What went wrong
 
     def _judge(
-        self, run: Run, screen: CellOutput, what: str | None = None, timeout: float | None = None
+        self,
+        run: Run,
+        screen: CellOutput,
+        what: str | None = None,
+        timeout: float | None = None,
+        plan: CellPlan | None = None,
     ) -> None:
         """Tell what went wrong in a run, and see to it that the ranks are usable.
 
@@ -368,7 +379,7 @@ class Session:
         if failure is None:
             return
         screen.finish()
-        lines = [*([what] if what else []), *failure.lines, *self._recover(run)]
+        lines = [*([what] if what else []), *failure.lines, *self._recover(run, plan)]
         raise named_error(failure.name, failure.message, lines)
 
     def _compare(self, run: Run, program: Program, screen: CellOutput) -> None:
@@ -396,20 +407,53 @@ class Session:
         assert self.ranks is not None
         return {r: str(self.ranks.told(r).get("host", "")) for r in range(self.ranks.size)}
 
-    def _recover(self, run: Run) -> list[str]:
-        """Make sure that the next cell finds usable ranks; says so where their state is gone."""
+    def _recover(self, run: Run, plan: CellPlan | None) -> list[str]:
+        """Make sure that the next cell finds usable ranks, with the state that they have if that can be; says which."""
         assert self.ranks is not None
-        if run.usable:
-            if not run.stopped:
-                return []
-            check = self.ranks.run(remote.agree, timeout=4.0)
-            if check.usable and not check.stopped:
-                return ["The ranks are usable: their state is as the cell left it."]
+        usable = run.usable and not run.waited and self.ranks.agree()
+        if usable and run.in_step:
+            return []
+        if usable or (run.usable and self.ranks.rejoin()):
+            found = self._make_alike(plan)
+            if found is not None:
+                how = "are usable" if usable else "live on, and Horovod is started anew in them"
+                return [f"The ranks {how}: what is on them is kept.", *found]
         self.renew()
         return [
             "The ranks are restarted; what was on them is gone. "
             "The next %%distribute runs the cells that it needs again."
         ]
+
+    def _make_alike(self, plan: CellPlan | None) -> list[str] | None:
+        """Let the ranks go on as one program, where a cell was broken off on some sooner than on others.
+
+        Weights are broadcast by the next training. Values that the notebook has are sent as it has them, and what gives its
+        elements in an order of its own is made anew, by its cell, when it is needed.
+
+        Returns:
+            what the user must know, None where the ranks are not usable.
+        """
+        assert self.ranks is not None
+        if plan is None or plan.program.uses_horovod:
+            return []  # what is as it was; and ranks that may mean to differ
+        namespace = self.shell.user_ns
+        history = self.history(plan.number)
+        bound = {name for c in history for name in names_of(c.source).binds}
+        weights = {n for n in bound if keras_kind(namespace.get(n)) == "weights"}
+        packed = {n: pack(namespace[n]) for n in plan.needs.changed & bound if n in namespace}
+        values = {n: p for n, p in packed.items() if p.kind in ("plain", "history")}
+        ordered = self.ranks.draw_level(plan.needs.names)
+        if ordered is None or (values and not push(self.ranks, values).usable):
+            return None
+        again, left = made_anew(self._state, history, ordered, weights)
+        self._state = self._state.without(again)
+        lines = ["The next training begins with rank 0's weights on all of them."] * bool(weights)
+        if left:
+            names = ", ".join(f"`{name}`" for name in sorted(left))
+            lines.append(
+                f"They may have come to different places in {names}: `%hvd restart` before training on lets them begin alike."
+            )
+        return lines
 
     # %hvd
 
@@ -487,7 +531,7 @@ class Session:
                 {"rank": r, **ranks.told(r), "doing": ranks.told(r).get("stage", "starting")}
                 for r in range(ranks.size)
             ]
-        run = ranks.run(remote.where, timeout=5.0) if ranks.lost() is None else None
+        run = ranks.run(remote.where, timeout=5.0, aborts=False) if ranks.lost() is None else None
         lost = ranks.lost()
         if run is None or lost is not None:
             rank, how = lost or (0, "")

@@ -78,9 +78,13 @@ def is_same(error: RemoteError, other: RemoteError) -> bool:
 
 
 def stuck(run: Run) -> list[str]:
-    if not run.stuck:
-        return []
-    return [f"{ranks_text(run.stuck)} waited in an operation that cannot be interrupted."]
+    if run.stuck:
+        return [f"{ranks_text(run.stuck)} waited in an operation that cannot be interrupted."]
+    if run.waited:
+        return [
+            f"{ranks_text(run.waited)} waited for others; the collective operation was aborted."
+        ]
+    return []
 
 
 def where(errors: Mapping[int, Reply], cells: Cells) -> list[str]:
