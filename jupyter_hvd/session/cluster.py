@@ -35,11 +35,13 @@ from ..launchers.base import (
 )
 from ..launchers.hosts import LaunchError
 from ..launchers.lifeline import ADDRESS_VARIABLE, Lifelines
+from ..launchers.mpi import MpirunLauncher
 from ..launchers.places import Place
 from ..launchers.processes import end_processes
 from ..launchers.progress import Position, position_of
 from ..launchers.reaper import PrivateFolder
 from ..rank import remote
+from ..rank.serialization import SerializedValue
 from .monitor import (
     ABORT_PATIENCE,
     PATIENCE,
@@ -52,8 +54,14 @@ from .monitor import (
 )
 
 START_TIMEOUT = 120.0
+#: Seconds without a call after which the ranks leave Horovod, whose threads never sleep; the next call lets them join it again.
+REST_AFTER = 300.0
+#: Variables of Horovod's by which what it keeps is more than can be begun anew behind the user's back.
+KEEPS_MORE = ("HOROVOD_TIMELINE", "HOROVOD_AUTOTUNE", "HOROVOD_DYNAMIC_PROCESS_SETS")
 #: Seconds for the ranks to leave Horovod, and to join it; they take less than one.
 REJOIN_TIMEOUT = 10.0
+#: Seconds for weights to come from a rank that is to be ended.
+RESCUE_TIMEOUT = 60.0
 #: Seconds for the last words of a finished call, and more for those of a cell that has printed much.
 LAST_WORDS = 0.5
 
@@ -86,6 +94,9 @@ class Cluster:
         self._lifelines: Lifelines | None = None
         self._processes: list[subprocess.Popen[str]] = []
         self._stopped = False
+        self._resting = False
+        self._rest_timer: threading.Timer | None = None
+        self._turn = threading.RLock()  # a call, or going to rest
         self._queued = ""
         self._folder = PrivateFolder()
         self.job = self._folder.job
@@ -126,6 +137,7 @@ class Cluster:
             address,
             ports[1] if ports else 0,
             launcher.reach,
+            outlive=True,
         )
         # The ranks first: they take longer, and the controller starts in their shadow.
         self._watch_process(launcher.start(orders), self._read_launcher)
@@ -255,6 +267,8 @@ class Cluster:
         if self._stopped:
             return
         self._stopped = True
+        if self._rest_timer is not None:
+            self._rest_timer.cancel()
         if self._client is not None:
             with suppress(Exception):
                 self._client.close()
@@ -280,17 +294,17 @@ class Cluster:
         )
         return member.told if member else {}
 
-    def lost(self) -> tuple[int, str] | None:
-        """The rank that went first, and how, where one has gone."""
+    def lost(self, ranks: Collection[int] | None = None) -> tuple[int, str] | None:
+        """The rank that went first, of all or of some, and how, where one has gone."""
         assert self._lifelines is not None
+        ranks = range(self.size) if ranks is None else ranks
         for name, member in list(self._lifelines.gone.items()):
-            if name.startswith("rank "):
-                rank = int(name.removeprefix("rank "))
+            if name.startswith("rank ") and (rank := int(name.removeprefix("rank "))) in ranks:
                 if member.cut_off:
                     return rank, f"its host {member.told.get('host', '')} does not answer any more"
                 self._await_exit(rank)
                 return rank, self._how_ended(rank)
-        for rank in list(self._exits):
+        for rank in [rank for rank in self._exits if rank in ranks]:
             return rank, self._how_ended(rank)
         if self._stopped or (
             self._processes and any(p.poll() is not None for p in self._processes)
@@ -332,11 +346,33 @@ class Cluster:
         An interrupt of the kernel while it waits interrupts the ranks. Those that do not heed it may wait in a
         collective operation: then these are aborted, and Horovod is to be joined anew.
         """
+        if self._rest_timer is not None:
+            self._rest_timer.cancel()
+        with self._turn:
+            if self._resting and aborts:
+                self._resting = False
+                self.rejoin()
+            call = next(self._calls)
+            ranks = range(self.size) if ranks is None else ranks
+            try:
+                return self._run(call, function, args, show, timeout, marker, ranks, aborts)
+            finally:
+                self._rest_later(call)
+
+    def _run(
+        self,
+        call: int,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        show: Show,
+        timeout: float | None,
+        marker: str | None,
+        ranks: Collection[int],
+        aborts: bool,
+    ) -> Run:
         from ipyparallel.serialize import PrePickled
 
         self._forget_events()
-        ranks = range(self.size) if ranks is None else ranks
-        call = next(self._calls)
         request = [PrePickled(part) for part in (remote.answer, call, function, *args)]
         size = sum(memoryview(buffer).nbytes for part in request for buffer in part.buffers)
         started = time.monotonic()
@@ -350,7 +386,7 @@ class Cluster:
             try:
                 self._pump(waiting, futures)
                 now = time.monotonic()
-                if not waiting.open or (lost := self.lost()) is not None:
+                if not waiting.open or (lost := self.lost(ranks)) is not None:
                     break
                 if stopped is None:
                     if now - asked_at > 1:  # a short cell is not asked at all
@@ -374,11 +410,30 @@ class Cluster:
                 stopped, stopped_at = "interrupt", time.monotonic()
                 self.interrupt(call)
         if lost is not None:
-            return Run(waiting.replies, stopped, waited, lost=lost)
+            self._free(waiting, futures)
+            return Run(waiting.replies, stopped, waited, tuple(sorted(waiting.open)), lost)
         if not waiting.open:
             self._let_finish(waiting, futures)
         stuck = waiting.unanswered() if stopped == "unanswered" else waiting.open
         return Run(waiting.replies, stopped, waited, tuple(sorted(stuck)))
+
+    def _rest_later(self, call: int) -> None:
+        """Let the ranks leave Horovod when this was the last call for long."""
+
+        def rest() -> None:
+            if self._turn.acquire(blocking=False):  # else there is a call
+                try:
+                    if not self._stopped:
+                        self._resting = True
+                        self._tell_ranks({"abort": call})
+                finally:
+                    self._turn.release()
+
+        mpi = isinstance(self._place.launcher, MpirunLauncher)
+        if not mpi and not self._stopped and not any(name in os.environ for name in KEEPS_MORE):
+            self._rest_timer = threading.Timer(REST_AFTER, rest)
+            self._rest_timer.daemon = True
+            self._rest_timer.start()
 
     def agree(self) -> bool:
         """Whether the ranks work together, by a small sum over all of them."""
@@ -410,6 +465,31 @@ class Cluster:
     def _all_answer(self, function: Callable[[], Any], expected: Any) -> bool:
         run = self.run(function, timeout=REJOIN_TIMEOUT)
         return run.usable and not run.stopped and all(r == expected for r in run.replies.values())
+
+    def _free(self, waiting: CallMonitor, futures: Mapping[int, Any]) -> None:
+        """Let those come back from a call that are there, where one has gone."""
+        self.interrupt(waiting.call)
+        self._tell_ranks({"abort": waiting.call})
+        deadline = time.monotonic() + ABORT_PATIENCE
+        while waiting.open & set(self._living()) and time.monotonic() < deadline:
+            with suppress(KeyboardInterrupt):
+                self._pump(waiting, futures)
+
+    def _living(self) -> list[int]:
+        assert self._lifelines is not None
+        here = self._lifelines.members
+        return [r for r in range(self.size) if f"rank {r}" in here and r not in self._exits]
+
+    def rescue(self, names: Collection[str], stuck: Collection[int]) -> dict[str, SerializedValue]:
+        """The values of some names from the first rank that is there and not stuck, before all are ended."""
+        for rank in [rank for rank in self._living() if rank not in stuck][:1]:
+            run = self.run(
+                remote.get_values, sorted(names), ranks=[rank], timeout=RESCUE_TIMEOUT, aborts=False
+            )
+            found = run.replies.get(rank)
+            if run.usable and isinstance(found, dict):
+                return {name: packed for name, packed in found.items() if packed is not None}
+        return {}
 
     def _call(self, rank: int, call: int, request: list[Any]) -> Any:
         def prepare(future: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -71,6 +71,8 @@ class Session:
         self._state = RanksState()
         self._files: dict[str, SentCell] = {}
         self._serial = count(1)
+        #: Weights that ranks had which were ended, each with a digest of the notebook's own at that time.
+        self._rescued: dict[str, tuple[SerializedValue, int]] = {}
 
     # What has been executed
 
@@ -175,8 +177,12 @@ class Session:
                 screen.say(f"{self.ranks.size} ranks are stopped, their state goes with them")
                 self.stop()
             if self.ranks is not None and (lost := self.ranks.lost()) is not None:
+                rescued = self._rescue(Run({}, lost=lost))
+                beside = (
+                    f" but the weights that the others had of {quoted(rescued)}" if rescued else ""
+                )
                 screen.say(
-                    f"rank {lost[0]} had gone: {lost[1]}. New ranks are started, with nothing on them."
+                    f"rank {lost[0]} had gone: {lost[1]}. New ranks are started, with nothing on them{beside}."
                 )
                 self.stop()
             if self.ranks is None:
@@ -239,6 +245,7 @@ class Session:
         if self.ranks is None:
             raise DistributeError("there are no ranks; a cell with %%distribute starts them")
         self.renew()
+        self._rescued.clear()
         self._ensure(Request(), CellOutput(self.shell))
 
     # Running
@@ -304,9 +311,9 @@ class Session:
             if (
                 name in namespace
                 and keras_kind(namespace[name]) == "weights"
-                and weights_of(namespace[name])
+                and (weights_of(namespace[name]) or name in self._rescued)
             ):
-                values[name] = pack(namespace[name])
+                values[name] = self._weights(name)
             elif name in self._state.given and name in namespace:
                 values[name] = pack(namespace[name], limit=None)
         return values
@@ -336,8 +343,11 @@ class Session:
         weights = [n for n in arrived if values[n].kind == "weights"]
         if plain:
             screen.say(f"pushed: {', '.join(plain)}")
-        if weights:
-            screen.say(f"with the notebook's weights: {', '.join(weights)}")
+        rescued = [n for n in weights if n in self._rescued]
+        if rescued:
+            screen.say(f"with the weights that the ranks before had: {', '.join(rescued)}")
+        if own := [n for n in weights if n not in rescued]:
+            screen.say(f"with the notebook's weights: {', '.join(own)}")
         return arrived
 
     def _wanted(self, plan: CellPlan) -> list[str]:
@@ -418,11 +428,46 @@ class Session:
             if found is not None:
                 how = "are usable" if usable else "live on, and Horovod is started anew in them"
                 return [f"The ranks {how}: what is on them is kept.", *found]
+        rescued = self._rescue(run)
         self.renew()
-        return [
+        lines = [
             "The ranks are restarted; what was on them is gone. "
             "The next %%distribute runs the cells that it needs again."
         ]
+        if rescued:
+            lines.append(
+                f"It goes on with the weights that the ranks had of {quoted(rescued)}; optimizers begin anew. "
+                "`%hvd restart` forgets them."
+            )
+        return lines
+
+    def _rescue(self, run: Run) -> list[str]:
+        """Keep the weights that the ranks have trained and the notebook has not, before they are ended; under which names."""
+        assert self.ranks is not None
+        namespace = self.shell.user_ns
+        history = self.history(len(self.shell.history_manager.input_hist_raw))
+        there = {
+            n for c in history if c.number in self._state.ran for n in names_of(c.source).binds
+        }
+        names = {n for n in there if keras_kind(namespace.get(n)) == "weights"}
+        if not names:
+            return []
+        found = {}
+        for name, packed in self.ranks.rescue(names, run.stuck).items():
+            own = digest(pack(namespace[name]))
+            if packed.kind == "weights" and packed.data and digest(packed) != own:
+                found[name] = packed, own
+        self._rescued |= found
+        return sorted(found)
+
+    def _weights(self, name: str) -> SerializedValue:
+        """What a model is to begin with on new ranks: the notebook's weights, or those that its last ranks had."""
+        own = pack(self.shell.user_ns[name])
+        rescued, before = self._rescued.get(name, (own, 0))
+        if before == digest(own):
+            return rescued
+        self._rescued.pop(name, None)  # the notebook has later ones
+        return own
 
     def _make_alike(self, plan: CellPlan | None) -> list[str] | None:
         """Let the ranks go on as one program, where a cell was broken off on some sooner than on others.
@@ -449,9 +494,9 @@ class Session:
         self._state = self._state.without(again)
         lines = ["The next training begins with rank 0's weights on all of them."] * bool(weights)
         if left:
-            names = ", ".join(f"`{name}`" for name in sorted(left))
             lines.append(
-                f"They may have come to different places in {names}: `%hvd restart` before training on lets them begin alike."
+                f"They may have come to different places in {quoted(left)}: `%hvd restart` lets them begin alike, with the "
+                "notebook's weights."
             )
         return lines
 
@@ -545,3 +590,7 @@ class Session:
             }
             for r in range(ranks.size)
         ]
+
+
+def quoted(names: Collection[str]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(names))

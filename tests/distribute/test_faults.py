@@ -258,6 +258,29 @@ def test_a_training_that_is_broken_off_goes_on(ready: Any) -> None:
     check_afterwards(ready)
 
 
+def test_a_rank_is_killed_in_a_training(ready: Any, after: Any, fault_told: Any) -> None:
+    """New ranks go on with the weights of those that were left; the notebook's are untouched until then."""
+    for cell in (MODEL, DATA):
+        ready.good(cell)
+    before = ready.processes()
+    weights = "float(np.abs(model.get_weights()[0]).sum())"
+    dies = "os.kill(os.getpid(), 9)"
+    step = f"        print('w', {weights}, flush=True)\n"
+    cell = TRAINING.replace("raise ValueError('rank 1 breaks off')", dies) + step
+    result = ready.run(cell)
+    assert result.error["ename"] == "RankLost"
+    assert "It goes on with the weights that the ranks had of `model`" in result.traceback
+    *_, last = re.findall(r"^w (.*)$", result.stdout, re.MULTILINE)
+    fault_told(
+        "SIGKILL of a rank that trains", result.seconds, gone(before, after), "weights are kept"
+    )
+    assert last not in ready.good(f"print({weights})").stdout
+    result = ready.good(f"%%distribute\nprint('now', {weights})")
+    assert "with the weights that the ranks before had: model" in result.shown
+    assert f"now {last}" in result.stdout
+    check_afterwards(ready)
+
+
 def test_timeout(ready: Any, fault_told: Any) -> None:
     pids = ready.rank_pids()
     result = ready.run(f"%%distribute --timeout 1\n{HOROVOD}time.sleep(600)")
