@@ -17,6 +17,7 @@ from ..rank import remote
 from ..rank.reply import Reply
 from ..rank.serialization import (
     SerializedValue,
+    is_plain,
     keras_kind,
     pack,
     unpack,
@@ -472,8 +473,8 @@ class Session:
     def _make_alike(self, plan: CellPlan | None) -> list[str] | None:
         """Let the ranks go on as one program, where a cell was broken off on some sooner than on others.
 
-        Weights are broadcast by the next training. Values that the notebook has are sent as it has them, and what gives its
-        elements in an order of its own is made anew, by its cell, when it is needed.
+        Weights are broadcast by the next training. What the cell has changed beside them, and what gives its elements in an
+        order of its own, is made anew, by its cell, when it is needed: what it is on each rank, the notebook does not know.
 
         Returns:
             what the user must know, None where the ranks are not usable.
@@ -483,15 +484,15 @@ class Session:
             return []  # what is as it was; and ranks that may mean to differ
         namespace = self.shell.user_ns
         history = self.history(plan.number)
-        bound = {name for c in history for name in names_of(c.source).binds}
+        bound = {name for cell in history for name in names_of(cell.source).binds}
         weights = {n for n in bound if keras_kind(namespace.get(n)) == "weights"}
-        packed = {n: pack(namespace[n]) for n in plan.needs.changed & bound if n in namespace}
-        values = {n: p for n, p in packed.items() if p.kind in ("plain", "history")}
+        data = {n for n in plan.needs.changed if n in namespace and is_plain(namespace[n])}
         ordered = self.ranks.draw_level(plan.needs.names)
-        if ordered is None or (values and not push(self.ranks, values).usable):
+        if ordered is None:
             return None
-        again, left = made_anew(self._state, history, ordered, weights)
-        self._state = self._state.without(again)
+        again, left = made_anew(self._state, history, ordered | data, weights)
+        left |= data & self._state.given.keys()
+        self._state = self._state.without(again, data)
         lines = ["The next training begins with rank 0's weights on all of them."] * bool(weights)
         if left:
             lines.append(

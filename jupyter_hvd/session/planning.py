@@ -35,9 +35,13 @@ class RanksState:
     def with_given(self, names: Sequence[str], number: int) -> RanksState:
         return replace(self, given={**self.given, **dict.fromkeys(names, number)})
 
-    def without(self, numbers: Collection[int]) -> RanksState:
-        """When what some cells have made there is to be made anew."""
-        return replace(self, ran=tuple(n for n in self.ran if n not in numbers))
+    def without(self, numbers: Collection[int], names: Collection[str] = ()) -> RanksState:
+        """When what some cells have made there is to be made anew, and values that were pushed are to be pushed again."""
+        return replace(
+            self,
+            ran=tuple(n for n in self.ran if n not in numbers),
+            pushed={name: value for name, value in self.pushed.items() if name not in names},
+        )
 
     def with_pushed(self, digests: Mapping[str, int]) -> RanksState:
         return replace(self, pushed={**self.pushed, **digests})

@@ -7,6 +7,7 @@ notebook's own state is untouched, and the next `%%distribute` works.
 from __future__ import annotations
 
 import os
+import random
 import re
 import signal
 import socket
@@ -250,12 +251,53 @@ def test_a_training_that_is_broken_off_goes_on(ready: Any) -> None:
     trained = ready.good(ON_THE_RANKS).stdout
     ready.good("print([float(v.numpy().sum()) for v in model.variables])")
     assert trained != str(ready.good("%%distribute --no-deps\nprint(began)").stdout)
-    assert "[]" in ready.good("%%distribute --no-deps\nprint(losses)").stdout
     ready.good("stall = False")
     result = ready.good(TRAINING)
     assert "ran first: In[" in result.shown  # the data, in one order on both ranks
+    assert "2 epochs" in ready.good("print(len(losses) // 4, 'epochs')").stdout
     assert ready.rank_pids() == pids
     check_afterwards(ready)
+
+
+FAULTS = """
+import os, threading, time, _thread
+def fault(kind, rank, seconds):
+    \"\"\"What befalls one of the ranks some time from now, wherever it is then.\"\"\"
+    if os.environ.get('HOROVOD_RANK') == str(rank):
+        threading.Timer(seconds, _thread.interrupt_main).start() if kind == 'raises' else hangs.append(time.time() + seconds)
+hangs = []
+class Watch(tf.keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        if hangs and time.time() > hangs[0]:
+            hangs.clear()
+            time.sleep(600)
+"""
+KINDS = {
+    "fit": "model.fit(train, epochs=4000, verbose=0, callbacks=[Watch()])",
+    "a tape": TRAINING.partition("\n")[2]
+    .replace("range(2)", "range(4000)")
+    .partition("        losses")[0]
+    + "        Watch().on_train_batch_end(0)\n",
+}
+ENDS = {"fit": KINDS["fit"].replace("4000", "1"), "a tape": KINDS["a tape"].replace("4000", "1")}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", KINDS)
+def test_trainings_broken_off_at_any_time(open_notebook: Callable[..., Any], kind: str) -> None:
+    """At random, `JUPYTER_HVD_BREAKS` times: the ranks live on, and train on as one."""
+    notebook = open_notebook()
+    for cell in (MODEL + "model.compile(optimizer, 'mse')\n", DATA, FAULTS):
+        notebook.good(cell)
+    notebook.good(f"%%distribute -n 2\n{ENDS[kind]}")
+    pids, draw = notebook.rank_pids(), random.Random(kind)
+    for _ in range(int(os.environ.get("JUPYTER_HVD_BREAKS", "4"))):
+        what = draw.choice(["raises", "hangs"]), draw.randrange(2), draw.uniform(0, 2)
+        result = notebook.run(f"%%distribute --timeout 6\nfault{what}\n{KINDS[kind]}")
+        assert result.error is not None
+        assert "what is on them is kept" in result.traceback, (what, result.text)
+        notebook.good(f"%%distribute\n{ENDS[kind]}")  # the guard compares the ranks' weights
+        assert notebook.rank_pids() == pids
 
 
 def test_a_rank_is_killed_in_a_training(ready: Any, after: Any, fault_told: Any) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from jupyter_hvd.launchers.progress import Stall
-from jupyter_hvd.session.monitor import CallMonitor
+from jupyter_hvd.rank.reply import Frame, RemoteError, Reply
+from jupyter_hvd.session.monitor import CallMonitor, Run
 
 EVENT_LOOP = {"cell": None, "inside": "/lib/python3.11/selectors.py"}
 ALLREDUCE = {"cell": ["<In[3]#1>", 2], "inside": "/site-packages/horovod/tensorflow/mpi_ops.py"}
@@ -93,3 +94,13 @@ def test_ranks_that_wait_or_are_silent_are_told_once() -> None:
     assert set(stall.waiting) <= {0, 1}
     assert list(stall.places) == [0]
     assert stall.places[0].in_horovod
+
+
+def test_ranks_that_fail_alike_are_in_step() -> None:
+    def failed(line: int) -> Reply:
+        return Reply(RemoteError("ValueError", "no", (Frame("<In[3]#1>", line, "f", ""),)))
+
+    assert Run({0: failed(2), 1: failed(2)}).in_step
+    assert not Run({0: failed(2), 1: failed(3)}).in_step
+    assert not Run({0: failed(2), 1: Reply()}).in_step
+    assert not Run({0: failed(2), 1: failed(2)}, stopped="interrupt").in_step
