@@ -351,7 +351,8 @@ class Cluster:
         with self._turn:
             if self._resting and aborts:
                 self._resting = False
-                self.rejoin()
+                if not self.rejoin():
+                    return Run({}, lost=(0, "it could not join Horovod again after a rest"))
             call = next(self._calls)
             ranks = range(self.size) if ranks is None else ranks
             try:

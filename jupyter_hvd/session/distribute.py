@@ -39,7 +39,6 @@ from .program import (
     masked,
     options_here,
     runnable,
-    watch_of,
 )
 from .reports import failure_of, headed, line_of, stall_lines
 from .tracebacks import SentCell
@@ -255,10 +254,11 @@ class Session:
         assert self.ranks is not None
         program = plan.program
         added = sorted(program.added)
-        watch = watch_of(program, options_here())
         if plan.needs.run:
             cells = [self._file(n, program) for n in plan.needs.run]
-            run = self.ranks.run(remote.run_cells, cells, added, watch, timeout=request.timeout)
+            run = self.ranks.run(
+                remote.run_cells, cells, added, plan.watch, timeout=request.timeout
+            )
             what = "a cell that this one needs failed on the ranks"
             self._judge(run, screen, what, request.timeout, plan)
             self._compare(run, program, screen)
@@ -273,7 +273,7 @@ class Session:
             added,
             marker,
             self._wanted(plan),
-            watch,
+            plan.watch,
             show=screen.show,
             timeout=request.timeout,
             marker=marker,
@@ -485,7 +485,7 @@ class Session:
         namespace = self.shell.user_ns
         history = self.history(plan.number)
         bound = {name for cell in history for name in names_of(cell.source).binds}
-        weights = {n for n in bound if keras_kind(namespace.get(n)) == "weights"}
+        weights = {n for n in bound if n in namespace and is_trained(namespace[n])}
         data = {n for n in plan.needs.changed if n in namespace and is_plain(namespace[n])}
         ordered = self.ranks.draw_level(plan.needs.names)
         if ordered is None:
@@ -547,6 +547,7 @@ class Session:
             values[name] = pack(namespace[name], limit=None)
             if values[name].kind == "none":
                 raise DistributeError(f"`{name}`: {values[name].why}")
+            self._rescued.pop(name, None)  # it is the notebook's that the ranks are to have
         self.require()
         arrived = self._push(values, CellOutput(self.shell))
         number = len(self.shell.history_manager.input_hist_raw) - 1
@@ -591,6 +592,11 @@ class Session:
             }
             for r in range(ranks.size)
         ]
+
+
+def is_trained(value: Any) -> bool:
+    """Whether a value keeps what training has made of it: a model, a layer, a variable, an optimizer."""
+    return keras_kind(value) == "weights" or hasattr(value, "apply_gradients")
 
 
 def quoted(names: Collection[str]) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
+from ..rank.remote import Watch
 from ..rules.options import Options
 from .cell_names import names_of
 from .dependencies import Cell, Needs, needs
-from .program import DISTRIBUTE, Program, convert, masked, refuse
+from .program import DISTRIBUTE, Program, convert, masked, refuse, watch_of
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,13 @@ class CellPlan:
 
     Attributes:
         number: the cell's. needs: of earlier cells and of values. program: as it runs on the ranks.
+        watch: how the ranks are compared while it runs.
     """
 
     number: int
     needs: Needs
     program: Program
+    watch: Watch
 
     @property
     def shown(self) -> tuple[int, ...]:
@@ -92,10 +95,11 @@ def plan_cell(
         options,
     )
     refuse(program)
+    watch = watch_of(program, options)
     if dependencies:
-        return CellPlan(number, again_where_changed(needed, program, state), program)
+        return CellPlan(number, again_where_changed(needed, program, state), program, watch)
     alone = replace(needed, run=(), push=frozenset())
-    return CellPlan(number, alone, program)
+    return CellPlan(number, alone, program, watch)
 
 
 def again_where_changed(needed: Needs, program: Program, state: RanksState) -> Needs:
