@@ -59,7 +59,7 @@ REST_AFTER = 300.0
 #: Variables of Horovod's by which what it keeps is more than can be begun anew behind the user's back.
 KEEPS_MORE = ("HOROVOD_TIMELINE", "HOROVOD_AUTOTUNE", "HOROVOD_DYNAMIC_PROCESS_SETS")
 #: Seconds for the ranks to leave Horovod, and to join it; they take less than one.
-REJOIN_TIMEOUT = 10.0
+REJOIN_TIMEOUT = 30.0
 #: Seconds for weights to come from a rank that is to be ended.
 RESCUE_TIMEOUT = 60.0
 #: Seconds for the last words of a finished call, and more for those of a cell that has printed much.

@@ -29,7 +29,7 @@ PATIENCE: Mapping[Reason, float] = {
     "unanswered": 0.0,
 }
 #: For how many seconds more they may come back then, before they are held to be stuck for good.
-ABORT_PATIENCE = 3.0
+ABORT_PATIENCE = 5.0
 
 
 @dataclass(frozen=True)
