@@ -41,6 +41,7 @@ from ..launchers.processes import end_processes
 from ..launchers.progress import Position, position_of
 from ..launchers.reaper import PrivateFolder
 from ..rank import remote
+from ..rank.reply import Reply
 from ..rank.serialization import SerializedValue
 from .monitor import (
     ABORT_PATIENCE,
@@ -415,6 +416,12 @@ class Cluster:
             return Run(waiting.replies, stopped, waited, tuple(sorted(waiting.open)), lost)
         if not waiting.open:
             self._let_finish(waiting, futures)
+            if (
+                stopped == "deadlock"
+                and all_well(waiting.replies)
+                and (not waited or self.rejoin())
+            ):
+                return Run(waiting.replies)  # who was late has come after all
         stuck = waiting.unanswered() if stopped == "unanswered" else waiting.open
         return Run(waiting.replies, stopped, waited, tuple(sorted(stuck)))
 
@@ -581,6 +588,10 @@ class Cluster:
         assert self._lifelines is not None
         for rank in range(self.size):
             self._lifelines.send(f"rank {rank}", message)
+
+
+def all_well(replies: Mapping[int, Any]) -> bool:
+    return not any(isinstance(reply, Reply) and reply.error for reply in replies.values())
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
