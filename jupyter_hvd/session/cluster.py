@@ -63,6 +63,8 @@ KEEPS_MORE = ("HOROVOD_TIMELINE", "HOROVOD_AUTOTUNE", "HOROVOD_DYNAMIC_PROCESS_S
 REJOIN_TIMEOUT = 30.0
 #: Seconds for weights to come from a rank that is to be ended.
 RESCUE_TIMEOUT = 60.0
+#: Seconds between interrupts, one of which may be lost: what is raised in a callback of the garbage collector, Python ignores.
+INTERRUPT_AGAIN = 1.0
 #: Seconds for the last words of a finished call, and more for those of a cell that has printed much.
 LAST_WORDS = 0.5
 
@@ -401,11 +403,16 @@ class Cluster:
                 elif waited:
                     if now - stopped_at > PATIENCE[stopped] + ABORT_PATIENCE:
                         break
+                    if now - asked_at > INTERRUPT_AGAIN:
+                        self.interrupt(call)
+                        asked_at = now
                 elif now - stopped_at > PATIENCE[stopped]:
                     if stopped == "unanswered" or not aborts:
                         break
                     waited = tuple(sorted(waiting.open))
                     self._tell_ranks({"abort": call})
+                    self.interrupt(call)
+                    asked_at = now
             except KeyboardInterrupt:
                 if stopped is not None:
                     break

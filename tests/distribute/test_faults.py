@@ -203,6 +203,19 @@ def test_ranks_in_different_operations(ready: Any, fault_told: Any) -> None:
     check_kept(ready, pids)
 
 
+def test_an_interrupt_that_is_lost(ready: Any) -> None:
+    """Python ignores what is raised in a callback of the garbage collector, JAX's for one: the rank is interrupted again."""
+    pids = ready.rank_pids()
+    cell = (
+        f"%%distribute --timeout 1\n{HOROVOD}import gc\n"
+        "def long(phase, info):\n    gc.callbacks.remove(long)\n    time.sleep(600)\n"
+        "gc.callbacks.append(long)\n"
+        "gc.collect()\ntime.sleep(600)\n"
+    )
+    assert ready.run(cell).error["ename"] == "TimeoutError"
+    check_kept(ready, pids)
+
+
 def test_horovod_shut_down_by_a_cell(ready: Any, fault_told: Any) -> None:
     """What ends Horovod ends no rank."""
     pids = ready.rank_pids()
