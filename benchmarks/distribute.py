@@ -8,6 +8,7 @@
 3. `%hvd push` of 100 MB to 4 ranks, over copying them through a local socket once for each rank, all at the
    same time, into buffers that are there already (aim: at most twice as long).
 4. `%load_ext jupyter_hvd` in a fresh process.
+5. What a rank without work takes of a core: as part of Horovod, and when it has left it after a while.
 """
 
 from __future__ import annotations
@@ -221,6 +222,27 @@ def load(rounds: int) -> float:
     )
 
 
+def idle(shell: InteractiveShell, rest_after: float, seconds: float = 20) -> float:
+    """How much of a core the busiest of two ranks takes, in percent, that have nothing to do."""
+    import psutil
+
+    from jupyter_hvd.session import cluster
+
+    kept, cluster.REST_AFTER = cluster.REST_AFTER, rest_after
+    folder = Path(tempfile.mkdtemp())
+    note = f"import os; open({str(folder)!r} + '/' + os.environ['HOROVOD_RANK'], 'w').write(str(os.getpid()))"
+    run(shell, f"%%distribute -n 2\n{note}")
+    cluster.REST_AFTER = kept
+    ranks = [psutil.Process(int((folder / str(rank)).read_text())) for rank in range(2)]
+    time.sleep(2)
+    before = [sum(rank.cpu_times()[:2]) for rank in ranks]
+    time.sleep(seconds)
+    return max(
+        100 * (sum(rank.cpu_times()[:2]) - b) / seconds
+        for rank, b in zip(ranks, before, strict=True)
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
@@ -229,6 +251,7 @@ def main() -> None:
     shell = make_shell()
     ours, theirs = cold_start(shell, max(3, arguments.rounds // 2))
     run(shell, "%%distribute -n 2\n1")
+    at_work, at_rest = idle(shell, 1000), idle(shell, 0.5)
     warm = warm_cells(shell, 4 * arguments.rounds)
     pushed, copied = push(shell, 4 * arguments.rounds)
     shell.run_line_magic("hvd", "stop")
@@ -236,6 +259,7 @@ def main() -> None:
         "machine": f"{os.cpu_count()} cores, Python {platform.python_version()}",
         "warm_ms": warm,
         "cold_start_s": {"distribute": ours, "horovodrun": theirs, "ratio": ours / theirs},
+        "idle_percent": {"in_horovod": at_work, "at_rest": at_rest},
         "load_ms": load(arguments.rounds),
         "push_100_MB_to_4_s": {"push": pushed, "sockets": copied, "ratio": pushed / copied},
     }
@@ -244,6 +268,7 @@ def main() -> None:
         return
     print(f"\n{figures['machine']}")
     print(f"%load_ext jupyter_hvd: {figures['load_ms']:.1f} ms")
+    print(f"an idle rank: {at_work:.1f} % of a core, at rest {at_rest:.1f} %")
     for name, cost in warm.items():
         print(f"warm cell, {name}: {cost:.1f} ms over the code's own time (aim: 50)")
     print(

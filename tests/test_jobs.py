@@ -16,7 +16,9 @@ from typing import Any
 
 import psutil
 import pytest
+from rich.console import Console
 
+from jupyter_hvd.cli.jobs import jobs_table
 from jupyter_hvd.jobs import found
 from jupyter_hvd.jobs.found import Tail, job_in, job_named, jobs, lines
 from jupyter_hvd.jobs.log import (
@@ -128,7 +130,9 @@ def test_what_a_log_holds(hvd, tmp_path: Path, place: Path) -> None:
     assert "mine" not in kept
     listed = hvd("jobs")
     assert job.name in listed.stdout
-    assert "exit code 3" in " ".join(listed.stdout.split())
+    row = listed.stdout.splitlines()[1]  # for who reads it by a program, whole and on one line
+    assert "exit code 3 of rank 1" in row
+    assert "jupyter hvd run job.py -n 2 -- --api-key=HIDDEN --password HIDDEN x" in row
     shown = hvd("logs", "--rank", 0)
     assert sorted(shown.stdout.splitlines()) == ["[0] first 0", "[0] second 0"]
     assert hvd("stop", job.name).returncode == 1
@@ -228,6 +232,25 @@ def test_only_the_very_process_is_stopped(tmp_path: Path, state: str) -> None:
             assert not found.stop(job)
         assert other.poll() is None
         other.kill()
+
+
+def test_jobs_on_a_narrow_terminal(tmp_path: Path) -> None:
+    """Each on one line, its name whole, its command as far as there is room."""
+    words = ["jupyter", "hvd", "run", "train.ipynb", "-n", "4", "--elastic", "--min", "2"]
+    for name in ("train.ipynb", "weather.py"):
+        JobLog(tmp_path, Path(name), 4, [*words, "--", name * 8])
+    kept = jobs(tmp_path)
+    console = Console(width=80, force_terminal=True, color_system=None)
+    with console.capture() as shown:
+        console.print(jobs_table(kept, 80))
+    rows = shown.get().splitlines()
+    assert len(rows) == 3
+    for job, row in zip(kept, rows[1:], strict=True):
+        assert row.startswith(job.name)
+        assert "runs" in row
+        assert "train.ipynb -n 4" in row
+        assert row.rstrip().endswith("…")
+        assert len(row) <= 80
 
 
 def test_what_others_have_put_there(tmp_path: Path) -> None:

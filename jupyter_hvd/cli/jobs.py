@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,14 @@ from .codes import OK, REFUSED
 from .show import make_consoles
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from ..jobs.found import Job
+
+#: How every command of a job begins.
+EACH = ("jupyter", "hvd", "run")
+#: Columns that no table fills; and those that are left for a command at least.
+UNBOUNDED, SHORTEST = 10**6, 12
 
 
 def add_parser(commands: Any) -> None:
@@ -60,9 +68,6 @@ def find(arguments: argparse.Namespace) -> Job:
 
 
 def run_jobs(arguments: argparse.Namespace) -> int:
-    from rich.table import Column, Table
-    from rich.text import Text
-
     from ..jobs.found import jobs
 
     console, errors = make_consoles(False)
@@ -73,16 +78,36 @@ def run_jobs(arguments: argparse.Namespace) -> int:
     if not found:
         errors.print(f"no jobs in {place_of(arguments)}", markup=False)
         return OK
-    # A name is for typing: it is not broken.
-    name = Column("job", no_wrap=True)
-    table = Table(name, "ranks", "began", "state", "command", box=None, pad_edge=False)
-    for job in found:
-        began = time.strftime("%Y-%m-%d %H:%M", time.localtime(job.begun["began"]))
-        command = shlex.join(map(str, job.begun.get("command", ())))
-        row = (job.name, job.begun.get("ranks"), began, state_text(job), command)
-        table.add_row(*(Text(str(entry), overflow="fold") for entry in row))
+    table = jobs_table(found)
+    needed = console.measure(table, options=console.options.update_width(UNBOUNDED)).maximum
+    if console.is_terminal and needed > console.width:
+        table = jobs_table(found, console.width)
+        needed = console.measure(table, options=console.options.update_width(UNBOUNDED)).maximum
+    console.width = max(console.width, needed)  # a name is for typing: it is not broken
     console.print(table)
     return OK
+
+
+def jobs_table(found: Sequence[Job], columns: int | None = None) -> Table:
+    """A row for each job; in so many columns without what its name tells, its command cut where it is too long."""
+    from rich.table import Table
+    from rich.text import Text
+
+    dates = ["began"] if columns is None else []
+    table = Table("job", "ranks", *dates, "state", "command", box=None, pad_edge=False)
+    names = max(len("job"), *(len(job.name) for job in found))
+    states = max(len("state"), *(len(state_text(job)) for job in found))
+    for job in found:
+        words = tuple(map(str, job.begun.get("command", ())))
+        command = shlex.join(words)
+        if columns is not None:
+            command = shlex.join(words[len(EACH) :] if words[: len(EACH)] == EACH else words)
+            room = max(SHORTEST, columns - names - states - len("ranks") - 6)
+            command = command if len(command) <= room else f"{command[: room - 1]}…"
+        began = time.strftime("%Y-%m-%d %H:%M", time.localtime(job.begun["began"]))
+        row = (job.begun.get("ranks"), *([began] if dates else []), state_text(job))
+        table.add_row(*(Text(str(entry)) for entry in (job.name, *row, command)))
+    return table
 
 
 def state_text(job: Job) -> str:

@@ -43,6 +43,7 @@ class Orders:
         address: this machine's, as the hosts see it. port: for the ranks' rendezvous; any if 0.
         reach: how other hosts are reached, "ssh" or "srun".
         files: what every host must see, beside the directory.
+        outlive: whether the other ranks go on when one has failed, until whoever began the job ends them.
     """
 
     job: str
@@ -56,6 +57,7 @@ class Orders:
     port: int = 0
     reach: str = "ssh"
     files: tuple[str, ...] = ()
+    outlive: bool = False
 
 
 @dataclass(frozen=True)

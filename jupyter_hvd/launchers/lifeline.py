@@ -3,7 +3,7 @@
 Its end tells each side, on whatever host, that the other has gone: a process whose
 kernel has died, SIGKILL included, ends itself and its children; a kernel whose rank
 has died knows at once. A few short messages travel on it that must get through
-while the rank computes: where the controller is, how far the start is, "interrupt", "where are you".
+while the rank computes: where the controller is, how far the start is, "interrupt", "abort", "where are you".
 Everything else goes through ipyparallel.
 """
 
@@ -227,6 +227,8 @@ class LifelineClient:
         keep_alive(self._connection)
         #: Threads that are never idle, whether the rank computes or not: Horovod's own.
         self.busy_threads: Set[str] = frozenset()
+        #: What lets the call of a number come back from operations that heed no interrupt; from a thread of its own.
+        self.abort: Callable[[int], None] = lambda _: None
         self._heard: dict[str, Any] = {}
         self._news = threading.Condition()
         self.tell({"token": token, "name": name, "pid": os.getpid(), "host": os.uname().nodename})
@@ -261,6 +263,13 @@ class LifelineClient:
                         main = threading.main_thread().ident
                         assert main is not None
                         signal.pthread_kill(main, signal.SIGINT)
+                    if "abort" in message:
+                        threading.Thread(
+                            target=self.abort,
+                            args=(message["abort"],),
+                            name="hvd-abort",
+                            daemon=True,
+                        ).start()
                     if "where" in message:
                         cpu = time.process_time() - cpu_seconds(self.busy_threads)
                         self.tell({"place": {"call": message["where"], "cpu": cpu, **_place()}})

@@ -70,7 +70,7 @@ def main() -> int:
     store = Rendezvous((orders.address, orders.port), {address_of(n) for n in others}, slots)
     check_others(orders, others, store.port)
     commands = [command_for(slot, orders, store.port, slot.hostname in others) for slot in slots]
-    return Placement(commands).run()
+    return Placement(commands, orders.outlive).run()
 
 
 def read_orders(text: str) -> Orders:
@@ -159,8 +159,9 @@ def horovod_variables(slot: SlotInfo, address: str, port: int) -> dict[str, str]
 class Placement:
     """The ranks that have been started, until the last of them has ended."""
 
-    def __init__(self, commands: Iterable[RankCommand]) -> None:
+    def __init__(self, commands: Iterable[RankCommand], outlive: bool = False) -> None:
         self._commands = tuple(commands)
+        self._outlive = outlive
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._reports = Reports()
         self._ended = threading.Condition()
@@ -168,7 +169,7 @@ class Placement:
         self._stopped = False
 
     def run(self) -> int:
-        """Start the ranks and wait; 0 if all end well, else 1. One that fails ends the others."""
+        """Start the ranks and wait; 0 if all end well, else 1. One that fails ends the others, unless they outlive it."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._stop)
         threads = []
@@ -178,12 +179,15 @@ class Placement:
         for thread in threads:
             thread.start()
         with self._ended:
-            while len(self._codes) < len(self._commands) and not self._failed():
+            while len(self._codes) < len(self._commands) and not self._is_over():
                 self._ended.wait(0.5)  # so that a signal is heard
         self._end_all()
         for thread in threads:
             thread.join(1)
         return int(self._failed())
+
+    def _is_over(self) -> bool:
+        return self._stopped if self._outlive else self._failed()
 
     def _failed(self) -> bool:
         return self._stopped or any(self._codes.values())

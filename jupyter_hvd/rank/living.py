@@ -17,7 +17,6 @@ from typing import Any
 from ..files import cache_folder
 from ..launchers.base import JOB_VARIABLE
 from ..launchers.lifeline import ADDRESS_VARIABLE, LifelineClient
-from ..launchers.whereabouts import threads
 from ..runtime.guard import join_ranks
 from . import remote
 from .batch import require_all_ranks
@@ -36,10 +35,8 @@ def main() -> None:
         import horovod.tensorflow as hvd
 
     held.tell({"stage": "joining Horovod"})
-    before = threads()
-    hvd.init()
-    require_all_ranks(hvd.size())
-    held.busy_threads = threads() - before
+    require_all_ranks(remote.join())
+    held.abort = remote.abort
     hvd.join = (
         join_ranks  # for cells that use Horovod by themselves: its own works once in a process
     )

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Literal
 
 from ..launchers.lifeline import LifelineClient
-from ..runtime import guard
+from ..launchers.whereabouts import threads
+from ..runtime import guard, randomness, weights
 from .reply import Reply, describe
-from .serialization import SerializedValue, pack, read_pushed, size_of, unpack
+from .serialization import SerializedValue, keeps_place, pack, read_pushed, size_of, unpack
 
 #: The file of a cell's code on the ranks, `<In[3]#7>`: the notebook's number and a serial one.
 CELL_FILE = "<In[{number}]#{serial}>"
@@ -224,3 +226,61 @@ def agree() -> int:
     import tensorflow as tf
 
     return int(hvd.allreduce(tf.constant(1), op=hvd.Sum, name="jupyter_hvd.agree"))
+
+
+# Horovod anew in a process that lives on
+
+#: Horovod is left by one thread at a time.
+_leaving = threading.Lock()
+
+
+def join() -> int:
+    """Join the ranks' Horovod; how many they are."""
+    import horovod.tensorflow as hvd
+
+    before = threads()
+    hvd.init()
+    if lifeline is not None:
+        lifeline.busy_threads = threads() - before
+    return int(hvd.size())
+
+
+def leave() -> None:
+    """Leave Horovod. On all ranks, what waits in a collective operation fails: Horovod tells the others."""
+    import horovod.tensorflow as hvd
+
+    with _leaving:
+        hvd.shutdown()
+
+
+def abort(call: int) -> None:
+    """Leave Horovod while a call is answered, from another thread than the one that does."""
+    if call == _call:
+        leave()
+
+
+def rejoin() -> int:
+    """Join Horovod anew once all ranks have left it; how many they are.
+
+    Raises:
+        RuntimeError: it sums by MPI, which begins once in a process.
+    """
+    if os.environ.get("HOROVOD_CONTROLLER") != "gloo":
+        raise RuntimeError("MPI begins once in a process")
+    return join()
+
+
+def draw_level(names: Sequence[str]) -> list[str]:
+    """Where a cell was broken off on some ranks sooner than on others, let them begin the next one alike.
+
+    They draw the same random numbers, and the next training broadcasts from rank 0 as the first did.
+
+    Returns:
+        the names of what goes on, in an order of its own, from where it has come to.
+    """
+    from IPython.core.getipython import get_ipython
+
+    shell: Any = get_ipython()
+    randomness.draw_alike_again()
+    weights.forget_broadcasts()
+    return [name for name in names if keeps_place(shell.user_ns.get(name))]

@@ -10,7 +10,9 @@ from __future__ import annotations
 import importlib
 import mmap
 import pickle
+import random
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -141,6 +143,19 @@ def keras_kind(value: Any) -> Literal["history", "weights", "tensor"] | None:
     if isinstance(value, tf.Tensor) and hasattr(value, "numpy"):
         return "tensor"
     return None
+
+
+def keeps_place(value: Any) -> bool:
+    """Whether a value gives its elements, or random numbers, in an order that goes on from wherever it has come to."""
+    tf, np = sys.modules.get("tensorflow"), sys.modules.get("numpy")
+    if isinstance(value, type):
+        return False
+    if tf is not None and isinstance(value, (tf.data.Dataset, tf.random.Generator)):
+        return True
+    if np is not None and isinstance(value, (np.random.Generator, np.random.RandomState)):
+        return True
+    # Iterators; and Keras's own datasets, which shuffle between epochs.
+    return isinstance(value, (Iterator, random.Random)) or hasattr(value, "on_epoch_end")
 
 
 def loaded_keras() -> Any:

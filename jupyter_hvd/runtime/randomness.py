@@ -91,6 +91,17 @@ def draw_alike(draw: Callable[..., Any], seed: int | None) -> Callable[..., Any]
     return drawn
 
 
+def draw_alike_again() -> None:
+    """Let all ranks draw the same random numbers from here on, wherever each was when a training was broken off."""
+    import horovod.tensorflow as hvd
+    import tensorflow as tf
+
+    same_seed()
+    _drawn.update(hvd.broadcast_object(_drawn, root_rank=0, name="drawn"))
+    own = tf.compat.v1.get_seed(0)[0]
+    tf.random.set_seed(None if own == _NO_SEED else own + 1)
+
+
 def _seeded(seed: int, act: Callable[..., Any], args: Any, options: Any) -> Any:
     """What a call gives where TensorFlow, NumPy and Python draw from this seed; then they go on as before."""
     import random

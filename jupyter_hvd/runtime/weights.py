@@ -89,6 +89,12 @@ def _broadcast_new(optimizer: Any, trained: tuple[Any, ...]) -> None:
     done.update((id(each), each) for each in new)
 
 
+def forget_broadcasts() -> None:
+    """Let all ranks broadcast anew after their next update, where a training was broken off on some sooner than on others."""
+    for known in (_broadcast, _beside_others, _alike):
+        known.clear()
+
+
 def _is_variable(owner: Any) -> bool:
     return not hasattr(owner, "weights") and not hasattr(owner, "variables")
 

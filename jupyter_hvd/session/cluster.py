@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from itertools import count
@@ -35,14 +35,36 @@ from ..launchers.base import (
 )
 from ..launchers.hosts import LaunchError
 from ..launchers.lifeline import ADDRESS_VARIABLE, Lifelines
+from ..launchers.mpi import MpirunLauncher
 from ..launchers.places import Place
 from ..launchers.processes import end_processes
 from ..launchers.progress import Position, position_of
 from ..launchers.reaper import PrivateFolder
 from ..rank import remote
-from .monitor import PATIENCE, SLOWEST, CallMonitor, Message, Reason, Run, Show
+from ..rank.reply import Reply
+from ..rank.serialization import SerializedValue
+from .monitor import (
+    ABORT_PATIENCE,
+    PATIENCE,
+    SLOWEST,
+    CallMonitor,
+    Message,
+    Reason,
+    Run,
+    Show,
+)
 
 START_TIMEOUT = 120.0
+#: Seconds without a call after which the ranks leave Horovod, whose threads never sleep; the next call lets them join it again.
+REST_AFTER = 300.0
+#: Variables of Horovod's by which what it keeps is more than can be begun anew behind the user's back.
+KEEPS_MORE = ("HOROVOD_TIMELINE", "HOROVOD_AUTOTUNE", "HOROVOD_DYNAMIC_PROCESS_SETS")
+#: Seconds for the ranks to leave Horovod, and to join it; they take less than one.
+REJOIN_TIMEOUT = 30.0
+#: Seconds for weights to come from a rank that is to be ended.
+RESCUE_TIMEOUT = 60.0
+#: Seconds between interrupts, one of which may be lost: what is raised in a callback of the garbage collector, Python ignores.
+INTERRUPT_AGAIN = 1.0
 #: Seconds for the last words of a finished call, and more for those of a cell that has printed much.
 LAST_WORDS = 0.5
 
@@ -75,6 +97,9 @@ class Cluster:
         self._lifelines: Lifelines | None = None
         self._processes: list[subprocess.Popen[str]] = []
         self._stopped = False
+        self._resting = False
+        self._rest_timer: threading.Timer | None = None
+        self._turn = threading.RLock()  # a call, or going to rest
         self._queued = ""
         self._folder = PrivateFolder()
         self.job = self._folder.job
@@ -115,6 +140,7 @@ class Cluster:
             address,
             ports[1] if ports else 0,
             launcher.reach,
+            outlive=True,
         )
         # The ranks first: they take longer, and the controller starts in their shadow.
         self._watch_process(launcher.start(orders), self._read_launcher)
@@ -244,6 +270,8 @@ class Cluster:
         if self._stopped:
             return
         self._stopped = True
+        if self._rest_timer is not None:
+            self._rest_timer.cancel()
         if self._client is not None:
             with suppress(Exception):
                 self._client.close()
@@ -269,17 +297,17 @@ class Cluster:
         )
         return member.told if member else {}
 
-    def lost(self) -> tuple[int, str] | None:
-        """The rank that went first, and how, where one has gone."""
+    def lost(self, ranks: Collection[int] | None = None) -> tuple[int, str] | None:
+        """The rank that went first, of all or of some, and how, where one has gone."""
         assert self._lifelines is not None
+        ranks = range(self.size) if ranks is None else ranks
         for name, member in list(self._lifelines.gone.items()):
-            if name.startswith("rank "):
-                rank = int(name.removeprefix("rank "))
+            if name.startswith("rank ") and (rank := int(name.removeprefix("rank "))) in ranks:
                 if member.cut_off:
                     return rank, f"its host {member.told.get('host', '')} does not answer any more"
                 self._await_exit(rank)
                 return rank, self._how_ended(rank)
-        for rank in list(self._exits):
+        for rank in [rank for rank in self._exits if rank in ranks]:
             return rank, self._how_ended(rank)
         if self._stopped or (
             self._processes and any(p.poll() is not None for p in self._processes)
@@ -309,33 +337,60 @@ class Cluster:
         timeout: float | None = None,
         marker: str | None = None,
         ranks: Sequence[int] | None = None,
+        aborts: bool = True,
     ) -> Run:
         """Call a function on all ranks, pass on what they print, and wait.
 
         Args:
             timeout: seconds after which the ranks are interrupted.
             marker: a line that each rank writes at its end to both streams, below Python.
+            aborts: whether collective operations may be aborted, which leaves the ranks without Horovod.
 
-        An interrupt of the kernel while it waits interrupts the ranks.
+        An interrupt of the kernel while it waits interrupts the ranks. Those that do not heed it may wait in a
+        collective operation: then these are aborted, and Horovod is to be joined anew.
         """
+        if self._rest_timer is not None:
+            self._rest_timer.cancel()
+        with self._turn:
+            if self._resting and aborts:
+                self._resting = False
+                if not self.rejoin():
+                    return Run({}, lost=(0, "it could not join Horovod again after a rest"))
+            call = next(self._calls)
+            ranks = range(self.size) if ranks is None else ranks
+            try:
+                return self._run(call, function, args, show, timeout, marker, ranks, aborts)
+            finally:
+                self._rest_later(call)
+
+    def _run(
+        self,
+        call: int,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        show: Show,
+        timeout: float | None,
+        marker: str | None,
+        ranks: Collection[int],
+        aborts: bool,
+    ) -> Run:
         from ipyparallel.serialize import PrePickled
 
         self._forget_events()
-        ranks = range(self.size) if ranks is None else ranks
-        call = next(self._calls)
         request = [PrePickled(part) for part in (remote.answer, call, function, *args)]
         size = sum(memoryview(buffer).nbytes for part in request for buffer in part.buffers)
         started = time.monotonic()
         futures = {rank: self._call(rank, call, request) for rank in ranks}
         waiting = CallMonitor(call, set(ranks), show, marker, size, started)
         stopped: Reason | None = None
+        waited: tuple[int, ...] = ()
         stopped_at = asked_at = started
         lost = None
         while True:
             try:
                 self._pump(waiting, futures)
                 now = time.monotonic()
-                if not waiting.open or (lost := self.lost()) is not None:
+                if not waiting.open or (lost := self.lost(ranks)) is not None:
                     break
                 if stopped is None:
                     if now - asked_at > 1:  # a short cell is not asked at all
@@ -345,19 +400,111 @@ class Cluster:
                     if stopped is not None:
                         self.interrupt(call)
                         stopped_at = now
+                elif waited:
+                    if now - stopped_at > PATIENCE[stopped] + ABORT_PATIENCE:
+                        break
+                    if now - asked_at > INTERRUPT_AGAIN:
+                        self.interrupt(call)
+                        asked_at = now
                 elif now - stopped_at > PATIENCE[stopped]:
-                    break
+                    if stopped == "unanswered" or not aborts:
+                        break
+                    waited = tuple(sorted(waiting.open))
+                    self._tell_ranks({"abort": call})
+                    self.interrupt(call)
+                    asked_at = now
             except KeyboardInterrupt:
                 if stopped is not None:
                     break
                 stopped, stopped_at = "interrupt", time.monotonic()
                 self.interrupt(call)
         if lost is not None:
-            return Run(waiting.replies, stopped, (), lost)
+            self._free(waiting, futures)
+            return Run(waiting.replies, stopped, waited, tuple(sorted(waiting.open)), lost)
         if not waiting.open:
             self._let_finish(waiting, futures)
+            if (
+                stopped == "deadlock"
+                and all_well(waiting.replies)
+                and (not waited or self.rejoin())
+            ):
+                return Run(waiting.replies)  # who was late has come after all
         stuck = waiting.unanswered() if stopped == "unanswered" else waiting.open
-        return Run(waiting.replies, stopped, tuple(sorted(stuck)))
+        return Run(waiting.replies, stopped, waited, tuple(sorted(stuck)))
+
+    def _rest_later(self, call: int) -> None:
+        """Let the ranks leave Horovod when this was the last call for long."""
+
+        def rest() -> None:
+            if self._turn.acquire(blocking=False):  # else there is a call
+                try:
+                    if not self._stopped:
+                        self._resting = True
+                        self._tell_ranks({"abort": call})
+                finally:
+                    self._turn.release()
+
+        mpi = isinstance(self._place.launcher, MpirunLauncher)
+        if not mpi and not self._stopped and not any(name in os.environ for name in KEEPS_MORE):
+            self._rest_timer = threading.Timer(REST_AFTER, rest)
+            self._rest_timer.daemon = True
+            self._rest_timer.start()
+
+    def agree(self) -> bool:
+        """Whether the ranks work together, by a small sum over all of them."""
+        return self._all_answer(remote.agree, self.size)
+
+    def rejoin(self) -> bool:
+        """Let Horovod start anew in the ranks as they are; whether they work together then.
+
+        None joins before all have left: it would find the others where they were.
+        """
+        return (
+            self._all_answer(remote.leave, None)
+            and self._all_answer(remote.rejoin, self.size)
+            and self.agree()
+        )
+
+    def draw_level(self, names: Collection[str]) -> set[str] | None:
+        """Let the ranks begin the next cell alike, wherever each was in the last one; None where they cannot.
+
+        Returns:
+            which of these names stand for what goes on, in an order of its own, from where it has come to.
+        """
+        run = self.run(remote.draw_level, sorted(names), timeout=REJOIN_TIMEOUT)
+        replies = list(run.replies.values())
+        if not run.usable or run.stopped or not all(isinstance(r, list) for r in replies):
+            return None
+        return {name for reply in replies for name in reply}
+
+    def _all_answer(self, function: Callable[[], Any], expected: Any) -> bool:
+        run = self.run(function, timeout=REJOIN_TIMEOUT)
+        return run.usable and not run.stopped and all(r == expected for r in run.replies.values())
+
+    def _free(self, waiting: CallMonitor, futures: Mapping[int, Any]) -> None:
+        """Let those come back from a call that are there, where one has gone."""
+        self.interrupt(waiting.call)
+        self._tell_ranks({"abort": waiting.call})
+        deadline = time.monotonic() + ABORT_PATIENCE
+        while waiting.open & set(self._living()) and time.monotonic() < deadline:
+            with suppress(KeyboardInterrupt):
+                self._pump(waiting, futures)
+
+    def _living(self) -> list[int]:
+        assert self._lifelines is not None
+        here = self._lifelines.members
+        return [r for r in range(self.size) if f"rank {r}" in here and r not in self._exits]
+
+    def rescue(self, names: Collection[str], stuck: Collection[int]) -> dict[str, SerializedValue]:
+        """The values of some names from the first rank that is there and not stuck, before all are ended."""
+        for rank in [rank for rank in self._living() if rank not in stuck][:1]:
+            run = self.run(
+                remote.get_values, sorted(names), ranks=[rank], timeout=RESCUE_TIMEOUT, aborts=False
+            )
+            found = run.replies.get(rank)
+            if run.usable and isinstance(found, dict):
+                return {name: packed for name, packed in found.items() if packed is not None}
+        return {}
 
     def _call(self, rank: int, call: int, request: list[Any]) -> Any:
         def prepare(future: Any) -> None:
@@ -442,9 +589,16 @@ class Cluster:
 
     def interrupt(self, call: int) -> None:
         """Stop a call on the ranks, as the stop button does a cell, also on those that have not begun it."""
+        self._tell_ranks({"interrupt": call})
+
+    def _tell_ranks(self, message: Mapping[str, Any]) -> None:
         assert self._lifelines is not None
         for rank in range(self.size):
-            self._lifelines.send(f"rank {rank}", {"interrupt": call})
+            self._lifelines.send(f"rank {rank}", message)
+
+
+def all_well(replies: Mapping[int, Any]) -> bool:
+    return not any(isinstance(reply, Reply) and reply.error for reply in replies.values())
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

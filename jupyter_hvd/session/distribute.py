@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -16,7 +16,14 @@ from ..launchers.progress import Stall
 from ..rank import network as rank_network
 from ..rank import remote
 from ..rank.reply import Reply
-from ..rank.serialization import SerializedValue, keras_kind, pack, unpack, weights_of
+from ..rank.serialization import (
+    SerializedValue,
+    is_plain,
+    keras_kind,
+    pack,
+    unpack,
+    weights_of,
+)
 from .cell_names import names_of
 from .cell_output import CellOutput
 from .cluster import Cluster
@@ -24,7 +31,7 @@ from .dependencies import Cell
 from .errors import DistributeError, named_error
 from .monitor import Run
 from .network import Network, fitted
-from .planning import CellPlan, RanksState, plan_cell
+from .planning import CellPlan, RanksState, made_anew, plan_cell
 from .program import (
     ANY_NAME,
     DISTRIBUTE,
@@ -34,7 +41,6 @@ from .program import (
     masked,
     options_here,
     runnable,
-    watch_of,
 )
 from .reports import failure_of, headed, line_of, stall_lines
 from .tracebacks import SentCell
@@ -67,6 +73,8 @@ class Session:
         self._state = RanksState()
         self._files: dict[str, SentCell] = {}
         self._serial = count(1)
+        #: Weights that ranks had which were ended, each with a digest of the notebook's own at that time.
+        self._rescued: dict[str, tuple[SerializedValue, int]] = {}
 
     # What has been executed
 
@@ -171,8 +179,12 @@ class Session:
                 screen.say(f"{self.ranks.size} ranks are stopped, their state goes with them")
                 self.stop()
             if self.ranks is not None and (lost := self.ranks.lost()) is not None:
+                rescued = self._rescue(Run({}, lost=lost))
+                beside = (
+                    f" but the weights that the others had of {quoted(rescued)}" if rescued else ""
+                )
                 screen.say(
-                    f"rank {lost[0]} had gone: {lost[1]}. New ranks are started, with nothing on them."
+                    f"rank {lost[0]} had gone: {lost[1]}. New ranks are started, with nothing on them{beside}."
                 )
                 self.stop()
             if self.ranks is None:
@@ -235,6 +247,7 @@ class Session:
         if self.ranks is None:
             raise DistributeError("there are no ranks; a cell with %%distribute starts them")
         self.renew()
+        self._rescued.clear()
         self._ensure(Request(), CellOutput(self.shell))
 
     # Running
@@ -243,12 +256,13 @@ class Session:
         assert self.ranks is not None
         program = plan.program
         added = sorted(program.added)
-        watch = watch_of(program, options_here())
         if plan.needs.run:
             cells = [self._file(n, program) for n in plan.needs.run]
-            run = self.ranks.run(remote.run_cells, cells, added, watch, timeout=request.timeout)
+            run = self.ranks.run(
+                remote.run_cells, cells, added, plan.watch, timeout=request.timeout
+            )
             what = "a cell that this one needs failed on the ranks"
-            self._judge(run, screen, what, request.timeout)
+            self._judge(run, screen, what, request.timeout, plan)
             self._compare(run, program, screen)
             self._state = self._state.after(plan.needs.run, program)
         self._push_changed(self._values_for(plan), screen)
@@ -261,12 +275,12 @@ class Session:
             added,
             marker,
             self._wanted(plan),
-            watch,
+            plan.watch,
             show=screen.show,
             timeout=request.timeout,
             marker=marker,
         )
-        self._judge(run, screen, None, request.timeout)
+        self._judge(run, screen, None, request.timeout, plan)
         self._compare(run, program, screen)
         self._state = self._state.after([plan.number], program)
         self._take_back(run.replies[0].values, screen)
@@ -300,9 +314,9 @@ class Session:
             if (
                 name in namespace
                 and keras_kind(namespace[name]) == "weights"
-                and weights_of(namespace[name])
+                and (weights_of(namespace[name]) or name in self._rescued)
             ):
-                values[name] = pack(namespace[name])
+                values[name] = self._weights(name)
             elif name in self._state.given and name in namespace:
                 values[name] = pack(namespace[name], limit=None)
         return values
@@ -332,8 +346,11 @@ class Session:
         weights = [n for n in arrived if values[n].kind == "weights"]
         if plain:
             screen.say(f"pushed: {', '.join(plain)}")
-        if weights:
-            screen.say(f"with the notebook's weights: {', '.join(weights)}")
+        rescued = [n for n in weights if n in self._rescued]
+        if rescued:
+            screen.say(f"with the weights that the ranks before had: {', '.join(rescued)}")
+        if own := [n for n in weights if n not in rescued]:
+            screen.say(f"with the notebook's weights: {', '.join(own)}")
         return arrived
 
     def _wanted(self, plan: CellPlan) -> list[str]:
@@ -359,7 +376,12 @@ class Session:
     # What went wrong
 
     def _judge(
-        self, run: Run, screen: CellOutput, what: str | None = None, timeout: float | None = None
+        self,
+        run: Run,
+        screen: CellOutput,
+        what: str | None = None,
+        timeout: float | None = None,
+        plan: CellPlan | None = None,
     ) -> None:
         """Tell what went wrong in a run, and see to it that the ranks are usable.
 
@@ -370,7 +392,7 @@ class Session:
         if failure is None:
             return
         screen.finish()
-        lines = [*([what] if what else []), *failure.lines, *self._recover(run)]
+        lines = [*([what] if what else []), *failure.lines, *self._recover(run, plan)]
         raise named_error(failure.name, failure.message, lines)
 
     def _compare(self, run: Run, program: Program, screen: CellOutput) -> None:
@@ -398,20 +420,88 @@ class Session:
         assert self.ranks is not None
         return {r: str(self.ranks.told(r).get("host", "")) for r in range(self.ranks.size)}
 
-    def _recover(self, run: Run) -> list[str]:
-        """Make sure that the next cell finds usable ranks; says so where their state is gone."""
+    def _recover(self, run: Run, plan: CellPlan | None) -> list[str]:
+        """Make sure that the next cell finds usable ranks, with the state that they have if that can be; says which."""
         assert self.ranks is not None
-        if run.usable:
-            if not run.stopped:
-                return []
-            check = self.ranks.run(remote.agree, timeout=4.0)
-            if check.usable and not check.stopped:
-                return ["The ranks are usable: their state is as the cell left it."]
+        usable = run.usable and not run.waited and self.ranks.agree()
+        if usable and run.in_step:
+            return []
+        if usable or (run.usable and self.ranks.rejoin()):
+            found = self._make_alike(plan)
+            if found is not None:
+                how = "are usable" if usable else "live on, and Horovod is started anew in them"
+                return [f"The ranks {how}: what is on them is kept.", *found]
+        rescued = self._rescue(run)
         self.renew()
-        return [
+        lines = [
             "The ranks are restarted; what was on them is gone. "
             "The next %%distribute runs the cells that it needs again."
         ]
+        if rescued:
+            lines.append(
+                f"It goes on with the weights that the ranks had of {quoted(rescued)}; optimizers begin anew. "
+                "`%hvd restart` forgets them."
+            )
+        return lines
+
+    def _rescue(self, run: Run) -> list[str]:
+        """Keep the weights that the ranks have trained and the notebook has not, before they are ended; under which names."""
+        assert self.ranks is not None
+        namespace = self.shell.user_ns
+        history = self.history(len(self.shell.history_manager.input_hist_raw))
+        there = {
+            n for c in history if c.number in self._state.ran for n in names_of(c.source).binds
+        }
+        names = {n for n in there if keras_kind(namespace.get(n)) == "weights"}
+        if not names:
+            return []
+        found = {}
+        for name, packed in self.ranks.rescue(names, run.stuck).items():
+            own = digest(pack(namespace[name]))
+            if packed.kind == "weights" and packed.data and digest(packed) != own:
+                found[name] = packed, own
+        self._rescued |= found
+        return sorted(found)
+
+    def _weights(self, name: str) -> SerializedValue:
+        """What a model is to begin with on new ranks: the notebook's weights, or those that its last ranks had."""
+        own = pack(self.shell.user_ns[name])
+        rescued, before = self._rescued.get(name, (own, 0))
+        if before == digest(own):
+            return rescued
+        self._rescued.pop(name, None)  # the notebook has later ones
+        return own
+
+    def _make_alike(self, plan: CellPlan | None) -> list[str] | None:
+        """Let the ranks go on as one program, where a cell was broken off on some sooner than on others.
+
+        Weights are broadcast by the next training. What the cell has changed beside them, and what gives its elements in an
+        order of its own, is made anew, by its cell, when it is needed: what it is on each rank, the notebook does not know.
+
+        Returns:
+            what the user must know, None where the ranks are not usable.
+        """
+        assert self.ranks is not None
+        if plan is None or plan.program.uses_horovod:
+            return []  # what is as it was; and ranks that may mean to differ
+        namespace = self.shell.user_ns
+        history = self.history(plan.number)
+        bound = {name for cell in history for name in names_of(cell.source).binds}
+        weights = {n for n in bound if n in namespace and is_trained(namespace[n])}
+        data = {n for n in plan.needs.changed if n in namespace and is_plain(namespace[n])}
+        ordered = self.ranks.draw_level(plan.needs.names)
+        if ordered is None:
+            return None
+        again, left = made_anew(self._state, history, ordered | data, weights)
+        left |= data & self._state.given.keys()
+        self._state = self._state.without(again, data)
+        lines = ["The next training begins with rank 0's weights on all of them."] * bool(weights)
+        if left:
+            lines.append(
+                f"They may have come to different places in {quoted(left)}: `%hvd restart` lets them begin alike, with the "
+                "notebook's weights."
+            )
+        return lines
 
     # %hvd
 
@@ -459,6 +549,7 @@ class Session:
             values[name] = pack(namespace[name], limit=None)
             if values[name].kind == "none":
                 raise DistributeError(f"`{name}`: {values[name].why}")
+            self._rescued.pop(name, None)  # it is the notebook's that the ranks are to have
         self.require()
         arrived = self._push(values, CellOutput(self.shell))
         number = len(self.shell.history_manager.input_hist_raw) - 1
@@ -489,7 +580,7 @@ class Session:
                 {"rank": r, **ranks.told(r), "doing": ranks.told(r).get("stage", "starting")}
                 for r in range(ranks.size)
             ]
-        run = ranks.run(remote.where, timeout=5.0) if ranks.lost() is None else None
+        run = ranks.run(remote.where, timeout=5.0, aborts=False) if ranks.lost() is None else None
         lost = ranks.lost()
         if run is None or lost is not None:
             rank, how = lost or (0, "")
@@ -516,3 +607,12 @@ class Session:
         run = ranks.run(rank_network.allreduce_times)
         self._judge(run, CellOutput(self.shell), None)
         return fitted(ranks.size, run.replies[0])
+
+
+def is_trained(value: Any) -> bool:
+    """Whether a value keeps what training has made of it: a model, a layer, a variable, an optimizer."""
+    return keras_kind(value) == "weights" or hasattr(value, "apply_gradients")
+
+
+def quoted(names: Collection[str]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(names))

@@ -19,15 +19,17 @@ GRACE = 1.5
 SLOWEST = 1e6
 
 Reason = Literal["interrupt", "timeout", "error", "deadlock", "unanswered"]
-#: For how many seconds ranks may heed an interrupt before they are held to be stuck in an operation.
-#: In a deadlock they are known to be; a rank that waits for work has nothing to interrupt.
+#: For how many seconds ranks may heed an interrupt before collective operations are aborted, which costs them nothing but the
+#: time to join Horovod anew. In a deadlock nothing else helps; a rank that waits for work has nothing to interrupt.
 PATIENCE: Mapping[Reason, float] = {
-    "interrupt": 3.0,
-    "timeout": 3.0,
-    "error": 3.0,
-    "deadlock": 1.0,
+    "interrupt": 1.5,
+    "timeout": 1.5,
+    "error": 1.5,
+    "deadlock": 0.5,
     "unanswered": 0.0,
 }
+#: For how many seconds more they may come back then, before they are held to be stuck for good.
+ABORT_PATIENCE = 5.0
 
 
 @dataclass(frozen=True)
@@ -52,18 +54,27 @@ class Run:
     Attributes:
         replies: what each rank answered, by rank.
         stopped: why ranks were interrupted, if they were.
-        stuck: ranks that did not heed the interrupt.
+        waited: ranks that did not heed the interrupt, whereupon collective operations were aborted.
+        stuck: those of them that did not come back even so.
         lost: the rank that has gone, and how, where one has.
     """
 
     replies: Mapping[int, Any]
     stopped: Reason | None = None
+    waited: tuple[int, ...] = ()
     stuck: tuple[int, ...] = ()
     lost: tuple[int, str] | None = None
 
     @property
     def usable(self) -> bool:
         return self.lost is None and not self.stuck
+
+    @property
+    def in_step(self) -> bool:
+        """Whether all ranks have come to the same end."""
+        ends = [reply.error for reply in self.replies.values() if isinstance(reply, Reply)]
+        kinds = {e and (e.type, e.text, *((f.file, f.line) for f in e.frames)) for e in ends}
+        return self.stopped is None and len(kinds) <= 1
 
 
 class CallMonitor:

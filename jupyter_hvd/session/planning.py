@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
+from ..rank.remote import Watch
 from ..rules.options import Options
+from .cell_names import names_of
 from .dependencies import Cell, Needs, needs
-from .program import DISTRIBUTE, Program, convert, masked, refuse
+from .program import DISTRIBUTE, Program, convert, masked, refuse, watch_of
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,14 @@ class RanksState:
     def with_given(self, names: Sequence[str], number: int) -> RanksState:
         return replace(self, given={**self.given, **dict.fromkeys(names, number)})
 
+    def without(self, numbers: Collection[int], names: Collection[str] = ()) -> RanksState:
+        """When what some cells have made there is to be made anew, and values that were pushed are to be pushed again."""
+        return replace(
+            self,
+            ran=tuple(n for n in self.ran if n not in numbers),
+            pushed={name: value for name, value in self.pushed.items() if name not in names},
+        )
+
     def with_pushed(self, digests: Mapping[str, int]) -> RanksState:
         return replace(self, pushed={**self.pushed, **digests})
 
@@ -44,11 +54,13 @@ class CellPlan:
 
     Attributes:
         number: the cell's. needs: of earlier cells and of values. program: as it runs on the ranks.
+        watch: how the ranks are compared while it runs.
     """
 
     number: int
     needs: Needs
     program: Program
+    watch: Watch
 
     @property
     def shown(self) -> tuple[int, ...]:
@@ -83,10 +95,11 @@ def plan_cell(
         options,
     )
     refuse(program)
+    watch = watch_of(program, options)
     if dependencies:
-        return CellPlan(number, again_where_changed(needed, program, state), program)
+        return CellPlan(number, again_where_changed(needed, program, state), program, watch)
     alone = replace(needed, run=(), push=frozenset())
-    return CellPlan(number, alone, program)
+    return CellPlan(number, alone, program, watch)
 
 
 def again_where_changed(needed: Needs, program: Program, state: RanksState) -> Needs:
@@ -96,3 +109,28 @@ def again_where_changed(needed: Needs, program: Program, state: RanksState) -> N
     if program.partial or not changed - own:
         return needed
     return replace(needed, run=tuple(n for n in needed.cells if n in needed.run or n not in own))
+
+
+def made_anew(
+    state: RanksState, history: Sequence[Cell], parted: Set[str], weights: Set[str]
+) -> tuple[frozenset[int], frozenset[str]]:
+    """How the ranks come to have the same again under some names, where a cell was broken off.
+
+    Args:
+        history: the cells that have run without failing, in order.
+        parted: names that may stand for other values on each rank now. weights: names that keep theirs.
+
+    Returns:
+        The cells to run again, those that bind such a name and those that have changed it; and the names that are left
+        as they are, because such a cell has trained, or makes what keeps its weights.
+    """
+    ran = [cell for cell in history if cell.number in state.ran]
+    again: set[int] = set()
+    left: set[str] = set()
+    for name in parted:
+        touching = [c for c in ran if name in names_of(c.source).binds | names_of(c.source).changes]
+        if any(c.distributed or names_of(c.source).binds & weights for c in touching):
+            left.add(name)
+        else:
+            again.update(cell.number for cell in touching)
+    return frozenset(again), frozenset(left)

@@ -46,8 +46,9 @@ def failure_of(run: Run, cells: Cells, timeout: float | None = None) -> Failure 
             message = f"not finished after {timeout:g} s"
             return headed("TimeoutError", message, *where(errors, cells), *stuck(run))
         case "deadlock":
-            done = ranks_text(sorted(set(run.replies) - set(errors)) or sorted(run.replies))
-            waiting = ranks_text(run.stuck or sorted(errors))
+            late = run.stuck or run.waited or tuple(sorted(errors))
+            done = ranks_text(sorted(set(run.replies) - set(late)) or sorted(run.replies))
+            waiting = ranks_text(late)
             message = (
                 f"{done} finished the cell while {waiting} still waits in a collective operation"
             )
@@ -78,9 +79,13 @@ def is_same(error: RemoteError, other: RemoteError) -> bool:
 
 
 def stuck(run: Run) -> list[str]:
-    if not run.stuck:
-        return []
-    return [f"{ranks_text(run.stuck)} waited in an operation that cannot be interrupted."]
+    if run.stuck:
+        return [f"{ranks_text(run.stuck)} waited in an operation that cannot be interrupted."]
+    if run.waited:
+        return [
+            f"{ranks_text(run.waited)} waited for others; the collective operation was aborted."
+        ]
+    return []
 
 
 def where(errors: Mapping[int, Reply], cells: Cells) -> list[str]:

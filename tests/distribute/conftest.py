@@ -234,15 +234,20 @@ TOLD_WITHIN = 60
 
 
 @pytest.fixture
-def fault_told(record_property: Callable[[str, object], None]) -> Callable[[str, float, int], None]:
-    """Notes one row: what happened, after how many seconds the user was told, what was left running."""
+def fault_told(record_property: Callable[[str, object], None]) -> Callable[..., None]:
+    """Notes one row: what happened, after how many seconds the user was told, what became of the ranks' state, what was left
+    running.
+    """
 
-    def tell(name: str, seconds: float, remaining: int) -> None:
-        record_property("hvd-fault", f"| {name} | {seconds:.1f} | {remaining} |")
+    def tell(name: str, seconds: float, remaining: int, state: str = "kept") -> None:
+        record_property("hvd-fault", f"| {name} | {seconds:.1f} | {state} | {remaining} |")
         assert seconds < TOLD_WITHIN
         assert remaining == 0
 
     return tell
+
+
+HEAD = "| fault | seconds until told | state on the ranks | processes left |"
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -250,5 +255,5 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     rows = [value for r in reports for key, value in r.user_properties if key == "hvd-fault"]
     if rows:
         terminalreporter.section("faults of living ranks")
-        for line in ("| fault | seconds until told | processes left |", "|---|---|---|", *rows):
+        for line in (HEAD, "|---|---|---|---|", *rows):
             terminalreporter.write_line(line)

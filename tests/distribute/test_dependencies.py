@@ -6,6 +6,7 @@ import pytest
 
 from jupyter_hvd.session.cell_names import names_of
 from jupyter_hvd.session.dependencies import Cell, Needs, needs
+from jupyter_hvd.session.planning import RanksState, made_anew
 
 
 def plan(
@@ -141,3 +142,15 @@ def test_names_that_the_cell_changes() -> None:
 )
 def test_uses(source: str, uses: set[str]) -> None:
     assert names_of(source).uses - {"print", "open"} == uses
+
+
+def test_what_ranks_make_anew_that_were_broken_off() -> None:
+    """Cells that make data, and those that have changed them, but none that has trained or makes a model too."""
+    sources = ("data = load()", "data[0] = 1", "both = load(); model = make()", "other = load()")
+    cells = [Cell(number, source) for number, source in enumerate(sources, 1)]
+    cells += [Cell(5, "drawn = load()", distributed=True), Cell(6, "mine = load()")]
+    state = RanksState(ran=(1, 2, 3, 4, 5))
+    parted = {"data", "both", "drawn", "mine"}
+    again, left = made_anew(state, cells, parted, {"model"})
+    assert (again, left) == ({1, 2}, {"both", "drawn"})
+    assert state.without(again).ran == (3, 4, 5)

@@ -145,6 +145,25 @@ def test_status(trained: Any) -> None:
     assert len(rows) == 2
 
 
+def test_ranks_without_work_rest(trained: Any) -> None:
+    """Horovod's threads never sleep: ranks that have nothing to do leave it, and join it again for the next cell."""
+    trained.good(
+        "from jupyter_hvd.session import cluster\nrest, cluster.REST_AFTER = cluster.REST_AFTER, 0.5"
+    )
+    pids = trained.rank_pids()
+    trained.good(
+        "%%distribute\nimport horovod.tensorflow as hvd, tensorflow as tf, threading, time\nseen = set()\n"
+        "def look():\n    while len(seen) < 2:\n        seen.add(hvd.is_initialized())\n        time.sleep(0.05)\n"
+        "threading.Thread(target=look, daemon=True).start()\n"
+    )
+    trained.good("cluster.REST_AFTER = rest\nimport time\ntime.sleep(2)")
+    result = trained.good(
+        "%%distribute\nprint(seen, int(hvd.allreduce(tf.constant(1), op=hvd.Sum)))"
+    )
+    assert "{False, True} 2" in result.stdout
+    assert trained.rank_pids() == pids
+
+
 def test_push_and_pull(trained: Any) -> None:
     trained.good(
         "table = {'rows': [1, 2.5, 'three'], 'matrix': np.arange(6).reshape(2, 3)}\n"

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from jupyter_hvd.launchers.progress import Stall
-from jupyter_hvd.session.monitor import CallMonitor
+from jupyter_hvd.rank.reply import Frame, RemoteError, Reply
+from jupyter_hvd.session.monitor import CallMonitor, Run
+from jupyter_hvd.session.reports import failure_of
 
 EVENT_LOOP = {"cell": None, "inside": "/lib/python3.11/selectors.py"}
 ALLREDUCE = {"cell": ["<In[3]#1>", 2], "inside": "/site-packages/horovod/tensorflow/mpi_ops.py"}
@@ -93,3 +95,23 @@ def test_ranks_that_wait_or_are_silent_are_told_once() -> None:
     assert set(stall.waiting) <= {0, 1}
     assert list(stall.places) == [0]
     assert stall.places[0].in_horovod
+
+
+def test_a_deadlock_names_who_waits() -> None:
+    for run in (
+        Run({0: Reply(), 1: Reply()}, "deadlock", waited=(1,)),
+        Run({0: Reply()}, "deadlock", waited=(1,), stuck=(1,)),
+    ):
+        failure = failure_of(run, {})
+        assert failure is not None
+        assert failure.message.startswith("rank 0 finished the cell while rank 1 still waits")
+
+
+def test_ranks_that_fail_alike_are_in_step() -> None:
+    def failed(line: int) -> Reply:
+        return Reply(RemoteError("ValueError", "no", (Frame("<In[3]#1>", line, "f", ""),)))
+
+    assert Run({0: failed(2), 1: failed(2)}).in_step
+    assert not Run({0: failed(2), 1: failed(3)}).in_step
+    assert not Run({0: failed(2), 1: Reply()}).in_step
+    assert not Run({0: failed(2), 1: failed(2)}, stopped="interrupt").in_step

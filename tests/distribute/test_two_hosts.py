@@ -81,7 +81,7 @@ def test_training_across_two_hosts_and_the_loss_of_one(
     assert "rank 1" in result.error["evalue"]
     assert second in result.error["evalue"]
     sh("ip", "link", "set", cable(second), "up")
-    fault_told("a host is lost, its cable pulled", result.seconds, len(after(before, 15)))
+    fault_told("a host is lost, its cable pulled", result.seconds, len(after(before, 15)), "lost")
     assert "sum 2 on 2 hosts" in notebook.good(TRAIN).stdout
     notebook.good("%hvd stop")
 
@@ -132,7 +132,12 @@ def test_an_elastic_job_loses_a_host_and_gets_it_back(two_hosts: Path, fault_tol
                 sh("ip", "link", "set", cable(second), "down")  # the cable is pulled
                 lost = time.monotonic()
             if "goes on with 1 rank," in line:
-                fault_told("a host of an elastic job is lost", time.monotonic() - lost, 0)
+                fault_told(
+                    "a host of an elastic job is lost",
+                    time.monotonic() - lost,
+                    0,
+                    "from what was kept last",
+                )
                 sh("ip", "link", "set", cable(second), "up")
     told = "\n".join(said)
     assert job.returncode == 0, told
