@@ -160,6 +160,8 @@ def form_of(function: Any) -> Form | None:
         return FORMS.get(f"norm.{name}")
     if module in MODULES or (module == "math" and name == "prod"):
         name = ALIASES.get(name, name)
+        if str(function.__module__) == "jax._src.tree":  # `jax.tree.map`
+            name = f"tree_{name}"
         return FORMS.get(f"{module}.{name}", FORMS.get(name))
     return None
 

@@ -247,7 +247,7 @@ class Tracer(Statements):
                 "call it outside, and pass the result",
             )
         if constant and not named_arguments and module in ("math", "numpy", "builtins"):
-            return function(*arguments)
+            return self._lifted(function(*arguments))
         made = _COMPOSITES.get(name) if module in _MODULES else None
         if made is not None:
             return made(self, *arguments)
@@ -264,6 +264,20 @@ class Tracer(Statements):
             raise self.error(f"`{name}` takes {f.arity} argument{'s' * (f.arity > 1)} here")
         return self.function(name, *arguments)
 
+    def _lifted(self, value: Any) -> Any:
+        """What NumPy gives of constants, `np.hanning(5)`: a short array is written out."""
+        if isinstance(value, tuple):
+            return tuple(map(self._lifted, value))
+        if getattr(value, "ndim", 0) and value.dtype.kind in "fiu" and 0 < value.size <= WRITTEN:
+            numbers = "" if value.dtype.kind == "f" else "int"
+            return self.of_numbers(self.no_list(self._of_numbers(value.tolist())), numbers)
+        return value
+
+    def _of_numbers(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return forms.build(self, "astype", [self._of_numbers(part) for part in value])
+        return value
+
     def function(self, name: str, *arguments: Any) -> Value:
         """A black box of scalars."""
         f = named(name)
@@ -273,6 +287,14 @@ class Tracer(Statements):
 
     def matmul(self, left: Any, right: Any) -> Value:
         return cast("Value", forms.build(self, "matmul", left, right))
+
+    def side_by_side(self, maker: Any, places: tuple[Any, ...]) -> Any:
+        if any(isinstance(place, slice | str) for place in places):
+            raise self.error("ranges in these brackets", "write `np.arange`, `np.linspace`")
+        name = "hstack" if type(maker).__name__ == "RClass" else "column_stack"
+        if name == "hstack" and any(len(self.dims(self.whole(p))) > 1 for p in places):
+            name = "vstack"
+        return self.no_list(forms.build(self, name, list(places)))
 
     def joined_lists(self, left: Any, right: Any) -> Any:
         first, second = (self._entries(self._structure(side)) for side in (left, right))
@@ -470,6 +492,15 @@ class Tracer(Statements):
         leaves.append(value)
         return next
 
+    def leaves_of(self, tree: Any) -> list[Any]:
+        """The arrays of a tree in JAX's order, which goes through dictionaries by their keys."""
+        tree = self._structure(tree)
+        if isinstance(tree, dict):
+            return [leaf for key in sorted(tree) for leaf in self.leaves_of(tree[key])]
+        if isinstance(tree, tuple | list):
+            return [leaf for part in tree for leaf in self.leaves_of(part)]
+        return [] if tree is None else [tree]
+
     def carried_on(
         self,
         over: Iteration,
@@ -515,10 +546,7 @@ class Tracer(Statements):
     def inline(self, name: str, rewritten: Rewritten, bound: inspect.BoundArguments) -> Any:
         """Trace another function's body in place, its lets in the scope of the call."""
         if any(rewritten is one for one in self.stack):
-            raise self.error(
-                f"`{name}` calls itself",
-                "recursion has no size: write a comprehension over `range`",
-            )
+            self._recurred(name, bound)
         outer, place, here = self.places, self.place, self.here
         self.stack.append(rewritten)
         self.places = rewritten.places
@@ -529,6 +557,21 @@ class Tracer(Statements):
         finally:
             self.stack.pop()
             self.places, self.place, self.here = outer, place, here
+
+    def _recurred(self, name: str, bound: inspect.BoundArguments) -> None:
+        """A function within itself, as `det` of a minor: its sizes must be numbers, so that it ends."""
+        self.recurrences += 1
+        for value in bound.arguments.values():
+            if isinstance(value, Value) and isinstance(value.type, Array):
+                for size in self.dims(value):
+                    self.number(size)
+            elif isinstance(value, Index):
+                self.number(value.affine)
+        if self.recurrences > RECURRENCES or len(self.stack) > LONG:
+            raise self.error(
+                f"`{name}` calls itself without end, or more than {RECURRENCES} times",
+                "end it where a size is small: `if len(A) == 1: return …`; or write a comprehension over `range`",
+            )
 
     def apply(self, traced: Traced, arguments: dict[str, Any]) -> Value:
         """Call a derived function: its program, with its parameters bound to the arguments."""
@@ -554,10 +597,13 @@ class Tracer(Statements):
         return Value(self, applied, traced.layout)
 
 
+WRITTEN = 64  # entries up to which an array of constants is written out
+RECURRENCES = 200  # how often functions may call themselves, each written out
 _MODULES = ("math", *forms.MODULES)
 DICT = ("items", "keys", "values")
 _SPELLINGS = {
     "fabs": "abs", "absolute": "abs", "arctan": "atan", "arcsin": "asin", "arccos": "acos",
+    "gammaln": "lgamma", "psi": "digamma", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
     "arctan2": "atan2", "power": "pow", "reciprocal": "recip", "fmax": "maximum", "fmin": "minimum",
 }  # fmt: skip
 _COMPOSITES: dict[str, Callable[..., Any]] = {
@@ -592,6 +638,10 @@ _BUILTINS: dict[Any, Callable[..., Any]] = {
     builtins.tuple: lambda t, xs: t.listed_from(xs),
     builtins.list: lambda t, xs: t.listed_from(xs),
     builtins.abs: lambda t, x: abs(x) if isinstance(x, int | float) else forms.build(t, "abs", x),
+    builtins.round: lambda t, x, digits=0: (
+        round(x, digits) if isinstance(x, int | float) else forms.build(t, "round", x, digits)
+    ),
+    builtins.divmod: lambda t, x, y: (t.binary(t.here, "//", x, y), t.binary(t.here, "%", x, y)),
     builtins.max: lambda t, *xs: t.extreme("maximum", xs),
     builtins.min: lambda t, *xs: t.extreme("minimum", xs),
     builtins.float: lambda t, x: Value(t, t.scalar(x, "`float`")),

@@ -78,6 +78,7 @@ class Packing:
         self.lookups: list[Lookup] = []
         self.accesses: list[Access] = []
         self.stack: list[Any] = []  # the functions whose bodies are being traced
+        self.recurrences = 0  # how often one of them has called itself
         self.truths: dict[str, Term] = {}  # names of conditions, or of arrays of them
         self.counting: dict[str, Term] = {}  # names of arrays of indices as numbers
         self.memory = Memory()

@@ -31,7 +31,7 @@ from ...language.terms import (
 )
 from ...language.types import REAL, Product
 from ...polyhedral import sets
-from ..tracers import Barred, Data, Value, kind
+from ..tracers import Barred, Data, Index, Value, kind
 from .loops import Iteration, Pattern
 from .memory import arrays
 from .packing import guarded
@@ -390,14 +390,11 @@ class Statements(Recurrences):
 
     def _apart(self, changes: list[Change], index: str, size: Affine) -> bool:
         binders = (*self.binders, Binder(index, size))
-        return (
-            all(
-                sets.impossible(binders, conj(a.condition, b.condition))
-                for j, a in enumerate(changes)
-                for b in changes[:j]
-                if a.at == b.at
-            )
-            and len({change.at for change in changes}) == 1
+        return all(
+            _elsewhere(a.at, b.at)
+            or (a.at == b.at and sets.impossible(binders, conj(a.condition, b.condition)))
+            for j, a in enumerate(changes)
+            for b in changes[:j]
         )
 
     # Changes
@@ -422,6 +419,8 @@ class Statements(Recurrences):
         if not isinstance(target, Carried):
             if target is UNSET:
                 raise self.error(f"`{name}` has no value yet", f"begin with `{name} = 0`")
+            if all(isinstance(x, int | Index) for x in (target, value)):
+                return self.binary(self.here, op, target, value)  # a place, or a size
             return self.computed(op, target, value)
         if op == "-":
             op, value = "+", self.negative(value)
@@ -564,3 +563,9 @@ class Statements(Recurrences):
         change = Change("=" if not op else "+=", term, conj(*taken), names, tuple(at))
         self._record(target, change)
         return target
+
+
+def _elsewhere(one: Sequence[Affine], other: Sequence[Affine]) -> bool:
+    """Whether two places are never the same, as `y[i, 0]` and `y[j, 1]`."""
+    apart = [a - b for a, b in zip(one, other, strict=True)]
+    return any(d.is_constant and d.constant != 0 for d in apart)
