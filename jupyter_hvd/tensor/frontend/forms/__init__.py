@@ -2,7 +2,7 @@
 gives is a comprehension. `docs/numpy.md` shows them all.
 """
 
-from . import elementwise, functional, made, products, shapes  # noqa: F401 — they enter their functions
+from . import elementwise, functional, linear, made, products, shapes  # noqa: F401 — they enter their functions
 from .reductions import total_of
 from .table import MODULES, attribute_of, build, form_named, form_of, function_module, function_name
 

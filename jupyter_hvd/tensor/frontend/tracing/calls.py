@@ -37,7 +37,7 @@ from ...language.terms import (
 from ...language.types import Array, Integer, Layout, Parameter, Product, Relation
 from .. import forms
 from ..helpers import helper_of
-from ..tracers import Data, Index, Nature, Value, data_help, kind
+from ..tracers import Barred, Data, Index, Nature, Value, data_help, kind
 from .conditions import as_truth
 from .loops import Iteration
 from .recurrences import LONG, Appended
@@ -558,6 +558,24 @@ class Tracer(Statements):
             self.stack.pop()
             self.places, self.place, self.here = outer, place, here
 
+    def defined_by(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What a form is that is written in the language; all of it stands at the form's place."""
+        rewritten = in_the_language(function)
+        outer = self.places, self.place, self.here
+        self.places = Everywhere(self.place)
+        try:
+            made = [
+                self._bind(x, value) if isinstance(value, Value) else value
+                for x, value in zip(inspect.signature(function).parameters, arguments, strict=True)
+            ]
+            return rewritten.build(self)(*made)
+        finally:
+            self.places, self.place, self.here = outer
+
+    def barred(self, message: str) -> Barred:
+        """What cannot be read, and why."""
+        return Barred(message, "")
+
     def _recurred(self, name: str, bound: inspect.BoundArguments) -> None:
         """A function within itself, as `det` of a minor: its sizes must be numbers, so that it ends."""
         self.recurrences += 1
@@ -595,6 +613,27 @@ class Tracer(Statements):
             self.note(statement.value)
             statement = statement.body
         return Value(self, applied, traced.layout)
+
+
+class Everywhere(Sequence[Any]):
+    """One place for all the places of a function."""
+
+    def __init__(self, place: Any) -> None:
+        self.place = place
+
+    def __getitem__(self, _: Any) -> Any:
+        return self.place
+
+    def __len__(self) -> int:
+        return 1
+
+
+@functools.cache
+def in_the_language(function: Callable[..., Any]) -> Rewritten:
+    """A function of ours, read as a user's is."""
+    from ..rewrite import rewrite
+
+    return rewrite(function)
 
 
 WRITTEN = 64  # entries up to which an array of constants is written out
