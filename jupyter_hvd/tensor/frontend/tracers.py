@@ -100,6 +100,23 @@ class Value:
         raise self.tracer.error("this needs a number now", "call a function of `math` or NumPy")
 
 
+class Selected:
+    """A stand-in for the entries of an array that a condition on data chooses, `x[x > 0]`: the array, with
+    whatever it has elsewhere, and the condition, which is as long as its first axes.
+    """
+
+    def __init__(self, tracer: Tracing, array: Value, mask: Value, written: Term) -> None:
+        self.tracer = tracer
+        self.array = array
+        self.mask = mask
+        self.written = written  # the condition as it is written: `x > 0` twice is one condition
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self.tracer.attribute(self, name)
+
+
 class Index:
     """A stand-in for an integer: an index, a size, or an affine expression of them."""
 
@@ -227,6 +244,8 @@ def kind(value: Any) -> str:
             return "an entry of an index array"
         case Data():
             return f"`{value.name}`"
+        case Selected():
+            return "entries that data choose"
         case Barred():
             return "what has no value here: " + value.message
     return f"{value!r}"

@@ -37,11 +37,11 @@ from ...language.terms import (
 from ...language.types import Array, Integer, Layout, Parameter, Product, Relation
 from .. import forms
 from ..helpers import helper_of
-from ..tracers import Barred, Data, Index, Nature, Value, data_help, kind
+from ..tracers import Barred, Data, Index, Nature, Selected, Value, data_help, kind
 from .conditions import as_truth
 from .loops import Iteration
 from .recurrences import LONG, Appended
-from .statements import Statements
+from .selections import Selections
 from .subscripts import Changed
 from .wholes import lists_of, numbers_of
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from .traced import Traced
 
 
-class Tracer(Statements):
+class Tracer(Selections):
     """What rewritten code calls. Every method takes first the number of a place in the source."""
 
     def call(self, k: int, function: Any, /, *arguments: Any, **named_arguments: Any) -> Any:
@@ -73,6 +73,8 @@ class Tracer(Statements):
             return function.__tensor_inline__(self, arguments, named_arguments)
         if getattr(function, "__globals__", {}).get("__tensor__") is self:
             return self._inner(function, arguments, named_arguments)
+        if any(isinstance(x, Selected) for x in (*arguments, *named_arguments.values())):
+            return self._applied_to_selected(function, arguments, named_arguments)
         handler = _BUILTINS.get(function) if isinstance(function, Hashable) else None
         if handler is None and isinstance(getattr(function, "__self__", None), dict):
             return list(function(*arguments))
@@ -89,6 +91,26 @@ class Tracer(Statements):
         if helper is not None:
             return helper.__tensor_inline__(self, arguments, named_arguments)
         return self._black_box(function, arguments, **named_arguments)
+
+    def _applied_to_selected(self, function: Any, arguments: Any, named: dict[str, Any]) -> Any:
+        """A function of entries that a condition chooses."""
+        if function is builtins.len:
+            return self.how_many(arguments[0])
+        if function is builtins.sum:
+            return self.of_selected("sum", arguments, {"axis": 0, **named})
+        form = forms.form_of(function)
+        if form is not None:
+            return self.form_of_selected(form, arguments, named)
+        helper = helper_of(function)
+        if helper is not None:
+            return helper.__tensor_inline__(self, arguments, named)
+        return self.selected(lambda *xs: self.applied(function, *xs, **named), True, *arguments)
+
+    def form_of_selected(self, form: forms.Form, arguments: Any, named: dict[str, Any]) -> Any:
+        """A function of NumPy's of entries that a condition chooses."""
+        if not form.entrywise:
+            return self.of_selected(form.name, arguments, named)
+        return self.selected(lambda *xs: form.call(self, xs, named), True, *arguments)
 
     def _record_of(
         self, class_: type, fields: tuple[str, ...], args: tuple[Any, ...], named: dict[str, Any]
@@ -357,6 +379,12 @@ class Tracer(Statements):
             raise TensorError(
                 f"a tuple has no `.{name}` here", "take its parts: `t[0]`, `a, b = t`"
             )
+        if isinstance(value, Selected):
+            if name == "size":
+                return self._count(value, None)
+            if name in ("shape", "ndim", "T"):
+                raise self.error("entries that data choose have no shape", "count them: `np.sum(p)`")
+            return forms.attribute_of(self, value, name)
         if isinstance(value, Data) and not isinstance(value.type, Relation):
             raise TensorError(f"`{value.name}` has no `.{name}`", data_help(value))
         return forms.attribute_of(self, value, name)

@@ -18,6 +18,10 @@ from .wholes import lists_of, numbers_of, numbers_written
 class Entries(Subscripts):
     """`x[i]`, `t[0]`, `R[i, j]`, `x[src[e]]`, and arrays that are written out."""
 
+    def selection(self, array: Any, places: tuple[Any, ...]) -> Any:
+        """`x[p]` where p is an array of conditions; None where it is none."""
+        raise NotImplementedError
+
     def _part(self, whole: Any, places: tuple[Any, ...]) -> Any:
         """`params["w"]`, `layers[0]`, `(a, b)[1:]`."""
         key, *rest = places
@@ -106,6 +110,8 @@ class Entries(Subscripts):
             return self.written_out(part)
         if isinstance(array, Changed):
             return self.changes(array, places)
+        if (chosen := self.selection(array, places)) is not None:
+            return chosen
         if any(map(self._takes_many, places)):
             return self.subscript(array, places)
         for place in places:

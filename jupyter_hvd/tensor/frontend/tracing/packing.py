@@ -34,6 +34,7 @@ from ..tracers import (
     Index,
     IndexEntry,
     Nature,
+    Selected,
     Value,
     data_help,
     describe,
@@ -163,6 +164,11 @@ class Packing:
                 raise self.error(f"`{value.name}` is not an array of numbers", data_help(value))
             case Barred():
                 raise self.error(value.message, value.help)
+            case Selected():
+                raise self.error(
+                    "entries that a condition chooses are as many as data decide",
+                    "sum them, or take their mean: `x[p].sum()`; or keep every entry: `np.where(p, x, 0)`",
+                )
             case bool():
                 return Const(int(value)), None
             case int() | float() | Fraction():

@@ -31,7 +31,7 @@ from ...language.terms import (
 )
 from ...language.types import REAL, Product
 from ...polyhedral import sets
-from ..tracers import Barred, Data, Index, Value, kind
+from ..tracers import Barred, Data, Index, Selected, Value, kind
 from .loops import Iteration, Pattern
 from .memory import arrays
 from .packing import guarded
@@ -508,15 +508,28 @@ class Statements(Recurrences):
 
     def _where_it_holds(self, test: Any, root: Any, value: Any, op: str) -> Any:
         """What `y[y > 1] = 0` makes of an array: `where(y > 1, 0, y)`."""
+        if isinstance(value, Selected) and value.written is self.whole(test).term:
+            value = value.array
+            if len(self.dims(value)) > len(self.dims(self.whole(root))):
+                raise self.error("a chosen part of more dimensions than the array has")
+            old = self.whole(root)
+            return self.chosen(
+                self._beside(test, old), self.computed(op, old, value) if op else value, old
+            )
         value, old = self.whole(value), self.whole(root)
         if self.dims(value):
             raise self.error(
                 "an array for the entries where a condition holds: their number is data",
                 "keep every entry: `y = np.where(p, new, y)`",
             )
-        rest = [None] * (len(self.dims(old)) - len(self.dims(self.whole(test))))
-        test = self.subscript(self.whole(test), (..., *rest)) if rest else test
-        return self.chosen(test, self.computed(op, old, value) if op else value, old)
+        return self.chosen(
+            self._beside(test, old), self.computed(op, old, value) if op else value, old
+        )
+
+    def _beside(self, test: Any, array: Value) -> Any:
+        """A condition on an array's first axes as one on all of them."""
+        rest = [None] * (len(self.dims(array)) - len(self.dims(self.whole(test))))
+        return self.subscript(self.whole(test), (..., *rest)) if rest else test
 
     def _holds(self, name: str, root: Any, value: Any) -> None:
         """An array of integers or conditions rounds what it is given in NumPy."""
