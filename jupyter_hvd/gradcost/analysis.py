@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
@@ -27,10 +27,12 @@ from ..tensor.language.provenance import Origin
 from ..tensor.language.terms import (
     Binder,
     Binders,
+    Const,
     Gen,
     Lambda,
     Term,
     Var,
+    gens,
 )
 from ..tensor.reference.evaluate import Environment, holds
 from ..tensor.ssa.program import (
@@ -39,12 +41,14 @@ from ..tensor.ssa.program import (
     Contraction,
     Input,
     Map,
+    Recurrence,
     Rhs,
     Statement,
     support,
     term_of,
     type_of,
 )
+from .loops import header, histories, named_histories, turn_interfaces, turn_statements
 
 Sizes = Mapping[str, int]
 
@@ -64,6 +68,7 @@ class Line:
     costs: Mapping[str, Formula]
     points: Formula
     entries: Formula
+    turns: tuple[Line, ...] = ()  # of a loop, the statements of a turn, counted over all of them
 
     @property
     def parts(self) -> tuple[str, str, str]:
@@ -99,7 +104,7 @@ class Analysis:
         made = []
         for statement in self.instance.ssa.statements:
             term = term_of(statement.rhs, variables)
-            made.append(_line(statement, term))
+            made.append(self._line(statement, term, variables))
             # Inputs and numbers read better as they are than by the variable's name.
             plain = isinstance(statement.rhs, Input | Constant) and not isinstance(term, Gen)
             variables[statement.name] = (
@@ -107,9 +112,62 @@ class Analysis:
             )
         return tuple(made)
 
+    def _line(self, statement: Statement, term: Term, variables: Mapping[str, Term]) -> Line:
+        line, rhs = _line(statement, term), statement.rhs
+        if isinstance(rhs, Recurrence):
+            called = named_histories(self.instance.ssa, statement.name, rhs)
+            turns = tuple(_turns(statement.name, rhs, called, variables, (), statement.origin))
+            short = header(rhs, statement.name, called, variables)
+            return replace(line, statement=short, entries=NOTHING, turns=turns)
+        return replace(line, entries=self.histories.get(statement.name, line.entries))
+
+    @cached_property
+    def histories(self) -> Mapping[str, Formula]:
+        """The numbers that loops keep from turn to turn, by variable."""
+        return histories(self.instance.ssa)
+
     def io(self, sizes: Sizes) -> int:
         """`$(inputs) + $(output)` (6.53)."""
         return interface(self.function, sizes)
+
+    def turn_interfaces(self, sizes: Sizes) -> int:
+        """What goes into and comes out of all turns of loops; 0 where there is no loop."""
+        return turn_interfaces(self.instance.ssa, sizes)
+
+
+NOTHING = Formula(((TRUE, Polynomial()),))
+
+
+def _turns(
+    name: str,
+    loop: Recurrence,
+    called: list[str],
+    variables: Mapping[str, Term],
+    outer: Binders,
+    origin: Origin,
+) -> Iterator[Line]:
+    """The lines of a loop's turn, those of loops within it after these."""
+    outer = (*outer, Binder(loop.index, loop.size))
+    inside: dict[str, Term] = {}
+    for outside, statement, term in turn_statements(loop, name, called, variables, inside):
+        rhs = statement.rhs
+        binders, p = points_of(rhs)
+        source = f"{origin.source}.{statement.origin.source}" if statement.origin.source else ""
+        line = replace(
+            _line(statement, gens(outer, term) if not isinstance(rhs, Recurrence) else Const(0)),
+            name=outside,
+            statement=show(term),
+            origin=replace(statement.origin, source=source),
+            points=count_formula((*outer, *binders), p),
+            entries=NOTHING,
+        )
+        if isinstance(rhs, Recurrence):
+            within = named_histories(loop.body, statement.name, rhs)
+            within = [f"{name}.{x}" for x in within]
+            yield replace(line, statement=header(rhs, outside, within, inside))
+            yield from _turns(outside, rhs, within, dict(inside), outer, line.origin)
+        else:
+            yield line
 
 
 def _line(statement: Statement, term: Term) -> Line:

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
-import scipy.special
 from jax import lax
+from numpy.polynomial import legendre
 
 R = np.random.default_rng(21)
 CASES: list[tuple[Any, tuple[Any, ...]]] = []
@@ -117,7 +116,9 @@ def skinned_hand(angles, base, rest, weights, points):
     placed = 0
     absolute = np.eye(4)
     for k in range(2):
-        local = np.block([[rotation(angles[k]), np.zeros((3, 1))], [np.zeros((1, 3)), np.ones((1, 1))]])
+        local = np.block(
+            [[rotation(angles[k]), np.zeros((3, 1))], [np.zeros((1, 3)), np.ones((1, 1))]]
+        )
         absolute = absolute @ base[k] @ local
         placed = placed + weights[k][:, None] * (rest @ absolute.T)[:, :3]
     return np.sum((placed - points) ** 2)
@@ -223,7 +224,11 @@ def flow_around(vx, vy, blocked):
 def negative_binomial(r, p, counts):
     gammaln = jax.scipy.special.gammaln
     return jnp.sum(
-        gammaln(counts + r) - gammaln(counts + 1) - gammaln(r) + counts * jnp.log(p) + r * jnp.log1p(-p)
+        gammaln(counts + r)
+        - gammaln(counts + 1)
+        - gammaln(r)
+        + counts * jnp.log(p)
+        + r * jnp.log1p(-p)
     )
 
 
@@ -243,7 +248,7 @@ def marginal_likelihood(log_params, x, y):
 def flat_network(flat, inputs, targets):
     sizes = [3, 4, 2]
     at = 0
-    for m, n in zip(sizes[:-1], sizes[1:], strict=True):
+    for m, n in zip(sizes[:-1], sizes[1:], strict=True):  # noqa: RUF007
         W = flat[at : at + m * n].reshape((m, n))
         b = flat[at + m * n : at + m * n + n]
         at += m * n + n
@@ -257,7 +262,9 @@ def flat_network(flat, inputs, targets):
 def diffused_smoke(x, x0):
     x = x.copy()
     for _ in range(3):
-        x[1:-1, 1:-1] = (x0[1:-1, 1:-1] + 0.2 * (x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:])) / 1.8
+        x[1:-1, 1:-1] = (
+            x0[1:-1, 1:-1] + 0.2 * (x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:])
+        ) / 1.8
         x[0, 1:-1] = -x[1, 1:-1]
         x[-1, 1:-1] = -x[-2, 1:-1]
         x[1:-1, 0] = x[1:-1, 1]
@@ -516,7 +523,7 @@ def safe_logarithm(x):
     return jnp.where(ok, jnp.log(jnp.where(ok, x, 1.0)), 0.0).sum()
 
 
-@case({"a": draw(3), "b": [draw(2), (draw(2, 2),)]})
+@case({"a": draw(3), "b": [draw(2), (draw(2, 2), draw(1))]})
 def sum_of_leaves(tree):
     squares = jax.tree_util.tree_map(lambda v: jnp.sum(v**2), tree)
     return sum(jax.tree_util.tree_leaves(squares))
@@ -557,7 +564,7 @@ def periodic_distances(x, box):
 # SciPy lectures: Gauss quadrature, Newton's method
 @case(draw(3))
 def arc_length(c):
-    nodes, weights = np.polynomial.legendre.leggauss(5)
+    nodes, weights = legendre.leggauss(5)
     t = 0.5 * (nodes + 1)
     slope = c[0] + 2 * c[1] * t + 3 * c[2] * t**2
     return 0.5 * np.sum(weights * np.sqrt(1 + slope**2))

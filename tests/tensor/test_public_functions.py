@@ -15,7 +15,7 @@ from jupyter_hvd.tensor.jax.precision import keeping_float64
 def active(function, arguments):
     """The parameters that are numbers or arrays of such, or trees of these."""
     leaves = [jax.tree_util.tree_leaves(argument) for argument in arguments]
-    real = [all(np.result_type(x) == float for x in xs) for xs in leaves]
+    real = [all(np.asarray(x).dtype.kind == "f" for x in xs) for xs in leaves]
     return [n for n, ok in zip(inspect.signature(function).parameters, real, strict=True) if ok]
 
 

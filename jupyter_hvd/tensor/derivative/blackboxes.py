@@ -109,7 +109,7 @@ def _power(x: Any, y: Any) -> Any:
 
 def _polygamma(n: int) -> Callable[[Any], float]:
     def compute(x: Any) -> float:
-        from scipy.special import polygamma
+        from scipy.special import polygamma  # type: ignore[import-untyped]
 
         return float(polygamma(n, float(x)))
 
@@ -118,7 +118,8 @@ def _polygamma(n: int) -> Callable[[Any], float]:
 
 def _beyond(_: int) -> Term:
     raise TensorError(
-        "the fifth derivative of `gammaln`", "there are four: `digamma`, `polygamma(1, x)` and two more"
+        "the fifth derivative of `gammaln`",
+        "there are four: `digamma`, `polygamma(1, x)` and two more",
     )
 
 

@@ -14,59 +14,57 @@ import numpy as np
 from .table import build, form
 
 
-def triangularized(M: Any, rows: Any, steps: Any) -> Any:
-    """M times reflections that make its first columns zero below the diagonal."""
+def triangularized(m: Any, rows: Any, steps: Any) -> Any:
+    """m times reflections that make its first columns zero below the diagonal."""
     for k in range(steps):
-        square = sum(M[i, k] * M[i, k] for i in range(rows) if k <= i)
-        size = np.sqrt(square) if M[k, k] >= 0 else -np.sqrt(square)
-        v = np.array(
-            [M[i, k] + size if i == k else M[i, k] if k < i else 0.0 for i in range(rows)]
-        )
-        length = square + size * M[k, k]  # half of v·v
+        square = sum(m[i, k] * m[i, k] for i in range(rows) if k <= i)
+        size = np.sqrt(square) if m[k, k] >= 0 else -np.sqrt(square)
+        v = np.array([m[i, k] + size if i == k else m[i, k] if k < i else 0.0 for i in range(rows)])
+        length = square + size * m[k, k]  # half of v·v
         scale = -1 / length if length > 0 else 0.0
         w = scale * np.array(
             [
-                sum(v[i] * M[i, j] for i in range(rows) if k <= i) if k <= j else 0.0
-                for j in range(M.shape[1])
+                sum(v[i] * m[i, j] for i in range(rows) if k <= i) if k <= j else 0.0
+                for j in range(m.shape[1])
             ]
         )
-        M = np.array(
+        m = np.array(
             [
-                [M[i, j] + v[i] * w[j] if k <= i and k <= j else M[i, j] for j in range(M.shape[1])]
+                [m[i, j] + v[i] * w[j] if k <= i and k <= j else m[i, j] for j in range(m.shape[1])]
                 for i in range(rows)
             ]
         )
-    return M
+    return m
 
 
-def back_substituted(R: Any, Y: Any, n: Any) -> Any:
-    """X where R·X = Y, R being zero below the diagonal."""
+def back_substituted(r: Any, y: Any, n: Any) -> Any:
+    """x where r @ x = y, r being zero below the diagonal."""
     for p in range(n):
         k = n - 1 - p
-        row = Y[k] / R[k, k]
+        row = y[k] / r[k, k]
         less = -row
-        Y = np.array(
+        y = np.array(
             [
                 [
-                    Y[i, j] + R[i, k] * less[j] if i < k else row[j] if i == k else Y[i, j]
-                    for j in range(Y.shape[1])
+                    y[i, j] + r[i, k] * less[j] if i < k else row[j] if i == k else y[i, j]
+                    for j in range(y.shape[1])
                 ]
                 for i in range(n)
             ]
         )
-    return Y
+    return y
 
 
-def cholesky_factor(S: Any, n: Any) -> Any:
-    """L where L·Lᵀ = S, which is taken to be symmetric; zero above the diagonal."""
+def cholesky_factor(s: Any, n: Any) -> Any:
+    """l where l @ l.T = s, which is taken to be symmetric; zero above the diagonal."""
     columns = []
     for k in range(n):
-        scale = 1 / np.sqrt(S[k, k])
-        c = np.array([S[i, k] * scale if k <= i else 0.0 for i in range(n)])
+        scale = 1 / np.sqrt(s[k, k])
+        c = np.array([s[i, k] * scale if k <= i else 0.0 for i in range(n)])
         less = -c
-        S = np.array(
+        s = np.array(
             [
-                [S[i, j] + c[i] * less[j] if k < j and j <= i else 0.0 for j in range(n)]
+                [s[i, j] + c[i] * less[j] if k < j and j <= i else 0.0 for j in range(n)]
                 for i in range(n)
             ]
         )
@@ -97,10 +95,10 @@ def _as_given(t: Any, x: Any, b: Any) -> Any:
 def solve(t: Any, a: Any, b: Any) -> Any:
     """`x` where `a @ x = b`, by reflections."""
     a, n = _square(t, a)
-    M = build(t, "concatenate", [a, _columns(t, b)], 1)
-    R = t.once(t.defined_by(triangularized, M, n, t.binary(t.here, "-", n, 1)), "R")
-    Y = t.subscript(R, (slice(None), slice(n, None)))
-    return _as_given(t, t.defined_by(back_substituted, R, Y, n), b)
+    m = build(t, "concatenate", [a, _columns(t, b)], 1)
+    r = t.once(t.defined_by(triangularized, m, n, t.binary(t.here, "-", n, 1)), "R")
+    y = t.subscript(r, (slice(None), slice(n, None)))
+    return _as_given(t, t.defined_by(back_substituted, r, y, n), b)
 
 
 @form("inv")
@@ -119,10 +117,10 @@ def lstsq(t: Any, a: Any, b: Any, rcond: Any = None) -> Any:
         raise t.error(
             "`lstsq` with fewer rows than columns has many solutions", "`a.T @ solve(a @ a.T, b)`"
         )
-    M = build(t, "concatenate", [a, _columns(t, b)], 1)
-    R = t.once(t.defined_by(triangularized, M, rows, n), "R")
-    Y = t.subscript(R, (slice(None, n), slice(n, None)))
-    x = _as_given(t, t.defined_by(back_substituted, R, Y, n), b)
+    m = build(t, "concatenate", [a, _columns(t, b)], 1)
+    r = t.once(t.defined_by(triangularized, m, rows, n), "R")
+    y = t.subscript(r, (slice(None, n), slice(n, None)))
+    x = _as_given(t, t.defined_by(back_substituted, r, y, n), b)
     return (x, *(t.barred("`lstsq` gives the solution alone here") for _ in range(3)))
 
 
@@ -130,8 +128,8 @@ def _diagonal(t: Any, a: Any) -> tuple[Any, Any]:
     """The diagonal of a matrix that reflections made triangular, and how many these were."""
     a, n = _square(t, a)
     steps = t.binary(t.here, "-", n, 1)
-    R = t.defined_by(triangularized, a, n, steps)
-    return t.once(build(t, "diagonal", R), "diagonal"), t.number(steps.affine)
+    r = t.defined_by(triangularized, a, n, steps)
+    return t.once(build(t, "diagonal", r), "diagonal"), t.number(steps.affine)
 
 
 @form("det")
@@ -158,8 +156,8 @@ def cholesky(t: Any, a: Any, lower: bool = True, upper: bool = False) -> Any:
     """`L` where `L @ L.T = a`, column by column; of a matrix that is not symmetric, of `(a + a.T)/2`."""
     a, n = _square(t, a)
     half = t.computed("*", 0.5, t.computed("+", a, build(t, "transpose", a)))
-    L = t.defined_by(cholesky_factor, half, n)
-    return build(t, "transpose", L) if upper or not lower else L
+    made = t.defined_by(cholesky_factor, half, n)
+    return build(t, "transpose", made) if upper or not lower else made
 
 
 @form("scipy.cholesky")
@@ -188,10 +186,10 @@ def solve_triangular(t: Any, a: Any, b: Any, trans: Any = 0, lower: bool = False
     a, n = _square(t, a)
     if trans in (1, "T"):
         a, lower = build(t, "transpose", a), not lower
-    Y = _columns(t, b)
+    y = _columns(t, b)
     if lower:
-        a, Y = build(t, "flip", a), build(t, "flip", Y, 0)
-    x = t.defined_by(back_substituted, t.once(a, "a"), t.once(Y, "b"), n)
+        a, y = build(t, "flip", a), build(t, "flip", y, 0)
+    x = t.defined_by(back_substituted, t.once(a, "a"), t.once(y, "b"), n)
     return _as_given(t, build(t, "flip", x, 0) if lower else x, b)
 
 

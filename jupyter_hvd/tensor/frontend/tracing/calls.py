@@ -381,9 +381,11 @@ class Tracer(Selections):
             )
         if isinstance(value, Selected):
             if name == "size":
-                return self._count(value, None)
+                return self._how_many_entries(value, None)
             if name in ("shape", "ndim", "T"):
-                raise self.error("entries that data choose have no shape", "count them: `np.sum(p)`")
+                raise self.error(
+                    "entries that data choose have no shape", "count them: `np.sum(p)`"
+                )
             return forms.attribute_of(self, value, name)
         if isinstance(value, Data) and not isinstance(value.type, Relation):
             raise TensorError(f"`{value.name}` has no `.{name}`", data_help(value))

@@ -204,7 +204,7 @@ def _sliced_list(value: Any, place: Any) -> list[Any] | None:
     """`sizes[:-1]` of a list of whole numbers."""
     ends = (place.start, place.stop, place.step) if isinstance(place, slice) else ("",)
     if (written := numbers_written(value)) and all(x is None or type(x) is int for x in ends):
-        return written[place]
+        return list(written[place])
     return None
 
 

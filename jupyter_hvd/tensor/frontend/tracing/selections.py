@@ -81,7 +81,7 @@ class Selections(Statements):
         if name in PRODUCTS and len(arguments) == 2:
             both = self.selected(lambda a, b: self.computed("*", a, b), False, *arguments)
             if len(self.dims(both.array)) == len(self.dims(both.mask)):
-                return self._summed(both, None)
+                return self._sum_of_chosen(both, None)
         axis = named.get("axis", others[0] if others else None)
         rest = {x: v for x, v in named.items() if x not in ("axis", "ddof")}
         if name not in REDUCTIONS or rest or not isinstance(value, Selected) or len(others) > 1:
@@ -90,34 +90,46 @@ class Selections(Statements):
                 "sum them, or take their mean: `x[p].sum()`; or keep every entry: `np.where(p, x, 0)`",
             )
         if axis not in (None, 0):
-            raise self.error("along an axis that is not chosen of", "reduce along it first: `x.sum(1)[p]`")
+            raise self.error(
+                "along an axis that is not chosen of", "reduce along it first: `x.sum(1)[p]`"
+            )
         if name == "norm":
             squares = self.selected(lambda a: self.computed("**", a, 2), False, value)
-            return self.mapped("sqrt", self._summed(squares, axis))
+            return self.mapped("sqrt", self._sum_of_chosen(squares, axis))
         if name == "sum":
-            return self._summed(value, axis)
+            return self._sum_of_chosen(value, axis)
         if name == "prod":
-            return forms.build(self, "prod", self._where_chosen(value, 1), self._axes(value, axis))
+            return forms.build(
+                self, "prod", self._where_chosen(value, 1), self._chosen_axes(value, axis)
+            )
         if name == "count_nonzero":
             nonzero = self.selected(lambda a: self._compare("!=", a, 0), False, value)
-            return self._summed(nonzero, axis)
-        mean = self.once(self.whole(self.computed("/", self._summed(value, axis), self._count(value, axis))))
+            return self._sum_of_chosen(nonzero, axis)
+        mean = self.once(
+            self.whole(
+                self.computed(
+                    "/", self._sum_of_chosen(value, axis), self._how_many_entries(value, axis)
+                )
+            )
+        )
         if name == "mean":
             return mean
         apart = self.selected(lambda a: self.computed("-", a, mean), False, value)
         squares = self.selected(lambda a: self.computed("**", a, 2), False, apart)
-        count = self.computed("-", self._count(value, axis), named.get("ddof", 0))
-        var = self.computed("/", self._summed(squares, axis), count)
+        count = self.computed("-", self._how_many_entries(value, axis), named.get("ddof", 0))
+        var = self.computed("/", self._sum_of_chosen(squares, axis), count)
         return self.mapped("sqrt", var) if name == "std" else var
 
-    def _axes(self, value: Selected, axis: Any) -> tuple[int, ...]:
+    def _chosen_axes(self, value: Selected, axis: Any) -> tuple[int, ...]:
         dims = self.dims(value.array if axis is None else value.mask)
         return tuple(range(len(dims)))
 
-    def _summed(self, value: Selected, axis: Any) -> Any:
-        return forms.build(self, "sum", self._where_chosen(value, 0), self._axes(value, axis))
+    def _sum_of_chosen(self, value: Selected, axis: Any) -> Any:
+        return forms.build(
+            self, "sum", self._where_chosen(value, 0), self._chosen_axes(value, axis)
+        )
 
-    def _count(self, value: Selected, axis: Any) -> Any:
+    def _how_many_entries(self, value: Selected, axis: Any) -> Any:
         count = self.how_many(value)
         if axis is None:
             for size in self.dims(value.array)[len(self.dims(value.mask)) :]:

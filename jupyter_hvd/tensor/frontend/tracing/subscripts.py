@@ -428,9 +428,7 @@ class Subscripts(Arithmetic):
                     old, self.conditioned(p, self.negative(new) if op == "-" else new)
                 )
             new = self.computed(op, old, new) if op else new
-            return self.plus_of(
-                self.conditioned(p, new), self.conditioned(self._negation(p), old)
-            )
+            return self.plus_of(self.conditioned(p, new), self.conditioned(self._negation(p), old))
 
         return self.build(own, entry, array, value)
 
