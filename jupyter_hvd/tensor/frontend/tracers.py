@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..language.affine import Affine
-from ..language.errors import TensorError
+from ..language.errors import Place, TensorError
 from ..language.predicates import Predicate, Related
 from ..language.terms import Term
 from ..language.types import (
@@ -41,6 +41,7 @@ class Tracing(Protocol):
     """What stand-ins ask of the tracer that made them."""
 
     spelt: dict[str, str]
+    place: Place | None
 
     def check(self, value: Value) -> None: ...
 
@@ -109,6 +110,7 @@ class Selected:
         self.tracer = tracer
         self.array = array
         self.mask = mask
+        self.place = tracer.place
         self.written = written  # the condition as it is written: `x > 0` twice is one condition
 
     def __getattr__(self, name: str) -> Any:

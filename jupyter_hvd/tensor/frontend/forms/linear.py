@@ -218,7 +218,7 @@ def multi_dot(t: Any, arrays: Any) -> Any:
 
 
 @form(
-    *("pinv", "eigh", "eig", "eigvalsh", "eigvals", "svd", "qr", "expm", "cond", "matrix_rank"),
+    *("pinv", "eigh", "eig", "eigvalsh", "eigvals", "svd", "qr", "expm", "matrix_rank"),
     *("lu", "lu_factor", "lu_solve", "schur", "sqrtm", "logm", "svdvals"),
 )
 def decomposed(t: Any, *_: Any, **__: Any) -> Any:

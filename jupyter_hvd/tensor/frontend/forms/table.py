@@ -170,6 +170,8 @@ def form_of(function: Any) -> Form | None:
         name = ALIASES.get(name, name)
         if str(function.__module__) == "jax._src.tree":  # `jax.tree.map`
             name = f"tree_{name}"
+        if ".scipy." in str(function.__module__):  # `jax.scipy.linalg` has SciPy's ways
+            module = "scipy"
         return FORMS.get(f"{module}.{name}", FORMS.get(name))
     return None
 

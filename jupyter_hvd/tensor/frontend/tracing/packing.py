@@ -165,9 +165,10 @@ class Packing:
             case Barred():
                 raise self.error(value.message, value.help)
             case Selected():
-                raise self.error(
+                raise TensorError(
                     "entries that a condition chooses are as many as data decide",
                     "sum them, or take their mean: `x[p].sum()`; or keep every entry: `np.where(p, x, 0)`",
+                    value.place,
                 )
             case bool():
                 return Const(int(value)), None
