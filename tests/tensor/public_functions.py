@@ -322,7 +322,7 @@ def coupled_springs(w0, p):
         ])  # fmt: skip
 
     w = w0
-    for _ in range(40):
+    for _ in range(34):
         half = w + 0.025 * field(w)
         w = w + 0.05 * field(half)
     return w[0] ** 2 + w[2] ** 2
@@ -339,7 +339,7 @@ def smoothed_signal(x):
 
 
 # SciPy cookbook: Lotka-Volterra
-@case(draw(2), draw(4), 50)
+@case(draw(2), draw(4), 34)
 def foxes_and_rabbits(X, rates, steps: int):
     a, b, c, d = rates
     for _ in range(steps):
@@ -628,7 +628,7 @@ def wasserstein_in_one_dimension(x, y):
 def sinkhorn_in_logs(C, a, b):
     eps = 0.3
     f, g = jnp.zeros_like(a), jnp.zeros_like(b)
-    for _ in range(50):
+    for _ in range(34):
         f = eps * (jnp.log(a) - jax.nn.logsumexp((g[None, :] - C) / eps, axis=1))
         g = eps * (jnp.log(b) - jax.nn.logsumexp((f[:, None] - C) / eps, axis=0))
     return jnp.sum(jnp.exp((f[:, None] + g[None, :] - C) / eps) * C)

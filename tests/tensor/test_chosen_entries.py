@@ -153,3 +153,41 @@ def test_functions_end_where_sizes_say():
 
     assert largest.interpret(x) == max(x)
     assert largest.interpret(x[:5]) == max(x[:5])
+
+
+def test_places_of_one_turn_and_of_the_next():
+    """Two places of one turn that no turn shares are two columns; where turns share them, the last is right."""
+
+    def columns(x):
+        made = np.zeros((len(x), 2))
+        for i in range(len(x)):
+            made[i, 0] = x[i]
+            made[i, 1] = 2 * x[i]
+        return made
+
+    def shared(x):
+        made = np.zeros(len(x) + 1)
+        for i in range(len(x)):
+            made[i] = x[i]
+            made[i + 1] = 2 * x[i]
+        return made
+
+    np.testing.assert_allclose(tensor(columns).interpret(x), columns(x))
+    try:
+        found = tensor(shared).interpret(x)
+    except TensorError:
+        return
+    np.testing.assert_allclose(found, shared(x))
+
+
+def test_whole_numbers_stay_places_where_they_are_added_up():
+    def parts(flat):
+        at, total = 0, 0.0
+        for size in [2, 3, 1]:
+            total = total + size * flat[at : at + size].sum()
+            at += size
+        if flat[0] > 0:
+            at += 2
+        return total * at
+
+    assert tensor(parts).interpret(x) == pytest.approx(parts(x))

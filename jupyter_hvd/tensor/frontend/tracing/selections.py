@@ -39,7 +39,11 @@ class Selections(Statements):
 
     def selected(self, function: Callable[..., Any], safe: bool, *values: Any) -> Selected:
         """A function entry by entry of selections by one condition, and of what is the same for all of these."""
-        first = next(value for value in values if isinstance(value, Selected))
+        first = next((value for value in values if isinstance(value, Selected)), None)
+        if first is None:
+            raise self.error(
+                "entries that data choose as a named argument", "give them by position"
+            )
         rest = len(self.dims(first.array)) - len(self.dims(first.mask))
         given: list[Any] = []
         for value in values:

@@ -391,7 +391,7 @@ class Statements(Recurrences):
     def _apart(self, changes: list[Change], index: str, size: Affine) -> bool:
         binders = (*self.binders, Binder(index, size))
         return all(
-            _elsewhere(a.at, b.at)
+            _elsewhere(a.at, b.at, index)
             or (a.at == b.at and sets.impossible(binders, conj(a.condition, b.condition)))
             for j, a in enumerate(changes)
             for b in changes[:j]
@@ -578,7 +578,9 @@ class Statements(Recurrences):
         return target
 
 
-def _elsewhere(one: Sequence[Affine], other: Sequence[Affine]) -> bool:
-    """Whether two places are never the same, as `y[i, 0]` and `y[j, 1]`."""
-    apart = [a - b for a, b in zip(one, other, strict=True)]
-    return any(d.is_constant and d.constant != 0 for d in apart)
+def _elsewhere(one: Sequence[Affine], other: Sequence[Affine], index: str) -> bool:
+    """Whether two places are the same in no two turns of a loop, as `y[i, 0]` and `y[i, 1]`; `y[i]` and
+    `y[i + 1]` are.
+    """
+    pairs = [(a, a - b) for a, b in zip(one, other, strict=True) if index not in (a - b).names]
+    return any(d.is_constant and d.constant != 0 and index not in a.names for a, d in pairs)
