@@ -96,8 +96,8 @@ class Tracer(Selections):
         """A function of entries that a condition chooses."""
         if function is builtins.len:
             return self.how_many(arguments[0])
-        if function is builtins.sum:
-            return self.of_selected("sum", arguments, {"axis": 0, **named})
+        if function is builtins.sum and len(arguments) == 1 and not named:
+            return self.of_selected("sum", arguments, {"axis": 0})
         form = forms.form_of(function)
         if form is not None:
             return self.form_of_selected(form, arguments, named)

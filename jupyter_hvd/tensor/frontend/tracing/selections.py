@@ -82,13 +82,15 @@ class Selections(Statements):
     def of_selected(self, name: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """What a function makes of selections: a number, or an array of the axes that are not chosen of."""
         value, *others = arguments
-        if name in PRODUCTS and len(arguments) == 2:
+        chosen = [isinstance(x, Selected) for x in arguments]
+        if name in PRODUCTS and chosen == [True, True] and not named:
             both = self.selected(lambda a, b: self.computed("*", a, b), False, *arguments)
             if len(self.dims(both.array)) == len(self.dims(both.mask)):
                 return self._sum_of_chosen(both, None)
         axis = named.get("axis", others[0] if others else None)
         rest = {x: v for x, v in named.items() if x not in ("axis", "ddof")}
-        if name not in REDUCTIONS or rest or not isinstance(value, Selected) or len(others) > 1:
+        most = 0 if name == "norm" else 1  # its second argument is no axis
+        if name not in REDUCTIONS or rest or chosen[1:].count(True) or len(others) > most:
             raise self.error(
                 f"`{name}` of entries that data choose",
                 "sum them, or take their mean: `x[p].sum()`; or keep every entry: `np.where(p, x, 0)`",
