@@ -21,6 +21,7 @@ TYPES = {
     "x": '"n"', "y": '"n"', "c": '"k"', "A": '"n m"', "B": '"m n"', "S": '"n n"', "T": '"b n m"',
     "U": '"b m n"', "s": "float", "t": "float",
 }  # fmt: skip
+LONG = 700  # of a longer program the page shows the beginning
 SIZES = {"n": 4, "m": 3, "k": 2, "b": 2}
 
 # A call of each name. Where only a number of entries will do, the page shows it for four.
@@ -29,8 +30,11 @@ CALLS = {
         "x + y", "x - 2*y", "x / y", "-x", "x**2", "x**3.5", "x * s", "A * x[:, None]",
         *(f"np.{name}(x)" for name in (
             "sin", "cos", "tan", "exp", "sinh", "cosh", "tanh", "sqrt", "log", "log2", "log10", "log1p",
-            "expm1", "abs", "sign", "floor", "square", "negative", "reciprocal", "arctan", "radians",
+            "expm1", "abs", "sign", "floor", "square", "negative", "reciprocal", "arctan", "radians", "ceil", "trunc",
+            "rint", "arcsinh", "cbrt", "sinc",
         )),
+        "np.arccosh(x + 1)", "np.arctanh(x/3)", "np.round(x, 1)", "x % y", "3*x // y", "np.mod(-x, y)", "np.fmod(-x, y)",
+        "np.heaviside(x - 1, 0.5)",
         "np.arcsin(x/3)", "np.arccos(x/3)", "np.arctan2(x, y)", "np.hypot(x, y)",
         "np.add(x, y)", "np.subtract(x, y)", "np.multiply(x, y)", "np.divide(x, y)", "np.power(x, 3)",
         "np.maximum(x, y)", "np.minimum(x, 1.2)", "np.clip(x, 0.9, 1.3)", "np.logaddexp(x, y)",
@@ -39,14 +43,15 @@ CALLS = {
         "x * (x > 1)", "x * (x >= y)", "x * ((x > 0.9) & (x < 1.2))", "x * ~(x > 1)",
         "x * np.logical_or(x < 0.8, x > 1.2)", "np.where(x > 1, x, y)", "np.where(x > 1, x, 0)",
         "np.where(np.eye(len(x)) == 1, S, 0)", "np.count_nonzero(x > 1) * x", "x * np.less(x, y)",
-        "x * (x == y)", "x * (x != y)", "x[0] if x[1] > 1 else x[2]",
+        "x * (x == y)", "x * (x != y)", "x[0] if x[1] > 1 else x[2]", "x[x > 1].sum()", "x[x > 1].mean()",
+        "np.log(x[y > 1]) @ y[y > 1]", "A[A[:, 0] > 1].sum(axis=0)",
     ),
     "sums": (
         "np.sum(x)", "x.sum()", "np.sum(A, axis=0)", "A.sum(axis=1, keepdims=True)", "A.sum()",
         "np.mean(x)", "A.mean(axis=0)", "np.average(x, weights=y)", "np.var(x)", "np.std(x)", "A.std(axis=0)",
         "np.trapezoid(x, dx=0.1)", "np.trapezoid(A, x, axis=0)", "np.polyval(y[:3], s)",
         "np.linalg.norm(x)", "np.linalg.norm(A)", "np.linalg.norm(A, axis=1)", "np.linalg.norm(x, 1)",
-        "np.trace(S)",
+        "np.linalg.norm(x, 3)", "np.trace(S)",
     ),
     "products": (
         "A @ B", "A @ B[:, 0]", "x @ S", "x @ y", "T @ U", "np.matmul(A, B)", "np.dot(x, y)", "S.dot(x)",
@@ -73,7 +78,7 @@ CALLS = {
         "np.pad(x, 1, mode='wrap')", "np.pad(x, 1, mode='reflect')", "np.stack([x, y])",
         "np.stack([x, y], axis=1)", "np.concatenate([x, y])", "np.hstack([x, y])", "np.vstack([x, y])",
         "np.column_stack([x, y])", "np.repeat(x, 2)", "np.tile(x, 3)", "np.diff(x)", "np.diff(x, 2)",
-        "np.copy(x)", "np.atleast_2d(x)",
+        "np.copy(x)", "np.atleast_2d(x)", "np.delete(x, 1)", "np.block([[S, A]])", "np.r_[x, y]", "np.c_[x, y]",
     ),
     "parts": (
         "x[1:]", "x[:-1]", "x[::-1]", "x[1:3]", "x[::2]", "A[0]", "A[:, 1]", "A[1:, :-1]", "T[..., 0]", "A[-1]",
@@ -82,7 +87,17 @@ CALLS = {
     "by halves": (
         "np.max(x)", "x.min()", "A.max(axis=0)", "np.prod(x)", "A.prod(axis=1)", "np.cumsum(x)",
         "np.cumsum(A, axis=0)", "np.cumprod(x)", "jax.nn.logsumexp(x)", "jax.nn.softmax(x)",
-        "jax.nn.log_softmax(A, axis=0)", "max(x)", "np.ptp(x)", "np.any(x > 1.3) * x", "np.all(A > 0.7, axis=0) * y[:3]",
+        "jax.nn.log_softmax(A, axis=0)", "max(x)", "np.ptp(x)", "np.linalg.norm(x, np.inf)", "np.linalg.norm(A, 1)", "np.any(x > 1.3) * x", "np.all(A > 0.7, axis=0) * y[:3]",
+    ),
+    "in order": (
+        "np.sort(x)", "np.sort(A, axis=0)", "np.median(x)", "np.quantile(x, 0.4)", "np.percentile(A, 25, axis=0)",
+    ),
+    "linear systems": (
+        "np.linalg.solve(S, x)", "np.linalg.inv(S)", "np.linalg.det(S)", "np.linalg.slogdet(S)[1]",
+        "np.linalg.lstsq(A, x)[0]", "np.linalg.cholesky(S @ S.T + np.eye(len(x)))",
+        "jax.scipy.linalg.solve_triangular(S, x, lower=True)",
+        "jax.scipy.linalg.cho_solve((np.tril(S), True), x)", "np.linalg.matrix_power(S, 3)",
+        "np.linalg.multi_dot([A, B, x])",
     ),
     "of jax.nn and jax.lax": (
         "jax.nn.relu(x - 1)", "jax.nn.sigmoid(x)", "jax.nn.softplus(x)", "jax.nn.silu(x)",
@@ -92,14 +107,15 @@ CALLS = {
         "jax.nn.log_sigmoid(x)", "jax.nn.relu6(x)", "jax.nn.hard_tanh(x)", "jax.nn.soft_sign(x)", "jax.lax.rsqrt(x)",
         "jax.scipy.special.ndtr(x)", "jax.scipy.special.logit(x/2)",
         "jax.scipy.special.xlogy(x, y)", "jax.scipy.special.entr(x)", "jax.scipy.stats.norm.logpdf(x)",
-        "jax.scipy.stats.norm.pdf(x, 1, 0.5)", "jax.scipy.stats.norm.cdf(x)",
+        "jax.scipy.stats.norm.pdf(x, 1, 0.5)", "jax.scipy.stats.norm.cdf(x)", "jax.scipy.special.gammaln(x)",
+        "jax.scipy.special.digamma(x)", "jax.scipy.special.polygamma(1, x)", "jax.scipy.special.betaln(x, y)",
     ),
     "functions of functions": (
         "jax.vmap(lambda row: row @ row)(A)", "jax.vmap(lambda a, b: a * b, in_axes=(None, 0))(s, x)",
         "jax.lax.scan(lambda c, v: (0.5 * c + v, c), 0.0, x)[1]", "jax.lax.fori_loop(0, 3, lambda i, c: 0.5 * c + i, s)",
         "jax.lax.map(lambda row: row.sum(), A)", "jax.lax.cond(x[0] > 1, lambda v: 2 * v, lambda v: 3 * v, x)",
         "jax.numpy.vectorize(lambda a, b: a * b + 1)(x, s)", "functools.reduce(lambda a, b: a * b, x)",
-        "np.array(list(itertools.accumulate(x)))",
+        "np.array(list(itertools.accumulate(x)))", "jax.tree.map(np.sum, (x, A))[1]", "sum(jax.tree.leaves((s, x.sum())))",
     ),
 }  # fmt: skip
 
@@ -162,6 +178,7 @@ def page() -> Iterator[str]:
         for call in calls:
             body, cost = described(call)
             shown = body.replace("\n", " ").replace("|", "\\|")
+            shown = shown if len(shown) <= LONG else f"{shown[:LONG]} …"
             yield f"| `{call.replace('|', chr(92) + '|')}` | `{shown}` | {cost} |"
 
 
@@ -183,11 +200,21 @@ A is n×m, B m×n, S n×n, T b×n×m, U b×m×n, s a number.
   nothing, so that zeros are no matter. Where entries are equal, each meeting of two shares the derivative in halves; JAX shares it equally among all, which differs for three and more.
   `logsumexp` and `softmax` take the largest entry off first, and the derivative takes that for a constant.
 - **`cumsum`** goes by doubling: at most n·⌈log2 n⌉ additions, where a running sum takes n - 1.
-- **Not there:** what gives indices or sizes that data decide (`argmax`, `sort`, `nonzero`, `x[x > 0]`), decompositions and solvers (`linalg.inv`, `solve`, `det`), random numbers,
-  complex numbers and Fourier transforms, `grad` inside, rounding. Each is refused at its line, with what to write instead. What has only the name of one of these, `scipy.ndimage.convolve`,
+- **Remainders and rounding.** `x // y`, `floor` and `round` have derivative zero, `x % y` has 1 by x and `-(x // y)` by y, as in JAX.
+- **What a condition chooses.** `x[x > 0]` has as many entries as data decide. What is computed of it entry by entry is computed of all entries, functions seeing 1 where
+  nothing is chosen; a sum, mean, variance, norm or product takes those that are, and `y[p] = f(x[p])` puts them back. Returned, looped over or indexed, it is refused.
+- **In order.** The rank of an entry is how many come before it, equal ones in their order: about 2·n² operations for n of them. `sort` takes the entry of each rank, `median`
+  and `quantile` of one or two. The derivative goes to the entry that is taken.
+- **Linear systems** are loops, written in the language (`frontend/forms/linear.py`). `solve`, `inv`, `det`, `slogdet` and `lstsq` go by Householder's reflections, about 4/3·n³ operations, twice
+  those of an elimination, but no pivot is chosen and nothing is lost where the first entries are small. `cholesky` takes n³/3, `solve_triangular` n² for each right-hand side. They take one matrix, `jax.vmap` several. Of a
+  singular matrix `solve` gives what is no number; `det` is right, its gradient may be no number where a column is zero from the diagonal on. XLA's own of large matrices are much faster.
+- **Not there:** what gives indices or sizes that data decide (`argmax`, `argsort`, `nonzero`), decompositions that iterate (`eigh`, `svd`), random numbers,
+  complex numbers and Fourier transforms, `grad` inside. Each is refused at its line, with what to write instead. What has only the name of one of these, `scipy.ndimage.convolve`,
   `jax.lax.max`, is another function, and refused.
 - **Functions of functions** are the loops and comprehensions that they stand for: `scan`, `fori_loop`, `reduce` and `accumulate` carry values ([loops](recurrences.md)); `vmap` is a comprehension.
-- **Index arrays**, which are parameters, may be cut, `labels[1:]`, `labels[:, None]`, compared, `labels == k`, and used in `take_along_axis`, `one_hot(labels, k)`, `segment_sum(x, labels, num_segments=k)`.
+- **Index arrays**, which are parameters, may be cut, `labels[1:]`, `labels[:, None]`, compared, `labels == k`, and used in `take_along_axis`, `one_hot(labels, k)`, `segment_sum(x, labels, num_segments=k)`,
+  `bincount(labels, weights=x, minlength=k)`, and to store one entry in each row, `A[np.arange(n), labels] = 0`.
+- **Constants.** An array that NumPy makes of numbers alone, `np.hanning(5)`, is written out, if it has 64 entries or fewer.
 - **Integers and conditions** keep NumPy's types as far as that matters: arrays of integers are not assigned floats, and `+` of two conditions, which is *or*, is refused."""
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
@@ -28,10 +28,12 @@ from ..tensor.language.provenance import Origin
 from ..tensor.language.terms import (
     Binder,
     Binders,
+    Const,
     Gen,
     Lambda,
     Term,
     Var,
+    gens,
 )
 from ..tensor.reference.evaluate import Environment, holds
 from ..tensor.ssa.program import (
@@ -47,6 +49,7 @@ from ..tensor.ssa.program import (
     term_of,
     type_of,
 )
+from .loops import header, histories, named_histories, turn_interfaces, turn_statements
 
 Sizes = Mapping[str, int]
 
@@ -66,8 +69,13 @@ class Line:
     costs: Mapping[str, Formula]
     points: Formula
     entries: Formula
-    #: The user's lines that it comes from, with what of its cost each has: of a loop, those of its body.
-    places: tuple[tuple[Place, Mapping[str, Formula]], ...]
+    turns: tuple[Line, ...] = ()  # of a loop, the statements of a turn, counted over all of them
+
+    @property
+    def places(self) -> tuple[tuple[Place, Mapping[str, Formula]], ...]:
+        """The user's lines that it comes from, with what of its cost each has: of a loop, those of its body."""
+        spent = ((line.origin.place, line.costs) for line in self.turns or (self,))
+        return tuple((place, costs) for place, costs in spent if place is not None)
 
     @property
     def parts(self) -> tuple[str, str, str]:
@@ -103,7 +111,7 @@ class Analysis:
         made = []
         for statement in self.instance.ssa.statements:
             term = term_of(statement.rhs, variables)
-            made.append(_line(statement, term))
+            made.append(self._line(statement, term, variables))
             # Inputs and numbers read better as they are than by the variable's name.
             plain = isinstance(statement.rhs, Input | Constant) and not isinstance(term, Gen)
             variables[statement.name] = (
@@ -111,47 +119,77 @@ class Analysis:
             )
         return tuple(made)
 
+    def _line(self, statement: Statement, term: Term, variables: Mapping[str, Term]) -> Line:
+        line, rhs = _line(statement, term), statement.rhs
+        if isinstance(rhs, Recurrence):
+            called = named_histories(self.instance.ssa, statement.name, rhs)
+            turns = tuple(_turns(statement.name, rhs, called, variables, (), statement.origin))
+            short = header(rhs, statement.name, called, variables)
+            return replace(line, statement=short, entries=NOTHING, turns=turns)
+        return replace(line, entries=self.histories.get(statement.name, line.entries))
+
+    @cached_property
+    def histories(self) -> Mapping[str, Formula]:
+        """The numbers that loops keep from turn to turn, by variable."""
+        return histories(self.instance.ssa)
+
     def io(self, sizes: Sizes) -> int:
         """`$(inputs) + $(output)` (6.53)."""
         return interface(self.function, sizes)
+
+    def turn_interfaces(self, sizes: Sizes) -> int:
+        """What goes into and comes out of all turns of loops; 0 where there is no loop."""
+        return turn_interfaces(self.instance.ssa, sizes)
+
+
+NOTHING = Formula(((TRUE, Polynomial()),))
+
+
+def _turns(
+    name: str,
+    loop: Recurrence,
+    called: list[str],
+    variables: Mapping[str, Term],
+    outer: Binders,
+    origin: Origin,
+) -> Iterator[Line]:
+    """The lines of a loop's turn, those of loops within it after these."""
+    outer = (*outer, Binder(loop.index, loop.size))
+    inside: dict[str, Term] = {}
+    for outside, statement, term in turn_statements(loop, name, called, variables, inside):
+        rhs = statement.rhs
+        binders, p = points_of(rhs)
+        source = f"{origin.source}.{statement.origin.source}" if statement.origin.source else ""
+        line = replace(
+            _line(statement, gens(outer, term) if not isinstance(rhs, Recurrence) else Const(0)),
+            name=outside,
+            statement=show(term),
+            origin=replace(statement.origin, source=source),
+            points=count_formula((*outer, *binders), p),
+            entries=NOTHING,
+        )
+        if isinstance(rhs, Recurrence):
+            within = named_histories(loop.body, statement.name, rhs)
+            within = [f"{name}.{x}" for x in within]
+            yield replace(line, statement=header(rhs, outside, within, inside))
+            yield from _turns(outside, rhs, within, dict(inside), outer, line.origin)
+        else:
+            yield line
 
 
 def _line(statement: Statement, term: Term) -> Line:
     rhs = statement.rhs
     binders, p = points_of(rhs)
-    costs, place = cost_formulas(term), statement.origin.place
     return Line(
         statement.name,
         show(term),
         "" if p == TRUE else show(p),
         statement.origin,
         rhs,
-        costs,
+        cost_formulas(term),
         count_formula(binders, p),
         count_formula(rhs.gens, support(rhs)),
-        tuple(_inside(rhs)) if place is None else ((place, costs),),
     )
-
-
-def _inside(
-    rhs: Rhs, all_turns: Callable[[Term], Term] = lambda term: term
-) -> Iterator[tuple[Place, Mapping[str, Formula]]]:
-    """The lines of a loop's body, with what all turns together spend at each; nothing of what is no loop."""
-    if not isinstance(rhs, Recurrence):
-        return
-    index, size = rhs.index, rhs.size
-
-    def turns(term: Term) -> Term:
-        return all_turns(Gen(index, size, term))
-
-    variables: dict[str, Term] = {}
-    for statement in rhs.body.statements:
-        own = statement.rhs
-        if isinstance(own, Recurrence):
-            yield from _inside(own, turns)
-        elif statement.origin.place is not None:
-            yield statement.origin.place, cost_formulas(turns(term_of(own, variables)))
-        variables[statement.name] = Var(statement.name, type_of(own))
 
 
 def points_of(rhs: Rhs) -> tuple[Binders, Predicate]:

@@ -173,13 +173,18 @@ def _figures(report: Report) -> str:
                 number(figure.additions),
                 number(figure.multiplications),
                 number(figure.calls),
-                number(figure.entries),
+                number(figure.entries) + _kept(figure),
                 "" if ratio is None or ratio.ratio is None else spelt(ratio.ratio),
                 "" if ratio is None else f"{ratio.bound} ({escape(ratio.theorem)})",
             )
             for name, figure, ratio in rows
         ),
     )
+
+
+def _kept(figure: Figure) -> str:
+    """How much of it loops keep from turn to turn."""
+    return f" ({number(figure.histories)} by loops)" if figure.histories else ""
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -311,7 +316,7 @@ def _statements(title: str, rows: Sequence[Row]) -> str:
                 if row.rule
                 else "",
                 escape(row.source),
-                f'<code title="{escape(row.place.text.strip(), quote=True)}">{row.place.line}</code>'
+                f'<code title="{escape(row.call or row.place.text.strip(), quote=True)}">{row.place.line}</code>'
                 if row.place
                 else "",
                 *([("" if row.seconds is None else seconds(row.seconds))] if timed else []),

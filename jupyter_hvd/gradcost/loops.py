@@ -1,61 +1,127 @@
-"""What loops that carry values keep between their turns, for the turns of their reverse."""
+"""Loops that carry values, as the panel shows them: the statements of a turn, counted over all turns, what loops keep for
+their reverse, and what goes into and comes out of their turns, which the bound counts (docs/recurrences.md).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from math import ceil, sqrt
+from collections.abc import Iterator, Mapping
+from math import prod
 
+from ..tensor.cost.formula import Formula, count_formula
 from ..tensor.language.affine import Affine
-from ..tensor.ssa.program import Part, Recurrence, operands
-from .analysis import Analysis, Evaluator, Line, Sizes
+from ..tensor.language.predicates import TRUE
+from ..tensor.language.printer import show
+from ..tensor.language.terms import Binders, Term, Var, entry, strip_entries
+from ..tensor.language.types import Array
+from ..tensor.ssa.program import (
+    Constant,
+    Input,
+    Part,
+    Program,
+    Recurrence,
+    Statement,
+    flat,
+    statement_terms,
+    term_of,
+    type_of,
+)
+
+Sizes = Mapping[str, int]
 
 
-@dataclass(frozen=True)
-class Kept:
-    """The histories that the reverse of one loop takes its rows from: `whole` as it is, `carried` with `checkpoint=True`."""
-
-    turns: Affine
-    whole: tuple[Line, ...]
-    carried: tuple[Line, ...]
-
-    def numbers(self, evaluate: Evaluator, sizes: Sizes) -> tuple[int, int, int] | None:
-        """So many as it is, with `checkpoint=True`, and in blocks: see `docs/recurrences.md`."""
-        turns = self.turns.evaluate(sizes)
-        counts = [
-            [evaluate(line.entries, sizes) for line in lines]
-            for lines in (self.whole, self.carried)
-        ]
-        if turns < 1 or any(n is None for part in counts for n in part):
-            return None
-        whole, carried = (sum(n for n in part if n is not None) for part in counts)
-        if whole == 0:
-            return 0, 0, 0
-        length = max(1, ceil(sqrt(turns * carried / whole)))
-        blocks = ceil(turns / length) * carried / turns + length * whole / turns
-        return whole, carried, min(whole, ceil(blocks))
+def turn_interfaces(program: Program, sizes: Sizes) -> int:
+    """I(P): the numbers that go into and come out of all loops and each of their turns."""
+    total = 0
+    for statement in program.statements:
+        loop = statement.rhs
+        if isinstance(loop, Recurrence):
+            carried = sum(_volume(gens, sizes) for gens in loop.carried)
+            rows = sum(_volume(program[x].gens[1:], sizes) for x in loop.rows)
+            wholes = sum(_volume(program[x].gens, sizes) for x in loop.wholes)
+            turn = 2 * carried + rows + wholes + turn_interfaces(loop.body, sizes)
+            total += carried + wholes + max(0, loop.size.evaluate(sizes)) * turn
+    return total
 
 
-def kept(whole: Analysis, carried: Analysis) -> tuple[Kept, ...]:
-    """The loops of a gradient that take from an earlier loop's histories, in it and with `checkpoint=True`."""
-    first, second = _reversed(whole), _reversed(carried)
-    if len(first) != len(second):
-        return ()
-    return tuple(Kept(size, a, b) for (size, a), (_, b) in zip(first, second, strict=True))
+def _volume(gens: Binders, sizes: Sizes) -> int:
+    return prod(max(0, size.evaluate(sizes)) for _, size in gens)
 
 
-def _reversed(gradient: Analysis) -> list[tuple[Affine, tuple[Line, ...]]]:
-    lines = {line.name: line for line in gradient.lines}
-    found = []
-    for line in gradient.lines:
-        if isinstance(line.rhs, Recurrence):
-            rows = tuple(lines[x] for x in line.rhs.rows if _is_history(lines[x], lines))
-            if rows:
-                found.append((line.rhs.size, rows))
+def histories(program: Program) -> dict[str, Formula]:
+    """The numbers that loops keep from turn to turn, by the history's variable. Of one of which the last entry alone is
+    read, that is all that is kept.
+    """
+    terms = [term for _, term in statement_terms(program)]
+    ends = {s.name: s.rhs.gens for s in program.statements if isinstance(s.rhs, Part)}
+    read: dict[str, set[Affine | None]] = {name: set() for name in ends}
+    for term in terms:
+        for name, place in _reads(term):
+            if name in read:
+                read[name].add(place)
+    for name in flat(program.output):
+        if name in read:
+            read[name].add(None)
+    found = {}
+    for name, gens in ends.items():
+        last = {gens[0].size - 1}
+        found[name] = count_formula(gens[1:] if read[name] <= last else gens, TRUE)
     return found
 
 
-def _is_history(line: Line, lines: Mapping[str, Line]) -> bool:
-    """Whether it is what a loop has carried, as it is or the other way round."""
-    read = operands(line.rhs)
-    return isinstance(line.rhs, Part) or (len(read) == 1 and _is_history(lines[read[0]], lines))
+def _reads(e: Term) -> Iterator[tuple[str, Affine | None]]:
+    """The variables that a term reads, each with its first index; None where it is read as a whole."""
+    root, places = strip_entries(e)
+    if isinstance(root, Var):
+        yield root.name, places[0] if places else None
+        return
+    for child in root.children:
+        yield from _reads(child)
+
+
+def named_histories(program: Program, name: str, loop: Recurrence) -> list[str]:
+    """What the histories of a loop are called."""
+    names = [name] * len(loop.starts)
+    for statement in program.statements:
+        if isinstance(statement.rhs, Part) and statement.rhs.source == name:
+            names[statement.rhs.place] = statement.name
+    return names
+
+
+def header(loop: Recurrence, name: str, called: list[str], variables: Mapping[str, Term]) -> str:
+    """A loop in short: what its histories begin with, and which statement of a turn each goes on with."""
+    first = [f"{x}[0] := {show(variables[s])}" for x, s in zip(called, loop.starts, strict=True)]
+    made = [
+        f"{x}[{loop.index}+1] := {name}.{y}"
+        for x, y in zip(called, flat(loop.body.output), strict=True)
+    ]
+    return f"iterate {loop.index}:{loop.size}. {', '.join((*first, *made))}"
+
+
+def turn_statements(
+    loop: Recurrence,
+    name: str,
+    called: list[str],
+    variables: Mapping[str, Term],
+    known: dict[str, Term],
+) -> Iterator[tuple[str, Statement, Term]]:
+    """The statements of a turn by the names that they have outside, with their terms at the loop's index;
+    `known` takes what a turn's variables are called.
+    """
+    turn = Affine.of(loop.index)
+    inside: dict[str, Term] = {}
+    for j, (x, gens) in enumerate(zip(called, loop.carried, strict=True)):
+        element = type_of(Constant(gens, 0))
+        inside[f"s{j}"] = entry(Var(x, Array(loop.size + 1, element)), turn)
+    inside |= {f"r{j}": entry(variables[x], turn) for j, x in enumerate(loop.rows)}
+    inside |= {f"c{j}": variables[x] for j, x in enumerate(loop.wholes)}
+    for statement in loop.body.statements:
+        rhs = statement.rhs
+        if isinstance(rhs, Input):
+            known[statement.name] = inside[rhs.parameter]
+            continue
+        term = term_of(rhs, known)
+        outside = f"{name}.{statement.name}"
+        known[statement.name] = (
+            term if isinstance(rhs, Constant) and not rhs.gens else Var(outside, type_of(rhs))
+        )
+        yield outside, statement, term

@@ -24,7 +24,9 @@ VERSION = 2
 
 @dataclass(frozen=True)
 class Figure:
-    """What a program costs: its formula, how it reads at these sizes, and its counts."""
+    """What a program costs: its formula, how it reads at these sizes, and its counts. `entries` are the
+    numbers that its statements hold, `histories` those of them that loops keep from turn to turn.
+    """
 
     formula: str
     here: str
@@ -34,6 +36,7 @@ class Figure:
     total: int | None
     io: int | None
     entries: int | None
+    histories: int | None
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,8 @@ class Row:
     """A statement of Tensor SSA, its cost, and where it came from.
 
     `statement` is what stands before its predicate, the predicate in brackets, and what stands
-    after it.
+    after it; `call` what the user wrote that it came from. A loop is followed by the statements of its
+    turns, `X4.B3`, whose operations, those of all turns, are in the loop's.
     """
 
     name: str
@@ -76,6 +80,7 @@ class Row:
     source: str
     place: Source | None
     seconds: float | None = None
+    call: str = ""
 
     @property
     def text(self) -> str:
@@ -274,6 +279,11 @@ Locate = Callable[[Place], Source]
 Spell = Callable[[Formula], str]
 
 
+def written_at(place: Place) -> str:
+    """What stands at a place; of more than one line, the first."""
+    return place.text[place.column : place.end_column].strip()
+
+
 def plain_source(place: Place) -> Source:
     return Source(None, None, place.filename, place.line, place.text.rstrip("\n"))
 
@@ -313,7 +323,7 @@ def report(
         forward=forward,
         adjoint=adjoint,
         forward_ratio=Ratio(_ratio(forward.total, value.total), BOUND, "Theorem 6.1"),
-        adjoint_ratio=Ratio(_ratio(adjoint.io, value.io), BOUND, "Theorem 6.55"),
+        adjoint_ratio=_adjoint_ratio(subject, value, adjoint, sizes),
         curves=tuple(curve(subject, s, sizes) for s in sliders if not s.fixed),
         value_rows=value_rows,
         adjoint_rows=adjoint_rows,
@@ -327,6 +337,14 @@ def spelling(subject: Subject, sizes: Sizes, linked: bool) -> Spell:
     """How formulas read at these sizes, where equal ones have one name."""
     tied = {n: s.names[0] for s in subject.sizes(linked) for n in s.names}
     return lambda formula: pretty(renamed(piece(formula, sizes), tied))
+
+
+def _adjoint_ratio(subject: Subject, value: Figure, adjoint: Figure, sizes: Sizes) -> Ratio:
+    """The gradient against the function, what turns of loops take and give counted where there are loops."""
+    turns = subject.value.turn_interfaces(sizes)
+    if not turns or value.io is None:
+        return Ratio(_ratio(adjoint.io, value.io), BOUND, "Theorem 6.55")
+    return Ratio(_ratio(adjoint.io, value.io + turns), BOUND, "Theorem 2 of docs/recurrences.md")
 
 
 def _ratio(part: int | None, whole: int | None) -> float | None:
@@ -347,6 +365,7 @@ def figure(subject: Subject, part: Analysis, sizes: Sizes, here: Spell) -> Figur
         total=total,
         io=None if total is None else total + part.io(sizes),
         entries=_entries(subject, part, sizes),
+        histories=subject.evaluate.sum(part.histories, sizes),
     )
 
 
@@ -359,8 +378,18 @@ def _entries(subject: Subject, part: Analysis, sizes: Sizes) -> int | None:
 def _rows(
     subject: Subject, part: Analysis, sizes: Sizes, locate: Locate, here: Spell
 ) -> tuple[Row, ...]:
+    """The statements; after a loop those of a turn, whose operations are in the loop's."""
     rows = [_row(subject, line, sizes, locate, here) for line in part.lines]
     whole = sum(row.operations or 0 for row in rows)
+    inner = {line.name: line.turns for line in part.lines}
+    rows = [
+        row
+        for outer in rows
+        for row in (
+            outer,
+            *(_row(subject, line, sizes, locate, here) for line in inner[outer.name]),
+        )
+    ]
     return tuple(
         replace(row, share=(row.operations or 0) / whole if whole else 0.0) for row in rows
     )
@@ -381,6 +410,7 @@ def _row(subject: Subject, line: Line, sizes: Sizes, locate: Locate, here: Spell
         why=RULES.get(origin.rule, ""),
         source=origin.source,
         place=locate(line.places[0][0]) if line.places else None,
+        call="" if origin.place is None else written_at(origin.place),
     )
 
 

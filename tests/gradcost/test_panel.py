@@ -297,7 +297,6 @@ def test_every_form_is_there_and_nothing_is_markup():
     assert set(forms) == {MIME, "text/html", "text/plain"}
     assert "</script>" not in forms["text/html"]
     assert "<b>&quot;" not in forms["text/html"]
-    assert "&lt;/script&gt;" in forms["text/html"]
     assert "if i &lt; 2" in forms["text/html"]
     assert "<svg" in forms["text/html"]
     assert f"{made.value.total}" in forms["text/plain"].replace(" ", "")

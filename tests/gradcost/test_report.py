@@ -14,7 +14,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from programs import CASES
 
 from jupyter_hvd.gradcost.cells import Cells
-from jupyter_hvd.gradcost.fallback import text
+from jupyter_hvd.gradcost.fallback import bundle, text
 from jupyter_hvd.gradcost.panel import Panel
 from jupyter_hvd.gradcost.report import chosen, report
 from jupyter_hvd.gradcost.subject import subject
@@ -189,3 +189,46 @@ def test_what_loops_keep_is_what_their_reverse_reads():
     case = by_name["quadratic_form"]
     about = subject(case.function, case.wrt, (case.arguments, {}))
     assert report(about, about.start).histories == ()
+
+
+def test_a_loop_is_followed_by_the_statements_of_its_turns():
+    @tensor
+    def rnn(W, x, h):
+        T = len(x)
+        for t in range(T):
+            h = np.tanh(W @ h) + x[t]
+        return np.sum(h * h)
+
+    arguments = np.ones((4, 4)), np.ones((20, 4)), np.ones(4)
+    about = subject(rnn, ("W",), (arguments, {}))
+    made = report(about, about.start)
+    assert "T" in [slider.name for slider in made.sliders]
+    loop = next(row for row in made.value_rows if row.text.startswith("iterate"))
+    turn = [row for row in made.value_rows if row.name.startswith(f"{loop.name}.")]
+    assert sum(row.operations for row in turn) == loop.operations == 20 * (28 + 4 + 4)
+    assert [row.call for row in turn] == ["W @ h", "np.tanh(W @ h)", "np.tanh(W @ h) + x[t]"]
+    names = {row.name for row in made.value_rows}
+    assert {row.source for row in made.adjoint_rows if "." in row.source} <= names
+    assert sum(heat.share for heat in made.heat) == pytest.approx(1)
+    assert "np.tanh" in made.heat[0].place.text
+    # The value keeps its last state alone; the gradient those of all turns, tanh's values and W's sum.
+    assert made.value.histories == 4
+    assert made.adjoint.histories > 20 * 4
+    assert made.adjoint_ratio.theorem == "Theorem 2 of docs/recurrences.md"
+    assert 0 < made.adjoint_ratio.ratio <= 4
+    assert "by loops" in bundle(made)["text/html"]
+
+
+def test_a_loop_in_a_loop_has_its_statements_too():
+    @tensor
+    def f(x, y):
+        s = x[0]
+        for t in range(len(x)):
+            for u in range(len(y)):
+                s = 0.5 * s + x[t] * y[u]
+        return s
+
+    about = subject(f, ("x",), ((np.ones(40), np.ones(50)), {}))
+    made = report(about, about.start)
+    inner = [row for row in made.value_rows if row.name.count(".") == 2]
+    assert sum(row.operations for row in inner) == made.value.total == 40 * 50 * 3

@@ -12,6 +12,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
+from ..language.errors import TensorError
 from ..language.function import (
     PARAMETERS,
     Cotangent,
@@ -106,6 +107,22 @@ def _power(x: Any, y: Any) -> Any:
     return Fraction(x) ** int(y) if exact else x**y
 
 
+def _polygamma(n: int) -> Callable[[Any], float]:
+    def compute(x: Any) -> float:
+        from scipy.special import polygamma  # type: ignore[import-untyped]
+
+        return float(polygamma(n, float(x)))
+
+    return compute
+
+
+def _beyond(_: int) -> Term:
+    raise TensorError(
+        "the fifth derivative of `gammaln`",
+        "there are four: `digamma`, `polygamma(1, x)` and two more",
+    )
+
+
 def _enter(name: str, arity: int, compute: Callable[..., Any], *slopes: str) -> None:
     """Enter a black box with its partial derivatives as the printer writes them, over x and y."""
     _register(name, arity, compute, lambda k: _read(slopes[k]))
@@ -132,6 +149,14 @@ _enter_simple("cosh", math.cosh, "sinh(x)")
 _enter_simple("abs", abs, "sign(x)")
 _enter_simple("sign", _sign, "0")
 _enter_simple("floor", math.floor, "0")
+_enter_simple("rint", round, "0")
+_enter("floor_divide", 2, lambda x, y: x // y, "0", "0")
+_enter("mod", 2, lambda x, y: x % y, "1", "-1·floor_divide(x, y)")
+_enter_simple("lgamma", math.lgamma, "digamma(x)")
+_enter_simple("digamma", _polygamma(0), "polygamma1(x)")
+_enter_simple("polygamma1", _polygamma(1), "polygamma2(x)")
+_enter_simple("polygamma2", _polygamma(2), "polygamma3(x)")
+_register("polygamma3", 1, _polygamma(3), _beyond, simple=True)
 _enter("recip", 1, _recip, "-1·recip(x)·recip(x)")
 _enter("sqrt", 1, math.sqrt, "1/2·recip(sqrt(x))")
 _enter("tan", 1, math.tan, "1 + tan(x)·tan(x)")
@@ -139,6 +164,10 @@ _enter("tanh", 1, math.tanh, "1 + -1·tanh(x)·tanh(x)")
 _enter("atan", 1, math.atan, "recip(1 + x·x)")
 _enter("asin", 1, math.asin, "recip(sqrt(1 + -1·x·x))")
 _enter("acos", 1, math.acos, "-1·recip(sqrt(1 + -1·x·x))")
+_enter("asinh", 1, math.asinh, "recip(sqrt(1 + x·x))")
+_enter("acosh", 1, math.acosh, "recip(sqrt(-1 + x·x))")
+_enter("atanh", 1, math.atanh, "recip(1 + -1·x·x)")
+_enter("cbrt", 1, math.cbrt, "1/3·recip(cbrt(x)·cbrt(x))")
 _enter("erf", 1, math.erf, f"{2 / math.sqrt(math.pi)!r}·exp(-1·x·x)")
 _enter("expm1", 1, math.expm1, "exp(x)")
 _enter("log1p", 1, math.log1p, "recip(1 + x)")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..language.affine import Affine
-from ..language.errors import TensorError
+from ..language.errors import Place, TensorError
 from ..language.predicates import Predicate, Related
 from ..language.terms import Term
 from ..language.types import (
@@ -41,6 +41,7 @@ class Tracing(Protocol):
     """What stand-ins ask of the tracer that made them."""
 
     spelt: dict[str, str]
+    place: Place | None
 
     def check(self, value: Value) -> None: ...
 
@@ -98,6 +99,24 @@ class Value:
 
     def __float__(self) -> float:
         raise self.tracer.error("this needs a number now", "call a function of `math` or NumPy")
+
+
+class Selected:
+    """A stand-in for the entries of an array that a condition on data chooses, `x[x > 0]`: the array, with
+    whatever it has elsewhere, and the condition, which is as long as its first axes.
+    """
+
+    def __init__(self, tracer: Tracing, array: Value, mask: Value, written: Term) -> None:
+        self.tracer = tracer
+        self.array = array
+        self.mask = mask
+        self.place = tracer.place
+        self.written = written  # the condition as it is written: `x > 0` twice is one condition
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self.tracer.attribute(self, name)
 
 
 class Index:
@@ -227,6 +246,8 @@ def kind(value: Any) -> str:
             return "an entry of an index array"
         case Data():
             return f"`{value.name}`"
+        case Selected():
+            return "entries that data choose"
         case Barred():
             return "what has no value here: " + value.message
     return f"{value!r}"

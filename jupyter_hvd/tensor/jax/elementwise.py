@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -19,16 +20,22 @@ from .runtime import Values, entries, turned
 
 _SAME = (
     *("sin", "cos", "tan", "exp", "log", "sinh", "cosh", "tanh", "abs", "sign", "floor"),
-    *("sqrt", "expm1", "log1p", "maximum", "minimum"),
+    *("sqrt", "expm1", "log1p", "maximum", "minimum", "rint", "floor_divide", "mod", "cbrt"),
 )
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: getattr(jnp, name) for name in _SAME},
     "atan": jnp.arctan,
     "asin": jnp.arcsin,
     "acos": jnp.arccos,
+    "asinh": jnp.arcsinh,
+    "acosh": jnp.arccosh,
+    "atanh": jnp.arctanh,
     "atan2": jnp.arctan2,
     "pow": jnp.power,
     "erf": special.erf,
+    "lgamma": special.gammaln,
+    "digamma": special.digamma,
+    **{f"polygamma{n}": partial(special.polygamma, n) for n in (1, 2, 3)},
     "recip": lambda x: 1 / x,
     "less": lambda x, y: (x < y).astype(x.dtype),
     "less_equal": lambda x, y: (x <= y).astype(x.dtype),

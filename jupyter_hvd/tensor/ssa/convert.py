@@ -89,7 +89,10 @@ def _loop(e: Iterate, env: Mapping[str, str], builder: Builder) -> str:
             s = replace(s, rhs=Input(parameter, type_of(s.rhs), (), s.rhs.gens))
         statements.append(s)
     turn = merged(Program(tuple(statements), body.output), "B")
-    return builder.add(Recurrence(e.index, e.size, starts, (), tuple(wholes), turn), "loop")
+    around, builder.origin = builder.origin, origin_of(e) or builder.origin
+    made = builder.add(Recurrence(e.index, e.size, starts, (), tuple(wholes), turn), "loop")
+    builder.origin = around
+    return made
 
 
 def _outside(read: Input, env: Mapping[str, str], builder: Builder) -> str:

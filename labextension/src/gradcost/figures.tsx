@@ -73,6 +73,14 @@ function Figure(props: {
           {trans.__('numbers kept')}
         </dt>
         <dd>{count(figure.entries)}</dd>
+        {Boolean(figure.histories) && (
+          <>
+            <dt title={trans.__('What loops keep from turn to turn')}>
+              {trans.__('of these, by loops')}
+            </dt>
+            <dd>{count(figure.histories)}</dd>
+          </>
+        )}
         {props.kind !== 'forward' && (
           <>
             <dt>{trans.__('memory')}</dt>

@@ -45,7 +45,8 @@ export interface Slider {
   fixed: string;
 }
 /**
- * What a program costs: its formula, how it reads at these sizes, and its counts.
+ * What a program costs: its formula, how it reads at these sizes, and its counts. `entries` are the
+ * numbers that its statements hold, `histories` those of them that loops keep from turn to turn.
  */
 export interface Figure {
   formula: string;
@@ -56,6 +57,7 @@ export interface Figure {
   total: number | null;
   io: number | null;
   entries: number | null;
+  histories: number | null;
 }
 /**
  * A derivative against its function, and the theorem that bounds it.
@@ -80,7 +82,8 @@ export interface Curve {
  * A statement of Tensor SSA, its cost, and where it came from.
  *
  * `statement` is what stands before its predicate, the predicate in brackets, and what stands
- * after it.
+ * after it; `call` what the user wrote that it came from. A loop is followed by the statements of its
+ * turns, `X4.B3`, whose operations, those of all turns, are in the loop's.
  */
 export interface Row {
   name: string;
@@ -99,6 +102,7 @@ export interface Row {
   source: string;
   place: Source | null;
   seconds: number | null;
+  call: string;
 }
 /**
  * A line of the user's, in a cell, `In [count]`, that the notebook knows as `cell`, or in a file.

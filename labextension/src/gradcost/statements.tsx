@@ -146,7 +146,11 @@ function Origin(props: { row: IRow; show?: (name: string) => void }): JSX.Elemen
         </button>
       )}
       {place && (
-        <button type="button" title={place.text.trim()} onClick={() => reveal(place)}>
+        <button
+          type="button"
+          title={row.call || place.text.trim()}
+          onClick={() => reveal(place)}
+        >
           {place.count === null
             ? trans.__('line %1', place.line)
             : trans.__('[%1] line %2', place.count, place.line)}

@@ -2,12 +2,22 @@
 gives is a comprehension. `docs/numpy.md` shows them all.
 """
 
-from . import elementwise, functional, made, products, shapes  # noqa: F401 — they enter their functions
+from . import elementwise, functional, linear, made, products, shapes  # noqa: F401 — they enter their functions
 from .reductions import total_of
-from .table import MODULES, attribute_of, build, form_named, form_of, function_module, function_name
+from .table import (
+    MODULES,
+    Form,
+    attribute_of,
+    build,
+    form_named,
+    form_of,
+    function_module,
+    function_name,
+)
 
 __all__ = [
     "MODULES",
+    "Form",
     "attribute_of",
     "build",
     "form_named",

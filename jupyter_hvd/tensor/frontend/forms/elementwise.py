@@ -21,6 +21,8 @@ for _names, _op in (
     (("subtract",), "-"),
     (("multiply",), "*"),
     (("divide",), "/"),
+    (("floor_divide",), "//"),
+    (("mod", "remainder"), "%"),
 ):
     form(*_names)(_operation(_op))
 for _name, _op in (
@@ -268,6 +270,22 @@ def entr(t: Any, x: Any) -> Any:
     return t.negative(xlogy(t, x, x))
 
 
+@form("polygamma")
+def polygamma(t: Any, n: Any, x: Any) -> Any:
+    """The n-th derivative of `digamma`."""
+    if n not in (0, 1, 2, 3):
+        raise t.error("`polygamma` of that order", "there are 0 to 3, as a constant")
+    return t.mapped("digamma" if n == 0 else f"polygamma{n}", x)
+
+
+@form("betaln")
+def betaln(t: Any, a: Any, b: Any) -> Any:
+    """`gammaln(a) + gammaln(b) - gammaln(a + b)`."""
+    a, b = t.once(t.whole(a)), t.once(t.whole(b))
+    both = t.mapped("lgamma", t.computed("+", a, b))
+    return t.computed("-", t.computed("+", t.mapped("lgamma", a), t.mapped("lgamma", b)), both)
+
+
 @form("exp2")
 def exp2(t: Any, x: Any) -> Any:
     """`exp(x·log 2)`."""
@@ -298,10 +316,65 @@ def cdf(t: Any, x: Any, loc: Any = 0, scale: Any = 1) -> Any:
     return ndtr(t, _standard(t, x, loc, scale))
 
 
-@form("round", "around", "rint")
-def round_(t: Any, x: Any, *_: Any, **__: Any) -> Any:
-    """Refused: halves go to even in NumPy."""
-    raise t.error("rounding sends halves to the even number", "write `np.floor(x + 0.5)`")
+@form("ceil")
+def ceil(t: Any, x: Any) -> Any:
+    """`-floor(-x)`."""
+    return t.negative(t.mapped("floor", t.negative(t.whole(x))))
+
+
+@form("trunc", "fix")
+def trunc(t: Any, x: Any) -> Any:
+    """`sign(x)·floor(|x|)`."""
+    x = t.once(t.whole(x))
+    return t.computed("*", t.mapped("sign", x), t.mapped("floor", t.mapped("abs", x)))
+
+
+@form("fmod")
+def fmod(t: Any, x: Any, y: Any) -> Any:
+    """`sign(x)·(|x| % |y|)`: the remainder with the sign of x."""
+
+    def one(a: Any, b: Any) -> Any:
+        a = t.once(a, "a")
+        rest = t.computed("%", t.mapped("abs", a), t.mapped("abs", b))
+        return t.computed("*", t.mapped("sign", a), rest)
+
+    return t.spread((x, y), one)
+
+
+@form("round", "around", "rint", method=True)
+def round_(t: Any, x: Any, decimals: int = 0) -> Any:
+    """The nearest whole number, of two the even one; with decimals, `round(x·10**d)/10**d`."""
+    if not isinstance(decimals, int):
+        raise t.error("`round` takes a constant", "write `np.round(x, 2)`")
+    there, back = ("*", "/") if decimals >= 0 else ("/", "*")
+    scale = 10 ** abs(decimals)
+    if scale == 1:
+        return t.mapped("rint", x)
+    return t.computed(back, t.mapped("rint", t.computed(there, x, scale)), scale)
+
+
+@form("heaviside")
+def heaviside(t: Any, x: Any, half: Any) -> Any:
+    """`1 if x > 0 else half if x == 0 else 0`."""
+
+    def one(v: Any, half: Any) -> Any:
+        v = t.once(v, "v")
+        return t.chosen(t._compare("==", v, 0), half, t._compare(">", v, 0))
+
+    return t.spread((x, half), one)
+
+
+@form("sinc")
+def sinc(t: Any, x: Any) -> Any:
+    """`sin(π·x)/(π·x)`, 1 at 0."""
+
+    def one(v: Any) -> Any:
+        v = t.once(t.computed("*", 3.141592653589793, v), "v")
+        test = t.once(t._compare("==", v, 0), "chosen")
+        safe = t.once(t.chosen(test, 1, v), "safe")
+        return t.chosen(test, 1, t.computed("/", t.mapped("sin", safe), safe))
+
+    return t.spread((x,), one)
 
 
 @form("stop_gradient")

@@ -117,6 +117,28 @@ def map_(t: Any, f: Any, xs: Any) -> Any:
     return t.every([t.iteration_of_all(xs)], lambda rows: t.applied(f, rows[0]))
 
 
+@form("tree_map")
+def tree_map(t: Any, f: Any, tree: Any, *rest: Any) -> Any:
+    """`f` of every array of a tree, and of those at its place in others."""
+    each = [list[Any]() for _ in (tree, *rest)]
+    rebuilt, *_ = (t.flattened(x, leaves) for x, leaves in zip((tree, *rest), each, strict=True))
+    if len({len(leaves) for leaves in each}) > 1:
+        raise t.error("`tree_map` of trees that have not the same parts")
+    return rebuilt(iter([t.applied(f, *leaves) for leaves in zip(*each, strict=True)]))
+
+
+@form("tree_leaves")
+def tree_leaves(t: Any, tree: Any) -> Any:
+    """The arrays of a tree, in JAX's order: dictionaries by their keys."""
+    return t.leaves_of(tree)
+
+
+@form("tree_reduce")
+def tree_reduce(t: Any, f: Any, tree: Any, *init: Any) -> Any:
+    """`reduce(f, leaves)`."""
+    return reduce(t, f, t.leaves_of(tree), *init)
+
+
 @form("vectorize")
 def vectorize(t: Any, pyfunc: Any) -> Any:
     """`f` of every entry, with broadcasting."""

@@ -6,9 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ...language.affine import Affine
 from ...language.predicates import compare, conj, in_range
-from .reductions import total
+from .reductions import axes_of, total
 from .table import build, form
 
 ONE = Affine.of(1)
@@ -314,10 +316,35 @@ def _last(m: Affine, j: Affine) -> Affine:
 
 @form("norm")
 def norm(t: Any, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: A002
-    """`sqrt(sum(x**2))`; of order 1 the sum of what is positive of x, of order inf the largest."""
+    """`sqrt(sum(x**2))`; of vectors `sum(|x|**p)**(1/p)` and `max(|x|)`, of matrices the largest sum of
+    a row's or a column's `|x|`.
+    """
     x = t.whole(x)
-    if ord in (None, "fro") or (ord == 2 and (len(t.dims(x)) == 1 or isinstance(axis, int))):
+    axes = axes_of(t, axis, len(t.dims(x)))
+    if ord is None or (ord == "fro" and len(axes) == 2) or (ord == 2 and len(axes) == 1):
         return t.mapped("sqrt", total(t, t.computed("**", x, 2), axis, keepdims))
-    if ord == 1 and (len(t.dims(x)) == 1 or isinstance(axis, int)):
-        return total(t, t.mapped("abs", x), axis, keepdims)
-    raise t.error(f"the norm of order {ord!r}", "write it out; there is √Σx² and, of vectors, Σ|x|")
+    size = t.mapped("abs", x)
+    if len(axes) == 1 and isinstance(ord, int | float):
+        return _norm_of_vectors(t, size, ord, axes[0], keepdims)
+    if len(axes) == 2 and ord in (1, -1, np.inf, -np.inf):
+        if isinstance(axis, tuple) and axis[0] % len(t.dims(x)) != axes[0]:
+            axes = axes[::-1]  # the rows' axis is named first
+        summed, rest = axes if abs(ord) == 1 else axes[::-1]
+        extreme = "max" if ord > 0 else "min"
+        sums = total(t, size, summed, True)
+        made = build(t, extreme, sums, rest, True)
+        return made if keepdims else build(t, "squeeze", made, axes)
+    raise t.error(
+        f"the norm of order {ord!r}",
+        "of matrices there are 'fro', 1, -1, inf and -inf; those of singular values are not there",
+    )
+
+
+def _norm_of_vectors(t: Any, size: Any, ord: Any, axis: int, keepdims: bool) -> Any:  # noqa: A002
+    if abs(ord) == np.inf:
+        return build(t, "max" if ord > 0 else "min", size, axis, keepdims)
+    if ord == 0:
+        return total(t, t._compare("!=", size, 0), axis, keepdims)
+    if ord == 1:
+        return total(t, size, axis, keepdims)
+    return t.computed("**", total(t, t.computed("**", size, ord), axis, keepdims), 1 / ord)

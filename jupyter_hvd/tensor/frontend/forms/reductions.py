@@ -245,18 +245,6 @@ def polyval(t: Any, p: Any, x: Any) -> Any:
     return made
 
 
-@form(
-    *("solve", "inv", "pinv", "det", "slogdet", "cholesky", "eigh", "eig", "svd", "qr", "lstsq"),
-    *("matrix_power", "expm", "solve_triangular", "cho_solve", "eigvalsh"),
-)
-def decomposed(t: Any, *_: Any, **__: Any) -> Any:
-    """Refused: a decomposition chooses pivots by data."""
-    raise t.error(
-        "a decomposition or a solver chooses its pivots by data",
-        "compute it outside and pass the factor; or write the elimination out as loops",
-    )
-
-
 @form("fft", "ifft", "rfft", "irfft", "fft2", "ifft2", "fftn", "rfft2")
 def transformed(t: Any, *_: Any, **__: Any) -> Any:
     """Refused: numbers are real here."""
@@ -275,25 +263,116 @@ def index_tables(t: Any, *_: Any, **__: Any) -> Any:
     )
 
 
+# In order, by ranks: how many entries come before each, n² comparisons
+
+
+def ranks(t: Any, x: Any, axis: int) -> Any:
+    """The place of every entry among those along an axis; of equal ones, the first is first."""
+    dims = t.dims(x)
+
+    def entry(*at: Affine) -> Any:
+        def before(j: Affine) -> Any:
+            here = t.read(x, *at)
+            other = t.read(x, *at[:axis], j, *at[axis + 1 :])
+            first = t.conditioned(compare("<", j, at[axis]), t._compare("<=", other, here))
+            return t.plus_of(
+                first, t.conditioned(compare("<", at[axis], j), t._compare("<", other, here))
+            )
+
+        return t.total([dims[axis]], before, x)
+
+    return t.once(t.build(dims, entry, x), "rank")
+
+
+def _placed(t: Any, x: Any, rank: Any, axis: int, length: Affine, place: Callable[..., Any]) -> Any:
+    """Along an axis, the entries whose ranks are `place(k)` for k below a length."""
+    dims = list(t.dims(x))
+    n, dims[axis] = dims[axis], length
+
+    def entry(*at: Affine) -> Any:
+        def term(i: Affine) -> Any:
+            there = (*at[:axis], i, *at[axis + 1 :])
+            return t.chosen(
+                t._compare("==", t.read(rank, *there), place(at[axis])), t.read(x, *there), 0
+            )
+
+        return t.total([n], term, x, rank)
+
+    return t.build(dims, entry, x, rank)
+
+
+def _along_one(t: Any, x: Any, axis: Any) -> tuple[Any, int]:
+    x = t.whole(x)
+    if axis is None:
+        x, axis = build(t, "ravel", x), 0
+    (k,) = axes_of(t, axis, len(t.dims(x)))
+    return t.once(x, "x"), k
+
+
+@form("sort")
+def sort(t: Any, x: Any, axis: Any = -1, descending: bool = False) -> Any:
+    """`[sum(x[i] for i in range(n) if rank[i] == k) for k in range(n)]`."""
+    x, axis = _along_one(t, x, axis)
+    n = t.dims(x)[axis]
+    made = _placed(t, x, ranks(t, x, axis), axis, n, t.ramp)
+    return build(t, "flip", made, axis) if descending else made
+
+
+@form("median")
+def median(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """The entry in the middle; of an even number of entries, the mean of two."""
+    return quantile(t, x, 0.5, axis, keepdims)
+
+
+@form("quantile")
+def quantile(
+    t: Any, x: Any, q: Any, axis: Any = None, keepdims: bool = False, method: str = "linear"
+) -> Any:
+    """Between the entries of two ranks, in proportion."""
+    if not isinstance(q, int | float) or not 0 <= q <= 1 or method != "linear":
+        raise t.error("`quantile` takes one constant, and goes between entries in proportion")
+    if not isinstance(axis, int | None) and len(axes_of(t, axis, len(t.dims(t.whole(x))))) > 1:
+        raise t.error("`quantile` along several axes", "reshape first, and name one")
+    kept = len(t.dims(t.whole(x))) if axis is None else 0
+    x, axis = _along_one(t, x, axis)
+    n = t.number(t.dims(x)[axis])
+    if n == 0:
+        raise t.error("a quantile of no entries has no value")
+    low = int(q * (n - 1))
+    part = q * (n - 1) - low
+    rank = ranks(t, x, axis)
+    made = t.once(_placed(t, x, rank, axis, ONE, lambda _: low), "low")
+    if part:
+        above = _placed(t, x, rank, axis, ONE, lambda _: low + 1)
+        apart = t.computed("*", part, t.computed("-", above, made))
+        made = t.computed("+", made, apart)
+    if kept:
+        return build(t, "reshape", made, *[1] * kept) if keepdims else build(t, "squeeze", made)
+    return made if keepdims else build(t, "squeeze", made, axis)
+
+
+@form("percentile")
+def percentile(
+    t: Any, x: Any, q: Any, axis: Any = None, keepdims: bool = False, method: str = "linear"
+) -> Any:
+    """`quantile(x, q/100)`."""
+    if not isinstance(q, int | float):
+        raise t.error("`percentile` takes one constant", "call it for each")
+    return quantile(t, x, q / 100, axis, keepdims, method)
+
+
 @form(
-    "argmax",
-    "argmin",
-    "argsort",
-    "sort",
-    "unique",
-    "nonzero",
-    "searchsorted",
-    "median",
-    *("quantile", "percentile", "nanmedian", "partition", "argpartition", "lexsort", "flatnonzero"),
-    *("argwhere", "digitize", "histogram", "bincount", "nanargmax", "nanargmin", "top_k"),
+    *("argmax", "argmin", "argsort", "unique", "nonzero", "searchsorted", "partition"),
+    *("argpartition", "lexsort", "flatnonzero", "nanmedian"),
+    *("argwhere", "digitize", "histogram", "nanargmax", "nanargmin", "top_k"),
     method=True,
 )
 def searched(t: Any, *_: Any, **__: Any) -> Any:
     """Refused: data decide which entry this is."""
     raise t.error(
-        "what this gives is an index that data decide, or entries in an order that they do",
+        "what this gives is an index that data decide, or a size that they do",
         "compute it outside, and pass the integers as an index array: `order = np.argsort(x)`, "
-        "`f(x, order)`; the largest entry itself is `np.max(x)`",
+        "`f(x, order)`; the largest entry itself is `np.max(x)`, all in order are `np.sort(x)`",
     )
 
 

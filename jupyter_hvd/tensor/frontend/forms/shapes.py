@@ -230,8 +230,7 @@ def roll(t: Any, x: Any, shift: Any, axis: Any = None) -> Any:
             "`roll` of a matrix without an axis", "name the axis: `np.roll(A, 1, axis=0)`"
         )
     (k,) = axes_of(t, 0 if axis is None else axis, len(t.dims(x)))
-    if not isinstance(shift, int):
-        raise t.error("`roll` takes a constant", "write `np.roll(x, 1)`")
+    shift = t.number(t.size_of(shift))
     x = t.once(x)
     dims = t.dims(x)
     n = dims[k]
@@ -417,14 +416,62 @@ def concatenate(t: Any, arrays: Any, axis: Any = 0) -> Any:
     return t.build(dims, entry, *parts)
 
 
+@form("block")
+def block(t: Any, arrays: Any) -> Any:
+    """Lists of lists of arrays: the innermost side by side, those around them one under the other."""
+
+    def joined(part: Any) -> tuple[Any, int]:
+        part = t.listed(t._structure(part))
+        if not isinstance(part, tuple | list):
+            return t.whole(part), 0
+        parts = [joined(x) for x in part]
+        depth = parts[0][1] + 1
+        each = [_at_least(t, x, depth) for x, _ in parts]
+        return concatenate(t, each, -depth), depth
+
+    made, depth = joined(arrays)
+    return _at_least(t, made, depth)
+
+
+def _at_least(t: Any, x: Any, rank: int) -> Any:
+    while len(t.dims(x)) < rank:
+        x = expand_dims(t, x, 0)
+    return x
+
+
+@form("delete")
+def delete(t: Any, x: Any, place: Any, axis: Any = None) -> Any:
+    """What is before a place, and what is behind it."""
+    x = t.whole(x)
+    if axis is None:
+        x, axis = ravel(t, x), 0
+    (k,) = axes_of(t, axis, len(t.dims(x)))
+    n = t.dims(x)[k]
+    here = t.affine(t._as_size(place), "a place")
+    if here.is_constant and here.constant < 0:
+        here = n + here.constant
+    t.looked("the place that is deleted", "the array", here, n, k)
+    x = t.once(x)
+    dims = [*t.dims(x)[:k], n - 1, *t.dims(x)[k + 1 :]]
+
+    def entry(*at: Affine) -> Any:
+        i = at[k]
+
+        def moved(p: Predicate, a: Affine) -> Any:
+            return t.conditioned(p, t.read(x, *at[:k], a, *at[k + 1 :]))
+
+        return t.plus_of(moved(compare("<", i, here), i), moved(compare("≤", here, i), i + 1))
+
+    return t.build(dims, entry, x)
+
+
 @form("repeat", method=True)
 def repeat(t: Any, x: Any, repeats: Any, axis: Any = None) -> Any:
     """Each entry several times: `[x[k] for k in range(n) for _ in range(r)]`."""
     x = t.whole(x)
     if axis is None:
         x, axis = ravel(t, x), 0
-    if not isinstance(repeats, int):
-        raise t.error("`repeat` takes a constant", "write `np.repeat(x, 3)`")
+    repeats = t.number(t.size_of(repeats))
     x = t.once(x)
     dims = list(t.dims(x))
     (k,) = axes_of(t, axis, len(dims))
@@ -550,6 +597,21 @@ def segment_sum(t: Any, data: Any, segment_ids: Any, num_segments: Any = None, *
     data = t.whole(data)
     zeros = t.build([t.size_of(num_segments), *t.dims(data)[1:]], lambda *_: t.whole(0))
     return t.stored(zeros, (segment_ids,), data, "+")
+
+
+@form("bincount")
+def bincount(t: Any, x: Any, weights: Any = None, minlength: Any = None, length: Any = None) -> Any:
+    """`[sum(w[e] for e in range(n) if src[e] == k) for k in range(m)]`; the places are below m."""
+    bins = minlength if length is None else length
+    if not hasattr(x, "places") or len(x.dims) != 1 or bins is None:
+        raise t.error(
+            "how many bins there are is data",
+            "pass the places as an array of integers, and how many bins: `np.bincount(src, w, minlength=m)`",
+        )
+    if length is None:
+        t.within(x, t.size_of(bins))
+    w = t.build(x.dims, lambda *_: t.whole(1)) if weights is None else weights
+    return segment_sum(t, w, x, bins)
 
 
 @attribute("at")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...language.errors import TensorError
+from ..tracers import Selected
 
 Build = Callable[..., Any]  # of a tracer and the arguments
 
@@ -25,6 +26,11 @@ class Form:
     build: Build
     method: bool
     maker: bool
+
+    @property
+    def entrywise(self) -> bool:
+        """Whether it computes each entry by itself."""
+        return self.build.__module__.endswith(".elementwise")
 
     def call(self, t: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """What it gives for a program's arguments.
@@ -106,6 +112,8 @@ class Method:
     value: Any
 
     def __tensor_inline__(self, tracer: Any, args: Any, kwargs: Any) -> Any:
+        if isinstance(self.value, Selected):
+            return tracer.form_of_selected(self.form, (self.value, *args), kwargs)
         return self.form.call(tracer, (self.value, *args), kwargs)
 
 
@@ -120,7 +128,7 @@ def attribute_of(t: Any, array: Any, name: str) -> Any:
     Raises:
         TensorError: arrays have none of that name here.
     """
-    if name in ATTRIBUTES:
+    if name in ATTRIBUTES and not isinstance(array, Selected):
         made = ATTRIBUTES[name](t, array)
         t.viewing(array, made)
         return made
@@ -160,6 +168,10 @@ def form_of(function: Any) -> Form | None:
         return FORMS.get(f"norm.{name}")
     if module in MODULES or (module == "math" and name == "prod"):
         name = ALIASES.get(name, name)
+        if str(function.__module__) == "jax._src.tree":  # `jax.tree.map`
+            name = f"tree_{name}"
+        if ".scipy." in str(function.__module__):  # `jax.scipy.linalg` has SciPy's ways
+            module = "scipy"
         return FORMS.get(f"{module}.{name}", FORMS.get(name))
     return None
 

@@ -103,7 +103,7 @@ class Arithmetic(Loops):
             case "+":
                 return Value(self, Add(a, b))
             case "//" | "%":
-                raise self.error(f"`{op}` of numbers", "use `np.floor(x / y)`")
+                return Value(self, Call(named(_DIVISIONS[op]), (a, b)))
             case "-":
                 return Value(self, Add(a, _negative(b)))
             case "/":
@@ -214,6 +214,7 @@ def _negative(e: Term) -> Term:
     return Mul(Const(-1), e)
 
 
+_DIVISIONS = {"//": "floor_divide", "%": "mod"}
 _PYTHON: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,

@@ -37,11 +37,11 @@ from ...language.terms import (
 from ...language.types import Array, Integer, Layout, Parameter, Product, Relation
 from .. import forms
 from ..helpers import helper_of
-from ..tracers import Data, Index, Nature, Value, data_help, kind
+from ..tracers import Barred, Data, Index, Nature, Selected, Value, data_help, kind
 from .conditions import as_truth
 from .loops import Iteration
 from .recurrences import LONG, Appended
-from .statements import Statements
+from .selections import Selections
 from .subscripts import Changed
 from .wholes import lists_of, numbers_of
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from .traced import Traced
 
 
-class Tracer(Statements):
+class Tracer(Selections):
     """What rewritten code calls. Every method takes first the number of a place in the source."""
 
     def call(self, k: int, function: Any, /, *arguments: Any, **named_arguments: Any) -> Any:
@@ -73,6 +73,8 @@ class Tracer(Statements):
             return function.__tensor_inline__(self, arguments, named_arguments)
         if getattr(function, "__globals__", {}).get("__tensor__") is self:
             return self._inner(function, arguments, named_arguments)
+        if any(isinstance(x, Selected) for x in (*arguments, *named_arguments.values())):
+            return self._applied_to_selected(function, arguments, named_arguments)
         handler = _BUILTINS.get(function) if isinstance(function, Hashable) else None
         if handler is None and isinstance(getattr(function, "__self__", None), dict):
             return list(function(*arguments))
@@ -89,6 +91,26 @@ class Tracer(Statements):
         if helper is not None:
             return helper.__tensor_inline__(self, arguments, named_arguments)
         return self._black_box(function, arguments, **named_arguments)
+
+    def _applied_to_selected(self, function: Any, arguments: Any, named: dict[str, Any]) -> Any:
+        """A function of entries that a condition chooses."""
+        if function is builtins.len:
+            return self.how_many(arguments[0])
+        if function is builtins.sum and len(arguments) == 1 and not named:
+            return self.of_selected("sum", arguments, {"axis": 0})
+        form = forms.form_of(function)
+        if form is not None:
+            return self.form_of_selected(form, arguments, named)
+        helper = helper_of(function)
+        if helper is not None:
+            return helper.__tensor_inline__(self, arguments, named)
+        return self.selected(lambda *xs: self.applied(function, *xs, **named), True, *arguments)
+
+    def form_of_selected(self, form: forms.Form, arguments: Any, named: dict[str, Any]) -> Any:
+        """A function of NumPy's of entries that a condition chooses."""
+        if not form.entrywise:
+            return self.of_selected(form.name, arguments, named)
+        return self.selected(lambda *xs: form.call(self, xs, named), True, *arguments)
 
     def _record_of(
         self, class_: type, fields: tuple[str, ...], args: tuple[Any, ...], named: dict[str, Any]
@@ -247,7 +269,7 @@ class Tracer(Statements):
                 "call it outside, and pass the result",
             )
         if constant and not named_arguments and module in ("math", "numpy", "builtins"):
-            return function(*arguments)
+            return self._lifted(function(*arguments))
         made = _COMPOSITES.get(name) if module in _MODULES else None
         if made is not None:
             return made(self, *arguments)
@@ -264,6 +286,20 @@ class Tracer(Statements):
             raise self.error(f"`{name}` takes {f.arity} argument{'s' * (f.arity > 1)} here")
         return self.function(name, *arguments)
 
+    def _lifted(self, value: Any) -> Any:
+        """What NumPy gives of constants, `np.hanning(5)`: a short array is written out."""
+        if isinstance(value, tuple):
+            return tuple(map(self._lifted, value))
+        if getattr(value, "ndim", 0) and value.dtype.kind in "fiu" and 0 < value.size <= WRITTEN:
+            numbers = "" if value.dtype.kind == "f" else "int"
+            return self.of_numbers(self.no_list(self._of_numbers(value.tolist())), numbers)
+        return value
+
+    def _of_numbers(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return forms.build(self, "astype", [self._of_numbers(part) for part in value])
+        return value
+
     def function(self, name: str, *arguments: Any) -> Value:
         """A black box of scalars."""
         f = named(name)
@@ -273,6 +309,14 @@ class Tracer(Statements):
 
     def matmul(self, left: Any, right: Any) -> Value:
         return cast("Value", forms.build(self, "matmul", left, right))
+
+    def side_by_side(self, maker: Any, places: tuple[Any, ...]) -> Any:
+        if any(isinstance(place, slice | str) for place in places):
+            raise self.error("ranges in these brackets", "write `np.arange`, `np.linspace`")
+        name = "hstack" if type(maker).__name__ == "RClass" else "column_stack"
+        if name == "hstack" and any(len(self.dims(self.whole(p))) > 1 for p in places):
+            name = "vstack"
+        return self.no_list(forms.build(self, name, list(places)))
 
     def joined_lists(self, left: Any, right: Any) -> Any:
         first, second = (self._entries(self._structure(side)) for side in (left, right))
@@ -335,6 +379,14 @@ class Tracer(Statements):
             raise TensorError(
                 f"a tuple has no `.{name}` here", "take its parts: `t[0]`, `a, b = t`"
             )
+        if isinstance(value, Selected):
+            if name == "size":
+                return self._how_many_entries(value, None)
+            if name in ("shape", "ndim", "T"):
+                raise self.error(
+                    "entries that data choose have no shape", "count them: `np.sum(p)`"
+                )
+            return forms.attribute_of(self, value, name)
         if isinstance(value, Data) and not isinstance(value.type, Relation):
             raise TensorError(f"`{value.name}` has no `.{name}`", data_help(value))
         return forms.attribute_of(self, value, name)
@@ -470,6 +522,15 @@ class Tracer(Statements):
         leaves.append(value)
         return next
 
+    def leaves_of(self, tree: Any) -> list[Any]:
+        """The arrays of a tree in JAX's order, which goes through dictionaries by their keys."""
+        tree = self._structure(tree)
+        if isinstance(tree, dict):
+            return [leaf for key in sorted(tree) for leaf in self.leaves_of(tree[key])]
+        if isinstance(tree, tuple | list):
+            return [leaf for part in tree for leaf in self.leaves_of(part)]
+        return [] if tree is None else [tree]
+
     def carried_on(
         self,
         over: Iteration,
@@ -515,10 +576,7 @@ class Tracer(Statements):
     def inline(self, name: str, rewritten: Rewritten, bound: inspect.BoundArguments) -> Any:
         """Trace another function's body in place, its lets in the scope of the call."""
         if any(rewritten is one for one in self.stack):
-            raise self.error(
-                f"`{name}` calls itself",
-                "recursion has no size: write a comprehension over `range`",
-            )
+            self._recurred(name, bound)
         outer, place, here = self.places, self.place, self.here
         self.stack.append(rewritten)
         self.places = rewritten.places
@@ -529,6 +587,39 @@ class Tracer(Statements):
         finally:
             self.stack.pop()
             self.places, self.place, self.here = outer, place, here
+
+    def defined_by(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What a form is that is written in the language; all of it stands at the form's place."""
+        rewritten = in_the_language(function)
+        outer = self.places, self.place, self.here
+        self.places = Everywhere(self.place)
+        try:
+            made = [
+                self._bind(x, value) if isinstance(value, Value) else value
+                for x, value in zip(inspect.signature(function).parameters, arguments, strict=True)
+            ]
+            return rewritten.build(self)(*made)
+        finally:
+            self.places, self.place, self.here = outer
+
+    def barred(self, message: str) -> Barred:
+        """What cannot be read, and why."""
+        return Barred(message, "")
+
+    def _recurred(self, name: str, bound: inspect.BoundArguments) -> None:
+        """A function within itself, as `det` of a minor: its sizes must be numbers, so that it ends."""
+        self.recurrences += 1
+        for value in bound.arguments.values():
+            if isinstance(value, Value) and isinstance(value.type, Array):
+                for size in self.dims(value):
+                    self.number(size)
+            elif isinstance(value, Index):
+                self.number(value.affine)
+        if self.recurrences > RECURRENCES or len(self.stack) > LONG:
+            raise self.error(
+                f"`{name}` calls itself without end, or more than {RECURRENCES} times",
+                "end it where a size is small: `if len(A) == 1: return …`; or write a comprehension over `range`",
+            )
 
     def apply(self, traced: Traced, arguments: dict[str, Any]) -> Value:
         """Call a derived function: its program, with its parameters bound to the arguments."""
@@ -554,10 +645,34 @@ class Tracer(Statements):
         return Value(self, applied, traced.layout)
 
 
+class Everywhere(Sequence[Any]):
+    """One place for all the places of a function."""
+
+    def __init__(self, place: Any) -> None:
+        self.place = place
+
+    def __getitem__(self, _: Any) -> Any:
+        return self.place
+
+    def __len__(self) -> int:
+        return 1
+
+
+@functools.cache
+def in_the_language(function: Callable[..., Any]) -> Rewritten:
+    """A function of ours, read as a user's is."""
+    from ..rewrite import rewrite
+
+    return rewrite(function)
+
+
+WRITTEN = 64  # entries up to which an array of constants is written out
+RECURRENCES = 200  # how often functions may call themselves, each written out
 _MODULES = ("math", *forms.MODULES)
 DICT = ("items", "keys", "values")
 _SPELLINGS = {
     "fabs": "abs", "absolute": "abs", "arctan": "atan", "arcsin": "asin", "arccos": "acos",
+    "gammaln": "lgamma", "psi": "digamma", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
     "arctan2": "atan2", "power": "pow", "reciprocal": "recip", "fmax": "maximum", "fmin": "minimum",
 }  # fmt: skip
 _COMPOSITES: dict[str, Callable[..., Any]] = {
@@ -592,6 +707,10 @@ _BUILTINS: dict[Any, Callable[..., Any]] = {
     builtins.tuple: lambda t, xs: t.listed_from(xs),
     builtins.list: lambda t, xs: t.listed_from(xs),
     builtins.abs: lambda t, x: abs(x) if isinstance(x, int | float) else forms.build(t, "abs", x),
+    builtins.round: lambda t, x, digits=0: (
+        round(x, digits) if isinstance(x, int | float) else forms.build(t, "round", x, digits)
+    ),
+    builtins.divmod: lambda t, x, y: (t.binary(t.here, "//", x, y), t.binary(t.here, "%", x, y)),
     builtins.max: lambda t, *xs: t.extreme("maximum", xs),
     builtins.min: lambda t, *xs: t.extreme("minimum", xs),
     builtins.float: lambda t, x: Value(t, t.scalar(x, "`float`")),

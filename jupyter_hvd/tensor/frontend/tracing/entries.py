@@ -12,11 +12,15 @@ from ...language.types import REAL, Array, Product, Relation, TupleSet
 from ..tracers import Condition, Data, Index, IndexEntry, Nature, Value
 from .subscripts import Changed, Subscripts
 from .traced import Lookup
-from .wholes import lists_of, numbers_of
+from .wholes import lists_of, numbers_of, numbers_written
 
 
 class Entries(Subscripts):
     """`x[i]`, `t[0]`, `R[i, j]`, `x[src[e]]`, and arrays that are written out."""
+
+    def selection(self, array: Any, places: tuple[Any, ...]) -> Any:
+        """`x[p]` where p is an array of conditions; None where it is none."""
+        raise NotImplementedError
 
     def _part(self, whole: Any, places: tuple[Any, ...]) -> Any:
         """`params["w"]`, `layers[0]`, `(a, b)[1:]`."""
@@ -100,13 +104,23 @@ class Entries(Subscripts):
         array = self._structure(array)
         if isinstance(array, dict | list) or (isinstance(array, tuple) and len(places) == 1):
             return self._part(array, places)
+        if type(array).__name__ in ("RClass", "CClass"):
+            return self.side_by_side(array, places)
+        if len(places) == 1 and (part := _sliced_list(array, places[0])) is not None:
+            return self.written_out(part)
         if isinstance(array, Changed):
             return self.changes(array, places)
+        if (chosen := self.selection(array, places)) is not None:
+            return chosen
         if any(map(self._takes_many, places)):
             return self.subscript(array, places)
         for place in places:
             array = self._entry(array, place)
         return array
+
+    def side_by_side(self, maker: Any, places: tuple[Any, ...]) -> Any:
+        """`np.r_[…]`, `np.c_[…]`."""
+        raise NotImplementedError
 
     def _entry(self, array: Any, place: Any) -> Any:
         if isinstance(array, tuple) or (
@@ -184,6 +198,14 @@ class Entries(Subscripts):
             self.note(_probe(related))
             return Condition(self, related)
         return IndexEntry(self, data.name, arguments, Affine.of(0))
+
+
+def _sliced_list(value: Any, place: Any) -> list[Any] | None:
+    """`sizes[:-1]` of a list of whole numbers."""
+    ends = (place.start, place.stop, place.step) if isinstance(place, slice) else ("",)
+    if (written := numbers_written(value)) and all(x is None or type(x) is int for x in ends):
+        return list(written[place])
+    return None
 
 
 def _probe(related: Related) -> Term:

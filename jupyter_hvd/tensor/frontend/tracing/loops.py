@@ -16,7 +16,7 @@ from ...language.types import REAL, Array, Product
 from ..tracers import Condition, Data, Index, IndexEntry, Nature, Value, kind
 from .conditions import Conditions
 from .packing import guarded
-from .wholes import SizesMet, lists_of, numbers_of
+from .wholes import SizesMet, lists_of, numbers_of, numbers_written
 
 T = TypeVar("T")
 
@@ -52,6 +52,8 @@ class Loops(Conditions):
             value = self.structured(value)
         if isinstance(value, dict | list | tuple):
             return Iteration(Affine.of(len(value)), self._nowhere, tuple(value))
+        if (written := numbers_written(value)) is not None:
+            return Iteration(Affine.of(len(written)), self._nowhere, tuple(written))
         if isinstance(value, Data):
             dims = value.dims
             return Iteration(dims[0], lambda a: self.entry_at(value, a))
@@ -207,10 +209,7 @@ class Loops(Conditions):
         if k > 1:
             rounded = length + (k - 1)
             if any(c % k for _, c in rounded.terms):
-                raise self.error(
-                    "this range's length is not affine in the sizes",
-                    "loop with step 1 and a condition, or pass the length as an int parameter",
-                )
+                rounded = Affine.of(self.number(rounded))
             terms = tuple((name, c // k) for name, c in rounded.terms)
             length = Affine(terms, rounded.constant // k)
         return start, length, k

@@ -34,6 +34,7 @@ from ..tracers import (
     Index,
     IndexEntry,
     Nature,
+    Selected,
     Value,
     data_help,
     describe,
@@ -78,6 +79,7 @@ class Packing:
         self.lookups: list[Lookup] = []
         self.accesses: list[Access] = []
         self.stack: list[Any] = []  # the functions whose bodies are being traced
+        self.recurrences = 0  # how often one of them has called itself
         self.truths: dict[str, Term] = {}  # names of conditions, or of arrays of them
         self.counting: dict[str, Term] = {}  # names of arrays of indices as numbers
         self.memory = Memory()
@@ -162,6 +164,12 @@ class Packing:
                 raise self.error(f"`{value.name}` is not an array of numbers", data_help(value))
             case Barred():
                 raise self.error(value.message, value.help)
+            case Selected():
+                raise TensorError(
+                    "entries that a condition chooses are as many as data decide",
+                    "sum them, or take their mean: `x[p].sum()`; or keep every entry: `np.where(p, x, 0)`",
+                    value.place,
+                )
             case bool():
                 return Const(int(value)), None
             case int() | float() | Fraction():

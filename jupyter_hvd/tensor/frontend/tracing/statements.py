@@ -31,7 +31,7 @@ from ...language.terms import (
 )
 from ...language.types import REAL, Product
 from ...polyhedral import sets
-from ..tracers import Barred, Data, Value, kind
+from ..tracers import Barred, Data, Index, Selected, Value, kind
 from .loops import Iteration, Pattern
 from .memory import arrays
 from .packing import guarded
@@ -390,14 +390,11 @@ class Statements(Recurrences):
 
     def _apart(self, changes: list[Change], index: str, size: Affine) -> bool:
         binders = (*self.binders, Binder(index, size))
-        return (
-            all(
-                sets.impossible(binders, conj(a.condition, b.condition))
-                for j, a in enumerate(changes)
-                for b in changes[:j]
-                if a.at == b.at
-            )
-            and len({change.at for change in changes}) == 1
+        return all(
+            _elsewhere(a.at, b.at, index)
+            or (a.at == b.at and sets.impossible(binders, conj(a.condition, b.condition)))
+            for j, a in enumerate(changes)
+            for b in changes[:j]
         )
 
     # Changes
@@ -422,6 +419,8 @@ class Statements(Recurrences):
         if not isinstance(target, Carried):
             if target is UNSET:
                 raise self.error(f"`{name}` has no value yet", f"begin with `{name} = 0`")
+            if all(isinstance(x, int | Index) for x in (target, value)):
+                return self.binary(self.here, op, target, value)  # a place, or a size
             return self.computed(op, target, value)
         if op == "-":
             op, value = "+", self.negative(value)
@@ -509,15 +508,28 @@ class Statements(Recurrences):
 
     def _where_it_holds(self, test: Any, root: Any, value: Any, op: str) -> Any:
         """What `y[y > 1] = 0` makes of an array: `where(y > 1, 0, y)`."""
+        if isinstance(value, Selected) and value.written is self.whole(test).term:
+            value = value.array
+            if len(self.dims(value)) > len(self.dims(self.whole(root))):
+                raise self.error("a chosen part of more dimensions than the array has")
+            old = self.whole(root)
+            return self.chosen(
+                self._beside(test, old), self.computed(op, old, value) if op else value, old
+            )
         value, old = self.whole(value), self.whole(root)
         if self.dims(value):
             raise self.error(
                 "an array for the entries where a condition holds: their number is data",
                 "keep every entry: `y = np.where(p, new, y)`",
             )
-        rest = [None] * (len(self.dims(old)) - len(self.dims(self.whole(test))))
-        test = self.subscript(self.whole(test), (..., *rest)) if rest else test
-        return self.chosen(test, self.computed(op, old, value) if op else value, old)
+        return self.chosen(
+            self._beside(test, old), self.computed(op, old, value) if op else value, old
+        )
+
+    def _beside(self, test: Any, array: Value) -> Any:
+        """A condition on an array's first axes as one on all of them."""
+        rest = [None] * (len(self.dims(array)) - len(self.dims(self.whole(test))))
+        return self.subscript(self.whole(test), (..., *rest)) if rest else test
 
     def _holds(self, name: str, root: Any, value: Any) -> None:
         """An array of integers or conditions rounds what it is given in NumPy."""
@@ -564,3 +576,11 @@ class Statements(Recurrences):
         change = Change("=" if not op else "+=", term, conj(*taken), names, tuple(at))
         self._record(target, change)
         return target
+
+
+def _elsewhere(one: Sequence[Affine], other: Sequence[Affine], index: str) -> bool:
+    """Whether two places are the same in no two turns of a loop, as `y[i, 0]` and `y[i, 1]`; `y[i]` and
+    `y[i + 1]` are.
+    """
+    pairs = [(a, a - b) for a, b in zip(one, other, strict=True) if index not in (a - b).names]
+    return any(d.is_constant and d.constant != 0 and index not in a.names for a, d in pairs)

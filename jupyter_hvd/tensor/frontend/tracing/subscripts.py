@@ -8,10 +8,12 @@ from typing import Any
 
 from ...language.affine import Affine
 from ...language.predicates import Predicate, compare, conj, disj, exists
-from ...language.terms import Const, Gen, Var
+from ...language.terms import Binder, Const, Gen, Var
 from ...language.types import REAL, IndexArray
 from ..tracers import Data, Index, IndexEntry, Value, kind
 from .arithmetic import Arithmetic
+from .conditions import is_index_array
+from .traced import Lookup
 
 
 @dataclass(frozen=True)
@@ -334,6 +336,10 @@ class Subscripts(Arithmetic):
         array, value = self.once(array, "old"), self.whole(value)
         own = self.dims(array)
         if any(isinstance(p, Data | IndexEntry) for p in places):
+            counting = self._counting(places[0])
+            one_each = counting is not None and abs(counting.axis.step) == 1
+            if counting and one_each and all(is_list_of_places(p) for p in places[1:]):
+                return self._one_in_each_row(array, counting, places[1:], value, op)
             return self._scattered(array, places, value, op)
         axes = [
             self._axis(p, n, array, k)
@@ -394,6 +400,54 @@ class Subscripts(Arithmetic):
         new = self.total(lengths, term, value)
         return within[0], new
 
+    def _one_in_each_row(
+        self, array: Value, rows: Counting, places: Sequence[Data], value: Value, op: str
+    ) -> Value:
+        """`A[np.arange(n), src] = v`: in each of these rows, `v[e]` at `src[e]`."""
+        own, value = self.dims(array), self.once(value, "new")
+        (n,) = rows.dims
+        end = rows.axis.place(n - 1)
+        self.looked("the rows", "the array", rows.axis.start, own[0], 0)
+        self.looked("the rows", "the array", end, own[0], 0)
+        for place in places:
+            self.same(n, place.dims[0])
+        for k, place in enumerate(places, 1):
+            self.within(place, own[k])
+
+        def entry(*here: Affine) -> Value:
+            holds, e = rows.axis.holds(here[0])
+            at = [
+                self._looked_up(place, (e,)).equals(a)
+                for place, a in zip(places, here[1:], strict=False)
+            ]
+            p = conj(holds, *at)
+            old = self.read(array, *here)
+            new = self._aligned(value, (e, *here[len(places) + 1 :]))
+            if op in ("+", "-"):
+                return self.plus_of(
+                    old, self.conditioned(p, self.negative(new) if op == "-" else new)
+                )
+            new = self.computed(op, old, new) if op else new
+            return self.plus_of(self.conditioned(p, new), self.conditioned(self._negation(p), old))
+
+        return self.build(own, entry, array, value)
+
+    def within(self, places: Data, size: Affine) -> None:
+        """The entries of an index array are below a size, which the data are asked."""
+        names = [self.name("e") for _ in places.dims]
+        binders = [Binder(e, n) for e, n in zip(names, places.dims, strict=True)]
+        self.lookups.append(
+            Lookup(
+                places.name,
+                places.places([Affine.of(e) for e in names]),
+                Affine.of(0),
+                size,
+                (*self.binders, *binders),
+                conj(*self.conditions),
+                self.place,
+            )
+        )
+
     def _scattered(self, array: Value, places: tuple[Any, ...], value: Value, op: str) -> Value:
         """`x.at[src].add(v)`: at k, `x[k] + Σ e. [src(e)=k]·v[e]`."""
         if op != "+" or len(places) != 1 or not isinstance(places[0], Data):
@@ -412,3 +466,8 @@ class Subscripts(Arithmetic):
             return self.plus_of(self.read(array, *here), self.total(src.dims, term, value))
 
         return self.build(own, entry, array, value)
+
+
+def is_list_of_places(value: Any) -> bool:
+    """Whether a value is an index array of one dimension."""
+    return is_index_array(value) and len(value.dims) == 1

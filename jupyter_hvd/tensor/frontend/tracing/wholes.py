@@ -320,6 +320,12 @@ def lists_of(value: Any) -> int:
     return 1 if isinstance(value, list) else 0
 
 
+def numbers_written(value: Any) -> list[Any] | None:
+    """The entries of a list of Python's whole numbers that is written out."""
+    written = value.written if isinstance(value, Value) and lists_of(value) else None
+    return written if written and all(type(entry) is int for entry in written) else None
+
+
 def numbers_of(value: Any) -> str:
     """What type NumPy's numbers of a value have: `bool`, `int`, or nothing where they are floats."""
     if isinstance(value, Data):

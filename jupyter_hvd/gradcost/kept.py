@@ -1,0 +1,61 @@
+"""What loops that carry values keep between their turns, for the turns of their reverse."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil, sqrt
+
+from ..tensor.language.affine import Affine
+from ..tensor.ssa.program import Part, Recurrence, operands
+from .analysis import Analysis, Evaluator, Line, Sizes
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The histories that the reverse of one loop takes its rows from: `whole` as it is, `carried` with `checkpoint=True`."""
+
+    turns: Affine
+    whole: tuple[Line, ...]
+    carried: tuple[Line, ...]
+
+    def numbers(self, evaluate: Evaluator, sizes: Sizes) -> tuple[int, int, int] | None:
+        """So many as it is, with `checkpoint=True`, and in blocks: see `docs/recurrences.md`."""
+        turns = self.turns.evaluate(sizes)
+        counts = [
+            [evaluate(line.entries, sizes) for line in lines]
+            for lines in (self.whole, self.carried)
+        ]
+        if turns < 1 or any(n is None for part in counts for n in part):
+            return None
+        whole, carried = (sum(n for n in part if n is not None) for part in counts)
+        if whole == 0:
+            return 0, 0, 0
+        length = max(1, ceil(sqrt(turns * carried / whole)))
+        blocks = ceil(turns / length) * carried / turns + length * whole / turns
+        return whole, carried, min(whole, ceil(blocks))
+
+
+def kept(whole: Analysis, carried: Analysis) -> tuple[Kept, ...]:
+    """The loops of a gradient that take from an earlier loop's histories, in it and with `checkpoint=True`."""
+    first, second = _reversed(whole), _reversed(carried)
+    if len(first) != len(second):
+        return ()
+    return tuple(Kept(size, a, b) for (size, a), (_, b) in zip(first, second, strict=True))
+
+
+def _reversed(gradient: Analysis) -> list[tuple[Affine, tuple[Line, ...]]]:
+    lines = {line.name: line for line in gradient.lines}
+    found = []
+    for line in gradient.lines:
+        if isinstance(line.rhs, Recurrence):
+            rows = tuple(lines[x] for x in line.rhs.rows if _is_history(lines[x], lines))
+            if rows:
+                found.append((line.rhs.size, rows))
+    return found
+
+
+def _is_history(line: Line, lines: Mapping[str, Line]) -> bool:
+    """Whether it is what a loop has carried, as it is or the other way round."""
+    read = operands(line.rhs)
+    return isinstance(line.rhs, Part) or (len(read) == 1 and _is_history(lines[read[0]], lines))

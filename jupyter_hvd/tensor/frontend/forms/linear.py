@@ -1,0 +1,229 @@
+"""Linear systems and decompositions, as loops that are written in the language itself: what a form here inlines is
+Python, read as a user's function is.
+
+A system is solved by Householder's reflections, which choose no pivots: their order is the same whatever the data are,
+and they are as accurate as pivoted elimination, at twice its operations. Where a matrix is singular, a gradient may be nan.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .table import build, form
+
+
+def triangularized(m: Any, rows: Any, steps: Any) -> Any:
+    """m times reflections that make its first columns zero below the diagonal."""
+    for k in range(steps):
+        square = sum(m[i, k] * m[i, k] for i in range(rows) if k <= i)
+        size = np.sqrt(square) if m[k, k] >= 0 else -np.sqrt(square)
+        v = np.array([m[i, k] + size if i == k else m[i, k] if k < i else 0.0 for i in range(rows)])
+        length = square + size * m[k, k]  # half of v·v
+        scale = -1 / length if length > 0 else 0.0
+        w = scale * np.array(
+            [
+                sum(v[i] * m[i, j] for i in range(rows) if k <= i) if k <= j else 0.0
+                for j in range(m.shape[1])
+            ]
+        )
+        m = np.array(
+            [
+                [m[i, j] + v[i] * w[j] if k <= i and k <= j else m[i, j] for j in range(m.shape[1])]
+                for i in range(rows)
+            ]
+        )
+    return m
+
+
+def back_substituted(r: Any, y: Any, n: Any) -> Any:
+    """x where r @ x = y, r being zero below the diagonal."""
+    for p in range(n):
+        k = n - 1 - p
+        row = y[k] / r[k, k]
+        less = -row
+        y = np.array(
+            [
+                [
+                    y[i, j] + r[i, k] * less[j] if i < k else row[j] if i == k else y[i, j]
+                    for j in range(y.shape[1])
+                ]
+                for i in range(n)
+            ]
+        )
+    return y
+
+
+def cholesky_factor(s: Any, n: Any) -> Any:
+    """l where l @ l.T = s, which is taken to be symmetric; zero above the diagonal."""
+    columns = []
+    for k in range(n):
+        scale = 1 / np.sqrt(s[k, k])
+        c = np.array([s[i, k] * scale if k <= i else 0.0 for i in range(n)])
+        less = -c
+        s = np.array(
+            [
+                [s[i, j] + c[i] * less[j] if k < j and j <= i else 0.0 for j in range(n)]
+                for i in range(n)
+            ]
+        )
+        columns.append(c)
+    return np.array(columns).T
+
+
+def _square(t: Any, a: Any) -> tuple[Any, Any]:
+    """A matrix, and how many rows and columns it has."""
+    a = t.once(t.whole(a), "a")
+    if len(t.dims(a)) != 2:
+        raise t.error("this takes one matrix here", "map it over several: `jax.vmap(f)(a)`")
+    return a, t.index(t.same(*t.dims(a)))
+
+
+def _columns(t: Any, b: Any) -> Any:
+    """The right-hand sides as a matrix."""
+    b = t.whole(b)
+    return build(t, "expand_dims", b, 1) if len(t.dims(b)) == 1 else b
+
+
+def _as_given(t: Any, x: Any, b: Any) -> Any:
+    """The solutions in the shape of the right-hand sides."""
+    return t.subscript(x, (slice(None), 0)) if len(t.dims(t.whole(b))) == 1 else x
+
+
+@form("solve")
+def solve(t: Any, a: Any, b: Any) -> Any:
+    """`x` where `a @ x = b`, by reflections."""
+    a, n = _square(t, a)
+    m = build(t, "concatenate", [a, _columns(t, b)], 1)
+    r = t.once(t.defined_by(triangularized, m, n, t.binary(t.here, "-", n, 1)), "R")
+    y = t.subscript(r, (slice(None), slice(n, None)))
+    return _as_given(t, t.defined_by(back_substituted, r, y, n), b)
+
+
+@form("inv")
+def inv(t: Any, a: Any) -> Any:
+    """`solve(a, eye(n))`."""
+    a, n = _square(t, a)
+    return solve(t, a, build(t, "eye", n))
+
+
+@form("lstsq")
+def lstsq(t: Any, a: Any, b: Any, rcond: Any = None) -> Any:
+    """`x` of the least `sum((a @ x - b)**2)`, by reflections; a has at least as many rows as columns, of full rank."""
+    a = t.once(t.whole(a), "a")
+    rows, n = (t.index(size) for size in t.dims(a))
+    if t.number(rows.affine) < t.number(n.affine):
+        raise t.error(
+            "`lstsq` with fewer rows than columns has many solutions", "`a.T @ solve(a @ a.T, b)`"
+        )
+    m = build(t, "concatenate", [a, _columns(t, b)], 1)
+    r = t.once(t.defined_by(triangularized, m, rows, n), "R")
+    y = t.subscript(r, (slice(None, n), slice(n, None)))
+    x = _as_given(t, t.defined_by(back_substituted, r, y, n), b)
+    return (x, *(t.barred("`lstsq` gives the solution alone here") for _ in range(3)))
+
+
+def _diagonal(t: Any, a: Any) -> tuple[Any, Any]:
+    """The diagonal of a matrix that reflections made triangular, and how many these were."""
+    a, n = _square(t, a)
+    steps = t.binary(t.here, "-", n, 1)
+    r = t.defined_by(triangularized, a, n, steps)
+    return t.once(build(t, "diagonal", r), "diagonal"), t.number(steps.affine)
+
+
+@form("det")
+def det(t: Any, a: Any) -> Any:
+    """The product of the diagonal that reflections leave, each of which changes its sign."""
+    d, steps = _diagonal(t, a)
+    made = build(t, "prod", d)
+    return t.negative(made) if steps % 2 else made
+
+
+@form("slogdet")
+def slogdet(t: Any, a: Any) -> Any:
+    """The sign of `det(a)`, and `log(abs(det(a)))`."""
+    d, steps = _diagonal(t, a)
+    sign = build(t, "prod", t.mapped("sign", d))
+    return (
+        t.negative(sign) if steps % 2 else sign,
+        build(t, "sum", t.mapped("log", t.mapped("abs", d))),
+    )
+
+
+@form("cholesky")
+def cholesky(t: Any, a: Any, lower: bool = True, upper: bool = False) -> Any:
+    """`L` where `L @ L.T = a`, column by column; of a matrix that is not symmetric, of `(a + a.T)/2`."""
+    a, n = _square(t, a)
+    half = t.computed("*", 0.5, t.computed("+", a, build(t, "transpose", a)))
+    made = t.defined_by(cholesky_factor, half, n)
+    return build(t, "transpose", made) if upper or not lower else made
+
+
+@form("scipy.cholesky")
+def scipy_cholesky(t: Any, a: Any, lower: bool = False) -> Any:
+    """As SciPy has it: the upper factor, where nothing is said."""
+    return cholesky(t, a, lower)
+
+
+@form("cho_factor")
+def cho_factor(t: Any, a: Any, lower: bool = False) -> Any:
+    """The factor, and whether it is the lower one."""
+    return cholesky(t, a, lower), lower
+
+
+@form("cho_solve")
+def cho_solve(t: Any, c_and_lower: Any, b: Any) -> Any:
+    """`x` where `L @ L.T @ x = b`."""
+    c, lower = c_and_lower
+    y = solve_triangular(t, c, b, 0 if lower else 1, lower)
+    return solve_triangular(t, c, y, 1 if lower else 0, lower)
+
+
+@form("solve_triangular")
+def solve_triangular(t: Any, a: Any, b: Any, trans: Any = 0, lower: bool = False) -> Any:
+    """`x` where `a @ x = b` and a is triangular, row by row."""
+    a, n = _square(t, a)
+    if trans in (1, "T"):
+        a, lower = build(t, "transpose", a), not lower
+    y = _columns(t, b)
+    if lower:
+        a, y = build(t, "flip", a), build(t, "flip", y, 0)
+    x = t.defined_by(back_substituted, t.once(a, "a"), t.once(y, "b"), n)
+    return _as_given(t, build(t, "flip", x, 0) if lower else x, b)
+
+
+@form("matrix_power")
+def matrix_power(t: Any, a: Any, n: Any) -> Any:
+    """`a @ a @ …`, by squares."""
+    if not isinstance(n, int) or n < 0:
+        raise t.error("`matrix_power` takes a constant that is not negative", "`np.linalg.inv`")
+    a, size = _square(t, a)
+    made = None
+    while n:
+        if n % 2:
+            made = a if made is None else t.once(t.matmul(made, a), "power")
+        n //= 2
+        a = t.once(t.matmul(a, a), "square") if n else a
+    return build(t, "eye", size) if made is None else made
+
+
+@form("multi_dot")
+def multi_dot(t: Any, arrays: Any) -> Any:
+    """`a @ b @ …`, from the left."""
+    first, *rest = t.several(arrays)
+    for x in rest:
+        first = t.once(t.matmul(first, x))
+    return first
+
+
+@form(
+    *("pinv", "eigh", "eig", "eigvalsh", "eigvals", "svd", "qr", "expm", "matrix_rank"),
+    *("lu", "lu_factor", "lu_solve", "schur", "sqrtm", "logm", "svdvals"),
+)
+def decomposed(t: Any, *_: Any, **__: Any) -> Any:
+    """Refused: eigenvectors, and what iterates until it has converged."""
+    raise t.error(
+        "this decomposition ends when its data have converged, or is one of several",
+        "compute it outside and pass the factors; `solve`, `inv`, `det`, `slogdet`, `cholesky` and `lstsq` are there",
+    )

@@ -1,0 +1,179 @@
+"""`x[x > 0]`: how many entries there are is data, so it is no array of the language. What is computed of it entry by entry
+is computed of all of them, and what is made of it at the end, a sum, a mean, takes those that are chosen.
+
+Functions see 1 where nothing is chosen, so that neither they nor their derivatives make what is no number there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ...language.affine import Affine
+from .. import forms
+from ..tracers import Data, Selected, Value
+from .conditions import as_truth
+from .statements import Statements
+from .wholes import numbers_of
+
+
+class Selections(Statements):
+    """Parts of arrays that conditions on data choose."""
+
+    def selection(self, array: Any, places: tuple[Any, ...]) -> Selected | None:
+        """`x[p]` where p is an array of conditions, as long as the first axes of x."""
+        if len(places) != 1 or not self.is_array(places[0]) or numbers_of(places[0]) != "bool":
+            return None
+        if isinstance(array, Data) and self.is_array(array):
+            array = self.whole(array)
+        if not isinstance(array, Value):
+            return None
+        test = self.whole(places[0])
+        array, mask = self.once(array), self.once(test, "chosen")
+        own, taken = self.dims(array), self.dims(mask)
+        if len(taken) > len(own):
+            raise self.error(f"{len(taken)} dimensions of conditions for an array of {len(own)}")
+        for mine, theirs in zip(own, taken, strict=False):
+            self.same(mine, theirs)
+        return Selected(self, array, mask, test.term)
+
+    def selected(self, function: Callable[..., Any], safe: bool, *values: Any) -> Selected:
+        """A function entry by entry of selections by one condition, and of what is the same for all of these."""
+        first = next((value for value in values if isinstance(value, Selected)), None)
+        if first is None:
+            raise self.error(
+                "entries that data choose as a named argument", "give them by position"
+            )
+        rest = len(self.dims(first.array)) - len(self.dims(first.mask))
+        given: list[Any] = []
+        for value in values:
+            if isinstance(value, Selected):
+                if value.written is not first.written:
+                    raise self.error(
+                        "entries that two conditions choose side by side",
+                        "choose by one: `p = x > 0`, `x[p] * y[p]`",
+                    )
+                given.append(self._where_chosen(value, 1) if safe else value.array)
+                continue
+            if self.is_array(value) and len(self.dims(self.whole(value))) > rest:
+                raise self.error(
+                    "an array beside entries that a condition chooses",
+                    "choose of it, too: `x[p] * y[p]`; or keep every entry: `np.where(p, x, 0)`",
+                )
+            given.append(value)
+        made = self.whole(function(*given))
+        if len(self.dims(made)) < len(self.dims(first.mask)):
+            raise self.error("this is no function entry by entry", "keep every entry: `np.where`")
+        return Selected(self, self.once(made), first.mask, first.written)
+
+    def _where_chosen(self, value: Selected, other: Any) -> Value:
+        return self.chosen(self._widened(value), value.array, other)
+
+    def _widened(self, value: Selected) -> Value:
+        """The condition, as of every entry of the array."""
+        rest = len(self.dims(value.array)) - len(self.dims(value.mask))
+        made: Value = self.subscript(value.mask, (..., *[None] * rest)) if rest else value.mask
+        return made
+
+    def how_many(self, value: Selected) -> Any:
+        """How many rows are chosen, a number."""
+        return forms.build(self, "count_nonzero", value.mask)
+
+    def of_selected(self, name: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """What a function makes of selections: a number, or an array of the axes that are not chosen of."""
+        value, *others = arguments
+        chosen = [isinstance(x, Selected) for x in arguments]
+        if name in PRODUCTS and chosen == [True, True] and not named:
+            both = self.selected(lambda a, b: self.computed("*", a, b), False, *arguments)
+            if len(self.dims(both.array)) == len(self.dims(both.mask)):
+                return self._sum_of_chosen(both, None)
+        axis = named.get("axis", others[0] if others else None)
+        rest = {x: v for x, v in named.items() if x not in ("axis", "ddof")}
+        most = 0 if name == "norm" else 1  # its second argument is no axis
+        if name not in REDUCTIONS or rest or chosen[1:].count(True) or len(others) > most:
+            raise self.error(
+                f"`{name}` of entries that data choose",
+                "sum them, or take their mean: `x[p].sum()`; or keep every entry: `np.where(p, x, 0)`",
+            )
+        if axis not in (None, 0):
+            raise self.error(
+                "along an axis that is not chosen of", "reduce along it first: `x.sum(1)[p]`"
+            )
+        if name == "norm":
+            squares = self.selected(lambda a: self.computed("**", a, 2), False, value)
+            return self.mapped("sqrt", self._sum_of_chosen(squares, axis))
+        if name == "sum":
+            return self._sum_of_chosen(value, axis)
+        if name == "prod":
+            return forms.build(
+                self, "prod", self._where_chosen(value, 1), self._chosen_axes(value, axis)
+            )
+        if name == "count_nonzero":
+            nonzero = self.selected(lambda a: self._compare("!=", a, 0), False, value)
+            return self._sum_of_chosen(nonzero, axis)
+        mean = self.once(
+            self.whole(
+                self.computed(
+                    "/", self._sum_of_chosen(value, axis), self._how_many_entries(value, axis)
+                )
+            )
+        )
+        if name == "mean":
+            return mean
+        apart = self.selected(lambda a: self.computed("-", a, mean), False, value)
+        squares = self.selected(lambda a: self.computed("**", a, 2), False, apart)
+        count = self.computed("-", self._how_many_entries(value, axis), named.get("ddof", 0))
+        var = self.computed("/", self._sum_of_chosen(squares, axis), count)
+        return self.mapped("sqrt", var) if name == "std" else var
+
+    def _chosen_axes(self, value: Selected, axis: Any) -> tuple[int, ...]:
+        dims = self.dims(value.array if axis is None else value.mask)
+        return tuple(range(len(dims)))
+
+    def _sum_of_chosen(self, value: Selected, axis: Any) -> Any:
+        return forms.build(
+            self, "sum", self._where_chosen(value, 0), self._chosen_axes(value, axis)
+        )
+
+    def _how_many_entries(self, value: Selected, axis: Any) -> Any:
+        count = self.how_many(value)
+        if axis is None:
+            for size in self.dims(value.array)[len(self.dims(value.mask)) :]:
+                count = self.computed("*", count, self.scalar_of(size))
+        return self.once(self.whole(count), "count")
+
+    def scalar_of(self, size: Affine) -> Any:
+        """A size as a number to compute with."""
+        raise NotImplementedError
+
+    def mapped(self, name: str, *values: Any) -> Value:
+        """A black box, entry by entry."""
+        raise NotImplementedError
+
+    # What else there is of a selection
+
+    def minus(self, k: int, value: Any) -> Any:
+        if isinstance(value, Selected):
+            self.at(k)
+            return self.selected(self.negative, False, value)
+        return super().minus(k, value)
+
+    def binary(self, k: int, op: str, left: Any, right: Any) -> Any:
+        if isinstance(left, Selected) or isinstance(right, Selected):
+            self.at(k)
+            if op == "@":
+                return self.of_selected("dot", (left, right), {})
+            safe = op not in ("+", "-", "*", "&", "|")
+            ordinary = super().binary
+            return self.selected(lambda a, b: ordinary(k, op, a, b), safe, left, right)
+        return super().binary(k, op, left, right)
+
+    def _compare(self, op: str, left: Any, right: Any) -> Any:
+        if isinstance(left, Selected) or isinstance(right, Selected):
+            ordinary = super()._compare
+            return self.selected(lambda a, b: as_truth(ordinary(op, a, b)), False, left, right)
+        return super()._compare(op, left, right)
+
+
+PRODUCTS = ("dot", "vdot", "inner", "matmul")
+REDUCTIONS = ("sum", "mean", "var", "std", "prod", "count_nonzero", "norm")
