@@ -5,7 +5,7 @@
 Nothing here is made for the kernels: the programs are those of `tests/tensor/test_everyday.py`, `test_public.py`
 and `programs.py`, and the sizes are found. The lengths of axes that can grow grow together, until JAX's gradient
 takes 1 ms. Of what is no scalar, the cotangents of ones are taken. Two kernels of ours are timed: the one that the model
-chooses, and the one that `f.tune` finds, in a cache of its own. What was measured is kept in
+chooses, and the one that a first call finds where it measures, however small, in a cache of its own. What was measured is kept in
 `.bench/tensor_table.json`, so that a run that ends early is gone on with; `--again` measures anew, `--write` puts
 the table into docs/performance.md.
 """
@@ -34,6 +34,7 @@ from jax import tree_util
 from tensor_kernels import DOCS, ROOT, compiled, device, difference, once, warm_up
 
 from jupyter_hvd.tensor import TensorError, tensor
+from jupyter_hvd.tensor.jax import tuning
 from jupyter_hvd.tensor.lowering.choices import MODEL
 
 sys.path.insert(0, str(ROOT / "tests" / "tensor"))
@@ -47,7 +48,6 @@ BEGIN, END = "<!-- table -->", "<!-- end of table -->"
 LEAST, MOST = 1.0, 100.0  # ms of JAX's gradient
 FEW, ENTRIES = 1 << 14, 1 << 22
 LONG, SLOW = 120, 60  # seconds for one program, for compiling JAX's gradient of it
-TUNED = 7  # runs by which a kernel is chosen
 UNROLLED = 3000  # operations of a program whose loops JAX writes out
 
 #: How most of a program's time is spent; what is in none of these computes entry by entry.
@@ -252,7 +252,7 @@ def theirs(program: Program, arguments: Any) -> Any:
 
 
 def ours(program: Program, f: Any, arguments: Any) -> Any:
-    """Our compiled gradient after tuning and before it, and which kernel was found."""
+    """Our compiled gradient after the first call has measured and before, and which kernel it found."""
     wrt = list(inspect.signature(program.function).parameters)[program.place]
     seed = seed_of(program, arguments)
     made = f.grad(wrt) if seed is None else f.vjp(wrt)
@@ -265,11 +265,12 @@ def ours(program: Program, f: Any, arguments: Any) -> Any:
     moved, data = closed(called, (*arguments, *extra.values()))
     first = compiled(moved, data)[0]
     on_device = tree_util.tree_map(_on_device, tuple(arguments))
-    found = made.tune(*on_device, **extra, repeats=TUNED)
-    if found.chosen == MODEL:
-        return first, first, str(found.chosen)
+    made(*on_device, **extra)
+    found = made.plan(*on_device, **extra).choices
+    if found == MODEL:
+        return first, first, str(found)
     moved, data = closed(called, (*arguments, *extra.values()))
-    return compiled(moved, data)[0], first, str(found.chosen)
+    return compiled(moved, data)[0], first, str(found)
 
 
 def equations(program: Program, arguments: tuple[Any, ...]) -> int:
@@ -304,7 +305,7 @@ def measure(program: Program, runs: int) -> Row:
         other, data, last = made, here, arguments
         if spent >= LEAST or not lengths:
             break
-        factor *= 2 if spent > LEAST / 8 else 4
+        factor *= 2 if spent > LEAST / 4 else 4
     if other is None:
         return Row(name, kind, why="too large from the start, its loops written out by JAX")
     try:
@@ -343,9 +344,9 @@ def report(rows: list[Row]) -> str:
     measured = [row for row in rows if not row.why]
     counted = [row for row in measured if row.other >= LEAST / 2]
     lines = [
-        f"{device()}, {time.strftime('%Y-%m-%d')}; the least of 41 runs in turn.",
+        f"{device()}, {time.strftime('%Y-%m-%d')}; the least of some runs in turn, beside other work.",
         "",
-        "| program | class | entries | gradient ms | JAX's ms | JAX's time / ours, untuned | tuned | kernel | difference |",
+        "| program | class | entries | gradient ms | JAX's ms | JAX's / ours, by the model | measured | kernel | difference |",
         "|---|---|---|---|---|---|---|---|---|",
         *map(str, sorted(measured, key=lambda row: (row.kind, row.ratio))),
         "",
@@ -363,7 +364,8 @@ def report(rows: list[Row]) -> str:
             kinds = len({row.kind for row in some})
             lines.append(
                 f"{title}: {len(some)} programs of {kinds} classes, {good} of them in at most 1.05 of JAX's time "
-                f"({untuned} before tuning); geometric mean {mean:.2f} ({before:.2f}), worst {worst.ratio:.2f} ({worst.name}).  "
+                f"({untuned} by the model alone); geometric mean {mean:.2f} ({before:.2f}), "
+                f"worst {worst.ratio:.2f} ({worst.name}).  "
             )
     left = [f"{row.name} ({row.why})" for row in rows if row.why]
     if left:
@@ -384,6 +386,7 @@ def main() -> None:
         kept = {name: Row(**row) for name, row in json.loads(KEPT.read_text()).items()}
     KEPT.parent.mkdir(exist_ok=True)
     os.environ["JUPYTER_HVD_CACHE"] = tempfile.mkdtemp()  # where nothing has been tuned
+    tuning.LARGE = 0
     warm_up()
     signal.signal(signal.SIGALRM, late)
     began = time.monotonic()

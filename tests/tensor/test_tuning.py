@@ -219,6 +219,38 @@ def test_a_way_that_xla_cannot_go_is_told_once(monkeypatch):
         entropies.grad("x")(jnp.linspace(0.5, 1.0, 9000))
 
 
+def test_what_the_model_has_no_memory_for_is_computed_jaxs_way(monkeypatch):
+    monkeypatch.setattr(tuning, "LARGE", 1 << 10)
+    compiled = tuning._compiled
+
+    def small(made, plan, operands):
+        if plan.choices == MODEL:
+            raise TensorError("no memory")
+        return compiled(made, plan, operands)
+
+    monkeypatch.setattr(tuning, "_compiled", small)
+    gradient, x = entropies.grad("x"), jnp.linspace(0.5, 1.0, 4096)
+    np.testing.assert_allclose(gradient(x), slope_by_jax(x), rtol=1e-5)
+    assert gradient.plan(x).choices == DENSE
+
+
+def test_what_is_no_way_of_jaxs_is_looked_at_once(monkeypatch):
+    monkeypatch.setattr(tuning, "LARGE", 1 << 10)
+    monkeypatch.setattr(tuning, "WORSE", 0)
+    looked = []
+    likely = tuning._is_likely
+    monkeypatch.setattr(tuning, "_is_likely", lambda *given: looked.append(1) or likely(*given))
+
+    @tensor
+    def picked(x, src):
+        return sum(x[src[e]] * x[e] for e in range(len(x)))
+
+    gradient, x = picked.grad("x"), np.linspace(0.5, 1.0, 4096)
+    for _ in range(3):  # an array of integers that can change is looked at in each call
+        gradient(x, np.arange(4096))
+    assert len(looked) == 1
+
+
 @tensor
 def outer(x):
     return sum(x[i] if i == j else 0 for i in range(len(x)) for j in range(len(x)))

@@ -31,10 +31,15 @@ def known(digest: str) -> Choices | None:
     return _remembered[digest]
 
 
+def assume(digest: str, choices: Choices) -> None:
+    """From now on, in this process."""
+    _remembered[digest] = choices
+
+
 def remember(digest: str, choices: Choices) -> None:
     """From now on, and in later processes where the disk takes it; where not, that is told once."""
     global _told
-    _remembered[digest] = choices
+    assume(digest, choices)
     file = _folder() / f"{digest}.json"
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -199,7 +199,9 @@ class Dense:
             p = conj(*(q for q in conjuncts(p) if q is not place[0]))
         summed = tuple(index for index, _ in binders if index in inner.extents)
         if p == TRUE and place is None:
-            factors = [self.scalar(factor, values, inner, inside) for factor in plain]
+            factors = [
+                self.scalar(factor, values, inner, _covering(inside, factor)) for factor in plain
+            ]
             array, axes = _einsum(factors, summed)
             seen = frozenset(a for _, has in factors for a in has)
         else:
@@ -360,6 +362,16 @@ def _kept(value: Aligned, inside: Aligned | None, other: float, space: Space) ->
     return _joined(
         lambda here, x: jnp.where(here, x, jnp.asarray(other, x.dtype)), [inside, value], space
     )
+
+
+def _covering(inside: Aligned | None, factor: Term) -> Aligned | None:
+    """Where a mask holds somewhere along the axes that a factor has not: so the factor of a matrix product stays small."""
+    if inside is None:
+        return None
+    array, axes = inside
+    gone = tuple(k for k, i in enumerate(axes) if i not in factor.names)
+    kept = tuple(i for i in axes if i in factor.names)
+    return (array.any(gone) if gone else array, kept) if kept else None
 
 
 def _with_own_slopes(function: Function, dtype: Any) -> Callable[..., Any]:

@@ -1,8 +1,9 @@
 """One more way to compute a kernel: the program in dense arrays, as a JAX user would write it, and JAX's own
 derivative of it. Where nothing is sparse it is at times the faster one.
 
-It is the same function, NaN and infinity included, or it is not taken: conditions guard what they leave out
-(`Dense.strict`), and a program of which something is computed that nobody reads has none.
+It is the same function or it is not taken: conditions guard what they leave out (`Dense.strict`), so that no NaN comes of it,
+and a program of which something is computed that nobody reads has none. A NaN in a row of a matrix product that some condition
+lets in is in all of the product, as where a relation is a matrix (`strategy`).
 """
 
 from __future__ import annotations

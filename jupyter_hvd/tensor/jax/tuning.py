@@ -146,18 +146,21 @@ def measured(made: Kernel, arrays: Sequence[Any]) -> Choices:
     large, the faster of the likely ones, found now.
     """
     counts, dtype = made.counts(arrays), made.dtype(arrays)
-    before = chosen.known(made.digest(counts, dtype))
+    digest = made.digest(counts, dtype)
+    before = chosen.known(digest)
     if before is not None:
         return before
     plan = made.compile(counts, dtype, MODEL)
     if plan.points < LARGE or not _measurable(arrays):
         return MODEL
     if not _is_likely(made, plan, arrays):
+        chosen.assume(digest, MODEL)
         return MODEL
     try:
         found = tune(made, arrays, REPEATS, candidates=LIKELY, seconds=SECONDS)
     except TensorError:
-        return MODEL  # which says why
+        chosen.assume(digest, MODEL)  # which says why when it runs
+        return MODEL
     for candidate in found.candidates:
         if candidate.failed and candidate.reason not in _told:
             _told.add(candidate.reason)
