@@ -342,7 +342,8 @@ def late(*_: Any) -> None:
 
 def report(rows: list[Row]) -> str:
     measured = [row for row in rows if not row.why]
-    counted = [row for row in measured if row.other >= LEAST / 2]
+    dense = [row for row in measured if row.kind != "structure"]
+    counted = [row for row in dense if row.other >= LEAST / 2]
     lines = [
         f"{device()}, {time.strftime('%Y-%m-%d')}; the least of some runs in turn, beside other work.",
         "",
@@ -351,7 +352,12 @@ def report(rows: list[Row]) -> str:
         *map(str, sorted(measured, key=lambda row: (row.kind, row.ratio))),
         "",
     ]
-    for title, some in (("All", measured), ("Those of 0.5 ms and more", counted)):
+    groups = (
+        ("All", measured),
+        ("The dense ones", dense),
+        ("Those of them that take 0.5 ms and more", counted),
+    )
+    for title, some in groups:
         if some:
             mean, before = (
                 math.exp(sum(math.log(getattr(row, ratio)) for row in some) / len(some))

@@ -25,6 +25,7 @@ from jupyter_hvd.tensor.lowering.choices import CANDIDATES, DENSE, MODEL, Choice
 def forgetful(tmp_path, monkeypatch):
     """A cache of its own, and nothing known from before."""
     monkeypatch.setenv("JUPYTER_HVD_CACHE", str(tmp_path))
+    monkeypatch.delenv("JUPYTER_HVD_TUNE")
     monkeypatch.setattr(chosen, "_remembered", {})
     monkeypatch.setattr(chosen, "_told", False)
 
