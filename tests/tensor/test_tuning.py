@@ -298,6 +298,43 @@ def digest_of(function, *arguments):
     return k.digest(k.counts(arguments), k.dtype(arguments))
 
 
+@tensor
+def looked_up(x, src, dst):
+    n = len(src)
+    sent = [sum(x[e] if dst[e] == i else 0 for e in range(n)) for i in range(n)]
+    twice = sum(
+        x[j] * x[k]
+        for e in range(n)
+        for j in range(n)
+        for k in range(n)
+        if src[k] == j and dst[e] == k
+    )
+    return twice + sum(sent[i] * sent[i] for i in range(n))
+
+
+@tensor
+def shorter(x, src):
+    """Places from 3 on are none of those that are summed, though x is longer."""
+    return sum(x[j] * x[j] for e in range(len(src)) for j in range(3) if src[e] == j)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        (looked_up, (jnp.arange(1.0, 6.0), np.array([1, 0, 4, 4, 2]), np.array([3, 3, 0, 1, 4]))),
+        (shorter, (jnp.arange(1.0, 6.0), np.array([1, 4, 2, 3, 0, 1]))),
+    ],
+)
+def test_jaxs_own_way_looks_up_and_scatters(function, arguments):
+    call = function.grad("x").specialised(*arguments)
+    made = kernel(call.instance, call.sizes)
+    operands = made.operands(tuple(call.arguments.values()))
+    plan = made.compile(made.counts(operands), made.dtype(operands), DENSE)
+    made.require_fit(plan, operands)
+    expected = function.grad("x").interpret(*arguments)
+    np.testing.assert_allclose(made.plain.run(plan, operands), expected, rtol=1e-6)
+
+
 def test_no_nan_comes_of_what_a_condition_leaves_out():
     @tensor
     def guarded(x):

@@ -10,6 +10,7 @@ for that, and for any other trick, give a version of one's own, `%gradcost f --a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import mul
@@ -19,6 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from ..language.affine import Affine
+from ..language.errors import TensorError
 from ..language.function import Function, parameter_names
 from ..language.pairs import to_pairs
 from ..language.predicates import (
@@ -51,7 +53,7 @@ from ..language.terms import (
     strip_guards,
     strip_sums,
 )
-from ..language.types import REAL, IndexArray, ParameterType, dimensions
+from ..language.types import REAL, Array, IndexArray, ParameterType, dimensions
 from ..polyhedral.points import Aligned
 from .access import Space, align
 from .access import read as read_at
@@ -140,7 +142,7 @@ class Dense:
                 if not isinstance(number, Affine):
                     return jnp.asarray(float(number), self.dtype), ()
                 array, axes = space.index(number)
-                return array.astype(self.dtype or float), axes
+                return array.astype(self.floating), axes
             case Add(left, right):
                 return joined(jnp.add, left, right)
             case Mul(left, right):
@@ -156,8 +158,12 @@ class Dense:
                 return self.sum(e, values, space, inside)
         return _kept(self.read(e, values, space), inside, 0, space)
 
+    @property
+    def floating(self) -> Any:
+        return jnp.result_type(float) if self.dtype is None else self.dtype
+
     def black_box(self, function: Function) -> Callable[..., Any]:
-        dtype = jnp.result_type(float) if self.dtype is None else self.dtype
+        dtype = self.floating
         if self.strict:
             return _with_own_slopes(function, dtype)
         return lambda *xs: call(function, xs, dtype)
@@ -190,6 +196,8 @@ class Dense:
         self, e: Sum, values: Mapping[str, Any], space: Space, inside: Aligned | None = None
     ) -> Aligned:
         binders, p, body = strip_sums(e)
+        if self.strict and any(i in space.extents or i in space.entries for i, _ in binders):
+            raise TensorError("an index stands within itself")  # and `inside` would mean the other
         guards, plain = zip(*map(strip_guards, _factors(body)), strict=True)
         p = self.settled(conj(p, *guards))
         inner, p = self.looked_up(plain, p, self.within(space, binders), binders)
@@ -221,21 +229,40 @@ class Dense:
         self, factors: Sequence[Term], p: Predicate, space: Space, binders: Binders
     ) -> tuple[Space, Predicate]:
         """Sums `Σ j. [src(e, j)]·…` have one term, at an entry of an index array: j is that entry."""
-        left: list[Predicate] = []
-        bound = frozenset(index for index, _ in binders)
-        for q in conjuncts(p):
-            index = self.place(q)
-            if index is None or index not in bound or index not in space.extents:
-                left.append(q)
-                continue
-            assert isinstance(q, Related)
+        left = [*conjuncts(p)]
+        bound = {index for index, _ in binders}
+        while (found := self.next_lookup(left, bound)) is not None:
+            q, index = found
+            bound.remove(index)
             array, axes = read_at(self.relation(q.relation)[1], q.arguments[:-1], space)
             n = space.extents[index]
-            extents = {i: n for i, n in space.extents.items() if i != index}
+            extents = {i: size for i, size in space.extents.items() if i != index}
             space = Space(extents, {**space.entries, index: (array.astype(jnp.int32), axes)})
-            if not any(_reads_at(factor, index) for factor in factors):
+            left = [r for r in left if r is not q]
+            if not any(self.reads_all(factor, index, n) for factor in factors):
                 left.append(in_range(Affine.of(index), Affine.of(n)))
         return space, conj(*left)
+
+    def next_lookup(
+        self, left: Sequence[Predicate], bound: AbstractSet[str]
+    ) -> tuple[Related, str] | None:
+        """A condition by which a summed index is an entry, looked up at none that is to be looked up itself."""
+        found = [(q, index) for q in left if (index := self.place(q)) in bound]
+        sought = {index for _, index in found}
+        for q, index in found:
+            assert isinstance(q, Related)
+            assert index is not None
+            if not any(a.names & sought for a in q.arguments[:-1]):
+                return q, index
+        return None
+
+    def reads_all(self, factor: Term, index: str, n: int) -> bool:
+        """Whether a factor is read at an index, of as many entries: outside of them it is zero."""
+        while isinstance(factor, At):
+            if factor.index.name == index and isinstance(factor.body.type, Array):
+                return self.at(factor.body.type.size).constant == n
+            factor = factor.body
+        return False
 
     def scattered(
         self, factors: Sequence[Term], p: Predicate, space: Space, inner: Space
@@ -391,15 +418,6 @@ def _with_own_slopes(function: Function, dtype: Any) -> Callable[..., Any]:
 
     run.defjvp(moved)
     return run  # type: ignore[no-any-return]
-
-
-def _reads_at(e: Term, index: str) -> bool:
-    """Whether an entry of an array at an index is a factor: outside of the array it is zero."""
-    while isinstance(e, At):
-        if index in e.index.names:
-            return True
-        e = e.body
-    return False
 
 
 def _summed(value: Aligned, summed: Sequence[str]) -> Aligned:
