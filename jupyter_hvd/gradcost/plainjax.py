@@ -11,10 +11,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ..tensor.jax.dense import Dense
 from ..tensor.language.pairs import from_pairs
 from ..tensor.language.types import Array, Product, Real, dimensions
 from .analysis import Sizes
-from .dense import Dense
 from .subject import Subject
 
 
@@ -86,7 +86,8 @@ def _shape(type_: Any, sizes: Sizes) -> Any:
 
 def _direct(subject: Subject, sizes: Sizes) -> Callable[..., Any]:
     """The program as a function of its real parameters in order, by JAX operations alone."""
-    translation = Dense(sizes, subject.data)
+    relations = {x: (data.type, data.array) for x, data in subject.data.items()}
+    translation = Dense(sizes, relations)
     names = subject.differentiable
 
     def run(*arrays: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from .derivative.transforms import Pulled
 from .frontend.tracing.traced import Traced
 from .language.depth import deep
 from .language.provenance import Origin, carrying
@@ -16,19 +17,37 @@ from .ssa.program import Program
 from .ssa.simplify import simplify
 
 
+@dataclass(frozen=True)
+class Primal:
+    """The function that a derivative is of, by which JAX's own way to compute it is found. `pulled` is None where it
+    is that function.
+    """
+
+    function: Lambda
+    ssa: Program
+    pulled: Pulled | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Instance:
     """A tensor function at given types: its program, its Tensor SSA, and how its result is laid
     out.
 
     `checked` is the function as written, whose reads and lookups are checked at each call: this
-    one, or the one that it is a derivative of. `derived` is the SSA of a derivative.
+    one, or the one that it is a derivative of. `derived` is the SSA of a derivative, and `base` what it is
+    the derivative of, where that says all about it.
     """
 
     parameters: tuple[Parameter, ...]
     traced: Traced
     checked: Traced
     derived: Program | None = None
+    base: Primal | None = None
+
+    @property
+    def primal(self) -> Primal | None:
+        """The function by which it can be computed otherwise; None where it cannot."""
+        return Primal(self.function, self.ssa) if self.derived is None else self.base
 
     @property
     def function(self) -> Lambda:

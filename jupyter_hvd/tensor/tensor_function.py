@@ -15,7 +15,7 @@ from .derivative.transforms import Derivative
 from .frontend import signature
 from .frontend.helpers import Helper
 from .frontend.tracing.traced import Traced
-from .instance import Instance
+from .instance import Instance, Primal
 from .language.depth import deep
 from .language.errors import TensorError
 from .language.predicates import fresh
@@ -150,7 +150,10 @@ class DerivedFunction(TensorFunction):
         body = to_term(derived.program)
         function = Lambda("arg", tuple((p.name, p.type) for p in parameters), body)
         traced = Traced(function, derived.layout, {})
-        return Instance(parameters, traced, base.checked, derived.program)
+        primal = None
+        if derived.pulled is not None:
+            primal = Primal(base.function, base.ssa, derived.pulled)
+        return Instance(parameters, traced, base.checked, derived.program, primal)
 
     def at(self, types: Mapping[str, Parameter]) -> Instance:
         return self.derived_from(

@@ -7,7 +7,7 @@ from programs import blur, catenary
 
 from jupyter_hvd.tensor import tensor
 from jupyter_hvd.tensor.jax.backend import kernel
-from jupyter_hvd.tensor.lowering import dataflow
+from jupyter_hvd.tensor.lowering import dataflow, tiling
 
 
 def plan(function, *arguments):
@@ -191,3 +191,72 @@ def test_a_sum_of_windows_is_added_axis_by_axis(function, x):
     assert "slices added, axis by axis" in str(plan(f, x))
     for g, arguments in ((f, (x,)), (f.vjp("x"), (x, dy))):
         assert "gather" not in str(jax.make_jaxpr(g.jax)(*arguments))
+
+
+@tensor
+def around(x):
+    y = np.roll(x, (1, -1), (0, 1)) + np.roll(x, 1, 0)
+    return np.sum((y - 3 * x) ** 2)
+
+
+@tensor
+def from_three(x, y):
+    """Pieces of two arrays that cover an axis, a gap, and one that others cover already."""
+    n = len(x)
+    head = [x[i] if i < 2 else y[i] if i == 2 else x[i - 1] for i in range(n)]
+    gap = [x[i] if i < 2 else y[i] if i > 2 else 0 for i in range(n)]
+    over = [(x[i] if i < 3 else 0) + (y[i] if i >= 2 else 0) for i in range(n)]
+    return [head[i] * gap[i] + over[i] for i in range(n)]
+
+
+def test_what_goes_round_is_put_one_after_the_other():
+    x = normal(5, 6)
+    instance, arguments, sizes = around.vjp("x").specialised(x, 1.0)
+    jaxpr = str(jax.make_jaxpr(kernel(instance, sizes).run)(*arguments.values()))
+    assert "concatenate" in jaxpr
+    assert "pad" not in jaxpr
+    assert "select" not in jaxpr
+    agrees(around.grad("x"), x)
+    agrees(from_three, normal(7), normal(7, seed=1))
+    agrees(from_three.vjp("x", "y"), normal(7), normal(7, seed=1), normal(7, seed=2))
+
+
+def test_what_goes_round_is_no_reason_to_compute_an_array_apart(monkeypatch):
+    """Each of its entries is computed once for all parts together."""
+    monkeypatch.setattr(dataflow, "FENCED", 2)
+
+    @tensor
+    def step(x):
+        n = len(x)
+        y = np.sin(x)
+        return [(y[i - 1] if i > 0 else y[n - 1]) + y[i] for i in range(n)]
+
+    assert not plan(step, normal(9)).barriers
+    agrees(step, normal(9))
+
+
+@tensor
+def inertia(c, x):
+    apart = x[:, None, :] - c[None, :, :]
+    return np.sum(np.sum(apart**2, axis=2) ** 2)
+
+
+@tensor
+def down(x):
+    return np.sum(np.sum(x, axis=0) ** 2)
+
+
+def test_long_rows_are_added_one_after_the_other(monkeypatch):
+    monkeypatch.setattr(tiling, "LONG", 8)
+    monkeypatch.setattr(tiling, "MANY", 3)
+    c, x = normal(4, 3), normal(5, 3, seed=1)
+    text = str(plan(inertia.grad("c"), c, x))
+    assert "5 times, 1 rows of β at a time:" in text
+    assert "1×4×3" in text
+    assert "5×4×3" not in text.split("5 times")[1]
+    agrees(inertia.grad("c"), c, x)
+    agrees(inertia.grad("c", "x"), c, x)
+    agrees(down.grad("x"), normal(4, 3, 5))
+    assert "4 times" in str(plan(down, normal(4, 3, 5)))
+    assert "times" not in str(plan(down, normal(2, 3, 5)))
+    assert "times" not in str(plan(down, normal(4, 1, 5)))

@@ -1,6 +1,7 @@
 """The JAX back end against the reference evaluator."""
 
 import weakref
+from dataclasses import replace
 from random import Random
 
 import jax
@@ -12,13 +13,16 @@ from random_programs import INPUTS, PARAMETERS, Draw, environment, value
 from jupyter_hvd.tensor import TensorError, tensor
 from jupyter_hvd.tensor import calls as calls_module
 from jupyter_hvd.tensor.derivative import reverse as adjoint
+from jupyter_hvd.tensor.derivative.transforms import Pulled
+from jupyter_hvd.tensor.instance import Primal
 from jupyter_hvd.tensor.jax import kernel as kernel_module
 from jupyter_hvd.tensor.jax import memory
 from jupyter_hvd.tensor.jax.kernel import Kernel
 from jupyter_hvd.tensor.language.pairs import soa, struct_of_arrays
 from jupyter_hvd.tensor.language.types import TupleSet
 from jupyter_hvd.tensor.lowering import coiteration as indexed
-from jupyter_hvd.tensor.lowering import lower
+from jupyter_hvd.tensor.lowering import lower, tiling
+from jupyter_hvd.tensor.lowering.choices import CANDIDATES, MODEL
 from jupyter_hvd.tensor.lowering.coo import Tuples, true_entries
 from jupyter_hvd.tensor.lowering.ir import Entrywise
 from jupyter_hvd.tensor.reference.evaluate import Environment, evaluate
@@ -48,13 +52,23 @@ def relation_data(env, n, m, relation):
     return {"R": found[relation], "src": np.array(source)}
 
 
-def compare(program, parameters, arguments, env, seed):
+def compare(program, parameters, arguments, env, seed, primal=None, ways=(MODEL,)):
     expected = evaluate(to_term(program), env)
-    kernel = Kernel(program, parameters, env.integers)
+    kernel = Kernel(program, parameters, env.integers, primal)
     arrays = kernel.arrays(tuple(getattr(x, "mask", x) for x in arguments))
     operands = [x if isinstance(x, Tuples) else a for x, a in zip(arguments, arrays, strict=True)]
-    with jax.disable_jit():  # compiling would take nearly all of the time
-        found = kernel.run(*operands)
+    for choices in ways:
+        plan = kernel.compile(kernel.counts(operands), kernel.dtype(operands), choices)
+        with jax.disable_jit():  # compiling would take nearly all of the time
+            same(kernel.executed(plan, operands), expected, seed)
+            if choices.dense and not kernel.plain.reason:
+                same(
+                    kernel.plain.run(plan, operands), expected, seed
+                )  # and not what is left where it fails
+    return kernel.plain is not None and not kernel.plain.reason
+
+
+def same(found, expected, seed):
     for a, b in zip(leaves(found), leaves(expected), strict=True):
         np.testing.assert_allclose(a.ravel(), b.ravel(), rtol=1e-9, atol=1e-9, err_msg=str(seed))
 
@@ -96,7 +110,17 @@ def is_entrywise(step):
     return isinstance(step.action, Entrywise) and bool(step.action.shape)
 
 
-def agree(seeds, depth, relation):
+@pytest.mark.parametrize(
+    "seeds", [range(1100, 1115), pytest.param(range(1115, 1250), marks=pytest.mark.slow)], ids=str
+)
+def test_random_programs_agree_by_each_way_to_compute_them(seeds, monkeypatch):
+    monkeypatch.setattr(tiling, "LONG", 1)
+    monkeypatch.setattr(tiling, "MANY", 1)
+    assert agree(seeds, 4, "array", CANDIDATES) > len(seeds) / 2  # by JAX's own, too
+
+
+def agree(seeds, depth, relation, ways=(MODEL,)):
+    dense = 0
     kinds = [(x, TupleSet(2) if relation == "set" and x == "R" else t) for x, t in PARAMETERS]
     for seed in seeds:
         random = Random(seed)
@@ -106,12 +130,16 @@ def agree(seeds, depth, relation):
         data = relation_data(env, n, m, relation)
         arguments = [data[x] if x in data else arrays(env.values[x]) for x, _ in PARAMETERS]
         program = simplify.simplify(to_ssa(normal.normalize(function.body)))
-        compare(program, kinds, arguments, env, seed)
+        primal = Primal(function, program)
+        compare(program, kinds, arguments, env, seed, primal, ways)
         type_ = soa(function.body.type)
         dy = value(Random(seed + 1), type_, env.integers)
         gradient = simplify.simplify(adjoint.adjoint(program, INPUTS, ("dy", type_)))
         env = Environment({**env.values, "dy": dy}, dict(env.integers), env.relations)
-        compare(gradient, [*kinds, ("dy", type_)], [*arguments, arrays(dy)], env, seed)
+        primal = replace(primal, pulled=Pulled(tuple(dict(INPUTS)), by_cotangent=True))
+        given = [*arguments, arrays(dy)]
+        dense += compare(gradient, [*kinds, ("dy", type_)], given, env, seed, primal, ways)
+    return dense
 
 
 def test_random_programs_jitted_agree_with_the_evaluator():

@@ -14,17 +14,18 @@ import pytest
 from programs import CASES
 
 from jupyter_hvd.tensor import tensor
-from jupyter_hvd.tensor.jax import chosen, tuning
-from jupyter_hvd.tensor.jax.backend import execute, kernel
+from jupyter_hvd.tensor.jax import chosen, plain, tuning
+from jupyter_hvd.tensor.jax.backend import kernel
 from jupyter_hvd.tensor.language.errors import TensorError
 from jupyter_hvd.tensor.lowering import dataflow, tiling
-from jupyter_hvd.tensor.lowering.choices import CANDIDATES, MODEL, Choices
+from jupyter_hvd.tensor.lowering.choices import CANDIDATES, DENSE, MODEL, Choices
 
 
 @pytest.fixture(autouse=True)
 def forgetful(tmp_path, monkeypatch):
     """A cache of its own, and nothing known from before."""
     monkeypatch.setenv("JUPYTER_HVD_CACHE", str(tmp_path))
+    monkeypatch.delenv("JUPYTER_HVD_TUNE")
     monkeypatch.setattr(chosen, "_remembered", {})
     monkeypatch.setattr(chosen, "_told", False)
 
@@ -57,7 +58,9 @@ def test_each_way_gives_the_same(case, monkeypatch):
         operands = made.operands(tuple(call.arguments.values()))
         key = made.counts(operands), made.dtype(operands)
         plans = tuning._distinct({way: made.compile(*key, way) for way in CANDIDATES})
-        expected, *found = (jax.jit(partial(execute, plan))(operands) for plan in plans.values())
+        expected, *found = (
+            jax.jit(partial(made.executed, plan))(operands) for plan in plans.values()
+        )
     for values in found:
         jax.tree_util.tree_map(
             lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9), values, expected
@@ -151,11 +154,11 @@ def test_a_disk_that_takes_nothing_is_told_once(tmp_path):
 def test_what_differs_or_fails_is_not_chosen(monkeypatch):
     compiled = tuning._compiled
 
-    def broken(plan, operands):
-        run = compiled(plan, operands)
+    def broken(made, plan, operands):
+        run = compiled(made, plan, operands)
         if plan.choices.omitted == ("fused",):
             return lambda *arrays: run(*arrays) + 1
-        if plan.choices.omitted:
+        if plan.choices != MODEL:
             raise TensorError("no memory")
         return run
 
@@ -164,6 +167,184 @@ def test_what_differs_or_fails_is_not_chosen(monkeypatch):
     assert found.chosen == MODEL
     assert "its results are others" in str(found)
     assert "no memory" in str(found)
+
+
+def slope_by_jax(x):
+    return jax.grad(lambda x: jnp.sum(jnp.log(x) * x))(x)
+
+
+@tensor
+def entropies(x):
+    return sum(np.log(x[i]) * x[i] for i in range(len(x)))
+
+
+def test_a_large_first_call_measures_jaxs_own_way_beside_the_models(monkeypatch, tmp_path):
+    monkeypatch.setattr(tuning, "LARGE", 1 << 10)
+    monkeypatch.setattr(tuning, "SLOWER", 1000)
+    measured = []
+    monkeypatch.setattr(tuning, "_fastest", lambda found: measured.append([*found]) or DENSE)
+    x = jnp.linspace(0.5, 1.0, 4096)
+    gradient = entropies.grad("x")
+    inside = jax.jit(gradient.jax)(x)  # where nothing can be measured
+    assert not measured
+    np.testing.assert_allclose(gradient(x), slope_by_jax(x), rtol=1e-5)
+    assert measured == [[MODEL, DENSE]]
+    assert gradient.plan(x).choices == DENSE
+    assert "JAX's own" in str(gradient.plan(x))
+    (file,) = (tmp_path / "kernels").iterdir()
+    assert json.loads(file.read_text()) == {"dense": True}
+    monkeypatch.setattr(chosen, "_remembered", {})  # as in another process
+    np.testing.assert_allclose(entropies.grad("x")(x), inside, rtol=1e-5)
+    np.testing.assert_allclose(jax.jit(entropies.grad("x").jax)(x), inside, rtol=1e-5)
+    assert len(measured) == 1
+    monkeypatch.setenv("JUPYTER_HVD_TUNE", "never")
+    entropies.grad("x")(x[:1500])
+    assert len(measured) == 1
+
+
+def test_a_way_that_xla_cannot_go_is_told_once(monkeypatch):
+    monkeypatch.setattr(tuning, "LARGE", 1 << 10)
+    monkeypatch.setattr(tuning, "_told", set())
+    compiled = tuning._compiled
+
+    def broken(made, plan, operands):
+        if plan.choices == DENSE:
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")
+        return compiled(made, plan, operands)
+
+    monkeypatch.setattr(tuning, "_compiled", broken)
+    with pytest.warns(UserWarning, match="RESOURCE_EXHAUSTED"):
+        entropies.grad("x")(jnp.linspace(0.5, 1.0, 4096))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        entropies.grad("x")(jnp.linspace(0.5, 1.0, 9000))
+
+
+def test_what_the_model_has_no_memory_for_is_computed_jaxs_way(monkeypatch):
+    monkeypatch.setattr(tuning, "LARGE", 1 << 10)
+    compiled = tuning._compiled
+
+    def small(made, plan, operands):
+        if plan.choices == MODEL:
+            raise TensorError("no memory")
+        return compiled(made, plan, operands)
+
+    monkeypatch.setattr(tuning, "_compiled", small)
+    gradient, x = entropies.grad("x"), jnp.linspace(0.5, 1.0, 4096)
+    np.testing.assert_allclose(gradient(x), slope_by_jax(x), rtol=1e-5)
+    assert gradient.plan(x).choices == DENSE
+
+
+def test_what_is_no_way_of_jaxs_is_looked_at_once(monkeypatch):
+    monkeypatch.setattr(tuning, "LARGE", 1 << 10)
+    monkeypatch.setattr(tuning, "WORSE", 0)
+    looked = []
+    likely = tuning._is_likely
+    monkeypatch.setattr(tuning, "_is_likely", lambda *given: looked.append(1) or likely(*given))
+
+    @tensor
+    def picked(x, src):
+        return sum(x[src[e]] * x[e] for e in range(len(x)))
+
+    gradient, x = picked.grad("x"), np.linspace(0.5, 1.0, 4096)
+    for _ in range(3):  # an array of integers that can change is looked at in each call
+        gradient(x, np.arange(4096))
+    assert len(looked) == 1
+
+
+@tensor
+def outer(x):
+    return sum(x[i] if i == j else 0 for i in range(len(x)) for j in range(len(x)))
+
+
+@tensor
+def slow_loop(x):
+    for _ in range(100):
+        x = 0.5 * x
+    return x
+
+
+@tensor
+def where_defined(x):
+    n = len(x)
+    y = [[np.sqrt(x[i] - x[j]) for j in range(n)] for i in range(n)]
+    return sum(y[i][i] for i in range(n))
+
+
+@pytest.mark.parametrize(
+    ("function", "argument", "why"),
+    [
+        (slow_loop, jnp.ones(()), "more than 64 turns"),
+        (where_defined, jnp.ones(64), "what nobody reads"),
+        (blur.hessian("x"), jnp.ones(64), "no such derivative"),
+    ],
+)
+def test_where_jax_has_no_way_of_its_own(function, argument, why):
+    found = function.tune(argument, repeats=1)
+    assert why in next(c.reason for c in found.candidates if c.choices == DENSE)
+
+
+def test_jaxs_own_way_makes_no_array_much_larger_than_the_data(monkeypatch):
+    monkeypatch.setattr(plain, "BIG", 1)
+    found = outer.grad("x").tune(jnp.ones(300), repeats=1)
+    assert "much larger" in next(c.reason for c in found.candidates if c.choices == DENSE)
+    chosen.remember(digest_of(outer.grad("x"), jnp.ones(300)), DENSE)
+    np.testing.assert_allclose(outer.grad("x")(jnp.ones(300)), np.ones(300))
+
+
+def digest_of(function, *arguments):
+    made = function.specialised(*arguments)
+    k = kernel(made.instance, made.sizes)
+    return k.digest(k.counts(arguments), k.dtype(arguments))
+
+
+@tensor
+def looked_up(x, src, dst):
+    n = len(src)
+    sent = [sum(x[e] if dst[e] == i else 0 for e in range(n)) for i in range(n)]
+    twice = sum(
+        x[j] * x[k]
+        for e in range(n)
+        for j in range(n)
+        for k in range(n)
+        if src[k] == j and dst[e] == k
+    )
+    return twice + sum(sent[i] * sent[i] for i in range(n))
+
+
+@tensor
+def shorter(x, src):
+    """Places from 3 on are none of those that are summed, though x is longer."""
+    return sum(x[j] * x[j] for e in range(len(src)) for j in range(3) if src[e] == j)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        (looked_up, (jnp.arange(1.0, 6.0), np.array([1, 0, 4, 4, 2]), np.array([3, 3, 0, 1, 4]))),
+        (shorter, (jnp.arange(1.0, 6.0), np.array([1, 4, 2, 3, 0, 1]))),
+    ],
+)
+def test_jaxs_own_way_looks_up_and_scatters(function, arguments):
+    call = function.grad("x").specialised(*arguments)
+    made = kernel(call.instance, call.sizes)
+    operands = made.operands(tuple(call.arguments.values()))
+    plan = made.compile(made.counts(operands), made.dtype(operands), DENSE)
+    made.require_fit(plan, operands)
+    expected = function.grad("x").interpret(*arguments)
+    np.testing.assert_allclose(made.plain.run(plan, operands), expected, rtol=1e-6)
+
+
+def test_no_nan_comes_of_what_a_condition_leaves_out():
+    @tensor
+    def guarded(x):
+        return sum(np.sqrt(x[i]) / x[i] if i > 0 else 0 for i in range(len(x)))
+
+    x = jnp.array([0.0, 1.0, 4.0, jnp.nan])[:3]
+    call = guarded.grad("x").specialised(x)
+    made = kernel(call.instance, call.sizes)
+    run = made.plain.run(made.compile(made.counts([x]), made.dtype([x]), DENSE), [x])
+    np.testing.assert_allclose(run, guarded.grad("x")(x), rtol=1e-6)
 
 
 def test_cancelled():

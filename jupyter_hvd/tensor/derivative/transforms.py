@@ -47,12 +47,24 @@ class Differentiable(Protocol):
 
 
 @dataclass(frozen=True)
+class Pulled:
+    """That a derivative is the one in reverse by the parameters `wrt`, and what it starts from and gives."""
+
+    wrt: tuple[str, ...]
+    with_value: bool = False
+    by_cotangent: bool = False
+
+
+@dataclass(frozen=True)
 class Derivative:
-    """A derivative: its simplified SSA, the parameters that it adds, and its result's layout."""
+    """A derivative: its simplified SSA, the parameters that it adds, and its result's layout. `pulled` says what
+    it is, where another way to compute it would give the same and keep no more.
+    """
 
     program: Program
     extra: tuple[Parameter, ...]
     layout: Layout
+    pulled: Pulled | None = None
 
 
 def gradient(
@@ -64,7 +76,8 @@ def gradient(
     parameters = real_parameters(of, wrt)
     program = adjoint(of.ssa, parameters, None, keep=value, checkpoint=checkpoint)
     layout = _layout(of, wrt)
-    return Derivative(simplify(program), (), (None, layout) if value else layout)
+    pulled = None if checkpoint else Pulled(wrt, with_value=value)
+    return Derivative(simplify(program), (), (None, layout) if value else layout, pulled)
 
 
 def pullback(
@@ -76,7 +89,9 @@ def pullback(
     type_ = soa(of.type)
     dy = fresh("dy", {p.name for p in of.parameters})
     program = adjoint(of.ssa, real_parameters(of, wrt), (dy, type_), checkpoint=checkpoint)
-    return Derivative(simplify(program), (Parameter(dy, type_, of.layout),), _layout(of, wrt))
+    extra = (Parameter(dy, type_, of.layout),)
+    pulled = None if checkpoint else Pulled(wrt, by_cotangent=True)
+    return Derivative(simplify(program), extra, _layout(of, wrt), pulled)
 
 
 def pushforward(of: Differentiable, wrt: tuple[str, ...]) -> Derivative:

@@ -13,16 +13,15 @@ import jax
 import numpy as np
 
 from ..language.errors import TensorError
-from ..lowering.choices import Choices
+from ..lowering.choices import MODEL, Choices
 from ..lowering.plan import Counts, Plan
 from ..lowering.sharding import divided
 from ..ssa.program import Recurrence
 from . import shards
-from .execute import execute
 from .kernel import Kernel, rows_of, with_rows
 from .memory import within_memory
 from .precision import is_double, keeping_float64
-from .tuning import Tuning, tune
+from .tuning import Tuning, measured, tune
 
 if TYPE_CHECKING:
     from ..instance import Instance
@@ -30,7 +29,8 @@ if TYPE_CHECKING:
 
 def kernel(instance: Instance, sizes: Mapping[str, int]) -> Kernel:
     """The instance at the given sizes, not yet jitted."""
-    return Kernel(instance.ssa, [(x, t) for x, t, _ in instance.parameters], sizes)
+    kinds = [(x, t) for x, t, _ in instance.parameters]
+    return Kernel(instance.ssa, kinds, sizes, instance.primal)
 
 
 def planned(instance: Instance, sizes: Mapping[str, int], arguments: Sequence[Any]) -> Plan:
@@ -88,18 +88,19 @@ def compiled(instance: Instance, sizes: Mapping[str, int]) -> Prepare:
 
     def jitted(plan: Plan, _arrays: Sequence[Any]) -> Callable[..., Any]:
         def run(*arrays: Any) -> Any:
-            return execute(plan, arrays)
+            return made.executed(plan, arrays)
 
         return within_memory(plan, jax.jit(run))
 
     made = kernel(instance, sizes)
-    return _prepared(made, made.operands, jitted)
+    return _prepared(made, made.operands, jitted, measured)
 
 
 def _prepared(
     made: Kernel,
     operands: Callable[[Sequence[Any]], tuple[Any, ...]],
     jitted: Callable[[Plan, Sequence[Any]], Callable[..., Any]],
+    chosen: Callable[[Kernel, Sequence[Any]], Choices],
 ) -> Prepare:
     """`jitted`, once for each number of tuples and type of numbers."""
     found: dict[tuple[Counts, np.dtype[Any], Choices], Callable[..., Any]] = {}
@@ -108,8 +109,7 @@ def _prepared(
         double = is_double(made.kinds, arguments)
         with keeping_float64(double):
             arrays = operands(arguments)
-            counts, dtype = made.counts(arrays), made.dtype(arrays)
-            key = counts, dtype, made.choices(counts, dtype)
+            key = made.counts(arrays), made.dtype(arrays), chosen(made, arrays)
             if key not in found:
                 found[key] = jitted(made.compile(*key), arrays)
         as_given = all(map(operator.is_, arguments, arrays))
@@ -151,4 +151,4 @@ def sharded(
         return cast("Callable[..., Any]", shards.sharded(plan, arrays, axes, used))
 
     made = kernel(instance, sizes)
-    return _prepared(made, made.arrays, jitted)
+    return _prepared(made, made.arrays, jitted, lambda *_: MODEL)

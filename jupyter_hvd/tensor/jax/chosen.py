@@ -12,7 +12,7 @@ from pathlib import Path
 import jax
 
 from ...files import UnusableInputError, cache_folder, write_atomically
-from ..lowering.choices import MODEL, Choices
+from ..lowering.choices import DENSE, MODEL, Choices
 
 #: By `digest`; None where a look at the disk found nothing.
 _remembered: dict[str, Choices | None] = {}
@@ -21,19 +21,29 @@ _told = False
 
 def recall(digest: str) -> Choices:
     """What has been chosen for a kernel, in this process or before; else what the model says."""
+    return known(digest) or MODEL
+
+
+def known(digest: str) -> Choices | None:
+    """What has been chosen for a kernel, if anything has."""
     if digest not in _remembered:
         _remembered[digest] = _read(digest)
-    return _remembered[digest] or MODEL
+    return _remembered[digest]
+
+
+def assume(digest: str, choices: Choices) -> None:
+    """From now on, in this process."""
+    _remembered[digest] = choices
 
 
 def remember(digest: str, choices: Choices) -> None:
     """From now on, and in later processes where the disk takes it; where not, that is told once."""
     global _told
-    _remembered[digest] = choices
+    assume(digest, choices)
     file = _folder() / f"{digest}.json"
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(file, json.dumps({"omitted": choices.omitted}).encode())
+        write_atomically(file, json.dumps(_written(choices)).encode())
     except (OSError, UnusableInputError) as error:
         if not _told:
             _told = True
@@ -43,10 +53,13 @@ def remember(digest: str, choices: Choices) -> None:
 
 def _read(digest: str) -> Choices | None:
     with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
-        return Choices.without(
-            tuple(json.loads((_folder() / f"{digest}.json").read_bytes())["omitted"])
-        )
+        kept = json.loads((_folder() / f"{digest}.json").read_bytes())
+        return DENSE if kept.get("dense") else Choices.without(tuple(kept["omitted"]))
     return None
+
+
+def _written(choices: Choices) -> dict[str, object]:
+    return {"dense": True} if choices.dense else {"omitted": choices.omitted}
 
 
 def _folder() -> Path:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
+from jax import lax
 from jax.scipy import special
 
 from ..language.affine import Affine
@@ -14,6 +15,7 @@ from ..language.function import Function, parameter_names
 from ..language.predicates import TRUE, conjuncts
 from ..language.terms import Add, Call, Const, Mul, Term, Var
 from ..lowering.ir import Accumulate, Apply, Masked, Rewriting
+from ..lowering.joined import Chain, joined
 from .access import Space, align
 from .masks import mask
 from .runtime import Values, entries, turned
@@ -42,7 +44,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "equal": lambda x, y: (x == y).astype(x.dtype),
     "kept": lambda c, x: jnp.where(c != 0, x, jnp.zeros((), x.dtype)),
     "dropped": lambda c, x: jnp.where(c != 0, jnp.zeros((), x.dtype), x),
-    "stopped": lambda x: x,
+    "stopped": lax.stop_gradient,
     "greater": lambda x, y: jnp.where(x > y, 1.0, jnp.where(x == y, 0.5, 0.0)).astype(x.dtype),
 }
 
@@ -51,55 +53,38 @@ def accumulate(step: Accumulate, values: Values) -> Any:
     """The array of an accumulating step."""
     space = Space(step.extents)
     axes = tuple(space.extents)
-    if (found := _side_by_side(step, values)) is not None:
-        axis, parts = found
-        made = []
-        for start, n, addend in parts:
-            at = {axis: Affine.of(axis) + start}
-            here = Space({**space.extents, axis: n})
-            part = _added([addend.rewritten(Rewriting.substituting(at))], here, values)
-            made.append(jnp.broadcast_to(part, here.shape(axes)))
-        return jnp.concatenate(made, axes.index(axis))
     return jnp.broadcast_to(_added(step.addends, space, values), space.shape(axes))
 
 
-def _side_by_side(
-    step: Accumulate, values: Values
-) -> tuple[str, list[tuple[int, int, Masked]]] | None:
-    """The axis along which one addend ends where the next begins, and where each begins and how
-    long it is: then they need not be padded and added.
-    """
-    for axis, extent in step.extents.items():
-        parts = []
-        for addend in step.addends:
-            shape = values.arrays[addend.read.array].shape
-            ends = [
-                (-a.constant, n)
-                for a, n in zip(addend.read.indices, shape, strict=True)
-                if a.names == {axis} and a.coefficient(axis) == 1
-            ]
-            parts += [(start, n, addend) for start, n in ends]
-        parts.sort(key=lambda part: part[:2])
-        stops = [0, *(start + n for start, n, _ in parts)]
-        starts = [*(start for start, _, _ in parts), extent]
-        if len(parts) == len(step.addends) > 1 and starts == stops:
-            return axis, parts
-    return None
-
-
 def _added(addends: Sequence[Masked], space: Space, values: Values) -> Any:
-    axes = tuple(space.extents)
+    shapes = {m.read.array: values.arrays[m.read.array].shape for m in addends}
     result: Any = None
-    for addend in addends:
-        here = Space(space.extents)
-        entries(addend.lookups, here, values)
-        array = align(turned(addend.read, here, values), axes)
-        for name in addend.scale:
-            array = values.arrays[name] * array
-        if addend.mask != TRUE:
-            array = jnp.where(_inside(addend, here, values), array, jnp.zeros((), array.dtype))
+    for addend in joined(addends, space.extents, shapes):
+        one = _one_after_the_other if isinstance(addend, Chain) else _addend
+        array = one(addend, space, values)  # type: ignore[arg-type]
         result = array if result is None else result + array
     return jnp.zeros((), values.dtype) if result is None else result
+
+
+def _one_after_the_other(chain: Chain, space: Space, values: Values) -> Any:
+    axes, made = tuple(space.extents), []
+    for part in chain.parts:
+        at = {chain.axis: Affine.of(chain.axis) + part.start}
+        here = Space({**space.extents, chain.axis: part.stop - part.start})
+        array = _addend(part.addend.rewritten(Rewriting.substituting(at)), here, values)
+        made.append(jnp.broadcast_to(array, here.shape(axes)))
+    return jnp.concatenate(made, axes.index(chain.axis))
+
+
+def _addend(addend: Masked, space: Space, values: Values) -> Any:
+    here = Space(space.extents)
+    entries(addend.lookups, here, values)
+    array = align(turned(addend.read, here, values), tuple(space.extents))
+    for name in addend.scale:
+        array = values.arrays[name] * array
+    if addend.mask != TRUE:
+        array = jnp.where(_inside(addend, here, values), array, jnp.zeros((), array.dtype))
+    return array
 
 
 def _inside(step: Masked | Apply, space: Space, values: Values) -> Any:
@@ -137,19 +122,20 @@ def call(function: Function, arguments: Sequence[Any], dtype: Any) -> Any:
     if function.body is None:
         return FUNCTIONS[function.name](*arguments)
     names = parameter_names(function.arity)
-    return _scalar(function.body, dict(zip(names, arguments, strict=True)), dtype)
+    return scalar(function.body, dict(zip(names, arguments, strict=True)), dtype)
 
 
-def _scalar(e: Term, values: Mapping[str, Any], dtype: Any) -> Any:
+def scalar(e: Term, values: Mapping[str, Any], dtype: Any) -> Any:
+    """A scalar term over values of its variables."""
     match e:
         case Var(name):
             return values[name]
         case Const(value):
             return jnp.asarray(float(value), dtype)  # type: ignore[arg-type]
         case Add(left, right):
-            return _scalar(left, values, dtype) + _scalar(right, values, dtype)
+            return scalar(left, values, dtype) + scalar(right, values, dtype)
         case Mul(left, right):
-            return _scalar(left, values, dtype) * _scalar(right, values, dtype)
+            return scalar(left, values, dtype) * scalar(right, values, dtype)
         case Call(function, arguments):
-            return call(function, [_scalar(x, values, dtype) for x in arguments], dtype)
+            return call(function, [scalar(x, values, dtype) for x in arguments], dtype)
     raise TypeError(e)

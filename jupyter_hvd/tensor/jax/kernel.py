@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import itemgetter
@@ -12,10 +13,12 @@ import jax
 import numpy as np
 
 from ..cost.counting import Data
+from ..instance import Primal
 from ..language import types
 from ..language.affine import Affine
+from ..language.errors import TensorError
 from ..language.types import IndexArray, Integer, ParameterType, Relation, TupleSet
-from ..lowering.choices import Choices
+from ..lowering.choices import MODEL, Choices
 from ..lowering.coo import Tuples, enumerated, is_sparse, true_entries
 from ..lowering.ir import Load, Step
 from ..lowering.liveness import restrict
@@ -26,6 +29,7 @@ from ..ssa.program import Program
 from . import chosen
 from .arguments import as_array, floating_type, kind_of, leaves
 from .execute import execute, run_all, started
+from .plain import Plain
 from .runtime import Values
 
 Kinds = list[tuple[str, ParameterType]]
@@ -53,8 +57,15 @@ class Kernel:
     with its true entries the two as `Tuples`.
     """
 
-    def __init__(self, program: Program, kinds: Kinds, sizes: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        program: Program,
+        kinds: Kinds,
+        sizes: Mapping[str, int],
+        primal: Primal | None = None,
+    ) -> None:
         self.kinds = kinds
+        self.plain = None if primal is None else Plain(primal, sizes)
         self._written, self._sizes = program, sizes
         self.program = at_sizes(program, sizes)
         known = {name: Affine.of(value) for name, value in sizes.items()}
@@ -145,7 +156,25 @@ class Kernel:
 
     def run(self, *arrays: Any) -> Any:
         """The whole program; nested pairs of arrays. Traceable by JAX."""
-        return execute(self.plan(arrays), arrays)
+        return self.executed(self.plan(arrays), arrays)
+
+    def executed(self, plan: Plan, arrays: Sequence[Any]) -> Any:
+        """The results of a plan, by JAX's own derivative where it was chosen and fits these sizes, too."""
+        if plan.choices.dense:
+            with suppress(TensorError):
+                self.require_fit(plan, arrays)
+                assert self.plain is not None
+                return self.plain.run(plan, arrays)
+            plan = self.compile(plan.counts, plan.dtype, MODEL)
+        return execute(plan, arrays)
+
+    def require_fit(self, plan: Plan, arrays: Sequence[Any]) -> int:
+        """How many entries JAX's own way makes; TensorError where it is none for these arrays."""
+        if self.plain is None:
+            raise TensorError("JAX has no such derivative")
+        if any(isinstance(value, Tuples) for value in arrays):
+            raise TensorError("a relation that comes by its tuples is no dense array")
+        return self.plain.require_fit(plan, arrays)
 
     def stages(self, arguments: Sequence[Any]) -> Iterator[Stage]:
         """The statements one by one; each needs the arrays kept of those before it."""

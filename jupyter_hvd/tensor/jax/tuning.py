@@ -1,22 +1,28 @@
-"""`f.tune(*args)`: which of the ways to compute a program is the fastest here, measured."""
+"""Which of the ways to compute a program is the fastest here, measured: by `f.tune(*args)`, and, of the likely ones, by the
+first call where its kernel is large.
+"""
 
 from __future__ import annotations
 
+import math
+import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 
 from ..language.errors import TensorError
-from ..lowering.choices import CANDIDATES, Choices
+from ..lowering.choices import CANDIDATES, DENSE, LIKELY, MODEL, Choices
 from ..lowering.plan import Plan
+from . import chosen
 from .chosen import remember
-from .execute import execute
 from .kernel import Kernel
 from .memory import require_memory
-from .timing import interleaved
+from .timing import interleaved, sample
 
 Progress = Callable[[int, int], None]
 Cancelled = Callable[[], bool]
@@ -28,11 +34,14 @@ class TuningCancelledError(Exception):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A way to compute the program: the quartiles of its seconds, or why it was not timed."""
+    """A way to compute the program: the quartiles of its seconds, or why it was not timed, and whether that is
+    because it `failed`.
+    """
 
     choices: Choices
     quartiles: tuple[float, float, float] | None
     reason: str = ""
+    failed: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,10 +71,13 @@ def tune(
     repeats: int,
     progress: Progress | None = None,
     cancelled: Cancelled | None = None,
+    candidates: Sequence[Choices] = CANDIDATES,
+    seconds: float = math.inf,
 ) -> Tuning:
     """Time the kernels for these arrays in turn, and remember the fastest.
 
     The model's own is given up only for one whose quartiles lie below its own, and whose results are its own up to rounding.
+    Where there are few `seconds`, it runs less often, and what is much slower once is not timed.
 
     Raises:
         TuningCancelledError: `cancelled()` became true.
@@ -76,37 +88,101 @@ def tune(
             raise TuningCancelledError
 
     key = made.counts(operands), made.dtype(operands)
-    plans = _distinct({c: made.compile(*key, c) for c in CANDIDATES})
+    plans = _distinct({c: made.compile(*key, c) for c in candidates})
     compiled: dict[Choices, Any] = {}
     reasons: dict[Choices, str] = {}
-    expected = None
+    failed = set[Choices]()
+    expected, limit = None, math.inf
     for k, (choices, plan) in enumerate(plans.items()):
         step()
         try:
-            compiled[choices] = _compiled(plan, operands)
+            compiled[choices] = _compiled(made, plan, operands)
             result = compiled[choices](*operands)
         except TensorError as error:
             reasons[choices] = str(error)
         except jax.errors.JaxRuntimeError as error:
             reasons[choices] = f"XLA cannot: {str(error).splitlines()[0]}"
+            failed.add(choices)
         else:
             expected = result if expected is None else expected
             if not _alike(result, expected):
                 reasons[choices] = "its results are others"
+            elif seconds < math.inf:
+                run = partial(compiled[choices], *operands)
+                spent = min(sample(run) for _ in range(ONCE))
+                if spent > limit:
+                    reasons[choices] = "takes too long"
+                limit = min(limit, SLOWER * spent)
+                if spent > seconds:
+                    break
         if progress is not None:
             progress(k + 1, 2 * len(plans))
     if expected is None:
         raise TensorError(next(iter(reasons.values())))
-    able = [choices for choices in plans if choices not in reasons]
-    runs = [lambda run=compiled[choices]: run(*operands) for choices in able]
-    times = interleaved(runs, repeats, step)
+    able = [choices for choices in compiled if choices not in reasons]
+    runs = [partial(compiled[choices], *operands) for choices in able]
+    alone = seconds < math.inf and len(able) == 1
+    times = [[0.0]] if alone else interleaved(runs, repeats, step)
     quartiles = {c: _quartiles(found) for c, found in zip(able, times, strict=True)}
     if progress is not None:
         progress(2 * len(plans), 2 * len(plans))
-    chosen = _fastest(quartiles)
-    remember(made.digest(*key), chosen)
-    rows = (Candidate(c, quartiles.get(c), reasons.get(c, "")) for c in plans)
-    return Tuning(tuple(rows), chosen)
+    fastest = _fastest(quartiles)
+    remember(made.digest(*key), fastest)
+    rows = (Candidate(c, quartiles.get(c), reasons.get(c, ""), c in failed) for c in plans)
+    return Tuning(tuple(rows), fastest)
+
+
+LARGE = 1 << 22  # points that a kernel visits from which on its first call measures
+WORSE = 8  # times as many entries as the kernel visits points: then JAX's own way is not tried
+REPEATS = 7
+SECONDS = 0.5  # that a kernel takes which a first call measures
+SLOWER = 3  # times as long as the fastest so far: then it is not timed
+ONCE = 3  # runs that show that
+_told: set[str] = set()
+
+
+def measured(made: Kernel, arrays: Sequence[Any]) -> Choices:
+    """The way to compute a call with these arrays: what was found before; where nothing was, and its kernel is
+    large, the faster of the likely ones, found now.
+    """
+    counts, dtype = made.counts(arrays), made.dtype(arrays)
+    digest = made.digest(counts, dtype)
+    before = chosen.known(digest)
+    if before is not None:
+        return before
+    plan = made.compile(counts, dtype, MODEL)
+    if plan.points < LARGE or not _measurable(arrays):
+        return MODEL
+    if not _is_likely(made, plan, arrays):
+        chosen.assume(digest, MODEL)
+        return MODEL
+    try:
+        found = tune(made, arrays, REPEATS, candidates=LIKELY, seconds=SECONDS)
+    except TensorError:
+        chosen.assume(digest, MODEL)  # which says why when it runs
+        return MODEL
+    for candidate in found.candidates:
+        if candidate.failed and candidate.reason not in _told:
+            _told.add(candidate.reason)
+            warnings.warn(f"computed otherwise, for {candidate.reason}", stacklevel=2)
+    return found.chosen
+
+
+def _measurable(arrays: Sequence[Any]) -> bool:
+    """Whether these are arrays, not JAX's stand-ins for them, and nobody has forbidden it."""
+    given = jax.tree_util.tree_leaves(tuple(arrays))
+    if any(isinstance(x, jax.core.Tracer) for x in given):
+        return False
+    return os.environ.get("JUPYTER_HVD_TUNE", "") != "never"
+
+
+def _is_likely(made: Kernel, plan: Plan, arrays: Sequence[Any]) -> bool:
+    """Whether JAX's own way makes not many more entries than the kernel visits points."""
+    dense = made.compile(plan.counts, plan.dtype, DENSE)
+    try:
+        return made.require_fit(dense, arrays) <= WORSE * plan.points
+    except TensorError:
+        return False
 
 
 def _distinct(plans: Mapping[Choices, Plan]) -> dict[Choices, Plan]:
@@ -117,9 +193,12 @@ def _distinct(plans: Mapping[Choices, Plan]) -> dict[Choices, Plan]:
     return {choices: plans[choices] for choices in found.values()}
 
 
-def _compiled(plan: Plan, operands: Sequence[Any]) -> Any:
+def _compiled(made: Kernel, plan: Plan, operands: Sequence[Any]) -> Any:
+    if plan.choices.dense:
+        made.require_fit(plan, operands)
+
     def run(*arrays: Any) -> Any:
-        return execute(plan, arrays)
+        return made.executed(plan, arrays)
 
     compiled = jax.jit(run).lower(*operands).compile()
     require_memory(compiled, plan)

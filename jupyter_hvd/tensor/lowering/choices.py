@@ -14,28 +14,40 @@ class Choices:
         apart: some arrays are computed before anything reads them (`dataflow.fusion_barriers`).
         blocked: big intermediates are made a block of rows at a time (`tiling`).
         windows: on CPUs a correlation is a convolution, or slices that are added (`strategy`).
+        dense: none of this: the program in dense arrays and JAX's own derivative of it (`jax/plain`).
     """
 
     fused: bool = True
     apart: bool = True
     blocked: bool = True
     windows: bool = True
+    dense: bool = False
 
     def __str__(self) -> str:
+        if self.dense:
+            return "JAX's own, in dense arrays"
         return ", ".join(f"not {name}" for name in self.omitted) or "by the model"
 
     @property
     def omitted(self) -> tuple[str, ...]:
         """The names of what is not done."""
-        return tuple(f.name for f in fields(self) if not getattr(self, f.name))
+        return tuple(x for x in _WAYS if not getattr(self, x))
 
     @classmethod
     def without(cls, names: tuple[str, ...]) -> Choices:
         """All but these. Raises TypeError for a name that is none."""
+        if not {*names} <= {*_WAYS}:
+            raise TypeError(names)
         return replace(cls(), **dict.fromkeys(names, False))
 
 
+_WAYS = tuple(f.name for f in fields(Choices) if f.default)
+
 #: What is done where nothing was measured.
 MODEL = Choices()
-#: That, first, and each way to leave out one thing.
-CANDIDATES = (MODEL, *(Choices.without((f.name,)) for f in fields(Choices)))
+#: The program as JAX alone would compute it.
+DENSE = Choices(dense=True)
+#: That of the model, first, each way to leave out one thing, and JAX's.
+CANDIDATES = (MODEL, *(Choices.without((x,)) for x in _WAYS), DENSE)
+#: Those that a first call measures.
+LIKELY = (MODEL, DENSE)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
 from ..language.affine import Affine
 from ..ssa.program import Output, flat
-from .ir import Access, Action, Apply, Contract, Entrywise, IndexLookup, Step
+from .ir import Access, Accumulate, Action, Apply, Contract, Entrywise, IndexLookup, Step
+from .joined import Chain, joined
 
 FENCED = 1 << 16  # entries below which computing some twice costs nothing
 COSTLY = 1 << 12  # and below which functions of them cost nothing
@@ -95,19 +96,32 @@ def _read_often(steps: Sequence[Step]) -> set[str]:
     ways: dict[str, set[object]] = {}
     mixed: set[str] = set()
     found: set[str] = set()
+    shapes = {s.name: s.action.shape for s in steps if isinstance(s.action, Entrywise)}
     for step in steps:
         action = step.action
         if not isinstance(action, Entrywise):
             continue
         axes = action.axes
         here = tuple(map(Affine.of, axes))
+        together = _together(action, shapes)
         for read in unsummed_reads(step):
-            ways.setdefault(read.array, set()).add((read.indices, here))
+            way = together.get(read, read.indices)
+            ways.setdefault(read.array, set()).add((way, here))
             if read.array in mixed or _moved(read.indices, axes):
                 mixed.add(step.name)
         if action.summed:
             found |= action.sources & mixed
     return found | {x for x, seen in ways.items() if len(seen) > 2}
+
+
+def _together(action: Action, shapes: Mapping[str, Sequence[int]]) -> dict[Access, object]:
+    """The reads of one array that are parts of a chain, by what they are together: each entry is computed once for
+    all of them.
+    """
+    if not isinstance(action, Accumulate):
+        return {}
+    chains = [x for x in joined(action.addends, action.extents, shapes) if isinstance(x, Chain)]
+    return {p.addend.read: chain for chain in chains for p in chain.parts}
 
 
 def _costly(steps: Sequence[Step], barriers: frozenset[str]) -> set[str]:

@@ -34,6 +34,7 @@ from .ir import (
 from .storage import Storage
 
 Shape = tuple[int, ...]
+End = tuple[str, bool]  # of an axis, the first or the last
 
 
 @dataclass(frozen=True)
@@ -126,10 +127,17 @@ def _is_view(reads: Sequence[Access]) -> bool:
     )
 
 
-def _beyond(read: Access, made: Entrywise, extents: Mapping[str, int]) -> frozenset[str]:
-    """The axes of an array beyond whose extents a read of it may lie."""
+def _beyond(read: Access, made: Entrywise, extents: Mapping[str, int]) -> frozenset[End]:
+    """The ends of an array beyond which a read of it may lie."""
     places = zip(made.axes, read.indices, made.shape, strict=True)
-    return frozenset(i for i, a, n in places if not _within(a, n, extents))
+    return frozenset(end for i, a, n in places for end in _exceeded(i, a, n, extents))
+
+
+def _exceeded(axis: str, a: Affine, n: int, extents: Mapping[str, int]) -> set[End]:
+    if not a.names <= extents.keys():
+        return {(axis, False), (axis, True)}  # data give it
+    low, high = a.reach(extents)
+    return {(axis, last) for last, beyond in ((False, low < 0), (True, high >= n)) if beyond}
 
 
 def _within(a: Affine, n: int, extents: Mapping[str, int]) -> bool:
@@ -267,12 +275,13 @@ def _parts(
 
 def _ending(
     read: Access, extents: Mapping[str, int], shapes: Mapping[str, Shape]
-) -> frozenset[str]:
-    """The axes beyond whose extents a read gives zero, as it lies outside of its array there."""
-    found = set()
+) -> frozenset[End]:
+    """The ends beyond which a read gives zero, as it lies outside of its array there."""
+    found = set[End]()
     for a, n in zip(read.indices, shapes[read.array], strict=True):
         if len(a.terms) == 1 and a.terms[0][1] == 1:
             (i,) = a.names
-            if i in extents and a.constant <= 0 and n - a.constant <= extents[i]:
-                found.add(i)
+            if i in extents:
+                found |= {(i, False)} if a.constant <= 0 else set()
+                found |= {(i, True)} if n - a.constant <= extents[i] else set()
     return frozenset(found)

@@ -69,7 +69,7 @@ from .pieces import MANY, Pieces, untested
 from .plan import Counts, Plan
 from .recomputed import Again, computed_again, given, left_out
 from .storage import Piece, Storage, at_end, identity, membership, nonzero_read, zero_outside
-from .tiling import blocked
+from .tiling import Blocks, blocked, row_by_row
 from .turns import looked_up, relation_of
 
 _RELATIONS = Relation | IndexArray | TupleSet
@@ -108,6 +108,11 @@ def lower(
     output = renamed_output(program.output, wholes)
     steps = needed_steps(lowering.steps, output)
     run = fused(steps, output, lowering.storages) if choices.fused else Fused(steps, {})
+    barriers = fusion_barriers(run.steps) if choices.apart else frozenset[str]()
+    order: tuple[Step | Blocks, ...] = run.steps
+    if choices.blocked:
+        order = blocked(run.steps, output)
+        order = row_by_row(order, output, barriers) if platform == "cpu" else order
     return Plan(
         tuple(parameters),
         counts,
@@ -115,9 +120,9 @@ def lower(
         platform,
         steps,
         output,
-        fusion_barriers(run.steps) if choices.apart else frozenset(),
+        barriers,
         read_both_ways(run.steps),
-        blocked(run.steps, output) if choices.blocked else run.steps,
+        order,
         {x: run.storage(x, storage) for x, storage in lowering.storages.items()},
         choices,
     )

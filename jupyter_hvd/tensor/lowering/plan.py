@@ -139,6 +139,18 @@ class Plan:
             total += sum(loop.body.bound for loop in step.action.loops)
         return total
 
+    @cached_property
+    def points(self) -> int:
+        """How many points its steps visit together, those of a loop in each turn."""
+        total = 0
+        for part in self.order:
+            times = part.count if isinstance(part, Blocks) else 1
+            for step in _flat((part,)):
+                here = step.action.extents if isinstance(step.action, Entrywise) else {"": 0}
+                total += times * prod(here.values())
+                total += sum(loop.count * loop.body.points for loop in step.action.loops)
+        return total
+
     def widest(self) -> str:
         """The largest array and its bytes."""
         shapes = self.shapes()
@@ -158,6 +170,11 @@ class Plan:
         total = sum(self.bytes(s, shapes) for s in _flat(self.order) if not _is_load(s))
         tuples = "".join(f"; {x}: {n} tuples" for x, n in self.counts)
         returned = ", ".join(dict.fromkeys(flat(self.output)))
+        if self.choices.dense:
+            lines.insert(
+                0,
+                "computed by JAX's own derivative in dense arrays, found to be faster; where that does not fit:",
+            )
         return "\n".join(
             (
                 *lines,

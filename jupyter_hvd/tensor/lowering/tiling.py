@@ -3,10 +3,14 @@
 Where arrays of n×n pairs are made only to be summed, as in n-body energies, no one needs them whole.
 The steps that make and read them run once for each block of their first axis: results that are summed
 over it are added up, results along it are laid side by side.
+
+A sum over the first axis of what has long rows runs row by row, with what is fused into it: XLA for CPUs goes down the
+columns, which takes up to a hundred times as long.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -25,10 +29,13 @@ from ..language.predicates import (
 )
 from ..language.terms import Binder, Binders
 from ..ssa.program import Output, flat
+from .dataflow import producers
 from .ir import Access, Contract, Entrywise, IndexLookup, Rewriting, Step
 
 BIG = 1 << 23  # entries of an intermediate from which on it is made in blocks
 BLOCK = 1 << 20  # entries of the largest intermediate in one block
+LONG = 1 << 14  # entries of a row from which on rows are added one after the other
+MANY = 16  # and so many of them
 OFFSET = "β"  # the first row of the block, in indices
 
 
@@ -167,6 +174,81 @@ def _assembled(
     made = tuple(strip_mine(s, axis, region, rows, extent) for s, axis in inside)
     blocks = Blocks(made, extent, rows, tuple(added), tuple(joined))
     return (*before, blocks, *after)
+
+
+def row_by_row(
+    order: Sequence[Step | Blocks], output: Output, barriers: Collection[str]
+) -> tuple[Step | Blocks, ...]:
+    """The steps, those that sum long rows in blocks of one row, with what is fused into them."""
+    plain = [part for part in order if isinstance(part, Step)]
+    found = [
+        _rows(part, plain, barriers) or part if isinstance(part, Step) else part for part in order
+    ]
+    if found == [*order]:
+        return tuple(order)
+    needed, kept = set(flat(output)), list[Step | Blocks]()
+    for part in reversed(found):
+        steps = (part,) if isinstance(part, Step) else part.steps
+        if any(s.name in needed for s in steps):
+            kept.append(part)
+            needed = needed.union(*(s.needs for s in steps))
+    return tuple(reversed(kept))
+
+
+def _rows(step: Step, steps: Sequence[Step], barriers: Collection[str]) -> Blocks | None:
+    """A step that sums over the first axis of what it reads, in blocks; None where it is none, or its rows are short."""
+    action = step.action
+    if not isinstance(action, Contract) or len(action.sums) != 1 or action.scatter_to:
+        return None
+    ((axis, _),) = action.sums
+    extent = action.extents[axis]
+    if prod(action.shape) < LONG or extent < MANY or action.lookups:
+        return None
+    if not any(_is_down(r, axis, action) for r in action.reads):
+        return None
+    domain = prod(action.extents.values())
+    shapes = {s.name: _shape(s) for s in steps}
+    readers = Counter(x for s in steps for x in s.needs)
+    behind = producers(steps, step.name, frozenset(x for x in barriers if readers[x] > 1))
+    region = {s.name for s in behind if 2 * prod(shapes[s.name]) > domain}
+    inside = [s for s in steps if s.name in region]
+    while True:
+        wrong = set[str]()
+        for s in (*inside, step):
+            along = axis if s is step else _first_axis(s)
+            assert isinstance(s.action, Entrywise)
+            for r in s.action.accesses:
+                first = r.indices[0].name if r.indices else None
+                more = any(along in a.names for a in r.indices[1:])
+                if r.array in region and (first != along or more):
+                    wrong.add(r.array)
+            if s is not step and s.action.extents[along] != extent:
+                wrong.add(s.name)
+        if not wrong:
+            break
+        region -= wrong
+        inside = [s for s in inside if s.name in region]
+    names = {x: f"{x}′" for x in region}
+
+    def access(r: Access) -> Access:
+        return Access(names.get(r.array, r.array), r.indices)
+
+    made = []
+    for s in (*inside, step):
+        along = axis if s is step else _first_axis(s)
+        mined = strip_mine(s, along, region, 1)
+        assert isinstance(mined.action, Entrywise)
+        renamed = mined.action.rewritten(Rewriting(access, lambda p: p, lambda x: x))
+        made.append(replace(s, name=names.get(s.name, s.name), action=renamed))
+    return Blocks(tuple(made), extent, 1, (step.name,), ())
+
+
+def _is_down(read: Access, axis: str, action: Contract) -> bool:
+    """Whether an array is read down its first axis, all of its other axes kept, and more than half of what is summed."""
+    names = [a.name for a in read.indices]
+    if len(names) < 2 or names[0] != axis or None in names[1:]:
+        return False
+    return 2 * prod(action.extents[i] for i in names if i) > prod(action.extents.values())
 
 
 def strip_mine(

@@ -1,0 +1,455 @@
+"""A program as a JAX user would write it, in dense arrays.
+
+Each array of the program becomes a dense `jax.numpy` array: `⊞` is broadcasting, `[p]` a
+`jnp.where`, a sum of products an `einsum`, a sum under a condition a masked `sum`; reads at an index
+are axes, at a constant or an offset slices, anywhere else gathers, and sums to the places that an index
+array says are scattered; loops that carry values are written out, turn by turn. It knows no convolution:
+for that, and for any other trick, give a version of one's own, `%gradcost f --against g`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from operator import mul
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ..language.affine import Affine
+from ..language.errors import TensorError
+from ..language.function import Function, parameter_names
+from ..language.pairs import to_pairs
+from ..language.predicates import (
+    TRUE,
+    Predicate,
+    Related,
+    conj,
+    conjuncts,
+    in_range,
+    substitute,
+)
+from ..language.terms import (
+    Add,
+    At,
+    Binder,
+    Binders,
+    Call,
+    Const,
+    Gen,
+    Guard,
+    Iterate,
+    Let,
+    Mul,
+    Pair,
+    Proj,
+    Sum,
+    Term,
+    Var,
+    numbered,
+    strip_guards,
+    strip_sums,
+)
+from ..language.types import REAL, Array, IndexArray, ParameterType, dimensions
+from ..polyhedral.points import Aligned
+from .access import Space, align
+from .access import read as read_at
+from .elementwise import call, scalar
+from .masks import mask
+
+
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """Translates a let-lifted, pair-free program at given sizes into JAX operations, for relations with
+    their types and data.
+
+    Where it is `strict`, JAX's derivatives are the program's: what a condition leaves out is not computed, so that
+    no NaN comes of it, and black boxes have the slopes that the language gives them.
+    """
+
+    sizes: Mapping[str, int]
+    relations: Mapping[str, tuple[ParameterType, Any]]
+    dtype: Any = None
+    strict: bool = False
+
+    def block(self, e: Term, values: Mapping[str, Any]) -> Any:
+        while isinstance(e, Let):
+            if isinstance(e.value, Iterate):
+                values = {**values, e.name: self.loop(e.value, values)}
+            else:
+                values = {**values, e.name: self.whole(e.value, values)}
+            e = e.body
+        return self.output(e, values)
+
+    def loop(self, e: Iterate, values: Mapping[str, Any]) -> Any:
+        """The histories of what a loop carries, as nested pairs."""
+        turn = to_pairs([self.whole(start, values) for start in e.starts], _pair)
+        turns = [turn]
+        for k in range(max(0, self.at(e.size).constant)):
+            carried = dict(zip(e.names_bound, _unpaired(turn, len(e.starts)), strict=True))
+            turn = replace(self, sizes={**self.sizes, e.index: k}).block(
+                e.body, {**values, **carried}
+            )
+            turns.append(turn)
+        parts = zip(*(_unpaired(each, len(e.starts)) for each in turns), strict=True)
+        return to_pairs([jnp.stack(part) for part in parts], _pair)
+
+    def output(self, e: Term, values: Mapping[str, Any]) -> Any:
+        if isinstance(e, Pair):
+            return self.output(e.first, values), self.output(e.second, values)
+        return self.whole(e, values)
+
+    def whole(self, e: Term, values: Mapping[str, Any]) -> Any:
+        """`⊞ i… . e` as an array."""
+        binders: list[Binder] = []
+        while isinstance(e, Gen):
+            binders.append(Binder(e.index, e.size))
+            e = e.body
+        rest = dimensions(e.type)
+        binders += numbered("η", rest)  # a whole array, named or guarded
+        space = self.within(Space({}), tuple(binders))
+        axes = tuple(space.extents)
+        body = self.scalar(_entries(e, len(rest)), values, space)
+        return jnp.broadcast_to(align(body, axes), space.shape(axes))
+
+    def within(self, outer: Space, binders: Binders) -> Space:
+        inner = {index: max(0, self.at(size).constant) for index, size in binders}
+        entries = {x: v for x, v in outer.entries.items() if x not in inner}
+        return Space({**outer.extents, **inner}, entries)
+
+    def at(self, a: Affine) -> Affine:
+        """An index or a size, the names of sizes replaced."""
+        return a.substitute(self._values)
+
+    @cached_property
+    def _values(self) -> Mapping[str, Affine]:
+        return {name: Affine.of(n) for name, n in self.sizes.items()}
+
+    def scalar(
+        self, e: Term, values: Mapping[str, Any], space: Space, inside: Aligned | None = None
+    ) -> Aligned:
+        """A scalar term at every point of the axes that it depends on, as far as they are `inside`."""
+
+        def joined(function: Callable[..., Any], *parts: Term) -> Aligned:
+            return _joined(function, [self.scalar(x, values, space, inside) for x in parts], space)
+
+        match e:
+            case Const(value):
+                number = self.at(value) if isinstance(value, Affine) else value
+                if not isinstance(number, Affine):
+                    return jnp.asarray(float(number), self.dtype), ()
+                array, axes = space.index(number)
+                return array.astype(self.floating), axes
+            case Add(left, right):
+                return joined(jnp.add, left, right)
+            case Mul(left, right):
+                return joined(jnp.multiply, left, right)
+            case Call(function, arguments):
+                parts = [self.scalar(x, values, space, inside) for x in arguments]
+                parts = [_kept(x, inside, 1, space) for x in parts]
+                return _joined(self.black_box(function), parts, space)
+            case Guard(condition, body):
+                p, plain = strip_guards(body)
+                return self.product(conj(condition, p), [plain], values, space, inside)
+            case Sum():
+                return self.sum(e, values, space, inside)
+        return _kept(self.read(e, values, space), inside, 0, space)
+
+    @property
+    def floating(self) -> Any:
+        return jnp.result_type(float) if self.dtype is None else self.dtype
+
+    def black_box(self, function: Function) -> Callable[..., Any]:
+        dtype = self.floating
+        if self.strict:
+            return _with_own_slopes(function, dtype)
+        return lambda *xs: call(function, xs, dtype)
+
+    def product(
+        self,
+        p: Predicate,
+        factors: Sequence[Term],
+        values: Mapping[str, Any],
+        space: Space,
+        inside: Aligned | None,
+    ) -> Aligned:
+        """Factors multiplied where `p` holds, zero elsewhere."""
+        p = self.settled(p)
+        here = None if p == TRUE else mask(p, space, self.relation)
+        if self.strict and here is not None:
+            inside = here if inside is None else _joined(jnp.logical_and, [inside, here], space)
+        found = [self.scalar(factor, values, space, inside) for factor in factors]
+        whole = _joined(lambda *xs: reduce(mul, xs), found, space)
+        return _kept(whole, here, 0, space)
+
+    def settled(self, p: Predicate) -> Predicate:
+        return substitute(p, self._values)
+
+    def relation(self, name: str) -> tuple[ParameterType, Any]:
+        type_, array = self.relations[name]
+        return type_, jnp.asarray(array)
+
+    def sum(
+        self, e: Sum, values: Mapping[str, Any], space: Space, inside: Aligned | None = None
+    ) -> Aligned:
+        binders, p, body = strip_sums(e)
+        if self.strict and any(i in space.extents or i in space.entries for i, _ in binders):
+            raise TensorError("an index stands within itself")  # and `inside` would mean the other
+        guards, plain = zip(*map(strip_guards, _factors(body)), strict=True)
+        p = self.settled(conj(p, *guards))
+        inner, p = self.looked_up(plain, p, self.within(space, binders), binders)
+        place = None if inside is not None else self.scattered(plain, p, space, inner)
+        if place is not None:
+            inner = Space({i: n for i, n in inner.extents.items() if i != place[1]}, inner.entries)
+            p = conj(*(q for q in conjuncts(p) if q is not place[0]))
+        summed = tuple(index for index, _ in binders if index in inner.extents)
+        if p == TRUE and place is None:
+            factors = [
+                self.scalar(factor, values, inner, _covering(inside, factor)) for factor in plain
+            ]
+            array, axes = _einsum(factors, summed)
+            seen = frozenset(a for _, has in factors for a in has)
+        else:
+            whole = self.product(p, plain, values, inner, inside)
+            seen = frozenset(whole[1])
+            if place is not None:
+                index, looked = self.relation(place[0].relation)[1], place[0].arguments[:-1]
+                to = read_at(index, looked, inner)
+                return _segments(whole, to, place[1], summed, space, inner)
+            array, axes = _summed(whole, summed)
+        for index in summed:
+            if index not in seen:
+                array = array * float(inner.extents[index])
+        return array, axes
+
+    def looked_up(
+        self, factors: Sequence[Term], p: Predicate, space: Space, binders: Binders
+    ) -> tuple[Space, Predicate]:
+        """Sums `Σ j. [src(e, j)]·…` have one term, at an entry of an index array: j is that entry."""
+        left = [*conjuncts(p)]
+        bound = {index for index, _ in binders}
+        while (found := self.next_lookup(left, bound)) is not None:
+            q, index = found
+            bound.remove(index)
+            array, axes = read_at(self.relation(q.relation)[1], q.arguments[:-1], space)
+            n = space.extents[index]
+            extents = {i: size for i, size in space.extents.items() if i != index}
+            space = Space(extents, {**space.entries, index: (array.astype(jnp.int32), axes)})
+            left = [r for r in left if r is not q]
+            if not any(self.reads_all(factor, index, n) for factor in factors):
+                left.append(in_range(Affine.of(index), Affine.of(n)))
+        return space, conj(*left)
+
+    def next_lookup(
+        self, left: Sequence[Predicate], bound: AbstractSet[str]
+    ) -> tuple[Related, str] | None:
+        """A condition by which a summed index is an entry, looked up at none that is to be looked up itself."""
+        found = [(q, index) for q in left if (index := self.place(q)) in bound]
+        sought = {index for _, index in found}
+        for q, index in found:
+            assert isinstance(q, Related)
+            assert index is not None
+            if not any(a.names & sought for a in q.arguments[:-1]):
+                return q, index
+        return None
+
+    def reads_all(self, factor: Term, index: str, n: int) -> bool:
+        """Whether a factor is read at an index, of as many entries: outside of them it is zero."""
+        while isinstance(factor, At):
+            if factor.index.name == index and isinstance(factor.body.type, Array):
+                return self.at(factor.body.type.size).constant == n
+            factor = factor.body
+        return False
+
+    def scattered(
+        self, factors: Sequence[Term], p: Predicate, space: Space, inner: Space
+    ) -> tuple[Related, str] | None:
+        """The condition of a sum `Σ k. [dst(k, i)]·…` whose terms an index array sends to places i."""
+        for q in conjuncts(p):
+            index = self.place(q)
+            if index is None or index not in space.extents:
+                continue
+            assert isinstance(q, Related)
+            others = [r for r in conjuncts(p) if r is not q]
+            used = frozenset[str]().union(*(x.names for x in factors), *(r.names for r in others))
+            from_ = frozenset[str]().union(*(a.names for a in q.arguments))
+            if index not in used and from_ - {index} <= inner.extents.keys() - space.extents.keys():
+                return q, index
+        return None
+
+    def place(self, q: Predicate) -> str | None:
+        """The index that a condition says to be an entry of an index array."""
+        if not isinstance(q, Related) or q.negated:
+            return None
+        if not isinstance(self.relations[q.relation][0], IndexArray):
+            return None
+        index = _only(q.arguments[-1])
+        apart = not any(index in a.names for a in q.arguments[:-1])
+        return index if q.arguments[-1].constant == 0 and apart else None
+
+    def read(self, e: Term, values: Mapping[str, Any], space: Space) -> Aligned:
+        """`X[a…]`: axes and slices where they do, a gather where not."""
+        places: list[Affine] = []
+        while isinstance(e, At):
+            places.insert(0, self.at(e.index))
+            e = e.body
+        array = _variable(e, values)
+        if any(a.names & space.entries.keys() for a in places):
+            return read_at(array, places, space)
+        names = [_only(a) for a in places]
+        plain = tuple(n for n in names if n)
+        if len(set(plain)) == len(plain) and all(
+            _is_slice(a, extent, space) for a, extent in zip(places, array.shape, strict=True)
+        ):
+            cut = tuple(
+                slice(a.constant, a.constant + space.extents[name]) if name else a.constant
+                for a, name in zip(places, names, strict=True)
+            )
+            return array[cut], plain
+        if self.strict:  # where it lies outside of the array it is left out
+            return read_at(array, places, space)
+        indices = [space.index(a) for a in places]
+        axes = tuple(n for n in space.extents if any(n in has for _, has in indices))
+        within = tuple(
+            jnp.clip(align(index, axes), 0, extent - 1)
+            for index, extent in zip(indices, array.shape, strict=True)
+        )
+        return array[within], axes
+
+
+def _pair(first: Any, second: Any) -> Any:
+    return first, second
+
+
+def _unpaired(value: Any, count: int) -> list[Any]:
+    """The parts of so many nested pairs."""
+    parts = []
+    for _ in range(count - 1):
+        first, value = value
+        parts.append(first)
+    return [*parts, value]
+
+
+def _variable(e: Term, values: Mapping[str, Any]) -> Any:
+    match e:
+        case Var(name):
+            return values[name]
+        case Proj(side, body):
+            return _variable(body, values)[side]
+    raise TypeError(e)
+
+
+def _is_slice(a: Affine, extent: int, space: Space) -> bool:
+    name = _only(a)
+    if name is None:
+        return not a.names and 0 <= a.constant < extent
+    return a.constant >= 0 and a.constant + space.extents[name] <= extent
+
+
+def _only(a: Affine) -> str | None:
+    """The name i of `i + c`."""
+    return a.terms[0][0] if len(a.terms) == 1 and a.terms[0][1] == 1 else None
+
+
+def _entries(e: Term, dims: int) -> Term:
+    for k in range(dims):
+        e = At(e, Affine.of(f"η{k}"))
+    return _pushed(e)
+
+
+def _pushed(e: Term) -> Term:
+    """`([p]e)[a] ⇝ [p]e[a]`."""
+    if isinstance(e, At):
+        body = _pushed(e.body)
+        if isinstance(body, Guard):
+            return Guard(body.condition, _pushed(At(body.body, e.index)))
+        return At(body, e.index)
+    return e
+
+
+def _factors(e: Term) -> list[Term]:
+    if isinstance(e, Mul):
+        return [*_factors(e.left), *_factors(e.right)]
+    return [e]
+
+
+def _joined(function: Callable[..., Any], parts: Sequence[Aligned], space: Space) -> Aligned:
+    """An operation entry by entry, axes broadcast by name."""
+    axes = tuple(a for a in space.extents if any(a in has for _, has in parts))
+    return function(*(align(part, axes) for part in parts)), axes
+
+
+def _kept(value: Aligned, inside: Aligned | None, other: float, space: Space) -> Aligned:
+    """A value as far as a mask holds, `other` elsewhere."""
+    if inside is None:
+        return value
+    return _joined(
+        lambda here, x: jnp.where(here, x, jnp.asarray(other, x.dtype)), [inside, value], space
+    )
+
+
+def _covering(inside: Aligned | None, factor: Term) -> Aligned | None:
+    """Where a mask holds somewhere along the axes that a factor has not: so the factor of a matrix product stays small."""
+    if inside is None:
+        return None
+    array, axes = inside
+    gone = tuple(k for k, i in enumerate(axes) if i not in factor.names)
+    kept = tuple(i for i in axes if i in factor.names)
+    return (array.any(gone) if gone else array, kept) if kept else None
+
+
+def _with_own_slopes(function: Function, dtype: Any) -> Callable[..., Any]:
+    """A black box whose derivatives are those of the language, which are JAX's but for where there is none."""
+    names = parameter_names(function.arity)
+    slopes = function.partials(tuple(Var(x, REAL) for x in names))
+
+    run: Any = jax.custom_jvp(lambda *arguments: call(function, arguments, dtype))
+
+    def moved(arguments: Any, differentials: Any) -> Any:
+        value = run(*arguments)
+        given, total = dict(zip(names, arguments, strict=True)), jnp.zeros_like(value)
+        for slope, dx in zip(slopes, differentials, strict=True):
+            if slope is not None:
+                total = total + scalar(slope, given, dtype) * dx
+        return value, total
+
+    run.defjvp(moved)
+    return run  # type: ignore[no-any-return]
+
+
+def _summed(value: Aligned, summed: Sequence[str]) -> Aligned:
+    array, axes = value
+    gone = tuple(k for k, a in enumerate(axes) if a in summed)
+    return (array.sum(axis=gone) if gone else array), tuple(a for a in axes if a not in summed)
+
+
+def _segments(
+    terms: Aligned, to: Aligned, index: str, summed: Sequence[str], outer: Space, inner: Space
+) -> Aligned:
+    """Terms added up at the places that they are sent to, along a new axis; what is sent outside is dropped."""
+    places, keys = to
+    whole = _joined(lambda x, _: x, [terms, (jnp.zeros(inner.shape(keys)), keys)], inner)
+    array, axes = _summed(whole, [a for a in summed if a not in keys])
+    for a in summed:
+        if a not in whole[1]:
+            array = array * float(inner.extents[a])
+    rest = tuple(a for a in axes if a not in keys)
+    array = jnp.broadcast_to(align((array, axes), (*keys, *rest)), inner.shape((*keys, *rest)))
+    flat, n = array.reshape(-1, *inner.shape(rest)), outer.extents[index]
+    at = jnp.where(places < 0, n, places).reshape(-1)
+    total = jnp.zeros((n, *inner.shape(rest)), array.dtype).at[at].add(flat, mode="drop")
+    order = tuple(a for a in outer.extents if a == index or a in rest)
+    return align((total, (index, *rest)), order), order
+
+
+def _einsum(factors: Sequence[Aligned], summed: Sequence[str]) -> Aligned:
+    names = tuple(dict.fromkeys(a for _, axes in factors for a in axes))
+    number = {a: k for k, a in enumerate(names)}
+    kept = tuple(a for a in names if a not in summed)
+    operands: list[Any] = []
+    for array, axes in factors:
+        operands += [array, [number[a] for a in axes]]
+    return jnp.einsum(*operands, [number[a] for a in kept]), kept

@@ -1,0 +1,128 @@
+"""One more way to compute a kernel: the program in dense arrays, as a JAX user would write it, and JAX's own
+derivative of it. Where nothing is sparse it is at times the faster one.
+
+It is the same function or it is not taken: conditions guard what they leave out (`Dense.strict`), so that no NaN comes of it,
+and a program of which something is computed that nobody reads has none. A NaN in a row of a matrix product that some condition
+lets in is in all of the product, as where a relation is a matrix (`strategy`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ..instance import Primal
+from ..language.errors import TensorError
+from ..language.pairs import to_pairs
+from ..language.terms import Iterate, Term
+from ..language.types import TupleSet
+from ..lowering.liveness import restrict
+from ..lowering.plan import Plan, in_bytes
+from ..lowering.specialize import at_sizes
+from ..lowering.tiling import BIG
+from ..ssa.normalize import normalize
+from .dense import Dense
+from .execute import started
+
+TURNS = 64  # of loops that are written out
+TIMES = 4  # the data, which the largest array may be in entries
+
+
+@dataclass(frozen=True, eq=False)
+class Plain:
+    """The program of a kernel at given sizes, in dense arrays."""
+
+    primal: Primal
+    sizes: Mapping[str, int]
+
+    @cached_property
+    def body(self) -> Term:
+        return normalize(self.primal.function.body)
+
+    @cached_property
+    def reason(self) -> str:
+        """Why it is no way to compute a kernel; nothing where it is one."""
+        if any(isinstance(t, TupleSet) for _, t in self.primal.function.parameter_type):
+            return "a set of tuples is no dense array"
+        if _turns(self.body, self.sizes) > TURNS:
+            return f"it would write more than {TURNS} turns of a loop out"
+        program = at_sizes(self.primal.ssa, self.sizes)
+        if any(s not in program.statements for s in restrict(program).statements):
+            return "it would compute what nobody reads"
+        return ""
+
+    def run(self, plan: Plan, arrays: Sequence[Any]) -> Any:
+        """The results of a plan; traceable by JAX."""
+        values = started(plan, arrays)
+        given = jax.tree_util.tree_map(lambda x: jnp.asarray(x, plan.dtype), values.arguments)
+        dense = Dense(self.sizes, values.data, plan.dtype, strict=True)
+
+        def value(moved: Mapping[str, Any]) -> Any:
+            found = dense.block(self.body, {**given, **moved})
+            return jax.tree_util.tree_map(lambda x: jnp.asarray(x, plan.dtype), found)
+
+        pulled = self.primal.pulled
+        if pulled is None:
+            return value({})
+        result, pull = jax.vjp(value, {x: given[x] for x in pulled.wrt})
+        if pulled.by_cotangent:
+            (dy,) = given.keys() - dict(self.primal.function.parameter_type).keys()
+            (slopes,) = pull(given[dy])
+        else:
+            (slopes,) = pull(jnp.ones_like(result))
+        found = to_pairs([slopes[x] for x in pulled.wrt], lambda a, b: (a, b))
+        return (result, found) if pulled.with_value else found
+
+    def require_fit(self, plan: Plan, arrays: Sequence[Any]) -> int:
+        """The entries of all that it makes; TensorError where it is no way to compute these, or an array of it is
+        much larger than the data and what the plan makes.
+        """
+        if self.reason:
+            raise TensorError(self.reason)
+        try:
+            jaxpr = jax.make_jaxpr(lambda *xs: self.run(plan, xs))(*arrays).jaxpr
+        except Exception as error:  # what of a program JAX cannot do, nobody has listed
+            raise TensorError(f"JAX has none of its own: {error}") from error
+        made = [_entries(x.aval) for eqn in _equations(jaxpr) for x in eqn.outvars]
+        own = [prod(shape) for shape in plan.shapes().values()]
+        data = [_entries(x.aval) for x in (*jaxpr.invars, *jaxpr.outvars)]
+        largest, limit = max(made, default=0), max(BIG, TIMES * max((*own, *data), default=0))
+        if largest > limit:
+            size = in_bytes(largest * plan.dtype.itemsize)
+            raise TensorError(f"an array of {size} is much larger than the data")
+        return sum(made)
+
+
+def _turns(e: Term, sizes: Mapping[str, int]) -> int:
+    """How many turns of loops are written out, those in loops too."""
+    inner = sum(_turns(x, sizes) for x in e.children)
+    if not isinstance(e, Iterate):
+        return inner
+    return max(0, e.size.evaluate(sizes)) * max(1, inner)
+
+
+def _equations(jaxpr: Any) -> Iterator[Any]:
+    for eqn in jaxpr.eqns:
+        inner = [
+            x
+            for x in jax.tree_util.tree_leaves([*eqn.params.values()], is_leaf=_is_jaxpr)
+            if _is_jaxpr(x)
+        ]
+        for x in inner:
+            yield from _equations(getattr(x, "jaxpr", x))
+        if not inner:
+            yield eqn
+
+
+def _is_jaxpr(x: Any) -> bool:
+    return hasattr(getattr(x, "jaxpr", x), "eqns")
+
+
+def _entries(aval: Any) -> int:
+    return prod(getattr(aval, "shape", ()))
