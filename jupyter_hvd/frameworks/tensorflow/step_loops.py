@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Collection, Iterator, Set
 from functools import cached_property
 
 import libcst as cst
 
+from ...analysis.flow import Source
 from ...analysis.index import ELEMENT, Binding
 from ...analysis.library import Kind
 from ...analysis.syntax import argument, method
@@ -42,6 +43,7 @@ class StepLoops:
         self.values = data.values
         self.module = data.module
         self._pipelines = pipelines
+        self._slices: dict[cst.Call, dict[cst.CSTNode, None]] = {}
 
     @cached_property
     def loops(self) -> list[cst.For | cst.While]:
@@ -148,7 +150,7 @@ class StepLoops:
             for call, loops in self._countings.items()
             if call not in self.cut
             and any(
-                self.is_environment_s(node) and self._is_within(node, loops[0])
+                self.is_environment_s(node) and self._is_within(node, loops[0], self._slice(call))
                 for node in self._slice(call)
             )
         )
@@ -231,17 +233,21 @@ class StepLoops:
 
     def _draws(self, call: cst.Call, loop: cst.CSTNode, draws: Set[cst.Call]) -> bool:
         """Whether one of these draws, made at each turn of the loop, reaches a step."""
-        return any(node in draws and self._is_within(node, loop) for node in self._slice(call))
+        behind = self._slice(call)
+        return any(node in draws and self._is_within(node, loop, behind) for node in behind)
 
     def _is_made_up(self, call: cst.Call, loop: cst.CSTNode) -> bool:
         """Whether a step is given nothing but what is computed, and drawn anew at each turn of the loop."""
-        return all(self._is_computed(node, loop) for node in self._slice(call))
+        behind = self._slice(call)
+        return all(self._is_computed(node, loop, behind) for node in behind)
 
-    def _is_computed(self, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
+    def _is_computed(
+        self, node: cst.CSTNode, loop: cst.CSTNode, behind: Collection[cst.CSTNode]
+    ) -> bool:
         """Whether no data come in by an expression: a file, something unknown, numbers drawn before the loop."""
         match node:
             case cst.Call():
-                if self._randomness.is_draw(node) and not self._is_within(node, loop):
+                if self._randomness.is_draw(node) and not self._is_within(node, loop, behind):
                     return False
                 name = self.values.qualified(node.func)
                 if name:
@@ -280,31 +286,67 @@ class StepLoops:
                 return True
         return False
 
-    def _slice(self, call: cst.Call) -> list[cst.CSTNode]:
-        updates = (
-            u
-            for u in self.training.updates
-            if call in (s.call for s in self.training.compiled.eager_sites(u))
-        )
-        calls = dict.fromkeys((call, *(update.call for update in updates)))
-        return [node for each in calls for node in self.values.flow.backward_slice(each)]
+    def _slice(self, call: cst.Call) -> dict[cst.CSTNode, None]:
+        """What a step and the updates that it comes to are computed from."""
+        found = self._slices.get(call)
+        if found is None:
+            updates = (
+                u
+                for u in self.training.updates
+                if call in (s.call for s in self.training.compiled.eager_sites(u))
+            )
+            calls = dict.fromkeys((call, *(update.call for update in updates)))
+            slices = map(self.values.flow.backward_slice, calls)
+            found = self._slices[call] = dict.fromkeys(n for each in slices for n in each)
+        return found
 
     def _is_of_data(self, node: cst.Subscript) -> bool:
-        """Whether a subscript takes a part of an array, not one of several models or rates."""
-        cuts = any(isinstance(element.slice, cst.Slice) for element in node.slice)
-        return cuts and not self.values.kinds(node.value) & {
+        """Whether a subscript takes a part of an array, or one of several such parts, not one of several models or rates."""
+        takes = _cuts(node) or self._holds_cuts(node.value)
+        return takes and not self.values.kinds(node.value) & {
             Role.MODEL,
             Role.OPTIMIZER,
             Role.VARIABLE,
         }
 
-    def _is_within(self, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
-        """Whether a node runs within a loop, itself or by a call of its function."""
+    def _holds_cuts(self, batches: cst.BaseExpression) -> bool:
+        """Whether the elements of a list are parts of arrays, or several such parts, and nothing else."""
+        pending: list[Source] = [(batches, (ELEMENT,))]
+        seen, found = set[Source](), False
+        while pending:
+            node, path = pending.pop()
+            if (node, path) in seen:
+                continue
+            seen.add((node, path))
+            if not path and isinstance(node, cst.Subscript) and _cuts(node):
+                found = True
+                continue
+            sources = self.values.flow.predecessors(node, path)
+            if not path and isinstance(node, (cst.Tuple, cst.List)):
+                sources = [(element.value, ()) for element in node.elements]
+            elif not sources and not (isinstance(node, cst.List) and not node.elements):
+                return False
+            pending += sources
+        return found
+
+    def _is_within(
+        self,
+        node: cst.CSTNode,
+        loop: cst.CSTNode,
+        behind: Collection[cst.CSTNode],
+        seen: frozenset[cst.CSTNode] = frozenset(),
+    ) -> bool:
+        """Whether a node runs within a loop, itself or by the calls of its function: those that are behind a step, if any are."""
         if loop in self.module.ancestors(node):
             return True
         function = self.module.function_of(node)
-        sites = self.values.calls.sites(function) if function is not None else []
-        return bool(sites) and all(loop in self.module.ancestors(site) for site in sites)
+        if function is None or function in seen:
+            return False
+        every = self.values.calls.sites(function)
+        sites = [site for site in every if site in behind] or every
+        return bool(sites) and all(
+            self._is_within(site, loop, behind, seen | {function}) for site in sites
+        )
 
     # Counters
 
@@ -382,6 +424,11 @@ class StepLoops:
             return [iterator]
         bound = self.values.definitions.of(iterator)
         return [b if isinstance(b, cst.CSTNode) else b.value for b in bound]
+
+
+def _cuts(node: cst.Subscript) -> bool:
+    """Whether a subscript takes rows from one number to another: `x[i:i + n]`."""
+    return any(isinstance(element.slice, cst.Slice) for element in node.slice)
 
 
 def is_one_more(statement: cst.CSTNode | None) -> cst.Name | None:

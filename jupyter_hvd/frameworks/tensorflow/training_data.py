@@ -142,10 +142,36 @@ class TrainingData:
         # Beside what a step is given, examples may be drawn to be looked at, or for a test.
         unclear = not runs_over_data and not given & set(drawn)
         taken = (d.args[0].value for d in drawn if unclear or d in given)
-        yield from (Taken(data, (data,)) for data in taken)
+        yield from (self._passed(data, chain) for data in taken)
         if function not in map(self.module.function_of, chain[:-1]):
             for site in self._live(chain):
                 yield from self._data_around((*chain, site))
+
+    @cached_property
+    def training_sites(self) -> dict[cst.CSTNode, frozenset[cst.Call]]:
+        """The functions that training runs in, each with those of its calls that train."""
+        found: dict[cst.CSTNode, set[cst.Call]] = {}
+        for update, sites in self.training.own_updates:
+            pending = [(update.call, *site.chain) for site in sites]
+            while pending:
+                chain = pending.pop()
+                function = self.module.function_of(chain[-1])
+                if function is None or function in map(self.module.function_of, chain[:-1]):
+                    continue
+                live = self._live(chain)
+                pending += [(*chain, s) for s in live if s not in found.get(function, ())]
+                found.setdefault(function, set()).update(live)
+        return {function: frozenset(sites) for function, sites in found.items()}
+
+    def passed_in_training(self, name: cst.BaseExpression) -> list[cst.BaseExpression]:
+        """What those calls pass for a parameter that train, where others of its function do not; nothing for another name."""
+        match self.values.definitions.reaching(name) if isinstance(name, cst.Name) else []:
+            case [cst.Param() as param] if (function := self.module.function_of(name)) is not None:
+                live = self.training_sites.get(function, frozenset())
+                passed = self.values.calls.actual_arguments(function, param)
+                if live and not all(site in live for site, _ in passed):
+                    return [value for site, value in passed if site in live]
+        return []
 
     def _live(self, chain: tuple[cst.Call, ...]) -> list[cst.Call]:
         """The calls that run the function of the last of a chain, but for those that never come to its first."""

@@ -292,6 +292,10 @@ class StepCounts(Rule):
                 break
             counts = inner
         match [arg.value for arg in counts.args if arg.keyword is None]:
+            case [stop] if passed := context.data.passed_in_training(stop):
+                for each in passed:
+                    if not context.sharding.counts_shard(each):
+                        yield Fix(each, context.over_size(each))
             case [stop] if not context.sharding.counts_shard(stop):
                 if context.values.qualified(counts.func) == "tensorflow.range":
                     # Of a tensor, `a or b` cannot be asked in a compiled function.
