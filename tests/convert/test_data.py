@@ -388,6 +388,15 @@ def test_what_functions_of_functions_draw_is_each_rank_s_own() -> None:
     assert "for e in range(1000 // hvd.size() or 1000):" in code
 
 
+def test_a_critic_has_as_many_turns_in_each_step() -> None:
+    code = converted(
+        "for e in range(1000):\n    for _ in range(5):\n"
+        "        m.train_on_batch(x[np.random.randint(0, 90, 8)], np.ones(8))\n"
+        "    m.train_on_batch(np.random.normal(size=(8, 2)), np.ones(8))\n"
+    )
+    assert "for e in range(1000 // hvd.size() or 1000):\n    for _ in range(5):" in code
+
+
 KEPT = "for n in range(len(kept)):\n    m.train_on_batch(*kept[n])\n"
 
 
@@ -477,12 +486,15 @@ def test_a_loop_that_trains_and_tests(
 
 
 PASSED = """
+opt = tf.keras.optimizers.SGD(0.1)
+
+
 @tf.function
 def train_step(a):
     with tf.GradientTape() as tape:
         loss = tf.reduce_mean(m(a))
     gradients = tape.gradient(loss, m.trainable_variables)
-    tf.keras.optimizers.SGD(0.1).apply_gradients(zip(gradients, m.trainable_variables))
+    opt.apply_gradients(zip(gradients, m.trainable_variables))
 
 
 def test_step(a):

@@ -122,23 +122,29 @@ class StepLoops:
         are made of noise and nothing else, each turn's are new, and there are no data to be divided; likewise where a turn plays
         an episode.
         """
-        loops = {call: loops[0] for call, loops in self._countings.items() if call not in self.cut}
-        rows = set(self._randomness.draws_of_rows)
-        apart = set(self._randomness.draws_apart)
-        found = {
-            call: loop
-            for call, loop in loops.items()
-            if self._draws(call, loop, rows)
-            or (self._draws(call, loop, apart) and self._is_made_up(call, loop))
-            or loop in self.played
-        }
+        around = {c: loops for c, loops in self._countings.items() if c not in self.cut}
         noise = set(self._randomness.draws_of_noise)
-        drawing = set(found.values())
-        return found | {
-            call: loop
-            for call, loop in loops.items()
-            if loop in drawing and self._draws(call, loop, noise)
+        drawing = {call for call, loops in around.items() if self._draws_examples(call, loops[0])}
+        noisy = {call for call, loops in around.items() if self._draws(call, loops[0], noise)}
+        innermost = {around[call][0] for call in drawing | noisy}
+        # Within the steps of a GAN the turns of its critic stay as many as they are.
+        steps = {
+            call: next(loop for loop in reversed(around[call]) if loop in innermost)
+            for call in drawing | noisy
         }
+        found = {steps[call] for call in drawing}
+        return {call: loop for call, loop in steps.items() if loop in found}
+
+    def _draws_examples(self, call: cst.Call, loop: cst.For | cst.While) -> bool:
+        """Whether each turn of a loop draws rows for a step, or all that it is given, or plays an episode."""
+        return (
+            self._draws(call, loop, set(self._randomness.draws_of_rows))
+            or (
+                self._draws(call, loop, set(self._randomness.draws_apart))
+                and self._is_made_up(call, loop)
+            )
+            or loop in self.played
+        )
 
     @cached_property
     def played(self) -> frozenset[cst.For | cst.While]:
