@@ -388,6 +388,43 @@ def test_what_functions_of_functions_draw_is_each_rank_s_own() -> None:
     assert "for e in range(1000 // hvd.size() or 1000):" in code
 
 
+WHOLE = "for e in range(100):\n    m.train_on_batch(x, y)\n"
+
+
+@pytest.mark.parametrize(
+    ("compiled", "beside", "after"),
+    [
+        (
+            "m.compile('sgd', 'mse')",
+            "",
+            "m.compile(jhvd.DistributedOptimizer(tf.keras.optimizers.SGD()), 'mse')",
+        ),
+        ("m.compile(tf.keras.optimizers.SGD(0.3), 'mse')", "", "SGD(0.3)), 'mse')"),
+        ("m.compile('sgd', 'mse')", "    m.optimizer.learning_rate = 0.1\n", None),
+        ("m.compile('sgd', 'mse')", "m.fit(x, y)\n", None),
+    ],
+)
+def test_a_model_that_takes_all_data_at_each_step_keeps_its_rate(
+    compiled: str, beside: str, after: str | None
+) -> None:
+    """Unless that is the rate of other steps too, or set later."""
+    head = MODEL[: MODEL.index("m.compile")]
+    conversion = convert_source(f"{head}{compiled}\n{WHOLE}{beside}")
+    assert conversion.status == ("converted" if after else "refused")
+    assert [d.code for d in conversion.diagnostics] == ["HVD504"]
+    assert (after or compiled) in conversion.code
+
+
+def test_batches_of_another_module() -> None:
+    draw = "from data import batches, loader\nfor e in range(90):\n    m.train_on_batch(*{})\n"
+    code = converted(draw.format("next(batches)"))
+    assert "for e in range(90 // hvd.size() or 90):" in code
+    assert "next(jhvd.shard_batches(batches))" in code
+    for drawn in ("loader.get_batch(8)", "loader(8).next()"):
+        refused = convert_source(MODEL + draw.format(drawn))
+        assert [(d.code, d.severity) for d in refused.diagnostics] == [("HVD504", "error")]
+
+
 def test_a_critic_has_as_many_turns_in_each_step() -> None:
     code = converted(
         "for e in range(1000):\n    for _ in range(5):\n"

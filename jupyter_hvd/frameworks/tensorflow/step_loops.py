@@ -12,6 +12,7 @@ from ...analysis.flow import Source
 from ...analysis.index import ELEMENT, Binding
 from ...analysis.library import Kind
 from ...analysis.syntax import argument, method
+from . import tf_api
 from .pipelines import Pipelines
 from .randomness import GENERATORS, Randomness
 from .roles import Role
@@ -23,6 +24,9 @@ _READING = re.compile(
     r"numpy\.(load|genfromtxt|fromfile|memmap)|builtins\.(open|input)|get_file|\bdatasets?\b|"
     r"^tensorflow\.(data|io|keras\.preprocessing)\.|_from_directory|load_(img|data)"
 )
+#: What gives a batch, by its name, and whose functions of such names are known.
+_BATCH = re.compile(r"batch|draw|fetch|next|sample", re.IGNORECASE)
+_KNOWN = (*_COMPUTING, *tf_api.INERT)
 #: What makes environments, in which an agent plays episodes.
 _ENVIRONMENTS = frozenset({"gym", "gymnasium", "suite_gym", "pettingzoo"})
 #: What takes rows by their numbers, as brackets do.
@@ -206,12 +210,16 @@ class StepLoops:
         """Whether no loop around a step runs over data, and no turn takes rows by its number, or draws them."""
         if not all(map(self._is_of_settings, self.data.loop_data[call])):
             return False
+        around, given = list(self._counts_around(call, frozenset())), self._slice(call)
+        drawn = [node for node in given if self._is_drawn_elsewhere(node)]
+        if any(self._is_within(node, loop, given) for node in drawn for loop in around):
+            return False
         loops = [
             loop.iter
-            for loop in self._counts_around(call, frozenset())
+            for loop in around
             if isinstance(loop, cst.For) and loop not in self.training.variable_loops
         ]
-        for node in self._slice(call):
+        for node in given:
             match node:
                 case cst.Subscript(slice=parts):
                     index: list[cst.CSTNode] = [*parts]
@@ -227,6 +235,18 @@ class StepLoops:
             if any(loop in behind for loop in loops):
                 return False
         return True
+
+    def _is_drawn_elsewhere(self, node: cst.CSTNode) -> bool:
+        """Whether another module gives a batch, to judge by its name: `loader.get_batch(32)`."""
+        if not isinstance(node, cst.Call):
+            return False
+        called = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
+        if not _BATCH.search(self.module.text(called)):
+            return False
+        giver = self.values.of(node.func)
+        if isinstance(node.func, cst.Attribute) and not self.values.qualified(node.func):
+            giver = self.values.of(node.func.value)
+        return any(value.name and not value.name.startswith(_KNOWN) for value in giver)
 
     def _is_of_settings(self, iterable: cst.BaseExpression) -> bool:
         """Whether a loop runs over rates, names, models or the like, and over no data."""

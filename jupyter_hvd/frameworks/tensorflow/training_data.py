@@ -362,6 +362,8 @@ class TrainingData:
         if isinstance(inner, cst.Call) and self.values.qualified(inner.func) == "builtins.zip":
             return any(self._may_give_batches(arg.value) for arg in inner.args)
         kinds = self.values.kinds(inner)
+        if kinds == {Kind.LIBRARY} and any(d.args[0].value is iterable for d in self.draws):
+            return True  # `from data import batches`
         elements = {value.kind for value in self.values.of(inner, (ELEMENT,))}
         return bool(not kinds or kinds & {Kind.UNKNOWN, Role.DATASET}) and not (
             elements & {Role.MODEL, Role.OPTIMIZER, Role.VARIABLE}

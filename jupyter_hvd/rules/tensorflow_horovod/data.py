@@ -447,16 +447,17 @@ class UnseenData(Rule):
             program(
                 """
                 import tensorflow as tf
+                from data import loader
 
                 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
                 model.compile('sgd', loss='mse')
 
-                for epoch in range(100):
-                    model.train_on_batch(x, y)
+                for step in range(100):
+                    model.train_on_batch(*loader.get_batch(32))
                 """
             ),
             None,
-            "Every rank would take the same step on all the data, at N times the rate.",
+            "Every rank might be given the same batches, at N times the rate.",
         ),
     )
 
@@ -663,7 +664,8 @@ class OwnChoice(Rule):
                         "warning",
                     )
                     return
-            for bound in context.values.definitions.of(node) if isinstance(node, cst.Name) else ():
+            names = isinstance(node, cst.Name)
+            for bound in context.values.definitions.reaching(node) if names else ():
                 if not isinstance(bound, Binding) or bound.place is None or bound.path:
                     continue
                 if self._is_carried(context, bound.place, step, gradient) and is_seen_by_rank(
