@@ -664,8 +664,9 @@ class OwnChoice(Rule):
                         "warning",
                     )
                     return
-            names = isinstance(node, cst.Name)
-            for bound in context.values.definitions.reaching(node) if names else ():
+            if not isinstance(node, cst.Name):
+                continue
+            for bound in context.values.definitions.reaching(node):
                 if not isinstance(bound, Binding) or bound.place is None or bound.path:
                     continue
                 if self._is_carried(context, bound.place, step, gradient) and is_seen_by_rank(
