@@ -651,3 +651,15 @@ def test_a_loop_over_a_sequence_takes_batches_of_its_own() -> None:
     assert "for step, (a, b) in enumerate(jhvd.shard_batches(flow)):" in code
     assert "if step >= max(1, 100 // hvd.size()):" in code
     assert "jhvd.same_seed()" in code
+
+
+def test_loops_over_unseen_data_around_one_step_are_all_divided() -> None:
+    code = converted(
+        "from other import make\ndata = make()\nopt = tf.keras.optimizers.SGD(0.1)\n\n\ndef step(a, b):\n"
+        "    with tf.GradientTape() as tape:\n        loss = tf.reduce_mean((m(a) - b) ** 2)\n"
+        "    gradients = tape.gradient(loss, m.trainable_variables)\n"
+        "    opt.apply_gradients(zip(gradients, m.trainable_variables))\n\n\n"
+        "for a, b in data.first:\n    step(a, b)\nfor a, b in data.second:\n    step(a, b)\n"
+    )
+    assert "in jhvd.shard_batches(data.first):" in code
+    assert "in jhvd.shard_batches(data.second):" in code

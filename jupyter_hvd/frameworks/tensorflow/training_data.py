@@ -123,6 +123,12 @@ class TrainingData:
         Args:
             chain: an update, what calls its function, and so on: the call last.
         """
+        yield from self._data_beside(chain)
+        for caller in self._callers(chain):
+            yield from self._data_around(caller)
+
+    def _data_beside(self, chain: tuple[cst.Call, ...]) -> Iterator[Taken]:
+        """The same, in the function alone in which the call stands."""
         call = chain[-1]
         function = self.module.function_of(call)
         outermost: cst.CSTNode = call
@@ -143,9 +149,13 @@ class TrainingData:
         unclear = not runs_over_data and not given & set(drawn)
         taken = (d.args[0].value for d in drawn if unclear or d in given)
         yield from (self._passed(data, chain) for data in taken)
-        if function not in map(self.module.function_of, chain[:-1]):
-            for site in self._live(chain):
-                yield from self._data_around((*chain, site))
+
+    def _callers(self, chain: tuple[cst.Call, ...]) -> list[tuple[cst.Call, ...]]:
+        """A chain with each of the calls that lead to its last, less those that come round to a function of it."""
+        function = self.module.function_of(chain[-1])
+        if function in map(self.module.function_of, chain[:-1]):
+            return []
+        return [(*chain, site) for site in self._live(chain)]
 
     @cached_property
     def training_sites(self) -> dict[cst.CSTNode, frozenset[cst.Call]]:
@@ -356,6 +366,31 @@ class TrainingData:
                 for data in iterables
             )
         }
+
+    @cached_property
+    def unseen_iterables(self) -> list[cst.BaseExpression]:
+        """What those loops run over, the innermost that may give batches on each way to a step, of which nothing is seen."""
+        found: dict[cst.BaseExpression, None] = {}
+        shared = {batches.expression for batches in self.batch_sources}
+        for call, data in self.unseen_loops.items():
+            if data is None:
+                continue
+            found[data] = None
+            pending = [
+                (update.call, *site.chain)
+                for update, sites in self.training.own_updates
+                for site in sites
+                if site.call is call
+            ]
+            while pending:
+                chain = pending.pop()
+                around = [each for taken in self._data_beside(chain) for each in taken.data]
+                given = next(filter(self._may_give_batches, around), None)
+                if given is None:
+                    pending += self._callers(chain)
+                elif self.values.flow.unwrap_iteration(given) not in shared:
+                    found[given] = None
+        return list(found)
 
     def _may_give_batches(self, iterable: cst.BaseExpression) -> bool:
         inner = self.values.flow.unwrap_iteration(iterable)
