@@ -108,7 +108,7 @@ SPELLINGS = (
     *("tape_wrapped_later", "tape_zip", "both_whole_by_hand", "fit_counted_batches"),
     *("fit_generator_method", "fit_loaded_compiled", "fit_mirrored", "fit_other_writers"),
     *("fit_rate_read", "fit_rate_scheduler", "fit_rate_set_by_backend", "fit_train_step_cond"),
-    *("tape_next_generator", "tape_own_optimizer_frozen"),
+    *("tape_next_generator", "tape_own_optimizer_frozen", "tape_step_passed", "batch_whole"),
     # Run as stand-alone programs (`test_standalone.py`).
     *("fit_own_schedule", "fit_random_split", "fit_sequence", "tape_tf_function"),
 )

@@ -106,7 +106,7 @@ class Definitions:
             for b in bound
             if b not in before
             and (loop := self._common_loop(b, name)) is not None
-            and not any(id(s) in sure and self._common_loop(s, name) is loop for s in before)
+            and not any(id(s) in sure and self._is_within(s, loop) for s in before)
         ]
         last = max(sure.values(), default=-1)
         reached = [b for b in before if self._start(b) >= last]
@@ -115,6 +115,10 @@ class Definitions:
     def _start(self, binding: Binding) -> int:
         assert binding.target is not None
         return self._module.span(binding.target).start
+
+    def _is_within(self, binding: Binding, loop: cst.CSTNode) -> bool:
+        assert binding.target is not None
+        return any(ancestor is loop for ancestor in self._module.ancestors(binding.target))
 
     def _common_loop(self, binding: Binding, name: cst.Name) -> cst.CSTNode | None:
         """The innermost loop of one function around both a binding and a name."""

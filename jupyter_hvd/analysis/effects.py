@@ -416,6 +416,8 @@ def writes(values: ValueAnalysis, call: cst.Call) -> bool:
     a file's name, and methods, of what is not the program's own, that are given one.
     """
     effects, library = values.library.effects, values.qualified(call.func)
+    if any(_is_in_memory(values, arg.value) for arg in call.args):
+        return False
     if library in effects.writing:
         return True
     if library:
@@ -430,6 +432,16 @@ def writes(values: ValueAnalysis, call: cst.Call) -> bool:
     if name in _ALWAYS_WRITING or (name == "save" and _is_image(values, call.func.value)):
         return bool(call.args)
     return bool(_WRITING_METHOD.fullmatch(name)) and _is_given_name(values, call)
+
+
+def _is_in_memory(values: ValueAnalysis, given: cst.BaseExpression) -> bool:
+    """Whether an expression is a buffer for certain: each rank reads what it has written there itself."""
+    made = values.of(given)
+    return bool(made) and all(value.name in _BUFFERS for value in made)
+
+
+#: What has a file's methods, and is none.
+_BUFFERS = frozenset({"io.BytesIO", "io.StringIO"})
 
 
 def _is_image(values: ValueAnalysis, image: cst.BaseExpression) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
 
+from .library import Kind
 from .syntax import parameters
 from .values import ValueAnalysis
 
@@ -24,12 +25,26 @@ def is_ruled_out(values: ValueAnalysis, chain: Sequence[cst.Call]) -> bool:
     passed: Passed = {}
     for place in range(len(chain) - 1, -1, -1):
         call = chain[place]
+        if place > 1 and _runs_another(values, *chain[place - 2 : place + 1]):
+            return True
         for test, wanted in conditions(values, call):
             answer = answered(values, test, passed)
             if answer is not None and answer is not wanted:
                 return True
         if place:
             passed = _passed_by(values, call, chain[place - 1], passed)
+    return False
+
+
+def _runs_another(values: ValueAnalysis, inner: cst.Call, site: cst.Call, outer: cst.Call) -> bool:
+    """Whether what runs what it is passed is passed something else than the function of an inner call: `run(test_step, test)`."""
+    function = values.module.function_of(site)
+    match values.definitions.reaching(site.func) if isinstance(site.func, cst.Name) else []:
+        case [cst.Param() as param] if function is not None:
+            passed = values.calls.actual_arguments(function, param)
+            run = {v for call, given in passed if call is outer for v in values.of(given)}
+            known = {value.kind for value in run} == {Kind.FUNCTION}
+            return known and values.module.function_of(inner) not in {v.node for v in run}
     return False
 
 

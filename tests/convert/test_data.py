@@ -373,6 +373,80 @@ def test_noise_added_to_all_the_data_does_not_divide_them(body: str) -> None:
     assert [d.code for d in convert_source(MODEL + body).diagnostics] == ["HVD504"]
 
 
+def test_what_functions_of_functions_draw_is_each_rank_s_own() -> None:
+    """A generator that learns from noise, and a function that draws a sample to be shown."""
+    code = converted(
+        "def noise(n):\n    return np.random.randn(n, 2)\n\n\n"
+        "def made(n):\n    return g.predict(noise(n)), np.zeros(n)\n\n\n"
+        "def drawn(n):\n    rows = np.random.randint(0, len(x), n)\n    return x[rows], np.ones(n)\n\n\n"
+        "def show():\n    seen, _ = drawn(3)\n    plot(seen, made(3))\n\n\n"
+        "def train(n):\n    for e in range(1000):\n"
+        "        seen, ones = drawn(n)\n        m.train_on_batch(seen, ones)\n"
+        "        other, zeros = made(n)\n        m.train_on_batch(other, zeros)\n"
+        "        if e % 100 == 0:\n            show()\n\n\ntrain(8)\n"
+    )
+    assert "for e in range(1000 // hvd.size() or 1000):" in code
+
+
+WHOLE = "for e in range(100):\n    m.train_on_batch(x, y)\n"
+
+
+@pytest.mark.parametrize(
+    ("compiled", "beside", "after"),
+    [
+        (
+            "m.compile('sgd', 'mse')",
+            "",
+            "m.compile(jhvd.DistributedOptimizer(tf.keras.optimizers.SGD()), 'mse')",
+        ),
+        ("m.compile(tf.keras.optimizers.SGD(0.3), 'mse')", "", "SGD(0.3)), 'mse')"),
+        ("m.compile('sgd', 'mse')", "    m.optimizer.learning_rate = 0.1\n", None),
+        ("m.compile('sgd', 'mse')", "m.fit(x, y)\n", None),
+    ],
+)
+def test_a_model_that_takes_all_data_at_each_step_keeps_its_rate(
+    compiled: str, beside: str, after: str | None
+) -> None:
+    """Unless that is the rate of other steps too, or set later."""
+    head = MODEL[: MODEL.index("m.compile")]
+    conversion = convert_source(f"{head}{compiled}\n{WHOLE}{beside}")
+    assert conversion.status == ("converted" if after else "refused")
+    assert [d.code for d in conversion.diagnostics] == ["HVD504"]
+    assert (after or compiled) in conversion.code
+
+
+def test_batches_of_another_module() -> None:
+    draw = "from data import batches, loader\nfor e in range(90):\n    m.train_on_batch(*{})\n"
+    code = converted(draw.format("next(batches)"))
+    assert "for e in range(90 // hvd.size() or 90):" in code
+    assert "next(jhvd.shard_batches(batches))" in code
+    for drawn in ("loader.get_batch(8)", "loader(8).next()"):
+        refused = convert_source(MODEL + draw.format(drawn))
+        assert [(d.code, d.severity) for d in refused.diagnostics] == [("HVD504", "error")]
+
+
+def test_a_critic_has_as_many_turns_in_each_step() -> None:
+    code = converted(
+        "for e in range(1000):\n    for _ in range(5):\n"
+        "        m.train_on_batch(x[np.random.randint(0, 90, 8)], np.ones(8))\n"
+        "    m.train_on_batch(np.random.normal(size=(8, 2)), np.ones(8))\n"
+    )
+    assert "for e in range(1000 // hvd.size() or 1000):\n    for _ in range(5):" in code
+
+
+KEPT = "for n in range(len(kept)):\n    m.train_on_batch(*kept[n])\n"
+
+
+def test_batches_that_a_list_keeps_are_divided_by_number() -> None:
+    for kept in (
+        "kept = []\nfor i in range(0, len(x), 8):\n    kept.append((x[i:i + 8], y[i:i + 8]))\n",
+        "kept = [(x[i:i + 8], y[i:i + 8]) for i in range(0, len(x), 8)]\n",
+    ):
+        assert "for n in jhvd.shard_turns(range(len(kept))):" in converted(kept + KEPT)
+    whole = convert_source(f"{MODEL}kept = [(x, y), (x, 2 * y)]\n{KEPT}")
+    assert [d.code for d in whole.diagnostics] == ["HVD504"]
+
+
 @pytest.mark.parametrize(
     "use",
     [
@@ -446,6 +520,43 @@ def test_a_loop_that_trains_and_tests(
     assert "from_tensor_slices((x, y)).shard(" in code
     assert "from_tensor_slices((a, b)).batch(4)\n" in code
     assert not any("which is not seen" in d.message for d in conversion.diagnostics)
+
+
+PASSED = """
+opt = tf.keras.optimizers.SGD(0.1)
+
+
+@tf.function
+def train_step(a):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(m(a))
+    gradients = tape.gradient(loss, m.trainable_variables)
+    opt.apply_gradients(zip(gradients, m.trainable_variables))
+
+
+def test_step(a):
+    return m(a)
+
+
+def run(step, batches, steps):
+    for _ in range(steps):
+        step(next(batches))
+
+
+run(train_step, iter(tf.data.Dataset.from_tensor_slices(x).repeat().batch(4)), 90)
+run(test_step, iter(tf.data.Dataset.from_tensor_slices(y).batch(4)), steps=9)
+"""
+
+
+def test_a_loop_that_is_passed_its_step() -> None:
+    """The test's data and turns stay as they are."""
+    code = converted(PASSED)
+    assert (
+        "from_tensor_slices(x).shard(hvd.size(), hvd.rank()).repeat().batch(4)), 90 // hvd.size() or 90)"
+        in code
+    )
+    assert "run(test_step, iter(tf.data.Dataset.from_tensor_slices(y).batch(4)), steps=9)" in code
+    assert "for _ in range(steps):" in code
 
 
 def test_a_loop_that_seems_to_train_and_test_is_told() -> None:
@@ -540,3 +651,15 @@ def test_a_loop_over_a_sequence_takes_batches_of_its_own() -> None:
     assert "for step, (a, b) in enumerate(jhvd.shard_batches(flow)):" in code
     assert "if step >= max(1, 100 // hvd.size()):" in code
     assert "jhvd.same_seed()" in code
+
+
+def test_loops_over_unseen_data_around_one_step_are_all_divided() -> None:
+    code = converted(
+        "from other import make\ndata = make()\nopt = tf.keras.optimizers.SGD(0.1)\n\n\ndef step(a, b):\n"
+        "    with tf.GradientTape() as tape:\n        loss = tf.reduce_mean((m(a) - b) ** 2)\n"
+        "    gradients = tape.gradient(loss, m.trainable_variables)\n"
+        "    opt.apply_gradients(zip(gradients, m.trainable_variables))\n\n\n"
+        "for a, b in data.first:\n    step(a, b)\nfor a, b in data.second:\n    step(a, b)\n"
+    )
+    assert "in jhvd.shard_batches(data.first):" in code
+    assert "in jhvd.shard_batches(data.second):" in code

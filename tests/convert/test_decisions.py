@@ -287,3 +287,24 @@ def test_a_loss_that_goes_by_what_a_rank_has_seen_is_told(made: str, told: bool)
     conversion = convert_source(HEAD + source)
     assert conversion.status == "converted"
     assert [d.code for d in conversion.diagnostics] == ["HVD509"] * told
+
+
+def test_a_name_that_each_step_binds_anew_keeps_nothing_of_the_steps_before() -> None:
+    """What was shown of the last epoch has the same name."""
+    source = program(
+        """
+        mean = tf.keras.metrics.Mean()
+        for epoch in range(5):
+            for bx, by in batches:
+                with tf.GradientTape() as tape:
+                    main = tf.reduce_mean((model(bx) - by) ** 2)
+                    loss = main + sum(model.losses)
+                gradients = tape.gradient(loss, model.trainable_variables)
+                opt.apply_gradients(zip(gradients, model.trainable_variables))
+                mean.update_state(loss)
+            main = mean.result()
+        """
+    )
+    conversion = convert_source(HEAD + source)
+    assert conversion.status == "converted"
+    assert conversion.diagnostics == ()

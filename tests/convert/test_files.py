@@ -368,6 +368,10 @@ def test_what_seems_to_write_is_rank_zeros(line: str) -> None:
         "place.write('text')",
         "place.save()",
         "class Own:\n    def save(self, path):\n        return path\n\n\nOwn().save('a')",
+        "import io; place = io.BytesIO(); figure.savefig(place, format='png')",
+        "from io import BytesIO\nwith BytesIO() as place:\n    np.save(place, x)",
+        "from PIL import Image; import io; place = io.BytesIO(); Image.fromarray(x).save(place, format='PNG')",
+        "import io; place = io.StringIO(); table.to_csv(place)",
     ],
 )
 def test_what_writes_nothing_by_itself(line: str) -> None:

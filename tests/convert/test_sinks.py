@@ -495,3 +495,10 @@ for episode in range(100):
         model.fit(state[None], target(reward))
 """
     assert refused(MODEL + episodes) == {"HVD303"}
+
+
+@pytest.mark.parametrize("arguments", ["x, y,", "x, y, ", "x,\n    y,\n"])
+def test_what_is_added_behind_a_comma_is_told_apart(arguments: str) -> None:
+    code = converted(f"model.compile('sgd', 'mse')\nmodel.fit({arguments})\n")
+    compile(code, "<converted>", "exec")
+    assert "callbacks=[jhvd.BroadcastGlobalVariablesCallback(0)]," in code

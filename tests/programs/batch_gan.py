@@ -1,10 +1,20 @@
 # holds
-"""a GAN trained by train_on_batch: a discriminator, and a model of both in which that is frozen"""
+"""a GAN trained by train_on_batch: a discriminator, and a model of both in which that is frozen; functions of functions draw"""
 
 import numpy as np
 import tensorflow as tf
 
 layers = tf.keras.layers
+
+
+def noise(size):
+    return np.random.normal(size=(size, 2))
+
+
+def made_by(generator, size):
+    return generator.predict(noise(size), verbose=0), np.zeros(size)
+
+
 real = np.random.RandomState(0).normal(3, 1, size=(200, 4)).astype("float32")
 
 
@@ -21,10 +31,9 @@ class GAN:
     def train(self, steps, batch_size):
         for step in range(steps):
             rows = np.random.randint(0, len(real), batch_size)
-            made = self.generator.predict(np.random.normal(size=(batch_size, 2)), verbose=0)
             self.discriminator.train_on_batch(real[rows], np.ones(batch_size))
-            self.discriminator.train_on_batch(made, np.zeros(batch_size))
-            self.gan.train_on_batch(np.random.normal(size=(batch_size, 2)), np.ones(batch_size))
+            self.discriminator.train_on_batch(*made_by(self.generator, batch_size))
+            self.gan.train_on_batch(noise(batch_size), np.ones(batch_size))
 
 
 GAN().train(10, 16)

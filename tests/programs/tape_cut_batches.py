@@ -1,5 +1,5 @@
 # holds
-"""batches that the loop cuts out of shuffled arrays, in two ways"""
+"""batches that the loop cuts out of shuffled arrays, in two ways, or has kept in a list"""
 
 import numpy as np
 import tensorflow as tf
@@ -29,3 +29,9 @@ for epoch in range(2):
         train_step(x[rows], y[rows])
 for number in range(len(x) // size):
     train_step(x[number * size : (number + 1) * size], y[number * size : (number + 1) * size])
+
+batches = []
+for start in range(0, len(x), size):
+    batches.append((x[start : start + size], y[start : start + size]))
+for number in range(len(batches)):
+    train_step(*batches[number])

@@ -99,7 +99,7 @@ class Sharding:
     @cached_property
     def _unseen(self) -> dict[cst.BaseExpression, bool]:
         unseen = dict.fromkeys(self.data.unseen_fits, True)
-        unseen |= {data: False for data in self.data.unseen_loops.values() if data is not None}
+        unseen |= dict.fromkeys(self.data.unseen_iterables, False)
         return unseen
 
     @cached_property

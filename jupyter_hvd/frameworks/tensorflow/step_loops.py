@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Collection, Iterator, Set
 from functools import cached_property
 
 import libcst as cst
 
+from ...analysis.flow import Source
 from ...analysis.index import ELEMENT, Binding
 from ...analysis.library import Kind
 from ...analysis.syntax import argument, method
+from . import tf_api
 from .pipelines import Pipelines
 from .randomness import GENERATORS, Randomness
 from .roles import Role
@@ -22,6 +24,9 @@ _READING = re.compile(
     r"numpy\.(load|genfromtxt|fromfile|memmap)|builtins\.(open|input)|get_file|\bdatasets?\b|"
     r"^tensorflow\.(data|io|keras\.preprocessing)\.|_from_directory|load_(img|data)"
 )
+#: What gives a batch, by its name, and whose functions of such names are known.
+_BATCH = re.compile(r"batch|draw|fetch|next|sample", re.IGNORECASE)
+_KNOWN = (*_COMPUTING, *tf_api.INERT)
 #: What makes environments, in which an agent plays episodes.
 _ENVIRONMENTS = frozenset({"gym", "gymnasium", "suite_gym", "pettingzoo"})
 #: What takes rows by their numbers, as brackets do.
@@ -42,6 +47,7 @@ class StepLoops:
         self.values = data.values
         self.module = data.module
         self._pipelines = pipelines
+        self._slices: dict[cst.Call, dict[cst.CSTNode, None]] = {}
 
     @cached_property
     def loops(self) -> list[cst.For | cst.While]:
@@ -120,23 +126,29 @@ class StepLoops:
         are made of noise and nothing else, each turn's are new, and there are no data to be divided; likewise where a turn plays
         an episode.
         """
-        loops = {call: loops[0] for call, loops in self._countings.items() if call not in self.cut}
-        rows = set(self._randomness.draws_of_rows)
-        apart = set(self._randomness.draws_apart)
-        found = {
-            call: loop
-            for call, loop in loops.items()
-            if self._draws(call, loop, rows)
-            or (self._draws(call, loop, apart) and self._is_made_up(call, loop))
-            or loop in self.played
-        }
+        around = {c: loops for c, loops in self._countings.items() if c not in self.cut}
         noise = set(self._randomness.draws_of_noise)
-        drawing = set(found.values())
-        return found | {
-            call: loop
-            for call, loop in loops.items()
-            if loop in drawing and self._draws(call, loop, noise)
+        drawing = {call for call, loops in around.items() if self._draws_examples(call, loops[0])}
+        noisy = {call for call, loops in around.items() if self._draws(call, loops[0], noise)}
+        innermost = {around[call][0] for call in drawing | noisy}
+        # Within the steps of a GAN the turns of its critic stay as many as they are.
+        steps = {
+            call: next(loop for loop in reversed(around[call]) if loop in innermost)
+            for call in drawing | noisy
         }
+        found = {steps[call] for call in drawing}
+        return {call: loop for call, loop in steps.items() if loop in found}
+
+    def _draws_examples(self, call: cst.Call, loop: cst.For | cst.While) -> bool:
+        """Whether each turn of a loop draws rows for a step, or all that it is given, or plays an episode."""
+        return (
+            self._draws(call, loop, set(self._randomness.draws_of_rows))
+            or (
+                self._draws(call, loop, set(self._randomness.draws_apart))
+                and self._is_made_up(call, loop)
+            )
+            or loop in self.played
+        )
 
     @cached_property
     def played(self) -> frozenset[cst.For | cst.While]:
@@ -148,7 +160,7 @@ class StepLoops:
             for call, loops in self._countings.items()
             if call not in self.cut
             and any(
-                self.is_environment_s(node) and self._is_within(node, loops[0])
+                self.is_environment_s(node) and self._is_within(node, loops[0], self._slice(call))
                 for node in self._slice(call)
             )
         )
@@ -198,12 +210,16 @@ class StepLoops:
         """Whether no loop around a step runs over data, and no turn takes rows by its number, or draws them."""
         if not all(map(self._is_of_settings, self.data.loop_data[call])):
             return False
+        around, given = list(self._counts_around(call, frozenset())), self._slice(call)
+        drawn = [node for node in given if self._is_drawn_elsewhere(node)]
+        if any(self._is_within(node, loop, given) for node in drawn for loop in around):
+            return False
         loops = [
             loop.iter
-            for loop in self._counts_around(call, frozenset())
+            for loop in around
             if isinstance(loop, cst.For) and loop not in self.training.variable_loops
         ]
-        for node in self._slice(call):
+        for node in given:
             match node:
                 case cst.Subscript(slice=parts):
                     index: list[cst.CSTNode] = [*parts]
@@ -220,6 +236,18 @@ class StepLoops:
                 return False
         return True
 
+    def _is_drawn_elsewhere(self, node: cst.CSTNode) -> bool:
+        """Whether another module gives a batch, to judge by its name: `loader.get_batch(32)`."""
+        if not isinstance(node, cst.Call):
+            return False
+        called = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
+        if not _BATCH.search(self.module.text(called)):
+            return False
+        giver = self.values.of(node.func)
+        if isinstance(node.func, cst.Attribute) and not self.values.qualified(node.func):
+            giver = self.values.of(node.func.value)
+        return any(value.name and not value.name.startswith(_KNOWN) for value in giver)
+
     def _is_of_settings(self, iterable: cst.BaseExpression) -> bool:
         """Whether a loop runs over rates, names, models or the like, and over no data."""
         inner = self.values.flow.unwrap_iteration(iterable)
@@ -231,17 +259,21 @@ class StepLoops:
 
     def _draws(self, call: cst.Call, loop: cst.CSTNode, draws: Set[cst.Call]) -> bool:
         """Whether one of these draws, made at each turn of the loop, reaches a step."""
-        return any(node in draws and self._is_within(node, loop) for node in self._slice(call))
+        behind = self._slice(call)
+        return any(node in draws and self._is_within(node, loop, behind) for node in behind)
 
     def _is_made_up(self, call: cst.Call, loop: cst.CSTNode) -> bool:
         """Whether a step is given nothing but what is computed, and drawn anew at each turn of the loop."""
-        return all(self._is_computed(node, loop) for node in self._slice(call))
+        behind = self._slice(call)
+        return all(self._is_computed(node, loop, behind) for node in behind)
 
-    def _is_computed(self, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
+    def _is_computed(
+        self, node: cst.CSTNode, loop: cst.CSTNode, behind: Collection[cst.CSTNode]
+    ) -> bool:
         """Whether no data come in by an expression: a file, something unknown, numbers drawn before the loop."""
         match node:
             case cst.Call():
-                if self._randomness.is_draw(node) and not self._is_within(node, loop):
+                if self._randomness.is_draw(node) and not self._is_within(node, loop, behind):
                     return False
                 name = self.values.qualified(node.func)
                 if name:
@@ -280,31 +312,67 @@ class StepLoops:
                 return True
         return False
 
-    def _slice(self, call: cst.Call) -> list[cst.CSTNode]:
-        updates = (
-            u
-            for u in self.training.updates
-            if call in (s.call for s in self.training.compiled.eager_sites(u))
-        )
-        calls = dict.fromkeys((call, *(update.call for update in updates)))
-        return [node for each in calls for node in self.values.flow.backward_slice(each)]
+    def _slice(self, call: cst.Call) -> dict[cst.CSTNode, None]:
+        """What a step and the updates that it comes to are computed from."""
+        found = self._slices.get(call)
+        if found is None:
+            updates = (
+                u
+                for u in self.training.updates
+                if call in (s.call for s in self.training.compiled.eager_sites(u))
+            )
+            calls = dict.fromkeys((call, *(update.call for update in updates)))
+            slices = map(self.values.flow.backward_slice, calls)
+            found = self._slices[call] = dict.fromkeys(n for each in slices for n in each)
+        return found
 
     def _is_of_data(self, node: cst.Subscript) -> bool:
-        """Whether a subscript takes a part of an array, not one of several models or rates."""
-        cuts = any(isinstance(element.slice, cst.Slice) for element in node.slice)
-        return cuts and not self.values.kinds(node.value) & {
+        """Whether a subscript takes a part of an array, or one of several such parts, not one of several models or rates."""
+        takes = _cuts(node) or self._holds_cuts(node.value)
+        return takes and not self.values.kinds(node.value) & {
             Role.MODEL,
             Role.OPTIMIZER,
             Role.VARIABLE,
         }
 
-    def _is_within(self, node: cst.CSTNode, loop: cst.CSTNode) -> bool:
-        """Whether a node runs within a loop, itself or by a call of its function."""
+    def _holds_cuts(self, batches: cst.BaseExpression) -> bool:
+        """Whether the elements of a list are parts of arrays, or several such parts, and nothing else."""
+        pending: list[Source] = [(batches, (ELEMENT,))]
+        seen, found = set[Source](), False
+        while pending:
+            node, path = pending.pop()
+            if (node, path) in seen:
+                continue
+            seen.add((node, path))
+            if not path and isinstance(node, cst.Subscript) and _cuts(node):
+                found = True
+                continue
+            sources = self.values.flow.predecessors(node, path)
+            if not path and isinstance(node, (cst.Tuple, cst.List)):
+                sources = [(element.value, ()) for element in node.elements]
+            elif not sources and not (isinstance(node, cst.List) and not node.elements):
+                return False
+            pending += sources
+        return found
+
+    def _is_within(
+        self,
+        node: cst.CSTNode,
+        loop: cst.CSTNode,
+        behind: Collection[cst.CSTNode],
+        seen: frozenset[cst.CSTNode] = frozenset(),
+    ) -> bool:
+        """Whether a node runs within a loop, itself or by the calls of its function: those that are behind a step, if any are."""
         if loop in self.module.ancestors(node):
             return True
         function = self.module.function_of(node)
-        sites = self.values.calls.sites(function) if function is not None else []
-        return bool(sites) and all(loop in self.module.ancestors(site) for site in sites)
+        if function is None or function in seen:
+            return False
+        every = self.values.calls.sites(function)
+        sites = [site for site in every if site in behind] or every
+        return bool(sites) and all(
+            self._is_within(site, loop, behind, seen | {function}) for site in sites
+        )
 
     # Counters
 
@@ -382,6 +450,11 @@ class StepLoops:
             return [iterator]
         bound = self.values.definitions.of(iterator)
         return [b if isinstance(b, cst.CSTNode) else b.value for b in bound]
+
+
+def _cuts(node: cst.Subscript) -> bool:
+    """Whether a subscript takes rows from one number to another: `x[i:i + n]`."""
+    return any(isinstance(element.slice, cst.Slice) for element in node.slice)
 
 
 def is_one_more(statement: cst.CSTNode | None) -> cst.Name | None:

@@ -123,6 +123,12 @@ class TrainingData:
         Args:
             chain: an update, what calls its function, and so on: the call last.
         """
+        yield from self._data_beside(chain)
+        for caller in self._callers(chain):
+            yield from self._data_around(caller)
+
+    def _data_beside(self, chain: tuple[cst.Call, ...]) -> Iterator[Taken]:
+        """The same, in the function alone in which the call stands."""
         call = chain[-1]
         function = self.module.function_of(call)
         outermost: cst.CSTNode = call
@@ -142,10 +148,40 @@ class TrainingData:
         # Beside what a step is given, examples may be drawn to be looked at, or for a test.
         unclear = not runs_over_data and not given & set(drawn)
         taken = (d.args[0].value for d in drawn if unclear or d in given)
-        yield from (Taken(data, (data,)) for data in taken)
-        if function not in map(self.module.function_of, chain[:-1]):
-            for site in self._live(chain):
-                yield from self._data_around((*chain, site))
+        yield from (self._passed(data, chain) for data in taken)
+
+    def _callers(self, chain: tuple[cst.Call, ...]) -> list[tuple[cst.Call, ...]]:
+        """A chain with each of the calls that lead to its last, less those that come round to a function of it."""
+        function = self.module.function_of(chain[-1])
+        if function in map(self.module.function_of, chain[:-1]):
+            return []
+        return [(*chain, site) for site in self._live(chain)]
+
+    @cached_property
+    def training_sites(self) -> dict[cst.CSTNode, frozenset[cst.Call]]:
+        """The functions that training runs in, each with those of its calls that train."""
+        found: dict[cst.CSTNode, set[cst.Call]] = {}
+        for update, sites in self.training.own_updates:
+            pending = [(update.call, *site.chain) for site in sites]
+            while pending:
+                chain = pending.pop()
+                function = self.module.function_of(chain[-1])
+                if function is None or function in map(self.module.function_of, chain[:-1]):
+                    continue
+                live = self._live(chain)
+                pending += [(*chain, s) for s in live if s not in found.get(function, ())]
+                found.setdefault(function, set()).update(live)
+        return {function: frozenset(sites) for function, sites in found.items()}
+
+    def passed_in_training(self, name: cst.BaseExpression) -> list[cst.BaseExpression]:
+        """What those calls pass for a parameter that train, where others of its function do not; nothing for another name."""
+        match self.values.definitions.reaching(name) if isinstance(name, cst.Name) else []:
+            case [cst.Param() as param] if (function := self.module.function_of(name)) is not None:
+                live = self.training_sites.get(function, frozenset())
+                passed = self.values.calls.actual_arguments(function, param)
+                if live and not all(site in live for site, _ in passed):
+                    return [value for site, value in passed if site in live]
+        return []
 
     def _live(self, chain: tuple[cst.Call, ...]) -> list[cst.Call]:
         """The calls that run the function of the last of a chain, but for those that never come to its first."""
@@ -331,11 +367,38 @@ class TrainingData:
             )
         }
 
+    @cached_property
+    def unseen_iterables(self) -> list[cst.BaseExpression]:
+        """What those loops run over, the innermost that may give batches on each way to a step, of which nothing is seen."""
+        found: dict[cst.BaseExpression, None] = {}
+        shared = {batches.expression for batches in self.batch_sources}
+        for call, data in self.unseen_loops.items():
+            if data is None:
+                continue
+            found[data] = None
+            pending = [
+                (update.call, *site.chain)
+                for update, sites in self.training.own_updates
+                for site in sites
+                if site.call is call
+            ]
+            while pending:
+                chain = pending.pop()
+                around = [each for taken in self._data_beside(chain) for each in taken.data]
+                given = next(filter(self._may_give_batches, around), None)
+                if given is None:
+                    pending += self._callers(chain)
+                elif self.values.flow.unwrap_iteration(given) not in shared:
+                    found[given] = None
+        return list(found)
+
     def _may_give_batches(self, iterable: cst.BaseExpression) -> bool:
         inner = self.values.flow.unwrap_iteration(iterable)
         if isinstance(inner, cst.Call) and self.values.qualified(inner.func) == "builtins.zip":
             return any(self._may_give_batches(arg.value) for arg in inner.args)
         kinds = self.values.kinds(inner)
+        if kinds == {Kind.LIBRARY} and any(d.args[0].value is iterable for d in self.draws):
+            return True  # `from data import batches`
         elements = {value.kind for value in self.values.of(inner, (ELEMENT,))}
         return bool(not kinds or kinds & {Kind.UNKNOWN, Role.DATASET}) and not (
             elements & {Role.MODEL, Role.OPTIMIZER, Role.VARIABLE}

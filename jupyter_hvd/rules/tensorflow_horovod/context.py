@@ -204,7 +204,7 @@ class Context(TensorFlowProgram):
             return self.insert(
                 comma, f"{self.module.newline}{self.module.indentation(start)}{text},", layer
             )
-        return self.insert(comma, f" {text}", layer)
+        return self.insert(comma, f" {text},", layer)
 
     def after_statement(
         self, statement: cst.CSTNode, lines: list[str], layer: Layer = Layer.PLAIN

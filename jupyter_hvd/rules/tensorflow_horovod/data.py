@@ -292,6 +292,10 @@ class StepCounts(Rule):
                 break
             counts = inner
         match [arg.value for arg in counts.args if arg.keyword is None]:
+            case [stop] if passed := context.data.passed_in_training(stop):
+                for each in passed:
+                    if not context.sharding.counts_shard(each):
+                        yield Fix(each, context.over_size(each))
             case [stop] if not context.sharding.counts_shard(stop):
                 if context.values.qualified(counts.func) == "tensorflow.range":
                     # Of a tensor, `a or b` cannot be asked in a compiled function.
@@ -443,16 +447,17 @@ class UnseenData(Rule):
             program(
                 """
                 import tensorflow as tf
+                from data import loader
 
                 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
                 model.compile('sgd', loss='mse')
 
-                for epoch in range(100):
-                    model.train_on_batch(x, y)
+                for step in range(100):
+                    model.train_on_batch(*loader.get_batch(32))
                 """
             ),
             None,
-            "Every rank would take the same step on all the data, at N times the rate.",
+            "Every rank might be given the same batches, at N times the rate.",
         ),
     )
 
@@ -659,7 +664,9 @@ class OwnChoice(Rule):
                         "warning",
                     )
                     return
-            for bound in context.values.definitions.of(node) if isinstance(node, cst.Name) else ():
+            if not isinstance(node, cst.Name):
+                continue
+            for bound in context.values.definitions.reaching(node):
                 if not isinstance(bound, Binding) or bound.place is None or bound.path:
                     continue
                 if self._is_carried(context, bound.place, step, gradient) and is_seen_by_rank(

@@ -341,8 +341,8 @@ class Compile(Rule):
             if update.minimizes and update.optimizer is not None:
                 yield from self._from_expression(context, update.optimizer, wrapped)
 
-    def _made(self, context: Context, name: str) -> str:
-        optimizer = made(context, tf_api.OPTIMIZERS[name])
+    def _made(self, context: Context, name: str, scaled: bool = True) -> str:
+        optimizer = made(context, tf_api.OPTIMIZERS[name], scaled)
         return f"{context.runtime(WRAPPER)}({optimizer}{context.optimizer_options})"
 
     def _from_string(
@@ -350,7 +350,9 @@ class Compile(Rule):
     ) -> Iterator[Finding]:
         name = str(string.evaluated_value).lower()
         if name in tf_api.OPTIMIZERS:
-            edit = context.replace(string, self._made(context, name))
+            edit = context.replace(
+                string, self._made(context, name, string not in kept_rates(context))
+            )
             yield Fix(string, (edit,), needs=(HOROVOD, TENSORFLOW, WRAPPER))
         else:
             yield Problem(
@@ -405,10 +407,10 @@ class Compile(Rule):
         return bool(arguments) and isinstance(arguments[0].value, cst.SimpleString)
 
 
-def made(context: Context, known: tf_api.Optimizer) -> str:
+def made(context: Context, known: tf_api.Optimizer, scaled: bool = True) -> str:
     """A call that makes an optimizer with its default rate, scaled."""
     made_by = f"{context.tf}.keras.optimizers.{known.name}"
-    return f"{made_by}({scaled_default(context, known, made_by)})"
+    return f"{made_by}({scaled_default(context, known, made_by) if scaled else ''})"
 
 
 def scaled_default(context: Context, known: tf_api.Optimizer, made_by: str) -> str:

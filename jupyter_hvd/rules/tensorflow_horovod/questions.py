@@ -15,6 +15,7 @@ from ...analysis.uniformity import is_uniform
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.keras_loops import fit_argument
 from ...frameworks.tensorflow.roles import Role
+from ...frameworks.tensorflow.updates import Update
 from .context import Context
 
 #: Libraries that are known not to train what they are handed.
@@ -216,7 +217,7 @@ def taken_whole(context: Context) -> frozenset[cst.Call]:
     by_scaled = {
         site.call
         for update, sites in context.training.own_updates
-        if update.optimizer is not None and not _made(context, update.optimizer) <= kept
+        if update.optimizer is not None and not _trained_by(context, update) <= kept
         for site in sites
     }
     return context.step_loops.whole - by_scaled
@@ -234,14 +235,15 @@ def kept_rates(context: Context) -> frozenset[cst.CSTNode]:
         return frozenset()
     for update, sites in context.training.own_updates:
         if update.optimizer is not None:
-            taken = not update.is_of_model and all(site.call in undivided for site in sites)
-            (whole if taken else others).update(_made(context, update.optimizer))
-    for compiled in context.training.keras.compiles:
-        for arg in compiled.args:
-            others |= _made(context, arg.value)
+            taken = all(site.call in undivided for site in sites)
+            (whole if taken else others).update(_trained_by(context, update))
+    if context.training.keras.fits or context.training.keras.searches:
+        others |= _compiled_with(context)
     for node in values.index.attributes:
         if node.attr.value in RATES:
             others |= _made(context, node.value)
+            if isinstance(node.value, cst.Attribute) and node.value.attr.value == "optimizer":
+                others |= _compiled_with(context)
     kept = {node for node in whole - others if _has_plain_rate(context, node)}
     by_schedule: dict[cst.CSTNode, set[cst.CSTNode]] = {}
     for call in values.index.calls:
@@ -256,6 +258,22 @@ def kept_schedules(context: Context) -> frozenset[cst.CSTNode]:
     return frozenset(s for made in kept_rates(context) for s in _schedules(context, made))
 
 
+def _trained_by(context: Context, update: Update) -> frozenset[cst.CSTNode]:
+    """What makes the optimizer of an update: of one that a model takes, any that this program compiles a model with."""
+    if update.is_of_model:
+        return _compiled_with(context)
+    return _made(context, update.optimizer) if update.optimizer is not None else frozenset()
+
+
+def _compiled_with(context: Context) -> frozenset[cst.CSTNode]:
+    """What makes the optimizers that models are compiled with; where one is not written there, the call."""
+    found: set[cst.CSTNode] = set()
+    for call in context.training.keras.compiles:
+        arg = argument(call, "optimizer", 0)
+        found |= _made(context, arg.value) if arg is not None else {call}
+    return frozenset(found)
+
+
 def _made(context: Context, optimizer: cst.BaseExpression) -> frozenset[cst.CSTNode]:
     """What makes an optimizer: calls, where it is seen; where it is not, an expression that is none."""
     made = frozenset(value.node or optimizer for value in context.values.of(optimizer))
@@ -263,7 +281,9 @@ def _made(context: Context, optimizer: cst.BaseExpression) -> frozenset[cst.CSTN
 
 
 def _has_plain_rate(context: Context, made: cst.CSTNode) -> bool:
-    """Whether this makes an optimizer of Keras whose rate is a number, one of Keras' schedules, or its default."""
+    """Whether this makes an optimizer of Keras, or names one, whose rate is a number, one of Keras' schedules, or its default."""
+    if isinstance(made, cst.SimpleString):
+        return True
     if not isinstance(made, cst.Call) or has_star(made):
         return False
     if tf_api.optimizer(context.values.qualified(made.func)) is None:
