@@ -293,6 +293,14 @@ def test_no_deps(trained: Any) -> None:
     assert "made in a cell" in result.stdout
 
 
+def test_what_lies_between_the_ranks_is_measured(alone: Any, trained: Any) -> None:
+    shown = trained.good("%hvd network").stdout
+    assert shown.startswith("2 ranks: bandwidth "), shown
+    assert shown.count("by these figures") == 6
+    ask = "from jupyter_hvd.magics import measured\nprint(measured(get_ipython()))"
+    assert "there are no ranks" in alone.good(ask).stdout
+
+
 def test_stop_and_restart(trained: Any, after: Any) -> None:
     """Last in this file: it costs two starts."""
     before = trained.processes()
@@ -312,11 +320,3 @@ def test_stop_and_restart(trained: Any, after: Any) -> None:
     result = trained.good(f"%%distribute -n 1\n{FIT}\nprint('trained', len(history.epoch))")
     assert "1 rank ready after" in result.shown
     assert "trained 2" in result.stdout
-
-
-def test_what_lies_between_the_ranks_is_measured(alone: Any, trained: Any) -> None:
-    shown = trained.good("%hvd network").stdout
-    assert shown.startswith("2 ranks: bandwidth "), shown
-    assert shown.count("by these figures") == 6
-    ask = "from jupyter_hvd.magics import measured\nprint(measured(get_ipython()))"
-    assert "there are no ranks" in alone.good(ask).stdout
