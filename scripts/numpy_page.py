@@ -203,7 +203,7 @@ A is n×m, B m×n, S n×n, T b×n×m, U b×m×n, s a number.
 - **Remainders and rounding.** `x // y`, `floor` and `round` have derivative zero, `x % y` has 1 by x and `-(x // y)` by y, as in JAX.
 - **What a condition chooses.** `x[x > 0]` has as many entries as data decide. What is computed of it entry by entry is computed of all entries, functions seeing 1 where
   nothing is chosen; a sum, mean, variance, norm or product takes those that are, and `y[p] = f(x[p])` puts them back. Returned, looped over or indexed, it is refused.
-- **In order.** The rank of an entry is how many come before it, equal ones in their order: about 5·n² operations for n of them, a sort in all. `sort` takes the entry of each rank, `median`
+- **In order.** The rank of an entry is how many come before it, equal ones in their order; a sort of n entries takes about 5·n² operations in all. `sort` takes the entry of each rank, `median`
   and `quantile` of one or two. The derivative goes to the entry that is taken.
 - **Linear systems** are loops, written in the language (`frontend/forms/linear.py`). `solve`, `inv`, `det`, `slogdet` and `lstsq` go by Householder's reflections, about 4/3·n³ operations, twice
   those of an elimination, but no pivot is chosen and nothing is lost where the first entries are small. `cholesky` takes n³/3, `solve_triangular` n² for each right-hand side. They take one matrix, `jax.vmap` several. Of a
