@@ -84,7 +84,9 @@ class _Guard:
         per_step = (began - self.compared_at) / max(1, self.steps - self.compared_steps)
         again = math.ceil(100 * (summed + self.seconds_gathering) / max(per_step, 1e-6))
         try:
-            found = _gathered((self.steps, sums, also, again), "guard.compare")
+            # By two operations; the first, of one number, has the same shape each time. Of one whose shape changes, a rank
+            # that has left would make Horovod break the connection, and not say why.
+            found = hvd.allgather_object((self.steps, sums, also, again), name="guard.compare")
         except Exception as error:
             if "Join" not in str(error):
                 raise
@@ -186,24 +188,6 @@ class _Guard:
                     f"train models of their own. See: jupyter hvd rule {rules[steps != 1]}"
                 )
         return ""
-
-
-def _gathered(value: Any, name: str) -> list[Any]:
-    """The values of all ranks, as `hvd.allgather_object` gives them, by one operation instead of two: each says its own size."""
-    import pickle
-
-    import horovod.tensorflow as hvd
-    import numpy as np
-    import tensorflow as tf
-
-    data = pickle.dumps(value)
-    own = np.frombuffer(len(data).to_bytes(8, "big") + data, dtype=np.uint8)
-    rest, found = hvd.allgather(tf.constant(own), name=name).numpy().tobytes(), []
-    while rest:
-        end = 8 + int.from_bytes(rest[:8], "big")
-        found.append(pickle.loads(rest[8:end]))  # noqa: S301 — from another rank of the same job
-        rest = rest[end:]
-    return found
 
 
 def _checksum(variable: Any) -> int:

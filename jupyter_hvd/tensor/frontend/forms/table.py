@@ -168,9 +168,10 @@ def form_of(function: Any) -> Form | None:
         return FORMS.get(f"norm.{name}")
     if module in MODULES or (module == "math" and name == "prod"):
         name = ALIASES.get(name, name)
-        if str(function.__module__) == "jax._src.tree":  # `jax.tree.map`
+        where = str(getattr(function, "__module__", ""))  # NumPy's functions had none until NumPy 2
+        if where == "jax._src.tree":  # `jax.tree.map`
             name = f"tree_{name}"
-        if ".scipy." in str(function.__module__):  # `jax.scipy.linalg` has SciPy's ways
+        if ".scipy." in where:  # `jax.scipy.linalg` has SciPy's ways
             module = "scipy"
         return FORMS.get(f"{module}.{name}", FORMS.get(name))
     return None
