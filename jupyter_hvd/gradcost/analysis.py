@@ -49,9 +49,8 @@ from ..tensor.ssa.program import (
     term_of,
     type_of,
 )
+from .loops import Sizes as Sizes
 from .loops import header, histories, named_histories, turn_interfaces, turn_statements
-
-Sizes = Mapping[str, int]
 
 #: An index space beyond this is not searched point by point.
 SEARCHED = 100_000_000

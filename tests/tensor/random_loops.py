@@ -9,6 +9,7 @@ from random import Random
 from random_programs import INPUTS, PARAMETERS, SIZES, Draw, Scope, environment, value
 from theorems import inner, passes_keep_value_and_cost, round_trips
 
+from jupyter_hvd.gradcost.loops import turn_interfaces
 from jupyter_hvd.tensor.cost.formula import cost_formula
 from jupyter_hvd.tensor.cost.model import cost
 from jupyter_hvd.tensor.derivative import forward, reverse
@@ -20,7 +21,7 @@ from jupyter_hvd.tensor.language.types import REAL, Array, Type, size_cost
 from jupyter_hvd.tensor.reference.evaluate import Environment, evaluate
 from jupyter_hvd.tensor.ssa import convert
 from jupyter_hvd.tensor.ssa.normalize import normalize
-from jupyter_hvd.tensor.ssa.program import Program, Recurrence, flat, type_of
+from jupyter_hvd.tensor.ssa.program import Program
 from jupyter_hvd.tensor.ssa.simplify import simplify
 
 
@@ -61,29 +62,6 @@ class Loops(Draw):
         inside = Scope(tuple(variables.items()), (*scope.indices, (index, size)))
         turn = [self.term(type_, inside, depth) for type_ in types]
         return Iterate(index, size, names, starts, to_pairs(turn, Pair))
-
-
-def turn_interfaces(program: Program, sizes: dict[str, int]) -> int:
-    """The reals that go into and come out of all loops of a program and each of their turns: what
-    docs/recurrences.md calls `I`.
-    """
-    total = 0
-    for s in program.statements:
-        if isinstance(s.rhs, Recurrence):
-            carried = sum(size_cost(type_of(s.rhs.body[x]), sizes) for x in flat(s.rhs.body.output))
-            rows = sum(_volume(program[x].gens[1:], sizes) for x in s.rhs.rows)
-            wholes = sum(_volume(program[x].gens, sizes) for x in s.rhs.wholes)
-            turns = max(0, s.rhs.size.evaluate(sizes))
-            turn = 2 * carried + rows + wholes + turn_interfaces(s.rhs.body, sizes)
-            total += carried + wholes + turns * turn
-    return total
-
-
-def _volume(gens, sizes: dict[str, int]) -> int:
-    volume = 1
-    for _, size in gens:
-        volume *= max(0, size.evaluate(sizes))
-    return volume
 
 
 @dataclass
