@@ -70,7 +70,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
 
         session = Session(self.shell)
         session.failed |= self.failed
-        atexit.register(session.stop)
+        atexit.register(session.end)
         return session
 
     def __init__(self, shell: Any) -> None:
@@ -111,7 +111,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
         elif arguments.command == "start":
             self.session.start(arguments.n, where_of(arguments))
         elif arguments.command == "stop":
-            self.session.stop()
+            self.session.end()
             print("no ranks")
         elif arguments.command == "where":
             print("\n".join(self.session.where()))

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from jupyter_hvd.verify.forks import FORKS_VARIABLE, forkservers
+from jupyter_hvd.rank.forks import FORKS_VARIABLE, forkservers
 
 # How long an example takes says more of the machine than of the code.
 settings.register_profile(
@@ -53,13 +53,16 @@ def pytest_collection_finish() -> None:
 
 @cache
 def shared_forks() -> Mapping[str, str]:
-    """One pair of servers for all verifications that tests of this process begin: each by itself would import twice."""
+    """One pair of servers for all ranks that tests of this process begin: each start by itself would import twice."""
     from jupyter_hvd.launchers.reaper import private_folder
+    from jupyter_hvd.session import cluster
+    from jupyter_hvd.verify import verification
 
     kept = contextlib.ExitStack()
     atexit.register(kept.close)
     folder = kept.enter_context(private_folder())
-    return kept.enter_context(forkservers(folder.path, folder.job))
+    modules = (*verification.PRELOADED, *cluster.PRELOADED)
+    return kept.enter_context(forkservers(folder.path, folder.job, modules))
 
 
 @pytest.hookimpl(tryfirst=True)

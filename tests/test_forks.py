@@ -17,7 +17,7 @@ from jupyter_hvd.launchers.job import JobResult, Program, run_job, run_single
 from jupyter_hvd.launchers.places import place
 from jupyter_hvd.launchers.processes import end_processes, processes_of
 from jupyter_hvd.launchers.reaper import PrivateFolder, private_folder
-from jupyter_hvd.verify.forks import FORKS_VARIABLE, forkservers
+from jupyter_hvd.rank.forks import FORKS_VARIABLE, KeptForks, forkservers
 from jupyter_hvd.verify.probe import orders
 
 pytestmark = [pytest.mark.slow, pytest.mark.own_forks]
@@ -173,7 +173,7 @@ def test_without_a_server_it_runs_by_itself(run: Run, tmp_path: Path) -> None:
 def test_another_python_has_none_of_ours(run: Run, forks: Mapping[str, str]) -> None:
     """Its TensorFlow is another."""
     folder = forks[FORKS_VARIABLE].rpartition(":")[2]
-    program = "import sys\nprint('tensorflow' in sys.modules, 'jupyter_hvd.verify.forkserver' in sys.orig_argv)\n"
+    program = "import sys\nprint('tensorflow' in sys.modules, 'jupyter_hvd.rank.forkserver' in sys.orig_argv)\n"
     assert run(program)[1] == ["True True"]
     assert run(program, forks={FORKS_VARIABLE: f"/another:{folder}"})[1] == ["True False"]
 
@@ -183,3 +183,17 @@ def test_servers_end_with_their_owner() -> None:
         servers = [psutil.Process(pid) for pid in processes_of(own.job)]
         assert len(servers) == 2
     assert psutil.wait_procs(servers, 5)[1] == []
+
+
+def test_they_are_kept_while_the_environment_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What TensorFlow reads of it, it reads when it is imported."""
+    kept = KeptForks(())
+    first = kept.variables()
+    assert kept.variables() == first
+    monkeypatch.setenv("TF_USE_LEGACY_KERAS", "1")
+    second = kept.variables()
+    assert second != first
+    folders = [Path(found[FORKS_VARIABLE].rpartition(":")[2]) for found in (first, second)]
+    assert [folder.exists() for folder in folders] == [False, True]
+    kept.end()
+    assert not folders[1].exists()

@@ -1,4 +1,4 @@
-"""One living rank: `python -m jupyter_hvd.rank.living`, started by a launcher.
+"""One living rank: `python -m jupyter_hvd.rank.living`, started by a launcher, or a fork (`forks.py`) that runs `main`.
 
 It joins Horovod, then becomes an ipyparallel engine whose id is its rank. What the
 kernel asks of it, it asks by calling the functions of `remote.py`.

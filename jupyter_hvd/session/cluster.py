@@ -33,6 +33,7 @@ from ..launchers.base import (
     launcher_environment,
     rank_environment,
 )
+from ..launchers.gloo import GlooLauncher
 from ..launchers.hosts import LaunchError
 from ..launchers.lifeline import ADDRESS_VARIABLE, Lifelines
 from ..launchers.mpi import MpirunLauncher
@@ -41,6 +42,7 @@ from ..launchers.processes import end_processes
 from ..launchers.progress import Position, position_of
 from ..launchers.reaper import PrivateFolder
 from ..rank import remote
+from ..rank.forks import KeptForks
 from ..rank.reply import Reply
 from ..rank.serialization import SerializedValue
 from .monitor import (
@@ -54,6 +56,9 @@ from .monitor import (
     Show,
 )
 
+#: What a rank runs, and what it imports besides TensorFlow.
+LIVING = "jupyter_hvd.rank.living"
+PRELOADED = (LIVING, "ipyparallel.engine.app")
 START_TIMEOUT = 120.0
 #: Seconds without a call after which the ranks leave Horovod, whose threads never sleep; the next call lets them join it again.
 REST_AFTER = 300.0
@@ -72,8 +77,11 @@ LAST_WORDS = 0.5
 class Cluster:
     """N ranks of one Horovod job. Made at once; ready some seconds later."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, forks: KeptForks) -> None:
         """Start them there.
+
+        Args:
+            forks: where ranks on this machine come from.
 
         Raises:
             LaunchError: they cannot be started, and why.
@@ -86,6 +94,9 @@ class Cluster:
             if find_spec(module) is None:
                 raise LaunchError(f"{name} is not installed here: see `jupyter hvd doctor`")
         self._place, self.size, self.where = place, place.size, place.where
+        # A scheduler's ranks are its own processes, with its limits.
+        forked = place.here and isinstance(place.launcher, GlooLauncher)
+        self._forks = forks.variables() if forked else {}
         self.ready = False
         self.started = self._placing = time.monotonic()
         self._calls = count(1)
@@ -133,9 +144,12 @@ class Cluster:
             self.job,
             self.size,
             self._place.hosts,
-            "jupyter_hvd.rank.living",
-            (),
-            rank_environment(self.job, {ADDRESS_VARIABLE: f"{address}:{self._lifelines.port}"}),
+            "jupyter_hvd.rank.forks" if self._forks else LIVING,
+            (LIVING,) if self._forks else (),
+            rank_environment(
+                self.job,
+                {ADDRESS_VARIABLE: f"{address}:{self._lifelines.port}", **self._forks},
+            ),
             os.getcwd(),  # noqa: PTH109 — as the notebook names it
             address,
             ports[1] if ports else 0,
@@ -257,7 +271,7 @@ class Cluster:
             if n.startswith("rank")
         ]
         if len(stages) < self.size:
-            return "placing them"
+            return "importing TensorFlow" if self._forks else "placing them"
         order = ("starting", "importing TensorFlow", "joining Horovod", "joined")
         return order[min(map(order.index, stages))]
 

@@ -15,6 +15,7 @@ from ..launchers.places import Where, place
 from ..launchers.progress import Stall
 from ..rank import network as rank_network
 from ..rank import remote
+from ..rank.forks import KeptForks
 from ..rank.reply import Reply
 from ..rank.serialization import (
     SerializedValue,
@@ -26,7 +27,7 @@ from ..rank.serialization import (
 )
 from .cell_names import names_of
 from .cell_output import CellOutput
-from .cluster import Cluster
+from .cluster import PRELOADED, Cluster
 from .dependencies import Cell
 from .errors import DistributeError, named_error
 from .monitor import Run
@@ -69,6 +70,7 @@ class Session:
     def __init__(self, shell: Any) -> None:
         self.shell = shell
         self.ranks: Cluster | None = None
+        self._forks = KeptForks(PRELOADED)
         self.failed: set[int] = set()
         self._state = RanksState()
         self._files: dict[str, SentCell] = {}
@@ -188,7 +190,7 @@ class Session:
                 )
                 self.stop()
             if self.ranks is None:
-                self.ranks = Cluster(new or place(size, where))
+                self.ranks = Cluster(new or place(size, where), self._forks)
             ranks = self.ranks
             if not ranks.ready:
                 name = f"{size} rank{'s' * (size != 1)}"
@@ -215,6 +217,11 @@ class Session:
         self.ranks = None
         self._forget()
 
+    def end(self) -> None:
+        """End the ranks, and what they were forked from: the next start is as long as the first."""
+        self.stop()
+        self._forks.end()
+
     def _forget(self) -> None:
         self._state = RanksState()
         self._files.clear()
@@ -236,7 +243,7 @@ class Session:
         assert self.ranks is not None
         size, where = self.ranks.size, self.ranks.where
         self.stop()
-        self.ranks = Cluster(place(size, where))
+        self.ranks = Cluster(place(size, where), self._forks)
 
     def restart(self) -> None:
         """End the ranks, start as many new ones, and wait for them.

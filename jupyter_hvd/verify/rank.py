@@ -8,10 +8,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from .forks import run_forked
+from ..rank.forks import run_forked
 
 
-def work() -> int:
+def main() -> int:
     """Run what the command line says, under the probe; the exit code."""
     from ..rank.batch import hold_lifeline, run
     from .probe import from_environment
@@ -25,5 +25,5 @@ def work() -> int:
 
 
 if __name__ == "__main__":
-    code = run_forked(sys.argv[1:])
-    sys.exit(work() if code is None else code)
+    code = run_forked("jupyter_hvd.verify.rank", sys.argv[1:])
+    sys.exit(main() if code is None else code)

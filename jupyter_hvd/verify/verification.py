@@ -30,12 +30,12 @@ from ..launchers.places import place
 from ..launchers.processes import end_processes
 from ..launchers.progress import Stall
 from ..launchers.reaper import PrivateFolder, private_folder
+from ..rank.forks import FORKS_VARIABLE, forkservers
 from ..rules.tensorflow_horovod.apart import Alone
 from ..source.cells import JoinedCells
 from ..source.lines import origin_finder
 from . import checks, loading
 from .checks import Check, Record, Run
-from .forks import FORKS_VARIABLE, forkservers
 from .losing import Loss, run_and_lose
 from .partings import Parting, Weights, parting
 from .probe import orders, trail_file, working_folder
@@ -46,6 +46,8 @@ from .workspace import State, changed, measure, state_beside, state_within
 RUNS = ("original", "single", "ranks")
 LOSING = "losing"
 SEED = 1
+#: What every run imports besides.
+PRELOADED = ("jupyter_hvd.verify.probe",)
 #: Rules whose changes let a program round otherwise.
 ROUNDING = ("HVD306",)
 
@@ -135,7 +137,7 @@ def verify(
 
     with (
         private_folder() as folder,
-        forkservers(folder.path, folder.job) as forks,
+        forkservers(folder.path, folder.job, PRELOADED) as forks,
     ):
         if beside is None and document is None:
             beside = path.parent

@@ -67,6 +67,8 @@ class Notebook:
 
     def __init__(self, folder: Path, python: str = sys.executable, **environment: str) -> None:
         self.owner = uuid.uuid4().hex
+        #: Their names, as far as any has been seen.
+        self.jobs: set[str] = set()
         env = {**os.environ, **environment, OWNER_VARIABLE: self.owner}
         env.pop("PYTEST_CURRENT_TEST", None)
         self.manager = KernelManager(kernel_name="python3")
@@ -152,17 +154,16 @@ class Notebook:
         return pid
 
     def processes(self) -> list[psutil.Process]:
-        """Every process that comes from this kernel's `%%distribute`."""
-        found = []
+        """Every process that comes from this kernel's `%%distribute`, and every fork for one of its jobs."""
+        found: list[tuple[psutil.Process, str]] = []
         for process in psutil.process_iter():
             with suppress(psutil.Error, OSError):
                 environment = process.environ()
-                if (
-                    environment.get(OWNER_VARIABLE) == self.owner
-                    and "JUPYTER_HVD_JOB" in environment
-                ):
-                    found.append(process)
-        return found
+                if job := environment.get("JUPYTER_HVD_JOB"):
+                    found.append((process, job))
+                    if environment.get(OWNER_VARIABLE) == self.owner:
+                        self.jobs.add(job)
+        return [process for process, job in found if job in self.jobs]
 
     def rank_pids(self) -> list[int]:
         """The process ids of the ranks, as `%hvd status` shows them."""

@@ -5,6 +5,7 @@ import types
 import jax
 import jax.numpy as jnp
 import numpy as np
+import of_jax
 import pytest
 
 from jupyter_hvd.tensor import TensorError, tensor
@@ -76,8 +77,7 @@ def test_value_and_gradient(function, arguments):
     ]
     direct = types.FunctionType(function.__code__, {**function.__globals__, "np": jnp})
     with keeping_float64(True):
-        inputs = [jnp.asarray(a) if a.dtype == float else a for a in arguments]
-        expected = jax.grad(direct, range(len(names)))(*inputs)
+        expected = of_jax.gradients(direct, range(len(names)), arguments)
     found = f.grad(*names).interpret(*arguments)
     for one, other in zip(found if len(names) > 1 else (found,), expected, strict=True):
         np.testing.assert_allclose(np.asarray(one, float), other, rtol=1e-7, atol=1e-12)

@@ -5,6 +5,7 @@ import inspect
 import jax
 import jax.numpy as jnp
 import numpy as np
+import of_jax
 import public_functions
 import pytest
 
@@ -38,11 +39,7 @@ def gradients(function, arguments, names):
         return [by_differences(function, arguments, k) for k in places]
     with keeping_float64(True), pytest.MonkeyPatch.context() as patch:
         patch.setitem(function.__globals__, "np", jnp)
-        inputs = [
-            jax.tree_util.tree_map(jnp.asarray, a) if k in places else a
-            for k, a in enumerate(arguments)
-        ]
-        return jax.grad(function, places)(*inputs)
+        return of_jax.gradients(function, places, arguments)
 
 
 @pytest.mark.parametrize(

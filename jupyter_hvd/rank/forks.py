@@ -1,8 +1,12 @@
-"""Where a run of a verification comes from: forks of processes that have imported TensorFlow already.
+"""Where ranks of this machine come from: forks of processes that have imported TensorFlow already.
 
-Importing TensorFlow is most of what a short run does, and a verification consists of short runs. `forkserver.py`
-imports once and forks. Who is started to run a program asks for a fork, passes signals on to it, and ends as it
-ends; where there is no server, it runs the program itself.
+Importing TensorFlow is most of what a rank does at its start, and of what a short run does at all. `forkserver.py`
+imports once and forks. Who is started to be a rank asks for a fork, passes signals on to it, and ends as it ends;
+where there is no server, it does the work itself:
+
+    python -P -m jupyter_hvd.rank.forks MODULE ARGUMENTS…
+
+runs the `main` of a module so.
 
 There are two servers: one forks what runs alone and rank 0, the other the other ranks. What differs between two processes
 of a real job by itself, such as the order of a set of strings, so differs between ranks here, too.
@@ -10,6 +14,7 @@ of a real job by itself, such as the order of a set of strings, so differs betwe
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -17,12 +22,15 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from ..launchers.base import rank_environment
+from ..launchers.reaper import private_folder
 
+#: What imports TensorFlow and Horovod, and with them most of the time.
+TENSORFLOW = ("numpy", "tensorflow", "horovod.tensorflow")
 #: Names the environment of the servers and the folder of their sockets to a process that may ask them.
 FORKS_VARIABLE = "JUPYTER_HVD_FORKS"
 SOCKETS = ("rank-0", "other-ranks")
@@ -32,7 +40,7 @@ PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 @contextmanager
-def forkservers(folder: Path, job: str) -> Iterator[Mapping[str, str]]:
+def forkservers(folder: Path, job: str, modules: Sequence[str] = ()) -> Iterator[Mapping[str, str]]:
     """Servers for a block, and the variables by which processes find them; none where they cannot be.
 
     Several verifications in turn, or several processes, share those that the environment already names.
@@ -40,17 +48,23 @@ def forkservers(folder: Path, job: str) -> Iterator[Mapping[str, str]]:
     Args:
         folder: that only this user can enter; the sockets are there.
         job: the servers' own. Their children bear the name of the job that asks.
+        modules: what they import besides TensorFlow and Horovod; it must begin no thread.
     """
     if sys.platform != "linux":  # elsewhere, system libraries do not bear to be forked
         yield {}
         return
-    if _sockets() is not None:
-        yield {FORKS_VARIABLE: os.environ[FORKS_VARIABLE]}
+    if inherited := _inherited():
+        yield inherited
         return
     with ExitStack() as servers:
         for name in SOCKETS:
-            servers.enter_context(_server(folder, name, rank_environment(job)))
+            servers.enter_context(_server(folder, name, job, modules))
         yield {FORKS_VARIABLE: f"{sys.prefix}:{folder}"}
+
+
+def _inherited() -> Mapping[str, str]:
+    """The variables of servers that the environment names already."""
+    return {} if _sockets() is None else {FORKS_VARIABLE: os.environ[FORKS_VARIABLE]}
 
 
 def _sockets() -> Path | None:
@@ -60,14 +74,17 @@ def _sockets() -> Path | None:
 
 
 @contextmanager
-def _server(folder: Path, name: str, environment: Mapping[str, str]) -> Iterator[None]:
+def _server(folder: Path, name: str, job: str, modules: Sequence[str]) -> Iterator[None]:
     with socket.socket(socket.AF_UNIX) as listener:
         with _short(folder) as place:
             listener.bind(f"{place}/{name}")
         listener.listen()
         process = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
-            [sys.executable, "-P", "-m", "jupyter_hvd.verify.forkserver", str(listener.fileno())],
-            env=environment,
+            [
+                *(sys.executable, "-P", "-m", "jupyter_hvd.rank.forkserver"),
+                *(str(listener.fileno()), *TENSORFLOW, *modules),
+            ],
+            env=rank_environment(job),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -94,8 +111,8 @@ def _short(folder: Path) -> Iterator[str]:
         os.close(descriptor)
 
 
-def run_forked(arguments: list[str]) -> int | None:
-    """The exit code of a fork that has run `verify.rank` with these arguments; None where none can be had."""
+def run_forked(module: str, arguments: Sequence[str]) -> int | None:
+    """The exit code of a fork that has run a module's `main` with these arguments; None where none can be had."""
     folder = _sockets()
     if folder is None:
         return None
@@ -103,7 +120,7 @@ def run_forked(arguments: list[str]) -> int | None:
         try:
             with _short(folder) as place:
                 server.connect(f"{place}/{SOCKETS[os.environ.get('HOROVOD_RANK', '0') != '0']}")
-            request = [arguments, dict(os.environ), os.getcwd()]  # noqa: PTH109 — as it is named
+            request = [module, arguments, dict(os.environ), os.getcwd()]  # noqa: PTH109 — as it is named
             text = json.dumps(request).encode()
             socket.send_fds(server, [NUMBER.pack(len(text))], [0, 1, 2])
             server.sendall(text)
@@ -117,3 +134,43 @@ def run_forked(arguments: list[str]) -> int | None:
             if code := server.recv(NUMBER.size):
                 return int(NUMBER.unpack(code)[0])
         return 128 + signal.SIGKILL  # the server has gone, and nobody knows of the child
+
+
+class KeptForks:
+    """Servers that are kept from one start of ranks to the next, as long as the environment stays what it was."""
+
+    def __init__(self, modules: Sequence[str]) -> None:
+        self._modules = modules
+        self._kept = ExitStack()
+        self._environment: Mapping[str, str] = {}
+        self._found: Mapping[str, str] = {}
+
+    def variables(self) -> Mapping[str, str]:
+        """By which ranks find them; begun where there are none, or where they were begun in another environment."""
+        if inherited := _inherited():
+            return inherited
+        if not self._found or self._environment != os.environ:
+            self.end()
+            self._environment = dict(os.environ)
+            folder = self._kept.enter_context(private_folder())
+            servers = forkservers(folder.path, folder.job, self._modules)
+            self._found = self._kept.enter_context(servers)
+        return self._found
+
+    def end(self) -> None:
+        """End them, with the memory that they take."""
+        self._found = {}
+        self._kept.close()
+
+
+def main() -> None:
+    module, *arguments = sys.argv[1:]
+    code = run_forked(module, arguments)
+    if code is None:
+        sys.argv[1:] = arguments
+        code = importlib.import_module(module).main()
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-"""Imports TensorFlow and forks, for `forks.py`: `python -P -m jupyter_hvd.verify.forkserver LISTENER`.
+"""Imports TensorFlow and forks, for `forks.py`: `python -P -m jupyter_hvd.rank.forkserver LISTENER MODULE …`.
 
 It makes no tensor and opens no device before it forks, and has no thread but NumPy's own, which bear it. A child
 takes over the standard streams, the environment, the folder and the job's name of the process that asked for it.
@@ -20,20 +20,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ..launchers.base import JOB_VARIABLE
-from ..rank.imports import uncollected
 from .forks import NUMBER
-from .rank import work
+from .imports import uncollected
 
-#: What the probe imports in every run.
-PRELOADED = ("numpy", "tensorflow", "horovod.tensorflow", "jupyter_hvd.verify.probe")
 #: Seconds for a request to arrive once it has begun.
 PATIENCE = 10.0
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a child is to be: its arguments, environment and folder, and its standard streams."""
+    """What a child is to be: a module's `main`, its arguments, environment and folder, and its standard streams."""
 
+    module: str
     arguments: list[str]
     environment: dict[str, str]
     folder: str
@@ -136,8 +134,8 @@ def read_request(asking: socket.socket) -> Request:
         if not part:
             raise ConnectionError
         text += part
-    arguments, environment, folder = json.loads(text)
-    return Request(arguments, environment, folder, streams)
+    module, arguments, environment, folder = json.loads(text)
+    return Request(module, arguments, environment, folder, streams)
 
 
 def become(request: Request) -> None:
@@ -151,6 +149,10 @@ def become(request: Request) -> None:
     os.environ.update(request.environment)
     os.chdir(request.folder)
     tempfile.tempdir = None  # to be found anew in this environment
+    if "numpy" in sys.modules:
+        sys.modules[
+            "numpy"
+        ].random.seed()  # each process draws its own numbers, as Python's own module sees to
     sys.argv[1:] = request.arguments
 
 
@@ -169,14 +171,15 @@ def bear_name(job: str) -> None:
 
 
 def main() -> None:
+    listener, *modules = sys.argv[1:]
     with uncollected():
-        for name in PRELOADED:
+        for name in modules:
             with suppress(ImportError):  # who needs it says so itself
                 importlib.import_module(name)
-    request = ForkServer(socket.socket(fileno=int(sys.argv[1]))).serve()
+    request = ForkServer(socket.socket(fileno=int(listener))).serve()
     if request is not None:
         become(request)
-        sys.exit(work())
+        sys.exit(importlib.import_module(request.module).main())
 
 
 if __name__ == "__main__":
