@@ -51,6 +51,11 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(50_000, 20, 100)
 
 
+def pytest_sessionfinish() -> None:
+    """pytest collects five times at its end, for what tells of its own end too late."""
+    gc.freeze()
+
+
 @cache
 def shared_forks() -> Mapping[str, str]:
     """One pair of servers for all ranks that tests of this process begin: each start by itself would import twice."""

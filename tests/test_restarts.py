@@ -92,7 +92,10 @@ def test_each_fit_goes_on_after_its_last_epoch(hvd, tmp_path) -> None:
     assert second.startswith('["two", [0, 1, 2, 3, 4], 5, ')
 
 
-@pytest.mark.parametrize("killed", ["between two backups", "while it writes one"])
+@pytest.mark.parametrize(
+    "killed",
+    ["while it writes one", pytest.param("between two backups", marks=pytest.mark.thorough)],
+)
 def test_all_ranks_go_on_from_a_backup_of_keras_own(hvd, tmp_path, killed) -> None:
     source = BACKED_UP
     if killed == "while it writes one":

@@ -204,6 +204,7 @@ def test_rule(hvd) -> None:
     assert "jhvd.broadcast_once(" in page
 
 
+@pytest.mark.slow
 def test_doctor(hvd) -> None:
     """What is there, and what is missing and need not be there."""
     done = hvd("doctor")
@@ -227,6 +228,7 @@ def test_import_is_light() -> None:
     assert done.stdout.split() == ["[]", "False"]
 
 
+@pytest.mark.slow
 def test_atomic_under_interruption(script: Path, tmp_path: Path) -> None:
     """Killed at any moment, the output is whole or not there."""
     whole = None

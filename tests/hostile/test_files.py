@@ -108,6 +108,7 @@ def test_a_reader_that_goes_away(tmp_path: Path) -> None:
     assert "Exception" not in done.stderr
 
 
+@pytest.mark.slow
 def test_modules_in_the_working_folder(hvd_process, tmp_path: Path) -> None:
     """`python -m jupyter_hvd` imports nothing from where it is called."""
     for name in ("nbformat", "libcst", "rich", "psutil"):

@@ -156,6 +156,7 @@ async def test_large_bodies_of_strangers(jp_http_port, jp_base_url, route) -> No
     assert answer.startswith(b"HTTP/1.1 403")
 
 
+@pytest.mark.slow
 async def test_modules_beside_the_notebook(jp_fetch, jp_root_dir, monkeypatch, tmp_path) -> None:
     """A module beside the notebook is not imported, neither from there nor from the server's folder."""
     mark = tmp_path / "mark"
@@ -173,6 +174,7 @@ async def test_modules_beside_the_notebook(jp_fetch, jp_root_dir, monkeypatch, t
     assert not mark.exists()
 
 
+@pytest.mark.slow
 async def test_settings_in_the_temporary_folder(jp_fetch, aftermath) -> None:
     """What others put into the temporary folder changes nobody's verification."""
     (aftermath.temporary / "pyproject.toml").write_text("[tool.jupyter-hvd]\nselect = 'x'\n")
@@ -183,6 +185,7 @@ async def test_settings_in_the_temporary_folder(jp_fetch, aftermath) -> None:
     assert answer["status"] == "unchanged"
 
 
+@pytest.mark.slow
 async def test_simultaneous_verifications(jp_fetch, aftermath) -> None:
     """Of twelve verifications at the same moment, one runs and eleven are told."""
     body = {"notebook": notebook("x = 1"), "n": 2}

@@ -105,6 +105,7 @@ def test_only_what_is_clearly_faster_is_chosen(first, second, taken):
     assert tuning._fastest(dict(zip(ways, (first, second), strict=True))) == ways[taken]
 
 
+@pytest.mark.slow
 def test_another_process_remembers():
     program = (
         "import jax.numpy as jnp, os, sys\n"
