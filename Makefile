@@ -165,7 +165,7 @@ docs: env
 	$(BIN)/python scripts/numpy_page.py > docs/numpy.md
 
 # README and docs as a site, in build/site; a link that leads nowhere fails it.
-site: env
+site: env node_modules/.yarn-state.yml
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --conf-dir docs --doctree-dir build/doctrees . build/site
 
 clean:
