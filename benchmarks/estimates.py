@@ -1,6 +1,6 @@
 """Step times as the cost estimate predicts them, beside measured ones: three models, on 2 and on 4 ranks.
 
-    python benchmarks/estimates.py [--turns 25] [--ranks 2 4] [--write]
+    python benchmarks/estimates.py [--turns 40] [--ranks 2 4] [--write]
 
 What is predicted is the time of a step's own computing plus that of averaging its gradients: bandwidth and latency come
 from allreduces as `%hvd network` makes them, whose sizes know nothing of the models, and nothing is fitted to a step. The ranks
@@ -193,7 +193,7 @@ def page_of(rows: list[Row], turns: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--turns", type=int, default=25)
+    parser.add_argument("--turns", type=int, default=40)
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--write", action="store_true", help="the table of docs/distribute.md")
     parser.add_argument("--rank", action="store_true", help=argparse.SUPPRESS)
