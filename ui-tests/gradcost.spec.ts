@@ -243,7 +243,7 @@ test('saved, it shows its last state without a kernel', async ({ page, request }
     .poll(() => lab.output(3, 'text/plain'), 'the notebook keeps the last figures')
     .toContain('n=A_0=A_1 = 128');
   await lab.execute('docmanager:save');
-  const saved = await request.get('/api/contents/saved.ipynb');
+  const saved = await request.get('api/contents/saved.ipynb');
   const html = JSON.stringify((await saved.json()).content.cells[3].outputs[0].data);
   expect(html).toContain('text/html');
   expect(html).toContain('<svg');
@@ -449,7 +449,7 @@ def chain(A, B, x):
   await accept.click();
   await expect(panel.getByText('The kernel is busy: it answers when')).toBeVisible();
   await expect(advice.getByText('Both programs are run on random values')).toBeVisible();
-  await request.put('/api/contents/go.txt', {
+  await request.put('api/contents/go.txt', {
     data: { type: 'file', format: 'text', content: '' }
   });
   await expect(
