@@ -26,7 +26,7 @@ install = { $(1)/bin/pip install --quiet uv && $(1)/bin/uv pip install --quiet -
 # What uses one core each is done at once.
 TOGETHER = --jobs=2 --output-sync=target
 
-.PHONY: needs env env-tf215 env-tf218 env-mpi demo check test test-python test-thorough test-distribute lint lint-ts test-ts test-ui fuzz-tensor fuzz-convert bench corpus coverage labextension format docs site clean
+.PHONY: needs env env-tf215 env-tf218 env-mpi demo check test test-python test-thorough test-distribute lint lint-ts test-ts test-ui fuzz-tensor fuzz-convert bench corpus coverage labextension format docs site binder clean
 
 env: $(VENV)/.ready
 
@@ -167,6 +167,10 @@ docs: env
 # README and docs as a site, in build/site; a link that leads nowhere fails it.
 site: env node_modules/.yarn-state.yml
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --conf-dir docs --doctree-dir build/doctrees . build/site
+
+# What Binder would run, in a clean folder: minutes where something has changed that it depends on, else nothing.
+binder:
+	PYTHON=$(PYTHON) scripts/binder
 
 clean:
 	rm -rf $(VENV) $(VENV)-tf215 $(VENV)-tf218 $(VENV)-mpi dist build

@@ -69,7 +69,7 @@ def test_sizes_move_and_errors_leave_them(by_name, shell):
     assert front.panel.report().json()["value"] == before
 
 
-def test_one_of_two_front_ends_keeps_the_figures(by_name, shell):
+def test_one_of_two_front_ends_keeps_the_figures(by_name, shell, monkeypatch):
     first = opened(by_name["quadratic_form"], shell)
     second = Front(first.panel)
     first.ask(do="sizes", sizes={"n": 5}, seq=3)
@@ -77,12 +77,21 @@ def test_one_of_two_front_ends_keeps_the_figures(by_name, shell):
         (3, True),
         (None, False),
     ]
+    second.ask(do="sizes", sizes={"n": 6}, seq=1)
+    assert [(f.said[-1]["seq"], f.said[-1]["keep"]) for f in (first, second)] == [
+        (None, True),
+        (1, False),
+    ]
     second.ask(do="linked", linked=False)
     first.ask(do="estimate")
     first.panel.estimating.wait(60)
-    assert [f.said[-1]["keep"] for f in (first, second)] == [False, True]
-    assert "bundle" not in first.ask(do="save")
-    assert "bundle" in second.ask(do="save")
+    assert [f.said[-1]["keep"] for f in (first, second)] == [True, False], "whoever asks"
+    assert "bundle" not in second.ask(do="save")
+    assert "bundle" in first.ask(do="save")
+    monkeypatch.setattr("jupyter_hvd.gradcost.panel.PATIENCE", 0.0)
+    second.ask(do="sizes", sizes={"n": 5})
+    second.ask(do="sizes", sizes={"n": 6})
+    assert second.said[-1]["keep"], "the other one does not keep what it is told to"
     first.panel.detach(second.said.append)
     assert first.ask(do="sizes", sizes={"n": 4}, seq=4)["keep"]
 
