@@ -493,7 +493,9 @@ class Probe:
             "steps": len(self.begun),
             "seconds": self._lasted(0),
             "cpu_seconds": self._lasted(1),
-            "cores": len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1,
+            "cores": len(os.sched_getaffinity(0))
+            if sys.platform == "linux"
+            else os.cpu_count() or 1,
             "names": [variable.name.removesuffix(":0") for variable in self.trained.values()],
             "updated_by": [self.updated_by.get(ref, -1) for ref in self.trained],
             "rounds_freely": bool(tf.config.list_physical_devices("GPU")),

@@ -88,7 +88,9 @@ export function CostPanel(props: { ranks: number }): JSX.Element {
         label={trans.__('Step time, ms')}
         help={
           step === null
-            ? trans.__('Of one worker: enter it, or verify, which measures it.')
+            ? session.model?.changes.length
+              ? trans.__('Of one worker: enter it, or verify, which measures it.')
+              : trans.__('Of one worker: enter it.')
             : enteredStep !== null
               ? trans.__('as you entered')
               : trans.__('measured on one rank by the verification')
@@ -199,28 +201,33 @@ function Checked(props: { step: Step; bytes: number; network: INetwork }): JSX.E
   const { step, bytes, network } = props;
   const predicted = predictedStep(step, bytes, network);
   const difference = Math.round(100 * (predicted / step.ranks_seconds - 1));
-  const isMeasured = !NETWORKS.some(preset => preset === network);
+  // A network by name lies between machines.
+  const isKnown = !NETWORKS.some(preset => preset === network);
   return (
     <div className="jp-hvd-checked">
       <dl>
         <dt>{trans.__('Step on %1 ranks, measured', step.ranks)}</dt>
         <dd>{quantity(step.ranks_seconds, 's')}</dd>
-        <dt>{trans.__('predicted')}</dt>
-        <dd>
-          {trans.__(
-            '%1 (%2 %)',
-            quantity(predicted, 's'),
-            difference > 0 ? `+${difference}` : String(difference).replace('-', '−')
-          )}
-        </dd>
+        {isKnown && (
+          <>
+            <dt>{trans.__('predicted')}</dt>
+            <dd>
+              {trans.__(
+                '%1 (%2 %)',
+                quantity(predicted, 's'),
+                difference > 0 ? `+${difference}` : String(difference).replace('-', '−')
+              )}
+            </dd>
+          </>
+        )}
       </dl>
       <p className="jp-hvd-help">
-        {isMeasured
+        {isKnown
           ? trans.__(
               'By this bandwidth and latency, for ranks that share the cores of one machine.'
             )
           : trans.__(
-              'The ranks shared one machine: “Measure” finds what lies between them there.'
+              'On ranks that shared one machine. “Measure” finds what lies between such, and then this is predicted, too.'
             )}
       </p>
     </div>
