@@ -169,7 +169,7 @@ test('verify live, and cancel', async ({ page, request }) => {
   const checked = lab.diff.locator('.jp-hvd-checked');
   await expect(checked.getByText('Step on 2 ranks, measured')).toBeVisible();
   await expect(checked.getByText('predicted', { exact: true })).toHaveCount(0);
-  await lab.diff.locator('.jp-hvd-hint').scrollIntoViewIfNeeded();
+  await panel.evaluate(node => node.scrollIntoView());
   await picture(page, 'verified');
   await lab.diff.getByRole('slider', { name: 'Latency' }).press('ArrowRight');
   await expect(checked.getByText(/^[\d.]+ [mµ]?s \([+−]?\d+ %\)$/)).toBeVisible();
