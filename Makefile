@@ -146,10 +146,11 @@ fuzz-tensor: env
 fuzz-convert: env
 	$(BIN)/python tests/generated/fuzz.py $(FUZZ)
 
-# Kernels beside direct JAX, the newest, in one table; docs/performance.md and its plots are made anew.
+# Kernels beside direct JAX, the newest, in one table, and step times as predicted and measured: docs/performance.md, its plots, and a table of docs/distribute.md are made anew.
 bench: env
 	$(BIN)/python benchmarks/tensor_kernels.py --write
 	$(BIN)/python benchmarks/tensor_peers.py --write
+	$(BIN)/python benchmarks/estimates.py --write
 
 # Thousands of files of other people's TensorFlow code, downloaded, converted and thrown away.
 corpus: env

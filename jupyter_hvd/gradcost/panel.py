@@ -68,9 +68,8 @@ class Panel:
         self.known: dict[work.Key, Any] = {}
         self.error = ""
         self.keeper: Send | None = None
-        self.owed: float | None = (
-            None  # since when the notebook has not been given the newest figures
-        )
+        # Since when the notebook has not been given the newest figures.
+        self.owed: float | None = None
         self.estimating = Task()
         self.measuring = Task()
         self.accepting = Task()
