@@ -26,7 +26,7 @@ install = { $(1)/bin/pip install --quiet uv && $(1)/bin/uv pip install --quiet -
 # What uses one core each is done at once.
 TOGETHER = --jobs=2 --output-sync=target
 
-.PHONY: needs env env-tf215 env-tf218 env-mpi demo check test test-python test-thorough test-distribute lint lint-ts test-ts test-ui fuzz-tensor fuzz-convert bench corpus coverage labextension format docs site clean
+.PHONY: needs env env-tf215 env-tf218 env-mpi demo check test test-python test-thorough test-distribute lint lint-ts test-ts test-ui fuzz-tensor fuzz-convert bench corpus coverage labextension format docs site binder clean
 
 env: $(VENV)/.ready
 
@@ -146,10 +146,11 @@ fuzz-tensor: env
 fuzz-convert: env
 	$(BIN)/python tests/generated/fuzz.py $(FUZZ)
 
-# Kernels beside direct JAX, the newest, in one table; docs/performance.md and its plots are made anew.
+# Kernels beside direct JAX, the newest, in one table, and step times as predicted and measured: docs/performance.md, its plots, and a table of docs/distribute.md are made anew.
 bench: env
 	$(BIN)/python benchmarks/tensor_kernels.py --write
 	$(BIN)/python benchmarks/tensor_peers.py --write
+	$(BIN)/python benchmarks/estimates.py --write
 
 # Thousands of files of other people's TensorFlow code, downloaded, converted and thrown away.
 corpus: env
@@ -165,8 +166,12 @@ docs: env
 	$(BIN)/python scripts/numpy_page.py > docs/numpy.md
 
 # README and docs as a site, in build/site; a link that leads nowhere fails it.
-site: env
+site: env node_modules/.yarn-state.yml
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --conf-dir docs --doctree-dir build/doctrees . build/site
+
+# What Binder would run, in a clean folder: minutes where something has changed that it depends on, else nothing.
+binder:
+	PYTHON=$(PYTHON) scripts/binder
 
 clean:
 	rm -rf $(VENV) $(VENV)-tf215 $(VENV)-tf218 $(VENV)-mpi dist build

@@ -282,7 +282,7 @@ def plot(found: dict[str, Any]) -> list[str]:
     import matplotlib
 
     matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot, ticker
 
     names = []
     for number, (name, series) in enumerate(found.items()):
@@ -297,6 +297,9 @@ def plot(found: dict[str, Any]) -> list[str]:
             right.loglog(sizes, [max(m, 1e-6) for m in sizes_in_memory], **options)
         left.set(xlabel="size", ylabel="ms", title=name)
         right.set(xlabel="size", ylabel="MiB allocated")
+        for axes in (left, right):
+            # Between powers of ten, names of sizes would stand in one another.
+            axes.xaxis.set_minor_formatter(ticker.NullFormatter())
         left.legend(fontsize="small")
         file = f"growth-{number}.png"
         figure.savefig(DOCS / "images" / file, dpi=110)

@@ -6,10 +6,12 @@ docs/rules.md, or from there to an example, is one and the same everywhere.
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
 from sphinx.application import Sphinx
+from sphinx.errors import SphinxError
 
 #: What stands in the margin: a caption, and its pages.
 PAGES = {
@@ -60,6 +62,11 @@ html_copy_source = False
 # Links name headings as GitHub does.
 myst_heading_anchors = 4
 myst_fence_as_directive = ["mermaid"]
+# The site is whole by itself: what draws the diagrams is JupyterLab's own, from node_modules.
+mermaid_use_local = "mermaid.mjs"
+MERMAID = Path(__file__).parent.parent / "node_modules" / "mermaid" / "dist" / "mermaid.min.js"
+#: What makes a browser ask another host: links do not, until they are followed.
+FOREIGN = re.compile(r"""(?:<(?:script|link|img)\b[^>]*?(?:src|href)=|\bimport\b[^;<]*?)["'](?:https?:)?//[^"']*""")
 
 
 def with_contents(_app: Sphinx, page: str, text: list[str]) -> None:
@@ -77,6 +84,26 @@ def at_the_door(app: Sphinx, error: Exception | None) -> None:
         shutil.copy(out / f"{root_doc}.html", out / "index.html")
 
 
+def with_mermaid(app: Sphinx, error: Exception | None) -> None:
+    """Its one file is no module; one beside it is."""
+    if error is None:
+        static = Path(app.outdir) / "_static"
+        if not MERMAID.exists():
+            raise SphinxError(f"{MERMAID} is not there: `jlpm install`")
+        shutil.copy(MERMAID, static)
+        text = f'import "./{MERMAID.name}";\nexport default globalThis.mermaid;\n'
+        (static / mermaid_use_local).write_text(text)
+
+
+def asks_nobody(app: Sphinx, error: Exception | None) -> None:
+    """A page that loads something from elsewhere fails the build."""
+    for page in Path(app.outdir).rglob("*.html") if error is None else ():
+        found = FOREIGN.search(page.read_text())
+        if found:
+            raise SphinxError(f"{page.name} loads from another host: {found[0]}")
+
+
 def setup(app: Sphinx) -> None:
     app.connect("source-read", with_contents)
-    app.connect("build-finished", at_the_door)
+    for then in (at_the_door, with_mermaid, asks_nobody):
+        app.connect("build-finished", then)

@@ -78,14 +78,14 @@ test('save as copy, export script', async ({ page, request }) => {
   await lab.convert();
   await page.getByRole('button', { name: 'Save as Copy' }).click();
   await expect(page.getByRole('tab', { name: /save_hvd\.ipynb/ }).first()).toBeVisible();
-  const copy = await (await request.get('/api/contents/save_hvd.ipynb')).json();
+  const copy = await (await request.get('api/contents/save_hvd.ipynb')).json();
   expect(copy.content.cells[1].source).toContain('jhvd.start()');
   expect(copy.content.cells[0].source).toBe(before[0]);
 
   await lab.convert();
   await page.getByRole('button', { name: 'Export Script' }).click();
   await expect(page.getByRole('tab', { name: /save_hvd\.py/ }).first()).toBeVisible();
-  const script = await (await request.get('/api/contents/save_hvd.py')).json();
+  const script = await (await request.get('api/contents/save_hvd.py')).json();
   expect(script.content).toContain('# %%\nimport numpy as np\n');
   expect(await lab.sources()).toEqual(before);
 
@@ -166,8 +166,15 @@ test('verify live, and cancel', async ({ page, request }) => {
   await expect(
     lab.diff.getByRole('img', { name: /^Efficiency over 1 to 64 workers/ })
   ).toBeVisible();
-  await lab.diff.locator('.jp-hvd-hint').scrollIntoViewIfNeeded();
+  const checked = lab.diff.locator('.jp-hvd-checked');
+  await expect(checked.getByText('Step on 2 ranks, measured')).toBeVisible();
+  await expect(checked.getByText('predicted', { exact: true })).toHaveCount(0);
+  await panel.evaluate(node => node.scrollIntoView());
   await picture(page, 'verified');
+  await lab.diff.getByRole('slider', { name: 'Latency' }).press('ArrowRight');
+  await expect(checked.getByText(/^[\d.]+ [mµ]?s \([+−]?\d+ %\)$/)).toBeVisible();
+  await checked.scrollIntoViewIfNeeded();
+  await picture(page, 'checked');
 });
 
 test('cost: parameters from source and kernel, entered step time, sliders', async ({
@@ -254,7 +261,7 @@ test('options are kept in the notebook, for conversion and verification', async 
 
   await lab.execute('docmanager:open', { path: 'options.ipynb' });
   await lab.execute('docmanager:save');
-  const saved = await (await request.get('/api/contents/options.ipynb')).json();
+  const saved = await (await request.get('api/contents/options.ipynb')).json();
   expect(saved.content.metadata.jupyter_hvd).toEqual({ options: chosen });
 });
 

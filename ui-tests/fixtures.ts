@@ -55,13 +55,13 @@ async function close(page: Page): Promise<void> {
 
 /** End the kernels but the one that is kept, and remove the files. */
 async function end(request: APIRequestContext, all: boolean): Promise<void> {
-  for (const { id, name } of await (await request.get('/api/sessions')).json()) {
+  for (const { id, name } of await (await request.get('api/sessions')).json()) {
     if (all || name !== KEPT) {
-      await request.delete(`/api/sessions/${id}`);
+      await request.delete(`api/sessions/${id}`);
     }
   }
-  const { content } = await (await request.get('/api/contents/')).json();
+  const { content } = await (await request.get('api/contents/')).json();
   for (const { path } of content) {
-    await request.delete(`/api/contents/${path}`);
+    await request.delete(`api/contents/${path}`);
   }
 }

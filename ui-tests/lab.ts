@@ -1,6 +1,6 @@
 import { APIRequestContext, expect, Locator, Page } from '@playwright/test';
 
-import { TOKEN } from './server';
+import { BASE, TOKEN } from './server';
 
 /** What the tests use of the JupyterLab application that the page exposes. */
 interface ILab {
@@ -105,7 +105,7 @@ export class Lab {
     content: object,
     { ownKernel = false, frontEnd = 'JupyterLab' }: IOpening = {}
   ): Promise<Lab> {
-    const saved = await request.put(`/api/contents/${name}`, {
+    const saved = await request.put(`api/contents/${name}`, {
       data: { type: 'notebook', format: 'json', content }
     });
     expect(saved.ok()).toBe(true);
@@ -114,7 +114,7 @@ export class Lab {
     }
     const lab = new Lab(page, name);
     if (frontEnd === 'Notebook 7') {
-      await page.goto(`/notebooks/${name}?token=${TOKEN}`);
+      await page.goto(`notebooks/${name}?token=${TOKEN}`);
       await lab.ready();
     } else {
       await lab.open();
@@ -126,7 +126,7 @@ export class Lab {
   static async beside(first: Lab): Promise<Lab> {
     const page = await first.page.context().newPage();
     const lab = new Lab(page, first.name);
-    await page.goto(`/lab/workspaces/beside/tree/${first.name}?reset&token=${TOKEN}`);
+    await page.goto(`lab/workspaces/beside/tree/${first.name}?reset&token=${TOKEN}`);
     await lab.ready();
     return lab;
   }
@@ -144,8 +144,8 @@ export class Lab {
 
   /** Open the notebook alone, in the page that is there, or in a new one. */
   private async open(): Promise<void> {
-    if (!new URL(this.page.url()).pathname.startsWith('/lab')) {
-      await this.page.goto(`/lab/tree/${this.name}?reset&token=${TOKEN}`);
+    if (!new URL(this.page.url()).pathname.startsWith(`${BASE}lab`)) {
+      await this.page.goto(`lab/tree/${this.name}?reset&token=${TOKEN}`);
       return this.ready();
     }
     await this.execute('filebrowser:refresh');
@@ -165,7 +165,7 @@ export class Lab {
   async kept(request: APIRequestContext, tab: RegExp): Promise<void> {
     await this.execute('docmanager:save');
     await expect
-      .poll(async () => (await request.get('/lab/api/workspaces/default')).text())
+      .poll(async () => (await request.get('lab/api/workspaces/default')).text())
       .toMatch(tab);
   }
 
@@ -330,13 +330,13 @@ export class Lab {
 /** Give the kept kernel to a notebook that is opened next; it is started where there is none. */
 async function lendKernel(request: APIRequestContext, path: string): Promise<void> {
   const running: { id: string; name: string }[] = await (
-    await request.get('/api/sessions')
+    await request.get('api/sessions')
   ).json();
   const kept = running.find(({ name }) => name === KEPT);
   const data = { path, name: KEPT, type: 'notebook' };
   const answer = kept
-    ? await request.patch(`/api/sessions/${kept.id}`, { data })
-    : await request.post('/api/sessions', {
+    ? await request.patch(`api/sessions/${kept.id}`, { data })
+    : await request.post('api/sessions', {
         data: { ...data, kernel: { name: 'python3' } }
       });
   expect(answer.ok()).toBe(true);

@@ -2,7 +2,7 @@ import { cpus } from 'node:os';
 
 import { defineConfig } from '@playwright/test';
 
-import { HEADERS, portOf, TOKEN, urlOf } from './server';
+import { BASE, HEADERS, portOf, TOKEN, urlOf } from './server';
 
 /** Two at a time: what starts TensorFlow waits for the other now and then. */
 const workers = Math.min(2, cpus().length);
@@ -40,10 +40,10 @@ export default defineConfig({
     }
   },
   webServer: Array.from({ length: workers }, (_, worker) => ({
-    command: `jupyter lab --config ui-tests/jupyter_server_config.py --ServerApp.port=${portOf(worker)}`,
+    command: `jupyter lab --config ui-tests/jupyter_server_config.py --ServerApp.port=${portOf(worker)} --ServerApp.base_url=${BASE}`,
     cwd: '..',
     stderr: 'ignore',
-    url: `${urlOf(worker)}/api/status?token=${TOKEN}`,
+    url: `${urlOf(worker)}api/status?token=${TOKEN}`,
     timeout: 60_000,
     gracefulShutdown: { signal: 'SIGTERM', timeout: 5000 }
   }))

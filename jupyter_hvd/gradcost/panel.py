@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
+import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -25,6 +26,9 @@ from .report import Measured, Plain, Report, Row, Times, chosen, report
 from .subject import Subject, subject
 
 Send = Callable[[dict[str, Any]], None]
+
+#: So many seconds a front end may take to keep figures; it rests half a one.
+PATIENCE = 10.0
 
 #: Puts what was measured where it is shown.
 Keep = Callable[[], None]
@@ -63,6 +67,9 @@ class Panel:
         self.other_times: dict[str, dict[str, Times]] = {}
         self.known: dict[work.Key, Any] = {}
         self.error = ""
+        self.keeper: Send | None = None
+        # Since when the notebook has not been given the newest figures.
+        self.owed: float | None = None
         self.estimating = Task()
         self.measuring = Task()
         self.accepting = Task()
@@ -147,6 +154,7 @@ class Panel:
                 self.accepting.cancel()
             case "save":
                 if send == self._keeper():
+                    self.owed = None
                     send({"bundle": self.bundle()})
 
     def _resize(self, moved: Mapping[str, int]) -> None:
@@ -192,18 +200,25 @@ class Panel:
         self.estimate()
 
     def _tell(self, seq: Any = None) -> None:
-        """Tell all front ends, and one of them that the figures are its to keep."""
+        """Tell all front ends, the one that has asked that this is the answer, and one that the figures are its to keep."""
         made, keeper = self.report().json(), self._keeper()
+        self.owed = self.owed or time.monotonic()
         for send in tuple(self.views):
-            keeps = send == keeper
-            send({"report": made, "seq": seq if keeps else None, "keep": keeps})
+            answers = send == self.asking
+            send({"report": made, "seq": seq if answers else None, "keep": send == keeper})
 
     def _keeper(self) -> Send | None:
-        """Who puts the figures into the notebook: the front end whose user has asked last.
+        """Who puts the figures into the notebook: one front end for as long as it does so, whoever asks.
 
-        Two that did so at once would leave them there twice, where people share a notebook.
+        Two that did so within the time in which they hear of one another would leave them there twice, where people
+        share a notebook. One that is owed to the notebook for long has gone without a word.
         """
-        return self.asking if self.asking in self.views else next(iter(self.views), None)
+        if self.keeper not in self.views or (
+            self.owed is not None and time.monotonic() - self.owed > PATIENCE
+        ):
+            self.keeper = self.asking if self.asking in self.views else next(iter(self.views), None)
+            self.owed = None
+        return self.keeper
 
     def _broadcast(self, message: dict[str, Any]) -> None:
         for send in tuple(self.views):

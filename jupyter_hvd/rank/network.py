@@ -12,17 +12,20 @@ REPEATS = 11
 
 def allreduce_times() -> list[tuple[int, float]]:
     """Bytes, and the median seconds of an allreduce of so many; every rank makes the same ones."""
+    found = []
+    for size in SIZES:
+        times = [allreduce_seconds(size) for _ in range(REPEATS + 1)]
+        found.append((size, median(times[1:])))  # the first makes room
+    return found
+
+
+def allreduce_seconds(size: int) -> float:
+    """The seconds of one allreduce of so many bytes."""
     import horovod.tensorflow as hvd
     import tensorflow as tf
 
-    found = []
-    for size in SIZES:
-        numbers = tf.ones(size // 4)
-        times = []
-        for _ in range(REPEATS + 1):
-            began = time.perf_counter()
-            # An entry of the sum is there when all of it is, on a GPU, too.
-            hvd.allreduce(numbers, op=hvd.Sum, name=f"jupyter_hvd.measured.{size}")[0].numpy()
-            times.append(time.perf_counter() - began)
-        found.append((size, median(times[1:])))  # the first makes room
-    return found
+    numbers = tf.ones(size // 4)
+    began = time.perf_counter()
+    # An entry of the sum is there when all of it is, on a GPU, too.
+    hvd.allreduce(numbers, op=hvd.Sum, name=f"jupyter_hvd.measured.{size}")[0].numpy()
+    return time.perf_counter() - began

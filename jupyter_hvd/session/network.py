@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 
 from .errors import DistributeError
+
+#: Horovod puts gradients together into buffers of so many bytes, where `HOROVOD_FUSION_THRESHOLD` says nothing else.
+FUSED = 128 * 2**20
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,15 @@ class Network:
         """The time of a ring allreduce: each rank sends 2·(N−1) messages of an N-th of the bytes."""
         messages = 2 * (self.ranks - 1)
         return messages * (size / self.ranks / self.bandwidth + self.latency)
+
+    def averaging(self, size: int) -> float:
+        """The time that averaging gradients of so many bytes adds to a step.
+
+        All of a type are one message, which is sent when the last of them is there, in as many buffers as they
+        fill: nothing of it overlaps the backward pass.
+        """
+        buffers = ceil(size / FUSED)
+        return buffers * self.seconds(size / buffers) if buffers else 0.0
 
 
 def fitted(ranks: int, times: Sequence[tuple[int, float]]) -> Network:

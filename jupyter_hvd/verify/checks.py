@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal
@@ -22,7 +22,12 @@ Outcome = Literal["running", "pass", "fail", "unknown"]
 
 @dataclass(frozen=True)
 class Record:
-    """What the probe of one rank wrote down, see `Probe.finish`; `kept` names the file of its first weights."""
+    """What the probe of one rank wrote down, see `Probe.finish`.
+
+    Attributes:
+        kept: names the file of its first weights.
+        cpu_seconds: what each step had of all cores together, of the `cores` that it may use.
+    """
 
     rank: int
     steps: int
@@ -39,6 +44,8 @@ class Record:
     endless: bool
     written: Sequence[str]
     here: str
+    cpu_seconds: Sequence[float] = ()
+    cores: int = 1
     names: Sequence[str] = ()
     updated_by: Sequence[int] = ()
     rounds_freely: bool = False
@@ -69,17 +76,28 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Step:
+    """How long a step takes: on one rank, what it has of all cores together there, and on `ranks` of them."""
+
+    seconds: float
+    cpu_seconds: float
+    cores: int
+    ranks: int
+    ranks_seconds: float
+
+
+@dataclass(frozen=True)
 class Check:
-    """One line of the table; `step_seconds` is a step's time on one rank, where it was measured."""
+    """One line of the table; `step` is there where steps were timed."""
 
     check: str
     status: Outcome
     detail: str
-    step_seconds: float | None = None
+    step: Step | None = None
 
     def as_json(self) -> dict[str, Any]:
         said = {"check": self.check, "status": self.status, "detail": self.detail}
-        return said if self.step_seconds is None else {**said, "step_seconds": self.step_seconds}
+        return said if self.step is None else {**said, "step": asdict(self.step)}
 
 
 def one_rank_identical(original: Run, single: Run, parting: Parting | None = None) -> Check:
@@ -404,12 +422,20 @@ def step_time(single: Run, job: Run) -> Check:
     name = "step time"
     if not single.records or not job.records:
         return Check(name, "unknown", "there is nothing to compare")
-    one, many = single.records[0].seconds[1:], job.records[0].seconds[1:]
+    alone = single.records[0]
+    one, many = alone.seconds[1:], job.records[0].seconds[1:]
     if len(one) < 2 or len(many) < 2:
         return Check(name, "unknown", "too few steps to time: try more with --steps")
     ratio = median(many) / median(one)
     detail = f"{median(one) * 1e3:.1f} ms on 1 rank, {median(many) * 1e3:.1f} ms on {len(job.records)} (× {ratio:.2f})"
-    return Check(name, "pass", detail, median(one))
+    step = Step(
+        median(one),
+        median(alone.cpu_seconds[1:] or one),
+        alone.cores,
+        len(job.records),
+        median(many),
+    )
+    return Check(name, "pass", detail, step)
 
 
 def _last_line(report: str) -> str:

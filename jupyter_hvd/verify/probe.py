@@ -60,8 +60,8 @@ class Probe:
         self.rank = int(os.environ.get("HOROVOD_RANK", "0"))
         self.folder, self.guard, self.limit, self.stride = folder, guard, limit, stride
         self.seed = seed + self.rank
-        self.begun: list[float] = []
-        self.ended: list[float] = []
+        self.begun: list[tuple[float, float]] = []  # seconds passed, and those of any core's work
+        self.ended: list[tuple[float, float]] = []
         self.trail: list[dict[str, Any]] = []
         self.applied: Any = None  # the sum of all gradients that optimizers were given
         self.averages: Any = None  # how often gradients were averaged
@@ -348,7 +348,7 @@ class Probe:
         """
         if self._is_alone:
             return
-        self.ended.append(time.perf_counter())
+        self.ended.append(_moment())
         if self._iterator is None and self._pending and not self.fits:
             self._iterator = self._candidate
             self.rows.update(self._pending)
@@ -356,7 +356,7 @@ class Probe:
         self._leave_trail(number)
         if len(self.begun) >= self.limit:
             raise EnoughStepsError(0)
-        self.begun.append(time.perf_counter())
+        self.begun.append(_moment())
 
     def update(self, number: int) -> None:
         """The statement with this number, among those that are marked, updates weights next, or is compiled."""
@@ -491,9 +491,11 @@ class Probe:
         record = {
             "rank": self.rank,
             "steps": len(self.begun),
-            "seconds": [
-                ended - begun for begun, ended in zip(self.begun, self.ended[1:], strict=False)
-            ],
+            "seconds": self._lasted(0),
+            "cpu_seconds": self._lasted(1),
+            "cores": len(os.sched_getaffinity(0))
+            if sys.platform == "linux"
+            else os.cpu_count() or 1,
             "names": [variable.name.removesuffix(":0") for variable in self.trained.values()],
             "updated_by": [self.updated_by.get(ref, -1) for ref in self.trained],
             "rounds_freely": bool(tf.config.list_physical_devices("GPU")),
@@ -519,6 +521,13 @@ class Probe:
         }
         write_atomically(self.folder / f"probe-{self.rank}.json", json.dumps(record).encode())
 
+    def _lasted(self, clock: int) -> list[float]:
+        """How long each step took, by one of the clocks of a moment."""
+        return [
+            ended[clock] - begun[clock]
+            for begun, ended in zip(self.begun, self.ended[1:], strict=False)
+        ]
+
     def _drain(self) -> None:
         while self._drawn < self._wanted:
             try:
@@ -539,6 +548,10 @@ class Probe:
             except StopIteration:
                 return
         self.endless = True
+
+
+def _moment() -> tuple[float, float]:
+    return time.perf_counter(), time.process_time()
 
 
 def _as_array(part: Any) -> Any:

@@ -255,10 +255,35 @@ export interface VerifyCheck {
   check: string;
   status: 'running' | 'pass' | 'fail' | 'unknown';
   detail: string;
+  step?: Step;
+}
+/**
+ * How long a step takes, by the check that measures it; in seconds.
+ *
+ * This interface was referenced by `Conversion`'s JSON-Schema
+ * via the `definition` "Step".
+ */
+export interface Step {
   /**
-   * The time of a step on one rank, by the check that measures it.
+   * On one rank.
    */
-  step_seconds?: number;
+  seconds: number;
+  /**
+   * What it has of all cores together, on one rank.
+   */
+  cpu_seconds: number;
+  /**
+   * So many the machine has for it.
+   */
+  cores: number;
+  /**
+   * So many ranks shared the machine then.
+   */
+  ranks: number;
+  /**
+   * On them.
+   */
+  ranks_seconds: number;
 }
 /**
  * The last line of the answer of `POST verify`.

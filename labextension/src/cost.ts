@@ -1,3 +1,5 @@
+import { Step } from './conversion';
+
 /** What a step of data-parallel training costs on N workers. Times in seconds, sizes in bytes. */
 export interface ICostInput {
   bytes: number;
@@ -33,14 +35,28 @@ export const NETWORKS: readonly (INetwork & { name: string })[] = [
   { name: 'NVLink 4', bandwidth: 450e9, latency: 2e-6 }
 ];
 
+/** Horovod puts gradients together into buffers of so many bytes, see `session/network.py`. */
+const FUSED = 128 * 2 ** 20;
+
 /**
  * The time of a ring allreduce.
  *
- * Each worker sends 2(N−1) messages of bytes/N: 2(N−1)/N·bytes/bandwidth + 2(N−1)·latency.
+ * Each worker sends 2(N−1) messages of bytes/N: 2(N−1)/N·bytes/bandwidth + 2(N−1)·latency, the latter for each buffer.
  */
 export function allreduceTime(workers: number, bytes: number, network: INetwork): number {
   const messages = 2 * (workers - 1);
-  return ((messages / workers) * bytes) / network.bandwidth + messages * network.latency;
+  const waits = messages * Math.ceil(bytes / FUSED);
+  return ((messages / workers) * bytes) / network.bandwidth + waits * network.latency;
+}
+
+/**
+ * The time of a step on the ranks of a verification, which share one machine.
+ *
+ * Ranks that want more of its cores than it has share them evenly.
+ */
+export function predictedStep(step: Step, bytes: number, network: INetwork): number {
+  const computing = Math.max(step.seconds, (step.ranks * step.cpu_seconds) / step.cores);
+  return computing + allreduceTime(step.ranks, bytes, network);
 }
 
 /** The share of a step that is not spent on averaging, which is taken not to overlap it. */

@@ -3,7 +3,7 @@ import React, { useState } from 'react';
 
 import { Point } from './axes';
 import { useSignal, useView } from './context';
-import { ModelSize } from './conversion';
+import { ModelSize, Step } from './conversion';
 import {
   allreduceTime,
   curve,
@@ -13,6 +13,7 @@ import {
   IPoint,
   MAX_WORKERS,
   NETWORKS,
+  predictedStep,
   quantity,
   speedup,
   stopsPaying
@@ -44,7 +45,7 @@ export function CostPanel(props: { ranks: number }): JSX.Element {
   const offer = offers.find(o => keyOf(o) === chosen) ?? largest(offers);
   const parameters = entered ?? offer?.parameters ?? null;
   const bytes = entered !== null ? entered * FLOAT_BYTES : (offer?.bytes ?? null);
-  const step = enteredStep ?? session.verification.stepTime;
+  const step = enteredStep ?? session.verification.step?.seconds ?? null;
   const origin: Record<Source, string> = {
     kernel: trans.__('read from %1 in the running kernel', offer?.name),
     source: trans.__('counted from the source of %1', offer?.name),
@@ -87,7 +88,9 @@ export function CostPanel(props: { ranks: number }): JSX.Element {
         label={trans.__('Step time, ms')}
         help={
           step === null
-            ? trans.__('Of one worker: enter it, or verify, which measures it.')
+            ? session.model?.changes.length
+              ? trans.__('Of one worker: enter it, or verify, which measures it.')
+              : trans.__('Of one worker: enter it.')
             : enteredStep !== null
               ? trans.__('as you entered')
               : trans.__('measured on one rank by the verification')
@@ -147,6 +150,9 @@ export function CostPanel(props: { ranks: number }): JSX.Element {
       {bytes !== null && (
         <Estimate input={{ bytes, step: step ?? 0, network }} workers={workers} />
       )}
+      {bytes !== null && session.verification.step && (
+        <Checked step={session.verification.step} bytes={bytes} network={network} />
+      )}
     </div>
   );
 }
@@ -184,6 +190,45 @@ function Measure(props: { onMeasured: (network: INetwork) => void }): JSX.Elemen
       </button>
       <p className="jp-hvd-help" role="status">
         {said || trans.__('Bandwidth and latency between the ranks of this notebook.')}
+      </p>
+    </div>
+  );
+}
+
+/** The estimate for the ranks of the verification, beside what it measured there. */
+function Checked(props: { step: Step; bytes: number; network: INetwork }): JSX.Element {
+  const { trans } = useView();
+  const { step, bytes, network } = props;
+  const predicted = predictedStep(step, bytes, network);
+  const difference = Math.round(100 * (predicted / step.ranks_seconds - 1));
+  // A network by name lies between machines.
+  const isKnown = !NETWORKS.some(preset => preset === network);
+  return (
+    <div className="jp-hvd-checked">
+      <dl>
+        <dt>{trans.__('Step on %1 ranks, measured', step.ranks)}</dt>
+        <dd>{quantity(step.ranks_seconds, 's')}</dd>
+        {isKnown && (
+          <>
+            <dt>{trans.__('predicted')}</dt>
+            <dd>
+              {trans.__(
+                '%1 (%2 %)',
+                quantity(predicted, 's'),
+                difference > 0 ? `+${difference}` : String(difference).replace('-', '−')
+              )}
+            </dd>
+          </>
+        )}
+      </dl>
+      <p className="jp-hvd-help">
+        {isKnown
+          ? trans.__(
+              'By this bandwidth and latency, for ranks that share the cores of one machine.'
+            )
+          : trans.__(
+              'On ranks that shared one machine. “Measure” finds what lies between such, and then this is predicted, too.'
+            )}
       </p>
     </div>
   );
@@ -233,7 +278,7 @@ function Estimate(props: { input: ICostInput; workers: number }): JSX.Element {
       )}
       <p className="jp-hvd-help">
         {trans.__(
-          '2(N−1)/N · bytes / bandwidth + 2(N−1) · latency a step, each worker with a batch as now; averaging that overlaps the backward pass costs less.'
+          '2(N−1)/N · bytes / bandwidth + 2(N−1) · latency a step, each worker with a batch as now. All gradients are sent together, after the backward pass.'
         )}
       </p>
     </div>

@@ -91,7 +91,7 @@ function Choice(props: {
           value={String(props.value ?? '')}
           onChange={event => props.onChange(event.target.value)}
         >
-          <option value="">{trans.__('as set')}</option>
+          <option value="">{trans.__('from the settings')}</option>
           {props.choices.map(([value, text]) => (
             <option key={value} value={value}>
               {text}
@@ -129,7 +129,7 @@ function Whole(props: {
           type="number"
           min={props.least}
           step={1}
-          placeholder={trans.__('as set')}
+          placeholder={trans.__('from the settings')}
           value={typed ?? props.value ?? ''}
           onChange={event => setTyped(event.target.value)}
           onBlur={enter}

@@ -1,6 +1,6 @@
 import { ISignal, Signal } from '@lumino/signaling';
 
-import { VerifyCheck, VerifyEnd } from './conversion';
+import { Step, VerifyCheck, VerifyEnd } from './conversion';
 
 export type VerificationState =
   'idle' | 'running' | 'holds' | 'fails' | 'confirm' | 'cancelled' | 'error';
@@ -24,10 +24,9 @@ export class VerificationModel {
     return this._message;
   }
 
-  /** The time of a step on one rank in seconds, where a check measured it. */
-  get stepTime(): number | null {
-    const timed = this.checks.find(check => check.step_seconds !== undefined);
-    return timed?.step_seconds ?? null;
+  /** How long a step takes, where a check measured it. */
+  get step(): Step | null {
+    return this.checks.find(check => check.step !== undefined)?.step ?? null;
   }
 
   /** How many checks are through. */

@@ -76,9 +76,11 @@ function Conversion({ ranks }: { ranks: number }): JSX.Element {
               <DiagnosticList diagnostics={model.diagnostics} />
             </Panel>
           )}
-          <Panel title={trans.__('Options')}>
-            <OptionsPanel />
-          </Panel>
+          {model.conversion.status !== 'unchanged' && (
+            <Panel title={trans.__('Options')}>
+              <OptionsPanel />
+            </Panel>
+          )}
           {model.changes.length > 0 && (
             <Panel title={trans.__('Verification')}>
               <VerificationPanel ranks={ranks} />

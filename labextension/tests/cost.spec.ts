@@ -5,6 +5,7 @@ import {
   efficiency,
   MAX_WORKERS,
   NETWORKS,
+  predictedStep,
   quantity,
   speedup,
   stopsPaying
@@ -19,12 +20,23 @@ describe('the cost of averaging', () => {
   });
 
   it('is that of a ring', () => {
-    // 2·3/4 of a second for the bytes, six messages.
-    expect(allreduceTime(4, 1e9, network)).toBeCloseTo(1.5 + 6e-3);
+    // 2·3/4 of a tenth of a second for the bytes, six messages.
+    expect(allreduceTime(4, 1e8, network)).toBeCloseTo(0.15 + 6e-3);
+  });
+
+  it('has its latency for each buffer that the gradients fill', () => {
+    expect(allreduceTime(2, 300e6, network)).toBeCloseTo(0.3 + 3 * 2e-3);
+  });
+
+  it('comes to the step of ranks that share the cores of one machine', () => {
+    const step = { seconds: 0.1, cpu_seconds: 0.1, cores: 2, ranks_seconds: 0 };
+    expect(predictedStep({ ...step, ranks: 2 }, 0, network)).toBeCloseTo(0.1);
+    expect(predictedStep({ ...step, ranks: 4 }, 0, network)).toBeCloseTo(0.2);
+    expect(predictedStep({ ...step, ranks: 2 }, 1e7, network)).toBeCloseTo(0.1 + 0.012);
   });
 
   it('makes efficiency the share of a step that is not averaging', () => {
-    const input = { bytes: 1e9, step: 1.506, network };
+    const input = { bytes: 1e8, step: 0.156, network };
     expect(efficiency(4, input)).toBeCloseTo(0.5);
     expect(speedup(4, input)).toBeCloseTo(2);
   });

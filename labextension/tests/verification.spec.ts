@@ -76,13 +76,18 @@ describe('VerificationModel', () => {
 
   it('finds the time of a step', async () => {
     const model = new VerificationModel();
-    await model.run(() =>
-      stream([{ ...check('step time', 'pass', 'told'), step_seconds: 0.0041 }])
-    );
-    expect(model.stepTime).toBeCloseTo(0.0041);
+    const step = {
+      seconds: 0.0041,
+      cpu_seconds: 0.005,
+      cores: 2,
+      ranks: 2,
+      ranks_seconds: 0.007
+    };
+    await model.run(() => stream([{ ...check('step time', 'pass', 'told'), step }]));
+    expect(model.step).toEqual(step);
     await model.run(() =>
       stream([check('step time', 'unknown', 'too few steps to time')])
     );
-    expect(model.stepTime).toBeNull();
+    expect(model.step).toBeNull();
   });
 });

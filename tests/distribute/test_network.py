@@ -6,7 +6,7 @@ import pytest
 
 from jupyter_hvd.rank.network import SIZES
 from jupyter_hvd.session.errors import DistributeError
-from jupyter_hvd.session.network import Network, fitted
+from jupyter_hvd.session.network import FUSED, Network, fitted
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
@@ -30,3 +30,11 @@ def test_each_time_counts_by_its_own_measure() -> None:
 def test_times_that_do_not_grow_are_no_network() -> None:
     with pytest.raises(DistributeError, match="do not grow"):
         fitted(2, [(size, 1e-3 / (k + 1)) for k, size in enumerate(SIZES)])
+
+
+def test_each_buffer_of_gradients_has_its_latency() -> None:
+    network = Network(4, 2e9, 40e-6, 0.0, ())
+    assert network.averaging(0) == 0
+    assert network.averaging(FUSED) == network.seconds(FUSED)
+    more = network.averaging(2 * FUSED + 4)
+    assert more == pytest.approx(network.seconds(2 * FUSED + 4) + 2 * 6 * 40e-6)
