@@ -100,6 +100,8 @@ class TensorFlowLibrary:
             return Role.CALLBACK
         if tf_api.makes_tuner(name):
             return Role.TUNER
+        if tf_api.makes_estimator(name):
+            return Role.ESTIMATOR
         if tf_api.makes_dataset(name):
             return Role.DATASET
         if name in ("builtins.getattr", "builtins.eval"):
@@ -143,6 +145,8 @@ class TensorFlowLibrary:
         return arg.value if arg is not None else None
 
     def kind_of_instance(self, bases: Set[str]) -> Enum:
+        if any(map(tf_api.makes_estimator, bases)):
+            return Role.ESTIMATOR
         return Role.MODEL if any(map(tf_api.makes_model, bases)) else Kind.INSTANCE
 
     def is_collection(self, kind: Enum) -> bool:
@@ -164,6 +168,8 @@ class TensorFlowLibrary:
             return resolver.of(arg.value, path) if arg is not None else ()
         if receiver.kind is Kind.FUNCTION and name == "build":  # as a tuner's `hypermodel` has it
             return (receiver,)
+        if receiver.kind is Role.ESTIMATOR and name in ("model", "model_"):
+            return (Value(Role.MODEL, receiver.node),)
         if receiver.kind is Role.MODEL and name == "optimizer":
             return _compiled_optimizers(resolver, receiver)
         return None
@@ -176,7 +182,13 @@ class TensorFlowLibrary:
             return Value(Kind.OTHER, call, flow)
         if receiver.kind is Role.TUNER and name in ("search_space_summary", "results_summary"):
             return Value(Kind.NONE, call)
-        if receiver.kind in (Role.MODEL, Role.OPTIMIZER, Role.CHECKPOINT, Role.DATASET):
+        if receiver.kind in (
+            Role.MODEL,
+            Role.OPTIMIZER,
+            Role.CHECKPOINT,
+            Role.DATASET,
+            Role.ESTIMATOR,
+        ):
             return Value(Kind.OTHER, call)
         return Value(Kind.UNKNOWN, call)
 

@@ -29,7 +29,7 @@ _WAITS = re.compile(
 class Alone(Rule):
     """Let rank 0 alone do a training that cannot be divided, where nothing that all ranks do depends on it.
 
-    Of several trainings in a program those that can be divided are. One that would be refused by itself, a wrapper for scikit-learn, say, or episodes
+    Of several trainings in a program those that can be divided are. One that would be refused by itself, an ensemble of another module's, say, or episodes
     that decide how many updates there are, runs on rank 0 as it is written, with everything below that reads what it makes or changes, which is
     told. What makes a model, or an optimizer, for it alone stays as it is. Where a training that is divided depends on it, shares a model, an optimizer
     or a step with it, or where ranks would not draw the same numbers and count the same names afterwards, the program is refused.
@@ -44,7 +44,7 @@ class Alone(Rule):
         Example(
             program(
                 """
-                import scikeras.wrappers
+                import ensembles
                 import tensorflow as tf
 
 
@@ -57,13 +57,13 @@ class Alone(Rule):
                 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
                 model.compile('sgd', loss='mse')
                 model.fit(x, y, verbose=0)
-                wrapped = scikeras.wrappers.KerasRegressor(build)
+                wrapped = ensembles.Ensemble(build)
                 wrapped.fit(x, y)
                 """
             ),
             program(
                 """
-                import scikeras.wrappers
+                import ensembles
                 import tensorflow as tf
 
 
@@ -77,7 +77,7 @@ class Alone(Rule):
                 model.compile('sgd', loss='mse')
                 model.fit(x, y, verbose=0)
                 if hvd.rank() == 0:
-                    wrapped = scikeras.wrappers.KerasRegressor(build)
+                    wrapped = ensembles.Ensemble(build)
                     wrapped.fit(x, y)
                 """
             ),

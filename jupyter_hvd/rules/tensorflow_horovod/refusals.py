@@ -362,7 +362,7 @@ class HiddenTraining(Refusal):
         Example(
             program(
                 """
-                import scikeras.wrappers
+                import autokeras
                 import tensorflow as tf
 
 
@@ -372,11 +372,11 @@ class HiddenTraining(Refusal):
                     return model
 
 
-                scikeras.wrappers.KerasRegressor(build).fit(x, y)
+                autokeras.Ensemble(build).fit(x, y)
                 """
             ),
             None,
-            "A wrapper for scikit-learn trains the models that it has made.",
+            "Another library trains the models that it has made.",
         ),
     )
 
@@ -397,12 +397,11 @@ class HiddenTraining(Refusal):
                     "search on one process, then train the model that is chosen with fit in this file",
                 )
                 continue
-            if not name or (name.startswith(KNOWN_LIBRARIES) and not name.startswith(WRAPPERS)):
+            if not name or name.startswith(KNOWN_LIBRARIES):
                 continue
             handed = [arg.value for arg in call.args if self._makes_model(context, arg.value)]
-            if handed and not (
-                tf_api.makes_tuner(name) and not any(self._fits(context, e) for e in handed)
-            ):
+            builds = tf_api.makes_tuner(name) or tf_api.makes_estimator(name)
+            if handed and not (builds and not any(self._fits(context, e) for e in handed)):
                 tried = self._is_tried(context, call)
                 yield Problem(
                     call,
@@ -411,7 +410,9 @@ class HiddenTraining(Refusal):
                     "search on one process, then train the model that is chosen with fit in this file",
                     "warning" if tried else "error",
                 )
-            if any(context.values.may_be(arg.value, Role.OPTIMIZER) for arg in call.args):
+            if not builds and any(
+                context.values.may_be(arg.value, Role.OPTIMIZER) for arg in call.args
+            ):
                 yield Problem(
                     call,
                     f"an optimizer is handed to {context.module.text(call.func)}, of another module, which cannot be seen from here",
@@ -512,8 +513,6 @@ TRAINING_NAME = re.compile(
 SEARCHING = re.compile(
     r"(^|[._])((gp_|forest_)?minimi[sz]e|maximi[sz]e|optimi[sz]e|fmin|agent|tune|Tuner|tune\.run)$"
 )
-#: Of a known library, what does train: the scikit-learn wrappers of older Keras.
-WRAPPERS = ("tensorflow.keras.wrappers.",)
 
 
 RULES: tuple[type[Rule], ...] = (
