@@ -360,3 +360,107 @@ def test_a_model_that_a_star_brings_in_place_of_a_function() -> None:
     )
     assert conversion.status == "converted"
     assert "jhvd.distributed_model(model).fit(" in conversion.code
+
+
+BUILDS = """import functools
+import tensorflow as tf
+
+
+def build(choices, width=8):
+    model = tf.keras.Sequential([tf.keras.layers.Dense(width)])
+    model.compile(tf.keras.optimizers.Adam(0.1), loss='mse')
+    return model
+
+
+def objective(trial, rows):
+    return build(trial).fit(rows, rows).history['loss'][-1]
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "status"),
+    [
+        ("make = functools.partial(build, 1)\nmake().fit(x, y)\n", "converted"),
+        ("import other\nother.Ensemble(functools.partial(build, 1)).fit(x, y)\n", "refused"),
+        (
+            "import optuna\nstudy = optuna.create_study()\n"
+            "study.optimize(functools.partial(objective, rows=x), n_trials=3)\n",
+            "refused",
+        ),
+        (
+            "import keras_tuner\ntuner = keras_tuner.RandomSearch(functools.partial(build, width=4))\ntuner.search(x, y)\n",
+            "converted",
+        ),
+    ],
+)
+def test_a_function_with_some_of_its_arguments_given(program: str, status: str) -> None:
+    conversion = convert_source(BUILDS + program)
+    assert conversion.status == status, conversion.diagnostics
+    assert ("Adam(0.1 * hvd.size())" in conversion.code) == (status == "converted")
+
+
+def test_a_step_with_some_of_its_arguments_given() -> None:
+    conversion = convert_source(
+        "from functools import partial\nimport tensorflow as tf\n\n"
+        "model = tf.keras.Sequential([tf.keras.layers.Dense(1)])\nopt = tf.keras.optimizers.Adam(0.1)\n\n\n"
+        "def step(model, opt, x, y):\n    with tf.GradientTape() as tape:\n"
+        "        loss = tf.reduce_mean((model(x) - y) ** 2)\n"
+        "    grads = tape.gradient(loss, model.trainable_variables)\n"
+        "    opt.apply_gradients(zip(grads, model.trainable_variables))\n\n\n"
+        "train = partial(step, model, opt)\n"
+        "for a, b in tf.data.Dataset.from_tensor_slices((x, y)).batch(10):\n    train(a, b)\n"
+    )
+    assert conversion.status == "converted"
+    assert "jhvd.broadcast_once(opt, model)" in conversion.code
+    assert ".shard(hvd.size(), hvd.rank()).batch(10).apply(jhvd.equal_steps)" in conversion.code
+
+
+ESTIMATOR = BUILDS + "from scikeras.wrappers import KerasRegressor\n"
+
+
+def test_data_that_an_estimator_takes_are_divided_there() -> None:
+    """Those of another fit are divided where it takes them, not before, lest they be divided twice."""
+    conversion = convert_source(
+        ESTIMATOR
+        + "data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(100).batch(10)\n"
+        + "build(1).fit(data)\n"
+        + "KerasRegressor(build, choices=1).fit(*next(iter(data)))\n"
+    )
+    assert "build(1).fit(jhvd.shard(data)," in conversion.code
+
+
+def test_an_estimator_of_the_program_s_own() -> None:
+    conversion = convert_source(
+        ESTIMATOR + "class Own(KerasRegressor):\n    pass\n\n\nOwn(build, choices=1).fit(x, y)\n"
+    )
+    assert conversion.status == "converted"
+    assert "class Own(jhvd.distributed_estimator(KerasRegressor)):" in conversion.code
+
+
+def test_an_estimator_s_own_model_is_written_by_rank_zero() -> None:
+    conversion = convert_source(
+        ESTIMATOR
+        + "made = KerasRegressor(build, choices=1)\nmade.fit(x, y)\nmade.model_.save('m.keras')\n"
+    )
+    assert "if hvd.rank() == 0:\n    made.model_.save('m.keras')" in conversion.code
+
+
+def test_a_search_that_draws_is_searched_alike() -> None:
+    conversion = convert_source(
+        ESTIMATOR
+        + "from sklearn.model_selection import RandomizedSearchCV\n"
+        + "RandomizedSearchCV(KerasRegressor(build, choices=1), {'width': [4, 8]}).fit(x, y)\n"
+    )
+    assert "jhvd.same_seed()" in conversion.code
+
+
+def test_a_search_of_estimators_inside_another_is_refused() -> None:
+    conversion = convert_source(
+        ESTIMATOR
+        + "import optuna\n\n\ndef tried(trial):\n    made = KerasRegressor(build, choices=trial)\n"
+        + "    made.fit(x, y)\n    return made.score(x, y)\n\n\n"
+        + "study = optuna.create_study()\nstudy.optimize(tried, n_trials=3)\n"
+    )
+    assert conversion.status == "refused"

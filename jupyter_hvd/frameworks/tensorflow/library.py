@@ -109,9 +109,12 @@ class TensorFlowLibrary:
         return _KINDS.get(name, Kind.OTHER if name.startswith(tf_api.INERT) else Kind.UNKNOWN)
 
     def direct(self, resolver: Resolver, call: cst.Call) -> cst.Call | None:
-        """`f(x)` for `strategy.run(f, args=(x,))`; `main()` for `app.run(main)`."""
-        if call.args and tf_api.RUNNERS & {v.name for v in resolver.of(call.func)}:
+        """`f(x)` for `strategy.run(f, args=(x,))`; `main()` for `app.run(main)`; `f(x, y)` for `functools.partial(f, x)(y)`."""
+        called = resolver.of(call.func)
+        if call.args and tf_api.RUNNERS & {v.name for v in called}:
             return cst.Call(call.args[0].value)
+        if (begun := partial_call(resolver, called)) is not None:
+            return cst.Call(begun.args[0].value, [*begun.args[1:], *call.args])
         if method(call) != "run" or not _is_of_strategy(resolver, call):
             return None
         function, given = argument(call, "fn", 0), argument(call, "args", 1)
@@ -191,6 +194,17 @@ class TensorFlowLibrary:
         ):
             return Value(Kind.OTHER, call)
         return Value(Kind.UNKNOWN, call)
+
+
+def partial_call(resolver: Resolver, values: Set[Value]) -> cst.Call | None:
+    """The `functools.partial(f, …)` that values are, of a function or a class of the program; None where they are anything else."""
+    match [*values]:
+        case [Value(node=cst.Call(args=[cst.Arg(value=function), *_]) as made)] if (
+            resolver.qualified(made.func) == "functools.partial"
+        ):
+            own = {value.kind for value in resolver.of(function)} <= {Kind.FUNCTION, Kind.CLASS}
+            return made if own else None
+    return None
 
 
 #: Methods of a strategy that give back what they are given, and where.

@@ -118,6 +118,8 @@ def set_apart(context: Context, problems: Sequence[Problem], shared: bool) -> Ap
     nodes = [problem.anchor for problem in problems if isinstance(problem.anchor, cst.CSTNode)]
     part = context.parts.of(nodes) if len(nodes) == len(problems) else None
     first = first_import(context)
+    if part is not None and not all(_running(context, part, problem) for problem in problems):
+        return None
     if part is None or first is None or (shared and not context.parts.is_nameless(part)):
         return None
     left = (node for statement in part.bare for node in context.parts.region(statement))
@@ -135,7 +137,7 @@ def set_apart(context: Context, problems: Sequence[Problem], shared: bool) -> Ap
     return Apart(
         tuple(unseen),
         edits,
-        tuple((_span(context, _statement(context, part, p)).start, p.message) for p in problems),
+        tuple((_span(context, _running(context, part, p)[0]).start, p.message) for p in problems),
         tuple(_span(context, each) for each in part.used),
         tuple(context.insert(end, "", Layer.BEHIND_BLOCK) for end in ends) if shared else (),
     )
@@ -171,11 +173,11 @@ def _is_once(context: Context, call: cst.Call) -> bool:
     )
 
 
-def _statement(context: Context, part: Part, problem: Problem) -> cst.CSTNode:
-    """The first statement of a part that comes to where a problem is."""
+def _running(context: Context, part: Part, problem: Problem) -> list[cst.CSTNode]:
+    """The statements of a part that come to where a problem is."""
     assert isinstance(problem.anchor, cst.CSTNode)
     running = context.parts.running(problem.anchor)
-    return next(each for each in part.alone if each in running)
+    return [each for each in part.alone if each in running]
 
 
 def _span(context: Context, statement: cst.CSTNode) -> Span:

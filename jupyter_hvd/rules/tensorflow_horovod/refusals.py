@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 import libcst as cst
 
 from ...analysis.index import ELEMENT
-from ...analysis.library import Kind
+from ...analysis.library import Kind, Value
 from ...analysis.syntax import argument, method
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.keras_loops import POSITIONS
 from ...frameworks.tensorflow.pipelines import parts
+from ...frameworks.tensorflow.library import partial_call
 from ...frameworks.tensorflow.roles import Role
 from ..base import Example, Finding, Problem, program
 from .context import Context, Rule
@@ -389,7 +390,7 @@ class HiddenTraining(Refusal):
             if self._searches(context, call) and any(
                 value.node in context.training.functions
                 for arg in call.args
-                for value in context.values.of(arg.value)
+                for value in self._of(context, arg.value)
             ):
                 yield Problem(
                     call,
@@ -397,7 +398,7 @@ class HiddenTraining(Refusal):
                     "search on one process, then train the model that is chosen with fit in this file",
                 )
                 continue
-            if not name or name.startswith(KNOWN_LIBRARIES):
+            if not name or name.startswith(KNOWN_LIBRARIES) or name == "functools.partial":
                 continue
             handed = [arg.value for arg in call.args if self._makes_model(context, arg.value)]
             builds = tf_api.makes_tuner(name) or tf_api.makes_estimator(name)
@@ -495,14 +496,21 @@ class HiddenTraining(Refusal):
 
     def _makes_model(self, context: Context, expression: cst.BaseExpression) -> bool:
         """Whether an expression is a function, or a class of functions, in which a model is compiled."""
-        made = {v.node for v in context.values.of(expression) if v.kind is not Kind.UNKNOWN}
+        values = self._of(context, expression)
+        made = {v.node for v in values if v.kind is not Kind.UNKNOWN}
         inside = {
             a for call in context.training.keras.compiles for a in context.module.ancestors(call)
         }
         # `callback(self)` is handed an object, which is no way to make a model.
         return any(
             isinstance(node, (cst.FunctionDef, cst.ClassDef)) for node in made & inside
-        ) and context.values.kinds(expression) <= {Kind.FUNCTION, Kind.CLASS}
+        ) and {v.kind for v in values} <= {Kind.FUNCTION, Kind.CLASS}
+
+    def _of(self, context: Context, expression: cst.BaseExpression) -> frozenset[Value]:
+        """What an expression may hold, of `functools.partial(f, …)` the function."""
+        values = context.values.of(expression)
+        begun = partial_call(context.values, values)
+        return values if begun is None else context.values.of(begun.args[0].value)
 
 
 #: Names of functions that train what they are given.
