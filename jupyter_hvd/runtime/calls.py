@@ -229,7 +229,7 @@ def distributed_estimator(estimator: Any, **options: Any) -> Any:
 
 
 def _compare_given(estimator: Any, args: tuple[Any, ...], given: dict[str, Any]) -> None:
-    """An error on all ranks where they are about to fit different things, for which they would wait forever, or average what does not belong together."""
+    """An error on all ranks where they are about to fit different things, whose gradients do not belong together."""
     import horovod.tensorflow as hvd
     import joblib
 

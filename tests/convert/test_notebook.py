@@ -226,7 +226,7 @@ def test_masking(source: str, masked: str) -> None:
 def test_what_is_written_is_python(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault of a rule is told, and gives no file; also in a cell that nothing else needs."""
 
-    def half(rule: Rule, context: Context) -> Iterator[Finding]:
+    def half(_: Rule, context: Context) -> Iterator[Finding]:
         for fit in context.training.keras.fits:
             yield Fix(fit, context.wrap(fit, "(", "")[:1])
 

@@ -197,7 +197,7 @@ class TensorFlowLibrary:
 
 
 def partial_call(resolver: Resolver, values: Set[Value]) -> cst.Call | None:
-    """The `functools.partial(f, …)` that values are, of a function or a class of the program; None where they are anything else."""
+    """The `functools.partial(f, …)` that values are, `f` being the program's own; None where they are anything else."""
     match [*values]:
         case [Value(node=cst.Call(args=[cst.Arg(value=function), *_]) as made)] if (
             resolver.qualified(made.func) == "functools.partial"

@@ -12,8 +12,8 @@ from ...analysis.library import Kind, Value
 from ...analysis.syntax import argument, method
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.keras_loops import POSITIONS
-from ...frameworks.tensorflow.pipelines import parts
 from ...frameworks.tensorflow.library import partial_call
+from ...frameworks.tensorflow.pipelines import parts
 from ...frameworks.tensorflow.roles import Role
 from ..base import Example, Finding, Problem, program
 from .context import Context, Rule
