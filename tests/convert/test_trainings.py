@@ -464,3 +464,60 @@ def test_a_search_of_estimators_inside_another_is_refused() -> None:
         + "study = optuna.create_study()\nstudy.optimize(tried, n_trials=3)\n"
     )
     assert conversion.status == "refused"
+
+
+MAKES_STEPS = """import tensorflow as tf
+
+one = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+two = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+first, second = tf.keras.optimizers.SGD(0.1), tf.keras.optimizers.SGD(0.2)
+
+
+def make_step(net, optimizer):
+    @tf.function
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((net(x) - y) ** 2)
+        grads = tape.gradient(loss, net.trainable_variables)
+        optimizer.apply_gradients(zip(grads, net.trainable_variables))
+
+    return step
+
+
+step_one = make_step(one, first)
+step_two = make_step(two, optimizer=second)
+for x, y in tf.data.Dataset.from_tensor_slices((a, b)).batch(10):
+    step_one(x, y)
+    step_two(x, y)
+"""
+
+
+def test_a_step_that_a_function_makes() -> None:
+    """It changes what the function is given that makes it."""
+    conversion = convert_source(MAKES_STEPS)
+    assert conversion.status == "converted"
+    assert "    jhvd.broadcast_once(first, one)\n" in conversion.code
+    assert "    jhvd.broadcast_once(second, two)\n" in conversion.code
+
+
+def test_a_step_that_one_of_two_calls_has_made_is_refused() -> None:
+    """Which of them it was cannot be seen."""
+    steps = "step_one = make_step(one, first) if a else make_step(two, second)\n"
+    conversion = convert_source(MAKES_STEPS.replace("step_one = make_step(one, first)\n", steps))
+    assert conversion.status == "refused"
+
+
+@pytest.mark.parametrize(
+    ("line", "is_told"),
+    [
+        ("library.train_ch3(net, data, [w])", True),
+        ("rows = library.train_rows(data)", False),
+        ("made = tflite_model_maker.image_classifier.create(data)", True),
+        ("made = library.create(data)", False),
+    ],
+)
+def test_what_another_library_trains_is_told(line: str, is_told: bool) -> None:
+    imports = "import tensorflow as tf\nimport library\nimport tflite_model_maker\n"
+    conversion = convert_source(f"{imports}w = tf.Variable(0.0)\n{line}\n")
+    assert conversion.status == "unchanged"
+    assert [d.code for d in conversion.diagnostics] == ["HVD911"] * is_told

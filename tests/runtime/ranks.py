@@ -67,13 +67,12 @@ with pytest.raises(ValueError, match="2 ranks"):
     jhvd.own_rows(np.arange(1))
 
 
-
 # Estimators for scikit-learn: ranks that would fit different data, or with different parameters, all stop; the class stays one.
 class Estimator(BaseEstimator):
     def __init__(self, rate: float = 0.1) -> None:
         self.rate = rate
 
-    def fit(self, X: np.ndarray, y: np.ndarray | None = None) -> Estimator:  # noqa: N803
+    def fit(self, X: np.ndarray, y: np.ndarray | None = None) -> Estimator:
         return self
 
 

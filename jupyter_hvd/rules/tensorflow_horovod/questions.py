@@ -40,6 +40,9 @@ TRAINS = re.compile(
 RUNS = frozenset({"call", "execute", "launch", "loop", "main", "run", "start"})
 
 
+#: Libraries that train a model as they create it.
+MODEL_MAKERS = ("tflite_model_maker.", "mediapipe_model_maker.")
+
 #: What people call the answer of an environment that an episode is over.
 ENDED = re.compile(r"done|terminat|truncat|terminal|over|finish|dead", re.IGNORECASE)
 #: What an optimizer has its rate under.
@@ -49,8 +52,10 @@ RATES = ("learning_rate", "lr")
 def trains_by_name(name: str) -> bool:
     """Whether a function trains by its qualified name: `lib.train_model`, `mytrain.run`, `lib.Trainer.run`."""
     owner, _, function = name.rpartition(".")
-    return bool(TRAINS.match(function)) or (
-        function in RUNS and any(map(TRAINS.match, owner.split(".")))
+    return (
+        bool(TRAINS.match(function))
+        or (function in RUNS and any(map(TRAINS.match, owner.split("."))))
+        or (function == "create" and owner.startswith(MODEL_MAKERS))
     )
 
 
