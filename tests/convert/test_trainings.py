@@ -521,3 +521,23 @@ def test_what_another_library_trains_is_told(line: str, is_told: bool) -> None:
     conversion = convert_source(f"{imports}w = tf.Variable(0.0)\n{line}\n")
     assert conversion.status == "unchanged"
     assert [d.code for d in conversion.diagnostics] == ["HVD911"] * is_told
+
+
+@pytest.mark.parametrize(
+    ("loop", "line", "is_told"),
+    [
+        ("range(0, len(x), 32)", "if n % 320 == 0:\n        model.save('m.keras')", True),
+        ("range(0, len(x), 32)", "if n % 320 == 0:\n        print(loss)", False),
+        ("range(0, len(x), 32)", "if loss < 0.1:\n        model.save('m.keras')", False),
+    ],
+)
+def test_what_is_saved_at_some_turns_is_told(loop: str, line: str, is_told: bool) -> None:
+    conversion = convert_source(
+        "import tensorflow as tf\nmodel = tf.keras.Sequential([tf.keras.layers.Dense(1)])\n"
+        f"opt = tf.keras.optimizers.SGD(0.1)\nfor n in {loop}:\n    with tf.GradientTape() as tape:\n"
+        "        loss = tf.reduce_mean((model(x[n : n + 32]) - y[n : n + 32]) ** 2)\n"
+        "    grads = tape.gradient(loss, model.trainable_variables)\n"
+        f"    opt.apply_gradients(zip(grads, model.trainable_variables))\n    {line}\n"
+    )
+    assert conversion.status == "converted"
+    assert ("HVD507" in [d.code for d in conversion.diagnostics]) == is_told
