@@ -298,7 +298,7 @@ class Estimators(Rule):
     `n_jobs`, would each fit alone, in processes that are no ranks.
     """
 
-    code = "HVD406"
+    code = "HVD408"
     name = "estimators for scikit-learn"
     rationale = (
         "Divided by agreement: each model that this builds is fitted on all ranks, each on its rows; scores and choices are "
