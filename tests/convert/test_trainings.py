@@ -452,8 +452,10 @@ def test_a_search_that_draws_is_searched_alike() -> None:
         ESTIMATOR
         + "from sklearn.model_selection import RandomizedSearchCV\n"
         + "RandomizedSearchCV(KerasRegressor(build, choices=1), {'width': [4, 8]}).fit(x, y)\n"
+        + "KerasRegressor(build, choices=1).fit(x, y)\n"
     )
     assert "jhvd.same_seed()" in conversion.code
+    assert not conversion.diagnostics, "what is fitted here is told of by nothing"
 
 
 def test_a_search_of_estimators_inside_another_is_refused() -> None:

@@ -209,9 +209,10 @@ class OutOfSight(Rule):
         compiles = context.training.keras.compiles
         compiling = {a for call in compiles for a in context.module.ancestors(call)}
         told: set[str] = set()
+        own = {*context.training.compiled_trainings, *context.training.keras.searches}
         for call in values.index.calls:
             given = [value for arg in call.args for value in values.of(arg.value)]
-            if call in context.training.compiled_trainings or any(
+            if call in own or any(
                 v.kind in (Role.MODEL, Role.OPTIMIZER) or v.node in compiling for v in given
             ):
                 continue  # which is converted, or HVD906
