@@ -40,6 +40,7 @@ MUTANTS = {
     "HVD402": ("fit_callbacks_that_write", {"output from rank 0 only"}),
     "HVD403": ("fit_adam_string", {"output from rank 0 only"}),
     "HVD404": ("fit_hidden_arguments", {"ranks agree", "work divided"}),
+    "HVD408": ("fit_estimators", {"work divided"}),
     "HVD501": ("tape_take", {"work divided"}),
     "HVD502": ("tape_tf_function", {"work divided"}),
     "HVD503": ("fit_sgd_call", {"work divided"}),

@@ -57,7 +57,7 @@ def convert_joined(cells: JoinedCells, options: Options) -> Conversion:
                         cells, (cells.labels or ())[cell], fault, cells.masked[cell]
                     )
                 return _left_alone(context)
-            return _with_warnings(cells, _convert(context))
+            return _with_warnings(cells, _checked(cells, _convert(context)))
     except cst.ParserSyntaxError as error:
         found = (error.raw_line, error.raw_column + 1, "invalid syntax")
     except RecursionError:
@@ -308,6 +308,30 @@ def _start(context: Context, finding: Finding) -> int:
 
 
 # Programs that are no Python
+
+
+def _checked(cells: JoinedCells, outcome: Conversion) -> Conversion:
+    """A conversion that is Python; of one that is not, which is a fault of the rules, nothing is made, and that is told."""
+    if outcome.status != "converted":
+        return outcome
+    made = JoinedCells(tuple(cells.apply(outcome.edits)), cells.labels)
+    broken = made.left_alone.keys() - cells.left_alone.keys()
+    found = made.left_alone[min(broken)] if broken else syntax_error(made.python)
+    if found is None:
+        return outcome
+    line, _, reason = found
+    shown = (made.masked[min(broken)] if broken else made.python).splitlines()[line - 1 : line]
+    first = outcome.changes[0]
+    fault = Diagnostic(
+        SYNTAX,
+        "error",
+        first.cell,
+        first.line,
+        1,
+        f"what this would be converted to is no Python ({reason}): {''.join(shown).strip()}",
+        "this is a fault of the converter: please report it, with this program",
+    )
+    return replace(outcome, status="refused", changes=(), diagnostics=(fault, *outcome.diagnostics))
 
 
 def _with_warnings(cells: JoinedCells, outcome: Conversion) -> Conversion:

@@ -15,6 +15,7 @@ from .callbacks import (
 )
 from .calls import (
     distributed_compile,
+    distributed_estimator,
     distributed_fit,
     distributed_model,
     distributed_tuner,
@@ -59,6 +60,7 @@ __all__ = [
     "compare_ranks",
     "distributed_backup",
     "distributed_compile",
+    "distributed_estimator",
     "distributed_fit",
     "distributed_model",
     "distributed_tuner",

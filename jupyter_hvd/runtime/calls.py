@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .callbacks import BroadcastGlobalVariablesCallback, MetricAverageCallback
@@ -31,14 +32,20 @@ def scaled_optimizer(optimizer: Any) -> Any:
     import tensorflow as tf
 
     made = tf.keras.optimizers.get(optimizer)
-    if made is not optimizer and hvd.size() > 1:
-        if isinstance(made.get_config()["learning_rate"], dict):
-            raise ValueError(
-                "the rates of this optimizer's schedule are not multiplied by the number of ranks: make it with "
-                "tf.keras.optimizers in the program itself"
-            )
-        made.learning_rate = float(made.learning_rate) * hvd.size()
-    return made
+    return made if made is optimizer or hvd.size() == 1 else _scaled(made)
+
+
+def _scaled(optimizer: Any) -> Any:
+    """An optimizer that no line of the program has made, its rate multiplied by the number of ranks."""
+    import horovod.tensorflow as hvd
+
+    if isinstance(optimizer.get_config()["learning_rate"], dict):
+        raise ValueError(
+            "the rates of this optimizer's schedule are not multiplied by the number of ranks: make it with "
+            "tf.keras.optimizers in the program itself"
+        )
+    optimizer.learning_rate = float(optimizer.learning_rate) * hvd.size()
+    return optimizer
 
 
 def distributed_compile(compile_model: Callable[..., Any], **options: Any) -> Callable[..., Any]:
@@ -173,3 +180,114 @@ def distributed_tuner(tuner: Callable[..., Any]) -> Callable[..., Any]:
         return search
 
     return made
+
+
+#: What estimators do with models.
+_OF_ESTIMATORS: tuple[str, ...] = (
+    "fit",
+    "partial_fit",
+    "decision_function",
+    "predict",
+    "predict_proba",
+    "score",
+    "transform",
+)
+
+
+def distributed_estimator(estimator: Any, **options: Any) -> Any:
+    """The class itself, of estimators that fit Keras models for scikit-learn: from now on they do so on all ranks.
+
+    It stays the class that it is, so that what scikit-learn clones, and what is saved, is as before.
+
+    Args:
+        options: of `DistributedOptimizer`.
+
+    Raises:
+        ValueError: when it fits, the ranks have been given different data or parameters.
+    """
+    import functools
+
+    import horovod.tensorflow as hvd
+
+    def together(method: Callable[..., Any], fits: bool) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def on_all_ranks(self: Any, *args: Any, **given: Any) -> Any:
+            if fits:
+                _compare_given(self, args, given)
+            with _models_on_all_ranks(self, options):
+                return method(self, *args, **given)
+
+        return on_all_ranks
+
+    if hvd.size() > 1 and "_hvd_options" not in vars(estimator):
+        estimator._hvd_options = options
+        for name in _OF_ESTIMATORS:
+            method = getattr(estimator, name, None)
+            if method is not None:
+                setattr(estimator, name, together(method, name in ("fit", "partial_fit")))
+    return estimator
+
+
+def _compare_given(estimator: Any, args: tuple[Any, ...], given: dict[str, Any]) -> None:
+    """An error on all ranks where they are about to fit different things, whose gradients do not belong together."""
+    import horovod.tensorflow as hvd
+    import joblib
+
+    plain = (bool, float, int, str, tuple)
+    params = estimator.get_params()
+    chosen = sorted((name, repr(v)) for name, v in params.items() if isinstance(v, plain))
+    named = [given.get(name) for name in ("X", "x", "y", "sample_weight")]
+    told = joblib.hash((args, named, chosen))
+    if len(set(hvd.allgather_object(told, name="distributed_estimator"))) > 1:
+        raise ValueError(
+            "the ranks are about to fit different data, or with different parameters: give what splits, shuffles or searches a "
+            "random_state"
+        )
+
+
+@contextlib.contextmanager
+def _models_on_all_ranks(estimator: Any, options: dict[str, Any]) -> Iterator[None]:
+    """Here, all Keras models train on all ranks, and tell what they do on rank 0."""
+    import horovod.tensorflow as hvd
+    import tensorflow as tf
+
+    model = tf.keras.Model
+    if "_hvd_estimator" in vars(model):  # an estimator that calls itself
+        yield
+        return
+    names = ("compile", "fit", "evaluate", "predict")
+    before = {name: getattr(model, name) for name in names}
+    own = {name: vars(model)[name] for name in names if name in vars(model)}
+    # What a name or a class stands for, the estimator makes; an optimizer that is made already has its rate.
+    makes = isinstance(getattr(estimator, "optimizer", None), (str, type))
+    makes = makes and not isinstance(getattr(estimator, "model", None), model)
+
+    def compile_model(self: Any, *args: Any, **given: Any) -> Any:
+        if args:
+            given, args = {"optimizer": args[0], **given}, args[1:]
+        made = tf.keras.optimizers.get(given.pop("optimizer", "rmsprop"))
+        if "_hvd_distribute" not in vars(made):  # else this program compiles it
+            made = DistributedOptimizer(_scaled(made) if makes else made, **options)
+        return before["compile"](self, made, *args, **given)
+
+    def fit(self: Any, *args: Any, **given: Any) -> Any:
+        averaging = distributed_model(self, **options)
+        return distributed_fit(before["fit"].__get__(averaging))(*args, **given)
+
+    def silent(method: Callable[..., Any]) -> Callable[..., Any]:
+        def asked(self: Any, *args: Any, **given: Any) -> Any:
+            return method(self, *args, **({**given, "verbose": 0} if hvd.rank() else given))
+
+        return asked
+
+    here = {"compile": compile_model, "fit": fit, "_hvd_estimator": True}
+    here |= {name: silent(before[name]) for name in ("evaluate", "predict")}
+    for name, value in here.items():
+        setattr(model, name, value)
+    try:
+        yield
+    finally:
+        for name in here:
+            delattr(model, name)
+        for name, value in own.items():
+            setattr(model, name, value)

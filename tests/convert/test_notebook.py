@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 
 import nbformat
 import pytest
@@ -10,8 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, new_raw_cell
 
-from jupyter_hvd import convert_notebook
+from jupyter_hvd import convert_notebook, convert_source
 from jupyter_hvd.convert import NotPythonError
+from jupyter_hvd.rules.base import Finding, Fix
+from jupyter_hvd.rules.tensorflow_horovod.context import Context, Rule
+from jupyter_hvd.rules.tensorflow_horovod.keras_fit import Verbose
 from jupyter_hvd.source.cells import mask_cell
 
 
@@ -217,3 +221,23 @@ def test_masking_keeps_length_and_lines(lines: list[str]) -> None:
 )
 def test_masking(source: str, masked: str) -> None:
     assert mask_cell(source) == masked
+
+
+def test_what_is_written_is_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault of a rule is told, and gives no file; also in a cell that nothing else needs."""
+
+    def half(_: Rule, context: Context) -> Iterator[Finding]:
+        for fit in context.training.keras.fits:
+            yield Fix(fit, context.wrap(fit, "(", "")[:1])
+
+    monkeypatch.setattr(Verbose, "find", half)
+    lines = "import tensorflow as tf\nmodel = tf.keras.Sequential()\nmodel.compile('sgd')\n"
+    script = convert_source(lines + "model.fit(x, y)\n")
+    notebook = convert_notebook(
+        new_notebook(cells=[new_code_cell(lines), new_code_cell("%time model.fit(x, y)")])
+    )
+    for conversion in (script, notebook):
+        assert conversion.status == "refused"
+        assert not conversion.changes
+        assert "please report it" in conversion.diagnostics[0].help
+    assert script.code == lines + "model.fit(x, y)\n"

@@ -10,7 +10,7 @@ from jupyter_hvd.convert import Conversion
 HEAD = """\
 import numpy as np
 import tensorflow as tf
-import scikeras.wrappers
+import ensembles
 import gym
 
 x, y = load()
@@ -26,7 +26,7 @@ model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
 model.compile("sgd", loss="mse")
 """
 FIT = "model.fit(x, y, verbose=0)\n"
-WRAPPED = "wrapped = scikeras.wrappers.KerasRegressor(build)\nwrapped.fit(x, y)\n"
+WRAPPED = "wrapped = ensembles.Ensemble(build)\nwrapped.fit(x, y)\n"
 #: Updates within episodes, of which each rank would make another number.
 PLAYED = """\
 env = gym.make("CartPole-v1")
@@ -55,7 +55,7 @@ def test_what_reads_what_comes_of_it_stands_there_too() -> None:
     conversion = convert(FIT, WRAPPED, after)
     assert told(conversion) == [("HVD609", "warning")]
     assert conversion.code.endswith(
-        "if hvd.rank() == 0:\n    wrapped = scikeras.wrappers.KerasRegressor(build)\n    wrapped.fit(x, y)\n"
+        "if hvd.rank() == 0:\n    wrapped = ensembles.Ensemble(build)\n    wrapped.fit(x, y)\n"
         "    score = wrapped.score(x, y)\nmodel.evaluate(x, y, verbose=0)\n"
         "if hvd.rank() == 0:\n    best = score * 2\n    print(best)\n"
     )
@@ -124,7 +124,7 @@ def test_episodes_before_another_training() -> None:
         ("tf.random.set_seed(1)\n", PLAYED, FIT),
         # Inside one function with the other.
         (
-            "def main():\n    model.fit(x, y)\n    scikeras.wrappers.KerasRegressor(build).fit(x, y)\n\n\nmain()\n",
+            "def main():\n    model.fit(x, y)\n    ensembles.Ensemble(build).fit(x, y)\n\n\nmain()\n",
         ),
     ],
 )

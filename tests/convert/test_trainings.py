@@ -360,3 +360,186 @@ def test_a_model_that_a_star_brings_in_place_of_a_function() -> None:
     )
     assert conversion.status == "converted"
     assert "jhvd.distributed_model(model).fit(" in conversion.code
+
+
+BUILDS = """import functools
+import tensorflow as tf
+
+
+def build(choices, width=8):
+    model = tf.keras.Sequential([tf.keras.layers.Dense(width)])
+    model.compile(tf.keras.optimizers.Adam(0.1), loss='mse')
+    return model
+
+
+def objective(trial, rows):
+    return build(trial).fit(rows, rows).history['loss'][-1]
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "status"),
+    [
+        ("make = functools.partial(build, 1)\nmake().fit(x, y)\n", "converted"),
+        ("import other\nother.Ensemble(functools.partial(build, 1)).fit(x, y)\n", "refused"),
+        (
+            "import optuna\nstudy = optuna.create_study()\n"
+            "study.optimize(functools.partial(objective, rows=x), n_trials=3)\n",
+            "refused",
+        ),
+        (
+            "import keras_tuner\ntuner = keras_tuner.RandomSearch(functools.partial(build, width=4))\ntuner.search(x, y)\n",
+            "converted",
+        ),
+    ],
+)
+def test_a_function_with_some_of_its_arguments_given(program: str, status: str) -> None:
+    conversion = convert_source(BUILDS + program)
+    assert conversion.status == status, conversion.diagnostics
+    assert ("Adam(0.1 * hvd.size())" in conversion.code) == (status == "converted")
+
+
+def test_a_step_with_some_of_its_arguments_given() -> None:
+    conversion = convert_source(
+        "from functools import partial\nimport tensorflow as tf\n\n"
+        "model = tf.keras.Sequential([tf.keras.layers.Dense(1)])\nopt = tf.keras.optimizers.Adam(0.1)\n\n\n"
+        "def step(model, opt, x, y):\n    with tf.GradientTape() as tape:\n"
+        "        loss = tf.reduce_mean((model(x) - y) ** 2)\n"
+        "    grads = tape.gradient(loss, model.trainable_variables)\n"
+        "    opt.apply_gradients(zip(grads, model.trainable_variables))\n\n\n"
+        "train = partial(step, model, opt)\n"
+        "for a, b in tf.data.Dataset.from_tensor_slices((x, y)).batch(10):\n    train(a, b)\n"
+    )
+    assert conversion.status == "converted"
+    assert "jhvd.broadcast_once(opt, model)" in conversion.code
+    assert ".shard(hvd.size(), hvd.rank()).batch(10).apply(jhvd.equal_steps)" in conversion.code
+
+
+ESTIMATOR = BUILDS + "from scikeras.wrappers import KerasRegressor\n"
+
+
+def test_data_that_an_estimator_takes_are_divided_there() -> None:
+    """Those of another fit are divided where it takes them, not before, lest they be divided twice."""
+    conversion = convert_source(
+        ESTIMATOR
+        + "data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(100).batch(10)\n"
+        + "build(1).fit(data)\n"
+        + "KerasRegressor(build, choices=1).fit(*next(iter(data)))\n"
+    )
+    assert "build(1).fit(jhvd.shard(data)," in conversion.code
+
+
+def test_an_estimator_of_the_program_s_own() -> None:
+    conversion = convert_source(
+        ESTIMATOR + "class Own(KerasRegressor):\n    pass\n\n\nOwn(build, choices=1).fit(x, y)\n"
+    )
+    assert conversion.status == "converted"
+    assert "class Own(jhvd.distributed_estimator(KerasRegressor)):" in conversion.code
+
+
+def test_an_estimator_s_own_model_is_written_by_rank_zero() -> None:
+    conversion = convert_source(
+        ESTIMATOR
+        + "made = KerasRegressor(build, choices=1)\nmade.fit(x, y)\nmade.model_.save('m.keras')\n"
+    )
+    assert "if hvd.rank() == 0:\n    made.model_.save('m.keras')" in conversion.code
+
+
+def test_a_search_that_draws_is_searched_alike() -> None:
+    conversion = convert_source(
+        ESTIMATOR
+        + "from sklearn.model_selection import RandomizedSearchCV\n"
+        + "RandomizedSearchCV(KerasRegressor(build, choices=1), {'width': [4, 8]}).fit(x, y)\n"
+        + "KerasRegressor(build, choices=1).fit(x, y)\n"
+    )
+    assert "jhvd.same_seed()" in conversion.code
+    assert not conversion.diagnostics, "what is fitted here is told of by nothing"
+
+
+def test_a_search_of_estimators_inside_another_is_refused() -> None:
+    conversion = convert_source(
+        ESTIMATOR
+        + "import optuna\n\n\ndef tried(trial):\n    made = KerasRegressor(build, choices=trial)\n"
+        + "    made.fit(x, y)\n    return made.score(x, y)\n\n\n"
+        + "study = optuna.create_study()\nstudy.optimize(tried, n_trials=3)\n"
+    )
+    assert conversion.status == "refused"
+
+
+MAKES_STEPS = """import tensorflow as tf
+
+one = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+two = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+first, second = tf.keras.optimizers.SGD(0.1), tf.keras.optimizers.SGD(0.2)
+
+
+def make_step(net, optimizer):
+    @tf.function
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((net(x) - y) ** 2)
+        grads = tape.gradient(loss, net.trainable_variables)
+        optimizer.apply_gradients(zip(grads, net.trainable_variables))
+
+    return step
+
+
+step_one = make_step(one, first)
+step_two = make_step(two, optimizer=second)
+for x, y in tf.data.Dataset.from_tensor_slices((a, b)).batch(10):
+    step_one(x, y)
+    step_two(x, y)
+"""
+
+
+def test_a_step_that_a_function_makes() -> None:
+    """It changes what the function is given that makes it."""
+    conversion = convert_source(MAKES_STEPS)
+    assert conversion.status == "converted"
+    assert "    jhvd.broadcast_once(first, one)\n" in conversion.code
+    assert "    jhvd.broadcast_once(second, two)\n" in conversion.code
+
+
+def test_a_step_that_one_of_two_calls_has_made_is_refused() -> None:
+    """Which of them it was cannot be seen."""
+    steps = "step_one = make_step(one, first) if a else make_step(two, second)\n"
+    conversion = convert_source(MAKES_STEPS.replace("step_one = make_step(one, first)\n", steps))
+    assert conversion.status == "refused"
+
+
+@pytest.mark.parametrize(
+    ("line", "is_told"),
+    [
+        ("library.train_ch3(net, data, [w])", True),
+        ("rows = library.train_rows(data)", False),
+        ("made = tflite_model_maker.image_classifier.create(data)", True),
+        ("made = library.create(data)", False),
+    ],
+)
+def test_what_another_library_trains_is_told(line: str, is_told: bool) -> None:
+    imports = "import tensorflow as tf\nimport library\nimport tflite_model_maker\n"
+    conversion = convert_source(f"{imports}w = tf.Variable(0.0)\n{line}\n")
+    assert conversion.status == "unchanged"
+    assert [d.code for d in conversion.diagnostics] == ["HVD911"] * is_told
+
+
+@pytest.mark.parametrize(
+    ("loop", "line", "is_told"),
+    [
+        ("range(0, len(x), 32)", "if n % 320 == 0:\n        model.save('m.keras')", True),
+        ("range(0, len(x), 32)", "if n % 320 == 0:\n        print(loss)", False),
+        ("range(0, len(x), 32)", "if loss < 0.1:\n        model.save('m.keras')", False),
+    ],
+)
+def test_what_is_saved_at_some_turns_is_told(loop: str, line: str, is_told: bool) -> None:
+    conversion = convert_source(
+        "import tensorflow as tf\nmodel = tf.keras.Sequential([tf.keras.layers.Dense(1)])\n"
+        f"opt = tf.keras.optimizers.SGD(0.1)\nfor n in {loop}:\n    with tf.GradientTape() as tape:\n"
+        "        loss = tf.reduce_mean((model(x[n : n + 32]) - y[n : n + 32]) ** 2)\n"
+        "    grads = tape.gradient(loss, model.trainable_variables)\n"
+        f"    opt.apply_gradients(zip(grads, model.trainable_variables))\n    {line}\n"
+    )
+    assert conversion.status == "converted"
+    assert ("HVD507" in [d.code for d in conversion.diagnostics]) == is_told

@@ -17,6 +17,7 @@ import horovod.tensorflow as hvd
 import numpy as np
 import pytest
 import tensorflow as tf
+from sklearn.base import BaseEstimator, clone
 
 import jupyter_hvd.runtime as jhvd
 from jupyter_hvd.runtime.guard import _guard, has_trained, join_ranks, meet, watch, watch_cell
@@ -64,6 +65,24 @@ with warnings.catch_warnings(record=True) as warned:
 assert len(warned) == (rank == 0)
 with pytest.raises(ValueError, match="2 ranks"):
     jhvd.own_rows(np.arange(1))
+
+
+# Estimators for scikit-learn: ranks that would fit different data, or with different parameters, all stop; the class stays one.
+class Estimator(BaseEstimator):
+    def __init__(self, rate: float = 0.1) -> None:
+        self.rate = rate
+
+    def fit(self, X: np.ndarray, y: np.ndarray | None = None) -> Estimator:
+        return self
+
+
+assert jhvd.distributed_estimator(Estimator) is Estimator
+assert jhvd.distributed_estimator(Estimator) is Estimator
+assert clone(Estimator(0.2)).fit(inputs, y=targets).get_params() == {"rate": 0.2}
+assert "_hvd_estimator" not in vars(tf.keras.Model)
+for estimator, given in ((Estimator(), inputs + rank), (Estimator(0.1 * rank), inputs)):
+    with pytest.raises(ValueError, match="random_state"):
+        estimator.fit(given)
 
 # Batches of generators and sequences: left-over ones by rows.
 batches = [np.arange(4) + 4 * n for n in range(3)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 
 import libcst as cst
@@ -24,6 +25,12 @@ _OF_FIT = frozenset(
     {"epochs", "callbacks", "validation_data", "steps_per_epoch", "validation_split"}
 )
 _OF_COMPILE = frozenset({"optimizer", "loss", "metrics"})
+#: What of scikit-learn fits the estimators that it is given.
+_FITTING_METHODS = frozenset({"fit", "fit_predict", "fit_transform", "partial_fit"})
+_FITTING_FUNCTIONS = tuple(
+    f"sklearn.model_selection.{name}"
+    for name in ("cross_val", "learning_curve", "permutation_test_score", "validation_curve")
+)
 
 
 class KerasLoops:
@@ -140,7 +147,12 @@ class KerasLoops:
 
     @cached_property
     def searches(self) -> list[cst.Call]:
-        """The calls that let a tuner fit models, one after another, with what they are given."""
+        """The calls that let a library fit models, one after another, with what they are given."""
+        return self.tuner_searches + self.estimator_fits
+
+    @cached_property
+    def tuner_searches(self) -> list[cst.Call]:
+        """The calls that let a tuner of KerasTuner's fit models."""
         return [
             call
             for call in self._values.index.calls
@@ -152,7 +164,33 @@ class KerasLoops:
     @cached_property
     def hidden_fits(self) -> list[cst.Call]:
         """The fits whose arguments, or that themselves, are seen only when the program runs."""
-        return [call for call in self.fits if has_star(call)] + self.searches
+        return [call for call in self.fits if has_star(call)] + self.tuner_searches
+
+    @cached_property
+    def estimators(self) -> list[cst.Call]:
+        """The calls that make estimators for scikit-learn, which build models and fit them."""
+        return [c for c in self._values.index.calls if self._values.may_be(c, Role.ESTIMATOR)]
+
+    @cached_property
+    def estimator_fits(self) -> list[cst.Call]:
+        """The calls that let such estimators fit, by themselves or in what scikit-learn has made of them."""
+        return [
+            call
+            for call in self._values.index.calls
+            if self.estimators and (taken := self._fitted_by_library(call)) and self.holds(taken)
+        ]
+
+    def _fitted_by_library(self, call: cst.Call) -> list[cst.BaseExpression]:
+        """What a call fits, if it is what scikit-learn fits by."""
+        if self._values.qualified(call.func).startswith(_FITTING_FUNCTIONS):
+            return [arg.value for arg in call.args]
+        fits = isinstance(call.func, cst.Attribute) and method(call) in _FITTING_METHODS
+        return [call.func.value] if fits and isinstance(call.func, cst.Attribute) else []
+
+    def holds(self, expressions: Iterable[cst.BaseExpression]) -> bool:
+        """Whether some expression comes of an estimator that fits Keras models."""
+        made = set(self.estimators)
+        return any(made & set(self._values.flow.backward_slice(each)) for each in expressions)
 
     def _fits_model(self, call: cst.Call) -> bool:
         assert isinstance(call.func, cst.Attribute)

@@ -100,6 +100,8 @@ class TensorFlowLibrary:
             return Role.CALLBACK
         if tf_api.makes_tuner(name):
             return Role.TUNER
+        if tf_api.makes_estimator(name):
+            return Role.ESTIMATOR
         if tf_api.makes_dataset(name):
             return Role.DATASET
         if name in ("builtins.getattr", "builtins.eval"):
@@ -107,9 +109,12 @@ class TensorFlowLibrary:
         return _KINDS.get(name, Kind.OTHER if name.startswith(tf_api.INERT) else Kind.UNKNOWN)
 
     def direct(self, resolver: Resolver, call: cst.Call) -> cst.Call | None:
-        """`f(x)` for `strategy.run(f, args=(x,))`; `main()` for `app.run(main)`."""
-        if call.args and tf_api.RUNNERS & {v.name for v in resolver.of(call.func)}:
+        """`f(x)` for `strategy.run(f, args=(x,))`; `main()` for `app.run(main)`; `f(x, y)` for `functools.partial(f, x)(y)`."""
+        called = resolver.of(call.func)
+        if call.args and tf_api.RUNNERS & {v.name for v in called}:
             return cst.Call(call.args[0].value)
+        if (begun := partial_call(resolver, called)) is not None:
+            return cst.Call(begun.args[0].value, [*begun.args[1:], *call.args])
         if method(call) != "run" or not _is_of_strategy(resolver, call):
             return None
         function, given = argument(call, "fn", 0), argument(call, "args", 1)
@@ -143,6 +148,8 @@ class TensorFlowLibrary:
         return arg.value if arg is not None else None
 
     def kind_of_instance(self, bases: Set[str]) -> Enum:
+        if any(map(tf_api.makes_estimator, bases)):
+            return Role.ESTIMATOR
         return Role.MODEL if any(map(tf_api.makes_model, bases)) else Kind.INSTANCE
 
     def is_collection(self, kind: Enum) -> bool:
@@ -164,6 +171,8 @@ class TensorFlowLibrary:
             return resolver.of(arg.value, path) if arg is not None else ()
         if receiver.kind is Kind.FUNCTION and name == "build":  # as a tuner's `hypermodel` has it
             return (receiver,)
+        if receiver.kind is Role.ESTIMATOR and name in ("model", "model_"):
+            return (Value(Role.MODEL, receiver.node),)
         if receiver.kind is Role.MODEL and name == "optimizer":
             return _compiled_optimizers(resolver, receiver)
         return None
@@ -176,9 +185,26 @@ class TensorFlowLibrary:
             return Value(Kind.OTHER, call, flow)
         if receiver.kind is Role.TUNER and name in ("search_space_summary", "results_summary"):
             return Value(Kind.NONE, call)
-        if receiver.kind in (Role.MODEL, Role.OPTIMIZER, Role.CHECKPOINT, Role.DATASET):
+        if receiver.kind in (
+            Role.MODEL,
+            Role.OPTIMIZER,
+            Role.CHECKPOINT,
+            Role.DATASET,
+            Role.ESTIMATOR,
+        ):
             return Value(Kind.OTHER, call)
         return Value(Kind.UNKNOWN, call)
+
+
+def partial_call(resolver: Resolver, values: Set[Value]) -> cst.Call | None:
+    """The `functools.partial(f, …)` that values are, `f` being the program's own; None where they are anything else."""
+    match [*values]:
+        case [Value(node=cst.Call(args=[cst.Arg(value=function), *_]) as made)] if (
+            resolver.qualified(made.func) == "functools.partial"
+        ):
+            own = {value.kind for value in resolver.of(function)} <= {Kind.FUNCTION, Kind.CLASS}
+            return made if own else None
+    return None
 
 
 #: Methods of a strategy that give back what they are given, and where.

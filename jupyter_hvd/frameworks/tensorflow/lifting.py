@@ -61,7 +61,18 @@ def _lift_name(values: ValueAnalysis, name: cst.Name, site: EagerSite) -> str | 
         called = values.calls.direct(call).func
         receiver = called.value if isinstance(called, cst.Attribute) else called
         return lift(values, receiver, outer)
+    made = _making(values, call, function)
     for place, passed in values.calls.actual_arguments(function, parameter):
-        if place is call:
+        if place is (call if made is None else made):
             return lift(values, passed, outer)
     return module.text(parameter.default) if parameter.default is not None else None
+
+
+def _making(values: ValueAnalysis, call: cst.Call, function: cst.FunctionDef) -> cst.Call | None:
+    """The call of a function that has made the inner one that is called: `make_step(model, optimizer)(x, y)`."""
+    sites = values.calls.sites(function)
+    if call in sites:
+        return None
+    behind = values.flow.backward_slice(values.calls.direct(call).func)
+    makers = [node for node in behind if isinstance(node, cst.Call) and node in sites]
+    return makers[0] if len(makers) == 1 else None

@@ -19,3 +19,4 @@ class Role(Enum):
     VARIABLE = auto()
     STRATEGY = auto()
     TUNER = auto()
+    ESTIMATOR = auto()

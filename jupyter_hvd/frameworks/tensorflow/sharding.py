@@ -92,7 +92,8 @@ class Sharding:
         So they are where it cannot be seen whence some come, or where they part too late for what needs all of
         them: nothing is then divided further up, lest it be divided twice.
         """
-        hidden = self.data.training.keras.hidden_fits
+        keras = self.data.training.keras
+        hidden = keras.hidden_fits or keras.estimator_fits
         late = self._needs_all or any(map(self._is_changed, self._untrained))
         return bool(self._unseen or hidden or late or self.double_sharded)
 

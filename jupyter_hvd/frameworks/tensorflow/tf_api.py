@@ -157,6 +157,30 @@ def makes_tuner(name: str) -> bool:
 TUNERS = frozenset({"BayesianOptimization", "GridSearch", "Hyperband", "RandomSearch"})
 
 
+def makes_estimator(name: str) -> bool:
+    """Whether a canonical name is a class of scikit-learn's estimators that build Keras models and fit them."""
+    return name in SKLEARN_ESTIMATORS
+
+
+#: Keras' own of before 2.12, SciKeras', Keras' own since 3.8.
+SKLEARN_ESTIMATORS = frozenset(
+    {
+        *(
+            f"tensorflow.keras.wrappers.scikit_learn.Keras{kind}"
+            for kind in ("Classifier", "Regressor")
+        ),
+        *(
+            f"scikeras.wrappers.{kind}"
+            for kind in ("KerasClassifier", "KerasRegressor", "BaseWrapper")
+        ),
+        *(
+            f"tensorflow.keras.wrappers.SKLearn{kind}"
+            for kind in ("Classifier", "Regressor", "Transformer")
+        ),
+    }
+)
+
+
 def is_wrapper(name: str) -> bool:
     """Whether calling this canonical name returns a wrapper around its first argument."""
     return name == "tensorflow.function" or (

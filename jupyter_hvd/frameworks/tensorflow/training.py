@@ -61,7 +61,8 @@ class Training:
     @cached_property
     def functions(self) -> frozenset[cst.FunctionDef]:
         """The functions that train when they are called: that of each update and `fit`, and what calls these."""
-        trained = (*(update.call for update in self.updates), *self.keras.fits)
+        updates = (update.call for update in self.updates)
+        trained = (*updates, *self.keras.fits, *self.keras.searches)
         return frozenset(f for call in trained for f in self.compiled.running(call))
 
     @cached_property

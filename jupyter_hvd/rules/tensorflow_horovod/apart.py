@@ -29,7 +29,7 @@ _WAITS = re.compile(
 class Alone(Rule):
     """Let rank 0 alone do a training that cannot be divided, where nothing that all ranks do depends on it.
 
-    Of several trainings in a program those that can be divided are. One that would be refused by itself, a wrapper for scikit-learn, say, or episodes
+    Of several trainings in a program those that can be divided are. One that would be refused by itself, an ensemble of another module's, say, or episodes
     that decide how many updates there are, runs on rank 0 as it is written, with everything below that reads what it makes or changes, which is
     told. What makes a model, or an optimizer, for it alone stays as it is. Where a training that is divided depends on it, shares a model, an optimizer
     or a step with it, or where ranks would not draw the same numbers and count the same names afterwards, the program is refused.
@@ -44,7 +44,7 @@ class Alone(Rule):
         Example(
             program(
                 """
-                import scikeras.wrappers
+                import ensembles
                 import tensorflow as tf
 
 
@@ -57,13 +57,13 @@ class Alone(Rule):
                 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
                 model.compile('sgd', loss='mse')
                 model.fit(x, y, verbose=0)
-                wrapped = scikeras.wrappers.KerasRegressor(build)
+                wrapped = ensembles.Ensemble(build)
                 wrapped.fit(x, y)
                 """
             ),
             program(
                 """
-                import scikeras.wrappers
+                import ensembles
                 import tensorflow as tf
 
 
@@ -77,7 +77,7 @@ class Alone(Rule):
                 model.compile('sgd', loss='mse')
                 model.fit(x, y, verbose=0)
                 if hvd.rank() == 0:
-                    wrapped = scikeras.wrappers.KerasRegressor(build)
+                    wrapped = ensembles.Ensemble(build)
                     wrapped.fit(x, y)
                 """
             ),
@@ -118,6 +118,8 @@ def set_apart(context: Context, problems: Sequence[Problem], shared: bool) -> Ap
     nodes = [problem.anchor for problem in problems if isinstance(problem.anchor, cst.CSTNode)]
     part = context.parts.of(nodes) if len(nodes) == len(problems) else None
     first = first_import(context)
+    if part is not None and not all(_running(context, part, problem) for problem in problems):
+        return None
     if part is None or first is None or (shared and not context.parts.is_nameless(part)):
         return None
     left = (node for statement in part.bare for node in context.parts.region(statement))
@@ -135,7 +137,7 @@ def set_apart(context: Context, problems: Sequence[Problem], shared: bool) -> Ap
     return Apart(
         tuple(unseen),
         edits,
-        tuple((_span(context, _statement(context, part, p)).start, p.message) for p in problems),
+        tuple((_span(context, _running(context, part, p)[0]).start, p.message) for p in problems),
         tuple(_span(context, each) for each in part.used),
         tuple(context.insert(end, "", Layer.BEHIND_BLOCK) for end in ends) if shared else (),
     )
@@ -171,11 +173,11 @@ def _is_once(context: Context, call: cst.Call) -> bool:
     )
 
 
-def _statement(context: Context, part: Part, problem: Problem) -> cst.CSTNode:
-    """The first statement of a part that comes to where a problem is."""
+def _running(context: Context, part: Part, problem: Problem) -> list[cst.CSTNode]:
+    """The statements of a part that come to where a problem is."""
     assert isinstance(problem.anchor, cst.CSTNode)
     running = context.parts.running(problem.anchor)
-    return next(each for each in part.alone if each in running)
+    return [each for each in part.alone if each in running]
 
 
 def _span(context: Context, statement: cst.CSTNode) -> Span:

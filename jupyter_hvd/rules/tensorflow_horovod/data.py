@@ -17,7 +17,7 @@ from ...frameworks.tensorflow.roles import Role
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, TENSORFLOW, Context, Rule
-from .questions import divides, is_of_environment, is_seen_by_rank, taken_whole
+from .questions import divides, is_of_environment, is_seen_by_rank, saves, taken_whole
 
 EQUAL_STEPS = (
     "No rank may have a batch more than the others: it would wait for their gradients forever."
@@ -852,6 +852,7 @@ class TurnShare(Rule):
             drawn = "".join(f", {each}" for each in self._generators(context, loop))
             edits = context.wrap(turns, f"{context.runtime('shard_turns')}(", f"{drawn})")
             yield Fix(turns, edits, needs=(HOROVOD, "shard_turns"))
+            yield from self._saved_by_number(context, loop)
         for steps in dict.fromkeys(context.step_loops.drawn.values()):
             outer = self._outermost(context, steps)
             start = context.module.span(outer).start
@@ -863,11 +864,29 @@ class TurnShare(Rule):
                 context.after_statement(outer, again, Layer.BEHIND_BLOCK),
             )
             yield Fix(steps, edits, INDEPENDENT, (HOROVOD, "draw_apart", "same_seed"))
+            yield from self._saved_by_number(context, steps)
             if steps in context.step_loops.played and (number := self._counted_on(context, steps)):
                 yield Problem(
                     number,
                     "this goes by the number of the episode, and each rank plays an N-th of them",
                     f"multiply the number by {context.backend.size} where what it decides should go as far as in one process",
+                    "warning",
+                )
+
+    def _saved_by_number(self, context: Context, steps: cst.CSTNode) -> Iterator[Problem]:
+        """What is saved at turns that their number tells: at every hundredth, at the last."""
+        if not isinstance(steps, cst.For):
+            return
+        numbers = {name.value for name in names_in(steps.target)}
+        for test in nodes_in(steps.body):
+            if not isinstance(test, cst.If) or not numbers & {n.value for n in names_in(test.test)}:
+                continue
+            if any(isinstance(n, cst.Call) and saves(context, n) for n in nodes_in(test.body)):
+                yield Problem(
+                    test,
+                    "what is saved here goes by the number of the turn, and each rank has an N-th of the turns: the last of"
+                    " these may not be among those of rank 0",
+                    "save once more behind the loop",
                     "warning",
                 )
 

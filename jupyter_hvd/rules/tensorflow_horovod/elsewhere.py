@@ -209,9 +209,10 @@ class OutOfSight(Rule):
         compiles = context.training.keras.compiles
         compiling = {a for call in compiles for a in context.module.ancestors(call)}
         told: set[str] = set()
+        own = {*context.training.compiled_trainings, *context.training.keras.searches}
         for call in values.index.calls:
             given = [value for arg in call.args for value in values.of(arg.value)]
-            if call in context.training.compiled_trainings or any(
+            if call in own or any(
                 v.kind in (Role.MODEL, Role.OPTIMIZER) or v.node in compiling for v in given
             ):
                 continue  # which is converted, or HVD906
@@ -222,7 +223,7 @@ class OutOfSight(Rule):
             for name in sorted(names - told):
                 told.add(name)
                 if (
-                    trains_by_name(name)
+                    (trains_by_name(name) or self._is_for_its_effect(context, call))
                     and not name.startswith(KNOWN_LIBRARIES)
                     and name.partition(".")[0] not in OTHER_LEARNING
                 ):
@@ -232,6 +233,11 @@ class OutOfSight(Rule):
                         "bring its training into this file, or convert that module's file too",
                         "warning",
                     )
+
+    def _is_for_its_effect(self, context: Context, call: cst.Call) -> bool:
+        """Whether a function is called that is to train something, and whose answer nobody asks for: `lib.train_ch3(net, data)`."""
+        begins = method(call).startswith("train_")
+        return begins and isinstance(context.module.parent(call), cst.Expr)
 
     def _masked(self, context: Context, start: int, source: str, masked: str) -> Iterator[Problem]:
         """Training that is no part of the program as it is read."""

@@ -288,6 +288,87 @@ class Tuners(Rule):
                 yield Fix(call, edits, needs=(HOROVOD, "distributed_tuner"))
 
 
+class Estimators(Rule):
+    """Let estimators of scikit-learn's that fit Keras models do so on all ranks, with searches and cross-validation around them.
+
+    The function that builds the models is converted like any other. `jhvd.distributed_estimator` lets the class fit on all
+    ranks: every model that it builds trains on each rank's rows, from equal weights, with an optimizer that averages; what
+    the class itself makes an optimizer of, a name, gets the rate of all ranks. All ranks must be given the same data and choose
+    the same parameters, by agreed random numbers (HVD103); where they differ, all stop and say so. scikit-learn's own workers,
+    `n_jobs`, would each fit alone, in processes that are no ranks.
+    """
+
+    code = "HVD408"
+    name = "estimators for scikit-learn"
+    rationale = (
+        "Divided by agreement: each model that this builds is fitted on all ranks, each on its rows; scores and choices are "
+        "then the same on all of them."
+    )
+    examples = (
+        Example(
+            program(
+                """
+                import scikeras.wrappers
+                import tensorflow as tf
+                from sklearn.model_selection import GridSearchCV
+
+
+                def build(width=8):
+                    model = tf.keras.Sequential([tf.keras.layers.Dense(width)])
+                    model.compile('adam', loss='mse')
+                    return model
+
+
+                regressor = scikeras.wrappers.KerasRegressor(build, width=8)
+                search = GridSearchCV(regressor, {'width': [8, 16]}, n_jobs=-1, verbose=2)
+                search.fit(x, y)
+                """
+            ),
+            program(
+                """
+                import scikeras.wrappers
+                import tensorflow as tf
+                from sklearn.model_selection import GridSearchCV
+
+
+                def build(width=8):
+                    model = tf.keras.Sequential([tf.keras.layers.Dense(width)])
+                    model.compile('adam', loss='mse')
+                    return model
+
+
+                regressor = jhvd.distributed_estimator(scikeras.wrappers.KerasRegressor)(build, width=8)
+                search = GridSearchCV(regressor, {'width': [8, 16]}, n_jobs=1, verbose=2 if hvd.rank() == 0 else 0)
+                search.fit(x, y)
+                """
+            ),
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        calls = context.values.index.calls
+        bases = (arg.value for owner in context.values.index.classes for arg in owner.bases)
+        for made in (*bases, *(call.func for call in calls)):
+            if tf_api.makes_estimator(context.values.qualified(made)):
+                opening = f"{context.runtime('distributed_estimator')}("
+                edits = context.wrap(made, opening, f"{context.optimizer_options})", Layer.FUNCTION)
+                yield Fix(made, edits, needs=(HOROVOD, "distributed_estimator"))
+        keras = context.training.keras
+        for call in calls if keras.estimators else ():
+            around = context.values.qualified(call.func).startswith("sklearn.")
+            if not (around and keras.holds(arg.value for arg in call.args)):
+                continue
+            workers, verbose = argument(call, "n_jobs"), argument(call, "verbose")
+            if workers is not None and context.module.text(workers.value) not in ("1", "None"):
+                yield Fix(
+                    workers.value,
+                    (context.replace(workers.value, "1"),),
+                    "Workers of scikit-learn's are no ranks: what they fit, they would fit alone.",
+                )
+            if verbose is not None:
+                yield from silenced(context, verbose.value)
+
+
 class RankZeroCallbacks(Rule):
     """Keep callbacks that write files, or draw, on rank 0 alone.
 
@@ -414,23 +495,31 @@ class Verbose(Rule):
                         call, (context.add_keyword(call, f"verbose=1{choice}", Layer.VERBOSE),)
                     )
             else:
-                yield from self._silenced(context, arg.value)
+                yield from silenced(context, arg.value)
         for call in context.values.index.calls:
             name = tf_api.callback(context.values.qualified(call.func)) or ""
             arg = argument(call, "verbose", TELLING.get(name)) if name in TELLING else None
             if arg is not None:
-                yield from self._silenced(context, arg.value)
-
-    def _silenced(self, context: Context, verbose: cst.BaseExpression) -> Iterator[Fix]:
-        """What is asked for, on rank 0; silence on the others."""
-        if isinstance(verbose, (cst.Integer, cst.Name)) and verbose.value in ("0", "False"):
-            return
-        choice = f" if {context.backend.is_rank_zero} else 0"
-        simple = (cst.Name, cst.Integer, cst.Attribute, cst.SimpleString, cst.Call)
-        if isinstance(verbose, simple) or verbose.lpar:
-            yield Fix(verbose, (context.behind(verbose, choice, Layer.CHOICE),))
-        else:
-            yield Fix(verbose, context.wrap(verbose, "(", f"){choice}"))
+                yield from silenced(context, arg.value)
 
 
-RULES: tuple[type[Rule], ...] = (FitCallbacks, HiddenArguments, Tuners, RankZeroCallbacks, Verbose)
+def silenced(context: Context, verbose: cst.BaseExpression) -> Iterator[Fix]:
+    """What is asked for, on rank 0; silence on the others."""
+    if isinstance(verbose, (cst.Integer, cst.Name)) and verbose.value in ("0", "False"):
+        return
+    choice = f" if {context.backend.is_rank_zero} else 0"
+    simple = (cst.Name, cst.Integer, cst.Attribute, cst.SimpleString, cst.Call)
+    if isinstance(verbose, simple) or verbose.lpar:
+        yield Fix(verbose, (context.behind(verbose, choice, Layer.CHOICE),))
+    else:
+        yield Fix(verbose, context.wrap(verbose, "(", f"){choice}"))
+
+
+RULES: tuple[type[Rule], ...] = (
+    FitCallbacks,
+    HiddenArguments,
+    Tuners,
+    Estimators,
+    RankZeroCallbacks,
+    Verbose,
+)

@@ -40,6 +40,12 @@ TRAINS = re.compile(
 RUNS = frozenset({"call", "execute", "launch", "loop", "main", "run", "start"})
 
 
+#: What saves models, and what of a program has methods that do.
+SAVING = ("tensorflow.saved_model.save", "tensorflow.keras.models.save_model")
+SAVED = (Role.MODEL, Role.CHECKPOINT, Role.CHECKPOINT_MANAGER)
+#: Libraries that train a model as they create it.
+MODEL_MAKERS = ("tflite_model_maker.", "mediapipe_model_maker.")
+
 #: What people call the answer of an environment that an episode is over.
 ENDED = re.compile(r"done|terminat|truncat|terminal|over|finish|dead", re.IGNORECASE)
 #: What an optimizer has its rate under.
@@ -49,8 +55,22 @@ RATES = ("learning_rate", "lr")
 def trains_by_name(name: str) -> bool:
     """Whether a function trains by its qualified name: `lib.train_model`, `mytrain.run`, `lib.Trainer.run`."""
     owner, _, function = name.rpartition(".")
-    return bool(TRAINS.match(function)) or (
-        function in RUNS and any(map(TRAINS.match, owner.split(".")))
+    return (
+        bool(TRAINS.match(function))
+        or (function in RUNS and any(map(TRAINS.match, owner.split("."))))
+        or (function == "create" and owner.startswith(MODEL_MAKERS))
+    )
+
+
+def saves(context: Context, call: cst.Call) -> bool:
+    """Whether a call saves a model, its weights or a checkpoint."""
+    values = context.values
+    if values.qualified(call.func) in SAVING:
+        return True
+    return isinstance(call.func, cst.Attribute) and any(
+        method(call)
+        in (values.library.effects.writing_methods.get(kind, frozenset()) - {"summary"})
+        for kind in values.kinds(call.func.value) & {*SAVED}
     )
 
 

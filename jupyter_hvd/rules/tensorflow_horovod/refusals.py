@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator
 import libcst as cst
 
 from ...analysis.index import ELEMENT
-from ...analysis.library import Kind
+from ...analysis.library import Kind, Value
 from ...analysis.syntax import argument, method
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.keras_loops import POSITIONS
+from ...frameworks.tensorflow.library import partial_call
 from ...frameworks.tensorflow.pipelines import parts
 from ...frameworks.tensorflow.roles import Role
 from ..base import Example, Finding, Problem, program
@@ -362,7 +363,7 @@ class HiddenTraining(Refusal):
         Example(
             program(
                 """
-                import scikeras.wrappers
+                import autokeras
                 import tensorflow as tf
 
 
@@ -372,11 +373,11 @@ class HiddenTraining(Refusal):
                     return model
 
 
-                scikeras.wrappers.KerasRegressor(build).fit(x, y)
+                autokeras.Ensemble(build).fit(x, y)
                 """
             ),
             None,
-            "A wrapper for scikit-learn trains the models that it has made.",
+            "Another library trains the models that it has made.",
         ),
     )
 
@@ -389,7 +390,7 @@ class HiddenTraining(Refusal):
             if self._searches(context, call) and any(
                 value.node in context.training.functions
                 for arg in call.args
-                for value in context.values.of(arg.value)
+                for value in self._of(context, arg.value)
             ):
                 yield Problem(
                     call,
@@ -397,12 +398,11 @@ class HiddenTraining(Refusal):
                     "search on one process, then train the model that is chosen with fit in this file",
                 )
                 continue
-            if not name or (name.startswith(KNOWN_LIBRARIES) and not name.startswith(WRAPPERS)):
+            if not name or name.startswith(KNOWN_LIBRARIES) or name == "functools.partial":
                 continue
             handed = [arg.value for arg in call.args if self._makes_model(context, arg.value)]
-            if handed and not (
-                tf_api.makes_tuner(name) and not any(self._fits(context, e) for e in handed)
-            ):
+            builds = tf_api.makes_tuner(name) or tf_api.makes_estimator(name)
+            if handed and not (builds and not any(self._fits(context, e) for e in handed)):
                 tried = self._is_tried(context, call)
                 yield Problem(
                     call,
@@ -411,7 +411,9 @@ class HiddenTraining(Refusal):
                     "search on one process, then train the model that is chosen with fit in this file",
                     "warning" if tried else "error",
                 )
-            if any(context.values.may_be(arg.value, Role.OPTIMIZER) for arg in call.args):
+            if not builds and any(
+                context.values.may_be(arg.value, Role.OPTIMIZER) for arg in call.args
+            ):
                 yield Problem(
                     call,
                     f"an optimizer is handed to {context.module.text(call.func)}, of another module, which cannot be seen from here",
@@ -494,14 +496,21 @@ class HiddenTraining(Refusal):
 
     def _makes_model(self, context: Context, expression: cst.BaseExpression) -> bool:
         """Whether an expression is a function, or a class of functions, in which a model is compiled."""
-        made = {v.node for v in context.values.of(expression) if v.kind is not Kind.UNKNOWN}
+        values = self._of(context, expression)
+        made = {v.node for v in values if v.kind is not Kind.UNKNOWN}
         inside = {
             a for call in context.training.keras.compiles for a in context.module.ancestors(call)
         }
         # `callback(self)` is handed an object, which is no way to make a model.
         return any(
             isinstance(node, (cst.FunctionDef, cst.ClassDef)) for node in made & inside
-        ) and context.values.kinds(expression) <= {Kind.FUNCTION, Kind.CLASS}
+        ) and {v.kind for v in values} <= {Kind.FUNCTION, Kind.CLASS}
+
+    def _of(self, context: Context, expression: cst.BaseExpression) -> frozenset[Value]:
+        """What an expression may hold, of `functools.partial(f, …)` the function."""
+        values = context.values.of(expression)
+        begun = partial_call(context.values, values)
+        return values if begun is None else context.values.of(begun.args[0].value)
 
 
 #: Names of functions that train what they are given.
@@ -512,8 +521,6 @@ TRAINING_NAME = re.compile(
 SEARCHING = re.compile(
     r"(^|[._])((gp_|forest_)?minimi[sz]e|maximi[sz]e|optimi[sz]e|fmin|agent|tune|Tuner|tune\.run)$"
 )
-#: Of a known library, what does train: the scikit-learn wrappers of older Keras.
-WRAPPERS = ("tensorflow.keras.wrappers.",)
 
 
 RULES: tuple[type[Rule], ...] = (
