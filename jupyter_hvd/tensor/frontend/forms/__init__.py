@@ -2,7 +2,15 @@
 gives is a comprehension. `docs/numpy.md` shows them all.
 """
 
-from . import elementwise, functional, linear, made, products, shapes  # noqa: F401 — they enter their functions
+from . import (  # noqa: F401 — they enter their functions
+    elementwise,
+    functional,
+    linear,
+    made,
+    places,
+    products,
+    shapes,
+)
 from .reductions import total_of
 from .table import (
     MODULES,

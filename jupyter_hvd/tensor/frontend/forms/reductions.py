@@ -284,7 +284,7 @@ def ranks(t: Any, x: Any, axis: int) -> Any:
     return t.once(t.build(dims, entry, x), "rank")
 
 
-def _placed(t: Any, x: Any, rank: Any, axis: int, length: Affine, place: Callable[..., Any]) -> Any:
+def placed(t: Any, x: Any, rank: Any, axis: int, length: Affine, place: Callable[..., Any]) -> Any:
     """Along an axis, the entries whose ranks are `place(k)` for k below a length."""
     dims = list(t.dims(x))
     n, dims[axis] = dims[axis], length
@@ -301,7 +301,7 @@ def _placed(t: Any, x: Any, rank: Any, axis: int, length: Affine, place: Callabl
     return t.build(dims, entry, x, rank)
 
 
-def _along_one(t: Any, x: Any, axis: Any) -> tuple[Any, int]:
+def along_one(t: Any, x: Any, axis: Any) -> tuple[Any, int]:
     x = t.whole(x)
     if axis is None:
         x, axis = build(t, "ravel", x), 0
@@ -312,9 +312,9 @@ def _along_one(t: Any, x: Any, axis: Any) -> tuple[Any, int]:
 @form("sort")
 def sort(t: Any, x: Any, axis: Any = -1, descending: bool = False) -> Any:
     """`[sum(x[i] for i in range(n) if rank[i] == k) for k in range(n)]`."""
-    x, axis = _along_one(t, x, axis)
+    x, axis = along_one(t, x, axis)
     n = t.dims(x)[axis]
-    made = _placed(t, x, ranks(t, x, axis), axis, n, t.ramp)
+    made = placed(t, x, ranks(t, x, axis), axis, n, t.ramp)
     return build(t, "flip", made, axis) if descending else made
 
 
@@ -334,16 +334,16 @@ def quantile(
     if not isinstance(axis, int | None) and len(axes_of(t, axis, len(t.dims(t.whole(x))))) > 1:
         raise t.error("`quantile` along several axes", "reshape first, and name one")
     kept = len(t.dims(t.whole(x))) if axis is None else 0
-    x, axis = _along_one(t, x, axis)
+    x, axis = along_one(t, x, axis)
     n = t.number(t.dims(x)[axis])
     if n == 0:
         raise t.error("a quantile of no entries has no value")
     low = int(q * (n - 1))
     part = q * (n - 1) - low
     rank = ranks(t, x, axis)
-    made = t.once(_placed(t, x, rank, axis, ONE, lambda _: low), "low")
+    made = t.once(placed(t, x, rank, axis, ONE, lambda _: low), "low")
     if part:
-        above = _placed(t, x, rank, axis, ONE, lambda _: low + 1)
+        above = placed(t, x, rank, axis, ONE, lambda _: low + 1)
         apart = t.computed("*", part, t.computed("-", above, made))
         made = t.computed("+", made, apart)
     if kept:
@@ -362,17 +362,16 @@ def percentile(
 
 
 @form(
-    *("argmax", "argmin", "argsort", "unique", "nonzero", "searchsorted", "partition"),
-    *("argpartition", "lexsort", "flatnonzero", "nanmedian"),
-    *("argwhere", "digitize", "histogram", "nanargmax", "nanargmin", "top_k"),
+    *("unique", "nonzero", "partition", "argpartition", "lexsort", "flatnonzero", "nanmedian"),
+    *("argwhere", "nanargmax", "nanargmin"),
     method=True,
 )
 def searched(t: Any, *_: Any, **__: Any) -> Any:
     """Refused: data decide which entry this is."""
     raise t.error(
-        "what this gives is an index that data decide, or a size that they do",
-        "compute it outside, and pass the integers as an index array: `order = np.argsort(x)`, "
-        "`f(x, order)`; the largest entry itself is `np.max(x)`, all in order are `np.sort(x)`",
+        "how many entries this gives, or in what order, is what data decide",
+        "keep every entry: `np.where(p, x, 0)`, `x[p].sum()`, `np.argsort(x)`; or compute it outside, and pass "
+        "the integers as an index array",
     )
 
 

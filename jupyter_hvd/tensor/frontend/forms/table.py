@@ -180,7 +180,7 @@ def form_of(function: Any) -> Form | None:
 #: Of jax.lax, what means the same as NumPy's function of that name. `lax.max`, `lax.split` and others do not.
 LAX = (
     *("scan", "fori_loop", "map", "cond", "while_loop", "stop_gradient", "rsqrt", "exp2"),
-    *("dot", "concatenate", "expand_dims", "squeeze", "square", "full", "broadcast_to"),
+    *("top_k", "dot", "concatenate", "expand_dims", "squeeze", "square", "full", "broadcast_to"),
 )
 #: Where SciPy's functions are NumPy's of that name, or have none.
 SCIPY = ("scipy.special", "scipy.linalg", "scipy.integrate", "scipy.fft")
