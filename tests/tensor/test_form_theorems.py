@@ -22,7 +22,17 @@ from jupyter_hvd.tensor.ssa import convert
 from jupyter_hvd.tensor.ssa.normalize import normalize
 from jupyter_hvd.tensor.ssa.simplify import simplify
 
-TYPES = {"x": "4", "w": "4", "v": "2", "A": "3 4", "B": "3 4", "S": "3 3", "Q": "2 2", "b": "3", "T": "4 2"}
+TYPES = {
+    "x": "4",
+    "w": "4",
+    "v": "2",
+    "A": "3 4",
+    "B": "3 4",
+    "S": "3 3",
+    "Q": "2 2",
+    "b": "3",
+    "T": "4 2",
+}
 EXACT = (
     "np.sort(x)", "np.sort(A, axis=0)", "np.median(x)", "np.quantile(A, 0.3, axis=1)", "np.argmax(x) * v", "x[np.argmax(w)]",
     "A[np.arange(3), np.argmin(B, axis=1)]", "x[np.argsort(w)]", "np.take_along_axis(A, np.argsort(B, axis=1), axis=1)",

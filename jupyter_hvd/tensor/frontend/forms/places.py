@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...language.affine import Affine
-from .reductions import along_one, axes_of, largest, placed, ranks, smallest, total
+from .reductions import along_one, axes_of, largest, placed, ranks, smallest
 from .table import build, form
 
 ZERO, ONE = Affine.of(0), Affine.of(1)
@@ -13,8 +13,6 @@ ZERO, ONE = Affine.of(0), Affine.of(1)
 
 def _extreme(t: Any, x: Any, axis: Any, keepdims: bool, most: Any, op: str) -> Any:
     """The first place whose entry is the largest, or the smallest: the least of `i + n·[x[i] < top]`."""
-    if numbers_are_truths(t, x):
-        x = t.whole(x)
     rank = len(t.dims(t.whole(x)))
     flat = axis is None
     x, k = along_one(t, x, axis)
@@ -30,11 +28,6 @@ def _extreme(t: Any, x: Any, axis: Any, keepdims: bool, most: Any, op: str) -> A
     if flat and keepdims:
         place = t.build([ONE] * rank, lambda *_: place)
     return t.ranging(place, ZERO, n)
-
-
-def numbers_are_truths(t: Any, x: Any) -> bool:
-    """Whether an array is one of conditions."""
-    return bool(t.numbers_of(x) == "bool")
 
 
 @form("argmax", method=True)
@@ -139,7 +132,9 @@ def one_hot(t: Any, x: Any, num_classes: Any) -> Any:
     if not t.is_index_array(x) and t.numbers_of(x) == "int":
         places = t.once(t.whole(x), "place")
         return t.build(
-            [*t.dims(places), classes], lambda *at: t.is_place(t.read(places, *at[:-1]), at[-1]), places
+            [*t.dims(places), classes],
+            lambda *at: t.is_place(t.read(places, *at[:-1]), at[-1]),
+            places,
         )
     if not t.is_index_array(x):
         raise t.error("`one_hot` takes an array of integers", "pass the labels as one")
@@ -186,7 +181,10 @@ def interp(t: Any, x: Any, xp: Any, fp: Any) -> Any:
     right = build(t, "clip", searchsorted(t, xp, x, "right"), 1, t.index(n - 1))
     right = t.once(right, "right").of_nature(right.nature)
     left = t.binary(t.here, "-", right, 1)
-    ends = [t.once(t.subscript(values, (place,)), "end") if t.dims(right) else t.found(values, place) for values in (xp, fp) for place in (left, right)]
-    a, b, f, g = ends
+    a, b, f, g = (
+        t.once(t.subscript(values, (place,)), "end") if t.dims(right) else t.found(values, place)
+        for values in (xp, fp)
+        for place in (left, right)
+    )
     part = t.computed("/", t.computed("-", x, a), t.computed("-", b, a))
     return t.computed("+", f, t.computed("*", part, t.computed("-", g, f)))

@@ -128,8 +128,7 @@ class Conditions(Wholes):
         if op in ("==", "!=") and (is_index_array(left) or is_index_array(right)):
             data, other = (left, right) if is_index_array(left) else (right, left)
             if isinstance(other, Value) and range_of(other) and not self._counts(other):
-                same = self.same_places(data, other)
-                return same if op == "==" else self._negated(as_truth(same))
+                return self.same_places(data, other, op == "==")
             return self._equal_places(op, data, other)
         if op in ("==", "!=") and (isinstance(left, IndexEntry) or isinstance(right, IndexEntry)):
             entry, other = (left, right) if isinstance(left, IndexEntry) else (right, left)
@@ -160,8 +159,8 @@ class Conditions(Wholes):
         root, _ = strip_entries(value.term)
         return is_counting(value.term) or (isinstance(root, Var) and root.name in self.counting)
 
-    def same_places(self, data: Data, found: Value) -> Value:
-        """`labels == np.argmax(A, axis=1)`."""
+    def same_places(self, data: Data, found: Value, same: bool) -> Value:
+        """`labels == np.argmax(A, axis=1)`, or `!=`."""
         raise NotImplementedError
 
     def _equal_places(self, op: str, data: Data, other: Any) -> Value:

@@ -13,10 +13,10 @@ from ...language.errors import TensorError
 from ...language.predicates import TRUE, Predicate, compare, conj, disj, exists, own_name
 from ...language.terms import Binder, Gen, Sum, Term, guard, lets
 from ...language.types import REAL, Array, Product
-from ..tracers import Condition, Data, Index, IndexEntry, Nature, Value, kind
+from ..tracers import Condition, Data, Index, IndexEntry, Value, kind
 from .conditions import Conditions
 from .packing import guarded
-from .wholes import SizesMet, beyond, lists_of, nature_of, numbers_of, numbers_written
+from .wholes import SizesMet, beyond, lists_of, nature_of, numbers_written
 
 T = TypeVar("T")
 

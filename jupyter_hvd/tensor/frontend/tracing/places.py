@@ -129,11 +129,13 @@ class Places(Arithmetic):
     def _entry_term(self, e: Term, a: Affine) -> Term:
         return self.read(Value(self, e), a).term if isinstance(e, Gen) else At(e, a)
 
-    def same_places(self, data: Data, found: Value) -> Value:
-        """`labels == np.argmax(A, axis=1)`: `Σ j:n. [labels(i, j)]·equal(p[i], j)`, which has one term."""
+    def same_places(self, data: Data, found: Value, same: bool) -> Value:
+        """`labels == np.argmax(A, axis=1)`: whether `Σ j:n. [labels(i, j)]·equal(p[i], j)`, which has one term, is 1."""
         low, below = self._bounds_of(found)
         if low.constant < 0 or any(c < 0 for _, c in low.terms):
-            raise self.error("a number that may be negative beside an index array", "np.maximum(k, 0)")
+            raise self.error(
+                "a number that may be negative beside an index array", "np.maximum(k, 0)"
+            )
         dims = self.broadcast_dims([data.dims, self.dims(found)])
         found = self.once(found, "place")
 
@@ -149,7 +151,8 @@ class Places(Arithmetic):
             def term(j: Affine) -> Value:
                 return self.conditioned(label.equals(j), self.is_place(here_found, j))
 
-            return self.total([below], term, here_found)
+            met = self.total([below], term, here_found).term
+            return Value(self, Call(named("equal"), (met, Const(int(same)))))
 
         return self.build(dims, entry, found)
 

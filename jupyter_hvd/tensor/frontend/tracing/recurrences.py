@@ -31,7 +31,7 @@ from ...language.terms import (
     numbered,
 )
 from ...language.types import Layout, Product, Type, array, dimensions
-from ..tracers import Barred, Nature, Shares, Value, describe
+from ..tracers import Barred, Nature, Value, describe
 from .entries import Entries
 from .loops import LONG as LONG
 from .loops import Pattern
@@ -40,6 +40,7 @@ from .packing import guarded
 from .wholes import Range, beyond, joined_ranges, nature_of, range_of
 
 _NOTHING: frozenset[str] = frozenset()
+_NONE: Shares = frozenset()
 UNSET = Barred(
     "this name has no value yet", "give it one before: `s = 0`, `y = []`, `y = np.zeros(n)`"
 )
@@ -164,7 +165,9 @@ class Recurrences(Entries):
         """
         self.at(k)
         so_far, again = self.so_far(), bool(ranges)
-        ranges = list(ranges) or [value.nature.within if isinstance(value, Value) else None for value in values]
+        ranges = list(ranges) or [
+            value.nature.within if isinstance(value, Value) else None for value in values
+        ]
         index, size, item, within = self.turn(pattern, bounds, ragged=True)
         begun = tuple(map(self._begun, names, values))
         before = dict(self.memory.changes)
@@ -377,8 +380,10 @@ class Recurrences(Entries):
         if state.list:
             history = each[state.parts[0].name]
             listed = self._listed(state.list.first, history, size)
-            entries = [x for x in (state.list.first, state.list.value) if x is not None]
-            listed.of_nature(replace(nature_of(entries), lists=1, within=joined_ranges([nature.within, *map(range_of, entries[:-1])])))
+            first = [state.list.first] if state.list.first is not None else []
+            within = joined_ranges([nature.within, *map(range_of, first)])
+            numbers = nature_of([*first, state.list.value]).numbers
+            listed.of_nature(replace(nature, lists=1, numbers=numbers, shares=_NONE, within=within))
             return self._bind(state.name, listed)
         last = state.made_of(At(each[x.name], size) for x in state.parts)
         nature = nature if nature.within else Nature(shares=nature.shares)

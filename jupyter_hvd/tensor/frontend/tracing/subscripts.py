@@ -440,7 +440,7 @@ class Subscripts(Places):
     def _scattered_where_found(
         self, array: Value, places: tuple[Any, ...], value: Value, op: str
     ) -> Value:
-        """`y[p] = v`: at k what the last e left with `p[e] = k`; of `y.at[p].add(v)`, `y[k] + Σ e. kept(equal(p[e], k), v[e])`."""
+        """`y[p] = v`: at k what the last e left with `p[e] = k`; `y.at[p].add(v)`: `y[k] + Σ e. kept(equal(p[e], k), v[e])`."""
         own = self.dims(array)
         if op not in ("", "+") or len(places) != 1 or len(self.dims(places[0])) != 1:
             raise self.error(

@@ -356,8 +356,12 @@ def joined_ranges(ranges: Sequence[Range | None]) -> Range | None:
     for range_ in ranges[1:]:
         if made is None or range_ is None:
             return None
-        low = next((a for a, b in (made[:1] + range_[:1], range_[:1] + made[:1]) if _at_most(a, b)), None)
-        below = next((b for a, b in (made[1:] + range_[1:], range_[1:] + made[1:]) if _at_most(a, b)), None)
+        low = next(
+            (a for a, b in (made[:1] + range_[:1], range_[:1] + made[:1]) if _at_most(a, b)), None
+        )
+        below = next(
+            (b for a, b in (made[1:] + range_[1:], range_[1:] + made[1:]) if _at_most(a, b)), None
+        )
         made = None if low is None or below is None else (low, below)
     return made
 
