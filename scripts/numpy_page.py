@@ -101,7 +101,7 @@ CALLS = {
     ),
     "linear systems": (
         "np.linalg.solve(S, x)", "np.linalg.inv(S)", "np.linalg.det(S)", "np.linalg.slogdet(S)[1]",
-        "np.linalg.lstsq(A, x)[0]", "np.linalg.cholesky(S @ S.T + np.eye(len(x)))",
+        "np.linalg.lstsq(A, x)[0]", "np.linalg.qr(A)[0]", "np.linalg.qr(A)[1]", "np.linalg.cholesky(S @ S.T + np.eye(len(x)))",
         "jax.scipy.linalg.solve_triangular(S, x, lower=True)",
         "jax.scipy.linalg.cho_solve((np.tril(S), True), x)", "np.linalg.matrix_power(S, 3)",
         "np.linalg.multi_dot([A, B, x])",
@@ -212,9 +212,11 @@ A is n×m, B m×n, S n×n, T b×n×m, U b×m×n, s a number.
   nothing is chosen; a sum, mean, variance, norm, product, `max` or `min` (of none ∓∞) takes those that are, and `y[p] = f(x[p])` puts them back. Returned, looped over or indexed, it is refused.
 - **In order.** The rank of an entry is how many come before it, equal ones in their order; a sort of n entries takes about 5·n² operations in all. `sort` takes the entry of each rank, `median`
   and `quantile` of one or two. The derivative goes to the entry that is taken.
-- **Linear systems** are loops, written in the language (`frontend/forms/linear.py`). `solve`, `inv`, `det`, `slogdet` and `lstsq` go by Householder's reflections, about 4/3·n³ operations, twice
+- **Linear systems** are loops, written in the language (`frontend/forms/linear.py`). `solve`, `inv`, `det`, `slogdet`, `lstsq` and `qr` go by Householder's reflections, about 4/3·n³ operations, twice
   those of an elimination, but no pivot is chosen and nothing is lost where the first entries are small. `cholesky` takes n³/3, `solve_triangular` n² for each right-hand side. They take one matrix, `jax.vmap` several. Of a
-  singular matrix `solve` gives what is no number; `det` is right, its gradient may be no number where a column is zero from the diagonal on. XLA's own of large matrices are much faster.
+  singular matrix `solve` gives what is no number. `det` is right there and so is its gradient, which is that of the minors: one more reflection beforehand leaves it to the last entry of the diagonal to be zero. `qr` has LAPACK's signs,
+  but where a column is zero below the diagonal already LAPACK reflects nothing, and here the signs of that column of Q and that row of R change. Value and gradient obey the bound of [loops](recurrences.md) (`tests/tensor/test_form_theorems.py`, as for what is
+  in order and places). XLA's own of large matrices are much faster.
 - **Places that data decide.** `argmax` and `argmin` are the least place whose entry is the largest (5·n - 2 operations; of equal entries the first), `argsort` the places of
   each rank, equal ones in their order (8·n²). They are whole numbers with derivative zero, and indices: `x[p]` is `Σ j:n. kept(equal(p, j), x[j])`, 3·n - 1 operations, so that the derivative goes to the entry
   that is chosen and not through the choice, as in JAX. `+`, `-`, `%`, `np.clip`, `np.where`, lists and loops keep them places, as Viterbi's algorithm needs; `y[p] = v`, `at[p].add`, `bincount`, `one_hot`,

@@ -42,6 +42,7 @@ EXACT = (
 ROOTS = (
     "np.linalg.solve(S, b)", "np.linalg.inv(Q)", "np.linalg.det(Q)", "np.linalg.slogdet(Q)[1]",
     "np.linalg.cholesky(Q @ Q.T + 9 * np.eye(2))", "np.linalg.lstsq(T, x)[0]",
+    "np.linalg.qr(Q)[0] @ np.linalg.qr(Q)[1]",
     "jax.scipy.linalg.solve_triangular(S, b, lower=True)",
 )  # fmt: skip
 

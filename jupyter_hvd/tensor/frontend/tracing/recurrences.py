@@ -40,7 +40,6 @@ from .packing import guarded
 from .wholes import Range, beyond, joined_ranges, nature_of, range_of
 
 _NOTHING: frozenset[str] = frozenset()
-_NONE: Shares = frozenset()
 UNSET = Barred(
     "this name has no value yet", "give it one before: `s = 0`, `y = []`, `y = np.zeros(n)`"
 )
@@ -383,7 +382,9 @@ class Recurrences(Entries):
             first = [state.list.first] if state.list.first is not None else []
             within = joined_ranges([nature.within, *map(range_of, first)])
             numbers = nature_of([*first, state.list.value]).numbers
-            listed.of_nature(replace(nature, lists=1, numbers=numbers, shares=_NONE, within=within))
+            listed.of_nature(
+                replace(nature, lists=1, numbers=numbers, shares=frozenset(), within=within)
+            )
             return self._bind(state.name, listed)
         last = state.made_of(At(each[x.name], size) for x in state.parts)
         nature = nature if nature.within else Nature(shares=nature.shares)
