@@ -51,7 +51,7 @@ CALLS = {
         "np.mean(x)", "A.mean(axis=0)", "np.average(x, weights=y)", "np.var(x)", "np.std(x)", "A.std(axis=0)",
         "np.trapezoid(x, dx=0.1)", "np.trapezoid(A, x, axis=0)", "np.polyval(y[:3], s)",
         "np.linalg.norm(x)", "np.linalg.norm(A)", "np.linalg.norm(A, axis=1)", "np.linalg.norm(x, 1)",
-        "np.linalg.norm(x, 3)", "np.trace(S)",
+        "np.linalg.norm(x, 3)", "np.trace(S)", "np.cov(A)", "np.corrcoef(x, y)[0, 1]", "np.histogram(x, bins=3, range=(0.5, 1.5), weights=y)[0]",
     ),
     "products": (
         "A @ B", "A @ B[:, 0]", "x @ S", "x @ y", "T @ U", "np.matmul(A, B)", "np.dot(x, y)", "S.dot(x)",
@@ -62,7 +62,7 @@ CALLS = {
         "np.kron(x, c)",
     ),
     "matrices": (
-        "np.diag(x)", "np.diag(S)", "np.diag(x, 1)", "np.diagonal(S)", "np.tril(S)", "np.triu(S, 1)",
+        "np.diag(x)", "np.diag(S)", "np.diag(x, 1)", "np.diagflat(x)", "np.diagonal(S)", "np.tril(S)", "np.triu(S, 1)",
         "np.eye(len(x)) * s", "np.identity(len(x)) * s", "np.tri(len(x)) * s",
         "np.diag(x)[:, 0] @ np.diag(x)[0, :]",
     ),
@@ -86,7 +86,7 @@ CALLS = {
     ),
     "by halves": (
         "np.max(x)", "x.min()", "A.max(axis=0)", "np.prod(x)", "A.prod(axis=1)", "np.cumsum(x)",
-        "np.cumsum(A, axis=0)", "np.cumprod(x)", "jax.nn.logsumexp(x)", "jax.nn.softmax(x)",
+        "np.cumsum(A, axis=0)", "np.cumprod(x)", "np.maximum.accumulate(x)", "jax.nn.logsumexp(x)", "jax.nn.softmax(x)",
         "jax.nn.log_softmax(A, axis=0)", "max(x)", "np.ptp(x)", "np.linalg.norm(x, np.inf)", "np.linalg.norm(A, 1)", "np.any(x > 1.3) * x", "np.all(A > 0.7, axis=0) * y[:3]",
     ),
     "in order": (

@@ -90,7 +90,7 @@ def test_what_to_write_instead():
     def refused(A):
         return np.linalg.eigh(A)[0]
 
-    with pytest.raises(TensorError, match="v = v / np.linalg.norm"):
+    with pytest.raises(TensorError, match=r"v = v / np\.linalg\.norm"):
         refused.interpret(S)
 
     @tensor

@@ -11,7 +11,7 @@ from . import (  # noqa: F401 — they enter their functions
     products,
     shapes,
 )
-from .reductions import total_of
+from .reductions import prefixes, total_of
 from .table import (
     MODULES,
     Form,
@@ -32,5 +32,6 @@ __all__ = [
     "form_of",
     "function_module",
     "function_name",
+    "prefixes",
     "total_of",
 ]

@@ -429,7 +429,8 @@ def log_softmax(t: Any, x: Any, axis: Any = -1) -> Any:
 # Prefixes, by doubling: n·log2(n) operations at most, in ⌈log2 n⌉ statements
 
 
-def _prefixes(t: Any, x: Any, axis: Any, combine: Callable[[Any, Any], Any]) -> Any:
+def prefixes(t: Any, x: Any, axis: Any, combine: Callable[[Any, Any], Any]) -> Any:
+    """What an operation that is associative makes of each prefix."""
     x = t.whole(x)
     if axis is None:
         x, axis = build(t, "ravel", x), 0
@@ -456,13 +457,13 @@ def _further(t: Any, x: Any, axis: int, reach: int, combine: Callable[[Any, Any]
 @form("cumsum", method=True)
 def cumsum(t: Any, x: Any, axis: Any = None) -> Any:
     """`[sum(x[j] for j in range(i + 1)) for i in range(n)]`, by doubling."""
-    return _prefixes(t, x, axis, lambda a, b: t.computed("+", a, b))
+    return prefixes(t, x, axis, lambda a, b: t.computed("+", a, b))
 
 
 @form("cumprod", method=True)
 def cumprod(t: Any, x: Any, axis: Any = None) -> Any:
     """Products of prefixes, by doubling."""
-    return _prefixes(t, x, axis, lambda a, b: t.computed("*", a, b))
+    return prefixes(t, x, axis, lambda a, b: t.computed("*", a, b))
 
 
 @attribute("ndim")
@@ -475,3 +476,57 @@ def ndim(t: Any, x: Any) -> Any:
 def size(t: Any, x: Any) -> Any:
     """The number of entries."""
     return count(t, x, None)
+
+
+@form("cov")
+def cov(
+    t: Any, m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: Any = None
+) -> Any:
+    """`d @ d.T / (n - 1)`, d being the rows without their means."""
+    x = t.whole(m) if y is None else build(t, "vstack", [m, y])
+    if len(t.dims(x)) == 2 and not rowvar:
+        x = build(t, "transpose", x)
+    apart = t.once(t.computed("-", x, mean(t, t.once(x, "x"), -1, keepdims=True)), "d")
+    less = ddof if ddof is not None else 0 if bias else 1
+    n = t.computed("-", t.scalar_of(t.dims(apart)[-1]), less)
+    return t.computed("/", build(t, "inner", apart, apart), n)
+
+
+@form("corrcoef")
+def corrcoef(t: Any, x: Any, y: Any = None, rowvar: bool = True) -> Any:
+    """`cov(x)[i, j] / (std[i] * std[j])`."""
+    c = t.once(cov(t, x, y, rowvar), "cov")
+    if not t.dims(c):
+        return t.computed("/", c, c)
+    d = t.once(t.mapped("sqrt", build(t, "diagonal", c)), "std")
+    return t.computed("/", c, build(t, "outer", d, d))
+
+
+@form("histogram")
+def histogram(t: Any, a: Any, bins: Any = 10, span: Any = None, **named: Any) -> Any:
+    """`[sum(e[k] <= x < e[k + 1] for x in a) for k in range(m)]` and e, the ends; the last bin has its end."""
+    span, weights = named.pop("range", span), named.pop("weights", None)
+    if named:
+        raise t.error(f"`histogram` takes no {', '.join(named)}")
+    if isinstance(bins, int):
+        if span is None:
+            raise t.error(
+                "the ends of the bins are data", "`range=(low, high)`, or the ends themselves"
+            )
+        bins = build(t, "linspace", span[0], span[1], bins + 1)
+    a, ends = t.once(build(t, "ravel", a)), t.once(t.whole(bins), "ends")
+    w = None if weights is None else t.once(build(t, "ravel", weights))
+    m = t.dims(ends)[0] - 1
+
+    def entry(k: Affine) -> Any:
+        def term(i: Affine) -> Any:
+            x = t.read(a, i)
+            below = t.conditioned(compare("<", k, m - 1), t._compare("<", x, t.read(ends, k + 1)))
+            last = t._compare("<=", x, t.read(ends, k + 1))
+            below = t.plus_of(below, t.conditioned(compare("=", k, m - 1), last))
+            inside = t.computed("*", t._compare("<=", t.read(ends, k), x), below)
+            return inside if w is None else t.chosen(inside, t.read(w, i), 0)
+
+        return t.total(t.dims(a), term, a, ends)
+
+    return t.build([m], entry, a, ends), ends

@@ -8,7 +8,7 @@ from typing import Any
 from ...language.affine import Affine
 from ...language.predicates import Predicate, compare, conj, in_range
 from .reductions import axes_of
-from .table import attribute, form
+from .table import attribute, build, form
 
 ONE = Affine.of(1)
 ZERO = Affine.of(0)
@@ -376,6 +376,12 @@ def hsplit(t: Any, x: Any, parts: Any) -> Any:
 def vsplit(t: Any, x: Any, parts: Any) -> Any:
     """Parts one under the other."""
     return split(t, x, parts, 0)
+
+
+@form("diagflat")
+def diagflat(t: Any, x: Any, k: int = 0) -> Any:
+    """`diag(x.ravel())`."""
+    return build(t, "diag", ravel(t, t.whole(x)), k)
 
 
 @form("append")

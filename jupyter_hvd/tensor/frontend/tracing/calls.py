@@ -154,6 +154,10 @@ class Tracer(Selections):
     def stacked(self, arrays: list[Any], axis: int) -> Any:
         return forms.build(self, "stack", arrays, axis)
 
+    def prefixes(self, value: Any, axis: Any, combine: Callable[[Any, Any], Any]) -> Any:
+        """What an operation makes of each prefix along an axis."""
+        return forms.prefixes(self, value, axis, combine)
+
     def largest_along(self, array: Value, axis: int) -> Value:
         """The largest entries along an axis."""
         return cast("Value", forms.build(self, "max", array, axis))
