@@ -337,3 +337,17 @@ def test_what_is_added_to_a_place_twice():
 
     with pytest.raises(TensorError, match="added once in NumPy"):
         f.interpret(np.zeros(3), np.array([1, 1]), np.ones(2))
+
+
+def test_a_loop_without_turns_leaves_what_it_began_with():
+    """What is known of a place after a loop holds of its start, too: here it may be 4, and y has two entries."""
+
+    @tensor
+    def f(x, y, w):
+        k = np.argmax(x)
+        for v in w:
+            k = np.argmax(y * v + k)
+        return y[k]
+
+    with pytest.raises(TensorError, match="reads index 2"):
+        f.interpret(np.arange(5.0), np.arange(2.0), np.zeros(0))

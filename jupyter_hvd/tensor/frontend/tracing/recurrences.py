@@ -181,6 +181,7 @@ class Recurrences(Entries):
             self.back_to(so_far)
             wider = [None] * len(wider) if again else wider
             return self.one_by_one(k, pattern, bounds, names, values, body, wider)
+        ranges += [None] * (len(left) - len(ranges))
         # What a turn gives beyond what it carries is a list that begins with the loop.
         begun = (*begun, *left[len(begun) :])
         names = (*names, *(x.name for x in left[len(names) :]))
@@ -210,10 +211,10 @@ class Recurrences(Entries):
         history = cast("Value", self._bind("history", loop)).term
         each = dict(zip(parts, components(history, len(parts)), strict=True))
         return tuple(
-            self._after(found[0], each, size, self._nature_after(value, index, size))
+            self._after(found[0], each, size, self._nature_after(value, range_, index, size))
             if found
             else gone(name)
-            for name, found, value in zip(names, carried, left, strict=True)
+            for name, found, value, range_ in zip(names, carried, left, ranges, strict=True)
         )
 
     def _changed_by_one_name(
@@ -337,13 +338,12 @@ class Recurrences(Entries):
         made = Value(self, one.made_of(one.parts), one.layout)
         return made.of_nature(Nature(numbers="int", within=within)) if within else made
 
-    def _nature_after(self, value: Any, index: str, size: Affine) -> Nature:
-        """What is known of what a turn leaves, after the loop."""
+    def _nature_after(self, value: Any, within: Range | None, index: str, size: Affine) -> Nature:
+        """What is known of what is carried, after the loop, which may have no turn; or of a list's entries."""
         if isinstance(value, Appended):
-            value = value.value
-        nature = nature_of([value])
-        within = beyond(nature.within, index, size)
-        return replace(nature, within=within, shares=self.memory.now(value))
+            nature = nature_of([value.value])
+            return replace(nature, within=beyond(nature.within, index, size))
+        return Nature(numbers="int" if within else "", within=within, shares=self.memory.now(value))
 
     def _carried_on(self, one: State | Appended | Any, value: Any) -> tuple[State, Term] | None:
         """What is carried, and what a turn leaves there."""
