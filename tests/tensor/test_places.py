@@ -219,7 +219,7 @@ def ranks(x):
     order = np.argsort(x)
     ranks = np.zeros(len(x), dtype=int)
     ranks[order] = np.arange(len(x))
-    return np.sum(ranks * x) + x[ranks[0]]
+    return np.sum(ranks * x) + x[np.clip(ranks[0], 0, len(x) - 1)]
 
 
 @written_in_place(draw(6), draw(6), draw(6))

@@ -366,11 +366,6 @@ def joined_ranges(ranges: Sequence[Range | None]) -> Range | None:
     return made
 
 
-def inside(inner: Range | None, outer: Range | None) -> bool:
-    """Whether one range is within another, whatever the sizes are."""
-    return joined_ranges([outer, inner]) == outer
-
-
 def beyond(range_: Range | None, index: str, size: Affine) -> Range | None:
     """A range that depends on an index, for all values of it."""
     if range_ is None or all(index not in a.names for a in range_):
@@ -384,9 +379,9 @@ def beyond(range_: Range | None, index: str, size: Affine) -> Range | None:
 
 
 def _at_most(a: Affine, b: Affine) -> bool:
-    """Whether a ≤ b for all sizes, which are at least 1."""
+    """Whether a ≤ b whatever the sizes and indices are, none of which is negative."""
     rest = b - a
-    return all(c > 0 for _, c in rest.terms) and rest.constant + sum(c for _, c in rest.terms) >= 0
+    return rest.constant >= 0 and all(c > 0 for _, c in rest.terms)
 
 
 def nature_of(values: Sequence[Any]) -> Nature:
