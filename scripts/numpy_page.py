@@ -51,7 +51,7 @@ CALLS = {
         "np.mean(x)", "A.mean(axis=0)", "np.average(x, weights=y)", "np.var(x)", "np.std(x)", "A.std(axis=0)",
         "np.trapezoid(x, dx=0.1)", "np.trapezoid(A, x, axis=0)", "np.polyval(y[:3], s)",
         "np.linalg.norm(x)", "np.linalg.norm(A)", "np.linalg.norm(A, axis=1)", "np.linalg.norm(x, 1)",
-        "np.linalg.norm(x, 3)", "np.trace(S)",
+        "np.linalg.norm(x, 3)", "np.trace(S)", "np.cov(A)", "np.corrcoef(x, y)[0, 1]", "np.histogram(x, bins=3, range=(0.5, 1.5), weights=y)[0]",
     ),
     "products": (
         "A @ B", "A @ B[:, 0]", "x @ S", "x @ y", "T @ U", "np.matmul(A, B)", "np.dot(x, y)", "S.dot(x)",
@@ -62,7 +62,7 @@ CALLS = {
         "np.kron(x, c)",
     ),
     "matrices": (
-        "np.diag(x)", "np.diag(S)", "np.diag(x, 1)", "np.diagonal(S)", "np.tril(S)", "np.triu(S, 1)",
+        "np.diag(x)", "np.diag(S)", "np.diag(x, 1)", "np.diagflat(x)", "np.diagonal(S)", "np.tril(S)", "np.triu(S, 1)",
         "np.eye(len(x)) * s", "np.identity(len(x)) * s", "np.tri(len(x)) * s",
         "np.diag(x)[:, 0] @ np.diag(x)[0, :]",
     ),
@@ -86,15 +86,22 @@ CALLS = {
     ),
     "by halves": (
         "np.max(x)", "x.min()", "A.max(axis=0)", "np.prod(x)", "A.prod(axis=1)", "np.cumsum(x)",
-        "np.cumsum(A, axis=0)", "np.cumprod(x)", "jax.nn.logsumexp(x)", "jax.nn.softmax(x)",
+        "np.cumsum(A, axis=0)", "np.cumprod(x)", "np.maximum.accumulate(x)", "jax.nn.logsumexp(x)", "jax.nn.softmax(x)",
         "jax.nn.log_softmax(A, axis=0)", "max(x)", "np.ptp(x)", "np.linalg.norm(x, np.inf)", "np.linalg.norm(A, 1)", "np.any(x > 1.3) * x", "np.all(A > 0.7, axis=0) * y[:3]",
     ),
     "in order": (
         "np.sort(x)", "np.sort(A, axis=0)", "np.median(x)", "np.quantile(x, 0.4)", "np.percentile(A, 25, axis=0)",
     ),
+    "places that data decide": (
+        "np.argmax(x)", "x[np.argmin(y)]", "A[np.arange(len(A)), np.argmax(A, axis=1)]", "x[np.argsort(y)]",
+        "np.take_along_axis(A, np.argsort(A, axis=1), axis=1)", "np.searchsorted(np.sort(x), y)",
+        "np.digitize(x, np.array([0.8, 1.1]))", "np.interp(y, np.cumsum(x), x)", "jax.lax.top_k(x, 2)[0]",
+        "np.unravel_index(np.argmax(A), A.shape)[1]", "x[np.clip((3*y).astype(int), 0, len(x) - 1)]",
+        "np.bincount(np.argmax(A, axis=1), weights=x, minlength=3)", "x[x > 1].max()",
+    ),
     "linear systems": (
         "np.linalg.solve(S, x)", "np.linalg.inv(S)", "np.linalg.det(S)", "np.linalg.slogdet(S)[1]",
-        "np.linalg.lstsq(A, x)[0]", "np.linalg.cholesky(S @ S.T + np.eye(len(x)))",
+        "np.linalg.lstsq(A, x)[0]", "np.linalg.qr(A)[0]", "np.linalg.qr(A)[1]", "np.linalg.cholesky(S @ S.T + np.eye(len(x)))",
         "jax.scipy.linalg.solve_triangular(S, x, lower=True)",
         "jax.scipy.linalg.cho_solve((np.tril(S), True), x)", "np.linalg.matrix_power(S, 3)",
         "np.linalg.multi_dot([A, B, x])",
@@ -202,13 +209,21 @@ A is n×m, B m×n, S n×n, T b×n×m, U b×m×n, s a number.
 - **`cumsum`** goes by doubling: at most n·⌈log2 n⌉ additions, where a running sum takes n - 1.
 - **Remainders and rounding.** `x // y`, `floor` and `round` have derivative zero, `x % y` has 1 by x and `-(x // y)` by y, as in JAX.
 - **What a condition chooses.** `x[x > 0]` has as many entries as data decide. What is computed of it entry by entry is computed of all entries, functions seeing 1 where
-  nothing is chosen; a sum, mean, variance, norm or product takes those that are, and `y[p] = f(x[p])` puts them back. Returned, looped over or indexed, it is refused.
+  nothing is chosen; a sum, mean, variance, norm, product, `max` or `min` (of none ∓∞) takes those that are, and `y[p] = f(x[p])` puts them back. Returned, looped over or indexed, it is refused.
 - **In order.** The rank of an entry is how many come before it, equal ones in their order; a sort of n entries takes about 5·n² operations in all. `sort` takes the entry of each rank, `median`
   and `quantile` of one or two. The derivative goes to the entry that is taken.
-- **Linear systems** are loops, written in the language (`frontend/forms/linear.py`). `solve`, `inv`, `det`, `slogdet` and `lstsq` go by Householder's reflections, about 4/3·n³ operations, twice
+- **Linear systems** are loops, written in the language (`frontend/forms/linear.py`). `solve`, `inv`, `det`, `slogdet`, `lstsq` and `qr` go by Householder's reflections, about 4/3·n³ operations, twice
   those of an elimination, but no pivot is chosen and nothing is lost where the first entries are small. `cholesky` takes n³/3, `solve_triangular` n² for each right-hand side. They take one matrix, `jax.vmap` several. Of a
-  singular matrix `solve` gives what is no number; `det` is right, its gradient may be no number where a column is zero from the diagonal on. XLA's own of large matrices are much faster.
-- **Not there:** what gives indices or sizes that data decide (`argmax`, `argsort`, `nonzero`), decompositions that iterate (`eigh`, `svd`), random numbers,
+  singular matrix `solve` gives what is no number. `det` is right there and so is its gradient, which is that of the minors: one more reflection beforehand leaves it to the last entry of the diagonal to be zero. `qr` has LAPACK's signs,
+  but where a column is zero below the diagonal already LAPACK reflects nothing, and here the signs of that column of Q and that row of R change. Value and gradient obey the bound of [loops](recurrences.md) (`tests/tensor/test_form_theorems.py`, as for what is
+  in order and places). XLA's own of large matrices are much faster.
+- **Places that data decide.** `argmax` and `argmin` are the least place whose entry is the largest (5·n - 2 operations; of equal entries the first), `argsort` the places of
+  each rank, equal ones in their order (8·n²). They are whole numbers with derivative zero, and indices: `x[p]` is `Σ j:n. kept(equal(p, j), x[j])`, 3·n - 1 operations, so that the derivative goes to the entry
+  that is chosen and not through the choice, as in JAX. `+`, `-`, `%`, `np.clip`, `np.where`, lists and loops keep them places, as Viterbi's algorithm needs; `y[p] = v`, `at[p].add`, `bincount`, `one_hot`,
+  comparisons with labels take them. Of such a number it is known between which sizes it lies, so that every read is in range before anything runs; what is only rounded, `np.floor(x).astype(int)`, needs `np.clip`.
+  They come back as floats that are whole, of float32 up to 2²⁴. Where an entry is no number (`nan`), NumPy's `argmax` finds the first such one, and here it is 0.
+- **What adds where indices say**, `y[p] += v`, is added once in NumPy where p names a place twice: refused; `y.at[p].add(v)` and `np.bincount` add all of it.
+- **Not there:** what gives as many entries as data decide (`nonzero`, `unique`), decompositions that iterate (`eigh`, `svd`), random numbers,
   complex numbers and Fourier transforms, `grad` inside. Each is refused at its line, with what to write instead. What has only the name of one of these, `scipy.ndimage.convolve`,
   `jax.lax.max`, is another function, and refused.
 - **Functions of functions** are the loops and comprehensions that they stand for: `scan`, `fori_loop`, `reduce` and `accumulate` carry values ([loops](recurrences.md)); `vmap` is a comprehension.

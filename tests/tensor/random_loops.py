@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from random import Random
@@ -81,37 +83,43 @@ class Ratios:
 RATIOS = Ratios()
 
 
-def derivatives_are_cheap_and_adjoint(program: Program, env: Environment, random: Random) -> None:
+def derivatives_are_cheap_and_adjoint(
+    program: Program,
+    env: Environment,
+    random: Random,
+    inputs: Sequence[tuple[str, Type]] = INPUTS,
+    equal: Callable[[object, object], bool] = operator.eq,
+) -> None:
     """`⟨dy|D dx⟩ = ⟨Dᵀ dy|dx⟩`, `$D ≤ 4·$` and `$IO(Dᵀ) ≤ 4·$IO`, the turns' interfaces counted; in
-    blocks of turns, the same cotangents at one more value.
+    blocks of turns, the same cotangents at one more value. `equal` compares values, where a root makes floats.
     """
     e, sizes = convert.to_term(program), env.integers
-    tangents = {f"d{x}": value(random, t, sizes) for x, t in INPUTS}
+    tangents = {f"d{x}": value(random, t, sizes) for x, t in inputs}
     dy = value(random, e.type, sizes)
     here = Environment({**env.values, **tangents, "dy": dy}, sizes, env.relations)
 
-    forwards = forward.derivative(e, {x: Var(f"d{x}", t) for x, t in INPUTS})
+    forwards = forward.derivative(e, {x: Var(f"d{x}", t) for x, t in inputs})
     moved = evaluate(forwards, here)
     simple = convert.to_term(simplify(convert.to_ssa(normalize(forwards))))
-    assert evaluate(simple, here) == moved
+    assert equal(evaluate(simple, here), moved)
 
-    adjoint = reverse.adjoint(program, INPUTS, ("dy", e.type))
+    adjoint = reverse.adjoint(program, inputs, ("dy", e.type))
     backwards = convert.to_term(adjoint)
     pulled = evaluate(backwards, here)
-    dx = to_pairs([tangents[f"d{x}"] for x, _ in INPUTS], lambda a, b: (a, b))
-    assert inner(dy, moved) == inner(pulled, dx), f"not adjoint:\n{e}\n⇝\n{backwards}"
+    dx = to_pairs([tangents[f"d{x}"] for x, _ in inputs], lambda a, b: (a, b))
+    assert equal(inner(dy, moved), inner(pulled, dx)), f"not adjoint:\n{e}\n⇝\n{backwards}"
     simplified = convert.to_term(simplify(adjoint))
-    assert evaluate(simplified, here) == pulled
-    again = reverse.adjoint(program, INPUTS, ("dy", e.type), checkpoint="blocks")
+    assert equal(evaluate(simplified, here), pulled)
+    again = reverse.adjoint(program, inputs, ("dy", e.type), checkpoint="blocks")
     twice = convert.to_term(again)
-    assert evaluate(twice, here) == pulled
+    assert equal(evaluate(twice, here), pulled)
 
     spent = cost(e, env).total
     forth = cost(convert.to_term(convert.to_ssa(normalize(forwards))), here).total
     assert forth <= 4 * spent, f"$D = {forth} > 4·{spent}:\n{e}\n⇝\n{forwards}"
     RATIOS.forward = max(RATIOS.forward, Fraction(forth, spent or 1))
 
-    ins = sum(size_cost(t, sizes) for _, t in INPUTS)
+    ins = sum(size_cost(t, sizes) for _, t in inputs)
     out = size_cost(e.type, sizes)
     back = cost(backwards, here).total + 2 * ins + out
     all_in = spent + ins + out + turn_interfaces(program, sizes)

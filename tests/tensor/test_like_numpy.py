@@ -38,8 +38,8 @@ NAMED = (
     "mode='valid'", "mode='edge'", "mode='reflect'", "mode='wrap'", "ord=1", "ord=2", "ord=np.inf", "initial=0.5",
     "decimals=1", "endpoint=False", "shift=1", "weights=y", "dx=0.5", "axes=1", "num=4", "repeats=2", "where=True",
 )  # fmt: skip
-#: Entries that are whatever was there.
-UNDEFINED = ("empty", "empty_like")
+#: Entries that are whatever was there; what NumPy gives where the array is not in order, as it asks.
+UNDEFINED = ("empty", "empty_like", "interp", "searchsorted")
 MODULES = {
     "np": np,
     "scipy.special": scipy.special,

@@ -4,6 +4,7 @@ import inspect
 
 import jax
 import jax.numpy as jnp
+import more_functions
 import numpy as np
 import of_jax
 import public_functions
@@ -56,3 +57,19 @@ def test_value_and_gradient(function, arguments):
     leaves = (jax.tree_util.tree_leaves(tree) for tree in (found, expected))
     for one, other in zip(*leaves, strict=True):
         np.testing.assert_allclose(one, other, rtol=tolerance, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    more_functions.CASES,
+    ids=[f.__name__ for f, _ in more_functions.CASES],
+)
+def test_more(function, arguments):
+    """Gradients are those of differences: many write in place, or choose by `argsort`."""
+    f, names = tensor(function), active(function, arguments)
+    np.testing.assert_allclose(float(f.interpret(*arguments)), function(*arguments), rtol=1e-7)
+    found = f.grad(*names).interpret(*arguments)
+    places = [list(inspect.signature(function).parameters).index(name) for name in names]
+    for one, k in zip(found if len(names) > 1 else [found], places, strict=True):
+        expected = by_differences(function, arguments, k)
+        np.testing.assert_allclose(np.asarray(one, dtype=float), expected, rtol=1e-6, atol=1e-6)

@@ -29,12 +29,14 @@ Shares = frozenset[tuple[str, int]]
 @dataclass(frozen=True)
 class Nature:
     """What Python and NumPy know of a value, and the language does not: how many levels of Python's lists
-    it is, whether its numbers are `bool` or `int`, and what arrays it shares entries with.
+    it is, whether its numbers are `bool` or `int`, and what arrays it shares entries with; of whole numbers
+    that data decide, `np.argmax(x)`, between which sizes they lie: at least the first, below the second.
     """
 
     lists: int = 0
     numbers: str = ""
     shares: Shares = frozenset()
+    within: tuple[Affine, Affine] | None = None
 
 
 class Tracing(Protocol):

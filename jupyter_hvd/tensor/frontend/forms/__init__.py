@@ -2,8 +2,16 @@
 gives is a comprehension. `docs/numpy.md` shows them all.
 """
 
-from . import elementwise, functional, linear, made, products, shapes  # noqa: F401 — they enter their functions
-from .reductions import total_of
+from . import (  # noqa: F401 — they enter their functions
+    elementwise,
+    functional,
+    linear,
+    made,
+    places,
+    products,
+    shapes,
+)
+from .reductions import prefixes, total_of
 from .table import (
     MODULES,
     Form,
@@ -24,5 +32,6 @@ __all__ = [
     "form_of",
     "function_module",
     "function_name",
+    "prefixes",
     "total_of",
 ]

@@ -87,8 +87,9 @@ def clip(t: Any, x: Any, low: Any = None, high: Any = None, **named: Any) -> Any
     high = named.pop("a_max", named.pop("max", high))
     if named:
         raise t.error(f"`clip` takes no {', '.join(named)}")
-    x = x if low is None else maximum(t, x, low)
-    return x if high is None else minimum(t, x, high)
+    made = x if low is None else maximum(t, x, low)
+    made = made if high is None else minimum(t, made, high)
+    return t.clipped_within(x, low, high, made)
 
 
 @form("where")

@@ -14,14 +14,24 @@ import numpy as np
 from .table import build, form
 
 
-def triangularized(m: Any, rows: Any, steps: Any) -> Any:
+def root_or_zero(x: Any) -> Any:
+    """The root, whose derivative at zero is taken for zero."""
+    return np.sqrt(x if x > 0 else 1.0) if x > 0 else 0.0
+
+
+def inverse_or_one(x: Any) -> Any:
+    """`1/x`, whose derivative where x is not positive is taken for zero."""
+    return 1 / (x if x > 0 else 1.0)
+
+
+def triangularized(m: Any, rows: Any, steps: Any, root: Any, inverse: Any) -> Any:
     """m times reflections that make its first columns zero below the diagonal."""
     for k in range(steps):
         square = sum(m[i, k] * m[i, k] for i in range(rows) if k <= i)
-        size = np.sqrt(square) if m[k, k] >= 0 else -np.sqrt(square)
+        size = root(square) if m[k, k] >= 0 else -root(square)
         v = np.array([m[i, k] + size if i == k else m[i, k] if k < i else 0.0 for i in range(rows)])
         length = square + size * m[k, k]  # half of v·v
-        scale = -1 / length if length > 0 else 0.0
+        scale = -inverse(length) if length > 0 else 0.0
         w = scale * np.array(
             [
                 sum(v[i] * m[i, j] for i in range(rows) if k <= i) if k <= j else 0.0
@@ -35,6 +45,10 @@ def triangularized(m: Any, rows: Any, steps: Any) -> Any:
             ]
         )
     return m
+
+
+PLAIN = np.sqrt, np.reciprocal
+SAFE = root_or_zero, inverse_or_one
 
 
 def back_substituted(r: Any, y: Any, n: Any) -> Any:
@@ -96,7 +110,7 @@ def solve(t: Any, a: Any, b: Any) -> Any:
     """`x` where `a @ x = b`, by reflections."""
     a, n = _square(t, a)
     m = build(t, "concatenate", [a, _columns(t, b)], 1)
-    r = t.once(t.defined_by(triangularized, m, n, t.binary(t.here, "-", n, 1)), "R")
+    r = t.once(t.defined_by(triangularized, m, n, t.binary(t.here, "-", n, 1), *PLAIN), "R")
     y = t.subscript(r, (slice(None), slice(n, None)))
     return _as_given(t, t.defined_by(back_substituted, r, y, n), b)
 
@@ -118,37 +132,68 @@ def lstsq(t: Any, a: Any, b: Any, rcond: Any = None) -> Any:
             "`lstsq` with fewer rows than columns has many solutions", "`a.T @ solve(a @ a.T, b)`"
         )
     m = build(t, "concatenate", [a, _columns(t, b)], 1)
-    r = t.once(t.defined_by(triangularized, m, rows, n), "R")
+    r = t.once(t.defined_by(triangularized, m, rows, n, *PLAIN), "R")
     y = t.subscript(r, (slice(None, n), slice(n, None)))
     x = _as_given(t, t.defined_by(back_substituted, r, y, n), b)
     return (x, *(t.barred("`lstsq` gives the solution alone here") for _ in range(3)))
 
 
-def _diagonal(t: Any, a: Any) -> tuple[Any, Any]:
+def _diagonal(t: Any, a: Any, n: Any, functions: Any) -> tuple[Any, Any]:
     """The diagonal of a matrix that reflections made triangular, and how many these were."""
-    a, n = _square(t, a)
     steps = t.binary(t.here, "-", n, 1)
-    r = t.defined_by(triangularized, a, n, steps)
+    r = t.defined_by(triangularized, a, n, steps, *functions)
     return t.once(build(t, "diagonal", r), "diagonal"), t.number(steps.affine)
 
 
 @form("det")
 def det(t: Any, a: Any) -> Any:
-    """The product of the diagonal that reflections leave, each of which changes its sign."""
-    d, steps = _diagonal(t, a)
+    """The product of the diagonal that reflections leave, each of which changes its sign.
+
+    One more reflection comes first, on the other side, so that of a singular matrix it is the last entry of the diagonal
+    that is zero, of which no root is taken: the gradient is that of the minors. Where two are zero it is zero.
+    """
+    a, n = _square(t, a)
+    d, steps = _diagonal(t, t.once(t.defined_by(mixed, a, n), "mixed"), n, SAFE)
     made = build(t, "prod", d)
-    return t.negative(made) if steps % 2 else made
+    return made if steps % 2 else t.negative(made)
+
+
+def mixed(a: Any, n: Any) -> Any:
+    """a times a reflection that no matrix is made for: only its last column depends on the others where a does."""
+    v = np.array([1.5 + np.sin(j + 1.0) for j in range(n)])
+    w = 2 / (v @ v) * (a @ v)
+    return np.array([[a[i, j] - w[i] * v[j] for j in range(n)] for i in range(n)])
 
 
 @form("slogdet")
 def slogdet(t: Any, a: Any) -> Any:
     """The sign of `det(a)`, and `log(abs(det(a)))`."""
-    d, steps = _diagonal(t, a)
+    a, n = _square(t, a)
+    d, steps = _diagonal(t, a, n, PLAIN)
     sign = build(t, "prod", t.mapped("sign", d))
     return (
         t.negative(sign) if steps % 2 else sign,
         build(t, "sum", t.mapped("log", t.mapped("abs", d))),
     )
+
+
+@form("qr")
+def qr(t: Any, a: Any, mode: str = "reduced") -> Any:
+    """`Q` and `R` by reflections of `a` and, beside it, of the identity, which becomes `Q.T`."""
+    if mode not in ("reduced", "complete", "r"):
+        raise t.error(f"`qr` of mode {mode!r}", "'reduced', 'complete' or 'r'")
+    a = t.once(t.whole(a), "a")
+    if len(t.dims(a)) != 2:
+        raise t.error("`qr` takes one matrix here", "map it over several: `jax.vmap(f)(a)`")
+    rows, n = (t.number(size) for size in t.dims(a))
+    fewer, steps = min(rows, n), min(rows - 1, n)
+    both = build(t, "concatenate", [a, build(t, "eye", rows)], 1)
+    if steps:
+        both = t.once(t.defined_by(triangularized, both, rows, steps, *PLAIN), "R")
+    kept = slice(None, rows if mode == "complete" else fewer)
+    r = build(t, "triu", t.subscript(both, (kept, slice(None, n))))
+    q = build(t, "transpose", t.subscript(both, (kept, slice(n, None))))
+    return r if mode == "r" else (q, r)
 
 
 @form("cholesky")
@@ -217,13 +262,33 @@ def multi_dot(t: Any, arrays: Any) -> Any:
     return first
 
 
-@form(
-    *("pinv", "eigh", "eig", "eigvalsh", "eigvals", "svd", "qr", "expm", "matrix_rank"),
-    *("lu", "lu_factor", "lu_solve", "schur", "sqrtm", "logm", "svdvals"),
-)
-def decomposed(t: Any, *_: Any, **__: Any) -> Any:
-    """Refused: eigenvectors, and what iterates until it has converged."""
-    raise t.error(
-        "this decomposition ends when its data have converged, or is one of several",
-        "compute it outside and pass the factors; `solve`, `inv`, `det`, `slogdet`, `cholesky` and `lstsq` are there",
-    )
+INSTEAD = {
+    "pinv": "`np.linalg.solve(a.T @ a, a.T)` where columns are independent",
+    **dict.fromkeys(
+        ("eigh", "eigvalsh", "eig", "eigvals"),
+        "compute it outside and pass the factors; the largest eigenvalue is a loop, "
+        "`for _ in range(200): v = a @ v; v = v / np.linalg.norm(v)`, then `v @ a @ v`",
+    ),
+    **dict.fromkeys(
+        ("svd", "svdvals", "matrix_rank"),
+        "compute it outside and pass the factors; the largest singular value is a loop, "
+        "`for _ in range(200): v = a.T @ (a @ v); v = v / np.linalg.norm(v)`, then `np.linalg.norm(a @ v)`",
+    ),
+    "expm": "a loop over its series: `term = term @ a / (k + 1)`, `total = total + term`",
+    **dict.fromkeys(("lu", "lu_factor", "lu_solve"), "`np.linalg.solve`, `det` and `qr` are there"),
+    **dict.fromkeys(("schur", "sqrtm", "logm"), "compute it outside and pass the factors"),
+}
+
+
+def _refused(name: str) -> Any:
+    def decomposed(t: Any, *_: Any, **__: Any) -> Any:
+        """Refused: what iterates until it has converged, or is one of several."""
+        raise t.error(
+            f"`{name}` ends when its data have converged, or is one of several", INSTEAD[name]
+        )
+
+    return decomposed
+
+
+for _name in INSTEAD:
+    form(_name)(_refused(_name))

@@ -76,7 +76,10 @@ def arange(t: Any, *bounds: Any) -> Any:
     whole = [int(b) if isinstance(b, float) and b.is_integer() else b for b in bounds]
     start, length, step = t._range(tuple(whole))
     made = t.build([length], lambda i: t.ramp(start + i * step))
-    return made if any(isinstance(b, float) for b in bounds) else t.counted(made)
+    if any(isinstance(b, float) for b in bounds):
+        return made
+    last = start + (length - 1) * step
+    return t.ranging(made, *((start, last + 1) if step > 0 else (last, start + 1)))
 
 
 @form("linspace", maker=True)

@@ -284,7 +284,7 @@ def ranks(t: Any, x: Any, axis: int) -> Any:
     return t.once(t.build(dims, entry, x), "rank")
 
 
-def _placed(t: Any, x: Any, rank: Any, axis: int, length: Affine, place: Callable[..., Any]) -> Any:
+def placed(t: Any, x: Any, rank: Any, axis: int, length: Affine, place: Callable[..., Any]) -> Any:
     """Along an axis, the entries whose ranks are `place(k)` for k below a length."""
     dims = list(t.dims(x))
     n, dims[axis] = dims[axis], length
@@ -301,7 +301,7 @@ def _placed(t: Any, x: Any, rank: Any, axis: int, length: Affine, place: Callabl
     return t.build(dims, entry, x, rank)
 
 
-def _along_one(t: Any, x: Any, axis: Any) -> tuple[Any, int]:
+def along_one(t: Any, x: Any, axis: Any) -> tuple[Any, int]:
     x = t.whole(x)
     if axis is None:
         x, axis = build(t, "ravel", x), 0
@@ -312,9 +312,9 @@ def _along_one(t: Any, x: Any, axis: Any) -> tuple[Any, int]:
 @form("sort")
 def sort(t: Any, x: Any, axis: Any = -1, descending: bool = False) -> Any:
     """`[sum(x[i] for i in range(n) if rank[i] == k) for k in range(n)]`."""
-    x, axis = _along_one(t, x, axis)
+    x, axis = along_one(t, x, axis)
     n = t.dims(x)[axis]
-    made = _placed(t, x, ranks(t, x, axis), axis, n, t.ramp)
+    made = placed(t, x, ranks(t, x, axis), axis, n, t.ramp)
     return build(t, "flip", made, axis) if descending else made
 
 
@@ -334,16 +334,16 @@ def quantile(
     if not isinstance(axis, int | None) and len(axes_of(t, axis, len(t.dims(t.whole(x))))) > 1:
         raise t.error("`quantile` along several axes", "reshape first, and name one")
     kept = len(t.dims(t.whole(x))) if axis is None else 0
-    x, axis = _along_one(t, x, axis)
+    x, axis = along_one(t, x, axis)
     n = t.number(t.dims(x)[axis])
     if n == 0:
         raise t.error("a quantile of no entries has no value")
     low = int(q * (n - 1))
     part = q * (n - 1) - low
     rank = ranks(t, x, axis)
-    made = t.once(_placed(t, x, rank, axis, ONE, lambda _: low), "low")
+    made = t.once(placed(t, x, rank, axis, ONE, lambda _: low), "low")
     if part:
-        above = _placed(t, x, rank, axis, ONE, lambda _: low + 1)
+        above = placed(t, x, rank, axis, ONE, lambda _: low + 1)
         apart = t.computed("*", part, t.computed("-", above, made))
         made = t.computed("+", made, apart)
     if kept:
@@ -362,17 +362,16 @@ def percentile(
 
 
 @form(
-    *("argmax", "argmin", "argsort", "unique", "nonzero", "searchsorted", "partition"),
-    *("argpartition", "lexsort", "flatnonzero", "nanmedian"),
-    *("argwhere", "digitize", "histogram", "nanargmax", "nanargmin", "top_k"),
+    *("unique", "nonzero", "partition", "argpartition", "lexsort", "flatnonzero", "nanmedian"),
+    *("argwhere", "nanargmax", "nanargmin"),
     method=True,
 )
 def searched(t: Any, *_: Any, **__: Any) -> Any:
     """Refused: data decide which entry this is."""
     raise t.error(
-        "what this gives is an index that data decide, or a size that they do",
-        "compute it outside, and pass the integers as an index array: `order = np.argsort(x)`, "
-        "`f(x, order)`; the largest entry itself is `np.max(x)`, all in order are `np.sort(x)`",
+        "how many entries this gives, or in what order, is what data decide",
+        "keep every entry: `np.where(p, x, 0)`, `x[p].sum()`, `np.argsort(x)`; or compute it outside, and pass "
+        "the integers as an index array",
     )
 
 
@@ -430,7 +429,8 @@ def log_softmax(t: Any, x: Any, axis: Any = -1) -> Any:
 # Prefixes, by doubling: n·log2(n) operations at most, in ⌈log2 n⌉ statements
 
 
-def _prefixes(t: Any, x: Any, axis: Any, combine: Callable[[Any, Any], Any]) -> Any:
+def prefixes(t: Any, x: Any, axis: Any, combine: Callable[[Any, Any], Any]) -> Any:
+    """What an operation that is associative makes of each prefix."""
     x = t.whole(x)
     if axis is None:
         x, axis = build(t, "ravel", x), 0
@@ -457,13 +457,13 @@ def _further(t: Any, x: Any, axis: int, reach: int, combine: Callable[[Any, Any]
 @form("cumsum", method=True)
 def cumsum(t: Any, x: Any, axis: Any = None) -> Any:
     """`[sum(x[j] for j in range(i + 1)) for i in range(n)]`, by doubling."""
-    return _prefixes(t, x, axis, lambda a, b: t.computed("+", a, b))
+    return prefixes(t, x, axis, lambda a, b: t.computed("+", a, b))
 
 
 @form("cumprod", method=True)
 def cumprod(t: Any, x: Any, axis: Any = None) -> Any:
     """Products of prefixes, by doubling."""
-    return _prefixes(t, x, axis, lambda a, b: t.computed("*", a, b))
+    return prefixes(t, x, axis, lambda a, b: t.computed("*", a, b))
 
 
 @attribute("ndim")
@@ -476,3 +476,57 @@ def ndim(t: Any, x: Any) -> Any:
 def size(t: Any, x: Any) -> Any:
     """The number of entries."""
     return count(t, x, None)
+
+
+@form("cov")
+def cov(
+    t: Any, m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: Any = None
+) -> Any:
+    """`d @ d.T / (n - 1)`, d being the rows without their means."""
+    x = t.whole(m) if y is None else build(t, "vstack", [m, y])
+    if len(t.dims(x)) == 2 and not rowvar:
+        x = build(t, "transpose", x)
+    apart = t.once(t.computed("-", x, mean(t, t.once(x, "x"), -1, keepdims=True)), "d")
+    less = ddof if ddof is not None else 0 if bias else 1
+    n = t.computed("-", t.scalar_of(t.dims(apart)[-1]), less)
+    return t.computed("/", build(t, "inner", apart, apart), n)
+
+
+@form("corrcoef")
+def corrcoef(t: Any, x: Any, y: Any = None, rowvar: bool = True) -> Any:
+    """`cov(x)[i, j] / (std[i] * std[j])`."""
+    c = t.once(cov(t, x, y, rowvar), "cov")
+    if not t.dims(c):
+        return t.computed("/", c, c)
+    d = t.once(t.mapped("sqrt", build(t, "diagonal", c)), "std")
+    return t.computed("/", c, build(t, "outer", d, d))
+
+
+@form("histogram")
+def histogram(t: Any, a: Any, bins: Any = 10, span: Any = None, **named: Any) -> Any:
+    """`[sum(e[k] <= x < e[k + 1] for x in a) for k in range(m)]` and e, the ends; the last bin has its end."""
+    span, weights = named.pop("range", span), named.pop("weights", None)
+    if named:
+        raise t.error(f"`histogram` takes no {', '.join(named)}")
+    if isinstance(bins, int):
+        if span is None:
+            raise t.error(
+                "the ends of the bins are data", "`range=(low, high)`, or the ends themselves"
+            )
+        bins = build(t, "linspace", span[0], span[1], bins + 1)
+    a, ends = t.once(build(t, "ravel", a)), t.once(t.whole(bins), "ends")
+    w = None if weights is None else t.once(build(t, "ravel", weights))
+    m = t.dims(ends)[0] - 1
+
+    def entry(k: Affine) -> Any:
+        def term(i: Affine) -> Any:
+            x = t.read(a, i)
+            below = t.conditioned(compare("<", k, m - 1), t._compare("<", x, t.read(ends, k + 1)))
+            last = t._compare("<=", x, t.read(ends, k + 1))
+            below = t.plus_of(below, t.conditioned(compare("=", k, m - 1), last))
+            inside = t.computed("*", t._compare("<=", t.read(ends, k), x), below)
+            return inside if w is None else t.chosen(inside, t.read(w, i), 0)
+
+        return t.total(t.dims(a), term, a, ends)
+
+    return t.build([m], entry, a, ends), ends

@@ -8,7 +8,7 @@ from typing import Any
 from ...language.affine import Affine
 from ...language.predicates import Predicate, compare, conj, in_range
 from .reductions import axes_of
-from .table import attribute, form
+from .table import attribute, build, form
 
 ONE = Affine.of(1)
 ZERO = Affine.of(0)
@@ -378,6 +378,12 @@ def vsplit(t: Any, x: Any, parts: Any) -> Any:
     return split(t, x, parts, 0)
 
 
+@form("diagflat")
+def diagflat(t: Any, x: Any, k: int = 0) -> Any:
+    """`diag(x.ravel())`."""
+    return build(t, "diag", ravel(t, t.whole(x)), k)
+
+
 @form("append")
 def append(t: Any, x: Any, values: Any, axis: Any = None) -> Any:
     """One array behind another; without an axis, the entries of both in a row."""
@@ -552,66 +558,6 @@ def stacked(t: Any, x: Any) -> Any:
     if isinstance(x, tuple | list):
         return stack(t, [stacked(t, part) for part in x])
     return t.whole(x)
-
-
-@form("take_along_axis")
-def take_along_axis(t: Any, arr: Any, indices: Any, axis: Any = -1) -> Any:
-    """`x[i, src[i, j]]`, along the last axis."""
-    x = t.once(t.whole(arr))
-    dims = t.dims(x)
-    (k,) = axes_of(t, axis, len(dims))
-    if not hasattr(indices, "places") or len(indices.dims) != len(dims):
-        raise t.error(
-            "`take_along_axis` takes an index array of as many dimensions",
-            "pass integers: `np.take_along_axis(x, labels[:, None], axis=1)`",
-        )
-    out = [indices.dims[k] if j == k else n for j, n in enumerate(dims)]
-
-    def entry(*at: Affine) -> Any:
-        own = [ZERO if n == ONE else a for n, a in zip(indices.dims, at, strict=True)]
-        row = t.build([dims[k]], lambda j: t.read(x, *at[:k], j, *at[k + 1 :]), x)
-        return t._gathered(row, t._looked_up(indices, own), dims[k])
-
-    return t.build(out, entry, x)
-
-
-@form("one_hot")
-def one_hot(t: Any, x: Any, num_classes: Any) -> Any:
-    """`[[labels[i] == k for k in range(m)] for i in range(n)]`."""
-    if not hasattr(x, "places"):
-        raise t.error("`one_hot` takes an array of integers", "pass the labels as one")
-    dims = x.dims
-
-    def holds(*at: Affine) -> Predicate:
-        p: Predicate = t._looked_up(x, at[:-1]).equals(at[-1])
-        return p
-
-    return t.condition_array([*dims, t.size_of(num_classes)], holds)
-
-
-@form("segment_sum")
-def segment_sum(t: Any, data: Any, segment_ids: Any, num_segments: Any = None, **_: Any) -> Any:
-    """`[sum(x[e] for e in range(n) if src[e] == k) for k in range(m)]`."""
-    if num_segments is None:
-        raise t.error("how many segments there are is data", "`num_segments=…`")
-    data = t.whole(data)
-    zeros = t.build([t.size_of(num_segments), *t.dims(data)[1:]], lambda *_: t.whole(0))
-    return t.stored(zeros, (segment_ids,), data, "+")
-
-
-@form("bincount")
-def bincount(t: Any, x: Any, weights: Any = None, minlength: Any = None, length: Any = None) -> Any:
-    """`[sum(w[e] for e in range(n) if src[e] == k) for k in range(m)]`; the places are below m."""
-    bins = minlength if length is None else length
-    if not hasattr(x, "places") or len(x.dims) != 1 or bins is None:
-        raise t.error(
-            "how many bins there are is data",
-            "pass the places as an array of integers, and how many bins: `np.bincount(src, w, minlength=m)`",
-        )
-    if length is None:
-        t.within(x, t.size_of(bins))
-    w = t.build(x.dims, lambda *_: t.whole(1)) if weights is None else weights
-    return segment_sum(t, w, x, bins)
 
 
 @attribute("at")

@@ -160,8 +160,10 @@ def form_of(function: Any) -> Form | None:
     """The form that a function of NumPy or JAX is."""
     name, module = function_name(function), function_module(function)
     owner = getattr(function, "__self__", None)
-    if name == "outer" and function_name(owner) in FORMS and function_module(owner) in MODULES:
-        return _outer(FORMS[function_name(owner)])
+    if owner is not None and name in OF_TWO and function_module(owner) in MODULES:
+        of = ALIASES.get(function_name(owner), function_name(owner))
+        known = of in FORMS and (name == "outer" or of in ASSOCIATIVE)
+        return OF_TWO[name](FORMS[of]) if known else None
     if _is_another(function, name):
         return None
     if _is_of_the_normal_distribution(function):
@@ -180,7 +182,7 @@ def form_of(function: Any) -> Form | None:
 #: Of jax.lax, what means the same as NumPy's function of that name. `lax.max`, `lax.split` and others do not.
 LAX = (
     *("scan", "fori_loop", "map", "cond", "while_loop", "stop_gradient", "rsqrt", "exp2"),
-    *("dot", "concatenate", "expand_dims", "squeeze", "square", "full", "broadcast_to"),
+    *("top_k", "dot", "concatenate", "expand_dims", "squeeze", "square", "full", "broadcast_to"),
 )
 #: Where SciPy's functions are NumPy's of that name, or have none.
 SCIPY = ("scipy.special", "scipy.linalg", "scipy.integrate", "scipy.fft")
@@ -215,6 +217,18 @@ def _outer(of: Form) -> Form:
     return Form(f"{of.name}.outer", build, method=False, maker=False)
 
 
+def _accumulated(of: Form) -> Form:
+    """`np.maximum.accumulate`: of every prefix along an axis."""
+
+    def build(t: Any, x: Any, axis: Any = 0) -> Any:
+        return t.prefixes(x, axis, lambda a, b: of.build(t, a, b))
+
+    return Form(f"{of.name}.accumulate", build, method=False, maker=False)
+
+
+#: Of which a prefix may be made of two halves.
+ASSOCIATIVE = ("add", "multiply", "maximum", "minimum", "fmax", "fmin", "logaddexp")
+OF_TWO = {"outer": _outer, "accumulate": _accumulated}
 ALIASES = {
     "amax": "max",
     "amin": "min",

@@ -15,7 +15,7 @@ from ...language.terms import Add, Call, Const, Guard, Mul, Term
 from ..tracers import Condition, Index, IndexEntry, Value
 from .loops import Loops
 from .packing import guarded
-from .wholes import lists_of, numbers_of
+from .wholes import Range, lists_of, numbers_of, range_of
 
 
 class Arithmetic(Loops):
@@ -74,9 +74,10 @@ class Arithmetic(Loops):
         if op == "@":
             return self.matmul(left, right)
         made = self.computed(op, left, right)
-        if op in "+-*" and all(numbers):
+        if op in ("+", "-", "*", "%") and all(numbers) and (op != "%" or "bool" not in numbers):
             kept = "bool" if numbers == ("bool", "bool") else "int"
-            made.of_nature(replace(made.nature, numbers=kept))
+            within = _moved(op, range_of(left), range_of(right)) if kept == "int" else None
+            made.of_nature(replace(made.nature, numbers=kept, within=within))
         return made
 
     def joined_lists(self, left: Any, right: Any) -> Any:
@@ -206,6 +207,25 @@ class Arithmetic(Loops):
             f"`{op}` makes this index not affine",
             "use i, n, constants, +, - and constant multiples; for anything else pass an index array",
         )
+
+
+def _moved(op: str, left: Range | None, right: Range | None) -> Range | None:
+    """Between which sizes a sum, a difference, a multiple or a remainder lies."""
+    if left is None or right is None:
+        return None
+    (low, below), (first, end) = left, right
+    if op == "+":
+        return low + first, below + end - 1
+    if op == "-":
+        return low - end + 1, below - first
+    if op == "%":
+        known = first + 1 == end and first.constant >= 0 and all(c > 0 for _, c in first.terms)
+        return (Affine.of(0), first) if known and first != Affine.of(0) else None
+    if first + 1 != end or not first.is_constant:
+        (low, below), (first, end) = (first, end), (low, below)
+    if first + 1 != end or not first.is_constant or first.constant < 0:
+        return None
+    return low * first.constant, (below - 1) * first.constant + 1
 
 
 def _negative(e: Term) -> Term:

@@ -140,16 +140,27 @@ class Tracer(Selections):
         if name.startswith("bool"):
             return as_truth(value if exact or numbers_of(value) == "bool" else self._nonzero(value))
         if name.startswith(("int", "uint")) and (exact or numbers_of(value)):
-            return self.counted(value)
-        if dtype is not None and name.startswith(("int", "uint", "complex")):
+            within = (Affine.of(0), Affine.of(2)) if exact else value.nature.within
+            return value.of_nature(Nature(numbers="int", within=within))
+        if name.startswith("int"):
+            return self.counted(forms.build(self, "trunc", value))
+        if dtype is not None and name.startswith(("uint", "complex")):
             raise self.error("numbers are real here", "leave the type out; round with `np.floor`")
-        return value.of_nature(replace(value.nature, numbers="")) if dtype else value
+        return value.of_nature(replace(value.nature, numbers="", within=None)) if dtype else value
 
     def _nonzero(self, value: Any) -> Any:
         return self._compare("!=", value, 0)
 
     def stacked(self, arrays: list[Any], axis: int) -> Any:
         return forms.build(self, "stack", arrays, axis)
+
+    def prefixes(self, value: Any, axis: Any, combine: Callable[[Any, Any], Any]) -> Any:
+        """What an operation makes of each prefix along an axis."""
+        return forms.prefixes(self, value, axis, combine)
+
+    def largest_along(self, array: Value, axis: int) -> Value:
+        """The largest entries along an axis."""
+        return cast("Value", forms.build(self, "max", array, axis))
 
     def mapped(self, name: str, *values: Any) -> Value:
         """A black box, entry by entry."""
@@ -175,7 +186,7 @@ class Tracer(Selections):
         """What is made of an array, or several parts of it, shares its entries."""
         for one in made if isinstance(made, tuple | list) else [made]:
             if isinstance(one, Value) and one is not of and isinstance(of, Value):
-                one.of_nature(Nature(0, numbers_of(of), self.memory.of(of)))
+                one.of_nature(Nature(0, numbers_of(of), self.memory.of(of), of.nature.within))
 
     def lists_of(self, value: Any) -> int:
         """How many levels of Python's lists a value is."""
@@ -202,7 +213,7 @@ class Tracer(Selections):
 
     def counted(self, value: Value) -> Value:
         """An array of integers, as NumPy has it."""
-        return value.of_nature(Nature(numbers="int"))
+        return value.of_nature(Nature(numbers="int", within=value.nature.within))
 
     def size_of(self, value: Any) -> Affine:
         """A size that is given as a number, an index or an array's shape."""

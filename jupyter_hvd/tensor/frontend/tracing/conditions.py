@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
 from itertools import pairwise
@@ -28,8 +29,8 @@ from ...language.terms import (
 from ...language.types import REAL, Array, IndexArray, Layout, Product, TupleSet
 from ...polyhedral import sets
 from ..tracers import Condition, Data, Index, IndexEntry, Nature, Shares, Value, describe, kind
-from .packing import guarded, is_numpy_scalar, is_truth
-from .wholes import Wholes, lists_of
+from .packing import guarded, is_counting, is_numpy_scalar, is_truth
+from .wholes import Wholes, lists_of, nature_of, range_of
 
 
 class Conditions(Wholes):
@@ -126,6 +127,8 @@ class Conditions(Wholes):
             return inside if op == "in" else Condition(self, self._negation(inside.predicate))
         if op in ("==", "!=") and (is_index_array(left) or is_index_array(right)):
             data, other = (left, right) if is_index_array(left) else (right, left)
+            if isinstance(other, Value) and range_of(other) and not self._counts(other):
+                return self.same_places(data, other, op == "==")
             return self._equal_places(op, data, other)
         if op in ("==", "!=") and (isinstance(left, IndexEntry) or isinstance(right, IndexEntry)):
             entry, other = (left, right) if isinstance(left, IndexEntry) else (right, left)
@@ -150,6 +153,15 @@ class Conditions(Wholes):
             case _:
                 raise self.error(f"`{op}` is no comparison of indices", "use <, <=, ==, != or in")
         return p is TRUE if p in (TRUE, FALSE) else Condition(self, p)
+
+    def _counts(self, value: Value) -> bool:
+        """Whether a value is an index as a number, or an array of such."""
+        root, _ = strip_entries(value.term)
+        return is_counting(value.term) or (isinstance(root, Var) and root.name in self.counting)
+
+    def same_places(self, data: Data, found: Value, same: bool) -> Value:
+        """`labels == np.argmax(A, axis=1)`, or `!=`."""
+        raise NotImplementedError
 
     def _equal_places(self, op: str, data: Data, other: Any) -> Value:
         """`labels == k`, entry by entry: k is an integer, an index, or `np.arange(n)`."""
@@ -220,7 +232,7 @@ class Conditions(Wholes):
                     second = other()
             with self.memory.as_it_was():
                 made = self.chosen(test, first, second)
-                return made.of_nature(Nature(shares=self._shared_by(first, second)))
+                return made.of_nature(self.nature_of_one(first, second))
         p = self.condition(test)
         not_p = self._negation(p)
         branches, values = [], []
@@ -231,7 +243,11 @@ class Conditions(Wholes):
                     term, layout = self.pack(values[-1])
                 branches.append((condition, lets(scope.bindings, term), layout))
         self.at(k)
-        return self._either(branches).of_nature(Nature(shares=self._shared_by(*values)))
+        return self._either(branches).of_nature(self.nature_of_one(*values))
+
+    def nature_of_one(self, one: Any, two: Any) -> Nature:
+        """What is known of a value that is one of two."""
+        return replace(nature_of([one, two]), shares=self._shared_by(one, two))
 
     def _shared_by(self, one: Any, two: Any) -> Shares:
         """What a value shares that is one of two."""
@@ -241,7 +257,11 @@ class Conditions(Wholes):
         """NumPy's `where`: entry by entry, `[p]·a + [¬p]·b` where indices decide, and where data do
         `kept(c, a) + dropped(c, b)`.
         """
-        return self.spread((test, then, other), self._chosen)
+        made = self.spread((test, then, other), self._chosen)
+        numbers = nature_of([then, other])
+        if numbers.numbers == "int":
+            made.of_nature(replace(made.nature, numbers="int", within=numbers.within))
+        return made
 
     def _chosen(self, test: Value, then: Value, other: Value) -> Value:
         p = self.predicate_of(test)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ...language.affine import Affine
 from ...language.predicates import Predicate, Related, compare, conj, disj
 from ...language.terms import Add, At, Const, Gen, Guard, Pair, Proj, Sum, Term
 from ...language.types import REAL, Array, Product, Relation, TupleSet
-from ..tracers import Condition, Data, Index, IndexEntry, Nature, Value
+from ..tracers import Condition, Data, Index, IndexEntry, Value
 from .subscripts import Changed, Subscripts
 from .traced import Lookup
-from .wholes import lists_of, numbers_of, numbers_written
+from .wholes import lists_of, nature_of, numbers_written
 
 
 class Entries(Subscripts):
@@ -84,9 +85,8 @@ class Entries(Subscripts):
         made = Value(self, Gen(index, Affine.of(len(entries)), body), layout)
         made.written = entries
         shares = frozenset[tuple[str, int]]().union(*map(self.memory.of, entries))
-        types_ = set(map(numbers_of, entries))
-        numbers = types_.pop() if len(types_) == 1 else ""
-        return made.of_nature(Nature(1 + min(map(lists_of, entries)), numbers, shares))
+        lists = 1 + min(map(lists_of, entries))
+        return made.of_nature(replace(nature_of(entries), lists=lists, shares=shares))
 
     def listed(self, value: Any) -> Any:
         """A list that is written out as that: what names axes or a shape."""
@@ -139,6 +139,8 @@ class Entries(Subscripts):
         size = array.type.size
         if isinstance(place, IndexEntry):
             return self._gathered(array, place, size)
+        if isinstance(place, Value) and not self.is_array(place):
+            return self.found(array, place)
         a = self.affine(place, "an index")
         if a.is_constant and a.constant < 0 and isinstance(place, int):
             a = size + a.constant  # Python's x[-1]

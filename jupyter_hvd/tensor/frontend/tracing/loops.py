@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, TypeVar, cast
 
@@ -13,10 +13,10 @@ from ...language.errors import TensorError
 from ...language.predicates import TRUE, Predicate, compare, conj, disj, exists, own_name
 from ...language.terms import Binder, Gen, Sum, Term, guard, lets
 from ...language.types import REAL, Array, Product
-from ..tracers import Condition, Data, Index, IndexEntry, Nature, Value, kind
+from ..tracers import Condition, Data, Index, IndexEntry, Value, kind
 from .conditions import Conditions
 from .packing import guarded
-from .wholes import SizesMet, lists_of, numbers_of, numbers_written
+from .wholes import SizesMet, beyond, lists_of, nature_of, numbers_written
 
 T = TypeVar("T")
 
@@ -263,7 +263,9 @@ class Loops(Conditions):
             term, layout = self.pack(entry)
         self.at(k)
         made = Value(self, Gen(index, size, lets(scope.bindings, term)), layout)
-        return made.of_nature(Nature(1 + lists_of(entry), numbers_of(entry)))
+        nature = nature_of([entry])
+        within = beyond(nature.within, index, size)
+        return made.of_nature(replace(nature, lists=1 + lists_of(entry), within=within))
 
     def or_spelt_out(
         self,

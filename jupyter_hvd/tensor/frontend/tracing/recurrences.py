@@ -31,12 +31,13 @@ from ...language.terms import (
     numbered,
 )
 from ...language.types import Layout, Product, Type, array, dimensions
-from ..tracers import Barred, Nature, Shares, Value, describe
+from ..tracers import Barred, Nature, Value, describe
 from .entries import Entries
 from .loops import LONG as LONG
 from .loops import Pattern
 from .memory import arrays
 from .packing import guarded
+from .wholes import Range, beyond, joined_ranges, nature_of, range_of
 
 _NOTHING: frozenset[str] = frozenset()
 UNSET = Barred(
@@ -156,15 +157,31 @@ class Recurrences(Entries):
         names: tuple[str, ...],
         values: tuple[Any, ...],
         body: Callable[..., Any],
+        ranges: Sequence[Range | None] = (),
     ) -> tuple[Any, ...]:
-        """A loop whose turns read what those before have left: `iterate`."""
+        """A loop whose turns read what those before have left: `iterate`. `ranges` tells between which sizes
+        whole numbers lie that it carries; how they begin, where nothing is said.
+        """
         self.at(k)
+        so_far, again = self.so_far(), bool(ranges)
+        ranges = list(ranges) or [
+            value.nature.within if isinstance(value, Value) else None for value in values
+        ]
         index, size, item, within = self.turn(pattern, bounds, ragged=True)
         begun = tuple(map(self._begun, names, values))
         before = dict(self.memory.changes)
         with self.scope(Binder(index, size), within) as scope:
-            left = body(*item(), *(self._during(one) for one in begun))
+            left = body(*item(), *map(self._during, begun, ranges))
         self.at(k)
+        wider = [
+            range_ and joined_ranges([range_, beyond(range_of(value), index, size)])
+            for range_, value in zip(ranges, left, strict=False)
+        ]
+        if wider != ranges:  # once more, with what holds after a turn; then without
+            self.back_to(so_far)
+            wider = [None] * len(wider) if again else wider
+            return self.one_by_one(k, pattern, bounds, names, values, body, wider)
+        ranges += [None] * (len(left) - len(ranges))
         # What a turn gives beyond what it carries is a list that begins with the loop.
         begun = (*begun, *left[len(begun) :])
         names = (*names, *(x.name for x in left[len(names) :]))
@@ -194,8 +211,10 @@ class Recurrences(Entries):
         history = cast("Value", self._bind("history", loop)).term
         each = dict(zip(parts, components(history, len(parts)), strict=True))
         return tuple(
-            self._after(found[0], each, size, self.memory.now(value)) if found else gone(name)
-            for name, found, value in zip(names, carried, left, strict=True)
+            self._after(found[0], each, size, self._nature_after(value, range_, index, size))
+            if found
+            else gone(name)
+            for name, found, value, range_ in zip(names, carried, left, ranges, strict=True)
         )
 
     def _changed_by_one_name(
@@ -312,9 +331,19 @@ class Recurrences(Entries):
         parts = tuple([Var(x, part.type) for x, part in zip(names, each, strict=True)])
         return State(name, start, parts, layout)
 
-    def _during(self, one: State | Appended | Any) -> Any:
+    def _during(self, one: State | Appended | Any, within: Range | None) -> Any:
         """What the name means in a turn."""
-        return Value(self, one.made_of(one.parts), one.layout) if isinstance(one, State) else one
+        if not isinstance(one, State):
+            return one
+        made = Value(self, one.made_of(one.parts), one.layout)
+        return made.of_nature(Nature(numbers="int", within=within)) if within else made
+
+    def _nature_after(self, value: Any, within: Range | None, index: str, size: Affine) -> Nature:
+        """What is known of what is carried, after the loop, which may have no turn; or of a list's entries."""
+        if isinstance(value, Appended):
+            nature = nature_of([value.value])
+            return replace(nature, within=beyond(nature.within, index, size))
+        return Nature(numbers="int" if within else "", within=within, shares=self.memory.now(value))
 
     def _carried_on(self, one: State | Appended | Any, value: Any) -> tuple[State, Term] | None:
         """What is carried, and what a turn leaves there."""
@@ -345,15 +374,21 @@ class Recurrences(Entries):
                 self.same(a, b)
         return True
 
-    def _after(self, state: State, each: dict[str, Term], size: Affine, shares: Shares) -> Any:
+    def _after(self, state: State, each: dict[str, Term], size: Affine, nature: Nature) -> Any:
         """What a name means after the loop."""
         if state.list:
             history = each[state.parts[0].name]
-            return self._bind(state.name, self._listed(state.list.first, history, size))
+            listed = self._listed(state.list.first, history, size)
+            first = [state.list.first] if state.list.first is not None else []
+            within = joined_ranges([nature.within, *map(range_of, first)])
+            numbers = nature_of([*first, state.list.value]).numbers
+            listed.of_nature(
+                replace(nature, lists=1, numbers=numbers, shares=frozenset(), within=within)
+            )
+            return self._bind(state.name, listed)
         last = state.made_of(At(each[x.name], size) for x in state.parts)
-        return self._bind(
-            state.name, Value(self, last, state.layout).of_nature(Nature(shares=shares))
-        )
+        nature = nature if nature.within else Nature(shares=nature.shares)
+        return self._bind(state.name, Value(self, last, state.layout).of_nature(nature))
 
     def _listed(self, first: Value | None, history: Term, size: Affine) -> Value:
         """What a list has after a loop has appended to it: what it had, and the values of the turns."""

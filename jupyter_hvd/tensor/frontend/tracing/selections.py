@@ -104,6 +104,8 @@ class Selections(Statements):
             return self.mapped("sqrt", self._sum_of_chosen(squares, axis))
         if name == "sum":
             return self._sum_of_chosen(value, axis)
+        if name in ("max", "min"):
+            return self._extreme_of_chosen(name, value, axis)
         if name == "prod":
             return forms.build(
                 self, "prod", self._where_chosen(value, 1), self._chosen_axes(value, axis)
@@ -125,6 +127,18 @@ class Selections(Statements):
         count = self.computed("-", self._how_many_entries(value, axis), named.get("ddof", 0))
         var = self.computed("/", self._sum_of_chosen(squares, axis), count)
         return self.mapped("sqrt", var) if name == "std" else var
+
+    def _extreme_of_chosen(self, name: str, value: Selected, axis: Any) -> Any:
+        """The largest: of all entries, where those that are not chosen lie below every one; of none it is -inf."""
+        axes, op = self._chosen_axes(value, axis), "-" if name == "max" else "+"
+        end = forms.build(self, "min" if name == "max" else "max", value.array)
+        end = self.once(self.mapped("stopped", end), "end")
+        apart = self.computed("+", self.mapped("abs", end), 1)
+        beyond = self.once(self.computed(op, end, apart), "beyond")
+        made = forms.build(self, name, self._where_chosen(value, beyond), axes)
+        infinite = self.mapped("log", forms.build(self, "any", value.mask))  # 0 where there is one
+        infinite = infinite if name == "max" else self.negative(infinite)
+        return self.computed("+", made, infinite)
 
     def _chosen_axes(self, value: Selected, axis: Any) -> tuple[int, ...]:
         dims = self.dims(value.array if axis is None else value.mask)
@@ -176,4 +190,4 @@ class Selections(Statements):
 
 
 PRODUCTS = ("dot", "vdot", "inner", "matmul")
-REDUCTIONS = ("sum", "mean", "var", "std", "prod", "count_nonzero", "norm")
+REDUCTIONS = ("sum", "mean", "var", "std", "prod", "count_nonzero", "norm", "max", "min")

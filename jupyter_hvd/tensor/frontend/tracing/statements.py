@@ -32,6 +32,7 @@ from ...language.terms import (
 from ...language.types import REAL, Product
 from ...polyhedral import sets
 from ..tracers import Barred, Data, Index, Selected, Value, kind
+from .conditions import is_index_array
 from .loops import Iteration, Pattern
 from .memory import arrays
 from .packing import guarded
@@ -117,7 +118,7 @@ class Statements(Recurrences):
 
     def _one_of(self, value: Value, one: Any, two: Any) -> Value:
         """A value that is one of two: it may share what either does."""
-        return value.of_nature(replace(value.nature, shares=self._shared_by(one, two)))
+        return value.of_nature(self.nature_of_one(one, two))
 
     def _masked(
         self,
@@ -282,7 +283,7 @@ class Statements(Recurrences):
         shares = self.memory.change(old)
         if isinstance(new.unchecked, Var):
             self.memory.name(new.unchecked.name, shares)
-        return new.of_nature(replace(old.nature, shares=shares))
+        return new.of_nature(replace(old.nature, shares=shares, within=new.nature.within))
 
     def _written_out(self, pattern: Pattern, bounds: Any, again: bool) -> list[Any] | None:
         """The turns of a loop that is written out: over a tuple, or one of constant count in which a
@@ -500,11 +501,21 @@ class Statements(Recurrences):
         if len(places) == 1 and numbers_of(places[0]) == "bool" and self.is_array(places[0]):
             value, places = self._where_it_holds(places[0], root, value, op), (...,)
             op = ""
+        if op and self._of_several_places(places):
+            raise self.error(
+                "what this adds to a place that several name is added once in NumPy",
+                "to add all of it, write `y = y.at[p].add(v)`, or `np.bincount(p, v, minlength=n)`",
+            )
         if not isinstance(target, Carried):
             self._holds(name, root, value)
             made = self.stored(self.whole(root), places, value, op)
             return self._bind(name, self._in_place(root, made))
         return self._stored_in_loop(target, self.whole(root), places, value, op)
+
+    def _of_several_places(self, places: tuple[Any, ...]) -> bool:
+        """Whether an array names the places alone, and may name one twice."""
+        many = [p for p in places if is_index_array(p) or self.is_array(p)]
+        return bool(many) and not any(self._counting(p) or self._integers(p) for p in many)
 
     def _where_it_holds(self, test: Any, root: Any, value: Any, op: str) -> Any:
         """What `y[y > 1] = 0` makes of an array: `where(y > 1, 0, y)`."""
@@ -560,8 +571,13 @@ class Statements(Recurrences):
         taken: list[Predicate] = []
         inner: list[Affine] = []
         at: list[Affine] = []
+        found: list[tuple[Value, Affine]] = []
         for j, (place, n, name) in enumerate(zip(spelt, own, names, strict=True)):
             k = Affine.of(name)
+            if op and isinstance(place, Value) and not self.is_array(place):
+                self.lies_within(place, n)
+                found.append((place, k))
+                continue
             if isinstance(place, slice):
                 axis = self._axis(place, n, root, j)
                 holds, i = axis.holds(k)
@@ -572,7 +588,10 @@ class Statements(Recurrences):
             taken.append(compare("=", k, a))
             at.append(a)
         with self._inside(list(map(Binder, names, own))):
-            term = self._aligned(value, inner).term
+            entry = self._aligned(value, inner)
+            for place, k in found:
+                entry = self._chosen(self.is_place(place, k), entry, self.whole(0))
+            term = entry.term
         change = Change("=" if not op else "+=", term, conj(*taken), names, tuple(at))
         self._record(target, change)
         return target

@@ -11,9 +11,10 @@ from ...language.predicates import Predicate, compare, conj, disj, exists
 from ...language.terms import Binder, Const, Gen, Var
 from ...language.types import REAL, IndexArray
 from ..tracers import Data, Index, IndexEntry, Value, kind
-from .arithmetic import Arithmetic
 from .conditions import is_index_array
+from .places import Found, Places
 from .traced import Lookup
+from .wholes import nature_of
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Counting:
 
 
 #: What stands for many indices at once.
-_Many = (Data, Counting)
+_Many = (Data, Counting, Found)
 
 
 def _side_by_side(places: Sequence[Any]) -> bool:
@@ -106,7 +107,7 @@ class Changing:
         return tracer.stored(self.array, self.places, value, self.op)
 
 
-class Subscripts(Arithmetic):
+class Subscripts(Places):
     """`x[1:-1]`, `A[:, 0]`, `A[:, None]`, `x[src]`, `x.at[i].add(v)`."""
 
     def cut(self, *parts: Any) -> slice:
@@ -140,7 +141,7 @@ class Subscripts(Arithmetic):
         axes: list[
             Any
         ] = []  # for each axis of the array: its Axis and its place in the result, or index arrays
-        places = tuple(self._counting(place) or place for place in places)
+        places = tuple(self._counting(place) or self._found_many(place) for place in places)
         spelt = self._spelt_out(places, len(own))
         gathered: list[Affine] | None = None
         if not _side_by_side(places):
@@ -166,19 +167,14 @@ class Subscripts(Arithmetic):
                     self.same(mine, theirs)
                 axes.append((place, first))
                 continue
-            if isinstance(place, IndexEntry):
+            if isinstance(place, IndexEntry | Value):
                 axes.append((place, 0))
                 continue
-            if self.is_array(place):
-                raise self.error(
-                    "an array of floats or conditions in brackets makes a size that data decide",
-                    "keep every entry: `np.where(x > 0, x, 0)`; or index by an array of integers",
-                )
             axis = self._axis(place, size, value, at - 1)
             axes.append((axis, len(out)))
             if axis.length is not None:
                 out.append(axis.length)
-        if not out:
+        if not out and all(isinstance(axis, Axis) for axis, _ in axes):
             return self.read(value, *(axis.start for axis, _ in axes))
 
         def entry(*here: Affine) -> Value:
@@ -188,6 +184,11 @@ class Subscripts(Arithmetic):
                     whole = self.read(whole, axis.axis.place(here[k]))
                 elif isinstance(axis, IndexEntry):
                     whole = self._gathered(whole, axis, whole.type.size)
+                elif isinstance(axis, Value):
+                    whole = self.found(whole, axis)
+                elif isinstance(axis, Found):
+                    at = here[k : k + len(axis.dims)]
+                    whole = self.found(whole, axis.entry(self, at))
                 elif isinstance(axis, Data):
                     found = self._looked_up(axis, here[k : k + len(axis.dims)])
                     whole = self._gathered(whole, found, whole.type.size)
@@ -197,7 +198,7 @@ class Subscripts(Arithmetic):
             return self.whole(whole)
 
         made = self.build(out, entry, value)
-        copied = any(isinstance(axis, (*_Many, IndexEntry)) for axis, _ in axes)
+        copied = any(isinstance(axis, (*_Many, IndexEntry, Value)) for axis, _ in axes)
         shares = frozenset[tuple[str, int]]() if copied else self.memory.of(value)
         return made.of_nature(
             replace(value.nature, shares=shares, lists=min(value.nature.lists, 1))
@@ -268,6 +269,8 @@ class Subscripts(Arithmetic):
 
     def _axis(self, place: Any, size: Affine, value: Value, axis: int) -> Axis:
         owner = value.term.name if isinstance(value.term, Var) else "the array"
+        if isinstance(place, Counting):
+            raise self.error("rows and columns side by side", "loop over them: `A[i, i] = v`")
         if not isinstance(place, slice):
             a = self.affine(place, "an index")
             if a.is_constant and a.constant < 0 and isinstance(place, int):
@@ -335,8 +338,11 @@ class Subscripts(Arithmetic):
         """The array with `value` at these places: instead of what was there, or combined with it."""
         array, value = self.once(array, "old"), self.whole(value)
         own = self.dims(array)
+        places = tuple(self._counting(p) or p for p in places)
+        if any(isinstance(p, Value) for p in places):
+            return self._stored_where_found(array, places, value, op)
         if any(isinstance(p, Data | IndexEntry) for p in places):
-            counting = self._counting(places[0])
+            counting = places[0] if isinstance(places[0], Counting) else None
             one_each = counting is not None and abs(counting.axis.step) == 1
             if counting and one_each and all(is_list_of_places(p) for p in places[1:]):
                 return self._one_in_each_row(array, counting, places[1:], value, op)
@@ -377,7 +383,116 @@ class Subscripts(Arithmetic):
             kept = old if old.term is Const(0) else self.conditioned(q, old)
             return self.plus_of(self.conditioned(p, new), kept)
 
-        return self.build(own, entry, array, value)
+        made = self.build(own, entry, array, value)
+        within = None if op else nature_of([array, value]).within
+        return made.of_nature(replace(made.nature, within=within))
+
+    def _stored_where_found(
+        self, array: Value, places: tuple[Any, ...], value: Value, op: str
+    ) -> Value:
+        """`y[np.argmax(x)] = v`: what every place along that axis would be, taken where it is this one."""
+        own = self.dims(array)
+        spelt = list(self._spelt_out(places, len(own)))
+        axis = next(k for k, p in enumerate(spelt) if isinstance(p, Value))
+        place = spelt[axis]
+        if self.is_array(place):
+            if len(places) == 2 and isinstance(places[0], Counting) and axis == 1:
+                return self._one_found_in_each_row(array, places[0], place, value, op)
+            return self._scattered_where_found(array, places, value, op)
+        self.lies_within(place, own[axis])
+        place = self.once(place, "place")
+        spelt[axis] = slice(None)
+        behind = sum(isinstance(p, slice) for p in spelt[axis + 1 :])
+        if len(self.dims(value)) > behind:
+            value = self.subscript(value, (..., None, *[slice(None)] * behind))
+        all_ = self.once(self.stored(array, tuple(spelt), value, op), "all")
+
+        def entry(*at: Affine) -> Value:
+            here = self.is_place(place, at[axis])
+            return self._chosen(here, self.read(all_, *at), self.read(array, *at))
+
+        made = self.build(own, entry, array, all_)
+        return made.of_nature(replace(made.nature, within=nature_of([array, all_]).within))
+
+    def _one_found_in_each_row(
+        self, array: Value, rows: Counting, place: Value, value: Value, op: str
+    ) -> Value:
+        """`A[np.arange(n), p] = v`: in each of these rows, `v[e]` at `p[e]`."""
+        own, value = self.dims(array), self.once(value, "new")
+        (n,), end = rows.dims, rows.axis.place(rows.dims[0] - 1)
+        self.looked("the rows", "the array", rows.axis.start, own[0], 0)
+        self.looked("the rows", "the array", end, own[0], 0)
+        self.same(n, *self.dims(place))
+        self.lies_within(place, own[1])
+        place = self.once(place, "place")
+
+        def entry(*here: Affine) -> Value:
+            holds, e = rows.axis.holds(here[0])
+            old = self.read(array, *here)
+            new = self._aligned(value, (e, *here[2:]))
+            new = self.computed(op, old, new) if op else new
+            chosen = self._chosen(self.is_place(self.read(place, e), here[1]), new, old)
+            kept = self.conditioned(self._negation(holds), old)
+            return self.plus_of(self.conditioned(holds, chosen), kept)
+
+        return self.build(own, entry, array, value, place)
+
+    def _scattered_where_found(
+        self, array: Value, places: tuple[Any, ...], value: Value, op: str
+    ) -> Value:
+        """`y[p] = v`: at k what the last e left with `p[e] = k`; `y.at[p].add(v)`: `y[k] + Σ e. kept(equal(p[e], k), v[e])`."""
+        own = self.dims(array)
+        if op not in ("", "+") or len(places) != 1 or len(self.dims(places[0])) != 1:
+            raise self.error(
+                "an array of places that data decide takes assignments and additions along the first axis",
+                "write `y[p] = v`, or `y.at[p].add(v)`",
+            )
+        (place,) = places
+        self.lies_within(place, own[0])
+        place, value = self.once(place, "place"), self.once(value, "new")
+        (turns,) = self.dims(place)
+
+        def written(e: Affine, here: Sequence[Affine]) -> Value:
+            return self._aligned(value, (e, *here[1:]))
+
+        def added(*here: Affine) -> Value:
+            def term(e: Affine) -> Value:
+                is_here = self.is_place(self.read(place, e), here[0])
+                return self._chosen(is_here, written(e, here), self.whole(0))
+
+            return self.plus_of(self.read(array, *here), self.total([turns], term, value, place))
+
+        if op:
+            return self.build(own, added, array, value)
+        last = self._last_at(place, own[0])
+
+        def entry(*here: Affine) -> Value:
+            def term(e: Affine) -> Value:
+                is_last = self.is_place(self.read(last, here[0]), e + 1)
+                return self._chosen(is_last, written(e, here), self.whole(0))
+
+            new = self.total([turns], term, value, last)
+            none = self.is_place(self.read(last, here[0]), Affine.of(0))
+            return self.plus_of(
+                new, Value(self, self._chosen(none, self.read(array, *here), self.whole(0)).term)
+            )
+
+        made = self.build(own, entry, array, value, last)
+        return made.of_nature(replace(made.nature, within=nature_of([array, value]).within))
+
+    def _last_at(self, place: Value, size: Affine) -> Value:
+        """Of each k, 1 + the last e with `place[e] = k`; 0 where there is none."""
+        (turns,) = self.dims(place)
+
+        def entry(k: Affine, e: Affine) -> Value:
+            number = Value(self, self.index_term(e + 1))
+            return self._chosen(self.is_place(self.read(place, e), k), number, self.whole(0))
+
+        return self.once(self.largest_along(self.build([size, turns], entry, place), 1), "last")
+
+    def largest_along(self, array: Value, axis: int) -> Value:
+        """The largest entries along an axis."""
+        raise NotImplementedError
 
     def _spread_out(
         self, axes: Sequence[Axis], here: Sequence[Affine], value: Value
@@ -453,7 +568,7 @@ class Subscripts(Arithmetic):
         if op != "+" or len(places) != 1 or not isinstance(places[0], Data):
             raise self.error(
                 "an array of places takes only additions",
-                "write `y[src] += v`, or `y.at[src].add(v)`",
+                "write `y.at[src].add(v)`, or `np.bincount(src, v, minlength=n)`",
             )
         (src,) = places
         own, value = self.dims(array), self.once(value, "new")

@@ -137,7 +137,7 @@ class Wholes(Packing):
     def entry_within(self, array: Value, a: Affine) -> Value:
         """`array[a]`, an entry of the array itself and not a copy of one."""
         lists, numbers = max(0, array.nature.lists - 1), array.nature.numbers
-        nature = Nature(lists, numbers, self.memory.of(array))
+        nature = Nature(lists, numbers, self.memory.of(array), array.nature.within)
         return Value(self, At(array.term, a), array.layout).of_nature(nature)
 
     def read(self, value: Value, *places: Affine) -> Value:
@@ -335,6 +335,61 @@ def numbers_of(value: Any) -> str:
     if isinstance(value, int | Index):
         return "int"
     return value.nature.numbers if isinstance(value, Value) else ""
+
+
+#: Between which sizes whole numbers lie: at least the first, below the second.
+Range = tuple[Affine, Affine]
+
+
+def range_of(value: Any) -> Range | None:
+    """Between which sizes the whole numbers lie that a value is, where that is known."""
+    if isinstance(value, Index):
+        return value.affine, value.affine + 1
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Affine.of(value), Affine.of(value + 1)
+    return value.nature.within if isinstance(value, Value) else None
+
+
+def joined_ranges(ranges: Sequence[Range | None]) -> Range | None:
+    """A range that holds all of these, if one of their ends is the outermost whatever the sizes are."""
+    made = ranges[0] if ranges else None
+    for range_ in ranges[1:]:
+        if made is None or range_ is None:
+            return None
+        low = next(
+            (a for a, b in (made[:1] + range_[:1], range_[:1] + made[:1]) if _at_most(a, b)), None
+        )
+        below = next(
+            (b for a, b in (made[1:] + range_[1:], range_[1:] + made[1:]) if _at_most(a, b)), None
+        )
+        made = None if low is None or below is None else (low, below)
+    return made
+
+
+def beyond(range_: Range | None, index: str, size: Affine) -> Range | None:
+    """A range that depends on an index, for all values of it."""
+    if range_ is None or all(index not in a.names for a in range_):
+        return range_
+    low, below = range_
+    first, last = {index: Affine.of(0)}, {index: size - 1}
+    return (
+        low.substitute(first if low.coefficient(index) > 0 else last),
+        below.substitute(last if below.coefficient(index) > 0 else first),
+    )
+
+
+def _at_most(a: Affine, b: Affine) -> bool:
+    """Whether a ≤ b whatever the sizes and indices are, none of which is negative."""
+    rest = b - a
+    return rest.constant >= 0 and all(c > 0 for _, c in rest.terms)
+
+
+def nature_of(values: Sequence[Any]) -> Nature:
+    """What is known of whole numbers or conditions that come from all of these."""
+    types = set(map(numbers_of, values))
+    numbers = types.pop() if len(types) == 1 else ""
+    within = joined_ranges([range_of(value) for value in values]) if numbers == "int" else None
+    return Nature(numbers=numbers, within=within)
 
 
 @lru_cache(maxsize=65536)

@@ -1,0 +1,190 @@
+"""Places that data decide: whole numbers, whose derivative is zero, and which index arrays (`tracing/places`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...language.affine import Affine
+from .reductions import along_one, axes_of, largest, placed, ranks, smallest
+from .table import build, form
+
+ZERO, ONE = Affine.of(0), Affine.of(1)
+
+
+def _extreme(t: Any, x: Any, axis: Any, keepdims: bool, most: Any, op: str) -> Any:
+    """The first place whose entry is the largest, or the smallest: the least of `i + n·[x[i] < top]`."""
+    rank = len(t.dims(t.whole(x)))
+    flat = axis is None
+    x, k = along_one(t, x, axis)
+    n = t.dims(x)[k]
+    top = t.once(most(t, x, k, keepdims=True), "top")
+
+    def entry(*at: Affine) -> Any:
+        beside = t.read(top, *at[:k], ZERO, *at[k + 1 :])
+        worse = t._compare(op, t.read(x, *at), beside)
+        return t.computed("+", t.ramp(at[k]), t.computed("*", t.scalar_of(n), worse))
+
+    place = smallest(t, t.build(t.dims(x), entry, x, top), k, keepdims=keepdims and not flat)
+    if flat and keepdims:
+        place = t.build([ONE] * rank, lambda *_: place)
+    return t.ranging(place, ZERO, n)
+
+
+@form("argmax", method=True)
+def argmax(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """Where the largest entry is, of equal ones the first."""
+    return _extreme(t, x, axis, keepdims, largest, "<")
+
+
+@form("argmin", method=True)
+def argmin(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """Where the smallest entry is, of equal ones the first."""
+    return _extreme(t, x, axis, keepdims, smallest, ">")
+
+
+@form("argsort", method=True)
+def argsort(
+    t: Any, x: Any, axis: Any = -1, kind: Any = None, stable: Any = True, descending: bool = False
+) -> Any:
+    """Where the entries of each rank are, equal ones in their order: `sort` of the places."""
+    x, k = along_one(t, build(t, "negative", x) if descending else x, axis)
+    places = t.build(t.dims(x), lambda *at: t.ramp(at[k]))
+    n = t.dims(x)[k]
+    return t.ranging(placed(t, places, ranks(t, x, k), k, n, t.ramp), ZERO, n)
+
+
+@form("top_k")
+def top_k(t: Any, x: Any, k: Any, axis: int = -1) -> Any:
+    """The k largest entries along the last axis, the largest first, and where they are."""
+    x, last = along_one(t, x, axis)
+    order = t.once(argsort(t, x, last, descending=True), "order")
+    first = (*[slice(None)] * last, slice(None, k))
+    places = t.once(t.subscript(order, first), "places")
+    return take_along_axis(t, x, places, last), places
+
+
+@form("searchsorted", method=True)
+def searchsorted(t: Any, a: Any, v: Any, side: str = "left") -> Any:
+    """How many entries of a, which are in order, are less than v; `right`: are not greater."""
+    a, v = t.once(t.whole(a)), t.once(t.whole(v), "v")
+    (n,) = t.dims(a)
+    op = "<" if side == "left" else "<="
+
+    def entry(*at: Affine) -> Any:
+        wanted = t.read(v, *at)
+        return t.total([n], lambda i: t._compare(op, t.read(a, i), wanted), a, v)
+
+    return t.ranging(t.build(t.dims(v), entry, v, a), ZERO, n + 1)
+
+
+@form("digitize")
+def digitize(t: Any, x: Any, bins: Any, right: bool = False) -> Any:
+    """`searchsorted`, by the other side; the bins' ends increase."""
+    return searchsorted(t, bins, x, "left" if right else "right")
+
+
+@form("unravel_index")
+def unravel_index(t: Any, indices: Any, shape: Any) -> Any:
+    """A place in the array as one row, as the places along its axes."""
+    sizes, made = [t.number(n) for n in t.shape_of(shape)], []
+    rest = t.once(t.whole(indices), "place")
+    for n in reversed(sizes[1:]):
+        made.append(t.ranging(t.computed("%", rest, n), ZERO, Affine.of(n)))
+        rest = t.once(t.computed("//", rest, n), "rest")
+    return tuple(reversed([*made, t.ranging(rest, ZERO, Affine.of(sizes[0]))]))
+
+
+@form("take_along_axis")
+def take_along_axis(t: Any, arr: Any, indices: Any, axis: Any = -1) -> Any:
+    """`x[i, src[i, j]]`, along an axis."""
+    if axis is None:
+        arr, axis = build(t, "ravel", arr), 0
+    x = t.once(t.whole(arr))
+    dims = t.dims(x)
+    (k,) = axes_of(t, axis, len(dims))
+    data = t.is_index_array(indices)
+    own = indices.dims if data else t.dims(t.whole(indices))
+    if len(own) != len(dims) or (not data and t.numbers_of(indices) != "int"):
+        raise t.error(
+            "`take_along_axis` takes an index array of as many dimensions",
+            "pass integers: `np.take_along_axis(x, labels[:, None], axis=1)`",
+        )
+    if not data:
+        t.lies_within(indices, dims[k])
+        indices = t.once(indices, "place").of_nature(indices.nature)
+    out = [own[k] if j == k else t.meet(n, own[j]) for j, n in enumerate(dims)]
+
+    def entry(*at: Affine) -> Any:
+        there = [ZERO if n == ONE else a for n, a in zip(own, at, strict=True)]
+        mine = [ZERO if n == ONE else a for n, a in zip(dims, at, strict=True)]
+        row = t.build([dims[k]], lambda j: t.read(x, *mine[:k], j, *mine[k + 1 :]), x)
+        if data:
+            return t._gathered(row, t._looked_up(indices, there), dims[k])
+        return t.found(row, t.read(indices, *there).of_nature(indices.nature))
+
+    return t.build(out, entry, x) if data else t.build(out, entry, x, indices)
+
+
+@form("one_hot")
+def one_hot(t: Any, x: Any, num_classes: Any) -> Any:
+    """`[[labels[i] == k for k in range(m)] for i in range(n)]`."""
+    classes = t.size_of(num_classes)
+    if not t.is_index_array(x) and t.numbers_of(x) == "int":
+        places = t.once(t.whole(x), "place")
+        return t.build(
+            [*t.dims(places), classes],
+            lambda *at: t.is_place(t.read(places, *at[:-1]), at[-1]),
+            places,
+        )
+    if not t.is_index_array(x):
+        raise t.error("`one_hot` takes an array of integers", "pass the labels as one")
+
+    def holds(*at: Affine) -> Any:
+        return t._looked_up(x, at[:-1]).equals(at[-1])
+
+    return t.condition_array([*x.dims, classes], holds)
+
+
+@form("segment_sum")
+def segment_sum(t: Any, data: Any, segment_ids: Any, num_segments: Any = None, **_: Any) -> Any:
+    """`[sum(x[e] for e in range(n) if src[e] == k) for k in range(m)]`."""
+    if num_segments is None:
+        raise t.error("how many segments there are is data", "`num_segments=…`")
+    data = t.whole(data)
+    zeros = t.build([t.size_of(num_segments), *t.dims(data)[1:]], lambda *_: t.whole(0))
+    return t.stored(zeros, (segment_ids,), data, "+")
+
+
+@form("bincount")
+def bincount(t: Any, x: Any, weights: Any = None, minlength: Any = None, length: Any = None) -> Any:
+    """`[sum(w[e] for e in range(n) if src[e] == k) for k in range(m)]`; the places are below m."""
+    bins = minlength if length is None else length
+    data = t.is_index_array(x)
+    dims = x.dims if data else t.dims(t.whole(x))
+    if (not data and t.numbers_of(x) != "int") or len(dims) != 1 or bins is None:
+        raise t.error(
+            "how many bins there are is data",
+            "pass the places as an array of integers, and how many bins: `np.bincount(src, w, minlength=m)`",
+        )
+    if data and length is None:
+        t.within(x, t.size_of(bins))
+    w = t.build(dims, lambda *_: t.whole(1)) if weights is None else weights
+    return segment_sum(t, w, x, bins)
+
+
+@form("interp")
+def interp(t: Any, x: Any, xp: Any, fp: Any) -> Any:
+    """Between the two places of xp around x, in proportion; what is outside has the nearest end's value."""
+    xp, fp = t.once(t.whole(xp), "xp"), t.once(t.whole(fp), "fp")
+    x = t.once(build(t, "clip", x, t.entry_at(xp, ZERO), t.entry_at(xp, t.dims(xp)[0] - 1)), "at")
+    n = t.same(*t.dims(xp), *t.dims(fp))
+    right = build(t, "clip", searchsorted(t, xp, x, "right"), 1, t.index(n - 1))
+    right = t.once(right, "right").of_nature(right.nature)
+    left = t.binary(t.here, "-", right, 1)
+    a, b, f, g = (
+        t.once(t.subscript(values, (place,)), "end") if t.dims(right) else t.found(values, place)
+        for values in (xp, fp)
+        for place in (left, right)
+    )
+    part = t.computed("/", t.computed("-", x, a), t.computed("-", b, a))
+    return t.computed("+", f, t.computed("*", part, t.computed("-", g, f)))

@@ -1,0 +1,160 @@
+"""Whole numbers that data decide, `np.argmax(x)`, as indices: `x[p]` is `Σ j:n. kept(equal(p, j), x[j])`.
+
+No index expression of the language is data. So an entry that data choose is a sum under an indicator, whose
+derivative goes to the entry that is chosen and not through the choice, as JAX has it. That it is in range is known
+before anything runs: of such a number it is known between which sizes it lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...language.affine import Affine
+from ...language.function import named
+from ...language.terms import At, Binder, Call, Const, Gen, Pair, Proj, Sum, Term
+from ...language.types import Array, Product
+from ..tracers import Data, Index, Nature, Value
+from .arithmetic import Arithmetic
+from .conditions import is_index_array
+from .wholes import numbers_of, range_of
+
+
+@dataclass(frozen=True)
+class Found:
+    """An array of whole numbers that data decide, in brackets."""
+
+    places: Value
+    dims: tuple[Affine, ...]
+
+    def entry(self, t: Any, at: Sequence[Affine]) -> Value:
+        """The number at these indices."""
+        made: Value = t.read(self.places, *at)
+        return made.of_nature(self.places.nature)
+
+
+class Places(Arithmetic):
+    """`x[np.argmax(y)]`, `x[np.argsort(y)]`."""
+
+    def _found_many(self, place: Any) -> Any:
+        """An array of whole numbers in brackets; anything else as it is."""
+        if not isinstance(place, Value) or not self.is_array(place):
+            return place
+        if numbers_of(place) != "int":
+            raise self.error(
+                "an array of floats or conditions in brackets makes a size that data decide",
+                "keep every entry: `np.where(x > 0, x, 0)`; or index by an array of integers",
+            )
+        self._bounds_of(place)
+        named_place = self.once(place, "place").of_nature(place.nature)
+        return Found(named_place, self.dims(place))
+
+    def _bounds_of(self, place: Value) -> tuple[Affine, Affine]:
+        if place.nature.within is None:
+            self.affine(place, "an index") if numbers_of(place) != "int" else None
+            raise self.error(
+                "an index that data decide, and nothing says in what range",
+                "say so: `np.clip(k, 0, len(x) - 1)`",
+            )
+        return place.nature.within
+
+    def is_index_array(self, value: Any) -> bool:
+        """Whether a value is an array of integers that is a parameter, or a part of one."""
+        return is_index_array(value)
+
+    def ranging(self, value: Value, low: Affine, below: Affine) -> Value:
+        """Whole numbers, of which it is known where they lie."""
+        return value.of_nature(replace(value.nature, numbers="int", within=(low, below)))
+
+    def clipped_within(self, x: Any, low: Any, high: Any, made: Any) -> Any:
+        """What `clip` makes of whole numbers, within its ends and within where they lay."""
+        ends = [range_of(x), range_of(self._as_size(low)), range_of(self._as_size(high))]
+        numbers = [numbers_of(value) for value in (x, low, high) if value is not None]
+        if set(numbers) != {"int"} or not isinstance(made, Value):
+            return made
+        own, first, last = ends
+        bottom = first[0] if first else own and own[0]
+        below = last[1] if last else own and own[1]
+        if bottom is None or below is None:
+            return made.of_nature(replace(made.nature, numbers="int"))
+        if first and last:
+            self.looked("the upper end", "what `clip` leaves", first[0] - bottom, below - bottom)
+        return self.ranging(made, bottom, below)
+
+    def found(self, array: Value, place: Value) -> Value:
+        """`x[p]` where data decide p: one of n entries, and n - 1 zeros."""
+        sized = self._as_size(place)
+        assert isinstance(array.type, Array)
+        size = array.type.size
+        if isinstance(sized, Index):
+            self.looked("the index", "the array", sized.affine, size)
+            return self.entry_within(array, sized.affine)
+        self.lies_within(place, size)
+        place = self.once(place, "place")
+        j = self.name("j")
+        term = self._chosen_of(j, size, self.is_place(place, Affine.of(j)).term, array.term)
+        nature = Nature(numbers=array.nature.numbers, within=array.nature.within)
+        return Value(self, term, array.layout).of_nature(nature)
+
+    def lies_within(self, place: Value, size: Affine) -> None:
+        """Whole numbers that data decide are indices of an axis of this size: checked as every read is."""
+        low, below = self._bounds_of(place)
+        k = self.name("k")
+        with self._inside([Binder(k, below - low)]):
+            self.looked("the index", "the array", low + Affine.of(k), size)
+
+    def is_place(self, place: Value, j: Affine) -> Value:
+        """Whether a whole number is j: 1 or 0."""
+        return Value(self, Call(named("equal"), (place.term, self.index_term(j))))
+
+    def index_term(self, a: Affine) -> Term:
+        """An index as a number."""
+        return Const(a if a.terms else a.constant)
+
+    def _chosen_of(self, j: str, size: Affine, here: Term, array: Term) -> Term:
+        """`Σ j:size. kept(here, array[j])`, entry by entry where these are arrays, part by part of pairs."""
+
+        def summed(e: Term) -> Term:
+            match e.type:
+                case Array(inner, _):
+                    i = self.name("i")
+                    return Gen(i, inner, summed(self._entry_term(e, Affine.of(i))))
+                case Product():
+                    return Pair(summed(Proj(0, e)), summed(Proj(1, e)))
+            return Sum(j, size, Call(named("kept"), (here, e)))
+
+        return summed(self._entry_term(array, Affine.of(j)))
+
+    def _entry_term(self, e: Term, a: Affine) -> Term:
+        return self.read(Value(self, e), a).term if isinstance(e, Gen) else At(e, a)
+
+    def same_places(self, data: Data, found: Value, same: bool) -> Value:
+        """`labels == np.argmax(A, axis=1)`: whether `Σ j:n. [labels(i, j)]·equal(p[i], j)`, which has one term, is 1."""
+        low, below = self._bounds_of(found)
+        if low.constant < 0 or any(c < 0 for _, c in low.terms):
+            raise self.error(
+                "a number that may be negative beside an index array", "np.maximum(k, 0)"
+            )
+        dims = self.broadcast_dims([data.dims, self.dims(found)])
+        found = self.once(found, "place")
+
+        def entry(*at: Affine) -> Value:
+            own = data.dims
+            here = at[len(at) - len(own) :]
+            places = [
+                Affine.of(0) if n == Affine.of(1) else a for n, a in zip(own, here, strict=True)
+            ]
+            label = self._looked_up(data, places)
+            here_found = self._aligned(found, at)
+
+            def term(j: Affine) -> Value:
+                return self.conditioned(label.equals(j), self.is_place(here_found, j))
+
+            met = self.total([below], term, here_found).term
+            return Value(self, Call(named("equal"), (met, Const(int(same)))))
+
+        return self.build(dims, entry, found)
+
+    def _looked_up(self, data: Data, at: Sequence[Affine]) -> Any:
+        raise NotImplementedError
