@@ -49,7 +49,7 @@ import test_public
 KEPT = ROOT / ".bench" / "tensor_table.json"
 BEGIN, END = "<!-- table -->", "<!-- end of table -->"
 LEAST, MOST = 1.0, 100.0  # ms of JAX's gradient
-FEW, ENTRIES = 1 << 14, 1 << 22
+FEW, ENTRIES = 1 << 14, 1 << 24
 LONG, SLOW = 40, 10  # seconds for one program, for compiling JAX's gradient of it
 UNROLLED = 3000  # operations of a program whose loops JAX writes out
 TURNS, MOST_TURNS = 15, 75  # more than the first where the interval does not say

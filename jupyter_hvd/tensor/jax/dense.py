@@ -9,7 +9,7 @@ for that, and for any other trick, give a version of one's own, `%gradcost f --a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
@@ -110,10 +110,12 @@ class Dense:
             e = e.body
         rest = dimensions(e.type)
         binders += numbered("η", rest)  # a whole array, named or guarded
-        space = self.within(Space({}), tuple(binders))
+        body = _entries(e, len(rest))
+        lying = _order_read(body, [index for index, _ in binders])
+        space = self.within(Space({}), tuple(binders[k] for k in lying))
         axes = tuple(space.extents)
-        body = self.scalar(_entries(e, len(rest)), values, space)
-        return jnp.broadcast_to(align(body, axes), space.shape(axes))
+        array = jnp.broadcast_to(align(self.scalar(body, values, space), axes), space.shape(axes))
+        return jnp.transpose(array, [lying.index(k) for k in range(len(lying))])
 
     def within(self, outer: Space, binders: Binders) -> Space:
         inner = {index: max(0, self.at(size).constant) for index, size in binders}
@@ -318,6 +320,25 @@ class Dense:
             for index, extent in zip(indices, array.shape, strict=True)
         )
         return array[within], axes
+
+
+def _order_read(e: Term, names: Sequence[str]) -> list[int]:
+    """The order of axes in all that is read along all of them, where it is one; else their own. (As `lowering.fusion`.)"""
+    found = {order for order in _orders(e) if sorted(order) == sorted(names)}
+    (order,) = found if len(found) == 1 else {tuple(names)}
+    return [names.index(i) for i in order]
+
+
+def _orders(e: Term) -> Iterator[tuple[str, ...]]:
+    """The axes of each read, in order."""
+    places: list[Affine] = []
+    while isinstance(e, At):
+        places.insert(0, e.index)
+        e = e.body
+    if places:
+        yield tuple(i for a in places if len(a.names) == 1 for i in a.names)
+    for x in e.children:
+        yield from _orders(x)
 
 
 def _pair(first: Any, second: Any) -> Any:
