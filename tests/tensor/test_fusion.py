@@ -260,3 +260,41 @@ def test_long_rows_are_added_one_after_the_other(monkeypatch):
     assert "4 times" in str(plan(down, normal(4, 3, 5)))
     assert "times" not in str(plan(down, normal(2, 3, 5)))
     assert "times" not in str(plan(down, normal(4, 1, 5)))
+
+
+@tensor
+def spread_of_columns(x):
+    spread = np.var(x, axis=0)
+    return sum(spread[j] ** 2 for j in range(x.shape[1]))
+
+
+@tensor
+def both_ways(x):
+    y = [[x[j, i] * x[j, i] for j in range(len(x))] for i in range(len(x))]
+    return sum(
+        y[i][j] * y[j][i] * (y[i][j] - x[i, j]) for i in range(len(x)) for j in range(len(x))
+    )
+
+
+def test_an_array_lies_as_what_it_is_made_of_lies():
+    x = normal(5, 4)
+    (row,) = (row for row in made(spread_of_columns, x).values() if row.count("X0[u1, u0]"))
+    assert "5×4 at [g1, g0]" in row
+    agrees(spread_of_columns, x)
+    agrees(spread_of_columns.grad("x"), x)
+    agrees(both_ways.grad("x"), x[:4])
+
+
+@tensor
+def one_row_repeated(x, v):
+    """An array without one of its dimensions, and the others turned round."""
+    n, m = x.shape
+    y = [[[x[i, j] * v[j] for j in range(m)] for k in range(3)] for i in range(n)]
+    z = [[[y[i][k][j] + x[i, j] for i in range(n)] for k in range(3)] for j in range(m)]
+    return sum(z[j][k][i] ** 2 for j in range(m) for k in range(3) for i in range(n))
+
+
+def test_an_array_without_a_dimension_lies_so_too():
+    x, v = normal(5, 4), normal(4)
+    assert any("at [g2, g0]" in row for row in made(one_row_repeated, x, v).values())
+    agrees(one_row_repeated.grad("x", "v"), x, v)

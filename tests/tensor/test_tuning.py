@@ -335,6 +335,74 @@ def test_jaxs_own_way_looks_up_and_scatters(function, arguments):
     np.testing.assert_allclose(made.plain.run(plan, operands), expected, rtol=1e-6)
 
 
+def by_jaxs_own_way(function, *arguments):
+    call = function.specialised(*arguments)
+    made = kernel(call.instance, call.sizes)
+    plan = made.compile((), made.dtype(arguments), DENSE)
+    made.require_fit(plan, arguments)
+    return jax.jit(lambda *xs: made.plain.run(plan, xs)), arguments
+
+
+@tensor
+def ends(x):
+    """The largest of columns, the smallest of rows, and the largest of all; one more that only two entries have."""
+    top, low = np.max(x, axis=0), np.min(x, axis=1)
+    twice = max(x[0, 0], x[1, 1])
+    return np.sum(top**2) + np.sum(low**3) * np.max(x) + twice
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("shape", [(7, 4), (2, 5), (1, 3)])
+def test_largest_entries_are_one_reduction_jaxs_own_way(shape, ties):
+    x = np.random.default_rng(0).normal(size=shape)
+    x = jnp.asarray(np.round(x) if ties else x)
+    if shape[0] == 1:
+        x = jnp.concatenate([x, x - 1])
+    run, given = by_jaxs_own_way(ends.grad("x"), x)
+    np.testing.assert_allclose(run(*given), ends.grad("x").interpret(*given), rtol=1e-5)
+    jaxpr = str(jax.make_jaxpr(run)(*given))
+    assert "reduce_max" in jaxpr
+    assert "reduce_min" in jaxpr
+
+
+def test_what_is_read_half_way_is_no_reduction():
+    @tensor
+    def half(x):
+        once = [np.maximum(x[i], x[i + 2]) for i in range(2)]
+        twice = [np.maximum(once[i], once[i + 1]) for i in range(1)]
+        return twice[0] + 3 * once[0]
+
+    x = jnp.array([1.0, 4.0, 3.0, 2.0])
+    run, given = by_jaxs_own_way(half.grad("x"), x)
+    expected = np.asarray(half.grad("x").interpret(x), float)
+    np.testing.assert_allclose(run(*given), expected, rtol=1e-6)
+    assert "reduce_max" not in str(jax.make_jaxpr(run)(*given))
+
+
+def test_a_nan_among_the_entries_is_the_largest():
+    @tensor
+    def largest(x):
+        return np.max(x) ** 2
+
+    x = jnp.array([1.0, jnp.nan, 3.0, 2.0])
+    run, given = by_jaxs_own_way(largest.grad("x"), x)
+    np.testing.assert_array_equal(np.isnan(run(*given)), np.isnan(largest.grad("x")(x)))
+
+
+def test_products_in_jaxs_own_way_are_those_of_matrices_where_there_are_some():
+    @tensor
+    def spread(x, W):
+        y = x @ W
+        return np.sum(np.var(y, axis=0))
+
+    x, W = jnp.arange(12.0).reshape(4, 3), jnp.ones((3, 2))
+    run, given = by_jaxs_own_way(spread.grad("W"), x, W)
+    np.testing.assert_allclose(run(*given), spread.grad("W").interpret(*given), atol=1e-4)
+    jaxpr = str(jax.make_jaxpr(run)(*given))
+    assert jaxpr.count("dot_general") == 2
+    assert "transpose[permutation=(1, 0)] f" not in jaxpr
+
+
 def test_no_nan_comes_of_what_a_condition_leaves_out():
     @tensor
     def guarded(x):

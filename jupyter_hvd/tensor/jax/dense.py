@@ -3,7 +3,8 @@
 Each array of the program becomes a dense `jax.numpy` array: `⊞` is broadcasting, `[p]` a
 `jnp.where`, a sum of products an `einsum`, a sum under a condition a masked `sum`; reads at an index
 are axes, at a constant or an offset slices, anywhere else gathers, and sums to the places that an index
-array says are scattered; loops that carry values are written out, turn by turn. It knows no convolution:
+array says are scattered; largest entries found by halves are one reduction; loops that carry values are
+written out, turn by turn. It knows no convolution:
 for that, and for any other trick, give a version of one's own, `%gradcost f --against g`.
 """
 
@@ -54,10 +55,12 @@ from ..language.terms import (
     strip_sums,
 )
 from ..language.types import REAL, Array, IndexArray, ParameterType, dimensions
+from ..lowering.strategy import Pairing, pairing
 from ..polyhedral.points import Aligned
 from .access import Space, align
 from .access import read as read_at
 from .elementwise import call, scalar
+from .halves import folded, folds
 from .masks import mask
 
 
@@ -76,10 +79,14 @@ class Dense:
     strict: bool = False
 
     def block(self, e: Term, values: Mapping[str, Any]) -> Any:
+        found = folds(e, self.at)
         while isinstance(e, Let):
             if isinstance(e.value, Iterate):
                 values = {**values, e.name: self.loop(e.value, values)}
-            else:
+            elif (half := found.last.get(e.name)) is not None:
+                combine = self.black_box(half.function)
+                values = {**values, e.name: folded(values[half.source], half, combine)}
+            elif e.name not in found.inner:
                 values = {**values, e.name: self.whole(e.value, values)}
             e = e.body
         return self.output(e, values)
@@ -212,7 +219,7 @@ class Dense:
             factors = [
                 self.scalar(factor, values, inner, _covering(inside, factor)) for factor in plain
             ]
-            array, axes = _einsum(factors, summed)
+            array, axes = _contracted(factors, summed, inner)
             seen = frozenset(a for _, has in factors for a in has)
         else:
             whole = self.product(p, plain, values, inner, inside)
@@ -464,6 +471,22 @@ def _segments(
     total = jnp.zeros((n, *inner.shape(rest)), array.dtype).at[at].add(flat, mode="drop")
     order = tuple(a for a in outer.extents if a == index or a in rest)
     return align((total, (index, *rest)), order), order
+
+
+def _contracted(factors: Sequence[Aligned], summed: Sequence[str], space: Space) -> Aligned:
+    """The sum of a product, of two factors as `lowering.strategy` has it: a product of matrices where there is one."""
+    if len(factors) == 1:
+        return _summed(factors[0], summed)
+    if len(factors) > 2:
+        return _einsum(factors, summed)
+    (_, left), (_, right) = factors
+    match pairing({*left}, {*right}, {*left, *right} - {*summed}):
+        case Pairing.FUSED:
+            return _summed(_joined(jnp.multiply, factors, space), summed)
+        case Pairing.APART:
+            return _joined(jnp.multiply, [_summed(x, summed) for x in factors], space)
+        case Pairing.DOT:
+            return _einsum(factors, summed)
 
 
 def _einsum(factors: Sequence[Aligned], summed: Sequence[str]) -> Aligned:

@@ -132,7 +132,7 @@ def tune(
     return Tuning(tuple(rows), fastest)
 
 
-LARGE = 1 << 22  # points that a kernel visits from which on its first call measures
+LARGE = 1 << 20  # points that a kernel visits from which on its first call measures: about a millisecond
 WORSE = 8  # times as many entries as the kernel visits points: then JAX's own way is not tried
 REPEATS = 7
 SECONDS = 0.5  # that a kernel takes which a first call measures
