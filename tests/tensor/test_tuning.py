@@ -102,7 +102,23 @@ def test_the_fastest_is_taken_from_then_on(monkeypatch, tmp_path):
 )
 def test_only_what_is_clearly_faster_is_chosen(first, second, taken):
     ways = CANDIDATES[:2]
-    assert tuning._fastest(dict(zip(ways, (first, second), strict=True))) == ways[taken]
+    once = {way: [0.0] for way in ways}
+    assert tuning._fastest(dict(zip(ways, (first, second), strict=True)), once) == ways[taken]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "taken"),
+    [
+        ([3, 9, 3, 5, 3, 4, 3], [2, 8, 2, 6, 2, 3, 2], 1),
+        ([3, 9, 3, 5, 3, 4, 3], [2, 8, 4, 6, 2, 3, 2], 0),
+        ([3, 9, 3], [2, 8, 2], 0),
+    ],
+)
+def test_what_is_faster_in_nearly_all_turns_is_chosen_too(first, second, taken):
+    ways = CANDIDATES[:2]
+    turns = dict(zip(ways, (first, second), strict=True))
+    quartiles = {way: tuning._quartiles(times) for way, times in turns.items()}
+    assert tuning._fastest(quartiles, turns) == ways[taken]
 
 
 def test_another_process_remembers():
@@ -182,7 +198,7 @@ def test_a_large_first_call_measures_jaxs_own_way_beside_the_models(monkeypatch,
     monkeypatch.setattr(tuning, "LARGE", 1 << 10)
     monkeypatch.setattr(tuning, "SLOWER", 1000)
     measured = []
-    monkeypatch.setattr(tuning, "_fastest", lambda found: measured.append([*found]) or DENSE)
+    monkeypatch.setattr(tuning, "_fastest", lambda found, _: measured.append([*found]) or DENSE)
     x = jnp.linspace(0.5, 1.0, 4096)
     gradient = entropies.grad("x")
     inside = jax.jit(gradient.jax)(x)  # where nothing can be measured
@@ -200,6 +216,19 @@ def test_a_large_first_call_measures_jaxs_own_way_beside_the_models(monkeypatch,
     monkeypatch.setenv("JUPYTER_HVD_TUNE", "never")
     entropies.grad("x")(x[:1500])
     assert len(measured) == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "dense", "taken"),
+    [(0.7, 0.1, DENSE), (0.7, 0.4, MODEL), (0.1, 0.7, MODEL), (11, 1, MODEL)],
+)
+def test_what_takes_long_once_is_given_up_for_what_is_much_faster(monkeypatch, model, dense, taken):
+    monkeypatch.setattr(tuning, "LARGE", 1 << 10)
+    seconds = iter([model, *([model] * 2 if model < 0.5 else []), dense, dense, dense])
+    monkeypatch.setattr(tuning, "sample", lambda _: next(seconds))
+    gradient, x = entropies.grad("x"), jnp.linspace(0.5, 1.0, 4096)
+    np.testing.assert_allclose(gradient(x), slope_by_jax(x), rtol=1e-5)
+    assert gradient.plan(x).choices == taken
 
 
 def test_a_way_that_xla_cannot_go_is_told_once(monkeypatch):

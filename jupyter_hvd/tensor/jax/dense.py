@@ -87,7 +87,7 @@ class Dense:
                 combine = self.black_box(half.function)
                 values = {**values, e.name: folded(values[half.source], half, combine)}
             elif e.name not in found.inner:
-                values = {**values, e.name: self.whole(e.value, values)}
+                values = {**values, e.name: self.whole(e.value, values, repeated=False)}
             e = e.body
         return self.output(e, values)
 
@@ -109,8 +109,8 @@ class Dense:
             return self.output(e.first, values), self.output(e.second, values)
         return self.whole(e, values)
 
-    def whole(self, e: Term, values: Mapping[str, Any]) -> Any:
-        """`⊞ i… . e` as an array."""
+    def whole(self, e: Term, values: Mapping[str, Any], repeated: bool = True) -> Any:
+        """`⊞ i… . e` as an array; where it is not to be `repeated`, of extent 1 where its entries are the same."""
         binders: list[Binder] = []
         while isinstance(e, Gen):
             binders.append(Binder(e.index, e.size))
@@ -121,7 +121,9 @@ class Dense:
         lying = _order_read(body, [index for index, _ in binders])
         space = self.within(Space({}), tuple(binders[k] for k in lying))
         axes = tuple(space.extents)
-        array = jnp.broadcast_to(align(self.scalar(body, values, space), axes), space.shape(axes))
+        array = align(self.scalar(body, values, space), axes)
+        if repeated or 0 in space.shape(axes):
+            array = jnp.broadcast_to(array, space.shape(axes))
         return jnp.transpose(array, [lying.index(k) for k in range(len(lying))])
 
     def within(self, outer: Space, binders: Binders) -> Space:
@@ -306,6 +308,7 @@ class Dense:
             places.insert(0, self.at(e.index))
             e = e.body
         array = _variable(e, values)
+        array, places = self.once(array, e, places, space)
         if any(a.names & space.entries.keys() for a in places):
             return read_at(array, places, space)
         names = [_only(a) for a in places]
@@ -327,6 +330,21 @@ class Dense:
             for index, extent in zip(indices, array.shape, strict=True)
         )
         return array[within], axes
+
+    def once(
+        self, array: Any, e: Term, places: list[Affine], space: Space
+    ) -> tuple[Any, list[Affine]]:
+        """An array without the dimensions along which its entries are the same, and the places along the others; all of it
+        where it is read beyond those.
+        """
+        extents = [self.at(size).constant for size in dimensions(e.type)]
+        same = [k for k, n in enumerate(extents) if array.shape[k] == 1 and n != 1]
+        if not same:
+            return array, places
+        if not all(_stays(places[k], extents[k], space) for k in same):
+            return jnp.broadcast_to(array, extents), places
+        kept = [k for k in range(len(extents)) if k not in same]
+        return jnp.squeeze(array, tuple(same)), [places[k] for k in kept]
 
 
 def _order_read(e: Term, names: Sequence[str]) -> list[int]:
@@ -368,6 +386,13 @@ def _variable(e: Term, values: Mapping[str, Any]) -> Any:
         case Proj(side, body):
             return _variable(body, values)[side]
     raise TypeError(e)
+
+
+def _stays(a: Affine, extent: int, space: Space) -> bool:
+    if not a.names <= space.extents.keys():
+        return False
+    low, high = a.reach(space.extents)
+    return low >= 0 and high < extent
 
 
 def _is_slice(a: Affine, extent: int, space: Space) -> bool:
