@@ -4,7 +4,7 @@
 
 The programs are those of `tests/tensor/test_everyday.py`, `test_public.py` and `programs.py` as people wrote them, the first that
 `generated_programs` draws of each class, and GradBench's (`gradbench_programs`). The sizes are found: what can grow grows until
-JAX's gradient takes 1 ms. Of what is no scalar, the cotangents of ones are taken. Two kernels of ours are timed: the one that the model
+JAX's gradient takes 1 ms. Of what is no scalar, the cotangents are drawn, too. Two kernels of ours are timed: the one that the model
 chooses, and the one that a first call finds where it measures, however small, in a cache of its own. They and JAX's run in turn; a
 ratio is the median over the turns, with the interval that holds it at 95 % (order statistics), and turns go on where 1.05 lies in
 that. What was measured is kept in `.bench/tensor_table.json`, so that a run that ends early is gone on with; `--again` forgets it,
@@ -257,11 +257,12 @@ def reversed_by(moved: Callable[..., Any], place: int) -> Callable[..., Any]:
 
 
 def seed_of(program: Program, arguments: Any) -> Any:
-    """The cotangent of ones; None where the result is a scalar, which has a gradient."""
+    """A cotangent drawn at random; None where the result is a scalar, which has a gradient."""
     result = result_of(program, arguments)
     if getattr(result, "shape", None) == ():
         return None
-    return tree_util.tree_map(lambda x: jnp.ones(x.shape, x.dtype), result)
+    random = np.random.default_rng(1)
+    return tree_util.tree_map(lambda x: jnp.asarray(random.normal(size=x.shape), x.dtype), result)
 
 
 def theirs(program: Program, arguments: Any) -> Any:
