@@ -7,7 +7,7 @@ from programs import blur, catenary
 
 from jupyter_hvd.tensor import tensor
 from jupyter_hvd.tensor.jax.backend import kernel
-from jupyter_hvd.tensor.lowering import dataflow, tiling
+from jupyter_hvd.tensor.lowering import dataflow, strategy, tiling
 
 
 def plan(function, *arguments):
@@ -298,3 +298,23 @@ def test_an_array_without_a_dimension_lies_so_too():
     x, v = normal(5, 4), normal(4)
     assert any("at [g2, g0]" in row for row in made(one_row_repeated, x, v).values())
     agrees(one_row_repeated.grad("x", "v"), x, v)
+
+
+@tensor
+def later_rows(x, A):
+    """Of each row the sum of the rows after it, and of all pairs of rows their products."""
+    n, d = x.shape
+    after = [[sum(x[j, q] for j in range(n) if i < j) for q in range(d)] for i in range(n)]
+    pairs = sum(x[k, p] * x[m, p] for k in range(n) for m in range(n) for p in range(d) if k < m)
+    return pairs + sum(after[i][q] * A[i, q] for i in range(n) for q in range(d))
+
+
+def test_a_sum_under_an_inequality_is_a_product_with_a_triangle(monkeypatch):
+    x, A = normal(5, 7), normal(5, 7, seed=1)
+    assert any("masked sum" in row for row in made(later_rows, x, A).values())
+    monkeypatch.setattr(strategy, "MATRIX", 1)
+    wide, other = normal(6, 24), normal(6, 24, seed=1)
+    rows = made(later_rows, wide, other).values()
+    assert not any("masked sum" in row for row in rows)
+    agrees(later_rows, wide, other)
+    agrees(later_rows.grad("x", "A"), wide, other)

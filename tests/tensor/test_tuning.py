@@ -432,6 +432,24 @@ def test_products_in_jaxs_own_way_are_those_of_matrices_where_there_are_some():
     assert "transpose[permutation=(1, 0)] f" not in jaxpr
 
 
+@tensor
+def lower_triangles(A, x):
+    """Conditions on one factor, on none of them alone, and one that keeps a root from negative numbers."""
+    n = len(x)
+    y = [sum(A[i, j] * x[j] for j in range(n) if j <= i) for i in range(n)]
+    z = sum(np.sqrt(x[j] - 1) * A[i, j] for i in range(n) for j in range(n) if j > 1 and i < j)
+    return sum(y[i] ** 2 for i in range(n)) + z
+
+
+def test_a_condition_on_a_factor_is_none_on_the_product_jaxs_own_way():
+    A, x = jnp.arange(16.0).reshape(4, 4), jnp.array([1.0, 0.5, 3.0, 4.0])
+    run, given = by_jaxs_own_way(lower_triangles.grad("A", "x"), A, x)
+    expected = lower_triangles.grad("A", "x")(A, x)
+    for found, other in zip(run(*given), expected, strict=True):
+        np.testing.assert_allclose(found, other, rtol=1e-5)
+    assert "dot_general" in str(jax.make_jaxpr(run)(*given))
+
+
 def test_no_nan_comes_of_what_a_condition_leaves_out():
     @tensor
     def guarded(x):

@@ -223,6 +223,13 @@ class Dense:
             ]
             array, axes = _contracted(factors, summed, inner)
             seen = frozenset(a for _, has in factors for a in has)
+        elif place is None and inside is None and (masks := self.hosted(plain, p, inner)):
+            factors = [
+                _kept(self.scalar(factor, values, inner, m), m, 0, inner)
+                for factor, m in zip(plain, masks, strict=True)
+            ]
+            array, axes = _contracted(factors, summed, inner)
+            seen = frozenset(a for _, has in factors for a in has)
         else:
             whole = self.product(p, plain, values, inner, inside)
             seen = frozenset(whole[1])
@@ -235,6 +242,25 @@ class Dense:
             if index not in seen:
                 array = array * float(inner.extents[index])
         return array, axes
+
+    def hosted(
+        self, factors: Sequence[Term], p: Predicate, space: Space
+    ) -> list[Aligned | None] | None:
+        """The mask of each factor, where each condition is one on factors: then it is no condition on the product. (As
+        `lowering.strategy`.)
+        """
+        found: list[list[Aligned]] = [[] for _ in factors]
+        for q in conjuncts(p):
+            here = mask(q, space, self.relation)
+            hosts = [k for k, factor in enumerate(factors) if {*here[1]} <= factor.names]
+            if not hosts:
+                return None
+            for k in hosts:
+                found[k].append(here)
+        return [
+            _joined(lambda *ms: reduce(jnp.logical_and, ms), ms, space) if ms else None
+            for ms in found
+        ]
 
     def looked_up(
         self, factors: Sequence[Term], p: Predicate, space: Space, binders: Binders
