@@ -156,6 +156,8 @@ class Dense:
                 return array.astype(self.floating), axes
             case Add(left, right):
                 return joined(jnp.add, left, right)
+            case Mul(left, right) if left == right:
+                return joined(jnp.square, left)  # of which JAX's derivative has one term
             case Mul(left, right):
                 return joined(jnp.multiply, left, right)
             case Call(function, arguments):
@@ -532,6 +534,8 @@ def _contracted(factors: Sequence[Aligned], summed: Sequence[str], space: Space)
         return _einsum(factors, summed)
     (_, left), (_, right) = factors
     match pairing({*left}, {*right}, {*left, *right} - {*summed}):
+        case Pairing.FUSED if factors[0][0] is factors[1][0] and left == right:
+            return _summed((jnp.square(factors[0][0]), left), summed)
         case Pairing.FUSED:
             return _summed(_joined(jnp.multiply, factors, space), summed)
         case Pairing.APART:
