@@ -76,7 +76,7 @@ def _function(random: Random) -> Callable[[str, str], str]:
     """Of one real, as text, for `np` or `jnp`."""
     return random.choice(
         (
-            lambda v, np: f"({v})**2",
+            lambda v, _: f"({v})**2",
             lambda v, np: f"{np}.tanh({v})",
             lambda v, np: f"{np}.sqrt(1 + ({v})**2)",
             lambda v, np: f"{np}.log(2 + {np}.cos({v}))",
@@ -116,12 +116,13 @@ def stencil(random: Random) -> tuple[str, str, Callable[[int], Arguments]]:
     second = "h, w = h - 2, w - 2" if twice else ""
     last = "y" if twice else "u"
     tail = " if M[i, j]" if masked else ""
+    entry = sums(last).replace(", j+", "][j+") if twice else sums(last)  # `y` is a list of lists
     language = f"""
     def program(u, M):
         h, w = u.shape
         {f"y = {layer('u')}" if twice else ""}
         {second}
-        return sum({f(sums(last).replace(", j+", "][j+") if twice else sums(last), "np")} for i in range(h - 2) for j in range(w - 2){tail})
+        return sum({f(entry, "np")} for i in range(h - 2) for j in range(w - 2){tail})
     """
     inner = f(slices(last), "jnp")
     whole = f"jnp.where(M[:h-2, :w-2], {inner}, 0)" if masked else inner
@@ -232,7 +233,7 @@ def reduction(random: Random) -> tuple[str, str, Callable[[int], Arguments]]:
         "soft": ("np.log(sum(np.exp(A[i, j]) for {s}))", "jnp.log(jnp.exp(A).sum({axis}))"),
         "weighed": ("sum(A[i, j] * v[{summed}] for {s})", None),
     }
-    (name, (mine, theirs)), f = random.choice([*ways.items()]), _function(random)
+    (mine, theirs), f = random.choice([*ways.values()]), _function(random)
     kept, summed = ("j", "i") if along == 0 else ("i", "j")
     size = {"i": "n", "j": "m"}
     if theirs is None:

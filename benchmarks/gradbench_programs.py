@@ -1,6 +1,6 @@
-"""GradBench's evaluations (github.com/gradbench/gradbench) that the language can state, written in it and in JAX, with made-up data of
-its shapes: `gmm`, `kmeans`, `lse`, `llsq`, `lstm`, `ba` and `ht`. Of those whose result is no scalar (`ba`, `ht`) it is the gradient of the
-sum of squares; `ht` has a hand whose bones each turn by themselves, for a tree of bones is no array.
+"""GradBench's evaluations (github.com/gradbench/gradbench) that the language can state, written in it and in JAX, with made-up
+data of its shapes: `gmm`, `kmeans`, `lse`, `llsq`, `lstm`, `ba` and `ht`. Of those whose result is no scalar (`ba`, `ht`) it is
+the gradient of the sum of squares; `ht` has a hand whose bones each turn by themselves, for a tree of bones is no array.
 """
 
 from __future__ import annotations

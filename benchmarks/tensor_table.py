@@ -2,13 +2,13 @@
 
     python benchmarks/tensor_table.py [--only NAME] [--seconds 600] [--again] [--write]
 
-The programs are those of `tests/tensor/test_everyday.py`, `test_public.py` and `programs.py` as people wrote them, the first that
-`generated_programs` draws of each class, and GradBench's (`gradbench_programs`). The sizes are found: what can grow grows until
-JAX's gradient takes 1 ms. Of what is no scalar, the cotangents are drawn, too. Two kernels of ours are timed: the one that the model
-chooses, and the one that a first call finds where it measures, however small, in a cache of its own. They and JAX's run in turn; a
-ratio is the median over the turns, with the interval that holds it at 95 % (order statistics), and turns go on where 1.05 lies in
-that. What was measured is kept in `.bench/tensor_table.json`, so that a run that ends early is gone on with; `--again` forgets it,
-`--write` puts the table into docs/performance.md.
+The programs are those of `tests/tensor/test_everyday.py`, `test_public.py` and `programs.py` as people wrote them, the first
+that `generated_programs` draws of each class, and GradBench's (`gradbench_programs`). The sizes are found: what can grow grows
+until JAX's gradient takes 1 ms. Of what is no scalar, the cotangents are drawn, too. Two kernels of ours are timed: the one that
+the model chooses, and the one that a first call finds where it measures, however small, in a cache of its own. They and JAX's run
+in turn; a ratio is the median over the turns, with the interval that holds it at 95 % (order statistics), and turns go on where
+1.05 lies in that. What was measured is kept in `.bench/tensor_table.json`, so that a run that ends early is gone on with;
+`--again` forgets it, `--write` puts the table into docs/performance.md.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ class Program:
 
 @dataclass(frozen=True)
 class Row:
-    """Times in ms, JAX's time over ours with its interval, the difference; or why there is none. `first` is JAX's time over that of
-    the kernel that was chosen without measuring, `kernel` says which one was.
+    """Times in ms, JAX's time over ours with its interval, the difference; or why there is none. `first` is JAX's time over
+    that of the kernel that was chosen without measuring, `kernel` says which one was.
     """
 
     name: str
@@ -405,7 +405,7 @@ def report(rows: list[Row]) -> str:
         "|---|---|---|---|---|---|---|---|---|",
         *map(str, sorted(measured, key=lambda row: (row.kind, row.ratio))),
         "",
-        "| | programs | classes | ≤ 1.05 of JAX's time | not, by the interval | by the model alone | geometric mean | by the model | worst |",
+        "| | programs | classes | ≤ 1.05 of JAX's time | not, by interval | by the model | geometric mean | by the model | worst |",
         "|---|---|---|---|---|---|---|---|---|",
         *(_summary(title, some) for title, some in groups.items() if some),
         "",
