@@ -405,7 +405,7 @@ def report(rows: list[Row]) -> str:
         "|---|---|---|---|---|---|---|---|---|",
         *map(str, sorted(measured, key=lambda row: (row.kind, row.ratio))),
         "",
-        "| | programs | classes | ≤ 1.05 of JAX's time | not, by interval | by the model | geometric mean | by the model | worst |",
+        "| | programs | classes | ≤ 1.05 of JAX's time | surely not | by the model | geometric mean | by the model | worst |",
         "|---|---|---|---|---|---|---|---|---|",
         *(_summary(title, some) for title, some in groups.items() if some),
         "",

@@ -255,8 +255,9 @@ class Dense:
         for q in conjuncts(p):
             here = mask(q, space, self.relation)
             hosts = [k for k, factor in enumerate(factors) if {*here[1]} <= factor.names]
-            if not hosts:
-                return None
+            others = (factor for k, factor in enumerate(factors) if k not in hosts)
+            if not hosts or any(map(_calls, others)):
+                return None  # a function is not to see what the condition leaves out
             for k in hosts:
                 found[k].append(here)
         return [
@@ -392,6 +393,10 @@ def _orders(e: Term) -> Iterator[tuple[str, ...]]:
         yield tuple(i for a in places if len(a.names) == 1 for i in a.names)
     for x in e.children:
         yield from _orders(x)
+
+
+def _calls(e: Term) -> bool:
+    return isinstance(e, Call) or any(map(_calls, e.children))
 
 
 def _pair(first: Any, second: Any) -> Any:

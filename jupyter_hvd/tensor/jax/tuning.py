@@ -146,10 +146,7 @@ SECONDS = 0.5  # that a kernel takes which a first call measures
 PATIENCE = 20  # times as long: then nothing else is tried
 SLOWER = 3  # times as long as the fastest: then it is not timed
 ONCE = 3  # runs that show that
-FEWEST, OFTEN = (
-    5,
-    0.85,
-)  # turns that say something; the part of them in which it is faster than the model's
+FEWEST, OFTEN = 5, 0.85  # turns that say something, and the part of them that a faster way wins
 _told: set[str] = set()
 
 

@@ -37,6 +37,7 @@ from .tiling import OFFSET
 MATRIX = (
     1 << 20
 )  # points of a sum from which on relations and inequalities in it are multiplied as matrices
+TRIANGLE = 1 << 24  # entries of an inequality, at most, that are made for that
 WINDOWS = 64  # entries of a window that are summed one after the other
 
 
@@ -162,7 +163,7 @@ def choose(action: Contract, platform: str) -> Strategy:
         size = prod(extents[i] for i in axes)
         if hosts:
             masks.append((q, hosts))
-        elif isinstance(q, Related | Compare) and max(MATRIX, 4 * size) <= prod(extents.values()):
+        elif _is_matrix(q, size) and max(MATRIX, 4 * size) <= prod(extents.values()):
             masks.append((q, ()))
             operands.append(axes)
         else:
@@ -170,6 +171,11 @@ def choose(action: Contract, platform: str) -> Strategy:
     if coupling:
         return Reduced(tuple(coupling), tuple(masks))
     return Multiplied(tuple(operands), action.axes, tuple(masks))
+
+
+def _is_matrix(q: Predicate, size: int) -> bool:
+    """Whether a condition can be multiplied: a relation is there already, a triangle is made."""
+    return isinstance(q, Related) or (isinstance(q, Compare) and size <= TRIANGLE)
 
 
 def mask_axes(p: Predicate, lookups: Sequence[IndexLookup]) -> frozenset[str]:
