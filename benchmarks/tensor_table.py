@@ -1,13 +1,14 @@
-"""Gradients of the tests' programs, as people write them, beside `jax.grad` of the same programs in JAX:
+"""Gradients of programs that the kernels were not made for, beside `jax.grad` of the same programs in JAX:
 
     python benchmarks/tensor_table.py [--only NAME] [--seconds 600] [--again] [--write]
 
-Nothing here is made for the kernels: the programs are those of `tests/tensor/test_everyday.py`, `test_public.py`
-and `programs.py`, and the sizes are found. The lengths of axes that can grow grow together, until JAX's gradient
-takes 1 ms. Of what is no scalar, the cotangents of ones are taken. Two kernels of ours are timed: the one that the model
-chooses, and the one that a first call finds where it measures, however small, in a cache of its own. What was measured is kept in
-`.bench/tensor_table.json`, so that a run that ends early is gone on with; `--again` measures anew, `--write` puts
-the table into docs/performance.md.
+The programs are those of `tests/tensor/test_everyday.py`, `test_public.py` and `programs.py` as people wrote them, the first
+that `generated_programs` draws of each class, and GradBench's (`gradbench_programs`). The sizes are found: what can grow grows
+until JAX's gradient takes 1 ms. Of what is no scalar, the cotangents are drawn, too. Two kernels of ours are timed: the one that
+the model chooses, and the one that a first call finds where it measures, however small, in a cache of its own. They and JAX's run
+in turn; a ratio is the median over the turns, with the interval that holds it at 95 % (order statistics), and turns go on where
+1.05 lies in that. What was measured is kept in `.bench/tensor_table.json`, so that a run that ends early is gone on with;
+`--again` forgets it, `--write` puts the table into docs/performance.md.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from generated_programs import drawn
+from gradbench_programs import EVALUATIONS
 from jax import tree_util
 from tensor_kernels import DOCS, ROOT, compiled, device, difference, once, warm_up
 
@@ -46,9 +49,11 @@ import test_public
 KEPT = ROOT / ".bench" / "tensor_table.json"
 BEGIN, END = "<!-- table -->", "<!-- end of table -->"
 LEAST, MOST = 1.0, 100.0  # ms of JAX's gradient
-FEW, ENTRIES = 1 << 14, 1 << 22
-LONG, SLOW = 120, 60  # seconds for one program, for compiling JAX's gradient of it
+FEW, ENTRIES = 1 << 14, 1 << 24
+LONG, SLOW = 40, 10  # seconds for one program, for compiling JAX's gradient of it
 UNROLLED = 3000  # operations of a program whose loops JAX writes out
+TURNS, MOST_TURNS = 15, 75  # more than the first where the interval does not say
+ALLOWED = 1 / 1.05  # JAX's time over ours, at least
 
 #: How most of a program's time is spent; what is in none of these computes entry by entry.
 CLASSES = {
@@ -73,7 +78,9 @@ CLASSES = {
 
 @dataclass(frozen=True)
 class Program:
-    """A Python function, the same in JAX, arguments to begin with, and the place of what is differentiated by."""
+    """A Python function, the same in JAX, arguments to begin with, and the place of what is differentiated by; `at` gives
+    larger arguments where they do not just repeat those.
+    """
 
     name: str
     kind: str
@@ -81,12 +88,13 @@ class Program:
     direct: Callable[..., Any]
     arguments: tuple[Any, ...]
     place: int = 0
+    at: Callable[[int], tuple[Any, ...]] | None = None
 
 
 @dataclass(frozen=True)
 class Row:
-    """Times in ms, JAX's time over ours, the difference; or why there is none. `first` is JAX's time over that of the
-    kernel that was chosen without measuring, `kernel` says which one was.
+    """Times in ms, JAX's time over ours with its interval, the difference; or why there is none. `first` is JAX's time over
+    that of the kernel that was chosen without measuring, `kernel` says which one was.
     """
 
     name: str
@@ -95,6 +103,8 @@ class Row:
     mine: float = 0
     other: float = 0
     ratio: float = 0
+    low: float = 0
+    high: float = 0
     error: float = 0
     first: float = 0
     kernel: str = ""
@@ -104,9 +114,13 @@ class Row:
         if self.why:
             return f"| {self.name} | {self.kind} |  |  |  |  |  |  | {self.why} |"
         return (
-            f"| {self.name} | {self.kind} | {self.entries:,} | {self.mine:.3g} | {self.other:.3g} | "
-            f"{self.first:.2f} | **{self.ratio:.2f}** | {self.kernel} | {self.error:.0e} |"
+            f"| {self.name} | {self.kind} | {self.entries:,} | {self.mine:.3g} | {self.other:.3g} | {_short(self.first)} | "
+            f"**{_short(self.ratio)}** ({_short(self.low)}–{_short(self.high)}) | {self.kernel} | {self.error:.0e} |"
         )
+
+
+def _short(ratio: float) -> str:
+    return f"{ratio:.2f}" if ratio < 100 else f"{ratio:,.0f}"
 
 
 def kind_of(name: str) -> str:
@@ -126,6 +140,10 @@ def all_programs() -> Iterator[Program]:
         place = names.index(case.wrt[0])
         direct = in_jax(case.direct)
         yield Program(case.name, kind_of(case.name), case.function, direct, case.arguments, place)
+    for one in drawn():
+        yield Program(one.name, one.kind, *one.functions(), one.at(1), at=one.at)
+    for one in EVALUATIONS:
+        yield Program(one.name, one.kind, one.function, one.direct, one.at(1), at=one.at)
 
 
 def class_by_class() -> list[Program]:
@@ -161,13 +179,19 @@ def entries(arguments: tuple[Any, ...]) -> int:
 
 
 def repeated(arguments: tuple[Any, ...], lengths: frozenset[int], factor: int) -> tuple[Any, ...]:
-    """The arguments, every axis of these lengths so many times as long, in float32; indices stay in range."""
+    """The arguments, every axis of these lengths so many times as long, in float32; indices stay in range. Numbers are moved by
+    a thousandth at most, so that no two are equal, which maxima would be slow for.
+    """
+    random = np.random.default_rng(0)
 
     def one(x: Any) -> Any:
         if isinstance(x, int | float | bool | str) or not hasattr(x, "shape"):
             return x
         made = np.tile(x, [factor if n in lengths else 1 for n in x.shape])
-        return made.astype(np.float32) if made.dtype.kind == "f" else made
+        if made.dtype.kind != "f":
+            return made
+        near = 1 - random.uniform(0, 1e-3, made.shape) if factor > 1 else 1
+        return (made * near).astype(np.float32)
 
     return tuple(tree_util.tree_map(one, arguments))
 
@@ -233,11 +257,12 @@ def reversed_by(moved: Callable[..., Any], place: int) -> Callable[..., Any]:
 
 
 def seed_of(program: Program, arguments: Any) -> Any:
-    """The cotangent of ones; None where the result is a scalar, which has a gradient."""
+    """A cotangent drawn at random; None where the result is a scalar, which has a gradient."""
     result = result_of(program, arguments)
     if getattr(result, "shape", None) == ():
         return None
-    return tree_util.tree_map(lambda x: jnp.ones(x.shape, x.dtype), result)
+    random = np.random.default_rng(1)
+    return tree_util.tree_map(lambda x: jnp.asarray(random.normal(size=x.shape), x.dtype), result)
 
 
 def theirs(program: Program, arguments: Any) -> Any:
@@ -278,62 +303,85 @@ def equations(program: Program, arguments: tuple[Any, ...]) -> int:
     return len(jax.make_jaxpr(moved)(*data).eqns)
 
 
-def measure(program: Program, runs: int) -> Row:
+def measure(program: Program) -> Row:
     name, kind = program.name, program.kind
     try:
         program.direct(*tree_util.tree_map(_on_device, program.arguments))
     except TypeError:
         return Row(name, kind, why="no program of JAX as it stands")
     f = program.function if hasattr(program.function, "grad") else tensor(program.function)
-    lengths, factor = growing(program), 1
-    while lengths and entries(repeated(program.arguments, lengths, 2 * factor)) < FEW:
-        factor *= 2  # fewer take less than a millisecond
-    other = data = None
-    while True:
-        arguments = repeated(program.arguments, lengths, factor)
-        if entries(arguments) > ENTRIES:
-            break
-        if equations(program, arguments) > UNROLLED:
-            break
-        began = time.perf_counter()
-        made, here = theirs(program, arguments)
-        if other is not None and time.perf_counter() - began > SLOW:
-            break
-        spent = min(once(made, here) for _ in range(3))  # beside other work, too
-        if spent > MOST and other is not None:
-            break
-        other, data, last = made, here, arguments
-        if spent >= LEAST or not lengths:
-            break
-        factor *= 2 if spent > LEAST / 4 else 4
-    if other is None:
+    found = large_enough(program)
+    if found is None:
         return Row(name, kind, why="too large from the start, its loops written out by JAX")
+    other, data, arguments = found
     try:
-        mine, first, kernel = ours(program, f, last)
+        mine, first, kernel = ours(program, f, arguments)
     except TensorError as error:
         return Row(name, kind, why=f"refused at this size: {error.message[:80]}")
     error = difference(mine(*data), other(*data))
-    times = in_turn([mine, other, first], data, runs)
-    ratio, before = times[1] / times[0], times[1] / times[2]
-    if first is mine:
-        before = ratio
-    return Row(name, kind, entries(last), times[0], times[1], ratio, error, before, kernel)
+    times = in_turn([mine, other] if first is mine else [mine, other, first], data)
+    middle, low, high = interval(times[1] / times[0])
+    before = float(np.median(times[1] / times[-1])) if len(times) > 2 else middle
+    spent = np.median(times, axis=1)
+    size = entries(arguments)
+    return Row(name, kind, size, spent[0], spent[1], middle, low, high, error, before, kernel)
 
 
-def in_turn(executables: list[Any], arguments: tuple[Any, ...], runs: int) -> list[float]:
-    """The least ms of the runs: what else the machine does only adds to them. In each turn every function runs once untimed,
-    and then for about a millisecond.
+def large_enough(program: Program) -> tuple[Any, Any, Any] | None:
+    """JAX's compiled gradient, its arguments, and those of the program, so large that it takes a millisecond, if they can be."""
+    at, factor = program.at, 1
+    if at is None:
+        lengths = growing(program)
+        at = functools.partial(repeated, program.arguments, lengths)
+        if not lengths:
+            return (*theirs(program, at(1)), at(1))
+    while entries(at(2 * factor)) < FEW:
+        factor *= 2  # fewer take less than a millisecond
+    found = None
+    while True:
+        arguments = at(factor)
+        if entries(arguments) > ENTRIES or equations(program, arguments) > UNROLLED:
+            return found
+        began = time.perf_counter()
+        made, data = theirs(program, arguments)
+        if found is not None and time.perf_counter() - began > SLOW:
+            return found
+        spent = min(once(made, data) for _ in range(3))  # beside other work, too
+        if spent > MOST and found is not None:
+            return found
+        found = made, data, arguments
+        if spent >= LEAST:
+            return found
+        factor *= 2 if spent > LEAST / 4 else 4
+
+
+def in_turn(executables: list[Any], arguments: tuple[Any, ...]) -> Any:
+    """The ms of each in each turn, in which every function runs once untimed and then for about two milliseconds, now the first
+    first, now the last; as many turns as it takes to say whether JAX's time over that of the first is as it has to be.
     """
-    calls = [max(1, int(1 / once(executable, arguments))) for executable in executables]
+    calls = [max(1, int(2 / once(executable, arguments))) for executable in executables]
     found: list[list[float]] = [[] for _ in executables]
-    for _ in range(runs):
-        for executable, n, times in zip(executables, calls, found, strict=True):
-            jax.block_until_ready(executable(*arguments))
+    for turn in range(MOST_TURNS):
+        if turn % TURNS == 0 and turn:
+            _, low, high = interval(np.divide(found[1], found[0]))
+            if not low <= ALLOWED <= high:
+                break
+        order = range(len(executables))
+        for k in order if turn % 2 else reversed(order):
+            jax.block_until_ready(executables[k](*arguments))
             began = time.perf_counter()
-            for _ in range(n):
-                jax.block_until_ready(executable(*arguments))
-            times.append(1e3 * (time.perf_counter() - began) / n)
-    return list(map(min, found))
+            for _ in range(calls[k]):
+                jax.block_until_ready(executables[k](*arguments))
+            found[k].append(1e3 * (time.perf_counter() - began) / calls[k])
+    return np.array(found)
+
+
+def interval(ratios: Any) -> tuple[float, float, float]:
+    """The median, and the order statistics between which it lies at 95 %."""
+    n = len(ratios)
+    ordered, away = sorted(ratios), 0.98 * math.sqrt(n)
+    low, high = math.floor((n - 1) / 2 - away), math.ceil((n - 1) / 2 + away)
+    return float(np.median(ordered)), float(ordered[max(0, low)]), float(ordered[min(n - 1, high)])
 
 
 def late(*_: Any) -> None:
@@ -344,51 +392,58 @@ def report(rows: list[Row]) -> str:
     measured = [row for row in rows if not row.why]
     dense = [row for row in measured if row.kind != "structure"]
     counted = [row for row in dense if row.other >= LEAST / 2]
+    groups = {
+        "All": measured,
+        "The dense ones": dense,
+        "Those of them that take JAX 0.5 ms and more": counted,
+        "Generated": [row for row in counted if row.name.split()[0] == row.kind],
+    }
     lines = [
-        f"{device()}, {time.strftime('%Y-%m-%d')}; the least of some runs in turn, beside other work.",
+        f"{device()}, {time.strftime('%Y-%m-%d')}; medians over turns, their intervals at 95 %.",
         "",
         "| program | class | entries | gradient ms | JAX's ms | JAX's / ours, by the model | measured | kernel | difference |",
         "|---|---|---|---|---|---|---|---|---|",
         *map(str, sorted(measured, key=lambda row: (row.kind, row.ratio))),
         "",
+        "| | programs | classes | ≤ 1.05 of JAX's time | surely not | by the model | geometric mean | by the model | worst |",
+        "|---|---|---|---|---|---|---|---|---|",
+        *(_summary(title, some) for title, some in groups.items() if some),
+        "",
     ]
-    groups = (
-        ("All", measured),
-        ("The dense ones", dense),
-        ("Those of them that take 0.5 ms and more", counted),
-    )
-    for title, some in groups:
-        if some:
-            mean, before = (
-                math.exp(sum(math.log(getattr(row, ratio)) for row in some) / len(some))
-                for ratio in ("ratio", "first")
-            )
-            good, untuned = (
-                sum(getattr(row, ratio) >= 1 / 1.05 for row in some) for ratio in ("ratio", "first")
-            )
-            worst = min(some, key=lambda row: row.ratio)
-            kinds = len({row.kind for row in some})
-            lines.append(
-                f"{title}: {len(some)} programs of {kinds} classes, {good} of them in at most 1.05 of JAX's time "
-                f"({untuned} by the model alone); geometric mean {mean:.2f} ({before:.2f}), "
-                f"worst {worst.ratio:.2f} ({worst.name}).  "
-            )
     left = [f"{row.name} ({row.why})" for row in rows if row.why]
     if left:
         lines.append(f"Not measured: {'; '.join(left)}.")
     return "\n".join(lines)
 
 
+def _summary(title: str, some: list[Row]) -> str:
+    def mean(ratios: list[float]) -> float:
+        return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+    worst = min(some, key=lambda row: row.ratio)
+    counts = [
+        len(some),
+        len({row.kind for row in some}),
+        sum(row.ratio >= ALLOWED for row in some),
+        sum(row.high < ALLOWED for row in some),
+        sum(row.first >= ALLOWED for row in some),
+    ]
+    means = mean([row.ratio for row in some]), mean([row.first for row in some])
+    return (
+        f"| {title} | {' | '.join(map(str, counts))} | {means[0]:.2f} | {means[1]:.2f} | "
+        f"{worst.ratio:.2f} ({worst.name}) |"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", default="", help="programs whose name has this in it")
-    parser.add_argument("--runs", type=int, default=41)
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin none after so long")
-    parser.add_argument("--again", action="store_true", help="measure what was measured before")
+    parser.add_argument("--again", action="store_true", help="forget what was measured before")
     parser.add_argument("--write", action="store_true", help="docs/performance.md")
     options = parser.parse_args()
     kept = {}
-    if KEPT.exists():
+    if KEPT.exists() and not options.again:
         kept = {name: Row(**row) for name, row in json.loads(KEPT.read_text()).items()}
     KEPT.parent.mkdir(exist_ok=True)
     os.environ["JUPYTER_HVD_CACHE"] = tempfile.mkdtemp()  # where nothing has been tuned
@@ -397,13 +452,13 @@ def main() -> None:
     signal.signal(signal.SIGALRM, late)
     began = time.monotonic()
     for program in class_by_class():
-        if options.only not in program.name or (program.name in kept and not options.again):
+        if options.only not in program.name or program.name in kept:
             continue
         if time.monotonic() - began > options.seconds:
             break
         signal.alarm(LONG)
         try:
-            row = measure(program, options.runs)
+            row = measure(program)
         except Exception as error:
             row = Row(program.name, program.kind, why=f"{type(error).__name__}: {error}"[:120])
         signal.alarm(0)

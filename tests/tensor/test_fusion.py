@@ -7,7 +7,7 @@ from programs import blur, catenary
 
 from jupyter_hvd.tensor import tensor
 from jupyter_hvd.tensor.jax.backend import kernel
-from jupyter_hvd.tensor.lowering import dataflow, tiling
+from jupyter_hvd.tensor.lowering import dataflow, strategy, tiling
 
 
 def plan(function, *arguments):
@@ -260,3 +260,61 @@ def test_long_rows_are_added_one_after_the_other(monkeypatch):
     assert "4 times" in str(plan(down, normal(4, 3, 5)))
     assert "times" not in str(plan(down, normal(2, 3, 5)))
     assert "times" not in str(plan(down, normal(4, 1, 5)))
+
+
+@tensor
+def spread_of_columns(x):
+    spread = np.var(x, axis=0)
+    return sum(spread[j] ** 2 for j in range(x.shape[1]))
+
+
+@tensor
+def both_ways(x):
+    y = [[x[j, i] * x[j, i] for j in range(len(x))] for i in range(len(x))]
+    return sum(
+        y[i][j] * y[j][i] * (y[i][j] - x[i, j]) for i in range(len(x)) for j in range(len(x))
+    )
+
+
+def test_an_array_lies_as_what_it_is_made_of_lies():
+    x = normal(5, 4)
+    (row,) = (row for row in made(spread_of_columns, x).values() if row.count("X0[u1, u0]"))
+    assert "5×4 at [g1, g0]" in row
+    agrees(spread_of_columns, x)
+    agrees(spread_of_columns.grad("x"), x)
+    agrees(both_ways.grad("x"), x[:4])
+
+
+@tensor
+def one_row_repeated(x, v):
+    """An array without one of its dimensions, and the others turned round."""
+    n, m = x.shape
+    y = [[[x[i, j] * v[j] for j in range(m)] for k in range(3)] for i in range(n)]
+    z = [[[y[i][k][j] + x[i, j] for i in range(n)] for k in range(3)] for j in range(m)]
+    return sum(z[j][k][i] ** 2 for j in range(m) for k in range(3) for i in range(n))
+
+
+def test_an_array_without_a_dimension_lies_so_too():
+    x, v = normal(5, 4), normal(4)
+    assert any("at [g2, g0]" in row for row in made(one_row_repeated, x, v).values())
+    agrees(one_row_repeated.grad("x", "v"), x, v)
+
+
+@tensor
+def later_rows(x, A):
+    """Of each row the sum of the rows after it, and of all pairs of rows their products."""
+    n, d = x.shape
+    after = [[sum(x[j, q] for j in range(n) if i < j) for q in range(d)] for i in range(n)]
+    pairs = sum(x[k, p] * x[m, p] for k in range(n) for m in range(n) for p in range(d) if k < m)
+    return pairs + sum(after[i][q] * A[i, q] for i in range(n) for q in range(d))
+
+
+def test_a_sum_under_an_inequality_is_a_product_with_a_triangle(monkeypatch):
+    x, A = normal(5, 7), normal(5, 7, seed=1)
+    assert any("masked sum" in row for row in made(later_rows, x, A).values())
+    monkeypatch.setattr(strategy, "MATRIX", 1)
+    wide, other = normal(6, 24), normal(6, 24, seed=1)
+    rows = made(later_rows, wide, other).values()
+    assert not any("masked sum" in row for row in rows)
+    agrees(later_rows, wide, other)
+    agrees(later_rows.grad("x", "A"), wide, other)

@@ -102,7 +102,23 @@ def test_the_fastest_is_taken_from_then_on(monkeypatch, tmp_path):
 )
 def test_only_what_is_clearly_faster_is_chosen(first, second, taken):
     ways = CANDIDATES[:2]
-    assert tuning._fastest(dict(zip(ways, (first, second), strict=True))) == ways[taken]
+    once = {way: [0.0] for way in ways}
+    assert tuning._fastest(dict(zip(ways, (first, second), strict=True)), once) == ways[taken]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "taken"),
+    [
+        ([3, 9, 3, 5, 3, 4, 3], [2, 8, 2, 6, 2, 3, 2], 1),
+        ([3, 9, 3, 5, 3, 4, 3], [2, 8, 4, 6, 2, 3, 2], 0),
+        ([3, 9, 3], [2, 8, 2], 0),
+    ],
+)
+def test_what_is_faster_in_nearly_all_turns_is_chosen_too(first, second, taken):
+    ways = CANDIDATES[:2]
+    turns = dict(zip(ways, (first, second), strict=True))
+    quartiles = {way: tuning._quartiles(times) for way, times in turns.items()}
+    assert tuning._fastest(quartiles, turns) == ways[taken]
 
 
 @pytest.mark.slow
@@ -183,7 +199,7 @@ def test_a_large_first_call_measures_jaxs_own_way_beside_the_models(monkeypatch,
     monkeypatch.setattr(tuning, "LARGE", 1 << 10)
     monkeypatch.setattr(tuning, "SLOWER", 1000)
     measured = []
-    monkeypatch.setattr(tuning, "_fastest", lambda found: measured.append([*found]) or DENSE)
+    monkeypatch.setattr(tuning, "_fastest", lambda found, _: measured.append([*found]) or DENSE)
     x = jnp.linspace(0.5, 1.0, 4096)
     gradient = entropies.grad("x")
     inside = jax.jit(gradient.jax)(x)  # where nothing can be measured
@@ -201,6 +217,19 @@ def test_a_large_first_call_measures_jaxs_own_way_beside_the_models(monkeypatch,
     monkeypatch.setenv("JUPYTER_HVD_TUNE", "never")
     entropies.grad("x")(x[:1500])
     assert len(measured) == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "dense", "taken"),
+    [(0.7, 0.1, DENSE), (0.7, 0.4, MODEL), (0.1, 0.7, MODEL), (11, 1, MODEL)],
+)
+def test_what_takes_long_once_is_given_up_for_what_is_much_faster(monkeypatch, model, dense, taken):
+    monkeypatch.setattr(tuning, "LARGE", 1 << 10)
+    seconds = iter([model, *([model] * 2 if model < 0.5 else []), dense, dense, dense])
+    monkeypatch.setattr(tuning, "sample", lambda _: next(seconds))
+    gradient, x = entropies.grad("x"), jnp.linspace(0.5, 1.0, 4096)
+    np.testing.assert_allclose(gradient(x), slope_by_jax(x), rtol=1e-5)
+    assert gradient.plan(x).choices == taken
 
 
 def test_a_way_that_xla_cannot_go_is_told_once(monkeypatch):
@@ -334,6 +363,92 @@ def test_jaxs_own_way_looks_up_and_scatters(function, arguments):
     made.require_fit(plan, operands)
     expected = function.grad("x").interpret(*arguments)
     np.testing.assert_allclose(made.plain.run(plan, operands), expected, rtol=1e-6)
+
+
+def by_jaxs_own_way(function, *arguments):
+    call = function.specialised(*arguments)
+    made = kernel(call.instance, call.sizes)
+    plan = made.compile((), made.dtype(arguments), DENSE)
+    made.require_fit(plan, arguments)
+    return jax.jit(lambda *xs: made.plain.run(plan, xs)), arguments
+
+
+@tensor
+def ends(x):
+    """The largest of columns, the smallest of rows, and the largest of all; one more that only two entries have."""
+    top, low = np.max(x, axis=0), np.min(x, axis=1)
+    twice = max(x[0, 0], x[1, 1])
+    return np.sum(top**2) + np.sum(low**3) * np.max(x) + twice
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("shape", [(7, 4), (2, 5), (1, 3)])
+def test_largest_entries_are_one_reduction_jaxs_own_way(shape, ties):
+    x = np.random.default_rng(0).normal(size=shape)
+    x = jnp.asarray(np.round(x) if ties else x)
+    if shape[0] == 1:
+        x = jnp.concatenate([x, x - 1])
+    run, given = by_jaxs_own_way(ends.grad("x"), x)
+    np.testing.assert_allclose(run(*given), ends.grad("x").interpret(*given), rtol=1e-5)
+    jaxpr = str(jax.make_jaxpr(run)(*given))
+    assert "reduce_max" in jaxpr
+    assert "reduce_min" in jaxpr
+
+
+def test_what_is_read_half_way_is_no_reduction():
+    @tensor
+    def half(x):
+        once = [np.maximum(x[i], x[i + 2]) for i in range(2)]
+        twice = [np.maximum(once[i], once[i + 1]) for i in range(1)]
+        return twice[0] + 3 * once[0]
+
+    x = jnp.array([1.0, 4.0, 3.0, 2.0])
+    run, given = by_jaxs_own_way(half.grad("x"), x)
+    expected = np.asarray(half.grad("x").interpret(x), float)
+    np.testing.assert_allclose(run(*given), expected, rtol=1e-6)
+    assert "reduce_max" not in str(jax.make_jaxpr(run)(*given))
+
+
+def test_a_nan_among_the_entries_is_the_largest():
+    @tensor
+    def largest(x):
+        return np.max(x) ** 2
+
+    x = jnp.array([1.0, jnp.nan, 3.0, 2.0])
+    run, given = by_jaxs_own_way(largest.grad("x"), x)
+    np.testing.assert_array_equal(np.isnan(run(*given)), np.isnan(largest.grad("x")(x)))
+
+
+def test_products_in_jaxs_own_way_are_those_of_matrices_where_there_are_some():
+    @tensor
+    def spread(x, W):
+        y = x @ W
+        return np.sum(np.var(y, axis=0))
+
+    x, W = jnp.arange(12.0).reshape(4, 3), jnp.ones((3, 2))
+    run, given = by_jaxs_own_way(spread.grad("W"), x, W)
+    np.testing.assert_allclose(run(*given), spread.grad("W").interpret(*given), atol=1e-4)
+    jaxpr = str(jax.make_jaxpr(run)(*given))
+    assert jaxpr.count("dot_general") == 2
+    assert "transpose[permutation=(1, 0)] f" not in jaxpr
+
+
+@tensor
+def lower_triangles(A, x):
+    """Conditions on one factor, on none of them alone, and one that keeps a root from negative numbers."""
+    n = len(x)
+    y = [sum(A[i, j] * x[j] for j in range(n) if j <= i) for i in range(n)]
+    z = sum(np.sqrt(x[j] - 1) * A[i, j] for i in range(n) for j in range(n) if j > 1 and i < j)
+    return sum(y[i] ** 2 for i in range(n)) + z
+
+
+def test_a_condition_on_a_factor_is_none_on_the_product_jaxs_own_way():
+    A, x = jnp.arange(16.0).reshape(4, 4), jnp.array([1.0, 0.5, 3.0, 4.0])
+    run, given = by_jaxs_own_way(lower_triangles.grad("A", "x"), A, x)
+    expected = lower_triangles.grad("A", "x")(A, x)
+    for found, other in zip(run(*given), expected, strict=True):
+        np.testing.assert_allclose(found, other, rtol=1e-5)
+    assert "dot_general" in str(jax.make_jaxpr(run)(*given))
 
 
 def test_no_nan_comes_of_what_a_condition_leaves_out():

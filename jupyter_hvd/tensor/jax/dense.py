@@ -3,13 +3,14 @@
 Each array of the program becomes a dense `jax.numpy` array: `⊞` is broadcasting, `[p]` a
 `jnp.where`, a sum of products an `einsum`, a sum under a condition a masked `sum`; reads at an index
 are axes, at a constant or an offset slices, anywhere else gathers, and sums to the places that an index
-array says are scattered; loops that carry values are written out, turn by turn. It knows no convolution:
+array says are scattered; largest entries found by halves are one reduction; loops that carry values are
+written out, turn by turn. It knows no convolution:
 for that, and for any other trick, give a version of one's own, `%gradcost f --against g`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
@@ -54,10 +55,12 @@ from ..language.terms import (
     strip_sums,
 )
 from ..language.types import REAL, Array, IndexArray, ParameterType, dimensions
+from ..lowering.strategy import Pairing, pairing
 from ..polyhedral.points import Aligned
 from .access import Space, align
 from .access import read as read_at
 from .elementwise import call, scalar
+from .halves import folded, folds
 from .masks import mask
 
 
@@ -76,11 +79,15 @@ class Dense:
     strict: bool = False
 
     def block(self, e: Term, values: Mapping[str, Any]) -> Any:
+        found = folds(e, self.at)
         while isinstance(e, Let):
             if isinstance(e.value, Iterate):
                 values = {**values, e.name: self.loop(e.value, values)}
-            else:
-                values = {**values, e.name: self.whole(e.value, values)}
+            elif (half := found.last.get(e.name)) is not None:
+                combine = self.black_box(half.function)
+                values = {**values, e.name: folded(values[half.source], half, combine)}
+            elif e.name not in found.inner:
+                values = {**values, e.name: self.whole(e.value, values, repeated=False)}
             e = e.body
         return self.output(e, values)
 
@@ -102,18 +109,22 @@ class Dense:
             return self.output(e.first, values), self.output(e.second, values)
         return self.whole(e, values)
 
-    def whole(self, e: Term, values: Mapping[str, Any]) -> Any:
-        """`⊞ i… . e` as an array."""
+    def whole(self, e: Term, values: Mapping[str, Any], repeated: bool = True) -> Any:
+        """`⊞ i… . e` as an array; where it is not to be `repeated`, of extent 1 where its entries are the same."""
         binders: list[Binder] = []
         while isinstance(e, Gen):
             binders.append(Binder(e.index, e.size))
             e = e.body
         rest = dimensions(e.type)
         binders += numbered("η", rest)  # a whole array, named or guarded
-        space = self.within(Space({}), tuple(binders))
+        body = _entries(e, len(rest))
+        lying = _order_read(body, [index for index, _ in binders])
+        space = self.within(Space({}), tuple(binders[k] for k in lying))
         axes = tuple(space.extents)
-        body = self.scalar(_entries(e, len(rest)), values, space)
-        return jnp.broadcast_to(align(body, axes), space.shape(axes))
+        array = align(self.scalar(body, values, space), axes)
+        if repeated or 0 in space.shape(axes):
+            array = jnp.broadcast_to(array, space.shape(axes))
+        return jnp.transpose(array, [lying.index(k) for k in range(len(lying))])
 
     def within(self, outer: Space, binders: Binders) -> Space:
         inner = {index: max(0, self.at(size).constant) for index, size in binders}
@@ -145,6 +156,8 @@ class Dense:
                 return array.astype(self.floating), axes
             case Add(left, right):
                 return joined(jnp.add, left, right)
+            case Mul(left, right) if left == right:
+                return joined(jnp.square, left)  # of which JAX's derivative has one term
             case Mul(left, right):
                 return joined(jnp.multiply, left, right)
             case Call(function, arguments):
@@ -210,7 +223,14 @@ class Dense:
             factors = [
                 self.scalar(factor, values, inner, _covering(inside, factor)) for factor in plain
             ]
-            array, axes = _einsum(factors, summed)
+            array, axes = _contracted(factors, summed, inner)
+            seen = frozenset(a for _, has in factors for a in has)
+        elif place is None and inside is None and (masks := self.hosted(plain, p, inner)):
+            factors = [
+                _kept(self.scalar(factor, values, inner, m), m, 0, inner)
+                for factor, m in zip(plain, masks, strict=True)
+            ]
+            array, axes = _contracted(factors, summed, inner)
             seen = frozenset(a for _, has in factors for a in has)
         else:
             whole = self.product(p, plain, values, inner, inside)
@@ -224,6 +244,26 @@ class Dense:
             if index not in seen:
                 array = array * float(inner.extents[index])
         return array, axes
+
+    def hosted(
+        self, factors: Sequence[Term], p: Predicate, space: Space
+    ) -> list[Aligned | None] | None:
+        """The mask of each factor, where each condition is one on factors: then it is no condition on the product. (As
+        `lowering.strategy`.)
+        """
+        found: list[list[Aligned]] = [[] for _ in factors]
+        for q in conjuncts(p):
+            here = mask(q, space, self.relation)
+            hosts = [k for k, factor in enumerate(factors) if {*here[1]} <= factor.names]
+            others = (factor for k, factor in enumerate(factors) if k not in hosts)
+            if not hosts or any(map(_calls, others)):
+                return None  # a function is not to see what the condition leaves out
+            for k in hosts:
+                found[k].append(here)
+        return [
+            _joined(lambda *ms: reduce(jnp.logical_and, ms), ms, space) if ms else None
+            for ms in found
+        ]
 
     def looked_up(
         self, factors: Sequence[Term], p: Predicate, space: Space, binders: Binders
@@ -297,6 +337,7 @@ class Dense:
             places.insert(0, self.at(e.index))
             e = e.body
         array = _variable(e, values)
+        array, places = self.once(array, e, places, space)
         if any(a.names & space.entries.keys() for a in places):
             return read_at(array, places, space)
         names = [_only(a) for a in places]
@@ -319,6 +360,44 @@ class Dense:
         )
         return array[within], axes
 
+    def once(
+        self, array: Any, e: Term, places: list[Affine], space: Space
+    ) -> tuple[Any, list[Affine]]:
+        """An array without the dimensions along which its entries are the same, and the places along the others; all of it
+        where it is read beyond those.
+        """
+        extents = [self.at(size).constant for size in dimensions(e.type)]
+        same = [k for k, n in enumerate(extents) if array.shape[k] == 1 and n != 1]
+        if not same:
+            return array, places
+        if not all(_stays(places[k], extents[k], space) for k in same):
+            return jnp.broadcast_to(array, extents), places
+        kept = [k for k in range(len(extents)) if k not in same]
+        return jnp.squeeze(array, tuple(same)), [places[k] for k in kept]
+
+
+def _order_read(e: Term, names: Sequence[str]) -> list[int]:
+    """The order of axes in all that is read along all of them, where it is one; else their own. (As `lowering.fusion`.)"""
+    found = {order for order in _orders(e) if sorted(order) == sorted(names)}
+    (order,) = found if len(found) == 1 else {tuple(names)}
+    return [names.index(i) for i in order]
+
+
+def _orders(e: Term) -> Iterator[tuple[str, ...]]:
+    """The axes of each read, in order."""
+    places: list[Affine] = []
+    while isinstance(e, At):
+        places.insert(0, e.index)
+        e = e.body
+    if places:
+        yield tuple(i for a in places if len(a.names) == 1 for i in a.names)
+    for x in e.children:
+        yield from _orders(x)
+
+
+def _calls(e: Term) -> bool:
+    return isinstance(e, Call) or any(map(_calls, e.children))
+
 
 def _pair(first: Any, second: Any) -> Any:
     return first, second
@@ -340,6 +419,13 @@ def _variable(e: Term, values: Mapping[str, Any]) -> Any:
         case Proj(side, body):
             return _variable(body, values)[side]
     raise TypeError(e)
+
+
+def _stays(a: Affine, extent: int, space: Space) -> bool:
+    if not a.names <= space.extents.keys():
+        return False
+    low, high = a.reach(space.extents)
+    return low >= 0 and high < extent
 
 
 def _is_slice(a: Affine, extent: int, space: Space) -> bool:
@@ -443,6 +529,24 @@ def _segments(
     total = jnp.zeros((n, *inner.shape(rest)), array.dtype).at[at].add(flat, mode="drop")
     order = tuple(a for a in outer.extents if a == index or a in rest)
     return align((total, (index, *rest)), order), order
+
+
+def _contracted(factors: Sequence[Aligned], summed: Sequence[str], space: Space) -> Aligned:
+    """The sum of a product, of two factors as `lowering.strategy` has it: a product of matrices where there is one."""
+    if len(factors) == 1:
+        return _summed(factors[0], summed)
+    if len(factors) > 2:
+        return _einsum(factors, summed)
+    (_, left), (_, right) = factors
+    match pairing({*left}, {*right}, {*left, *right} - {*summed}):
+        case Pairing.FUSED if factors[0][0] is factors[1][0] and left == right:
+            return _summed((jnp.square(factors[0][0]), left), summed)
+        case Pairing.FUSED:
+            return _summed(_joined(jnp.multiply, factors, space), summed)
+        case Pairing.APART:
+            return _joined(jnp.multiply, [_summed(x, summed) for x in factors], space)
+        case Pairing.DOT:
+            return _einsum(factors, summed)
 
 
 def _einsum(factors: Sequence[Aligned], summed: Sequence[str]) -> Aligned:

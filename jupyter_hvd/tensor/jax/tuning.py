@@ -76,8 +76,9 @@ def tune(
 ) -> Tuning:
     """Time the kernels for these arrays in turn, and remember the fastest.
 
-    The model's own is given up only for one whose quartiles lie below its own, and whose results are its own up to rounding.
-    Where there are few `seconds`, it runs less often, and what is much slower once is not timed.
+    The model's own is given up only for one whose quartiles lie below its own, or that is the faster in nearly all turns, and
+    whose results are its own up to rounding. Where there are few `seconds`, it runs less often; what is much slower once is not
+    timed, and of what takes longer than that only what is much faster once is taken.
 
     Raises:
         TuningCancelledError: `cancelled()` became true.
@@ -92,7 +93,8 @@ def tune(
     compiled: dict[Choices, Any] = {}
     reasons: dict[Choices, str] = {}
     failed = set[Choices]()
-    expected, limit = None, math.inf
+    expected = None
+    once: dict[Choices, float] = {}
     for k, (choices, plan) in enumerate(plans.items()):
         step()
         try:
@@ -109,35 +111,42 @@ def tune(
                 reasons[choices] = "its results are others"
             elif seconds < math.inf:
                 run = partial(compiled[choices], *operands)
-                spent = min(sample(run) for _ in range(ONCE))
-                if spent > limit:
-                    reasons[choices] = "takes too long"
-                limit = min(limit, SLOWER * spent)
-                if spent > seconds:
+                once[choices] = sample(run)
+                if once[choices] < seconds:
+                    once[choices] = min(once[choices], *(sample(run) for _ in range(ONCE - 1)))
+                elif once[choices] > PATIENCE * seconds:
                     break
         if progress is not None:
             progress(k + 1, 2 * len(plans))
     if expected is None:
         raise TensorError(next(iter(reasons.values())))
+    for choices, spent in once.items():
+        if spent > SLOWER * min(once.values()):
+            reasons[choices] = "takes too long"
     able = [choices for choices in compiled if choices not in reasons]
+    if any(once.get(choices, 0.0) > seconds for choices in able):
+        able = able[:1]
     runs = [partial(compiled[choices], *operands) for choices in able]
     alone = seconds < math.inf and len(able) == 1
     times = [[0.0]] if alone else interleaved(runs, repeats, step)
-    quartiles = {c: _quartiles(found) for c, found in zip(able, times, strict=True)}
+    turns = dict(zip(able, times, strict=True))
+    quartiles = {c: _quartiles(found) for c, found in turns.items()}
     if progress is not None:
         progress(2 * len(plans), 2 * len(plans))
-    fastest = _fastest(quartiles)
+    fastest = _fastest(quartiles, turns)
     remember(made.digest(*key), fastest)
     rows = (Candidate(c, quartiles.get(c), reasons.get(c, ""), c in failed) for c in plans)
     return Tuning(tuple(rows), fastest)
 
 
-LARGE = 1 << 22  # points that a kernel visits from which on its first call measures
+LARGE = 1 << 20  # points, about a millisecond's, from which on a kernel's first call measures
 WORSE = 8  # times as many entries as the kernel visits points: then JAX's own way is not tried
 REPEATS = 7
 SECONDS = 0.5  # that a kernel takes which a first call measures
-SLOWER = 3  # times as long as the fastest so far: then it is not timed
+PATIENCE = 20  # times as long: then nothing else is tried
+SLOWER = 3  # times as long as the fastest: then it is not timed
 ONCE = 3  # runs that show that
+FEWEST, OFTEN = 5, 0.85  # turns that say something, and the part of them that a faster way wins
 _told: set[str] = set()
 
 
@@ -223,7 +232,12 @@ def _quartiles(times: Sequence[float]) -> tuple[float, float, float]:
     return float(low), float(middle), float(high)
 
 
-def _fastest(quartiles: Mapping[Choices, tuple[float, float, float]]) -> Choices:
+def _fastest(
+    quartiles: Mapping[Choices, tuple[float, float, float]],
+    turns: Mapping[Choices, Sequence[float]],
+) -> Choices:
     first, *others = quartiles
     best = min(others, key=lambda c: quartiles[c][1], default=first)
-    return best if quartiles[best][2] < quartiles[first][0] else first
+    faster = [a < b for a, b in zip(turns[best], turns[first], strict=True)]
+    often = len(faster) >= FEWEST and sum(faster) >= OFTEN * len(faster)
+    return best if often or quartiles[best][2] < quartiles[first][0] else first

@@ -39,17 +39,16 @@ End = tuple[str, bool]  # of an axis, the first or the last
 
 @dataclass(frozen=True)
 class Fused:
-    """Steps, and the dimensions of arrays that they do not have any more."""
+    """Steps, and of arrays whose dimensions are fewer or in another order those that they have."""
 
     steps: tuple[Step, ...]
-    dropped: Mapping[str, tuple[int, ...]]
+    dimensions: Mapping[str, tuple[int, ...]]
 
     def storage(self, name: str, storage: Storage) -> Storage:
-        """That of an array without those dimensions."""
-        gone = self.dropped.get(name, ())
-        if not gone:
+        """That of an array with those dimensions."""
+        kept = self.dimensions.get(name)
+        if kept is None:
             return storage
-        kept = [d for d in range(len(storage.extents)) if d not in gone]
         return replace(
             storage,
             extents=tuple(storage.extents[d] for d in kept),
@@ -63,8 +62,17 @@ def fused(steps: Sequence[Step], output: Output, storages: Mapping[str, Storage]
     shapes = {x: storage.extents for x, storage in storages.items()}
     found = needed_steps(_through_views(steps, {**shapes, **_shapes(steps)}), output)
     less, dropped = _without_repetition(found, whole)
-    flat_ = _flattened(less, whole, {**shapes, **_shapes(less)})
-    return Fused(needed_steps(flat_, output), dropped)
+    lying, orders = _as_read(less, whole)
+    flat_ = _flattened(lying, whole, {**shapes, **_shapes(lying)})
+    dimensions = {x: _left(storages[x], gone) for x, gone in dropped.items() if x in storages}
+    for x, order in orders.items():
+        kept = dimensions.get(x, tuple(range(len(order))))
+        dimensions[x] = tuple(kept[d] for d in order)
+    return Fused(needed_steps(flat_, output), dimensions)
+
+
+def _left(storage: Storage, gone: Sequence[int]) -> tuple[int, ...]:
+    return tuple(d for d in range(len(storage.extents)) if d not in gone)
 
 
 def _shapes(steps: Sequence[Step]) -> dict[str, Shape]:
@@ -145,6 +153,52 @@ def _within(a: Affine, n: int, extents: Mapping[str, int]) -> bool:
         return False  # data give it
     low, high = a.reach(extents)
     return low >= 0 and high < n
+
+
+# Order
+
+
+def _as_read(
+    steps: Sequence[Step], whole: AbstractSet[str]
+) -> tuple[list[Step], dict[str, tuple[int, ...]]]:
+    """Arrays with their dimensions in the order of what they are made of: of `[sum((x[i, j] - y[j])**2 for i …) for j …]` the
+    squares would have j first, and be written and read across the rows of x.
+    """
+    orders: dict[str, tuple[int, ...]] = {}
+
+    def access(r: Access) -> Access:
+        order = orders.get(r.array)
+        return r if order is None else Access(r.array, tuple(r.indices[d] for d in order))
+
+    found = []
+    for step in steps:
+        action = step.action
+        if isinstance(action, Entrywise):
+            action = action.rewritten(Rewriting(access, lambda p: p, lambda x: x))
+            order = None if step.name in whole else _order_read(action)
+            if order is not None:
+                orders[step.name] = order
+                action = replace(action, out=tuple(action.out[d] for d in order))
+        found.append(replace(step, action=action))
+    return found, orders
+
+
+def _order_read(action: Entrywise) -> tuple[int, ...] | None:
+    """The order of the axes in all that is read along all of them, where it is another than theirs; nothing is summed."""
+    axes = action.axes
+    if action.summed or (isinstance(action, Contract) and action.scatter_to):
+        return None
+    orders = set[tuple[int, ...]]()
+    for r in action.accesses:
+        order = tuple(
+            axes.index(i) for a in r.indices if len(a.names) == 1 for i in a.names if i in axes
+        )
+        if sorted(order) == [*range(len(axes))]:
+            orders.add(order)
+    if len(orders) != 1:
+        return None
+    (order,) = orders
+    return None if order == tuple(range(len(axes))) else order
 
 
 # Repetition

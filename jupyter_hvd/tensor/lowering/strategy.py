@@ -6,7 +6,7 @@ In order of preference:
 2. a window (`x[i+j]`, i and j both axes) over a short axis: a convolution, or one contraction for
    each of its entries; over a long one, on CPUs, its slices one after the other;
 3. a mask that each operand can take by itself: operands masked, then a product (`dot_general`); a
-   relation among fewer axes than all of them is an operand itself, of zeros and ones;
+   relation or an inequality among fewer axes than all of them is an operand itself, of zeros and ones;
 4. a mask that couples operands: product, mask and sum in one reduction, which XLA fuses.
 """
 
@@ -34,7 +34,10 @@ from .dataflow import axes_of
 from .ir import Access, Contract, IndexLookup
 from .tiling import OFFSET
 
-MATRIX = 1 << 20  # points of a sum from which on relations in it are multiplied as matrices
+MATRIX = (
+    1 << 20
+)  # points of a sum from which on relations and inequalities in it are multiplied as matrices
+TRIANGLE = 1 << 24  # entries of an inequality, at most, that are made for that
 WINDOWS = 64  # entries of a window that are summed one after the other
 
 
@@ -160,7 +163,7 @@ def choose(action: Contract, platform: str) -> Strategy:
         size = prod(extents[i] for i in axes)
         if hosts:
             masks.append((q, hosts))
-        elif isinstance(q, Related) and max(MATRIX, 4 * size) <= prod(extents.values()):
+        elif _is_matrix(q, size) and max(MATRIX, 4 * size) <= prod(extents.values()):
             masks.append((q, ()))
             operands.append(axes)
         else:
@@ -168,6 +171,11 @@ def choose(action: Contract, platform: str) -> Strategy:
     if coupling:
         return Reduced(tuple(coupling), tuple(masks))
     return Multiplied(tuple(operands), action.axes, tuple(masks))
+
+
+def _is_matrix(q: Predicate, size: int) -> bool:
+    """Whether a condition can be multiplied: a relation is there already, a triangle is made."""
+    return isinstance(q, Related) or (isinstance(q, Compare) and size <= TRIANGLE)
 
 
 def mask_axes(p: Predicate, lookups: Sequence[IndexLookup]) -> frozenset[str]:
