@@ -7,6 +7,7 @@ import inspect
 import jax
 import jax.numpy as jnp
 import numpy as np
+import of_jax
 import pytest
 from public_functions import draw
 from test_public_functions import by_differences
@@ -261,7 +262,7 @@ def of_one(function, arguments, in_place):
     with keeping_float64(True), pytest.MonkeyPatch.context() as patch:
         patch.setitem(function.__globals__, "np", jnp)
         inputs = [jnp.asarray(a) if isinstance(a, np.ndarray) else a for a in arguments]
-        return names, jax.grad(function, places)(*inputs)
+        return names, of_jax.gradients(function, places, inputs)
 
 
 def close(found, expected, tolerance):

@@ -45,7 +45,7 @@ def some(case):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("kernels_kept")
-@pytest.mark.parametrize("case", map(some, CASES))
+@pytest.mark.parametrize("case", list(map(some, CASES)))
 def test_each_way_gives_the_same(case, monkeypatch):
     for limit in ("FENCED", "COSTLY"):
         monkeypatch.setattr(dataflow, limit, 2)
