@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import psutil
 import pytest
 
+from jupyter_hvd.launchers.base import rank_environment
 from jupyter_hvd.launchers.job import JobResult, Program, run_job, run_single
 from jupyter_hvd.launchers.places import place
 from jupyter_hvd.launchers.processes import end_processes, processes_of
@@ -185,9 +188,21 @@ def test_servers_end_with_their_owner() -> None:
     assert psutil.wait_procs(servers, 5)[1] == []
 
 
-def test_they_are_kept_while_the_environment_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KeptForks]:
+    (tmp_path / "drawn.py").write_text(
+        "import numpy\ndef main():\n    print(numpy.random.rand())\n    return 3\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    servers = KeptForks(("drawn",))
+    yield servers
+    servers.end()
+
+
+def test_they_are_kept_while_the_environment_stays(
+    kept: KeptForks, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What TensorFlow reads of it, it reads when it is imported."""
-    kept = KeptForks(())
     first = kept.variables()
     assert kept.variables() == first
     monkeypatch.setenv("TF_USE_LEGACY_KERAS", "1")
@@ -197,3 +212,15 @@ def test_they_are_kept_while_the_environment_stays(monkeypatch: pytest.MonkeyPat
     assert [folder.exists() for folder in folders] == [False, True]
     kept.end()
     assert not folders[1].exists()
+
+
+def test_forks_of_one_server_draw_other_numbers(kept: KeptForks) -> None:
+    """NumPy's generator is seeded when it is imported, once for all of them."""
+    command = [sys.executable, "-P", "-m", "jupyter_hvd.rank.forks", "drawn"]
+    environment = rank_environment(uuid.uuid4().hex, kept.variables())
+    done = [
+        subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        for _ in range(2)
+    ]
+    assert [each.returncode for each in done] == [3, 3], done[0].stderr
+    assert done[0].stdout != done[1].stdout

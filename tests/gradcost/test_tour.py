@@ -72,6 +72,6 @@ def test_the_export_shows_every_fall_back(tour, reports):
     html, _ = HTMLExporter().from_notebook_node(tour)
     assert html.count("<b>Gradient cost</b>") == len(reports)
     plots = sum(len(report["curves"]) for report in reports)
-    assert html.count('aria-label="Operations of') == plots > 10
+    assert html.count('<img alt="Operations of') == plots > 10
     for report in reports:
         assert f"<code>{report['function']}</code>" in html
