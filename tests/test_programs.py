@@ -25,6 +25,7 @@ from .ledger import verify
 from .stacks import KERAS_2, LEGACY, STACKS, present_keras
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
+PROGRAMS_BY_NAME = {path.stem: path for path in PROGRAMS}
 PAGE = Path(__file__).parents[1] / "docs" / "coverage.md"
 STEPS = 8
 KERASES = tuple(stack.keras for stack in STACKS)
@@ -139,9 +140,17 @@ def refusal(conversion: Conversion) -> str | None:
 
 
 @pytest.fixture(scope="module")
-def beside(tmp_path_factory) -> Path:
+def written(tmp_path_factory) -> Path:
     """A folder with the files that programs read."""
     return data.write(tmp_path_factory.mktemp("beside"))
+
+
+@pytest.fixture
+def beside(written: Path, path: Path, tmp_path: Path) -> Path:
+    """That folder for a program that names one of its files; verified, each rank has a copy. Else an empty one."""
+    source = path.read_text()
+    named = any(f'"{each.name}' in source for each in written.iterdir())
+    return written if named else tmp_path
 
 
 @pytest.mark.slow
@@ -170,9 +179,8 @@ def test_program(path: Path, beside: Path, record_property) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ORDERED)
-def test_program_on_three_ranks(name: str, beside: Path) -> None:
-    path = Path(__file__).parent / "programs" / f"{name}.py"
+@pytest.mark.parametrize("path", [PROGRAMS_BY_NAME[name] for name in ORDERED], ids=ORDERED)
+def test_program_on_three_ranks(path: Path, beside: Path) -> None:
     checks = verify(path, 3, steps=STEPS, beside=beside).checks
     assert not [check for check in checks if check.status == "fail"], checks
 
