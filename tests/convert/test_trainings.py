@@ -383,6 +383,7 @@ def objective(trial, rows):
     ("program", "status"),
     [
         ("make = functools.partial(build, 1)\nmake().fit(x, y)\n", "converted"),
+        ("make = functools.partial(build, width=1)\nmake(2, width=3).fit(x, y)\n", "converted"),
         ("import other\nother.Ensemble(functools.partial(build, 1)).fit(x, y)\n", "refused"),
         (
             "import optuna\nstudy = optuna.create_study()\n"

@@ -114,7 +114,7 @@ class TensorFlowLibrary:
         if call.args and tf_api.RUNNERS & {v.name for v in called}:
             return cst.Call(call.args[0].value)
         if (begun := partial_call(resolver, called)) is not None:
-            return cst.Call(begun.args[0].value, [*begun.args[1:], *call.args])
+            return _completed(begun, call)
         if method(call) != "run" or not _is_of_strategy(resolver, call):
             return None
         function, given = argument(call, "fn", 0), argument(call, "args", 1)
@@ -194,6 +194,15 @@ class TensorFlowLibrary:
         ):
             return Value(Kind.OTHER, call)
         return Value(Kind.UNKNOWN, call)
+
+
+def _completed(begun: cst.Call, call: cst.Call) -> cst.Call:
+    """`f(1, 3, y=4)` for `functools.partial(f, 1, y=2)(3, y=4)`."""
+    function, *first = begun.args
+    anew = {arg.keyword.value for arg in call.args if arg.keyword}
+    kept = [arg for arg in first if arg.keyword is None or arg.keyword.value not in anew]
+    given = sorted([*kept, *call.args], key=lambda arg: bool(arg.keyword) or arg.star == "**")
+    return cst.Call(function.value, given)
 
 
 def partial_call(resolver: Resolver, values: Set[Value]) -> cst.Call | None:
