@@ -4,24 +4,16 @@ stand, the other five are since there are `diagflat`, `corrcoef`, `accumulate` a
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from cases import Cases, entering
 
 R = np.random.default_rng(11)
-CASES: list[tuple[Any, tuple[Any, ...]]] = []
+CASES: Cases = []
+case = entering(CASES)
 
 
 def draw(*shape):
     return R.uniform(0.3, 1.3, shape)
-
-
-def case(*arguments):
-    def enter(function):
-        CASES.append((function, arguments))
-        return function
-
-    return enter
 
 
 # 100 NumPy exercises

@@ -13,26 +13,20 @@ import jax.numpy as jnp
 import numpy as np
 import of_jax
 import pytest
+from cases import Cases, entering
 
 from jupyter_hvd.tensor import tensor
 from jupyter_hvd.tensor.jax.precision import keeping_float64
 
 R = np.random.default_rng(3)
-CASES = []
+CASES: Cases = []
+case = entering(CASES)
 #: They fill arrays in place, which JAX's do not allow.
 IN_PLACE = ("corr2d", "heat_residual", "moving_average")
 
 
 def draw(*shape):
     return R.uniform(0.3, 1.3, shape)
-
-
-def case(*arguments):
-    def enter(function):
-        CASES.append((function, arguments))
-        return function
-
-    return enter
 
 
 # JAX quickstart / autodiff cookbook / thinking in jax

@@ -52,7 +52,8 @@ class Places(Arithmetic):
 
     def _bounds_of(self, place: Value) -> tuple[Affine, Affine]:
         if place.nature.within is None:
-            self.affine(place, "an index") if numbers_of(place) != "int" else None
+            if numbers_of(place) != "int":
+                self.affine(place, "an index")  # which says what it is
             raise self.error(
                 "an index that data decide, and nothing says in what range",
                 "say so: `np.clip(k, 0, len(x) - 1)`",
