@@ -6,12 +6,14 @@ import json
 import shutil
 import subprocess
 import sys
+import uuid
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from jupyter_hvd.verify import checks, loading
+from jupyter_hvd.launchers.base import rank_environment
+from jupyter_hvd.verify import checks
 
 SAVES = """
 import tensorflow as tf
@@ -35,7 +37,11 @@ def saved(tmp_path_factory) -> Path:
 def faults(original: Path, single: Path, ranks: Path, *names: str) -> dict[str, str | None]:
     places = (str(original), str(single), str(ranks))
     done = subprocess.run(
-        [sys.executable, "-P", loading.__file__, *places, *names],
+        [
+            *(sys.executable, "-P", "-m", "jupyter_hvd.rank.forks", "--without-horovod"),
+            *("jupyter_hvd.verify.loading", *places, *names),
+        ],
+        env=rank_environment(uuid.uuid4().hex),
         capture_output=True,
         text=True,
         check=True,

@@ -74,7 +74,8 @@ def text(report: Report) -> str:
 def _text_line(name: str, figure: Figure, ratio: Ratio | None) -> str:
     bound = ""
     if ratio is not None and ratio.ratio is not None:
-        bound = f"   {spelt(ratio.ratio)} × value, bound {ratio.bound}"
+        counted = ", inputs and outputs counted" if ratio.interfaces else ""
+        bound = f"   {spelt(ratio.ratio)} × value{counted}, bound {ratio.bound}"
     return f"  {name:8} {number(figure.total):>14} operations   {figure.here}{bound}"
 
 
@@ -174,12 +175,18 @@ def _figures(report: Report) -> str:
                 number(figure.multiplications),
                 number(figure.calls),
                 number(figure.entries) + _kept(figure),
-                "" if ratio is None or ratio.ratio is None else spelt(ratio.ratio),
+                _multiple(ratio),
                 "" if ratio is None else f"{ratio.bound} ({escape(ratio.theorem)})",
             )
             for name, figure, ratio in rows
         ),
     )
+
+
+def _multiple(ratio: Ratio | None) -> str:
+    if ratio is None or ratio.ratio is None:
+        return ""
+    return spelt(ratio.ratio) + (", inputs and outputs counted" if ratio.interfaces else "")
 
 
 def _kept(figure: Figure) -> str:

@@ -41,11 +41,14 @@ class Figure:
 
 @dataclass(frozen=True)
 class Ratio:
-    """A derivative against its function, and the theorem that bounds it."""
+    """A derivative against its function, and the theorem that bounds it; `interfaces` where the theorem counts what goes in
+    and out of both beside the operations.
+    """
 
     ratio: float | None
     bound: int
     theorem: str
+    interfaces: bool = False
 
 
 @dataclass(frozen=True)
@@ -343,8 +346,9 @@ def _adjoint_ratio(subject: Subject, value: Figure, adjoint: Figure, sizes: Size
     """The gradient against the function, what turns of loops take and give counted where there are loops."""
     turns = subject.value.turn_interfaces(sizes)
     if not turns or value.io is None:
-        return Ratio(_ratio(adjoint.io, value.io), BOUND, "Theorem 6.55")
-    return Ratio(_ratio(adjoint.io, value.io + turns), BOUND, "Theorem 2 of docs/recurrences.md")
+        return Ratio(_ratio(adjoint.io, value.io), BOUND, "Theorem 6.55", interfaces=True)
+    theorem = "Theorem 2 of docs/recurrences.md"
+    return Ratio(_ratio(adjoint.io, value.io + turns), BOUND, theorem, interfaces=True)
 
 
 def _ratio(part: int | None, whole: int | None) -> float | None:

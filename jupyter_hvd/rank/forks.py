@@ -4,12 +4,13 @@ Importing TensorFlow is most of what a rank does at its start, and of what a sho
 imports once and forks. Who is started to be a rank asks for a fork, passes signals on to it, and ends as it ends;
 where there is no server, it does the work itself:
 
-    python -P -m jupyter_hvd.rank.forks MODULE ARGUMENTS…
+    python -P -m jupyter_hvd.rank.forks [--without-horovod] MODULE ARGUMENTS…
 
 runs the `main` of a module so.
 
 There are two servers: one forks what runs alone and rank 0, the other the other ranks. What differs between two processes
-of a real job by itself, such as the order of a set of strings, so differs between ranks here, too.
+of a real job by itself, such as the order of a set of strings, so differs between ranks here, too. The first leaves behind
+a third, forked before it has imported Horovod, for what must do without.
 """
 
 from __future__ import annotations
@@ -29,11 +30,13 @@ from pathlib import Path
 from ..launchers.base import rank_environment
 from ..launchers.reaper import private_folder
 
-#: What imports TensorFlow and Horovod, and with them most of the time.
-TENSORFLOW = ("numpy", "tensorflow", "horovod.tensorflow")
+#: What takes most of the time to import.
+TENSORFLOW = ("numpy", "tensorflow")
+HOROVOD = "horovod.tensorflow"
 #: Names the environment of the servers and the folder of their sockets to a process that may ask them.
 FORKS_VARIABLE = "JUPYTER_HVD_FORKS"
 SOCKETS = ("rank-0", "other-ranks")
+WITHOUT_HOROVOD = "--without-horovod"
 #: An exit code, or the length of a request.
 NUMBER = struct.Struct("!i")
 PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -57,8 +60,9 @@ def forkservers(folder: Path, job: str, modules: Sequence[str] = ()) -> Iterator
         yield inherited
         return
     with ExitStack() as servers:
-        for name in SOCKETS:
-            servers.enter_context(_server(folder, name, job, modules))
+        first, second = SOCKETS
+        servers.enter_context(_server(folder, job, [WITHOUT_HOROVOD, HOROVOD, *modules, first]))
+        servers.enter_context(_server(folder, job, [HOROVOD, *modules, second]))
         yield {FORKS_VARIABLE: f"{sys.prefix}:{folder}"}
 
 
@@ -74,21 +78,26 @@ def _sockets() -> Path | None:
 
 
 @contextmanager
-def _server(folder: Path, name: str, job: str, modules: Sequence[str]) -> Iterator[None]:
-    with socket.socket(socket.AF_UNIX) as listener:
+def _server(folder: Path, job: str, order: Sequence[str]) -> Iterator[None]:
+    """A process that imports TensorFlow and then what is in `order`; at the name of a socket it leaves a server behind."""
+    named = [name for name in order if name in (*SOCKETS, WITHOUT_HOROVOD)]
+    with ExitStack() as kept:
+        listeners = {name: kept.enter_context(socket.socket(socket.AF_UNIX)) for name in named}
         with _short(folder) as place:
-            listener.bind(f"{place}/{name}")
-        listener.listen()
+            for name, listener in listeners.items():
+                listener.bind(f"{place}/{name}")
+                listener.listen()
+        numbers = {name: listener.fileno() for name, listener in listeners.items()}
         process = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
             [
                 *(sys.executable, "-P", "-m", "jupyter_hvd.rank.forkserver"),
-                *(str(listener.fileno()), *TENSORFLOW, *modules),
+                *(*TENSORFLOW, *(str(numbers.get(word, word)) for word in order)),
             ],
             env=rank_environment(job),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            pass_fds=[listener.fileno()],
+            pass_fds=list(numbers.values()),
             start_new_session=True,
         )
     try:
@@ -111,15 +120,20 @@ def _short(folder: Path) -> Iterator[str]:
         os.close(descriptor)
 
 
-def run_forked(module: str, arguments: Sequence[str]) -> int | None:
-    """The exit code of a fork that has run a module's `main` with these arguments; None where none can be had."""
+def run_forked(module: str, arguments: Sequence[str], name: str = "") -> int | None:
+    """The exit code of a fork that has run a module's `main` with these arguments; None where none can be had.
+
+    Args:
+        name: of the server; that of this process's rank by default.
+    """
     folder = _sockets()
+    name = name or SOCKETS[os.environ.get("HOROVOD_RANK", "0") != "0"]
     if folder is None:
         return None
     with socket.socket(socket.AF_UNIX) as server:
         try:
             with _short(folder) as place:
-                server.connect(f"{place}/{SOCKETS[os.environ.get('HOROVOD_RANK', '0') != '0']}")
+                server.connect(f"{place}/{name}")
             request = [module, arguments, dict(os.environ), os.getcwd()]  # noqa: PTH109 — as it is named
             text = json.dumps(request).encode()
             socket.send_fds(server, [NUMBER.pack(len(text))], [0, 1, 2])
@@ -164,8 +178,10 @@ class KeptForks:
 
 
 def main() -> None:
-    module, *arguments = sys.argv[1:]
-    code = run_forked(module, arguments)
+    given = sys.argv[1:]
+    name = given.pop(0) if given[0] == WITHOUT_HOROVOD else ""
+    module, *arguments = given
+    code = run_forked(module, arguments, name)
     if code is None:
         sys.argv[1:] = arguments
         code = importlib.import_module(module).main()

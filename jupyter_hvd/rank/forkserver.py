@@ -1,5 +1,6 @@
-"""Imports TensorFlow and forks, for `forks.py`: `python -P -m jupyter_hvd.rank.forkserver LISTENER MODULE …`.
+"""Imports TensorFlow and forks, for `forks.py`: `python -P -m jupyter_hvd.rank.forkserver (MODULE … LISTENER) …`.
 
+Each listener is served by a process that has imported the modules before it: the last by this one, the others by its forks.
 It makes no tensor and opens no device before it forks, and has no thread but NumPy's own, which bear it. A child
 takes over the standard streams, the environment, the folder and the job's name of the process that asked for it.
 """
@@ -171,11 +172,15 @@ def bear_name(job: str) -> None:
 
 
 def main() -> None:
-    listener, *modules = sys.argv[1:]
+    *order, listener = sys.argv[1:]
     with uncollected():
-        for name in modules:
-            with suppress(ImportError):  # who needs it says so itself
-                importlib.import_module(name)
+        for word in order:
+            if not word.isdigit():
+                with suppress(ImportError):  # who needs it says so itself
+                    importlib.import_module(word)
+            elif os.fork() == 0:
+                listener = word
+                break
     request = ForkServer(socket.socket(fileno=int(listener))).serve()
     if request is not None:
         become(request)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -369,9 +369,12 @@ def only_rank_zero_writes(job: Run, temporary: Sequence[str]) -> Check:
         if written:
             return Check(name, "fail", f"rank {record.rank} writes {written[0]}")
     zero = job.records[0]
-    return Check(
-        name, "pass", f"{len(zero.printed)} lines and {len(zero.files)} files, all from rank 0"
-    )
+    lines, files = _counted(zero.printed, "line"), _counted(zero.files, "file")
+    return Check(name, "pass", f"{lines} and {files}, all from rank 0")
+
+
+def _counted(things: Sized, noun: str) -> str:
+    return f"{len(things)} {noun}{'' if len(things) == 1 else 's'}"
 
 
 def saved_models_load(faults: Sequence[tuple[str, str | None]], saved: int) -> Check:
@@ -427,7 +430,10 @@ def step_time(single: Run, job: Run) -> Check:
     if len(one) < 2 or len(many) < 2:
         return Check(name, "unknown", "too few steps to time: try more with --steps")
     ratio = median(many) / median(one)
-    detail = f"{median(one) * 1e3:.1f} ms on 1 rank, {median(many) * 1e3:.1f} ms on {len(job.records)} (× {ratio:.2f})"
+    detail = (
+        f"{median(one) * 1e3:.1f} ms on 1 rank, {median(many) * 1e3:.1f} ms on {len(job.records)} (× {ratio:.2f}),"
+        f" all on {alone.cores} cores of this machine"
+    )
     step = Step(
         median(one),
         median(alone.cpu_seconds[1:] or one),

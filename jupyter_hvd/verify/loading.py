@@ -1,4 +1,6 @@
-"""Loads saved models where neither Horovod nor this package is: `python -P loading.py ORIGINAL SINGLE RANKS NAME …`.
+"""Loads saved models where neither Horovod nor this package is: `main` takes ORIGINAL SINGLE RANKS NAME …
+
+It runs where Horovod has not been imported (`rank.forks --without-horovod`): its operations would be in TensorFlow's lists.
 
 The folders are those of the original, of the conversion on one rank, and of rank 0 of several; each name is a model that
 the last has saved, and the others perhaps. Prints a JSON list: for each model its name and what is wrong with it, null
@@ -11,20 +13,27 @@ from __future__ import annotations
 import gc
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 #: What Python takes for not installed.
-ABSENT: dict[str, Any] = {"horovod": None, "jupyter_hvd": None}
+ABSENT = ("horovod", "jupyter_hvd")
 
 
 def main() -> None:
     original, single, ranks, *names = sys.argv[1:]
-    sys.modules.update(ABSENT)
+    sys.modules.update(hidden(sys.modules))
     gc.disable()  # it looks through all that TensorFlow defines again and again, and this is soon over
     places = [Path(original), Path(single), Path(ranks)]
     asked = ((name, judge(*(place / name for place in places))) for name in names)
     print(json.dumps([(name, fault) for name, (known, fault) in asked if known]))
+
+
+def hidden(modules: Iterable[str]) -> dict[str, Any]:
+    """What `sys.modules` has to say for Python to take these packages for not installed, whatever was imported of them."""
+    imported = [name for name in modules if name.partition(".")[0] in ABSENT]
+    return dict.fromkeys((*ABSENT, *imported))
 
 
 def judge(original: Path, single: Path, ranks: Path) -> tuple[bool, str | None]:
@@ -69,7 +78,3 @@ def predictions(path: Path) -> list[Any]:
         inputs.append(tf.constant(values, kind) if kind != tf.string else tf.fill(shape, ""))
     said = model(inputs[0] if len(inputs) == 1 else inputs) if inputs else []
     return [*model.get_weights(), *(part.numpy() for part in tf.nest.flatten(said))]
-
-
-if __name__ == "__main__":
-    main()

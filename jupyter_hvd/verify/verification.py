@@ -30,11 +30,11 @@ from ..launchers.places import place
 from ..launchers.processes import end_processes
 from ..launchers.progress import Stall
 from ..launchers.reaper import PrivateFolder, private_folder
-from ..rank.forks import FORKS_VARIABLE, forkservers
+from ..rank.forks import FORKS_VARIABLE, WITHOUT_HOROVOD, forkservers
 from ..rules.tensorflow_horovod.apart import Alone
 from ..source.cells import JoinedCells
 from ..source.lines import origin_finder
-from . import checks, loading
+from . import checks
 from .checks import Check, Record, Run
 from .losing import Loss, run_and_lose
 from .partings import Parting, Weights, parting
@@ -361,8 +361,11 @@ class Runner:
         places = [working_folder(self.folder.path / name, 0) for name in RUNS]
         with suppress(subprocess.TimeoutExpired):
             done = subprocess.run(  # noqa: S603 — a list of arguments, no shell
-                [sys.executable, "-P", loading.__file__, *map(str, places), *models],
-                env=rank_environment(self.folder.job),
+                [
+                    *(sys.executable, "-P", "-m", "jupyter_hvd.rank.forks", WITHOUT_HOROVOD),
+                    *("jupyter_hvd.verify.loading", *map(str, places), *models),
+                ],
+                env=rank_environment(self.folder.job, self.forks),
                 cwd=self.folder.path,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,

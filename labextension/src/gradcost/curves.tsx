@@ -45,11 +45,13 @@ export function Curves({ report }: { report: IReport }): JSX.Element | null {
         <li className="jp-hvd-gc-value">{trans.__('value')}</li>
         <li className="jp-hvd-gc-forward">{trans.__('forward')}</li>
         <li className="jp-hvd-gc-adjoint">{trans.__('adjoint')}</li>
-        <li className="jp-hvd-gc-jax">
-          {report.plain?.against
-            ? trans.__('jax.grad of %1, XLA’s estimate of flops', report.plain.against)
-            : trans.__('jax.grad of the same program, XLA’s estimate of flops')}
-        </li>
+        {curves.some(({ size }) => report.plain?.adjoint[size]?.length) && (
+          <li className="jp-hvd-gc-jax">
+            {report.plain?.against
+              ? trans.__('jax.grad of %1, XLA’s estimate of flops', report.plain.against)
+              : trans.__('jax.grad of the same program, XLA’s estimate of flops')}
+          </li>
+        )}
       </ul>
     </section>
   );

@@ -123,7 +123,11 @@ function Gauge({ ratio }: { ratio: IRatio }): JSX.Element {
       >
         <div style={{ width: `${100 * part}%` }} />
       </div>
-      <span>{trans.__('%1 × value, bound %2', text, ratio.bound)}</span>
+      <span>
+        {ratio.interfaces
+          ? trans.__('%1 × value with inputs and outputs, bound %2', text, ratio.bound)
+          : trans.__('%1 × value, bound %2', text, ratio.bound)}
+      </span>
     </div>
   );
 }

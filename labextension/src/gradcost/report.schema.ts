@@ -60,12 +60,14 @@ export interface Figure {
   histories: number | null;
 }
 /**
- * A derivative against its function, and the theorem that bounds it.
+ * A derivative against its function, and the theorem that bounds it; `interfaces` where the theorem counts what goes in
+ * and out of both beside the operations.
  */
 export interface Ratio {
   ratio: number | null;
   bound: number;
   theorem: string;
+  interfaces: boolean;
 }
 /**
  * Operations over one size, the others as chosen; None where a read would be out of range.
