@@ -292,6 +292,34 @@ def test_a_boolean_array_with_few_true_entries_is_run_over_by_these():
     np.testing.assert_allclose(closed[1], weights.sum(1), rtol=1e-9)
 
 
+@tensor
+def arrived(w, dst, x):
+    n = len(x)
+    sent = [sum(np.sin(w[e]) for e in range(len(w)) if dst[e] == i) for i in range(n)]
+    return sum(sent[i] ** 2 * x[i] for i in range(n))
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, jax.numpy.asarray])
+def test_what_all_entries_are_below_is_not_asked_of_each(wrap):
+    """Which they are is found out for each array, and counts no longer for another."""
+    random = np.random.default_rng(0)
+    w, x = random.normal(size=40), random.normal(size=8)
+    gradient = arrived.grad("w")
+
+    def below(dst):
+        found = gradient(w, wrap(dst), x)
+        np.testing.assert_allclose(found, gradient.interpret(w, dst, x), rtol=1e-5)
+        np.testing.assert_allclose(jax.jit(gradient)(w, wrap(dst), x), found, rtol=1e-5)
+        plan = gradient.plan(w, wrap(dst), x)
+        return dict(plan.counts).get("dst"), "0≤δ0" in str(plan)
+
+    within = random.integers(0, 8, 40)
+    assert below(within) == (8, False)
+    for outside, expected in ((-1, None), (8, 40), (39, 40), (40, None), (1000, None)):
+        assert below(np.where(within == 3, outside, within)) == (expected, True)
+    assert below(within[::-1].copy()) == (8, False)
+
+
 def test_relations_of_a_few_more_tuples_share_a_kernel():
     @tensor
     def count(x, R):

@@ -26,7 +26,8 @@ class Space:
 
     extents: dict[str, int]
     entries: dict[str, Aligned] = field(default_factory=dict)
-    turns: dict[str, int] = field(default_factory=dict)  # entries that are below a number
+    turns: dict[str, int] = field(default_factory=dict)  # entries that hold a turn of so many
+    below: dict[str, int] = field(default_factory=dict)  # what entries are below, where it is known
 
     def index(self, a: Affine) -> Aligned:
         """An affine expression as an array of 32-bit integers over the axes that it has."""
@@ -43,6 +44,14 @@ class Space:
             if name in self.entries:
                 total = total + k * align(self.entries[name], axes)
         return jnp.broadcast_to(total, tuple(self.extents[n] for n in axes)), axes
+
+    def is_within(self, a: Affine, extent: int) -> bool:
+        """Whether an affine expression is known to lie in `range(extent)`."""
+        known = {**self.extents, **self.below}
+        if not a.names <= known.keys():
+            return False
+        low, high = a.reach(known)
+        return low >= 0 and high < extent
 
     def shape(self, axes: Sequence[str]) -> tuple[int, ...]:
         return tuple(self.extents[n] for n in axes)
@@ -239,6 +248,10 @@ def _by_index(array: Any, indices: Sequence[Affine], space: Space) -> Aligned:
         start_index_map=tuple(range(len(indices))),
     )
     window = (*[1] * len(indices), *rest)
+    if all(space.is_within(a, n) for a, n in zip(indices, array.shape, strict=False)):
+        places = jnp.stack(columns, count)
+        mode = lax.GatherScatterMode.PROMISE_IN_BOUNDS
+        return lax.gather(array, places, numbers, window, mode=mode), axes
     n = array.shape[0]
     if len(indices) == 1 and columns[0].size >= n:
         # A zero at the end, to which indices outside are sent, costs less than asking twice.

@@ -84,8 +84,7 @@ class Dense:
             if isinstance(e.value, Iterate):
                 values = {**values, e.name: self.loop(e.value, values)}
             elif (half := found.last.get(e.name)) is not None:
-                combine = self.black_box(half.function)
-                values = {**values, e.name: folded(values[half.source], half, combine)}
+                values = {**values, e.name: folded(values[half.source], half)}
             elif e.name not in found.inner:
                 values = {**values, e.name: self.whole(e.value, values, repeated=False)}
             e = e.body

@@ -98,11 +98,14 @@ def started(plan: Plan, arrays: Sequence[Any]) -> Values:
     """What the first step starts from."""
     data: dict[str, tuple[ParameterType, Any]] = {}
     reals = {}
+    below = dict(plan.counts)
     for (x, type_), value in zip(plan.parameters, arrays, strict=True):
         if isinstance(value, Tuples):
             data[x] = type_, jnp.asarray(value.mask)
             data[table(x)] = TupleSet(value.rows.shape[1]), jnp.asarray(value.rows)
-        elif isinstance(type_, Relation | IndexArray | TupleSet):
+        elif isinstance(type_, IndexArray):
+            data[x] = replace(type_, below=below.get(x)), jnp.asarray(value)
+        elif isinstance(type_, Relation | TupleSet):
             data[x] = type_, jnp.asarray(value)
         elif not isinstance(type_, Integer):
             reals[x] = nested(type_, value)

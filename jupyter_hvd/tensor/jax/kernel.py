@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from operator import itemgetter
 from typing import Any
 
 import jax
@@ -76,6 +75,7 @@ class Kernel:
         listed = enumerated(self.program)
         relations = Relation | IndexArray | TupleSet | Integer
         self._reals = [k for k, (_, t) in enumerate(kinds) if not isinstance(t, relations)]
+        self._indices = [k for k, (_, t) in enumerate(kinds) if isinstance(t, IndexArray)]
         self._sets = [k for k, (_, t) in enumerate(kinds) if isinstance(t, TupleSet)]
         self._sparse = [
             k for k, (x, t) in enumerate(kinds) if isinstance(t, Relation) and x in listed
@@ -104,11 +104,21 @@ class Kernel:
     # Plans, made on the host
 
     def counts(self, arrays: Sequence[Any]) -> Counts:
-        """The number of tuples of each relation that is given by its tuples."""
-        rows = [(k, arrays[k]) for k in self._sets]
-        rows += [(k, arrays[k].rows) for k in self._sparse if isinstance(arrays[k], Tuples)]
-        return tuple(
-            [(self.kinds[k][0], len(found)) for k, found in sorted(rows, key=itemgetter(0))]
+        """The number of tuples of each relation that is given by its tuples; and of each index array without an entry outside of
+        the least size that has room for them all that size.
+        """
+        rows = [(k, len(arrays[k])) for k in self._sets]
+        rows += [(k, len(arrays[k].rows)) for k in self._sparse if isinstance(arrays[k], Tuples)]
+        rows += [(k, n) for k in self._indices if (n := self._below(arrays[k])) is not None]
+        return tuple([(self.kinds[k][0], n) for k, n in sorted(rows)])
+
+    def _below(self, array: Any) -> int | None:
+        if isinstance(array, jax.core.Tracer) or array.size == 0:
+            return None
+        host = np.asarray(array)
+        low, high = int(host.min()), int(host.max())
+        return (
+            min((n for n in self._sizes.values() if n > high), default=None) if low >= 0 else None
         )
 
     def dtype(self, arrays: Sequence[Any]) -> np.dtype[Any]:

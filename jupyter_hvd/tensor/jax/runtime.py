@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from ..language.affine import Affine
-from ..language.types import ParameterType, Relation, TupleSet
+from ..language.types import IndexArray, ParameterType, Relation, TupleSet
 from ..lowering.dataflow import FENCED
 from ..lowering.ir import Access, IndexLookup
 from ..lowering.tiling import OFFSET
@@ -151,6 +151,8 @@ def entries(lookups: Sequence[IndexLookup], space: Space, values: Values) -> Non
             found, axes = lax.dynamic_index_in_dim(jnp.asarray(array), turn, 0, False), ()
         else:
             found, axes = read_at(jnp.asarray(array), lookup.subscripts, space)
+        if isinstance(type_, IndexArray) and type_.below is not None:
+            space.below[lookup.name] = type_.below
         if lookup.relation in values.turns:
             space.turns[lookup.name] = values.turns[lookup.relation]
         space.entries[lookup.name] = found.astype(jnp.int32), axes

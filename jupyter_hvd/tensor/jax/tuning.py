@@ -129,6 +129,10 @@ def tune(
     runs = [partial(compiled[choices], *operands) for choices in able]
     alone = seconds < math.inf and len(able) == 1
     times = [[0.0]] if alone else interleaved(runs, repeats, step)
+    for _ in range(AGAIN):
+        if not _is_open(times):
+            break
+        times = [a + b for a, b in zip(times, interleaved(runs, repeats, step), strict=True)]
     turns = dict(zip(able, times, strict=True))
     quartiles = {c: _quartiles(found) for c, found in turns.items()}
     if progress is not None:
@@ -146,7 +150,15 @@ SECONDS = 0.5  # that a kernel takes which a first call measures
 PATIENCE = 20  # times as long: then nothing else is tried
 SLOWER = 3  # times as long as the fastest: then it is not timed
 ONCE = 3  # runs that show that
-FEWEST, OFTEN = 5, 0.85  # turns that say something, and the part of them that a faster way wins
+FEWEST, SURE = (
+    5,
+    1.8,
+)  # turns that say something, and standard deviations above a coin's by which a faster way wins them
+AGAIN, NEAR = (
+    3,
+    0.97,
+)  # times that all are timed again, where one is faster by more than this and not surely
+SHORT = 0.2  # seconds of a run from which on they are not
 _told: set[str] = set()
 
 
@@ -232,12 +244,26 @@ def _quartiles(times: Sequence[float]) -> tuple[float, float, float]:
     return float(low), float(middle), float(high)
 
 
+def _is_open(times: Sequence[Sequence[float]]) -> bool:
+    """Whether it takes more turns to say if the first is the fastest."""
+    middle = [float(np.median(found)) for found in times]
+    best = middle.index(min(middle))
+    if best == 0 or middle[best] > NEAR * middle[0] or middle[0] > SHORT:
+        return False
+    return not _often(times[best], times[0])
+
+
+def _often(times: Sequence[float], others: Sequence[float]) -> bool:
+    """Whether more turns are faster than those of the others than chance would have it."""
+    n, faster = len(times), sum(a < b for a, b in zip(times, others, strict=True))
+    return n >= FEWEST and faster >= (n + SURE * math.sqrt(n)) / 2
+
+
 def _fastest(
     quartiles: Mapping[Choices, tuple[float, float, float]],
     turns: Mapping[Choices, Sequence[float]],
 ) -> Choices:
     first, *others = quartiles
     best = min(others, key=lambda c: quartiles[c][1], default=first)
-    faster = [a < b for a, b in zip(turns[best], turns[first], strict=True)]
-    often = len(faster) >= FEWEST and sum(faster) >= OFTEN * len(faster)
+    often = _often(turns[best], turns[first])
     return best if often or quartiles[best][2] < quartiles[first][0] else first

@@ -5,7 +5,7 @@ index arrays and integers.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar, cast
 
 from .affine import Affine
@@ -54,10 +54,11 @@ class Relation:
 @dataclass(frozen=True)
 class IndexArray:
     """An integer array, which the program reads as the functional relation `R(a,…,j) ⇔
-    array[a,…] = j`.
+    array[a,…] = j`. All its entries are in `range(below)`, where that is known.
     """
 
     dims: tuple[Affine, ...]
+    below: int | None = None
 
     def __str__(self) -> str:
         return "".join(f"[{n}]" for n in self.dims) + "ℤ"
@@ -121,7 +122,7 @@ def at_sizes(type_: AnyType, values: Mapping[str, Affine]) -> AnyType:
         case Product(first, second):
             made = Product(at_sizes(first, values), at_sizes(second, values))
         case Relation(dims) | IndexArray(dims):
-            made = type(type_)(tuple(n.substitute(values) for n in dims))
+            made = replace(type_, dims=tuple(n.substitute(values) for n in dims))
     return cast("AnyType", made)
 
 

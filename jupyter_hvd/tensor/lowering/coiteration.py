@@ -16,6 +16,7 @@ from math import prod
 
 from ..language.affine import Affine
 from ..language.predicates import (
+    TRUE,
     Predicate,
     Related,
     asserted,
@@ -122,12 +123,24 @@ def coiterate(
     while (found := _solvable(condition, gens, sums, lookups)) is not None:
         index, value = found
         at = {index: value}
-        condition = conj(in_range(value, extents[index]), substitute_predicate(condition, at))
+        inside = _inside(value, extents[index], lookups, types)
+        condition = conj(inside, substitute_predicate(condition, at))
         values = {i: a.substitute(at) for i, a in values.items()} | at
         lookups = [x.substitute(at) for x in lookups]
         gens = tuple(b for b in gens if b[0] != index)
         sums = tuple(b for b in sums if b[0] != index)
     return Coiteration(gens, sums, condition, values, _ordered(lookups), tuple(positions))
+
+
+def _inside(
+    a: Affine, n: Affine, lookups: Sequence[IndexLookup], types: Mapping[str, ParameterType]
+) -> Predicate:
+    """`0 ≤ a < n`, unless the entries of an index array are known to be."""
+    for x in lookups:
+        kind = types.get(x.relation)
+        if a == Affine.of(x.name) and isinstance(kind, IndexArray) and kind.below is not None:
+            return TRUE if kind.below <= n.constant else in_range(a, n)
+    return in_range(a, n)
 
 
 @dataclass(frozen=True)

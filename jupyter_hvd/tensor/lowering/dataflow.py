@@ -68,12 +68,13 @@ def fusion_barriers(steps: Sequence[Step]) -> frozenset[str]:
     compute it anew for each read. What sums read that shifted or looked-up entries make: it would
     be computed entry by entry, not in vectors. And what has exponentials, roots and the like in it
     and is read beyond its ends, as shifted terms of a sum are: each of them would be behind a branch
-    for each entry; with it, what several such arrays have in common.
+    for each entry; with it, what several such arrays have in common. With any of them, what is looked up for it and for others.
 
     What repeats the entries of an array with fewer dimensions shifts nothing.
     """
     large = {s.name for s in steps if _entries(s) >= FENCED}
     found = frozenset(_read_often(steps) & large)
+    found |= _looked_up(steps, found) & large
     large = {s.name for s in steps if COSTLY <= _entries(s) < CACHED}
     costly = _costly(steps, found)
     beyond = frozenset(margins(steps, frozenset(costly & large)))
@@ -112,6 +113,23 @@ def _read_often(steps: Sequence[Step]) -> set[str]:
         if action.summed:
             found |= action.sources & mixed
     return found | {x for x, seen in ways.items() if len(seen) > 2}
+
+
+def _looked_up(steps: Sequence[Step], barriers: frozenset[str]) -> set[str]:
+    """What is looked up for arrays that are computed before what reads them, and for others: it would be looked up twice."""
+    found: set[str] = set()
+    for x in barriers:
+        behind = producers(steps, x, barriers)
+        own = {x, *(s.name for s in behind)}
+        others = [s.action for s in steps if s.name not in own]
+        found |= {
+            s.name
+            for s in behind
+            if isinstance(s.action, Entrywise)
+            and any(not names_of(read.indices) <= {*s.action.axes} for read in s.action.accesses)
+            and any(s.name in action.sources for action in others)
+        }
+    return found
 
 
 def _together(action: Action, shapes: Mapping[str, Sequence[int]]) -> dict[Access, object]:

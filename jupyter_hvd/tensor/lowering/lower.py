@@ -85,11 +85,17 @@ def lower(
     choices: Choices = MODEL,
     turns: Mapping[str, int] | None = None,
 ) -> Plan:
-    """The plan of a program whose sizes are integers, for relations with so many tuples; of a turn, with
-    how many there are of each loop that it is in, by the relation that holds its index.
+    """The plan of a program whose sizes are integers, for relations with so many tuples and index arrays with entries below that;
+    of a turn, with how many there are of each loop that it is in, by the relation that holds its index.
     """
-    types = dict(parameters)
-    lowering = _Lowering(types, dict(counts), dtype=dtype, platform=platform, choices=choices)
+    indices = {x for x, t in parameters if isinstance(t, IndexArray)}
+    below = {x: n for x, n in counts if x in indices}
+    tuples = {x: n for x, n in counts if x not in indices}
+    types = {
+        x: replace(t, below=below.get(x, t.below)) if isinstance(t, IndexArray) else t
+        for x, t in parameters
+    }
+    lowering = _Lowering(types, tuples, dtype=dtype, platform=platform, choices=choices)
     lowering.turns = dict(turns or {})
     lowering.kept = kept_whole(program)
     lowering.again = computed_again(program)
@@ -227,7 +233,7 @@ class _Lowering(Pieces):
         body = restrict(looked_up(rhs.body, rhs.index, count))
         dims = {s.rhs.parameter: s.rhs.gens for s in body.statements if isinstance(s.rhs, Input)}
         related = {x: t for x, t in self.types.items() if isinstance(t, _RELATIONS)}
-        related[relation_of(rhs.index)] = IndexArray(())
+        related[relation_of(rhs.index)] = IndexArray((), count)
         parameters = [(p, array(ranges(gens))) for p, gens in dims.items()]
         counts = tuple(self.counts.items())
         inside = [*parameters, *related.items()]

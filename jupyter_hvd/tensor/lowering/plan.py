@@ -15,7 +15,7 @@ from ..language.affine import Affine
 from ..language.predicates import TRUE
 from ..language.printer import show
 from ..language.terms import Binders
-from ..language.types import ParameterType
+from ..language.types import IndexArray, ParameterType
 from ..ssa.program import Output, flat
 from .choices import Choices
 from .dataflow import margins, producers
@@ -42,7 +42,8 @@ from .strategy import choose
 from .tiling import Blocks
 
 Row = tuple[str, str, str, str, str]
-Counts = tuple[tuple[str, int], ...]  # the number of tuples of relations that are given by them
+#: The number of tuples of relations that are given by them, and what all entries of an index array are below.
+Counts = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +169,10 @@ class Plan:
             for row in rows
         ]
         total = sum(self.bytes(s, shapes) for s in _flat(self.order) if not _is_load(s))
-        tuples = "".join(f"; {x}: {n} tuples" for x, n in self.counts)
+        kinds = dict(self.parameters)
+        tuples = "".join(
+            f"; {x}: {n} tuples" for x, n in self.counts if not isinstance(kinds.get(x), IndexArray)
+        )
         returned = ", ".join(dict.fromkeys(flat(self.output)))
         if self.choices.dense:
             lines.insert(
