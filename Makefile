@@ -86,7 +86,7 @@ check:
 
 test: needs
 	$(MAKE) env
-	$(MAKE) $(TOGETHER) lint test-ts site env-tf215
+	$(MAKE) $(TOGETHER) lint test-ts site env-tf215 binder
 	$(MAKE) test-python
 	$(MAKE) test-ui
 

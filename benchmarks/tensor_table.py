@@ -289,7 +289,7 @@ def ours(program: Program, f: Any, arguments: Any) -> Any:
     made(*on_device, **extra)
     found = made.plan(*on_device, **extra).choices
     call = made.specialised(*on_device, **extra)
-    at_sizes = kernel(call.instance, call.sizes)
+    at_sizes = kernel(call.instance, call.sizes, call.constants)
     operands = at_sizes.operands(tuple(call.arguments.values()))
     key = at_sizes.counts(operands), at_sizes.dtype(operands)
 

@@ -271,7 +271,7 @@ def subject(
         )
     arguments: Mapping[str, Any] | None = None
     if call is not None:
-        instance, arguments, start = function.specialised(*call[0], **call[1])
+        instance, arguments, start, _ = function.specialised(*call[0], **call[1])
     else:
         instance = function.instance
         start = function.last_sizes or {}

@@ -29,6 +29,16 @@ if TYPE_CHECKING:
 Captured = tuple[Any, ...]  # what a function takes from outside, hashable
 
 
+class Needed:
+    """The default of a parameter that has none, behind others that have one: Python's signatures allow for no such thing."""
+
+    def __repr__(self) -> str:
+        return "<needed>"
+
+
+NEEDED = Needed()
+
+
 class CalledFunction(ABC):
     """A function of the tensor language, called like the Python function that it was.
 
@@ -40,6 +50,11 @@ class CalledFunction(ABC):
     def __init__(self, name: str, parameters: inspect.Signature) -> None:
         self.__name__ = name
         self.__signature__ = parameters
+        empty = inspect.Parameter.empty
+        self._names = tuple(parameters.parameters)
+        self._defaults = tuple(
+            NEEDED if p.default is empty else p.default for p in parameters.parameters.values()
+        )
         self._before = Before()
         self._last: Instance | None = None
         self._shards: tuple[str, int | None] | None = None
@@ -75,19 +90,20 @@ class CalledFunction(ABC):
         last. An array of tuples comes back as a tuple of arrays. Raises TensorError where the
         arguments do not fit the types or each other, or a read is out of range.
         """
-        outside = self.captured()
-        whole = not kwargs and len(args) == len(self.__signature__.parameters)
-        known = self._before.find(args, outside) if whole else None
+        complete = self._in_order(args, kwargs)
+        outside = self.captured(), len(args), *kwargs  # what is not passed is a constant
+        known = None if complete is None else self._before.find(complete, outside)
         if known is None:
             call = self._checked(args, kwargs)
             run, arrays = call.prepared(self._shards)
             known = Known(call.instance, call.sizes, run)
             found = run.on(arrays)
-            if whole:
-                self._before.keep(args, outside, known)
+            if complete is not None:
+                self._before.keep(complete, outside, known)
         else:
+            assert complete is not None
             self._last, self.last_sizes = known.instance, known.sizes
-            found = known.run(*args)
+            found = known.run(*complete)
         return from_pairs(found, known.instance.layout)
 
     def interpret(self, *args: Any, **kwargs: Any) -> Any:
@@ -162,8 +178,23 @@ class CalledFunction(ABC):
         computed.
         """
         arguments = self._bind(args, kwargs)
+        passed = self.__signature__.bind(*args, **kwargs).arguments.keys()
+        left = ((x, value) for x, value in arguments.items() if x not in passed)
+        constants = tuple((x, value) for x, value in left if type(value) is float)
         instance = self._resolve(arguments)
-        return Call(instance, arguments, signature.sizes_of(instance.parameters, arguments))
+        sizes = signature.sizes_of(instance.parameters, arguments)
+        return Call(instance, arguments, sizes, constants)
+
+    def _in_order(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...] | None:
+        """The arguments as all parameters have them, in a microsecond; None where they do not fit, which `_bind` explains."""
+        n = len(args)
+        if not kwargs and n == len(self._names):
+            return args
+        left = self._names[n:]
+        if not kwargs.keys() <= {*left}:
+            return None
+        rest = [kwargs.get(x, y) for x, y in zip(left, self._defaults[n:], strict=True)]
+        return None if any(value is NEEDED for value in rest) else (*args, *rest)
 
     def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         try:
@@ -171,6 +202,10 @@ class CalledFunction(ABC):
         except TypeError as error:
             raise TensorError(f"{self.__name__}{self.__signature__}: {error}") from error
         bound.apply_defaults()
+        for x, value in bound.arguments.items():
+            if value is NEEDED:
+                message = f"{self.__name__}{self.__signature__}: missing a required argument: '{x}'"
+                raise TensorError(message)
         return {x: laid(value) for x, value in bound.arguments.items()}
 
     # Programs

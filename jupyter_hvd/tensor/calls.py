@@ -27,28 +27,34 @@ if TYPE_CHECKING:
 Arguments = Mapping[str, Any]  # by name, in the order of the parameters
 Sizes = Mapping[str, int]
 Key = tuple[tuple[str, int], ...]
+Constants = tuple[tuple[str, float], ...]  # by the name of their parameter
 Shards = tuple[str, int | None]  # an index, and a number of devices to divide it among
 MANY = 256  # calls of a function that are known again
 
 
 class Call(NamedTuple):
-    """The instance for some arguments, these by name, and their sizes."""
+    """The instance for some arguments, these by name, their sizes, and those of them that are constants of the program: the
+    defaults of parameters that nothing was passed for.
+    """
 
     instance: Instance
     arguments: dict[str, Any]
     sizes: dict[str, int]
+    constants: Constants
 
     @deep()
     def check(self) -> None:
         """Raise TensorError where a read is out of range."""
-        check(*self)
+        check(self.instance, self.arguments, self.sizes)
 
     @deep()
     def prepared(self, shards: Shards | None) -> tuple[Ready, tuple[Any, ...]]:
         """The compiled JAX kernel, and the arrays to run it on."""
         at = _key(self.sizes)
         prepare = (
-            compiled(self.instance, at) if shards is None else _sharded(self.instance, at, shards)
+            compiled(self.instance, at, self.constants)
+            if shards is None
+            else _sharded(self.instance, at, shards)
         )
         return prepare(tuple(self.arguments.values()))
 
@@ -77,16 +83,18 @@ class Call(NamedTuple):
     @deep()
     def tune(self, *options: Any) -> Tuning:
         """Which kernel is the fastest."""
-        from .jax.backend import tuned
+        from .jax.backend import kernel, tuned
 
-        return tuned(self.instance, self.sizes, tuple(self.arguments.values()), *options)
+        made = kernel(self.instance, self.sizes, self.constants)
+        return tuned(made, tuple(self.arguments.values()), *options)
 
     @deep()
     def plan(self) -> Plan:
         """How it is computed."""
-        from .jax.backend import planned
+        from .jax.backend import kernel, planned
 
-        return planned(self.instance, self.sizes, tuple(self.arguments.values()))
+        made = kernel(self.instance, self.sizes, self.constants)
+        return planned(made, tuple(self.arguments.values()))
 
 
 class Known(NamedTuple):
@@ -141,11 +149,11 @@ def check(instance: Instance, arguments: Arguments, sizes: Sizes) -> None:
 
 
 @Kept
-def compiled(instance: Instance, sizes: Key) -> Prepare:
+def compiled(instance: Instance, sizes: Key, constants: Constants) -> Prepare:
     """The compiled functions at given sizes."""
-    from .jax.backend import compiled
+    from .jax.backend import compiled, kernel
 
-    return compiled(instance, dict(sizes))
+    return compiled(kernel(instance, dict(sizes), constants))
 
 
 @Kept

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .called_function import CalledFunction, Captured
+from .called_function import NEEDED, CalledFunction, Captured
 from .certificate import Certificate, certify
 from .derivative import transforms
 from .derivative.reverse import Checkpoint
@@ -187,10 +187,12 @@ def _check_checkpoint(checkpoint: object) -> None:
 
 def _extended(signature_: inspect.Signature, extra: tuple[str, ...]) -> inspect.Signature:
     """The signature with more parameters, none of them optional."""
-    if not extra:
-        return signature_
-    made = [p.replace(default=inspect.Parameter.empty) for p in signature_.parameters.values()]
+    made = [*signature_.parameters.values()]
+    optional = any(p.default is not inspect.Parameter.empty for p in made)
     for wanted in extra:
         name = fresh(wanted, {p.name for p in made})
-        made.append(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD))
+        default = NEEDED if optional else inspect.Parameter.empty
+        made.append(
+            inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
+        )
     return inspect.Signature(made)

@@ -122,7 +122,7 @@ def test_arguments_are_let_go():
 def test_rewritings_keep_the_value(case):
     """By the reference evaluator, and so do their gradients have a cost."""
     about = subject(case.function, case.wrt, (case.arguments, {}))
-    instance, arguments, sizes = case.function.specialised(*case.arguments)
+    instance, arguments, sizes, _ = case.function.specialised(*case.arguments)
     env = environment(instance.parameters, arguments, sizes)
     expected = np.ravel(np.array(evaluate(to_term(instance.ssa), env), dtype=object))
     for candidate in Adviser(about).candidates:

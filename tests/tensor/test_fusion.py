@@ -79,7 +79,7 @@ def test_a_stencil_of_a_stencil_is_stored_with_the_zeros_around_it(monkeypatch):
     assert found.margins[name] == ((2, 2), (2, 2))
     assert f"{name} " in str(found)
     assert "not fused into what reads it" in str(found)
-    instance, named, sizes = gradient.specialised(u, f)
+    instance, named, sizes, _ = gradient.specialised(u, f)
     jaxpr = str(jax.make_jaxpr(kernel(instance, sizes).run)(*named.values()))
     assert jaxpr.count("cond[") == 1
     assert "[26,24]" in jaxpr
@@ -117,7 +117,7 @@ def test_pieces_side_by_side_are_put_side_by_side():
     x, y = normal(3), normal(4)
     for function, arguments in ((halves, (x, y)), (halves.vjp("x"), (x, y, normal(7)))):
         agrees(function, *arguments)
-    instance, named, sizes = halves.specialised(x, y)
+    instance, named, sizes, _ = halves.specialised(x, y)
     jaxpr = str(jax.make_jaxpr(kernel(instance, sizes).run)(*named.values()))
     assert "concatenate" in jaxpr
     assert "pad" not in jaxpr
@@ -211,7 +211,7 @@ def from_three(x, y):
 
 def test_what_goes_round_is_put_one_after_the_other():
     x = normal(5, 6)
-    instance, arguments, sizes = around.vjp("x").specialised(x, 1.0)
+    instance, arguments, sizes, _ = around.vjp("x").specialised(x, 1.0)
     jaxpr = str(jax.make_jaxpr(kernel(instance, sizes).run)(*arguments.values()))
     assert "concatenate" in jaxpr
     assert "pad" not in jaxpr

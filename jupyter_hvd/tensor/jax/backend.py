@@ -5,7 +5,7 @@ supports of the predicates.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -27,24 +27,22 @@ if TYPE_CHECKING:
     from ..instance import Instance
 
 
-def kernel(instance: Instance, sizes: Mapping[str, int]) -> Kernel:
-    """The instance at the given sizes, not yet jitted."""
+def kernel(
+    instance: Instance, sizes: Mapping[str, int], constants: Iterable[tuple[str, float]] = ()
+) -> Kernel:
+    """The instance at the given sizes, not yet jitted, for arguments some of which are constants."""
     kinds = [(x, t) for x, t, _ in instance.parameters]
-    return Kernel(instance.ssa, kinds, sizes, instance.primal)
+    return Kernel(instance.ssa, kinds, sizes, instance.primal, dict(constants))
 
 
-def planned(instance: Instance, sizes: Mapping[str, int], arguments: Sequence[Any]) -> Plan:
-    """How the instance is computed for these arguments."""
-    made = kernel(instance, sizes)
+def planned(made: Kernel, arguments: Sequence[Any]) -> Plan:
+    """How a kernel computes these arguments."""
     with keeping_float64(is_double(made.kinds, arguments)):
         return made.plan(made.operands(arguments))
 
 
-def tuned(
-    instance: Instance, sizes: Mapping[str, int], arguments: Sequence[Any], *options: Any
-) -> Tuning:
+def tuned(made: Kernel, arguments: Sequence[Any], *options: Any) -> Tuning:
     """The kernels for these arguments, timed; later calls are computed by the fastest."""
-    made = kernel(instance, sizes)
     with keeping_float64(is_double(made.kinds, arguments)):
         return tune(made, made.operands(arguments), *options)
 
@@ -81,8 +79,8 @@ Prepare = Callable[
 ]  # it, and the arrays to run it on
 
 
-def compiled(instance: Instance, sizes: Mapping[str, int]) -> Prepare:
-    """Jitted functions of the instance's parameters at the given sizes, for arguments. Each is
+def compiled(made: Kernel) -> Prepare:
+    """Jitted functions of a kernel's parameters, for arguments. Each is
     planned before JAX traces it; calls raise TensorError where there is not the memory for it.
     """
 
@@ -92,7 +90,6 @@ def compiled(instance: Instance, sizes: Mapping[str, int]) -> Prepare:
 
         return within_memory(plan, jax.jit(run))
 
-    made = kernel(instance, sizes)
     return _prepared(made, made.operands, jitted, measured)
 
 
