@@ -4,6 +4,7 @@ import subprocess
 import sys
 from fractions import Fraction
 
+import jax
 import numpy as np
 import pytest
 
@@ -142,6 +143,44 @@ def test_the_paper_probe_of_a_convolution():
     assert cost(to_term(probe.ssa), Environment(integers=sizes)).total == 0
 
 
+@tensor
+def damped(x, rate=0.5, shift=0.25):
+    return sum(rate * (x[i] - shift) ** 2 for i in range(len(x)))
+
+
+def test_a_default_is_the_constant_that_it_is_until_something_is_passed():
+    x = np.linspace(0.0, 1.0, 5)
+    gradient = damped.grad("x")
+
+    def slopes(rate=0.5, shift=0.25):
+        return 2 * rate * (x - shift)
+
+    for _ in range(2):  # a call that is known is like the first
+        np.testing.assert_allclose(gradient(x), slopes(), rtol=1e-6)
+        np.testing.assert_allclose(gradient(x, 2.0), slopes(2.0), rtol=1e-6)
+        np.testing.assert_allclose(gradient(x, shift=1.0), slopes(shift=1.0), rtol=1e-6)
+        np.testing.assert_allclose(gradient(shift=0.0, x=x, rate=1.0), slopes(1.0, 0.0), rtol=1e-6)
+        np.testing.assert_allclose(gradient(x, 3.0), slopes(3.0), rtol=1e-6)
+    assert gradient.specialised(x, 2.0).constants == (("shift", 0.25),)
+    np.testing.assert_allclose(jax.jit(gradient)(x), slopes(), rtol=1e-6)
+    np.testing.assert_allclose(damped.grad("rate")(x), sum((x - 0.25) ** 2), rtol=1e-6)
+    np.testing.assert_allclose(damped.vjp("x")(x, dy=2.0), 2 * slopes(), rtol=1e-6)
+    np.testing.assert_allclose(damped.vjp("x")(x, 0.5, 0.25, 2.0), 2 * slopes(), rtol=1e-6)
+
+
+def test_what_is_missing_or_none_of_the_parameters_is_named():
+    x = np.ones(3)
+    for call, said in (
+        (lambda: damped.vjp("x")(x), "missing a required argument: 'dy'"),
+        (lambda: damped(rate=1.0), "missing a required argument: 'x'"),
+        (lambda: damped(x, speed=1.0), "unexpected keyword argument 'speed'"),
+        (lambda: damped(x, x=x), "multiple values for argument 'x'"),
+        (lambda: damped(x, 1.0, 1.0, 1.0), "too many positional arguments"),
+    ):
+        with pytest.raises(TensorError, match=said):
+            call()
+
+
 def test_types_are_known_before_any_call_where_they_are_declared():
     @tensor
     def norm(x: 'Float[Array, "n"]'):  # noqa: F821
@@ -153,7 +192,6 @@ def test_types_are_known_before_any_call_where_they_are_declared():
 
 
 def test_jax_transforms_compose_from_outside():
-    import jax
 
     np.testing.assert_allclose(jax.jit(square_sum.jax)(X), 14)
     np.testing.assert_allclose(jax.grad(square_sum.jax)(X), 2 * X)

@@ -59,11 +59,22 @@ def accumulate(step: Accumulate, values: Values) -> Any:
 def _added(addends: Sequence[Masked], space: Space, values: Values) -> Any:
     shapes = {m.read.array: values.arrays[m.read.array].shape for m in addends}
     result: Any = None
-    for addend in joined(addends, space.extents, shapes):
+    for addend in _ends_first(joined(addends, space.extents, shapes)):
         one = _one_after_the_other if isinstance(addend, Chain) else _addend
         array = one(addend, space, values)  # type: ignore[arg-type]
         result = array if result is None else result + array
     return jnp.zeros((), values.dtype) if result is None else result
+
+
+def _ends_first(addends: Sequence[Masked | Chain]) -> Sequence[Masked | Chain]:
+    """Of two addends the one first that is read further on: where both are padded, XLA's loop over the two has no vectors in the
+    other order.
+    """
+    match addends:
+        case [Masked(read=first), Masked(read=second)]:
+            before, after = (sum(a.constant for a in read.indices) for read in (first, second))
+            return addends if before >= after else addends[::-1]
+    return addends
 
 
 def _one_after_the_other(chain: Chain, space: Space, values: Values) -> Any:
