@@ -25,7 +25,7 @@ from ..language.predicates import (
 )
 from ..language.terms import Binder, Binders, numbered, put, ranges
 from ..language.types import IndexArray, ParameterType, Relation, TupleSet, array
-from ..polyhedral.entailment import quantified, trimmed
+from ..polyhedral.entailment import opened, quantified, trimmed
 from ..polyhedral.lattice import gist
 from ..polyhedral.sets import simplify
 from ..ssa.program import (
@@ -64,6 +64,7 @@ from .ir import (
     extents_of,
 )
 from .iteration import IterationDomain
+from .joins import Join, TupleCounts
 from .liveness import restrict
 from .pieces import MANY, Pieces, untested
 from .plan import Counts, Plan
@@ -84,12 +85,18 @@ def lower(
     platform: str,
     choices: Choices = MODEL,
     turns: Mapping[str, int] | None = None,
+    asked: dict[Join, int] | None = None,
 ) -> Plan:
     """The plan of a program whose sizes are integers, for relations with so many tuples; of a turn, with
     how many there are of each loop that it is in, by the relation that holds its index.
+
+    Relations are joined where `counts` has their join. With `asked`, which gets the joins that could be
+    worth their while and how many tuples each may have, a join that `counts` does not have is taken to have
+    as many as is to be expected: such a plan only shows what to ask for.
     """
     types = dict(parameters)
-    lowering = _Lowering(types, dict(counts), dtype=dtype, platform=platform, choices=choices)
+    known = TupleCounts(dict(counts), asked)
+    lowering = _Lowering(types, known, dtype=dtype, platform=platform, choices=choices)
     lowering.turns = dict(turns or {})
     lowering.kept = kept_whole(program)
     lowering.again = computed_again(program)
@@ -229,12 +236,13 @@ class _Lowering(Pieces):
         related = {x: t for x, t in self.types.items() if isinstance(t, _RELATIONS)}
         related[relation_of(rhs.index)] = IndexArray(())
         parameters = [(p, array(ranges(gens))) for p, gens in dims.items()]
-        counts = tuple(self.counts.items())
+        counts, asked = tuple(self.counts.known.items()), self.counts.asked
         inside = [*parameters, *related.items()]
         turns = {**self.turns, relation_of(rhs.index): count}
-        plan = lower(body, inside, counts, self.dtype, self.platform, self.choices, turns)
+        plan = lower(body, inside, counts, self.dtype, self.platform, self.choices, turns, asked)
         consulted = frozenset[str]().union(*(step.action.relations for step in plan.steps))
-        known = consulted & related.keys() - {relation_of(rhs.index)}
+        own = {relation_of(rhs.index), *(s.name for s in plan.steps)}
+        known = frozenset(x for x in consulted if x not in own)
         starts, rows, wholes = (
             tuple(map(self.whole, names)) for names in (rhs.starts, rhs.rows, rhs.wholes)
         )
@@ -264,8 +272,11 @@ class _Lowering(Pieces):
             case Or(parts):
                 return disj(*(self.tested(part, binders) for part in parts))
             case Exists() if p.relations:
-                bound, body = quantified(p)
                 free = tuple(b for b in binders if b[0] in p.names)
+                bound, body = opened(p, "∃")
+                if self.joins(free, bound, body):
+                    return self.test(self.tested(body, (*free, *bound)), free, bound)
+                bound, body = quantified(p)
                 return self.test(self.tested(body, (*free, *bound)), free, bound)
         return p
 

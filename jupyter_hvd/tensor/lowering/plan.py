@@ -37,6 +37,7 @@ from .ir import (
     Take,
     extents_of,
 )
+from .joins import Join
 from .storage import Storage
 from .strategy import choose
 from .tiling import Blocks
@@ -105,6 +106,12 @@ class Plan:
             <= 3 * prod(shapes[x])
         }
 
+    @cached_property
+    def joins(self) -> tuple[Join, ...]:
+        """The joins whose tables its steps read."""
+        read = frozenset[str]().union(*(step.action.relations for step in self.steps))
+        return tuple([x for x, _ in self.counts if isinstance(x, Join) and x in read])
+
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shape of each array; of one made in blocks, that of a block."""
         found: dict[str, tuple[int, ...]] = {}
@@ -168,7 +175,12 @@ class Plan:
             for row in rows
         ]
         total = sum(self.bytes(s, shapes) for s in _flat(self.order) if not _is_load(s))
-        tuples = "".join(f"; {x}: {n} tuples" for x, n in self.counts)
+        used = {*self.joins}
+        tuples = "".join(
+            f"; {x}: {n} tuples"
+            for x, n in self.counts
+            if not isinstance(x, Join) or x in used
+        )
         returned = ", ".join(dict.fromkeys(flat(self.output)))
         if self.choices.dense:
             lines.insert(
