@@ -22,7 +22,7 @@ from ..language.types import IndexArray, Integer, ParameterType, Relation, Tuple
 from ..lowering.choices import MODEL, Choices
 from ..lowering.coo import Tuples, enumerated, is_sparse, parted, true_entries, unpadded
 from ..lowering.ir import Load, Step
-from ..lowering.joins import Join, power_of_two, tables_of
+from ..lowering.joins import Join, parts, power_of_two, tables_of
 from ..lowering.liveness import restrict
 from ..lowering.lower import lower
 from ..lowering.plan import Counts, Plan
@@ -116,7 +116,7 @@ class Kernel:
         rows = [(k, arrays[k]) for k in self._sets]
         rows += [(k, arrays[k].rows) for k in self._sparse if isinstance(arrays[k], Tuples)]
         counts = [(self.kinds[k][0], len(found)) for k, found in sorted(rows, key=itemgetter(0))]
-        return tuple([*counts, *((x, len(found)) for x, found in parted(arrays)[1].items())])
+        return (*counts, *((x, len(found)) for x, found in parted(arrays)[1].items()))
 
     def joins(self, arrays: Sequence[Any]) -> dict[Join, Any]:
         """The tables of the joins of relations over which to iterate, for arrays without them."""
@@ -125,7 +125,7 @@ class Kernel:
         tables = {self.kinds[k][0]: arrays[k] for k in self._sets}
         sparse = [k for k in self._sparse if isinstance(arrays[k], Tuples)]
         tables |= {self.kinds[k][0]: unpadded(arrays[k].rows) for k in sparse}
-        if len(tables) == 0 or any(isinstance(x, jax.core.Tracer) for x in tables.values()):
+        if not tables:
             return {}
         counts = self.counts(arrays)
         about = tuple([(x, power_of_two(n)) for x, n in counts])
@@ -139,25 +139,30 @@ class Kernel:
         """The joins that are iterated over, and how many tuples each may have: those expected to be worth
         their while are made, and with their numbers known it is asked again.
         """
-        asked: dict[Join, int] = {}
         found: dict[Join, int] = {}
+        most: dict[Join, int] = {}
+        platform = jax.default_backend()
         for _ in range(ROUNDS):
             given = (*counts, *found.items())
-            platform, asked = jax.default_backend(), {}
+            asked: dict[Join, int] = {}
             plan = lower(self.restricted, self.parameters, given, dtype, platform, asked=asked)
             if not asked:
                 self.plans[counts, dtype, MODEL] = plan
             if asked.keys() <= found.keys():
-                return {x: asked[x] for x in plan.joins if x in asked}
-            made = tables_of(asked, tables)
-            found = {x: len(made[x]) if x in made else 0 for x in asked}
-        return {x: most for x, most in asked.items() if found[x]}
+                used = {part for join in plan.joins for part in parts(join)}
+                return {x: n for x, n in most.items() if x in used}
+            most |= asked
+            made = tables_of(most, tables)
+            found = {x: len(made[x]) if x in made else 0 for x in most}
+        return {x: n for x, n in most.items() if found[x]}
 
     @cached_property
     def _may_join(self) -> bool:
         """Whether relations of which there are tuples stand more than once."""
         listed = {self.kinds[k][0] for k in (*self._sets, *self._sparse)}
-        masks = [s.rhs.mask for s in everywhere(self.program) if isinstance(s.rhs, Contraction | Map)]
+        masks = [
+            s.rhs.mask for s in everywhere(self.program) if isinstance(s.rhs, Contraction | Map)
+        ]
         atoms = {q for mask in masks for q in conjuncts(mask) if asserted(q)}
         return sum(q.relation in listed for q in atoms) > 1
 

@@ -238,10 +238,7 @@ class Tables:
         then all.
         """
         holding = {
-            part
-            for q in self.related
-            if isinstance(q.relation, Join)
-            for part in joined_parts(q)
+            part for q in self.related if isinstance(q.relation, Join) for part in joined_parts(q)
         }
         roots = [q for q in self.related if q.relation in self.counts.known and q not in holding]
         outer = {*index_names(self.gens)}

@@ -225,7 +225,8 @@ def _scattered(
         for (u, n), a in zip(around.coordinates, around.inverse, strict=True)
         if not a.names & positions
     ]
-    gone = {u: a.substitute(places) for u, _, a in kept if a.names & places.keys()}
+    to: dict[str, Affine] = {**places}
+    gone = {u: a.substitute(to) for u, _, a in kept if a.names & places.keys()}
     placed = {i for position in places for i in position.atom.names}
     by_data = [(g, n.constant) for g, n in gens if g in values and g not in placed]
     scatter_to = (
@@ -263,9 +264,7 @@ def _scattered(
     )
 
 
-def _equal_or_placed(
-    gens: Binders, p: Predicate, places: Mapping[Position, Affine]
-) -> Predicate:
+def _equal_or_placed(gens: Binders, p: Predicate, places: Mapping[Position, Affine]) -> Predicate:
     """What holds of generators that positions give."""
     if not places:
         return TRUE

@@ -12,7 +12,7 @@ changes with every change of a relation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from math import prod
@@ -25,7 +25,9 @@ from ..language.predicates import Related
 from .coo import padded
 
 SMALL = 1 << 14  # points that a kernel visits in about the time that a join takes
+MOST = 1 << 22  # tuples of a join, and of what is joined of it at any time: they take memory
 ORDERS = 5  # relations up to which all of their orders are compared
+SPARSE = 4  # times as many numbers as tuples, up to which there is a table of all
 Rows = Any  # an array of integers, a tuple a row
 
 
@@ -61,6 +63,14 @@ def _variables(atoms: Iterable[Related]) -> tuple[str, ...]:
 
 def _substituted(q: Related, values: Mapping[str, Affine]) -> Related:
     return Related(q.relation, tuple([a.substitute(values) for a in q.arguments]))
+
+
+def parts(join: Join) -> Iterator[Join]:
+    """A join, and the joins that it joins."""
+    yield join
+    for q in join.atoms:
+        if isinstance(q.relation, Join):
+            yield from parts(q.relation)
 
 
 def is_joinable(q: Related) -> bool:
@@ -113,6 +123,7 @@ class TupleCounts:
 
     def worthwhile(self, join: Join, expected: float, most: int) -> bool:
         """Whether to iterate over a join that is to have so many tuples at most."""
+        most = min(most, MOST)
         if join not in self.known and (self.asked is None or expected > most):
             return False
         if self.asked is not None:
@@ -125,7 +136,7 @@ def expected(atoms: Sequence[Related], rows: Sequence[int], extents: Mapping[str
     """How many tuples would agree were they spread evenly."""
     occurrences = [i for q in atoms for i in q.names]
     shared = (extents[i] ** (occurrences.count(i) - 1) for i in {*occurrences})
-    return prod(rows) / prod(shared)
+    return prod(rows) / float(prod(shared))
 
 
 def power_of_two(n: int) -> int:
@@ -195,8 +206,7 @@ class _Matches:
         self.left, self.right = left, right
         a, b = _keys([(left.values[i], right.values[i]) for i in left.values if i in right.values])
         self.order = np.argsort(b, kind="stable")
-        self.first = np.searchsorted(b, a, "left", self.order)
-        self.counts = np.searchsorted(b, a, "right", self.order) - self.first
+        self.first, self.counts = _runs(b[self.order], a)
         self.count = int(self.counts.sum())
 
     def pairs(self) -> _Joined:
@@ -207,6 +217,20 @@ class _Matches:
         right = self.right.taken(self.order[np.repeat(self.first, self.counts) + within])
         values, positions = {**right.values, **left.values}, {**right.positions, **left.positions}
         return _Joined(self.count, values, positions)
+
+
+def _runs(sorted_: Any, keys: Any) -> tuple[Any, Any]:
+    """Where in a sorted array the entries equal to each key begin, and how many they are."""
+    low = min(sorted_.min(initial=0), keys.min(initial=0))
+    width = int(max(sorted_.max(initial=0), keys.max(initial=0)) - low) + 1
+    if width > SPARSE * (len(sorted_) + len(keys)) + 1:
+        first = np.searchsorted(sorted_, keys, "left")
+        return first, np.searchsorted(sorted_, keys, "right") - first
+    counts = np.bincount(
+        sorted_ - low, minlength=width
+    )  # a table of all keys, which is read faster
+    first = np.cumsum(counts) - counts
+    return first[keys - low], counts[keys - low]
 
 
 def _keys(columns: Sequence[tuple[Any, Any]]) -> tuple[Any, Any]:

@@ -181,7 +181,9 @@ def _is_looked_up(q: Related, entries: Mapping[tuple[str, tuple[Affine, ...]], A
         return True
     for relation, (row, *_) in (key for key in entries if key[1]):
         if relation in (q.relation, table(q.relation)):
-            columns = (entries.get((relation, (row, Affine.of(k)))) for k in range(len(q.arguments)))
+            columns = (
+                entries.get((relation, (row, Affine.of(k)))) for k in range(len(q.arguments))
+            )
             if tuple(columns) == q.arguments:
                 return True
     return False

@@ -177,9 +177,7 @@ class Plan:
         total = sum(self.bytes(s, shapes) for s in _flat(self.order) if not _is_load(s))
         used = {*self.joins}
         tuples = "".join(
-            f"; {x}: {n} tuples"
-            for x, n in self.counts
-            if not isinstance(x, Join) or x in used
+            f"; {x}: {n} tuples" for x, n in self.counts if not isinstance(x, Join) or x in used
         )
         returned = ", ".join(dict.fromkeys(flat(self.output)))
         if self.choices.dense:

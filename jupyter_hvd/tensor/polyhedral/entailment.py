@@ -55,9 +55,11 @@ def trimmed(p: Predicate, known: Predicate, binders: Binders) -> Predicate:
         if not q.relations or isinstance(q, Related):
             continue
         others = conj(*(r for r in parts if r is not q))
-        if entails(facts, q, binders) or entails(others, q, binders):
-            parts.remove(q)
-        elif witnesses and entails(shown, q, more):
+        if (
+            entails(facts, q, binders)
+            or entails(others, q, binders)
+            or (witnesses and entails(shown, q, more))
+        ):
             parts.remove(q)
     return conj(*parts)
 
