@@ -45,7 +45,7 @@ def join_always(change: Callable[[object, str, object], None]) -> None:
     change(
         TupleCounts,
         "worthwhile",
-        lambda counts, join, rows, most: found(counts, join, min(rows, 1), joins.MOST),
+        lambda counts, join, rows, _: found(counts, join, min(rows, 1), joins.MOST),
     )
 
 

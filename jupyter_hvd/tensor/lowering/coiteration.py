@@ -124,7 +124,7 @@ def coiterate(
 
     def iterate(q: Related) -> None:
         nonlocal gens, sums
-        if q.names & inner:
+        if q.names & inner or not q.names:  # of a tuple that is known, nothing is left to store
             sums = (*sums, bind(q))
         else:
             gens = (*gens, bind(q))

@@ -130,7 +130,9 @@ def _domain(
     by_data = [g for g, _ in gens if g in values]
     places = {position: a.substitute(at) for position, a in found.places.items()}
     needed = axes_of([*(values[g] for g in by_data), *places.values()], lookups)
-    summed = needed & {*index_names(box.sums)}
+    # Of a sum, too, over the only tuple of a relation, which has no axis.
+    sources = axes_of([found.values[g] for g in by_data], found.lookups)
+    summed = sources & {*index_names(found.sums)}
     if by_data and (summed or places or not determined(gens, p).issuperset(by_data)):
         return _scattered(domain, box, needed, values, places, _equal_or_placed(gens, p, places))
     return domain if lookups else _folded(domain, box)
@@ -225,7 +227,7 @@ def _scattered(
         for (u, n), a in zip(around.coordinates, around.inverse, strict=True)
         if not a.names & positions
     ]
-    to: dict[str, Affine] = {**places}
+    to: dict[str, Affine] = {str(position): a for position, a in places.items()}
     gone = {u: a.substitute(to) for u, _, a in kept if a.names & places.keys()}
     placed = {i for position in places for i in position.atom.names}
     by_data = [(g, n.constant) for g, n in gens if g in values and g not in placed]
@@ -249,6 +251,8 @@ def _scattered(
         domain.storage.support,
         tuple(places),
     )
+    if not scatter_to:  # one tuple, at a known place: all is summed there
+        needed = frozenset()
     return replace(
         domain,
         storage=storage,
