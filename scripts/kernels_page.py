@@ -126,7 +126,8 @@ joined (`lowering/joins`). The rule, for a conjunction of atoms under `Î£` or `â
 
 where J has a row for each tuple on which all agree: its indices, in order, and then its positions in the tables of R, S
 and T. What is stored by the positions of R is read at the position that J has of it; a result between whose indices
-T holds is stored by the positions of T, and terms are added up there. The plan of the gradient by x, with
+T holds is stored by the positions of T, and terms are added up there; what is stored by tuples that are not run over
+is sought in their table. The plan of the gradient by x, with
 n = 500 and two tuples a row:
 
 {join_plan}

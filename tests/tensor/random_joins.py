@@ -23,7 +23,7 @@ from jupyter_hvd.tensor.language.pairs import soa
 from jupyter_hvd.tensor.language.predicates import Predicate, Related, conj, disj
 from jupyter_hvd.tensor.language.terms import Gen, Guard, Lambda, Let, Mul, Sum
 from jupyter_hvd.tensor.language.types import REAL, ParameterType, Relation, TupleSet
-from jupyter_hvd.tensor.lowering import coiteration, joins
+from jupyter_hvd.tensor.lowering import coiteration, joins, lower
 from jupyter_hvd.tensor.lowering.joins import Join, TupleCounts
 from jupyter_hvd.tensor.reference.evaluate import Environment, evaluate
 from jupyter_hvd.tensor.ssa import normalize, simplify
@@ -39,9 +39,10 @@ TOP = 5  # more than any index of a program
 
 
 def join_always(change: Callable[[object, str, object], None]) -> None:
-    """From now on join what can be joined, whether or not it is worth its while."""
+    """From now on join what can be joined, whether or not it is worth its while, and make nothing whole."""
     found = TupleCounts.worthwhile
     change(coiteration, "SMALL", 1)
+    change(lower, "LITTLE", 0)
     change(
         TupleCounts,
         "worthwhile",

@@ -11,7 +11,7 @@ from jupyter_hvd.tensor import tensor
 from jupyter_hvd.tensor.jax import kernel as kernel_module
 from jupyter_hvd.tensor.language.affine import Affine
 from jupyter_hvd.tensor.language.predicates import Related
-from jupyter_hvd.tensor.lowering import coiteration, joins
+from jupyter_hvd.tensor.lowering import coiteration, joins, lower
 from jupyter_hvd.tensor.lowering.coo import OUTSIDE
 from jupyter_hvd.tensor.lowering.ir import Load
 from jupyter_hvd.tensor.lowering.joins import Join, connected, is_joinable, joined, joined_rows
@@ -416,6 +416,46 @@ def test_kernels_are_shared_by_numbers_of_tuples_up_to_a_power_of_two():
         R, S = ({((i + shift) % n, j) for i, j in x} for x in held)
         plans.add(str(masked_chain.plan(mask(R, n), mask(S, n), a, b, c)))
     assert len(plans) == 1
+
+
+@tensor
+def partly(R, S, T, x, y):
+    """What a black box takes has a part that is stored by fewer tuples than it is computed for."""
+    n = len(x)
+    return sum(
+        np.exp(x[i] + (y[j] * y[k] if (i, k) in T else 0))
+        for i in range(n)
+        for j in range(n)
+        for k in range(n)
+        if (i, j) in R and (j, k) in S
+    )
+
+
+def test_a_part_that_is_stored_by_other_tuples_is_sought(monkeypatch):
+    random = np.random.default_rng(13)
+    monkeypatch.setattr(lower, "LITTLE", 0)
+    n = 40
+    R, S, T = (tuples(random, n, 200) for _ in range(3))
+    x, y = random.normal(size=(2, n))
+    with monkeypatch.context() as eager:
+        eager.setattr(coiteration, "SMALL", 1)
+        for f in (partly, partly.grad("x"), partly.grad("y")):
+            plan = f.plan(R, S, T, x, y)
+            assert "R(a,b)⋈S(b,c)⋈T(a,c)" in map(str, plan.joins)
+            assert max(np.prod(shape) for shape in plan.shapes().values()) < n**2
+            expected = sum(
+                np.exp(x[i] + (y[j] * y[k] if (i, k) in T else 0))
+                for i, j in R
+                for k in range(n)
+                if (j, k) in S
+            )
+            if f is partly:
+                assert "= ρR(a,b)⋈S(b,c)⋈T(a,c)(" in str(plan)
+                np.testing.assert_allclose(f(R, S, T, x, y), expected, rtol=1e-10)
+        few = (tuples(random, 6, 15) for _ in range(3))
+        given = (*few, x[:6], y[:6])
+        for f in (partly, partly.grad("x"), partly.grad("y")):
+            agree(f, *given, rtol=1e-8)
 
 
 # The tuples themselves

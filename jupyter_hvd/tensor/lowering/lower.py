@@ -19,6 +19,7 @@ from ..language.predicates import (
     Predicate,
     Related,
     conj,
+    conjuncts,
     disj,
     in_range,
     substitute,
@@ -45,6 +46,8 @@ from ..ssa.program import (
     support,
 )
 from .choices import MODEL, Choices
+from .coiteration import is_table
+from .coo import table
 from .dataflow import fusion_barriers, names_of, needed_steps, read_both_ways, used_lookups
 from .fusion import Fused, fused
 from .ir import (
@@ -53,6 +56,7 @@ from .ir import (
     Apply,
     Contract,
     Fill,
+    IndexLookup,
     Load,
     Masked,
     Nonzero,
@@ -74,6 +78,7 @@ from .tiling import Blocks, blocked, row_by_row
 from .turns import looked_up, relation_of
 
 _RELATIONS = Relation | IndexArray | TupleSet
+LITTLE = 1 << 16  # entries that may be made whole rather than be sought
 Reading = tuple[Piece, tuple[Affine, ...]]
 
 
@@ -398,11 +403,39 @@ class _Lowering(Pieces):
         here = pointwise(gens)
         parts = []
         for piece in self.pieces[name]:
+            found: tuple[IndexLookup, ...] = ()
+            at = d.index_map
             if not {*piece.storage.positions} <= d.positions:
-                piece = self.densify(piece)
-            at = {**piece.storage.at(here), **d.index_map}
-            parts.append(self.masked(piece, at, d.out, d.condition, d.lookups))
+                if self.is_little(piece, d):
+                    piece = self.densify(piece)
+                else:
+                    piece, at, found = self.searched(piece, d)
+            at = {**piece.storage.at(here), **at}
+            parts.append(self.masked(piece, at, d.out, d.condition, (*d.lookups, *found)))
         return tuple(parts)
+
+    def is_little(self, piece: Piece, d: IterationDomain) -> bool:
+        """Whether a piece may be stored whole where a domain reads it."""
+        points = prod(extents_of(d.out))
+        return prod(extents_of(piece.storage.gens)) <= max(LITTLE, 4 * points)
+
+    def searched(
+        self, piece: Piece, d: IterationDomain
+    ) -> tuple[Piece, dict[str, Affine], tuple[IndexLookup, ...]]:
+        """A piece that is stored by the positions of relations which a domain does not iterate over, where
+        its entries are there, and the searches that this takes.
+        """
+        storage, at = piece.storage, dict(d.index_map)
+        lookups: list[IndexLookup] = []
+        for position in (x for x in storage.positions if x not in d.positions):
+            q = position.atom
+            rows = q.relation if is_table(q.relation, self.types) else table(q.relation)
+            places = tuple([a.substitute(d.index_map) for a in q.arguments])
+            lookups.append(IndexLookup(f"σ{len(lookups)}", rows, places, True))
+            at[position] = Affine.of(lookups[-1].name)
+        sought = {x.atom for x in storage.positions}
+        lattice = conj(*(q for q in conjuncts(storage.lattice) if q not in sought))
+        return Piece(piece.name, replace(storage, lattice=lattice)), at, tuple(lookups)
 
 
 def kept_whole(program: Program) -> frozenset[tuple[str, int]]:

@@ -168,7 +168,7 @@ def untested(
     p: Predicate, box: Binders, known: Predicate, lookups: Sequence[IndexLookup]
 ) -> Predicate:
     """What of `p` is left to test, given what is known and what the lookups are."""
-    entries = {(x.relation, x.subscripts): Affine.of(x.name) for x in lookups}
+    entries = {(x.relation, x.subscripts): Affine.of(x.name) for x in lookups if not x.searched}
     parts = [q for q in conjuncts(p) if not (asserted(q) and _is_looked_up(q, entries))]
     return gist(conj(*parts), box, known)
 

@@ -331,5 +331,5 @@ def _indices(indices: Sequence[Affine] | Iterator[Affine]) -> str:
 
 
 def _lookups(lookups: Sequence[IndexLookup]) -> str:
-    found = dict.fromkeys(f"{x.name} = {x.relation}[{_indices(x.subscripts)}]" for x in lookups)
+    found = dict.fromkeys(map(str, lookups))
     return f" with {', '.join(found)}" if found else ""
