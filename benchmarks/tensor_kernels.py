@@ -283,9 +283,7 @@ def print_joins(runs: int, sizes: Sequence[int] = tuple(2**k for k in range(10, 
     """A table of gradients of sums over several relations: tuples that agree, points that the kernel visits,
     its time, and that of a call, which sorts the sets and finds these tuples; with fitted exponents.
     """
-    print(
-        "| program | n | tuples that agree | points | kernel ms | call ms |\n|---|---|---|---|---|---|"
-    )
+    print("| program | n | tuples | points | kernel ms | call ms |\n|---|---|---|---|---|---|")
     for name, function, wrt, arguments in JOINS:
         gradient, rows = function.grad(wrt), []
         for n in sizes:

@@ -139,7 +139,8 @@ It visits {join_points} points. Nothing of it has n² entries, and no relation i
 - A kernel is made for a number of tuples. That of J changes with every change of a relation, and is rounded up to a
   power of two, as that of a sparse boolean array is; rows in excess hold indices outside of every array, and give zeros.
 - There is a join where the tuples expected, were they spread evenly, and then the tuples found, are no more than the points that
-  would be visited else, and these are 2¹⁴ or more; and of at most 2²² tuples, for its table takes memory.
+  would be visited else, and these are 2¹⁴ or more (2¹¹ where tuples are sought in sets); and of at most 2²² tuples, for
+  its table takes memory.
   Else, and inside `jax.jit` of relations that are arguments, one relation is run over and the others are probed.
 - Atoms are joined whose arguments are `i`, `i+c`, `-i+c` or constants. Entries of index arrays are looked up as before:
   write pairs of them as a set of tuples.

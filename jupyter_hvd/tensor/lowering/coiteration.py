@@ -33,6 +33,9 @@ from .coo import table
 from .ir import IndexLookup
 from .joins import SMALL, Join, TupleCounts, connected, expected, is_joinable, joined
 
+SEARCH = (
+    8  # entries of a mask that are read in the time, at least, in which a tuple is sought in a set
+)
 GATHER = 4  # entries of a mask that are read in the time of one that is gathered
 
 
@@ -281,7 +284,7 @@ class Tables:
         visited = visited if iterated else visited // max(GATHER, 1)
         if all(map(self.has_mask, self.related)) and not any(map(self.is_stored, group)):
             visited = min(visited, int(self.as_matrices()) // max(GATHER, 1))
-        if visited < SMALL:
+        if visited * (1 if all(map(self.has_mask, group)) else SEARCH) < SMALL:
             return None
         join = joined(group)
         assert isinstance(join.relation, Join)
