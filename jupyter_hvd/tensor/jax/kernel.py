@@ -122,13 +122,13 @@ class Kernel:
         """The tables of the joins of relations over which to iterate, for arrays without them."""
         if not self._may_join:
             return {}
+        counts = self.counts(arrays)
+        about = tuple([(x, power_of_two(n)) for x, n in counts])
+        if not counts or not self.wanted.get(about, True):
+            return {}
         tables = {self.kinds[k][0]: arrays[k] for k in self._sets}
         sparse = [k for k in self._sparse if isinstance(arrays[k], Tuples)]
         tables |= {self.kinds[k][0]: unpadded(arrays[k].rows) for k in sparse}
-        if not tables:
-            return {}
-        counts = self.counts(arrays)
-        about = tuple([(x, power_of_two(n)) for x, n in counts])
         if about not in self.wanted:
             self.wanted[about] = self._worthwhile(counts, self.dtype(arrays), tables)
         return tables_of(self.wanted[about], tables)
