@@ -5,7 +5,8 @@ Both are jitted functions of the same arrays in one process: `jax.jit(f.grad(…
 `jax.jit(jax.grad(direct))`. Times are medians of paired runs, of each in turn; ratios are medians over the pairs.
 Memory is what XLA's own analysis says the compiled gradient allocates, temporaries and results;
 where a goal names a limit, the growth of the peak resident set of a process of its own. `--write`
-makes docs/performance.md and the plots of growth in docs/images.
+makes docs/performance.md and the plots of growth in docs/images. `--joins` prints how gradients of sums
+over several relations grow, and nothing else.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from tensor_programs import ALL, STRUCTURED, Benchmark
+import numpy as np
+from tensor_programs import ALL, JOINS, STRUCTURED, Benchmark
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -277,6 +279,32 @@ def growth(runs: int) -> dict[str, Any]:
     return found
 
 
+def print_joins(runs: int, sizes: Sequence[int] = tuple(2**k for k in range(10, 17))) -> None:
+    """A table of gradients of sums over several relations: tuples that agree, points that the kernel visits,
+    its time, and that of a call, which sorts the sets and finds these tuples; with fitted exponents.
+    """
+    print("| program | n | tuples | points | kernel ms | call ms |\n|---|---|---|---|---|---|")
+    for name, function, wrt, arguments in JOINS:
+        gradient, rows = function.grad(wrt), []
+        for n in sizes:
+            given = arguments(n)
+            plan = gradient.plan(*given)
+            ready, arrays = gradient.specialised(*given).prepared(None)
+            arrays = jax.device_put(arrays)
+            run = statistics.median(once(lambda *_: ready.on(arrays), ()) for _ in range(runs))  # noqa: B023
+            call = statistics.median(once(gradient, given) for _ in range(3))
+            tuples = dict(plan.counts)[max(plan.joins, key=len)]
+            rows.append((n, tuples, plan.points, run, call))
+            print(
+                f"| {name} | {n:,} | {tuples:,} | {plan.points:,} | {run:.3g} | {call:.3g} |",
+                flush=True,
+            )
+        _, *columns = np.log2(np.array(rows, float)).T
+        exponents = (np.polyfit(columns[0], column, 1)[0] for column in columns[1:])
+        text = " | ".join(f"{k:.2f}" for k in exponents)
+        print(f"| {name} | | exponents by tuples: | {text} |", flush=True)
+
+
 def plot(found: dict[str, Any]) -> list[str]:
     """Two panels a program, in one PNG each. Returns their names."""
     import matplotlib
@@ -331,7 +359,13 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=15)
     parser.add_argument("--write", action="store_true", help="docs/performance.md and the plots")
     parser.add_argument("--peak", nargs=2, metavar=("NAME", "SIZE"))
+    parser.add_argument(
+        "--joins", action="store_true", help="growth of sums over several relations"
+    )
     options = parser.parse_args()
+    if options.joins:
+        print_joins(options.runs)
+        return
     if options.peak:
         print_peak(options.peak[0], int(options.peak[1]))
         return

@@ -34,6 +34,77 @@ from programs import (
 )
 
 
+@tensor
+def sparse_product(R, S, T, x, y, z):
+    """A·B of two sparse matrices, read where T holds."""
+    n = len(x)
+    C = [
+        [
+            sum(x[i] * y[j] * z[k] for j in range(n) if (i, j) in R and (j, k) in S)
+            if (i, k) in T
+            else 0
+            for k in range(n)
+        ]
+        for i in range(n)
+    ]
+    return sum(C[i][k] * C[i][k] for i in range(n) for k in range(n) if (i, k) in T)
+
+
+@tensor
+def congruence(R, T, x, d):
+    """Aᵀ·D·A, read where T holds."""
+    n = len(x)
+    C = [
+        [
+            sum(
+                (x[p] + x[i]) * d[p] * (x[p] + x[k])
+                for p in range(n)
+                if (p, i) in R and (p, k) in R
+            )
+            if (i, k) in T
+            else 0
+            for k in range(n)
+        ]
+        for i in range(n)
+    ]
+    return sum(C[i][k] * x[i] * x[k] for i in range(n) for k in range(n) if (i, k) in T)
+
+
+@tensor
+def triangles(R, x):
+    n = len(x)
+    return sum(
+        x[i] * x[j] * x[k]
+        for i in range(n)
+        for j in range(n)
+        for k in range(n)
+        if (i, j) in R and (j, k) in R and (i, k) in R
+    )
+
+
+def on_a_ring(n: int, reach: int = 4) -> set[tuple[int, int]]:
+    """Those of each of n places on a ring, on either side."""
+    return {(i, (i + d) % n) for i in range(n) for d in range(-reach, reach + 1) if d}
+
+
+# Programs whose sums are over several relations, and arguments in which tuples are in proportion to n.
+JOINS: tuple[tuple[str, TensorFunction, str, Callable[[int], tuple[Any, ...]]], ...] = (
+    (
+        "A·B where T holds",
+        sparse_product,
+        "y",
+        lambda n: (*[on_a_ring(n)] * 3, *np.ones((3, n), np.float32)),
+    ),
+    (
+        "AᵀDA where T holds",
+        congruence,
+        "d",
+        lambda n: (*[on_a_ring(n)] * 2, *np.ones((2, n), np.float32)),
+    ),
+    ("triangles", triangles, "x", lambda n: (on_a_ring(n), np.ones(n, np.float32))),
+)
+
+
 @dataclass(frozen=True)
 class Benchmark:
     """A program, the same in JAX, and its arguments at a size (float32; `wrt` by name).

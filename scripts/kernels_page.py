@@ -25,6 +25,19 @@ def roughness(x):
     return sum(d[i] * d[i] for i in range(n))
 
 
+@tensor
+def within(R, S, T, x):
+    n = len(x)
+    C = [
+        [
+            sum(x[i] * x[j] for j in range(n) if (i, j) in R and (j, k) in S) if (i, k) in T else 0
+            for k in range(n)
+        ]
+        for i in range(n)
+    ]
+    return sum(C[i][k] * C[i][k] for i in range(n) for k in range(n) if (i, k) in T)
+
+
 PAGE = """# How a function becomes a kernel
 
 One function, followed through every stage; all that is indented is printed by the code (`scripts/kernels_page.py`),
@@ -97,7 +110,46 @@ nothing yet:
 
 `jax.jit` compiles that, once for these sizes, and XLA fuses it. `roughness.grad("x")(x)` at {x}: {result}; the
 reference evaluator, straight from the semantics: {reference}.
+
+## 6. Joins: two sparse relations in one sum
+
+A relation is data, on the host, when a call is planned. A sum over one is run over tuple by tuple. Of a product of two
+sparse matrices, read where a third relation holds,
+
+{join_python}
+
+the cost counts the points where all of `R(i,j)`, `S(j,k)` and `T(i,k)` hold (Fig. 6). Going over the tuples of one
+relation and over all that it leaves open visits more: here 1,000 tuples of T and 500 values of j. So these relations are
+joined (`lowering/joins`). The rule, for a conjunction of atoms under `Σ` or `⊞` that share indices,
+
+    Σ i,j,k. [R(i,j) ∧ S(j,k) ∧ T(i,k)]·e  ⇝  Σ ρ. e    with i = J[ρ, 0], j = J[ρ, 1], k = J[ρ, 2]
+
+where J has a row for each tuple on which all agree: its indices, in order, and then its positions in the tables of R, S
+and T. What is stored by the positions of R is read at the position that J has of it; a result between whose indices
+T holds is stored by the positions of T, and terms are added up there; what is stored by tuples that are not run over
+is sought in their table. The plan of the gradient by x, with
+n = 500 and two tuples a row:
+
+{join_plan}
+
+It visits {join_points} points. Nothing of it has n² entries, and no relation is probed. What a join costs, and when there is one:
+
+- `joined_rows` sorts and merges with NumPy, one relation after the other, those first that leave the fewest tuples. The
+  time is that of sorting the tuples and writing what agrees; of a chain of joins, of what agrees on the way.
+- A kernel is made for a number of tuples. That of J changes with every change of a relation, and is rounded up to a
+  power of two, as that of a sparse boolean array is; rows in excess hold indices outside of every array, and give zeros.
+- There is a join where the tuples expected, were they spread evenly, and then the tuples found, are no more than the points that
+  would be visited else, and these are 2¹⁴ or more (2¹¹ where tuples are sought in sets); and of at most 2²² tuples, for
+  its table takes memory.
+  Else, and inside `jax.jit` of relations that are arguments, one relation is run over and the others are probed.
+- Atoms are joined whose arguments are `i`, `i+c`, `-i+c` or constants. Entries of index arrays are looked up as before:
+  write pairs of them as a set of tuples.
 """
+
+
+def steps(*lengths: int, n: int = 500) -> set[tuple[int, int]]:
+    """From each of n places on a ring, so far."""
+    return {(i, (i + k) % n) for i in range(n) for k in lengths}
 
 
 def page() -> str:
@@ -112,6 +164,7 @@ def page() -> str:
     assert size.element == REAL
     instance, _, sizes = gradient.specialised(x)
     made = kernel(instance, sizes)
+    joined = within.grad("x").plan(*(steps(*d) for d in ((1, 2), (3, 5), (5, 7))), np.ones(500))
     rewritten = roughness._rewritten  # type: ignore[attr-defined]
     return PAGE.format(
         python=_indented(inspect.getsource(roughness.python)),
@@ -129,6 +182,9 @@ def page() -> str:
         jaxpr=_indented(jax.make_jaxpr(gradient.jax)(np.float32(x))),
         x=f"`{x.tolist()}`",
         result=f"`{np.asarray(result).tolist()}`",
+        join_python=_indented(inspect.getsource(within.python)),
+        join_plan=_indented(joined),
+        join_points=f"{joined.points:,}",
         reference=f"`{gradient.interpret(x).tolist()}`",
     )
 

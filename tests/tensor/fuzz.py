@@ -1,6 +1,7 @@
 """The long run of the random programs: `python tests/tensor/fuzz.py --programs 100000 --workers
 2`. With `--loops`, of programs
-with loops that carry values.
+with loops that carry values; with `--joins`, of programs over several relations and their kernels, which
+run over joins.
 
 Each program is drawn from its own seed, so a failure names the seed that reproduces it. Prints
 the largest cost ratios seen.
@@ -18,23 +19,31 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import jax
+import random_joins
 import random_loops
 import theorems
 
 
-def run(seeds: range, depth: int, loops: bool) -> tuple[int, Fraction, Fraction, list[str]]:
+def run(seeds: range, depth: int, kind: str) -> tuple[int, Fraction, Fraction, list[str]]:
     """Check one program a seed; the largest ratios and the failures."""
     theorems.RATIOS, random_loops.RATIOS = theorems.Ratios(), random_loops.Ratios()
     failures = []
+    if kind == "joins":
+        jax.config.update("jax_enable_x64", True)
+        random_joins.join_always(setattr)
     for seed in seeds:
         try:
-            if loops:
+            if kind == "loops":
                 random_loops.check(seed, depth)
+            elif kind == "joins":
+                random_joins.check(seed, depth)
+                theorems.RATIOS.programs += 1
             else:
                 theorems.check(Random(seed), depth)
         except Exception as error:
             failures.append(f"seed {seed}: {type(error).__name__}: {error}"[:2000])
-    seen = random_loops.RATIOS if loops else theorems.RATIOS
+    seen = random_loops.RATIOS if kind == "loops" else theorems.RATIOS
     return seen.programs, seen.forward, seen.adjoint, failures
 
 
@@ -44,17 +53,22 @@ def main() -> int:
     parser.add_argument("--depth", type=int, default=4)
     parser.add_argument("--start", type=int, default=0)
     parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument(
-        "--loops", action="store_true", help="programs with loops that carry values"
-    )
+    kinds = parser.add_mutually_exclusive_group()
+    for kind, what in (
+        ("loops", "programs with loops that carry values"),
+        ("joins", "programs over several relations, and their kernels"),
+    ):
+        kinds.add_argument(
+            f"--{kind}", dest="kind", action="store_const", const=kind, default="", help=what
+        )
     options = parser.parse_args()
-    end, chunk = options.start + options.programs, 25 if options.loops else 250
+    end, chunk = options.start + options.programs, 25 if options.kind else 250
     chunks = [range(k, min(end, k + chunk)) for k in range(options.start, end, chunk)]
     began, programs, forward, adjoint = time.monotonic(), 0, Fraction(0), Fraction(0)
     failed = False
-    bound = "$IO(Dᵀ)/($IO + I)" if options.loops else "$IO(Dᵀ)/$IO"
+    bound = "$IO(Dᵀ)/($IO + I)" if options.kind == "loops" else "$IO(Dᵀ)/$IO"
     with ProcessPoolExecutor(options.workers) as pool:
-        rest = [options.depth] * len(chunks), [options.loops] * len(chunks)
+        rest = [options.depth] * len(chunks), [options.kind] * len(chunks)
         for done, *ratios, failures in pool.map(run, chunks, *rest):
             programs += done
             forward, adjoint = max(forward, ratios[0]), max(adjoint, ratios[1])

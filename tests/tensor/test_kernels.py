@@ -224,7 +224,7 @@ def tridiagonal(a, b, w):
 
 def largest(function, *arguments):
     """The entries of the largest array of a kernel, its traced intermediates included."""
-    instance, named, sizes = function._at(arguments, {})
+    instance, named, sizes, _ = function._at(arguments, {})
     made = kernel(instance, sizes)
     jaxpr = jax.make_jaxpr(made.run)(*made.operands(tuple(named.values())))
     sizes = [v.aval.size for eqn in jaxpr.eqns for v in eqn.outvars]
@@ -328,7 +328,7 @@ def test_relations_of_a_few_more_tuples_share_a_kernel():
     rng = np.random.default_rng(0)
     x, R = rng.normal(size=200), np.zeros((200, 200), bool)
     R.flat[rng.choice(R.size, 600, replace=False)] = True
-    instance, _, sizes = count._at((x, R), {})
+    instance, _, sizes, _ = count._at((x, R), {})
     made = kernel(instance, sizes)
     for entries in (600, 1000, 0):
         R.flat[: max(0, entries - 600)] = True
@@ -451,7 +451,7 @@ def test_what_tuples_determine_together(function, gather, monkeypatch):
         if "dy" in function.__signature__.parameters:
             given["dy"] = rng.normal(size=8 if function.__name__ == "vjp_next_but" else (8, 8))
         arguments = [given[x] for x in function.__signature__.parameters]
-        instance, named, sizes = function._at(arguments, {})
+        instance, named, sizes, _ = function._at(arguments, {})
         made = kernel(instance, sizes)
         with jax.disable_jit():
             found = made.run(*made.operands(tuple(named.values())))

@@ -709,7 +709,7 @@ def test_random_loops_obey_the_theorems(seed):
 
 
 def test_the_long_run_takes_loops():
-    programs, forward, adjoint, failures = fuzz.run(range(2), 4, True)
+    programs, forward, adjoint, failures = fuzz.run(range(2), 4, "loops")
     assert (programs, failures) == (2, [])
     assert 0 < forward <= 4
     assert 0 < adjoint <= 4

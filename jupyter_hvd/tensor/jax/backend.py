@@ -14,11 +14,13 @@ import numpy as np
 
 from ..language.errors import TensorError
 from ..lowering.choices import MODEL, Choices
+from ..lowering.coo import parted
+from ..lowering.joins import Join
 from ..lowering.plan import Counts, Plan
 from ..lowering.sharding import divided
 from ..ssa.program import Recurrence
 from . import shards
-from .kernel import Kernel, rows_of, with_rows
+from .kernel import Kernel, rows_of, with_joins, with_rows
 from .memory import within_memory
 from .precision import is_double, keeping_float64
 from .tuning import Tuning, measured, tune
@@ -51,20 +53,22 @@ def tuned(made: Kernel, arguments: Sequence[Any], *options: Any) -> Tuning:
 class Ready:
     """A jitted function for arguments of the same types, and with the same relations, as those that
     it was made for; it returns nested pairs of arrays. `rows` has the tuples of boolean arrays that
-    come with them, by the position of the argument; `as_given` says that it takes the arguments as
+    come with them, by the position of the argument, `joins` the tables of joins; `as_given` says that it takes the arguments as
     they are.
     """
 
     made: Kernel
     run: Callable[..., Any]
     rows: Mapping[int, Any]
+    joins: Mapping[Join, Any]
     as_given: bool
     double: bool
 
     def __call__(self, *arguments: Any) -> Any:
         if self.as_given:
             return self.on(arguments)
-        return self.on(with_rows(self.made.arrays(arguments), self.rows))
+        arrays = with_rows(self.made.arrays(arguments), self.rows)
+        return self.on(with_joins(arrays, self.joins))
 
     def on(self, arrays: Sequence[Any]) -> Any:
         """The result for arguments as `Kernel.operands` gives them."""
@@ -109,8 +113,9 @@ def _prepared(
             key = made.counts(arrays), made.dtype(arrays), chosen(made, arrays)
             if key not in found:
                 found[key] = jitted(made.compile(*key), arrays)
-        as_given = all(map(operator.is_, arguments, arrays))
-        return Ready(made, found[key], rows_of(arrays), as_given, double), arrays
+        as_given = len(arrays) == len(arguments) and all(map(operator.is_, arguments, arrays))
+        joins = parted(arrays)[1]
+        return Ready(made, found[key], rows_of(arrays), joins, as_given, double), arrays
 
     return prepare
 

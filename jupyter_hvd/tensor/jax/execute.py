@@ -12,7 +12,7 @@ from jax import lax
 
 from ..language.affine import Affine
 from ..language.types import IndexArray, Integer, ParameterType, Relation, TupleSet
-from ..lowering.coo import Tuples, table
+from ..lowering.coo import Tuples, parted, table
 from ..lowering.ir import (
     Accumulate,
     Action,
@@ -99,7 +99,10 @@ def started(plan: Plan, arrays: Sequence[Any]) -> Values:
     data: dict[str, tuple[ParameterType, Any]] = {}
     reals = {}
     below = dict(plan.counts)
-    for (x, type_), value in zip(plan.parameters, arrays, strict=True):
+    arguments, joins = parted(arrays)
+    for join, rows in joins.items():
+        data[join] = TupleSet(rows.shape[1]), jnp.asarray(rows)
+    for (x, type_), value in zip(plan.parameters, arguments, strict=True):
         if isinstance(value, Tuples):
             data[x] = type_, jnp.asarray(value.mask)
             data[table(x)] = TupleSet(value.rows.shape[1]), jnp.asarray(value.rows)

@@ -16,15 +16,17 @@ from ..instance import Primal
 from ..language import types
 from ..language.affine import Affine
 from ..language.errors import TensorError
+from ..language.predicates import asserted, conjuncts
 from ..language.types import IndexArray, Integer, ParameterType, Relation, TupleSet
 from ..lowering.choices import MODEL, Choices
-from ..lowering.coo import Tuples, enumerated, is_sparse, true_entries
+from ..lowering.coo import Tuples, enumerated, is_sparse, parted, true_entries, unpadded
 from ..lowering.ir import Load, Step
+from ..lowering.joins import Join, parts, power_of_two, tables_of
 from ..lowering.liveness import restrict
 from ..lowering.lower import lower
 from ..lowering.plan import Counts, Plan
 from ..lowering.specialize import at_sizes
-from ..ssa.program import Program
+from ..ssa.program import Contraction, Map, Program, everywhere
 from . import chosen
 from .arguments import as_array, floating_type, kind_of, leaves
 from .execute import execute, run_all, started
@@ -32,6 +34,7 @@ from .plain import Plain
 from .runtime import Values
 
 Kinds = list[tuple[str, ParameterType]]
+ROUNDS = 3  # in which it is found out what to join
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,8 @@ class Kernel:
     `operands(arguments)` makes them: both one a parameter, in order. Arrays have the dimensions of
     their parameters' types, in any type of number; a tuple of arrays is a tuple, an integer `()`;
     of a set of tuples there is an array with a row for each, and of a boolean array that comes
-    with its true entries the two as `Tuples`.
+    with its true entries the two as `Tuples`. Behind `operands` come, where there are any, the tables
+    of the joins of relations that are iterated over.
     """
 
     def __init__(
@@ -72,6 +76,7 @@ class Kernel:
         known = {name: Affine.of(value) for name, value in sizes.items()}
         self.parameters = tuple((x, types.at_sizes(t, known)) for x, t in kinds)
         self.plans: dict[tuple[Counts, np.dtype[Any], Choices], Plan] = {}
+        self.wanted: dict[Counts, dict[Join, int]] = {}
         self.digests: dict[tuple[Counts, np.dtype[Any]], str] = {}
         self.dtypes: dict[Any, np.dtype[Any]] = {}
         listed = enumerated(self.program)
@@ -88,12 +93,15 @@ class Kernel:
         return tuple([as_array(t, v) for (_, t), v in zip(self.kinds, arguments, strict=True)])
 
     def operands(self, arguments: Sequence[Any]) -> tuple[Any, ...]:
-        """As `arrays`, but boolean arrays with few true entries come with their tuples."""
+        """As `arrays`, but boolean arrays with few true entries come with their tuples, and all with the
+        tables of joins.
+        """
         arrays = self.arrays(arguments)
         known = [k for k in self._sparse if not isinstance(arrays[k], jax.core.Tracer)]
-        return with_rows(
+        arrays = with_rows(
             arrays, {k: true_entries(arrays[k]) for k in known if is_sparse(arrays[k])}
         )
+        return with_joins(arrays, self.joins(arrays))
 
     def relations(self, arguments: Sequence[Any]) -> dict[str, Data]:
         """The data of relations and index arrays, on the host."""
@@ -112,7 +120,8 @@ class Kernel:
         rows = [(k, len(arrays[k])) for k in self._sets]
         rows += [(k, len(arrays[k].rows)) for k in self._sparse if isinstance(arrays[k], Tuples)]
         rows += [(k, n) for k in self._indices if (n := self._below(arrays[k])) is not None]
-        return tuple([(self.kinds[k][0], n) for k, n in sorted(rows)])
+        counts = [(self.kinds[k][0], n) for k, n in sorted(rows)]
+        return (*counts, *((x, len(found)) for x, found in parted(arrays)[1].items()))
 
     def _below(self, array: Any) -> int | None:
         if isinstance(array, jax.core.Tracer) or array.size == 0:
@@ -122,6 +131,55 @@ class Kernel:
         return (
             min((n for n in self._sizes.values() if n > high), default=None) if low >= 0 else None
         )
+
+    def joins(self, arrays: Sequence[Any]) -> dict[Join, Any]:
+        """The tables of the joins of relations over which to iterate, for arrays without them."""
+        if not self._may_join:
+            return {}
+        counts = self.counts(arrays)
+        about = tuple([(x, power_of_two(n)) for x, n in counts])
+        given = self._sets or any(isinstance(arrays[k], Tuples) for k in self._sparse)
+        if not given or not self.wanted.get(about, True):
+            return {}
+        tables = {self.kinds[k][0]: arrays[k] for k in self._sets}
+        sparse = [k for k in self._sparse if isinstance(arrays[k], Tuples)]
+        tables |= {self.kinds[k][0]: unpadded(arrays[k].rows) for k in sparse}
+        if about not in self.wanted:
+            self.wanted[about] = self._worthwhile(counts, self.dtype(arrays), tables)
+        return tables_of(self.wanted[about], tables)
+
+    def _worthwhile(
+        self, counts: Counts, dtype: np.dtype[Any], tables: Mapping[str, Any]
+    ) -> dict[Join, int]:
+        """The joins that are iterated over, and how many tuples each may have: those expected to be worth
+        their while are made, and with their numbers known it is asked again.
+        """
+        found: dict[Join, int] = {}
+        most: dict[Join, int] = {}
+        platform = jax.default_backend()
+        for _ in range(ROUNDS):
+            given = (*counts, *found.items())
+            asked: dict[Join, int] = {}
+            plan = lower(self.restricted, self.parameters, given, dtype, platform, asked=asked)
+            if not asked:
+                self.plans[counts, dtype, MODEL] = plan
+            if asked.keys() <= found.keys():
+                used = {part for join in plan.joins for part in parts(join)}
+                return {x: n for x, n in most.items() if x in used}
+            most |= asked
+            made = tables_of(most, tables)
+            found = {x: len(made[x]) if x in made else 0 for x in most}
+        return {x: n for x, n in most.items() if found[x]}
+
+    @cached_property
+    def _may_join(self) -> bool:
+        """Whether relations of which there are tuples stand more than once."""
+        listed = {self.kinds[k][0] for k in (*self._sets, *self._sparse)}
+        masks = [
+            s.rhs.mask for s in everywhere(self.program) if isinstance(s.rhs, Contraction | Map)
+        ]
+        atoms = {q for mask in masks for q in conjuncts(mask) if asserted(q)}
+        return sum(q.relation in listed for q in atoms) > 1
 
     def dtype(self, arrays: Sequence[Any]) -> np.dtype[Any]:
         """The type in which it is computed: the floating type of the real arguments together."""
@@ -190,7 +248,7 @@ class Kernel:
         """How many entries JAX's own way makes; TensorError where it is none for these arrays."""
         if self.plain is None:
             raise TensorError("JAX has no such derivative")
-        if any(isinstance(value, Tuples) for value in arrays):
+        if any(isinstance(value, Tuples | dict) for value in arrays):
             raise TensorError("a relation that comes by its tuples is no dense array")
         return self.plain.require_fit(plan, arrays)
 
@@ -208,6 +266,11 @@ def with_rows(arrays: tuple[Any, ...], rows: Mapping[int, Any]) -> tuple[Any, ..
     if not rows:
         return arrays
     return tuple(Tuples(v, rows[k]) if k in rows else v for k, v in enumerate(arrays))
+
+
+def with_joins(arrays: tuple[Any, ...], joins: Mapping[Join, Any]) -> tuple[Any, ...]:
+    """Arrays, and behind them the tables of joins, if any."""
+    return (*arrays, {**joins}) if joins else arrays
 
 
 def rows_of(arrays: Sequence[Any]) -> dict[int, Any]:

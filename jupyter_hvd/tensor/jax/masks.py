@@ -54,12 +54,25 @@ class _Points(Points):
         return inside, axes
 
 
+def row_of(rows: Any, indices: Sequence[Affine], space: Space) -> Aligned:
+    """The positions among rows in order of those that begin with indices; where there is none, their number."""
+    points = _Points(space, lambda _: (TupleSet(len(indices)), rows))
+    columns, axes = points.together([space.index(a) for a in indices])
+    low, same = _found(rows, columns)
+    return jnp.where(same, low, rows.shape[0]), axes
+
+
 def _is_row(rows: Any, columns: list[Any]) -> Any:
-    """Whether index tuples are among the rows, by binary search; rows are in order."""
+    """Whether index tuples are among the rows."""
+    return _found(rows, columns)[1]
+
+
+def _found(rows: Any, columns: list[Any]) -> tuple[Any, Any]:
+    """Where index tuples are among rows in order, by binary search, and whether they are."""
     count = rows.shape[0]
     shape = jnp.broadcast_shapes(*(column.shape for column in columns))
     if count == 0:
-        return jnp.zeros(shape, bool)
+        return jnp.zeros(shape, jnp.int32), jnp.zeros(shape, bool)
     low: Any = jnp.zeros(shape, jnp.int32)
     high: Any = jnp.full(shape, count, jnp.int32)
     for _ in range(count.bit_length()):
@@ -76,4 +89,4 @@ def _is_row(rows: Any, columns: list[Any]) -> Any:
     same = low < count
     for k, column in enumerate(columns):
         same = same & (found[..., k] == column)
-    return same
+    return low, same

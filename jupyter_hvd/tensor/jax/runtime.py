@@ -20,6 +20,7 @@ from ..lowering.tiling import OFFSET
 from ..polyhedral.points import Aligned
 from .access import Space, align
 from .access import read as read_at
+from .masks import row_of
 
 
 @dataclass
@@ -143,7 +144,9 @@ def entries(lookups: Sequence[IndexLookup], space: Space, values: Values) -> Non
         space.entries[OFFSET] = values.offset, ()
     for lookup in lookups:
         type_, array = values.relation(lookup.relation)
-        if isinstance(type_, TupleSet):
+        if lookup.searched:
+            found, axes = row_of(jnp.asarray(array), lookup.subscripts, space)
+        elif isinstance(type_, TupleSet):
             row, column = lookup.subscripts
             array = jnp.asarray(array)[:, column.constant]
             found, axes = read_at(array, (row,), space)

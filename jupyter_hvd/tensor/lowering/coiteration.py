@@ -3,16 +3,17 @@
 `R(a, …)` over a set of tuples holds for exactly one row of its table where it holds at all, so
 `Σi,j. [R(i,j)]·e` is `Σρ. e` over the rows with `i = R[ρ, 0]` and `j = R[ρ, 1]`. In `[src(e, j)]`
 the entry `src[e]` is `j`. Either way an index that data give is eliminated like one that an
-equality gives; `δ` names stand for the entries.
+equality gives; `δ` names stand for the entries. Where several relations share indices, it may be the
+tuples on which they agree that are run over (`joins`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
+from math import inf, prod
 
 from ..language.affine import Affine
 from ..language.predicates import (
@@ -31,7 +32,11 @@ from ..language.terms import Binder, Binders, index_names
 from ..language.types import IndexArray, ParameterType, Relation, TupleSet
 from .coo import table
 from .ir import IndexLookup
+from .joins import SMALL, Join, TupleCounts, connected, expected, is_joinable, joined
 
+SEARCH = (
+    8  # entries of a mask that are read in the time, at least, in which a tuple is sought in a set
+)
 GATHER = 4  # entries of a mask that are read in the time of one that is gathered
 
 
@@ -60,8 +65,9 @@ class Coiteration:
     """A space without the indices that data determine.
 
     `values` gives each of those over the rest and the lookups. `positions` are those in the tables
-    of the relations iterated over; of relations between generators alone they are among the
-    generators.
+    of the relations iterated over, and of what is joined in them; of relations between generators
+    alone they are among the generators. `joins` are the joins iterated over. `places` gives of the
+    positions among the generators those that a join has: there the terms go.
     """
 
     gens: Binders
@@ -70,6 +76,8 @@ class Coiteration:
     values: Mapping[str, Affine]
     lookups: tuple[IndexLookup, ...]
     positions: tuple[Position, ...]
+    joins: tuple[Related, ...]
+    places: Mapping[Position, Affine]
 
 
 def coiterate(
@@ -77,7 +85,7 @@ def coiterate(
     sums: Binders,
     p: Predicate,
     types: Mapping[str, ParameterType],
-    counts: Mapping[str, int],
+    counts: TupleCounts,
 ) -> Coiteration:
     """Eliminate what data determine; `counts` has the number of tuples of each relation that is
     given by them.
@@ -86,8 +94,11 @@ def coiterate(
     lookups: list[IndexLookup] = []
     named: dict[tuple[str, tuple[Affine, ...]], str] = {}
     rest: list[Predicate] = []
+    values: dict[str, Affine] = {}
+    places: dict[Position, Affine] = {}
     extents = dict((*gens, *sums))
     inner = {*index_names(sums)}
+    chosen = Tables(gens, sums, p, types, counts).chosen
 
     def look(relation: str, subscripts: tuple[Affine, ...]) -> Affine:
         key = (relation, subscripts)
@@ -96,30 +107,54 @@ def coiterate(
             lookups.append(IndexLookup(named[key], relation, subscripts))
         return Affine.of(named[key])
 
-    iterated = Tables(gens, sums, p, types, counts).iterated
+    def bind(q: Related) -> Binder:
+        position = Position(q)
+        positions.append(position)
+        extents[position] = Affine.of(counts.known[q.relation])
+        return Binder(position, extents[position])
+
+    def look_within(q: Related, row: Affine) -> None:
+        """The positions of what a join has joined."""
+        assert isinstance(q.relation, Join)
+        for k, part in enumerate(q.relation.at(q.arguments), start=len(q.arguments)):
+            place, position = look(q.relation, (row, Affine.of(k))), Position(part)
+            if part in chosen.placed:
+                places[position] = place
+            elif position not in values:
+                values[position] = place
+                positions.append(position)
+                if isinstance(part.relation, Join):
+                    look_within(part, place)
+
+    def iterate(q: Related) -> None:
+        nonlocal gens, sums
+        if q.names & inner or not q.names:  # of a tuple that is known, nothing is left to store
+            sums = (*sums, bind(q))
+        else:
+            gens = (*gens, bind(q))
+        row = Affine.of(Position(q))
+        rows = q.relation if is_table(q.relation, types) else table(q.relation)
+        for k, a in enumerate(q.arguments):
+            rest.append(compare("=", a, look(rows, (row, Affine.of(k)))))
+        if isinstance(q.relation, Join):
+            look_within(q, row)
+
     for q in conjuncts(p):
         if not asserted(q):
             rest.append(q)
-        elif q in iterated:
-            positions.append(position := Position(q))
-            is_set = isinstance(types[q.relation], TupleSet)
-            rows = q.relation if is_set else table(q.relation)
-            extents[position] = Affine.of(counts[q.relation])
-            if q.names & inner:
-                sums = (*sums, Binder(position, extents[position]))
-            else:
-                gens = (*gens, Binder(position, extents[position]))
-            for k, a in enumerate(q.arguments):
-                entry = look(rows, (Affine.of(position), Affine.of(k)))
-                rest.append(compare("=", a, entry))
-        elif isinstance(kind := types[q.relation], IndexArray):
+        elif q in chosen.iterated:
+            iterate(q)
+        elif isinstance(kind := types.get(q.relation), IndexArray):
             *subscripts, last = q.arguments
             rest += [in_range(a, n) for a, n in zip(subscripts, kind.dims, strict=True)]
             rest.append(compare("=", last, look(q.relation, tuple(subscripts))))
-        else:
+        elif q not in chosen.joined:
             rest.append(q)
-    condition = conj(*rest)
-    values: dict[str, Affine] = {}
+    for q in chosen.iterated:
+        if Position(q) not in positions:
+            iterate(q)
+    gens = (*gens, *(bind(q) for q in chosen.placed))
+    condition = substitute_predicate(conj(*rest), values)
     while (found := _solvable(condition, gens, sums, lookups)) is not None:
         index, value = found
         at = {index: value}
@@ -129,7 +164,26 @@ def coiterate(
         lookups = [x.substitute(at) for x in lookups]
         gens = tuple(b for b in gens if b[0] != index)
         sums = tuple(b for b in sums if b[0] != index)
-    return Coiteration(gens, sums, condition, values, _ordered(lookups), tuple(positions))
+    joins = tuple(q for q in chosen.iterated if isinstance(q.relation, Join))
+    return Coiteration(
+        gens, sums, condition, values, _ordered(lookups), tuple(positions), joins, places
+    )
+
+
+def is_table(relation: str, types: Mapping[str, ParameterType]) -> bool:
+    """Whether a relation is its rows alone, and has no mask."""
+    return isinstance(relation, Join) or isinstance(types[relation], TupleSet)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What is iterated over, in order; what is `joined` in that, and so holds there, and `placed`, of
+    that between generators alone: the result is stored by its positions.
+    """
+
+    iterated: tuple[Related, ...]
+    joined: frozenset[Related] = frozenset()
+    placed: tuple[Related, ...] = ()
 
 
 def _inside(
@@ -151,7 +205,7 @@ class Tables:
     sums: Binders
     predicate: Predicate
     types: Mapping[str, ParameterType]
-    counts: Mapping[str, int]
+    counts: TupleCounts
 
     @cached_property
     def related(self) -> list[Related]:
@@ -163,11 +217,15 @@ class Tables:
 
     def rows(self, q: Related) -> int:
         """The number of tuples."""
-        return self.counts[q.relation]
+        return self.counts.known[q.relation]
+
+    def has_mask(self, q: Related) -> bool:
+        """Whether the relation is a boolean array, too."""
+        return isinstance(self.types.get(q.relation), Relation)
 
     def price(self, q: Related) -> int:
         """What a tuple costs, in entries of a mask that are read in that time."""
-        return GATHER if isinstance(self.types[q.relation], Relation) else 1
+        return GATHER if self.has_mask(q) else 1
 
     def combinations(self, names: Iterable[str]) -> int:
         """How many values some indices have together."""
@@ -183,45 +241,118 @@ class Tables:
             found |= set(names[:1])
         return found
 
+    def is_stored(self, q: Related) -> bool:
+        """Whether something is read that is stored by the positions of its tuples."""
+        return Position(q) in self.predicate.names
+
     @cached_property
-    def iterated(self) -> frozenset[Related]:
+    def chosen(self) -> Chosen:
         """Choose which relations to iterate over; the others are probed.
 
-        Iterated are those of which going over the tuples is less than going over the indices that
+        Relations that share indices are joined where the tuples that agree are fewer than what would be
+        visited else: first those between generators, by whose positions the result is then stored,
+        then all.
+        """
+        holding = {
+            part for q in self.related if isinstance(q.relation, Join) for part in joined_parts(q)
+        }
+        roots = [q for q in self.related if q.relation in self.counts.known and q not in holding]
+        outer = {*index_names(self.gens)}
+        for group in connected(q for q in roots if q.names <= outer):
+            if (join := self.join(group)) is not None:
+                roots = [*(q for q in roots if q not in group), join]
+                holding |= {*joined_parts(join)}
+        for group in connected(roots):
+            if all(q.names <= outer for q in group):
+                continue
+            if (join := self.join(group)) is not None:
+                roots = [*(q for q in roots if q not in group), join]
+                holding |= {*joined_parts(join)}
+        forced = [q for q in roots if self.is_forced(q)]
+        iterated, known = self.iterated(roots, forced)
+        if not forced and self.as_matrices() < GATHER * self.visited(iterated, known):
+            iterated = []
+        return Chosen(tuple(iterated), frozenset(holding), self.placed(iterated, outer))
+
+    def placed(self, iterated: Sequence[Related], outer: AbstractSet[str]) -> tuple[Related, ...]:
+        """Those between generators alone by whose positions the result of a sum over joins is stored."""
+        over = [q for q in iterated if isinstance(q.relation, Join) and not q.names <= outer]
+        parts = dict.fromkeys(part for q in over for part in joined_parts(q))
+        kept = [q for q in parts if q.names <= outer]
+        within = {part for q in kept for part in joined_parts(q)}
+        kept = [q for q in kept if q not in within]
+        return tuple(self.iterated(kept, [q for q in kept if self.is_forced(q)])[0])
+
+    def is_forced(self, q: Related) -> bool:
+        """Whether it has to be iterated over."""
+        return isinstance(q.relation, Join) or self.is_stored(q)
+
+    def join(self, group: Sequence[Related]) -> Related | None:
+        """The join of some relations; None where it is not worth its while."""
+        if len(group) < 2 or not all(map(is_joinable, group)):
+            return None
+        iterated, known = self.iterated(group, [q for q in group if self.is_forced(q)])
+        left = set[str]().union(*(q.names for q in group)) - known
+        visited = prod(map(self.rows, iterated)) * self.combinations(left)
+        visited = visited if iterated else visited // max(GATHER, 1)
+        if all(map(self.has_mask, self.related)) and not any(map(self.is_stored, group)):
+            visited = min(visited, int(self.as_matrices()) // max(GATHER, 1))
+        if visited * (1 if all(map(self.has_mask, group)) else SEARCH) < SMALL:
+            return None
+        join = joined(group)
+        assert isinstance(join.relation, Join)
+        rows = expected(group, [self.rows(q) for q in group], self.extents)
+        return join if self.counts.worthwhile(join.relation, rows, visited) else None
+
+    def iterated(
+        self, atoms: Sequence[Related], forced: Sequence[Related]
+    ) -> tuple[list[Related], set[str]]:
+        """Those of some relations that are iterated over, and the indices that they give.
+
+        These are those of which going over the tuples is less than going over the indices that
         they determine, the ones that save most first: `R(i, j) ∧ S(j, k)` is run over by the tuples
         of R, and by those of S only if they are fewer than the values of k. An array that is stored
-        by positions is read by them. Where all relations have masks, their product as matrices may
-        cost less than any of this.
+        by positions is read by them.
         """
-        stored = [q for q in self.related if Position(q) in self.predicate.names]
-        known = {i for q in stored for i in q.names}
-        chosen = list(stored)
+        known = {i for q in forced for i in q.names}
+        chosen = list(forced)
 
         def share(q: Related) -> float:
             return (
                 self.price(q) * self.rows(q) / max(self.combinations(self.determines(q, known)), 1)
             )
 
-        waiting = [q for q in self.related if q.relation in self.counts and q not in chosen]
+        waiting = [q for q in atoms if q not in chosen]
         while waiting:
             best = min(waiting, key=share)
             waiting.remove(best)
             if self.determines(best, known) and share(best) <= 1:
                 known |= self.determines(best, known)
                 chosen.append(best)
-        if not stored and self._is_cheaper_as_matrices(chosen, known):
-            return frozenset()
-        return frozenset(chosen)
+        return chosen, known
 
-    def _is_cheaper_as_matrices(self, chosen: Sequence[Related], known: AbstractSet[str]) -> bool:
-        masks = all(isinstance(self.types[q.relation], Relation) for q in self.related)
-        if len(self.related) < 2 or not masks:
-            return False
+    def visited(self, iterated: Sequence[Related], known: AbstractSet[str]) -> int:
+        """The points of what relations range over, where some are run over tuple by tuple."""
         left = set[str]().union(*(q.names for q in self.related)) - known
-        visited = GATHER * prod(map(self.rows, chosen)) * self.combinations(left)
+        return prod(map(self.rows, iterated)) * self.combinations(left)
+
+    def as_matrices(self) -> float:
+        """The operations of the product of the relations as matrices; infinite where some have no
+        masks, or there is only one.
+        """
+        if len(self.related) < 2 or not all(map(self.has_mask, self.related)):
+            return inf
         kept = [g for g, _ in self.gens if any(g in q.names for q in self.related)]
         axes = [sorted(q.names) for q in self.related]
-        return visited > _as_matrices(axes, kept, self.extents)
+        return _as_matrices(axes, kept, self.extents)
+
+
+def joined_parts(q: Related) -> Iterator[Related]:
+    """What holds where a join does, at its indices."""
+    if isinstance(q.relation, Join):
+        for part in q.relation.at(q.arguments):
+            yield part
+            yield from joined_parts(part)
 
 
 def _as_matrices(

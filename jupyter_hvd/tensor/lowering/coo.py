@@ -7,6 +7,7 @@ every array, of which reading makes zeros.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +29,13 @@ class Tuples(NamedTuple):
     rows: Any
 
 
+def parted(arrays: Sequence[Any]) -> tuple[Sequence[Any], Mapping[Any, Any]]:
+    """Operands as those of the parameters, and the tables of joins, which come last where there are any."""
+    if arrays and isinstance(arrays[-1], dict):
+        return arrays[:-1], arrays[-1]
+    return arrays, {}
+
+
 def table(relation: str) -> str:
     """What the rows of a relation that has a mask too are called."""
     return f"{relation}·rows"
@@ -37,9 +45,19 @@ def true_entries(mask: Any) -> Any:
     """The tuples of a boolean array's true entries, padded to a power of two."""
     host = np.asarray(mask)
     places = np.flatnonzero(host)
-    made = np.full((1 << max(0, len(places) - 1).bit_length(), host.ndim), OUTSIDE, np.int32)
-    made[: len(places)] = np.stack(np.unravel_index(places, host.shape), axis=1)
+    return padded(np.stack(np.unravel_index(places, host.shape), axis=1))
+
+
+def padded(rows: Any) -> Any:
+    """Rows, and more of what lies outside up to a power of two, at least one."""
+    made = np.full((1 << max(0, len(rows) - 1).bit_length(), rows.shape[1]), OUTSIDE, np.int32)
+    made[: len(rows)] = rows
     return made
+
+
+def unpadded(rows: Any) -> Any:
+    """Rows without those that lie outside."""
+    return rows[rows[:, 0] != OUTSIDE] if rows.shape[1] else rows
 
 
 def is_sparse(mask: Any) -> bool:

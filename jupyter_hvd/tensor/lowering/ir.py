@@ -21,11 +21,19 @@ Subscripts = tuple[Affine, ...]
 
 @dataclass(frozen=True)
 class IndexLookup:
-    """`name := relation[subscripts]`, an entry of an index array as an index."""
+    """`name := relation[subscripts]`, an entry of an index array as an index. With `searched`, the position of
+    the tuple that begins with the subscripts in a table in order; where there is none, one outside of it.
+    """
 
     name: str
     relation: str
     subscripts: Subscripts
+    searched: bool = False
+
+    def __str__(self) -> str:
+        inside = ", ".join(map(str, self.subscripts))
+        at = f"ρ{self.relation}({inside})" if self.searched else f"{self.relation}[{inside}]"
+        return f"{self.name} = {at}"
 
     def substitute(self, values: Mapping[str, Affine]) -> IndexLookup:
         """With names in the subscripts replaced."""

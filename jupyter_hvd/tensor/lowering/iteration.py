@@ -8,6 +8,7 @@ from typing import Any
 
 from ..language.affine import Affine
 from ..language.predicates import (
+    TRUE,
     Compare,
     Exists,
     Predicate,
@@ -31,9 +32,10 @@ from ..polyhedral.lattice import (
     superset,
 )
 from ..polyhedral.sets import simplify
-from .coiteration import Coiteration, Position, coiterate
+from .coiteration import Coiteration, Position, coiterate, joined_parts
 from .dataflow import axes_of
 from .ir import IndexLookup, extents_of
+from .joins import TupleCounts
 from .storage import Storage
 
 
@@ -61,7 +63,7 @@ def iteration_domains(
     sums: Binders,
     p: Predicate,
     types: Mapping[str, ParameterType],
-    counts: Mapping[str, int],
+    counts: TupleCounts,
 ) -> Iterator[IterationDomain]:
     """The disjoint domains that `{gens, sums | p}` consists of."""
     found = coiterate(gens, sums, p, types, counts)
@@ -126,10 +128,13 @@ def _domain(
         frozenset(found.positions),
     )
     by_data = [g for g, _ in gens if g in values]
-    needed = axes_of([values[g] for g in by_data], lookups)
-    summed = needed & {*index_names(box.sums)}
-    if by_data and (summed or not determined(gens, p).issuperset(by_data)):
-        return _scattered(domain, box, needed, values, support)
+    places = {position: a.substitute(at) for position, a in found.places.items()}
+    needed = axes_of([*(values[g] for g in by_data), *places.values()], lookups)
+    # Of a sum, too, over the only tuple of a relation, which has no axis.
+    sources = axes_of([found.values[g] for g in by_data], found.lookups)
+    summed = sources & {*index_names(found.sums)}
+    if by_data and (summed or places or not determined(gens, p).issuperset(by_data)):
+        return _scattered(domain, box, needed, values, places, _equal_or_placed(gens, p, places))
     return domain if lookups else _folded(domain, box)
 
 
@@ -187,7 +192,9 @@ def _gathered(
     used = around.lattice().names.union(*(a.names for a in around.inverse))
     positions = tuple(position for position in found.positions if position in used)
     by_data = bool(positions) or any(g in found.values for g in names)
-    atoms = (q for q in conjuncts(p) if asserted(q) and q.names <= names)
+    joined = {part for q in found.joins for part in joined_parts(q)}
+    related = (*(q for q in conjuncts(p) if asserted(q)), *found.joins)
+    atoms = dict.fromkeys(q for q in related if q.names <= names and q not in joined)
     return Storage(
         gens,
         extents_of(around.coordinates),
@@ -204,37 +211,68 @@ def _scattered(
     box: _Box,
     needed: frozenset[str],
     values: Mapping[str, Affine],
-    support: Predicate,
+    places: Mapping[Position, Affine],
+    among: Predicate,
 ) -> IterationDomain:
     """The domain with a result that is whole along the indices which data give: they differ from
     term to term of a sum. The `needed` axes of these are not summed before.
+
+    Indices that the position of a tuple gives, for which there are `places`, are not stored; `among`
+    is what holds of them.
     """
-    gens, around, positions = domain.storage.gens, box.outer, domain.positions
+    gens, around = domain.storage.gens, box.outer
+    positions = domain.positions - places.keys()
     kept = [
         (u, n.constant, a)
         for (u, n), a in zip(around.coordinates, around.inverse, strict=True)
         if not a.names & positions
     ]
-    by_data = [(g, n.constant) for g, n in gens if g in values]
-    scatter_to = (*((Affine.of(u), n) for u, n, _ in kept), *((values[g], n) for g, n in by_data))
+    to: dict[str, Affine] = {str(position): a for position, a in places.items()}
+    gone = {u: a.substitute(to) for u, _, a in kept if a.names & places.keys()}
+    placed = {i for position in places for i in position.atom.names}
+    by_data = [(g, n.constant) for g, n in gens if g in values and g not in placed]
+    scatter_to = (
+        *((gone.get(u, Affine.of(u)), n) for u, n, _ in kept),
+        *((values[g], n) for g, n in by_data),
+    )
     place = {u: Affine.of(f"u{k}") for k, (u, _, _) in enumerate(kept)}
     whole = {g: Affine.of(f"u{len(kept) + k}") for k, (g, _) in enumerate(by_data)}
-    forward = around.index_map
+    forward: dict[str, Affine | None] = {
+        g: None if g in placed and g in values else around.index_map[g].substitute(place)
+        for g, _ in gens
+        if g not in whole
+    }
     storage = Storage(
         gens,
         tuple(n for _, n in scatter_to),
         (*(a for _, _, a in kept), *(Affine.of(g) for g, _ in by_data)),
-        tuple(whole[g] if g in whole else forward[g].substitute(place) for g, _ in gens),
-        conj(*(q for q in conjuncts(around.lattice()) if not q.names & positions)),
-        support,
+        tuple({**forward, **whole}[g] for g, _ in gens),
+        conj(*(q for q in conjuncts(around.lattice()) if not q.names & positions), among),
+        domain.storage.support,
+        tuple(places),
     )
+    if not scatter_to:  # one tuple, at a known place: all is summed there
+        needed = frozenset()
     return replace(
         domain,
         storage=storage,
-        out=(*domain.out, *(b for b in domain.sums if b[0] in needed)),
+        out=(
+            *(b for b in domain.out if b[0] not in gone),
+            *(b for b in domain.sums if b[0] in needed),
+        ),
         sums=tuple(b for b in domain.sums if b[0] not in needed),
+        index_map={i: a.substitute(gone) for i, a in domain.index_map.items()},
+        condition=substitute(domain.condition, gone),
+        lookups=tuple(x.substitute(gone) for x in domain.lookups),
         scatter_to=scatter_to,
     )
+
+
+def _equal_or_placed(gens: Binders, p: Predicate, places: Mapping[Position, Affine]) -> Predicate:
+    """What holds of generators that positions give."""
+    if not places:
+        return TRUE
+    return conj(*(position.atom for position in places), *_equalities(gens, p))
 
 
 def _support(gens: Binders, sums: Binders, p: Predicate) -> Predicate:

@@ -19,13 +19,14 @@ from ..language.predicates import (
     Predicate,
     Related,
     conj,
+    conjuncts,
     disj,
     in_range,
     substitute,
 )
 from ..language.terms import Binder, Binders, numbered, put, ranges
 from ..language.types import IndexArray, ParameterType, Relation, TupleSet, array
-from ..polyhedral.entailment import quantified, trimmed
+from ..polyhedral.entailment import opened, quantified, trimmed
 from ..polyhedral.lattice import gist
 from ..polyhedral.sets import simplify
 from ..ssa.program import (
@@ -45,6 +46,8 @@ from ..ssa.program import (
     support,
 )
 from .choices import MODEL, Choices
+from .coiteration import is_table
+from .coo import table
 from .dataflow import fusion_barriers, names_of, needed_steps, read_both_ways, used_lookups
 from .fusion import Fused, fused
 from .ir import (
@@ -53,6 +56,7 @@ from .ir import (
     Apply,
     Contract,
     Fill,
+    IndexLookup,
     Load,
     Masked,
     Nonzero,
@@ -64,6 +68,7 @@ from .ir import (
     extents_of,
 )
 from .iteration import IterationDomain
+from .joins import Join, TupleCounts
 from .liveness import restrict
 from .pieces import MANY, Pieces, untested
 from .plan import Counts, Plan
@@ -73,6 +78,7 @@ from .tiling import Blocks, blocked, row_by_row
 from .turns import looked_up, relation_of
 
 _RELATIONS = Relation | IndexArray | TupleSet
+LITTLE = 1 << 16  # entries that may be made whole rather than be sought
 Reading = tuple[Piece, tuple[Affine, ...]]
 
 
@@ -84,13 +90,18 @@ def lower(
     platform: str,
     choices: Choices = MODEL,
     turns: Mapping[str, int] | None = None,
+    asked: dict[Join, int] | None = None,
 ) -> Plan:
     """The plan of a program whose sizes are integers, for relations with so many tuples and index arrays with entries below that;
     of a turn, with how many there are of each loop that it is in, by the relation that holds its index.
+
+    Relations are joined where `counts` has their join. With `asked`, which gets the joins that could be
+    worth their while and how many tuples each may have, a join that `counts` does not have is taken to have
+    as many as is to be expected: such a plan only shows what to ask for.
     """
     indices = {x for x, t in parameters if isinstance(t, IndexArray)}
     below = {x: n for x, n in counts if x in indices}
-    tuples = {x: n for x, n in counts if x not in indices}
+    tuples = TupleCounts({x: n for x, n in counts if x not in indices}, asked)
     types = {
         x: replace(t, below=below.get(x, t.below)) if isinstance(t, IndexArray) else t
         for x, t in parameters
@@ -235,12 +246,13 @@ class _Lowering(Pieces):
         related = {x: t for x, t in self.types.items() if isinstance(t, _RELATIONS)}
         related[relation_of(rhs.index)] = IndexArray((), count)
         parameters = [(p, array(ranges(gens))) for p, gens in dims.items()]
-        counts = tuple(self.counts.items())
+        counts, asked = tuple(self.counts.known.items()), self.counts.asked
         inside = [*parameters, *related.items()]
         turns = {**self.turns, relation_of(rhs.index): count}
-        plan = lower(body, inside, counts, self.dtype, self.platform, self.choices, turns)
+        plan = lower(body, inside, counts, self.dtype, self.platform, self.choices, turns, asked)
         consulted = frozenset[str]().union(*(step.action.relations for step in plan.steps))
-        known = consulted & related.keys() - {relation_of(rhs.index)}
+        own = {relation_of(rhs.index), *(s.name for s in plan.steps)}
+        known = frozenset(x for x in consulted if x not in own)
         starts, rows, wholes = (
             tuple(map(self.whole, names)) for names in (rhs.starts, rhs.rows, rhs.wholes)
         )
@@ -270,8 +282,11 @@ class _Lowering(Pieces):
             case Or(parts):
                 return disj(*(self.tested(part, binders) for part in parts))
             case Exists() if p.relations:
-                bound, body = quantified(p)
                 free = tuple(b for b in binders if b[0] in p.names)
+                bound, body = opened(p, "∃")
+                if self.joins(free, bound, body):
+                    return self.test(self.tested(body, (*free, *bound)), free, bound)
+                bound, body = quantified(p)
                 return self.test(self.tested(body, (*free, *bound)), free, bound)
         return p
 
@@ -393,11 +408,39 @@ class _Lowering(Pieces):
         here = pointwise(gens)
         parts = []
         for piece in self.pieces[name]:
+            found: tuple[IndexLookup, ...] = ()
+            at = d.index_map
             if not {*piece.storage.positions} <= d.positions:
-                piece = self.densify(piece)
-            at = {**piece.storage.at(here), **d.index_map}
-            parts.append(self.masked(piece, at, d.out, d.condition, d.lookups))
+                if self.is_little(piece, d):
+                    piece = self.densify(piece)
+                else:
+                    piece, at, found = self.searched(piece, d)
+            at = {**piece.storage.at(here), **at}
+            parts.append(self.masked(piece, at, d.out, d.condition, (*d.lookups, *found)))
         return tuple(parts)
+
+    def is_little(self, piece: Piece, d: IterationDomain) -> bool:
+        """Whether a piece may be stored whole where a domain reads it."""
+        points = prod(extents_of(d.out))
+        return prod(extents_of(piece.storage.gens)) <= max(LITTLE, 4 * points)
+
+    def searched(
+        self, piece: Piece, d: IterationDomain
+    ) -> tuple[Piece, dict[str, Affine], tuple[IndexLookup, ...]]:
+        """A piece that is stored by the positions of relations which a domain does not iterate over, where
+        its entries are there, and the searches that this takes.
+        """
+        storage, at = piece.storage, dict(d.index_map)
+        lookups: list[IndexLookup] = []
+        for position in (x for x in storage.positions if x not in d.positions):
+            q = position.atom
+            rows = q.relation if is_table(q.relation, self.types) else table(q.relation)
+            places = tuple([a.substitute(d.index_map) for a in q.arguments])
+            lookups.append(IndexLookup(f"σ{len(lookups)}", rows, places, True))
+            at[position] = Affine.of(lookups[-1].name)
+        sought = {x.atom for x in storage.positions}
+        lattice = conj(*(q for q in conjuncts(storage.lattice) if q not in sought))
+        return Piece(piece.name, replace(storage, lattice=lattice)), at, tuple(lookups)
 
 
 def kept_whole(program: Program) -> frozenset[tuple[str, int]]:

@@ -9,6 +9,7 @@ from ..language.affine import Affine
 from ..language.predicates import (
     TRUE,
     Predicate,
+    Related,
     asserted,
     conj,
     conjuncts,
@@ -20,9 +21,12 @@ from ..language.terms import Binders
 from ..language.types import ParameterType
 from ..polyhedral.lattice import gist
 from ..ssa.program import pointwise
+from .coiteration import Tables
+from .coo import table
 from .dataflow import names_of, used_lookups
 from .ir import Access, Accumulate, Action, Contract, Fill, IndexLookup, Masked, Step
 from .iteration import IterationDomain, iteration_domains
+from .joins import TupleCounts
 from .storage import Piece, Storage, hull, identity
 
 MANY = 12  # pieces of a variable beyond which they are joined
@@ -33,7 +37,7 @@ class Pieces:
     """The steps made so far, and the pieces of each variable; where the entries of arrays are."""
 
     types: dict[str, ParameterType]
-    counts: Mapping[str, int]
+    counts: TupleCounts
     steps: list[Step] = field(default_factory=list)
     pieces: dict[str, tuple[Piece, ...]] = field(default_factory=dict)
     gens: dict[str, Binders] = field(default_factory=dict)
@@ -52,6 +56,10 @@ class Pieces:
 
     def domains(self, gens: Binders, sums: Binders, p: Predicate) -> Iterator[IterationDomain]:
         return iteration_domains(gens, sums, p, self.types, self.counts)
+
+    def joins(self, gens: Binders, sums: Binders, p: Predicate) -> bool:
+        """Whether relations of a space are joined."""
+        return bool(Tables(gens, sums, p, self.types, self.counts).chosen.joined)
 
     def piece(self, action: Action, storage: Storage) -> Piece:
         """The array that an action makes, and where its entries belong."""
@@ -160,14 +168,22 @@ def untested(
     p: Predicate, box: Binders, known: Predicate, lookups: Sequence[IndexLookup]
 ) -> Predicate:
     """What of `p` is left to test, given what is known and what the lookups are."""
-    entries = {(x.relation, x.subscripts): Affine.of(x.name) for x in lookups}
-    parts = [
-        q
-        for q in conjuncts(p)
-        if not (
-            asserted(q)
-            and q.arguments
-            and entries.get((q.relation, q.arguments[:-1])) == q.arguments[-1]
-        )
-    ]
+    entries = {(x.relation, x.subscripts): Affine.of(x.name) for x in lookups if not x.searched}
+    parts = [q for q in conjuncts(p) if not (asserted(q) and _is_looked_up(q, entries))]
     return gist(conj(*parts), box, known)
+
+
+def _is_looked_up(q: Related, entries: Mapping[tuple[str, tuple[Affine, ...]], Affine]) -> bool:
+    """Whether an atom holds for what its arguments are: the entry of an index array, or a row."""
+    if not q.arguments:
+        return False
+    if entries.get((q.relation, q.arguments[:-1])) == q.arguments[-1]:
+        return True
+    for relation, (row, *_) in (key for key in entries if key[1]):
+        if relation in (q.relation, table(q.relation)):
+            columns = (
+                entries.get((relation, (row, Affine.of(k)))) for k in range(len(q.arguments))
+            )
+            if tuple(columns) == q.arguments:
+                return True
+    return False

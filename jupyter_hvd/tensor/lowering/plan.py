@@ -37,6 +37,7 @@ from .ir import (
     Take,
     extents_of,
 )
+from .joins import Join
 from .storage import Storage
 from .strategy import choose
 from .tiling import Blocks
@@ -106,6 +107,12 @@ class Plan:
             <= 3 * prod(shapes[x])
         }
 
+    @cached_property
+    def joins(self) -> tuple[Join, ...]:
+        """The joins whose tables its steps read."""
+        read = frozenset[str]().union(*(step.action.relations for step in self.steps))
+        return tuple([x for x, _ in self.counts if isinstance(x, Join) and x in read])
+
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shape of each array; of one made in blocks, that of a block."""
         found: dict[str, tuple[int, ...]] = {}
@@ -169,9 +176,11 @@ class Plan:
             for row in rows
         ]
         total = sum(self.bytes(s, shapes) for s in _flat(self.order) if not _is_load(s))
-        kinds = dict(self.parameters)
+        kinds, used = dict(self.parameters), {*self.joins}
         tuples = "".join(
-            f"; {x}: {n} tuples" for x, n in self.counts if not isinstance(kinds.get(x), IndexArray)
+            f"; {x}: {n} tuples"
+            for x, n in self.counts
+            if x in used or (not isinstance(x, Join) and not isinstance(kinds.get(x), IndexArray))
         )
         returned = ", ".join(dict.fromkeys(flat(self.output)))
         if self.choices.dense:
@@ -325,5 +334,5 @@ def _indices(indices: Sequence[Affine] | Iterator[Affine]) -> str:
 
 
 def _lookups(lookups: Sequence[IndexLookup]) -> str:
-    found = dict.fromkeys(f"{x.name} = {x.relation}[{_indices(x.subscripts)}]" for x in lookups)
+    found = dict.fromkeys(map(str, lookups))
     return f" with {', '.join(found)}" if found else ""

@@ -49,13 +49,37 @@ def trimmed(p: Predicate, known: Predicate, binders: Binders) -> Predicate:
     """
     parts = list(conjuncts(p))
     facts = renamed_by_depth(known)
+    witnesses, shown = opened(known)
+    more = (*binders, *witnesses)
     for q in list(parts):
         if not q.relations or isinstance(q, Related):
             continue
         others = conj(*(r for r in parts if r is not q))
-        if entails(facts, q, binders) or entails(others, q, binders):
+        if (
+            entails(facts, q, binders)
+            or entails(others, q, binders)
+            or (witnesses and entails(shown, q, more))
+        ):
             parts.remove(q)
     return conj(*parts)
+
+
+def opened(p: Predicate, stem: str = "ε") -> tuple[Binders, Predicate]:
+    """`p` without the quantifiers of its conjuncts, and the indices that these bind, under names that no
+    program has: what follows then follows from `p`, whatever the indices are.
+    """
+    bound: list[Binder] = []
+    parts: list[Predicate] = []
+    waiting = list(conjuncts(p))
+    while waiting:
+        q = waiting.pop(0)
+        if isinstance(q, Exists):
+            binder = Binder(f"{stem}{len(bound)}", q.size)
+            bound.append(binder)
+            waiting += conjuncts(substitute(q.body, {q.index: Affine.of(binder.name)}))
+        else:
+            parts.append(q)
+    return tuple(bound), conj(*parts)
 
 
 def entails(known: Predicate, p: Predicate, binders: Binders) -> bool:

@@ -1,0 +1,260 @@
+"""Relations joined: the tuples of `R(a,b) ∧ S(b,c)` as a table of their own.
+
+Going over the tuples of one relation and over all of an index that it leaves open is more than the
+tuples of both that agree. These are found on the host, where relations are data (`joined_rows`: sort
+and merge, one relation after the other), and a kernel iterates over them like over any set of tuples.
+Beside each tuple stands its position in the table of each relation that was joined: there is what is
+stored by the positions of that relation, and there goes what is to be stored so.
+
+A kernel is made for a number of tuples, here too rounded up to a power of two (`coo`): how many agree
+changes with every change of a relation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..language.affine import Affine
+from ..language.predicates import Related
+from .coo import padded
+
+SMALL = 1 << 14  # points that a kernel visits in about the time that a join takes
+MOST = 1 << 22  # tuples of a join, and of what is joined of it at any time: they take memory
+ORDERS = 5  # relations up to which all of their orders are compared
+SPARSE = 4  # times as many numbers as tuples, up to which there is a table of all
+Rows = Any  # an array of integers, a tuple a row
+
+
+class Join(str):
+    """The name of a relation that holds where all of `atoms` do, each over the `variables`; equal to
+    others of its text, it knows what it joins.
+    """
+
+    __slots__ = ("atoms", "variables")
+    atoms: tuple[Related, ...]
+    variables: tuple[str, ...]
+
+    def __new__(cls, atoms: tuple[Related, ...]) -> Join:
+        made = super().__new__(cls, "⋈".join(map(_text, atoms)))
+        made.atoms = atoms
+        made.variables = _variables(atoms)
+        return made
+
+    def at(self, arguments: Sequence[Affine]) -> tuple[Related, ...]:
+        """What is joined, where the variables are these."""
+        values = dict(zip(self.variables, arguments, strict=True))
+        return tuple([_substituted(q, values) for q in self.atoms])
+
+
+def _text(q: Related) -> str:
+    relation = f"({q.relation})" if isinstance(q.relation, Join) else q.relation
+    return f"{relation}({','.join(map(str, q.arguments))})"
+
+
+def _variables(atoms: Iterable[Related]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(i for q in atoms for a in q.arguments for i, _ in a.terms))
+
+
+def _substituted(q: Related, values: Mapping[str, Affine]) -> Related:
+    return Related(q.relation, tuple([a.substitute(values) for a in q.arguments]))
+
+
+def parts(join: Join) -> Iterator[Join]:
+    """A join, and the joins that it joins."""
+    yield join
+    for q in join.atoms:
+        if isinstance(q.relation, Join):
+            yield from parts(q.relation)
+
+
+def is_joinable(q: Related) -> bool:
+    """Whether each argument of an atom gives at most one index, once."""
+    return bool(q.names) and all(
+        len(a.terms) <= 1 and all(abs(k) == 1 for _, k in a.terms) for a in q.arguments
+    )
+
+
+def joined(atoms: Iterable[Related]) -> Related:
+    """The atom that holds where all of some do, by the same name whatever their order and their
+    indices are called.
+    """
+    given = sorted(dict.fromkeys(atoms), key=_text)
+    orders = permutations(given) if len(given) <= ORDERS else (given,)
+    made = min((_lettered(order) for order in orders), key=lambda found: found[0])
+    return Related(made[0], tuple(map(Affine.of, made[1])))
+
+
+def _lettered(atoms: Sequence[Related]) -> tuple[Join, tuple[str, ...]]:
+    """The join of atoms in this order, and the indices for which its variables stand."""
+    names = _variables(atoms)
+    letters = {i: Affine.of(chr(ord("a") + k) if k < 26 else f"a{k}") for k, i in enumerate(names)}
+    return Join(tuple([_substituted(q, letters) for q in atoms])), names
+
+
+def connected(atoms: Iterable[Related]) -> list[list[Related]]:
+    """Atoms that share indices, together."""
+    groups: list[list[Related]] = []
+    for q in atoms:
+        near = [g for g in groups if any(q.names & other.names for other in g)]
+        groups = [g for g in groups if g not in near]
+        groups.append([*(other for g in near for other in g), q])
+    return groups
+
+
+# How many tuples there are
+
+
+@dataclass
+class TupleCounts:
+    """How many tuples relations have, by name, joins among them.
+
+    With `asked`, a join of which that is not known is taken to have as many as were expected, and `asked`
+    has each that was considered and how many tuples it may have at most to be worth its while.
+    """
+
+    known: dict[str, int]
+    asked: dict[Join, int] | None = None
+
+    def worthwhile(self, join: Join, expected: float, most: int) -> bool:
+        """Whether to iterate over a join that is to have so many tuples at most."""
+        most = min(most, MOST)
+        if join not in self.known and (self.asked is None or expected > most):
+            return False
+        if self.asked is not None:
+            self.asked[join] = max(most, self.asked.get(join, 0))
+        found = self.known.setdefault(join, power_of_two(int(expected)))
+        return 0 < found <= power_of_two(most)
+
+
+def expected(atoms: Sequence[Related], rows: Sequence[int], extents: Mapping[str, int]) -> float:
+    """How many tuples would agree were they spread evenly."""
+    occurrences = [i for q in atoms for i in q.names]
+    shared = (extents[i] ** (occurrences.count(i) - 1) for i in {*occurrences})
+    return prod(rows) / float(prod(shared))
+
+
+def power_of_two(n: int) -> int:
+    """The least power of two that is not less."""
+    return 1 << max(0, n - 1).bit_length()
+
+
+# The tuples
+
+
+@dataclass(frozen=True, eq=False)
+class _Joined:
+    """Tuples, by columns: the values of variables, the positions in the tables of atoms."""
+
+    count: int
+    values: Mapping[str, Any]
+    positions: Mapping[int, Any]
+
+    def taken(self, rows: Any) -> _Joined:
+        """Some of the tuples, by number or by whether."""
+        values = {i: column[rows] for i, column in self.values.items()}
+        positions = {k: column[rows] for k, column in self.positions.items()}
+        return _Joined(len(next(iter(positions.values()))), values, positions)
+
+
+def joined_rows(join: Join, tables: Mapping[str, Rows], most: int) -> Rows | None:
+    """The tuples of a join in order, behind each its positions in the tables of what is joined; of that
+    `tables` has the rows. None where at some time there would be more than `most`.
+    """
+    parts = [_columns(k, q, tables[q.relation]) for k, q in enumerate(join.atoms)]
+    parts.sort(key=lambda part: part.count)
+    made = parts.pop(0)
+    while parts:
+        matches = [_Matches(made, part) for part in parts if {*made.values} & {*part.values}]
+        best = min(matches, key=lambda m: m.count)
+        if best.count > most:
+            return None
+        parts.remove(best.right)
+        made = best.pairs()
+    columns = [*(made.values[i] for i in join.variables)]
+    columns += [made.positions[k] for k in range(len(join.atoms))]
+    order = np.lexsort(columns[len(join.variables) - 1 :: -1])
+    return np.stack(columns, axis=1)[order].astype(np.int32)
+
+
+def _columns(number: int, q: Related, rows: Rows) -> _Joined:
+    """The tuples of a relation that fit an atom."""
+    rows = np.asarray(rows, np.int64)
+    fits = np.ones(len(rows), bool)
+    values: dict[str, Any] = {}
+    for column, a in zip(rows.T, q.arguments, strict=False):
+        if a.is_constant:
+            fits &= column == a.constant
+            continue
+        ((name, k),) = a.terms
+        value = k * (column - a.constant)
+        fits &= value == values.setdefault(name, value)
+    return _Joined(len(rows), values, {number: np.arange(len(rows))}).taken(fits)
+
+
+class _Matches:
+    """The pairs of tuples that agree, counted before there are any: the left ones' in the order of
+    their own, the right ones' sorted by what both have.
+    """
+
+    def __init__(self, left: _Joined, right: _Joined) -> None:
+        self.left, self.right = left, right
+        a, b = _keys([(left.values[i], right.values[i]) for i in left.values if i in right.values])
+        self.order = np.argsort(b, kind="stable")
+        self.first, self.counts = _runs(b[self.order], a)
+        self.count = int(self.counts.sum())
+
+    def pairs(self) -> _Joined:
+        """Both as one."""
+        left = self.left.taken(np.repeat(np.arange(self.left.count), self.counts))
+        before = np.cumsum(self.counts) - self.counts
+        within = np.arange(self.count) - np.repeat(before, self.counts)
+        right = self.right.taken(self.order[np.repeat(self.first, self.counts) + within])
+        values, positions = {**right.values, **left.values}, {**right.positions, **left.positions}
+        return _Joined(self.count, values, positions)
+
+
+def _runs(sorted_: Any, keys: Any) -> tuple[Any, Any]:
+    """Where in a sorted array the entries equal to each key begin, and how many they are."""
+    low = min(sorted_.min(initial=0), keys.min(initial=0))
+    width = int(max(sorted_.max(initial=0), keys.max(initial=0)) - low) + 1
+    if width > SPARSE * (len(sorted_) + len(keys)) + 1:
+        first = np.searchsorted(sorted_, keys, "left")
+        return first, np.searchsorted(sorted_, keys, "right") - first
+    counts = np.bincount(
+        sorted_ - low, minlength=width
+    )  # a table of all keys, which is read faster
+    first = np.cumsum(counts) - counts
+    return first[keys - low], counts[keys - low]
+
+
+def _keys(columns: Sequence[tuple[Any, Any]]) -> tuple[Any, Any]:
+    """A number for what each left and each right tuple has in some columns, equal where that is."""
+    (left, right), *others = columns
+    for a, b in others:
+        # What was numbered so far, in fewer numbers, so that their products do not overflow.
+        _, dense = np.unique(np.concatenate([left, right]), return_inverse=True)
+        low = min(a.min(initial=0), b.min(initial=0))
+        width = max(a.max(initial=0), b.max(initial=0)) - low + 1
+        left = dense[: len(left)] * width + (a - low)
+        right = dense[len(a) :] * width + (b - low)
+    return left, right
+
+
+def tables_of(joins: Mapping[Join, int], given: Mapping[str, Rows]) -> dict[Join, Rows]:
+    """The tables of joins, each for at most so many tuples and after those that it joins, padded; without
+    those that have more.
+    """
+    tables: dict[str, Rows] = {**given}
+    made: dict[Join, Rows] = {}
+    for join, most in joins.items():
+        if all(q.relation in tables for q in join.atoms):
+            rows = joined_rows(join, tables, most)
+            if rows is not None:
+                tables[join], made[join] = rows, padded(rows)
+    return made
