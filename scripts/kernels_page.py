@@ -162,7 +162,7 @@ def page() -> str:
     size = dict(function.parameter_type)["x"]
     assert isinstance(size, Array)
     assert size.element == REAL
-    instance, _, sizes = gradient.specialised(x)
+    instance, _, sizes, _ = gradient.specialised(x)
     made = kernel(instance, sizes)
     joined = within.grad("x").plan(*(steps(*d) for d in ((1, 2), (3, 5), (5, 7))), np.ones(500))
     rewritten = roughness._rewritten  # type: ignore[attr-defined]

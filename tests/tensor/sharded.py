@@ -58,7 +58,7 @@ def neighbours(x):
 
 
 def all_reduces(function, *arguments):
-    instance, named, sizes = function.specialised(*arguments)
+    instance, named, sizes, _ = function.specialised(*arguments)
     from jupyter_hvd.tensor.jax.backend import kernel
     from jupyter_hvd.tensor.jax.shards import sharded
     from jupyter_hvd.tensor.lowering.sharding import divided
