@@ -27,7 +27,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from tensor_programs import ALL, JOINS, STRUCTURED, Benchmark
+from tensor_programs import ALL, JOINS, STRUCTURED, SUMS_UP_TO, Benchmark
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -305,6 +305,25 @@ def print_joins(runs: int, sizes: Sequence[int] = tuple(2**k for k in range(10, 
         print(f"| {name} | | exponents by tuples: | {text} |", flush=True)
 
 
+def print_sums(runs: int, sizes: Sequence[int] = tuple(2**k for k in range(12, 23, 2))) -> None:
+    """A table of gradients of sums up to an index: the kernel's time and that of the same with running sums in JAX; with fitted
+    exponents.
+    """
+    print("| gradient | n | kernel ms | JAX ms |\n|---|---|---|---|")
+    for name, function, direct, arguments in SUMS_UP_TO:
+        gradient, rows = function.grad(next(iter(function.__signature__.parameters))), []
+        for n in sizes:
+            given = tuple(map(jnp.asarray, arguments(n)))
+            mine, theirs = (compiled(f, given)[0] for f in (gradient, jax.grad(direct)))
+            times, _ = paired([mine, theirs], given, runs)
+            rows.append((n, *times))
+            print(f"| {name} | {n:,} | {times[0]:.3g} | {times[1]:.3g} |", flush=True)
+        _, *columns = np.log2(np.array(rows, float)).T
+        steps = np.log2(np.array(sizes, float))
+        text = " | ".join(f"{np.polyfit(steps, column, 1)[0]:.2f}" for column in columns)
+        print(f"| {name} | exponents by n: | {text} |", flush=True)
+
+
 def plot(found: dict[str, Any]) -> list[str]:
     """Two panels a program, in one PNG each. Returns their names."""
     import matplotlib
@@ -362,7 +381,12 @@ def main() -> None:
     parser.add_argument(
         "--joins", action="store_true", help="growth of sums over several relations"
     )
+    parser.add_argument("--sums", action="store_true", help="growth of sums up to an index")
     options = parser.parse_args()
+    if options.sums:
+        warm_up()
+        print_sums(options.runs)
+        return
     if options.joins:
         print_joins(options.runs)
         return

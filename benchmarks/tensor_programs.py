@@ -465,3 +465,61 @@ DENSE = (
 )
 
 ALL = (*STRUCTURED, *DENSE)
+
+
+@tensor
+def smaller_before(x, y):
+    """Of each entry the product with all that stand before it."""
+    return sum(x[i] * y[j] for i in range(len(x)) for j in range(len(y)) if i < j)
+
+
+@tensor
+def of_rows_before(A, x):
+    n, d = A.shape
+    before = [[sum(A[j, q] for j in range(n) if j <= i) for q in range(d)] for i in range(n)]
+    return sum(before[i][q] ** 2 * x[i] for i in range(n) for q in range(d))
+
+
+@tensor
+def log_of_risk(x):
+    """The partial likelihood of a proportional hazard."""
+    risk = np.cumsum(np.exp(x)[::-1])[::-1]
+    return np.sum(np.log(risk)) - np.sum(x)
+
+
+def _smaller_before(x: Any, y: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.sum((jnp.cumsum(x) - x) * y)
+
+
+def _of_rows_before(A: Any, x: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.sum(jnp.cumsum(A, 0) ** 2 * x[:, None])
+
+
+def _log_of_risk(x: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.sum(jnp.log(jnp.cumsum(jnp.exp(x)[::-1])[::-1])) - jnp.sum(x)
+
+
+# Programs that sum up to an index, the same with running sums in JAX, and arguments.
+SUMS_UP_TO: tuple[
+    tuple[str, TensorFunction, Callable[..., Any], Callable[[int], tuple[Any, ...]]], ...
+] = (
+    (
+        "Σ i<j. x[i]·y[j]",
+        smaller_before,
+        _smaller_before,
+        lambda n: (_normal(n), _normal(n, seed=1)),
+    ),
+    (
+        "Σ i,q. x[i]·(Σ j≤i. A[j,q])²",
+        of_rows_before,
+        _of_rows_before,
+        lambda n: (_normal(n, 16), _normal(n, seed=1)),
+    ),
+    ("Σ log Σ j≥i. exp(x[j])", log_of_risk, _log_of_risk, lambda n: (_normal(n),)),
+)

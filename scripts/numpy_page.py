@@ -206,7 +206,7 @@ A is n×m, B m×n, S n×n, T b×n×m, U b×m×n, s a number.
 - **By halves.** `max`, `min` and `prod` combine one half of the entries with the other, ⌈log2 n⌉ times: n - 1 operations. The derivative of `prod` divides by
   nothing, so that zeros are no matter. Where entries are equal, each meeting of two shares the derivative in halves; JAX shares it equally among all, which differs for three and more.
   `logsumexp` and `softmax` take the largest entry off first, and the derivative takes that for a constant.
-- **`cumsum`** goes by doubling: at most n·⌈log2 n⌉ additions, where a running sum takes n - 1.
+- **`cumsum`** is a loop: n - 1 additions, and in a kernel running sums, with no turn waiting for another.
 - **Remainders and rounding.** `x // y`, `floor` and `round` have derivative zero, `x % y` has 1 by x and `-(x // y)` by y, as in JAX.
 - **What a condition chooses.** `x[x > 0]` has as many entries as data decide. What is computed of it entry by entry is computed of all entries, functions seeing 1 where
   nothing is chosen; a sum, mean, variance, norm, product, `max` or `min` (of none ∓∞) takes those that are, and `y[p] = f(x[p])` puts them back. Returned, looped over or indexed, it is refused.

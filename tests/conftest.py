@@ -67,7 +67,7 @@ def shared_forks() -> Mapping[str, str]:
     atexit.register(kept.close)
     folder = kept.enter_context(private_folder())
     modules = (*verification.PRELOADED, *cluster.PRELOADED)
-    return kept.enter_context(forkservers(folder.path, folder.job, modules))
+    return kept.enter_context(forkservers(folder.path, folder.job, modules, without_horovod=True))
 
 
 @pytest.hookimpl(tryfirst=True)

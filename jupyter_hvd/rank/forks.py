@@ -9,8 +9,8 @@ where there is no server, it does the work itself:
 runs the `main` of a module so.
 
 There are two servers: one forks what runs alone and rank 0, the other the other ranks. What differs between two processes
-of a real job by itself, such as the order of a set of strings, so differs between ranks here, too. The first leaves behind
-a third, forked before it has imported Horovod, for what must do without.
+of a real job by itself, such as the order of a set of strings, so differs between ranks here, too. Where it is asked
+for, the first leaves behind a third, forked before it has imported Horovod, for what must do without.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 @contextmanager
-def forkservers(folder: Path, job: str, modules: Sequence[str] = ()) -> Iterator[Mapping[str, str]]:
+def forkservers(
+    folder: Path, job: str, modules: Sequence[str] = (), without_horovod: bool = False
+) -> Iterator[Mapping[str, str]]:
     """Servers for a block, and the variables by which processes find them; none where they cannot be.
 
     Several verifications in turn, or several processes, share those that the environment already names.
@@ -52,6 +54,7 @@ def forkservers(folder: Path, job: str, modules: Sequence[str] = ()) -> Iterator
         folder: that only this user can enter; the sockets are there.
         job: the servers' own. Their children bear the name of the job that asks.
         modules: what they import besides TensorFlow and Horovod; it must begin no thread.
+        without_horovod: the third server, too.
     """
     if sys.platform != "linux":  # elsewhere, system libraries do not bear to be forked
         yield {}
@@ -61,7 +64,8 @@ def forkservers(folder: Path, job: str, modules: Sequence[str] = ()) -> Iterator
         return
     with ExitStack() as servers:
         first, second = SOCKETS
-        servers.enter_context(_server(folder, job, [WITHOUT_HOROVOD, HOROVOD, *modules, first]))
+        before = [WITHOUT_HOROVOD] if without_horovod else []
+        servers.enter_context(_server(folder, job, [*before, HOROVOD, *modules, first]))
         servers.enter_context(_server(folder, job, [HOROVOD, *modules, second]))
         yield {FORKS_VARIABLE: f"{sys.prefix}:{folder}"}
 

@@ -137,7 +137,7 @@ def verify(
 
     with (
         private_folder() as folder,
-        forkservers(folder.path, folder.job, PRELOADED) as forks,
+        forkservers(folder.path, folder.job, PRELOADED, without_horovod=True) as forks,
     ):
         if beside is None and document is None:
             beside = path.parent

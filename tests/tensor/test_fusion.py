@@ -309,12 +309,26 @@ def later_rows(x, A):
     return pairs + sum(after[i][q] * A[i, q] for i in range(n) for q in range(d))
 
 
-def test_a_sum_under_an_inequality_is_a_product_with_a_triangle(monkeypatch):
+@tensor
+def strictly_upper(A, B):
+    """The product of two matrices above its diagonal."""
+    n, m = A.shape
+    return [[sum(A[i, j] * B[j, k] for j in range(m) if i < k) for k in range(n)] for i in range(n)]
+
+
+def test_an_inequality_of_the_result_is_a_matrix_that_is_multiplied(monkeypatch):
+    monkeypatch.setattr(strategy, "MATRIX", 1)
+    wide, other = normal(6, 24), normal(24, 6, seed=1)
+    assert not any("masked sum" in row for row in made(strictly_upper, wide, other).values())
+    agrees(strictly_upper, wide, other)
+
+
+def test_a_sum_under_an_inequality_is_a_running_sum():
     x, A = normal(5, 7), normal(5, 7, seed=1)
     assert any("masked sum" in row for row in made(later_rows, x, A).values())
-    monkeypatch.setattr(strategy, "MATRIX", 1)
-    wide, other = normal(6, 24), normal(6, 24, seed=1)
-    rows = made(later_rows, wide, other).values()
+    tall, other = normal(70, 3), normal(70, 3, seed=1)
+    rows = made(later_rows, tall, other).values()
+    assert any("running sums" in row for row in rows)
     assert not any("masked sum" in row for row in rows)
-    agrees(later_rows, wide, other)
-    agrees(later_rows.grad("x", "A"), wide, other)
+    agrees(later_rows, tall, other)
+    agrees(later_rows.grad("x", "A"), tall, other)

@@ -11,6 +11,7 @@ from math import prod
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from ..language.affine import Affine
@@ -25,6 +26,7 @@ from ..lowering.strategy import (
     Pairing,
     Pointwise,
     Reduced,
+    Running,
     Swept,
     Unrolled,
     choose,
@@ -60,6 +62,8 @@ def _summed(step: Contract, values: Values) -> Any:
         case Multiplied(_, _, masks):
             space, operands = _operands(step, masks, values)
             return _einsum(operands, step.axes, space)
+        case Running() as running:
+            return _running(step, running, values)
         case Reduced(coupling, masks):
             return _reduced(step, coupling, masks, values)
 
@@ -98,6 +102,38 @@ def _reduced(step: Contract, coupling: Sequence[Predicate], masks: Masks, values
     axes = tuple(space.extents)
     whole = jnp.broadcast_to(_multiplied(operands, tests, axes), space.shape(axes))
     return whole.sum(tuple(range(len(step.out), len(axes))))
+
+
+def _running(step: Contract, found: Running, values: Values) -> Any:
+    """`Σ s≤place` as running sums along s, read at `place`, times the rest."""
+    space, operands = _operands(step, found.masks, values)
+    inside = [operand for operand in operands if found.axis in operand[1]]
+    axes = (found.axis, *found.kept)
+    terms = _einsum(inside, axes, Space({i: space.extents[i] for i in axes}))
+    sums = lax.cumsum(terms, 0, reverse=found.from_last)
+    (o,) = found.place.names
+    places = found.place.constant + found.place.coefficient(o) * np.arange(space.extents[o])
+    n = space.extents[found.axis]
+    # Before the first and behind the last there is nothing to sum, or all.
+    none = jnp.zeros((1, *sums.shape[1:]), sums.dtype)
+    sums = jnp.concatenate([sums, none] if found.from_last else [none, sums])
+    read_ = _at_steps(sums, np.clip(places if found.from_last else places + 1, 0, n))
+    others = [operand for operand in operands if found.axis not in operand[1]]
+    gone = {i for _, has in inside for i in has} - {*found.kept}
+    left = Space({i: n for i, n in space.extents.items() if i not in gone})
+    return _einsum([(read_, (o, *found.kept)), *others], step.axes, left)
+
+
+def _at_steps(array: Any, places: Any) -> Any:
+    """The rows of an array at places that go up or down by one or stay, which takes no gather."""
+    turn = places[0] > places[-1]
+    places = places[::-1] if turn else places
+    low, high = int(places[0]), int(places[-1])
+    before = int((places == low).sum()) - 1
+    after = len(places) - before - (high - low + 1)
+    rows = lax.slice_in_dim(array, low, high + 1)
+    rows = jnp.pad(rows, [(before, after)] + [(0, 0)] * (array.ndim - 1), mode="edge")
+    return jnp.flip(rows, 0) if turn else rows
 
 
 def _space(step: Contract, values: Values) -> Space:

@@ -29,6 +29,7 @@ from ..lowering.ir import (
     extents_of,
 )
 from ..lowering.plan import Plan
+from ..lowering.running import solving_order
 from ..lowering.tiling import Blocks
 from ..lowering.turns import relation_of
 from ..ssa.program import Output, flat, map_output
@@ -157,6 +158,8 @@ def scanned(action: Scan, values: Values) -> tuple[Any, ...]:
     where it is asked for, what its blocks begin with.
     """
     starts, rows = _named("s", action.starts, values), _named("r", action.rows, values)
+    if action.sums:
+        return _added_up(action, starts, rows, values)
     turns = _turns(action, values)
     if action.backwards:
         parts = zip(rows.items(), action.backwards, strict=True)
@@ -181,6 +184,29 @@ def scanned(action: Scan, values: Values) -> tuple[Any, ...]:
         last, (_, more) = block(last, full * action.every, rest)
         histories = {p: jnp.concatenate([x, more[p]]) for p, x in histories.items()}
     return *_by_place(starts, last, histories), begins
+
+
+def _added_up(action: Scan, starts: Carried, rows: Carried, values: Values) -> tuple[Any, ...]:
+    """What a loop that only adds up carries, as `scanned`: running sums along its turns."""
+    if action.backwards:
+        parts = zip(rows.items(), action.backwards, strict=True)
+        rows = {p: jnp.flip(_reversed(x, r, action.count), 0) for (p, x), r in parts}
+    added = rows | {p: x[None] for p, x in _named("c", action.wholes, values).items()}
+    histories: Carried = {}
+    for place in solving_order(action.sums) or ():
+        start = starts[own := f"s{place}"]
+        terms = [
+            histories[x][:-1] if x in histories else added[x]
+            for x in action.sums[place]
+            if x != own
+        ]
+        each = sum(terms, jnp.zeros((action.count, *start.shape), start.dtype))
+        if own in action.sums[place]:
+            each = start + jnp.cumsum(each, 0)
+        histories[own] = jnp.concatenate([start[None], each])
+    return tuple(
+        histories[p] if place in action.kept else histories[p][-1] for place, p in enumerate(starts)
+    )
 
 
 def rerun(action: Rerun, values: Values) -> tuple[Any, ...]:

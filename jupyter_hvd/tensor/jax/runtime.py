@@ -15,8 +15,7 @@ from jax import lax
 from ..language.affine import Affine
 from ..language.types import IndexArray, ParameterType, Relation, TupleSet
 from ..lowering.dataflow import FENCED
-from ..lowering.ir import Access, IndexLookup
-from ..lowering.tiling import OFFSET
+from ..lowering.ir import OFFSET, Access, IndexLookup
 from ..polyhedral.points import Aligned
 from .access import Space, align
 from .access import read as read_at

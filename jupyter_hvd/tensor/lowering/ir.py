@@ -17,6 +17,7 @@ from ..language.predicates import TRUE, Predicate, substitute
 from ..language.terms import Binders, Number, index_names
 
 Subscripts = tuple[Affine, ...]
+OFFSET = "β"  # the first row of a block of rows (`tiling`), in indices
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,8 @@ class Scan(Action):
     """What a loop carries: of the values in `kept` the histories, one array each, of the others what
     the last turn leaves. There are `count` turns of `body`, the plan of one, whose index is a relation
     (`turns.relation_of`). With `every`, also what every so many turns begin with. With `backwards`, which
-    says where each of `rows` is, the rows are gone through from the last.
+    says where each of `rows` is, the rows are gone through from the last. With `sums`, a turn leaves at each
+    place the sum of those parameters of the body, and no turn waits for another (`running`).
     """
 
     index: str
@@ -168,6 +170,7 @@ class Scan(Action):
     consulted: frozenset[str]
     every: int = 0
     backwards: tuple[Row, ...] = ()
+    sums: tuple[tuple[str, ...], ...] = ()
 
     @property
     def loops(self) -> tuple[Scan, ...]:

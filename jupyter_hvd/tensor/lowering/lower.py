@@ -73,6 +73,7 @@ from .liveness import restrict
 from .pieces import MANY, Pieces, untested
 from .plan import Counts, Plan
 from .recomputed import Again, computed_again, given, left_out
+from .running import running_sums
 from .storage import Piece, Storage, at_end, identity, membership, nonzero_read, zero_outside
 from .tiling import Blocks, blocked, row_by_row
 from .turns import looked_up, relation_of
@@ -199,6 +200,8 @@ class _Lowering(Pieces):
             return Piece(self.step(self.rerun(rhs, kept, again)), identity(()))
         every = [x.length for x in self.again.values() if x.source == self.statement]
         made = self.backwards(replace(self.scan(rhs, kept), every=sum(every)))
+        if not every:
+            made = replace(made, sums=running_sums(made.body))
         return Piece(self.step(made), identity(()))
 
     def backwards(self, scan: Scan) -> Scan:

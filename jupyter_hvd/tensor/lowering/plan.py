@@ -275,6 +275,8 @@ def _how(action: Action, platform: str) -> str:
         case Scan(index, count, _, _, _, _, _, _, every, backwards):
             kept = f", the values at every {_ordinal(every)} kept" if every else ""
             kept += ", rows from the last" if backwards else ""
+            if action.sums:
+                return f"running sums of {count} turns of {index}{kept}, from {_taken(action)}:"
             return f"{count} turns of {index} one after the other{kept}, from {_taken(action)}:"
         case Rerun(source, length, again, back, taken, given):
             rows = ", ".join(f"r{k.row} = s{k.place}{' after' if k.after else ''}" for k in taken)

@@ -7,7 +7,9 @@ In order of preference:
    each of its entries; over a long one, on CPUs, its slices one after the other;
 3. a mask that each operand can take by itself: operands masked, then a product (`dot_general`); a
    relation or an inequality among fewer axes than all of them is an operand itself, of zeros and ones;
-4. a mask that couples operands: product, mask and sum in one reduction, which XLA fuses.
+4. an inequality between an axis that is summed and another, `Σ s≤o+c`, which no operand has both: running sums along
+   the first, read at the second;
+5. a mask that couples operands: product, mask and sum in one reduction, which XLA fuses.
 """
 
 from __future__ import annotations
@@ -31,13 +33,15 @@ from ..language.predicates import (
     substitute,
 )
 from .dataflow import axes_of
-from .ir import Access, Contract, IndexLookup
-from .tiling import OFFSET
+from .ir import OFFSET, Access, Contract, IndexLookup
 
 MATRIX = (
     1 << 20
 )  # points of a sum from which on relations and inequalities in it are multiplied as matrices
 TRIANGLE = 1 << 24  # entries of an inequality, at most, that are made for that
+FEW = (
+    1 << 12
+)  # points of a sum up to an index that are masked rather than be summed one after the other
 WINDOWS = 64  # entries of a window that are summed one after the other
 
 
@@ -137,7 +141,23 @@ class Reduced:
         return "masked sum of products"
 
 
-Strategy = Pointwise | Convolution | Swept | Boxed | Unrolled | Multiplied | Reduced
+@dataclass(frozen=True)
+class Running:
+    """`Σ s≤place` or, from the last, `Σ s≥place`: the running sums along s of the product of the operands that have s, which
+    have the axes `kept` too, at `place`, an index by another axis; times the other operands. `masks` are as in `Multiplied`.
+    """
+
+    axis: str
+    place: Affine
+    from_last: bool
+    kept: tuple[str, ...]
+    masks: Masks
+
+    def __str__(self) -> str:
+        return f"running sums along {self.axis}"
+
+
+Strategy = Pointwise | Convolution | Swept | Boxed | Unrolled | Multiplied | Running | Reduced
 
 
 def choose(action: Contract, platform: str) -> Strategy:
@@ -157,13 +177,19 @@ def choose(action: Contract, platform: str) -> Strategy:
     operands = [axes_of(r.indices, lookups) & extents.keys() for r in action.reads]
     masks: list[tuple[Predicate, tuple[int, ...]]] = []
     coupling: list[Predicate] = []
+    beyond: list[tuple[Predicate, frozenset[str]]] = []
     for q in conjuncts(action.mask):
         axes = mask_axes(q, lookups) & extents.keys()
         hosts = tuple(k for k, has in enumerate(operands) if axes <= has)
-        size = prod(extents[i] for i in axes)
         if hosts:
             masks.append((q, hosts))
-        elif _is_matrix(q, size) and max(MATRIX, 4 * size) <= prod(extents.values()):
+        else:
+            beyond.append((q, axes))
+    if len(beyond) == 1 and (running := _running(action, beyond[0][0], operands, tuple(masks))):
+        return running
+    for q, axes in beyond:
+        size = prod(extents[i] for i in axes)
+        if _is_matrix(q, size) and max(MATRIX, 4 * size) <= prod(extents.values()):
             masks.append((q, ()))
             operands.append(axes)
         else:
@@ -171,6 +197,39 @@ def choose(action: Contract, platform: str) -> Strategy:
     if coupling:
         return Reduced(tuple(coupling), tuple(masks))
     return Multiplied(tuple(operands), action.axes, tuple(masks))
+
+
+def is_running(action: Contract) -> bool:
+    """Whether a contraction is running sums, on any kind of device."""
+    return any(isinstance(q, Compare) for q in conjuncts(action.mask)) and isinstance(
+        choose(action, "any"), Running
+    )
+
+
+def _running(
+    action: Contract, q: Predicate, operands: Sequence[frozenset[str]], masks: Masks
+) -> Running | None:
+    """A sum up to an index or from it on as running sums, where these are not many more than what is read and made."""
+    extents = action.extents
+    if not isinstance(q, Compare) or q.op == "=" or prod(extents.values()) < FEW:
+        return None
+    if len(q.names) != 2 or not q.names <= extents.keys():
+        return None
+    if any(abs(k) != 1 for _, k in q.difference.terms):
+        return None
+    there = sum(prod(extents[i] for i in has) for has in (*operands, action.axes))
+    for s in (i for i, _ in action.sums if i in q.names):
+        inside = [has for has in operands if s in has]
+        if not inside or any(q.names <= has for has in inside):
+            continue
+        outside = frozenset(action.axes).union(*(has for has in operands if s not in has))
+        kept = frozenset[str]().union(*inside) & outside
+        if prod(extents[i] for i in (s, *kept)) <= 4 * there:
+            turn = q.difference.coefficient(s)
+            rest = q.difference - int(q.op == "<") - Affine.of(s) * turn  # ≥ -turn·s
+            place = rest * -turn
+            return Running(s, place, turn > 0, tuple([i for i in extents if i in kept]), masks)
+    return None
 
 
 def _is_matrix(q: Predicate, size: int) -> bool:

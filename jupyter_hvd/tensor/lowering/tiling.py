@@ -30,13 +30,13 @@ from ..language.predicates import (
 from ..language.terms import Binder, Binders
 from ..ssa.program import Output, flat
 from .dataflow import producers
-from .ir import Access, Contract, Entrywise, IndexLookup, Rewriting, Step
+from .ir import OFFSET, Access, Contract, Entrywise, IndexLookup, Rewriting, Step
+from .strategy import is_running
 
 BIG = 1 << 23  # entries of an intermediate from which on it is made in blocks
 BLOCK = 1 << 20  # entries of the largest intermediate in one block
 LONG = 1 << 14  # entries of a row from which on rows are added one after the other
 MANY = 16  # and so many of them
-OFFSET = "β"  # the first row of the block, in indices
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,12 @@ def blocked(steps: Sequence[Step], output: Output) -> tuple[Step | Blocks, ...]:
 def _shape(step: Step) -> tuple[int, ...]:
     """That of an array which is made entry by entry; none otherwise."""
     action = step.action
-    return action.shape if isinstance(action, Entrywise) and not _scatters(action) else ()
+    return action.shape if isinstance(action, Entrywise) and not _is_whole(action) else ()
 
 
-def _scatters(action: Entrywise) -> bool:
-    return isinstance(action, Contract) and bool(action.scatter_to)
+def _is_whole(action: Entrywise) -> bool:
+    """Whether an array is not made row by row: by a scatter, or of sums that go on from row to row."""
+    return isinstance(action, Contract) and (bool(action.scatter_to) or is_running(action))
 
 
 def _around(
@@ -111,7 +112,7 @@ def _along(step: Step, region: set[str], extent: int) -> str | None:
     None where there is none such.
     """
     action = step.action
-    if not isinstance(action, Entrywise) or _scatters(action):
+    if not isinstance(action, Entrywise) or _is_whole(action):
         return None
     reads = [r for r in action.accesses if r.array in region]
     if not reads:

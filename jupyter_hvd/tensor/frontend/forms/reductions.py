@@ -456,8 +456,13 @@ def _further(t: Any, x: Any, axis: int, reach: int, combine: Callable[[Any, Any]
 
 @form("cumsum", method=True)
 def cumsum(t: Any, x: Any, axis: Any = None) -> Any:
-    """`[sum(x[j] for j in range(i + 1)) for i in range(n)]`, by doubling."""
-    return prefixes(t, x, axis, lambda a, b: t.computed("+", a, b))
+    """`[sum(x[j] for j in range(i + 1)) for i in range(n)]`, each from the one before it."""
+    x = t.whole(x)
+    if axis is None:
+        x, axis = build(t, "ravel", x), 0
+    (k,) = axes_of(t, axis, len(t.dims(x)))
+    made = build(t, "itertools.accumulate", build(t, "moveaxis", x, k, 0) if k else x)
+    return build(t, "moveaxis", made, 0, k) if k else made
 
 
 @form("cumprod", method=True)
