@@ -535,7 +535,11 @@ def test_rows_in_excess_lie_outside():
 
 @pytest.mark.parametrize(
     "seeds",
-    [range(25), pytest.param(range(25, 150), marks=pytest.mark.slow)],
+    [
+        range(15),
+        pytest.param(range(15, 40), marks=pytest.mark.slow),
+        pytest.param(range(40, 150), marks=pytest.mark.thorough),
+    ],
     ids=str,
 )
 def test_random_programs_agree_with_the_evaluator(seeds, monkeypatch):
