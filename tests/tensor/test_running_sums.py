@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from jupyter_hvd.tensor import tensor
+from jupyter_hvd.tensor.jax.contraction import contract
+from jupyter_hvd.tensor.jax.runtime import Values
+from jupyter_hvd.tensor.language.affine import Affine
+from jupyter_hvd.tensor.language.predicates import compare
+from jupyter_hvd.tensor.language.terms import Binder
 from jupyter_hvd.tensor.lowering import strategy
+from jupyter_hvd.tensor.lowering.ir import Access, Contract
 
 R = np.random.default_rng(0)
 
@@ -174,3 +182,42 @@ def test_a_loop_of_which_one_value_is_more_than_a_sum_is_one():
     x = R.normal(size=10)
     assert "one after the other" in str(tensor(f).plan(x))
     np.testing.assert_allclose(tensor(f)(x), f(x), rtol=1e-5)
+
+
+def drawn(random):
+    """A sum under one inequality: axes, operands that have some of them, with extents and offsets as they come."""
+    extents = {i: random.randint(1, 6) for i in "abcd"}
+    summed = random.sample("abcd", random.randint(1, 3))
+    out = tuple(Binder(i, Affine.of(extents[i])) for i in extents if i not in summed)
+    sums = tuple(Binder(i, Affine.of(extents[i])) for i in extents if i in summed)
+    reads, arrays = [], {}
+    for name in "XYZ"[: random.randint(1, 3)]:
+        axes = random.sample("abcd", random.randint(0, 3))
+        shifts = [random.randint(-2, 2) for _ in axes]
+        arrays[name] = R.normal(size=[random.randint(1, 7) for _ in axes])
+        reads.append(
+            Access(name, tuple(Affine.of(i) + c for i, c in zip(axes, shifts, strict=True)))
+        )
+    s = random.choice(summed)
+    o = random.choice([i for i in "abcd" if i != s])
+    sides = Affine.of(s) * random.choice((1, -1)), Affine.of(o) * random.choice((1, -1))
+    mask = compare(random.choice("<≤"), sides[0], sides[1] + random.randint(-7, 7))
+    return Contract(out, sums, tuple(reads), mask), arrays
+
+
+@pytest.mark.slow
+def test_random_sums_agree_with_masked_ones(monkeypatch):
+    random, taken = Random(0), 0
+    with jax.enable_x64(True):
+        for _ in range(50):
+            action, arrays = drawn(random)
+            found = []
+            for few in (1, 1 << 30):
+                monkeypatch.setattr(strategy, "FEW", few)
+                way = strategy.choose(action, "cpu")
+                taken += isinstance(way, strategy.Running)
+                values = Values(np.dtype(float), {}, {}, platform="cpu")
+                values.arrays.update({x: jnp.asarray(a) for x, a in arrays.items()})
+                found.append(contract(action, values))
+            np.testing.assert_allclose(*found, rtol=1e-9, atol=1e-9, err_msg=str(action))
+    assert taken > 10
