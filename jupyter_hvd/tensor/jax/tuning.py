@@ -150,14 +150,10 @@ SECONDS = 0.5  # that a kernel takes which a first call measures
 PATIENCE = 20  # times as long: then nothing else is tried
 SLOWER = 3  # times as long as the fastest: then it is not timed
 ONCE = 3  # runs that show that
-FEWEST, SURE = (
-    5,
-    1.8,
-)  # turns that say something, and standard deviations above a coin's by which a faster way wins them
-AGAIN, NEAR = (
-    3,
-    0.97,
-)  # times that all are timed again, where one is faster by more than this and not surely
+FEWEST = 5  # turns that say something
+SURE = 1.8  # standard deviations above a coin's by which a faster way wins them
+AGAIN = 3  # times that all are timed again, where one is faster and not surely
+NEAR = 0.97  # by more than this
 SHORT = 0.2  # seconds of a run from which on they are not
 _told: set[str] = set()
 
@@ -174,11 +170,12 @@ def measured(made: Kernel, arrays: Sequence[Any]) -> Choices:
     plan = made.compile(counts, dtype, MODEL)
     if plan.points < LARGE or not _measurable(arrays):
         return MODEL
-    if not _is_likely(made, plan, arrays):
+    likely = [c for c in LIKELY if not c.dense or _is_likely(made, plan, arrays)]
+    if len(_distinct({c: made.compile(counts, dtype, c) for c in likely})) == 1:
         chosen.assume(digest, MODEL)
         return MODEL
     try:
-        found = tune(made, arrays, REPEATS, candidates=LIKELY, seconds=SECONDS)
+        found = tune(made, arrays, REPEATS, candidates=likely, seconds=SECONDS)
     except TensorError:
         chosen.assume(digest, MODEL)  # which says why when it runs
         return MODEL
