@@ -110,6 +110,8 @@ SPELLINGS = (
     *("fit_generator_method", "fit_loaded_compiled", "fit_mirrored", "fit_other_writers"),
     *("fit_rate_read", "fit_rate_scheduler", "fit_rate_set_by_backend", "fit_train_step_cond"),
     *("tape_next_generator", "tape_own_optimizer_frozen", "tape_step_passed", "batch_whole"),
+    *("fit_train_step_helpers", "fit_optimizer_by_name", "fit_sgd_call", "tape_counted_inside"),
+    *("both_whole_by_optimizer", "tape_own_optimizer"),
     # Run as stand-alone programs (`test_standalone.py`).
     *("fit_own_schedule", "fit_random_split", "fit_sequence", "tape_tf_function"),
 )
