@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
-from .calls import Before, Call, Known, compiled
+from .calls import Before, Call, compiled
 from .cost.formula import Formula, cost_formula
 from .cost.model import Cost
 from .frontend import signature
@@ -96,15 +96,13 @@ class CalledFunction(ABC):
         if known is None:
             call = self._checked(args, kwargs)
             run, arrays = call.prepared(self._shards)
-            known = Known(call.instance, call.sizes, run)
             found = run.on(arrays)
             if complete is not None:
-                self._before.keep(complete, outside, known)
-        else:
-            assert complete is not None
-            self._last, self.last_sizes = known.instance, known.sizes
-            found = known.run(*complete)
-        return from_pairs(found, known.instance.layout)
+                self._before.keep(complete, outside, call, run)
+            return from_pairs(found, call.instance.layout)
+        assert complete is not None
+        self._last, self.last_sizes = known.instance, known.sizes
+        return from_pairs(known.run(*complete), known.instance.layout)
 
     def interpret(self, *args: Any, **kwargs: Any) -> Any:
         """The result by the reference evaluator: slow, straight from the semantics, exact on

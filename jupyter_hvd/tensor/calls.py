@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
@@ -102,28 +102,55 @@ class Known(NamedTuple):
 
     instance: Instance
     sizes: dict[str, int]
-    run: Ready
+    run: Callable[..., Any]
+
+
+class Same(NamedTuple):
+    """An argument that counts by identity, by its position; of a set that may change, with what it held."""
+
+    position: int
+    value: ref[Any]
+    held: frozenset[Any] | None
+
+    @staticmethod
+    def of(position: int, value: Any, forget: Callable[[Any], None]) -> Same:
+        """Such an argument; `forget` is called when it is no more."""
+        held = frozenset(value) if isinstance(value, set) else None
+        return Same(position, ref(value, forget), held)
+
+    def holds(self, arguments: tuple[Any, ...]) -> bool:
+        """Whether it is the same in another call."""
+        value = arguments[self.position]
+        return self.value() is value and (self.held is None or self.held == value)
 
 
 class Before:
     """The calls of a function so far: one like them is neither checked nor planned anew.
 
     Like is one with arrays of floats of the same types, the same JAX arrays of integers and
-    booleans, which no one can change, and the same values from outside. No array is kept alive.
+    booleans, which no one can change, the same sets with the same tuples, and the same values from
+    outside. No array and no set is kept alive.
     """
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, tuple[Known, tuple[tuple[int, ref[Any]], ...]]] = {}
+        self._known: dict[Hashable, tuple[Known, tuple[Same, ...]]] = {}
+        self._lasting: Callable[..., Any]  # JAX's side of it, once there is a call
 
     def find(self, arguments: tuple[Any, ...], outside: Hashable) -> Known | None:
         """What such a call found out; None where there was none."""
-        key, _ = _lasting(arguments)
-        known, relations = self._known.get((key, outside), (None, ()))
-        return known if all(array() is arguments[k] for k, array in relations) else None
+        if not self._known:
+            return None
+        known = self._known.get((self._lasting(arguments)[0], outside))
+        if known is None:
+            return None
+        return known[0] if all(same.holds(arguments) for same in known[1]) else None
 
-    def keep(self, arguments: tuple[Any, ...], outside: Hashable, known: Known) -> None:
-        """Remember a call, where its arguments cannot change."""
-        what, relations = _lasting(arguments)
+    def keep(self, arguments: tuple[Any, ...], outside: Hashable, call: Call, run: Ready) -> None:
+        """Remember a call, where it can be told whether its arguments have changed."""
+        from .jax.arguments import lasting
+
+        self._lasting = lasting
+        what, relations = lasting(arguments)
         if what is None:
             return
         if len(self._known) >= MANY:
@@ -133,13 +160,8 @@ class Before:
         def forget(_: Any) -> None:
             self._known.pop(key, None)
 
-        self._known[key] = known, tuple((k, ref(arguments[k], forget)) for k in relations)
-
-
-def _lasting(arguments: tuple[Any, ...]) -> tuple[Hashable, tuple[int, ...]]:
-    from .jax.arguments import lasting
-
-    return lasting(arguments)
+        known = Known(call.instance, call.sizes, run.kept())
+        self._known[key] = known, tuple(Same.of(k, arguments[k], forget) for k in relations)
 
 
 def check(instance: Instance, arguments: Arguments, sizes: Sizes) -> None:

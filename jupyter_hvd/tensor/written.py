@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from types import ModuleType
+from types import ModuleType, NoneType
 from typing import TYPE_CHECKING, Any
 
 from .called_function import CalledFunction, Captured
@@ -20,6 +21,9 @@ from .tensor_function import TensorFunction
 
 if TYPE_CHECKING:
     from .frontend.rewrite import Rewritten
+
+DEPTH = 4  # of parts in parts that are looked at
+SETTLED = frozenset((NoneType, ModuleType, bool, int, float, complex, str))
 
 
 def tensor(function: Callable[..., Any]) -> TensorFunction:
@@ -43,6 +47,7 @@ class WrittenFunction(TensorFunction):
         self._annotated = {x: signature.declared(x, p.annotation) for x, p in parameters.items()}
         self._traced = functools.lru_cache(maxsize=256)(self._trace)
         self._named = functools.lru_cache(maxsize=256)(self._trace_named)
+        self._seen: tuple[Captured, Captured] | None = None  # values from outside, and their keys
 
     @property
     def python(self) -> Callable[..., Any]:
@@ -81,7 +86,13 @@ class WrittenFunction(TensorFunction):
     def captured(self, within: frozenset[CalledFunction | Helper] = frozenset()) -> Captured:
         if self in within:
             return ()
-        return tuple(_key(value, within | {self}) for value in self._rewritten.captured())
+        values = self._rewritten.captured()
+        if self._seen is not None and all(map(operator.is_, values, self._seen[0])):
+            return self._seen[1]  # in a microsecond
+        found = tuple(_key(value, within | {self}) for value in values)
+        if all(map(_is_settled, values)):
+            self._seen = values, found
+        return found
 
     def _parameter(self, x: str, arguments: Mapping[str, Any] | None) -> Parameter:
         type_ = self._annotated[x]
@@ -103,8 +114,6 @@ class WrittenFunction(TensorFunction):
 
 def _key(value: Any, within: frozenset[CalledFunction | Helper]) -> Any:
     """What a traced program depends on of a value from outside."""
-    if value is None or isinstance(value, ModuleType):
-        return id(value)
     if isinstance(value, CalledFunction):
         return value, value.captured(within)
     helper = helper_of(value)
@@ -112,8 +121,29 @@ def _key(value: Any, within: frozenset[CalledFunction | Helper]) -> Any:
         inner = within | {helper}
         outside = () if helper in within else helper.captured()
         return value, tuple(_key(one, inner) for one in outside)
+    return _contents(value, DEPTH)
+
+
+def _is_settled(value: Any) -> bool:
+    """Whether the same object is the same value."""
+    if isinstance(value, CalledFunction) or helper_of(value) is not None:
+        return False
+    return type(value) in SETTLED or callable(value)
+
+
+def _contents(value: Any, depth: int) -> Any:
+    """What a value holds: a list, a dict or an object of the user's own may hold something else at the next call."""
+    kind = type(value)
+    if kind in SETTLED or callable(value):
+        return kind, value
+    if depth and isinstance(value, Mapping):
+        return kind, tuple((x, _contents(part, depth - 1)) for x, part in value.items())
+    if depth and isinstance(value, list | tuple):
+        return kind, tuple(_contents(part, depth - 1) for part in value)
+    if depth and hasattr(value, "__dict__"):
+        return kind, id(value), _contents(vars(value), depth - 1)
     try:
         hash(value)
     except TypeError:
-        return id(value)
-    return type(value), value
+        return kind, id(value)
+    return kind, value

@@ -266,6 +266,66 @@ def test_what_a_function_takes_from_outside_is_seen_anew(tmp_path):
     assert found["total"].instance is instance
 
 
+@pytest.mark.parametrize(
+    ("held", "words"),
+    [({(0.5, 1)}, "float"), ({("a", 1), (0, 1)}, "str"), ({(0, None)}, "None")],
+)
+def test_a_set_holds_integers(held, words):
+    @tensor
+    def over(R, x):
+        return sum(x[i] * x[j] for i in range(3) for j in range(3) if (i, j) in R)
+
+    with pytest.raises(TensorError, match=rf"`R` has .*{words}.* is no index"):
+        over(held, X)
+
+
+HOLDERS = """
+import types
+
+class Config:
+    rate = 1.0
+
+class Shared:
+    rate = 1.0
+
+config, listed, named = Config(), [1.0], {"rate": 1.0}
+nested, spaced = ([1.0],), types.SimpleNamespace(inner=types.SimpleNamespace(rate=1.0))
+
+def helped(y):
+    return listed[0] * y
+
+def by_config(c, y):
+    return c.rate * y
+"""
+CHANGES = {
+    "config.rate": lambda found: setattr(found["config"], "rate", 3.0),
+    "Shared.rate": lambda found: setattr(found["Shared"], "rate", 3.0),
+    "spaced.inner.rate": lambda found: setattr(found["spaced"].inner, "rate", 3.0),
+    "listed[0]": lambda found: found["listed"].__setitem__(0, 3.0),
+    "named['rate']": lambda found: found["named"].update(rate=3.0),
+    "nested[0][0]": lambda found: found["nested"][0].__setitem__(0, 3.0),
+    "helped(1)": lambda found: found["listed"].__setitem__(0, 3.0),
+    "by_config(config, 1)": lambda found: setattr(found["config"], "rate", 3.0),
+}
+
+
+@pytest.mark.parametrize("read", CHANGES)
+def test_what_is_changed_in_place_outside_is_seen_anew(read, tmp_path):
+    """The same list, dict or object, with something else in it: the old number was taken."""
+    text = f"@tensor\ndef f(x):\n    return {read} * sum(x[i] for i in range(len(x)))\n"
+    found = module_with(tmp_path, HOLDERS + text)
+    f = found["f"]
+    gradient = f.grad("x")
+    for _ in range(2):
+        np.testing.assert_allclose(f(X), 6)
+        np.testing.assert_allclose(gradient(X), [1, 1, 1])
+    CHANGES[read](found)
+    for _ in range(2):
+        np.testing.assert_allclose(f(X), 18)
+        np.testing.assert_allclose(f.interpret(X), 18)
+        np.testing.assert_allclose(gradient(X), [3, 3, 3])
+
+
 def test_a_function_on_one_line(tmp_path):
     found = module_with(
         tmp_path, "@tensor\ndef twice(x): return [2 * x[i] for i in range(len(x))]\n"

@@ -15,8 +15,8 @@ from jupyter_hvd.tensor import calls as calls_module
 from jupyter_hvd.tensor.derivative import reverse as adjoint
 from jupyter_hvd.tensor.derivative.transforms import Pulled
 from jupyter_hvd.tensor.instance import Primal
+from jupyter_hvd.tensor.jax import arguments, memory
 from jupyter_hvd.tensor.jax import kernel as kernel_module
-from jupyter_hvd.tensor.jax import memory
 from jupyter_hvd.tensor.jax.kernel import Kernel
 from jupyter_hvd.tensor.language.pairs import soa, struct_of_arrays
 from jupyter_hvd.tensor.language.types import TupleSet
@@ -328,6 +328,49 @@ def test_arrays_that_can_change_are_looked_at_in_each_call():
     src[0] = 4
     with pytest.raises(TensorError, match="reads index 4 of 4 entries"):
         spread(x, src, R, 1)
+
+
+@tensor
+def over_pairs(R, x):
+    n = len(x)
+    return sum(x[i] * x[j] for i in range(n) for j in range(n) if (i, j) in R)
+
+
+@pytest.mark.parametrize("kind", [set, frozenset])
+def test_a_set_is_sorted_once_for_as_long_as_it_holds_the_same(kind, monkeypatch):
+    made = []
+    in_order = arguments._in_order
+    monkeypatch.setattr(arguments, "_in_order", lambda *a: made.append(a) or in_order(*a))
+    x, R = jnp.arange(4.0), kind({(3, 1), (1, 2)})
+    gradient = over_pairs.grad("x")
+    for _ in range(3):
+        assert over_pairs(R, x) == 5.0
+        np.testing.assert_array_equal(gradient(R, x), [0, 5, 1, 1])
+    once = len(made)
+    assert gradient(R, 2 * x)[1] == 10.0
+    assert len(made) == once
+    assert over_pairs(kind({(3, 3)}), x) == 9.0
+    assert len(made) > once
+
+
+def test_a_set_that_has_changed_is_another():
+    x, R = jnp.arange(4.0), {(3, 1), (1, 2)}
+    assert over_pairs(R, x) == over_pairs(R, x) == 5.0
+    R.add((3, 3))
+    assert over_pairs(R, x) == over_pairs(R, x) == 14.0
+    R.remove((3, 1))
+    R.remove((1, 2))
+    assert over_pairs(R, x) == over_pairs(R, x) == 9.0
+    known = len(over_pairs._before._known)
+    del R
+    assert len(over_pairs._before._known) == known - 1
+
+
+def test_indices_that_no_array_has_are_no_others():
+    x = np.arange(4.0)
+    far = {(1, 2**32 + 2), (2**40, 1), (3, 2**70), (-(2**33), 0), (-(2**70), 1), (3, 2)}
+    assert over_pairs(far, x) == over_pairs.interpret(far, x) == 6.0
+    np.testing.assert_array_equal(over_pairs.grad("x")(far, x), [0, 0, 3, 2])
 
 
 def test_a_call_keeps_no_array_alive():

@@ -22,12 +22,12 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from types import CellType, CodeType, ModuleType
+from types import CellType, CodeType
 from typing import Any, cast
 
 import libcst as cst
-from libcst.helpers import get_full_name_for_node
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from ..language.depth import deep
@@ -120,9 +120,13 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
     unbound = {*cells, *_globals(function.__code__)}
     paths = [tuple(dotted.split(".")) for dotted in rewriter.names]
     taken = [path for path in paths if path[0] in unbound]
+    plain = [path[0] for path in taken if not path[1:] and path[0] not in cells]
+    others = [path for path in taken if path[1:] or path[0] in cells]
+    names = function.__globals__
 
     def captured() -> tuple[Any, ...]:
-        return tuple([_captured(path, cells, function.__globals__) for path in taken])
+        found = [_captured(path, cells, names) for path in others]
+        return (*map(names.get, plain), *found)  # at each call, so in as little time as can be
 
     def build(tracer: Any) -> Callable[..., Any]:
         enclosing = inspect.getclosurevars(function).nonlocals
@@ -169,18 +173,23 @@ def _globals(code: CodeType) -> Iterator[str]:
             yield from _globals(constant)
 
 
+def _dotted(node: cst.BaseExpression) -> str | None:
+    """`a.b.c` of names alone."""
+    if isinstance(node, cst.Attribute):
+        before = _dotted(node.value)
+        return before and f"{before}.{node.attr.value}"
+    return node.value if isinstance(node, cst.Name) else None
+
+
 def _captured(
     path: tuple[str, ...], cells: Mapping[str, CellType], names: Mapping[str, Any]
 ) -> Any:
-    """The value of a name from outside, or of an attribute of a module; None where it has none."""
-    try:
+    """The value of a name from outside, or of its attribute; None where it has none."""
+    value: Any = None
+    with suppress(Exception):  # a cell that is empty yet; whatever a property raises
         value = cells[path[0]].cell_contents if path[0] in cells else names.get(path[0])
-    except ValueError:  # a cell that is empty yet
-        return None
-    for attribute in path[1:]:
-        if not isinstance(value, ModuleType):
-            break
-        value = getattr(value, attribute, None)
+        for attribute in path[1:]:
+            value = getattr(value, attribute, None)
     return value
 
 
@@ -215,7 +224,8 @@ class _Rewriter(cst.CSTTransformer):
         self.elifs: set[cst.If] = set()
         self.returning: list[tuple[cst.If, cst.If]] = []
         self.assigned: dict[str, bool] = {}  # names that the function assigns to
-        self.names: dict[str, None] = {}  # that the function uses, those of modules dotted
+        self.names: dict[str, None] = {}  # that the function uses, with their attributes dotted
+        self.dotted: set[cst.CSTNode] = set()  # what is part of a dotted name
 
     # Places and errors
 
@@ -614,11 +624,16 @@ class _Rewriter(cst.CSTTransformer):
     # Names
 
     def visit_Name(self, node: cst.Name) -> None:
-        self.names[node.value] = None
+        if node not in self.dotted:
+            self.names[node.value] = None
 
     def visit_Attribute(self, node: cst.Attribute) -> None:
-        if dotted := get_full_name_for_node(node):
+        if node not in self.dotted and (dotted := _dotted(node)):
             self.names[dotted] = None
+            self.dotted.add(node)
+        self.dotted.add(node.attr)
+        if node in self.dotted:
+            self.dotted.add(node.value)
 
     # Comprehensions
 

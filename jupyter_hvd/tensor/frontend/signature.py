@@ -7,8 +7,9 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
+from itertools import chain
 from typing import Any, cast
 
 import numpy as np
@@ -105,10 +106,7 @@ def observed(name: str, value: Any) -> tuple[ParameterType, Layout]:
             value, Laid
         ) else layouts
     if isinstance(value, set | frozenset):
-        arities = {len(t) if isinstance(t, tuple) else 0 for t in value}
-        if len(arities) > 1 or 0 in arities:
-            raise TensorError(f"`{name}` is a set, but not of index tuples of one length")
-        return TupleSet(arities.pop() if arities else 2), None
+        return TupleSet(_arity(name, value)), None
     if isinstance(value, int) and not isinstance(value, bool):
         return Integer(), None
     kind, shape = _kind_and_shape(name, value)
@@ -118,6 +116,20 @@ def observed(name: str, value: Any) -> tuple[ParameterType, Layout]:
     if kind in "iu":
         return (IndexArray(dims) if dims else Integer()), None
     return array(dims), None
+
+
+def _arity(name: str, tuples: Collection[Any]) -> int:
+    """The length of index tuples; as sets may have millions, in no time of Python's own for each."""
+    kinds = {*map(type, tuples)}
+    arities = {*map(len, tuples)} if all(issubclass(kind, tuple) for kind in kinds) else {0}
+    if len(arities) > 1 or 0 in arities:
+        raise TensorError(f"`{name}` is a set, but not of index tuples of one length")
+    for kind in {*map(type, chain.from_iterable(tuples))}:
+        if not issubclass(kind, int | np.integer):
+            one = next(t for t in tuples if kind in map(type, t))
+            message = f"`{name}` has {one!r}, of which {kind.__name__} is no index"
+            raise TensorError(message, "indices are integers, from 0 on")
+    return arities.pop() if arities else 2
 
 
 def words(parameters: Sequence[Parameter]) -> dict[str, str]:

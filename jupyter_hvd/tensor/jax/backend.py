@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ..language.errors import TensorError
@@ -20,7 +21,7 @@ from ..lowering.plan import Counts, Plan
 from ..lowering.sharding import divided
 from ..ssa.program import Recurrence
 from . import shards
-from .kernel import Kernel, rows_of, with_joins, with_rows
+from .kernel import Kernel, with_joins
 from .memory import within_memory
 from .precision import is_double, keeping_float64
 from .tuning import Tuning, measured, tune
@@ -52,7 +53,7 @@ def tuned(made: Kernel, arguments: Sequence[Any], *options: Any) -> Tuning:
 @dataclass(frozen=True)
 class Ready:
     """A jitted function for arguments of the same types, and with the same relations, as those that
-    it was made for; it returns nested pairs of arrays. `rows` has the tuples of boolean arrays that
+    it was made for; it returns nested pairs of arrays. `rows` has the tuples of sets and of the boolean arrays that
     come with them, by the position of the argument, `joins` the tables of joins; `as_given` says that it takes the arguments as
     they are.
     """
@@ -64,11 +65,19 @@ class Ready:
     as_given: bool
     double: bool
 
+    def kept(self) -> Callable[..., Any]:
+        """The same for many calls: the compiled function itself where it takes arguments as they are; else with what it knows of
+        relations on the device.
+        """
+        if self.as_given and not self.double:
+            return self.run
+        rows, joins = jax.tree_util.tree_map(jnp.asarray, (self.rows, {**self.joins}))
+        return replace(self, rows=rows, joins=joins)
+
     def __call__(self, *arguments: Any) -> Any:
         if self.as_given:
             return self.on(arguments)
-        arrays = with_rows(self.made.arrays(arguments), self.rows)
-        return self.on(with_joins(arrays, self.joins))
+        return self.on(with_joins(self.made.arrays(arguments, self.rows), self.joins))
 
     def on(self, arrays: Sequence[Any]) -> Any:
         """The result for arguments as `Kernel.operands` gives them."""
@@ -114,8 +123,8 @@ def _prepared(
             if key not in found:
                 found[key] = jitted(made.compile(*key), arrays)
         as_given = len(arrays) == len(arguments) and all(map(operator.is_, arguments, arrays))
-        joins = parted(arrays)[1]
-        return Ready(made, found[key], rows_of(arrays), joins, as_given, double), arrays
+        rows, joins = made.rows(arrays), parted(arrays)[1]
+        return Ready(made, found[key], rows, joins, as_given, double), arrays
 
     return prepare
 

@@ -34,6 +34,7 @@ from .plain import Plain
 from .runtime import Values
 
 Kinds = list[tuple[str, ParameterType]]
+NO_ROWS: Mapping[int, Any] = {}
 ROUNDS = 3  # in which it is found out what to join
 
 
@@ -88,20 +89,33 @@ class Kernel:
             k for k, (x, t) in enumerate(kinds) if isinstance(t, Relation) and x in listed
         ]
 
-    def arrays(self, arguments: Sequence[Any]) -> tuple[Any, ...]:
-        """The arguments as JAX takes them: sets of tuples as rows in order."""
-        return tuple([as_array(t, v) for (_, t), v in zip(self.kinds, arguments, strict=True)])
+    def arrays(
+        self, arguments: Sequence[Any], rows: Mapping[int, Any] = NO_ROWS
+    ) -> tuple[Any, ...]:
+        """The arguments as JAX takes them: sets of tuples as rows in order, those that are known as `rows` has them."""
+        found = []
+        for k, ((_, type_), value) in enumerate(zip(self.kinds, arguments, strict=True)):
+            if isinstance(type_, TupleSet) and k in rows:
+                found.append(rows[k])
+            else:
+                array = as_array(type_, value)
+                found.append(Tuples(array, rows[k]) if k in rows else array)
+        return tuple(found)
+
+    def rows(self, arrays: Sequence[Any]) -> dict[int, Any]:
+        """The tuples of sets and of boolean arrays that come with them, by position."""
+        sets = {k: arrays[k] for k in self._sets}
+        return sets | {k: v.rows for k, v in enumerate(arrays) if isinstance(v, Tuples)}
 
     def operands(self, arguments: Sequence[Any]) -> tuple[Any, ...]:
         """As `arrays`, but boolean arrays with few true entries come with their tuples, and all with the
         tables of joins.
         """
-        arrays = self.arrays(arguments)
-        known = [k for k in self._sparse if not isinstance(arrays[k], jax.core.Tracer)]
-        arrays = with_rows(
-            arrays, {k: true_entries(arrays[k]) for k in known if is_sparse(arrays[k])}
-        )
-        return with_joins(arrays, self.joins(arrays))
+        found = list(self.arrays(arguments))
+        for k in self._sparse:
+            if not isinstance(found[k], jax.core.Tracer) and is_sparse(found[k]):
+                found[k] = Tuples(found[k], true_entries(found[k]))
+        return with_joins(tuple(found), self.joins(found))
 
     def relations(self, arguments: Sequence[Any]) -> dict[str, Data]:
         """The data of relations and index arrays, on the host."""
@@ -261,21 +275,9 @@ class Kernel:
             yield _stage(name, [s for s in plan.steps if s.statement == name], start)
 
 
-def with_rows(arrays: tuple[Any, ...], rows: Mapping[int, Any]) -> tuple[Any, ...]:
-    """Arrays, those at some positions with their tuples."""
-    if not rows:
-        return arrays
-    return tuple(Tuples(v, rows[k]) if k in rows else v for k, v in enumerate(arrays))
-
-
 def with_joins(arrays: tuple[Any, ...], joins: Mapping[Join, Any]) -> tuple[Any, ...]:
     """Arrays, and behind them the tables of joins, if any."""
     return (*arrays, {**joins}) if joins else arrays
-
-
-def rows_of(arrays: Sequence[Any]) -> dict[int, Any]:
-    """The tuples that come with arrays, by position."""
-    return {k: v.rows for k, v in enumerate(arrays) if isinstance(v, Tuples)}
 
 
 def _stage(name: str, steps: Sequence[Step], start: Values) -> Stage:
