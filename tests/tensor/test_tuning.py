@@ -15,7 +15,9 @@ from programs import CASES
 
 from jupyter_hvd.tensor import tensor
 from jupyter_hvd.tensor.jax import chosen, plain, tuning
+from jupyter_hvd.tensor.jax import kernel as kernel_module
 from jupyter_hvd.tensor.jax.backend import kernel
+from jupyter_hvd.tensor.jax.kernel import Kernel
 from jupyter_hvd.tensor.language.errors import TensorError
 from jupyter_hvd.tensor.lowering import dataflow, tiling
 from jupyter_hvd.tensor.lowering.choices import CANDIDATES, DENSE, MODEL, Choices
@@ -35,6 +37,10 @@ def blur(x):
     n = len(x)
     y = [x[i - 1] + 2 * x[i] + x[i + 1] if 0 < i < n - 1 else 0 for i in range(n)]
     return sum((y[i - 1] - y[i + 1]) ** 2 for i in range(1, n - 1))
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape)
 
 
 def some(case):
@@ -155,7 +161,7 @@ def test_another_process_remembers():
 def test_what_is_no_choice_on_disk_is_left_alone(tmp_path, content):
     (tmp_path / "kernels").mkdir()
     (tmp_path / "kernels" / "name.json").write_text(content)
-    assert chosen.recall("name") == MODEL
+    assert chosen.known("name") is None
 
 
 def test_a_disk_that_takes_nothing_is_told_once(tmp_path):
@@ -265,12 +271,76 @@ def test_what_the_model_has_no_memory_for_is_computed_jaxs_way(monkeypatch):
     assert gradient.plan(x).choices == DENSE
 
 
+@tensor
+def likelihood(log_A, log_B):
+    alpha = log_B[0]
+    for t in range(1, log_B.shape[0]):
+        s = alpha[:, None] + log_A
+        m = np.max(s, axis=0)
+        alpha = log_B[t] + m + np.log(np.sum(np.exp(s - m), axis=0))
+    return np.sum(alpha)
+
+
+@tensor
+def largest_on_diagonal(x):
+    n = len(x)
+    D = [[x[i] if i == j else 0 for j in range(n)] for i in range(n)]
+    return np.max(x) * sum(D[i][j] * D[i][j] for i in range(n) for j in range(n))
+
+
+@tensor
+def both_ends(x, y):
+    h, n = 0 * y, len(x)
+    for t in range(n):
+        h = np.tanh(h + x[n - 1 - t] * y + (x[t - 1] if t > 0 else 0))
+        h = 2 * h if t == 3 else h
+    return np.sum(h)
+
+
+def test_largest_entries_are_one_reduction_without_any_measuring():
+    A, B = np.linspace(0, 1, 9).reshape(3, 3), np.linspace(0, 1, 15).reshape(5, 3)
+    gradient = likelihood.grad("log_A")
+    assert gradient.plan(A, B).choices == DENSE
+    gradient(A, B)
+    assert gradient.plan(A, B).choices == DENSE
+    assert entropies.grad("x").plan(B[0] + 1).choices == MODEL
+
+
+def test_largest_entries_beside_what_is_sparse_are_halved():
+    """In dense arrays n² entries would be made, of which the kernel visits n."""
+    x = np.linspace(0, 1, 512)
+    assert largest_on_diagonal.grad("x").plan(x).choices == MODEL
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "wrt"),
+    [
+        (likelihood, (normal(3, 3), normal(50, 3, seed=1)), ("log_A", "log_B")),
+        (both_ends, (normal(40), normal(3, seed=1)), ("x", "y")),
+    ],
+)
+def test_long_loops_are_scans_in_jaxs_own_way(function, arguments, wrt):
+    """They were written out, so that of more than 64 turns there was no such way."""
+    for f in (function, function.grad(*wrt), function.value_and_grad(*wrt)):
+        call = f.specialised(*arguments)
+        made = kernel(call.instance, call.sizes)
+        operands = made.operands(tuple(call.arguments.values()))
+        key = made.counts(operands), made.dtype(operands)
+        plan = made.compile(*key, DENSE)
+        made.require_fit(plan, operands)
+        assert "scan[" in str(jax.make_jaxpr(lambda *xs: made.executed(plan, xs))(*operands))  # noqa: B023
+        found, expected = (made.executed(made.compile(*key, c), operands) for c in (DENSE, MODEL))
+        jax.tree_util.tree_map(
+            lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12), found, expected
+        )
+
+
 def test_what_is_no_way_of_jaxs_is_looked_at_once(monkeypatch):
     monkeypatch.setattr(tuning, "LARGE", 1 << 10)
-    monkeypatch.setattr(tuning, "WORSE", 0)
+    monkeypatch.setattr(kernel_module, "WORSE", 0)
     looked = []
-    likely = tuning._is_likely
-    monkeypatch.setattr(tuning, "_is_likely", lambda *given: looked.append(1) or likely(*given))
+    is_dense = Kernel.is_dense
+    monkeypatch.setattr(Kernel, "is_dense", lambda *given: looked.append(1) or is_dense(*given))
 
     @tensor
     def picked(x, src):
@@ -289,9 +359,10 @@ def outer(x):
 
 @tensor
 def slow_loop(x):
-    for _ in range(100):
-        x = 0.5 * x
-    return x
+    y = 0
+    for t in range(100):
+        y = 0.5 * y + x[2 * t]
+    return y
 
 
 @tensor
@@ -304,7 +375,7 @@ def where_defined(x):
 @pytest.mark.parametrize(
     ("function", "argument", "why"),
     [
-        (slow_loop, jnp.ones(()), "more than 64 turns"),
+        (slow_loop, jnp.ones(200), "more than 64 turns"),
         (where_defined, jnp.ones(64), "what nobody reads"),
         (blur.hessian("x"), jnp.ones(64), "no such derivative"),
     ],

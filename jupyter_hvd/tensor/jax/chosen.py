@@ -12,16 +12,11 @@ from pathlib import Path
 import jax
 
 from ...files import UnusableInputError, cache_folder, write_atomically
-from ..lowering.choices import DENSE, MODEL, Choices
+from ..lowering.choices import DENSE, Choices
 
 #: By `digest`; None where a look at the disk found nothing.
 _remembered: dict[str, Choices | None] = {}
 _told = False
-
-
-def recall(digest: str) -> Choices:
-    """What has been chosen for a kernel, in this process or before; else what the model says."""
-    return known(digest) or MODEL
 
 
 def known(digest: str) -> Choices | None:

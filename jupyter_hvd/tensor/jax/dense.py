@@ -4,7 +4,7 @@ Each array of the program becomes a dense `jax.numpy` array: `⊞` is broadcasti
 `jnp.where`, a sum of products an `einsum`, a sum under a condition a masked `sum`; reads at an index
 are axes, at a constant or an offset slices, anywhere else gathers, and sums to the places that an index
 array says are scattered; largest entries found by halves are one reduction; loops that carry values are
-written out, turn by turn. It knows no convolution:
+written out, turn by turn, long ones a `lax.scan`. It knows no convolution:
 for that, and for any other trick, give a version of one's own, `%gradcost f --against g`.
 """
 
@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import mul
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from ..language.affine import Affine
 from ..language.errors import TensorError
@@ -77,6 +78,10 @@ class Dense:
     relations: Mapping[str, tuple[ParameterType, Any]]
     dtype: Any = None
     strict: bool = False
+    turns: Mapping[str, Aligned] = field(
+        default_factory=dict
+    )  # of the loops around it that are scans
+    rows: Mapping[Row, Any] = field(default_factory=dict)  # what these read of arrays in this turn
 
     def block(self, e: Term, values: Mapping[str, Any]) -> Any:
         found = folds(e, self.at)
@@ -93,6 +98,9 @@ class Dense:
     def loop(self, e: Iterate, values: Mapping[str, Any]) -> Any:
         """The histories of what a loop carries, as nested pairs."""
         turn = to_pairs([self.whole(start, values) for start in e.starts], _pair)
+        rows = turn_rows(e, self.sizes)
+        if rows is not None:
+            return self.scanned(e, rows, turn, values)
         turns = [turn]
         for k in range(max(0, self.at(e.size).constant)):
             carried = dict(zip(e.names_bound, _unpaired(turn, len(e.starts)), strict=True))
@@ -102,6 +110,30 @@ class Dense:
             turns.append(turn)
         parts = zip(*(_unpaired(each, len(e.starts)) for each in turns), strict=True)
         return to_pairs([jnp.stack(part) for part in parts], _pair)
+
+    def scanned(
+        self, e: Iterate, wanted: Sequence[Row], start: Any, values: Mapping[str, Any]
+    ) -> Any:
+        """As `loop`: what a turn reads at its index comes to it row by row, so that JAX's derivative does not make an array of
+        zeros around each.
+        """
+        count = self.at(e.size).constant
+        rows = [_row_by_row(values[row.array], row, count) for row in wanted]
+
+        def one(carried: Any, now: Any) -> tuple[Any, Any]:
+            k, here = now
+            names = dict(zip(e.names_bound, _unpaired(carried, len(e.starts)), strict=True))
+            turns = {**self.turns, e.index: (k, ())}
+            rows = {**self.rows, **dict(zip(wanted, here, strict=True))}
+            inner = replace(self, turns=turns, rows=rows)
+            made = inner.block(e.body, {**values, **names})
+            made = jax.tree_util.tree_map(lambda x, y: jnp.asarray(x, y.dtype), made, carried)
+            return made, made
+
+        _, histories = lax.scan(one, start, (jnp.arange(count, dtype=jnp.int32), rows))
+        return jax.tree_util.tree_map(
+            lambda x, xs: jnp.concatenate([x[None], xs]), start, histories
+        )
 
     def output(self, e: Term, values: Mapping[str, Any]) -> Any:
         if isinstance(e, Pair):
@@ -118,7 +150,8 @@ class Dense:
         binders += numbered("η", rest)  # a whole array, named or guarded
         body = _entries(e, len(rest))
         lying = _order_read(body, [index for index, _ in binders])
-        space = self.within(Space({}), tuple(binders[k] for k in lying))
+        outer = Space({}, {**self.turns})
+        space = self.within(outer, tuple(binders[k] for k in lying))
         axes = tuple(space.extents)
         array = align(self.scalar(body, values, space), axes)
         if repeated or 0 in space.shape(axes):
@@ -335,8 +368,13 @@ class Dense:
         while isinstance(e, At):
             places.insert(0, self.at(e.index))
             e = e.body
-        array = _variable(e, values)
-        array, places = self.once(array, e, places, space)
+        row = next((row for row in self.rows if row.is_read(e, places)), None)
+        if row is not None:
+            del places[row.axis]
+            array = self.rows[row]
+        else:
+            array = _variable(e, values)
+            array, places = self.once(array, e, places, space)
         if any(a.names & space.entries.keys() for a in places):
             return read_at(array, places, space)
         names = [_only(a) for a in places]
@@ -373,6 +411,79 @@ class Dense:
             return jnp.broadcast_to(array, extents), places
         kept = [k for k in range(len(extents)) if k not in same]
         return jnp.squeeze(array, tuple(same)), [places[k] for k in kept]
+
+
+# Loops of many turns
+
+WRITTEN_OUT = 32  # turns
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one turn reads of an array along an axis: at `place`, which has the loop's index alone."""
+
+    array: str
+    axis: int
+    index: str
+    place: Affine
+
+    def is_read(self, e: Term, places: Sequence[Affine]) -> bool:
+        """Whether this is a read of it."""
+        return isinstance(e, Var) and e.name == self.array and places[self.axis] == self.place
+
+
+def turn_rows(e: Iterate, sizes: Mapping[str, int]) -> tuple[Row, ...] | None:
+    """What the turns of a loop read at its index, if it is not to be written out: it has many, and they read row by row,
+    forwards or backwards.
+    """
+    if e.size.evaluate(sizes) <= WRITTEN_OUT:
+        return None
+    known = {name: Affine.of(n) for name, n in sizes.items()}
+    found: dict[Row, None] = {}
+    for array, places in _reads(e.body):
+        with_index = [k for k, a in enumerate(places) if e.index in a.names]
+        if not with_index:
+            continue
+        axis = with_index[0]
+        a = places[axis].substitute(known)
+        alone = a.names == {e.index} and abs(a.coefficient(e.index)) == 1
+        if array is None or len(with_index) > 1 or not alone or array in _bound(e):
+            return None
+        found[Row(array, axis, e.index, a)] = None
+    return tuple(found)
+
+
+def _reads(e: Term) -> Iterator[tuple[str | None, list[Affine]]]:
+    """The names of arrays, and at which places they are read; None for parts of pairs."""
+    places: list[Affine] = []
+    while isinstance(e, At):
+        places.insert(0, e.index)
+        e = e.body
+    if places:
+        yield e.name if isinstance(e, Var) else None, places
+    for x in e.children:
+        yield from _reads(x)
+
+
+def _bound(e: Term) -> frozenset[str]:
+    """The names that a term binds."""
+    own = (*e.names_bound,) if isinstance(e, Iterate) else ()
+    own = (e.name,) if isinstance(e, Let) else own
+    return frozenset(own).union(*map(_bound, e.children))
+
+
+def _row_by_row(array: Any, row: Row, count: int) -> Any:
+    """What each turn reads, the first turn's first; zeros where it lies outside."""
+    rows = jnp.moveaxis(array, row.axis, 0)
+    c, k = row.place.constant, row.place.coefficient(row.index)
+    if k < 0:
+        rows, c = jnp.flip(rows, 0), len(rows) - 1 - c
+    before, after = max(0, -c), max(0, c + count - len(rows))
+    padding = [(before, after), *[(0, 0)] * (rows.ndim - 1)]
+    return lax.slice_in_dim(jnp.pad(rows, padding), c + before, c + before + count)
+
+
+# Terms and arrays
 
 
 def _order_read(e: Term, names: Sequence[str]) -> list[int]:

@@ -18,7 +18,7 @@ from ..language.affine import Affine
 from ..language.errors import TensorError
 from ..language.predicates import asserted, conjuncts
 from ..language.types import IndexArray, Integer, ParameterType, Relation, TupleSet
-from ..lowering.choices import MODEL, Choices
+from ..lowering.choices import DENSE, MODEL, Choices
 from ..lowering.coo import Tuples, enumerated, is_sparse, parted, true_entries, unpadded
 from ..lowering.ir import Load, Step
 from ..lowering.joins import Join, parts, power_of_two, tables_of
@@ -35,6 +35,7 @@ from .runtime import Values
 
 Kinds = list[tuple[str, ParameterType]]
 NO_ROWS: Mapping[int, Any] = {}
+WORSE = 8  # times as many entries as a kernel visits points: then JAX's own way is not tried
 ROUNDS = 3  # in which it is found out what to join
 
 
@@ -77,6 +78,7 @@ class Kernel:
         known = {name: Affine.of(value) for name, value in sizes.items()}
         self.parameters = tuple((x, types.at_sizes(t, known)) for x, t in kinds)
         self.plans: dict[tuple[Counts, np.dtype[Any], Choices], Plan] = {}
+        self.models: dict[tuple[Counts, np.dtype[Any]], Choices] = {}
         self.wanted: dict[Counts, dict[Join, int]] = {}
         self.digests: dict[tuple[Counts, np.dtype[Any]], str] = {}
         self.dtypes: dict[Any, np.dtype[Any]] = {}
@@ -208,21 +210,41 @@ class Kernel:
         """The program, only what is read computed; the same for every number of tuples."""
         return restrict(self.program)
 
-    def compile(self, counts: Counts, dtype: np.dtype[Any], choices: Choices | None = None) -> Plan:
+    def compile(self, counts: Counts, dtype: np.dtype[Any], choices: Choices = MODEL) -> Plan:
         """How to compute the program in a floating type, for relations with so many tuples; made
-        once for each of these, without any array, in the way that was chosen where none is given.
+        once for each of these, without any array.
         """
-        key = counts, dtype, self.choices(counts, dtype) if choices is None else choices
+        key = counts, dtype, choices
         if key not in self.plans:
             platform = jax.default_backend()
             self.plans[key] = lower(
-                self.restricted, self.parameters, counts, dtype, platform, key[2]
+                self.restricted, self.parameters, counts, dtype, platform, choices
             )
         return self.plans[key]
 
-    def choices(self, counts: Counts, dtype: np.dtype[Any]) -> Choices:
+    def choices(self, arrays: Sequence[Any]) -> Choices:
         """The way to compute it that `tuning` has found the fastest, or else the model's."""
-        return chosen.recall(self.digest(counts, dtype))
+        found = chosen.known(self.digest(self.counts(arrays), self.dtype(arrays)))
+        return self.by_model(arrays) if found is None else found
+
+    def by_model(self, arrays: Sequence[Any]) -> Choices:
+        """The way that is taken where none was measured: JAX's own where largest entries are found, which is one reduction
+        there, and nothing is lost by dense arrays.
+        """
+        key = self.counts(arrays), self.dtype(arrays)
+        if key not in self.models:
+            folds = self.plain is not None and self.plain.has_folds
+            self.models[key] = DENSE if folds and self.is_dense(arrays) else MODEL
+        return self.models[key]
+
+    def is_dense(self, arrays: Sequence[Any]) -> bool:
+        """Whether JAX's own way makes not many more entries than the kernel visits points."""
+        key = self.counts(arrays), self.dtype(arrays)
+        try:
+            made = self.require_fit(self.compile(*key, DENSE), arrays)
+        except TensorError:
+            return False
+        return made <= WORSE * self.compile(*key).points
 
     def digest(self, counts: Counts, dtype: np.dtype[Any]) -> str:
         """What is chosen is remembered by this: sizes and numbers of tuples up to the next power of two."""
@@ -235,7 +257,7 @@ class Kernel:
 
     def plan(self, arrays: Sequence[Any]) -> Plan:
         """The plan for these arrays."""
-        return self.compile(self.counts(arrays), self.dtype(arrays))
+        return self.compile(self.counts(arrays), self.dtype(arrays), self.choices(arrays))
 
     # Runs
 

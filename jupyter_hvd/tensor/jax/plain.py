@@ -18,17 +18,19 @@ import jax
 import jax.numpy as jnp
 
 from ..instance import Primal
+from ..language.affine import Affine
 from ..language.errors import TensorError
 from ..language.pairs import to_pairs
-from ..language.terms import Iterate, Term
+from ..language.terms import Iterate, Let, Term
 from ..language.types import TupleSet
 from ..lowering.liveness import restrict
 from ..lowering.plan import Plan, in_bytes
 from ..lowering.specialize import at_sizes
 from ..lowering.tiling import BIG
 from ..ssa.normalize import normalize
-from .dense import Dense
+from .dense import Dense, turn_rows
 from .execute import started
+from .halves import folds
 
 TURNS = 64  # of loops that are written out
 TIMES = 4  # the data, which the largest array may be in entries
@@ -56,6 +58,11 @@ class Plain:
         if any(s not in program.statements for s in restrict(program).statements):
             return "it would compute what nobody reads"
         return ""
+
+    @cached_property
+    def has_folds(self) -> bool:
+        """Whether it finds largest entries, which is one reduction here, and as many kernels as halvings where it is planned."""
+        return _has_folds(self.body, self.sizes)
 
     def run(self, plan: Plan, arrays: Sequence[Any]) -> Any:
         """The results of a plan; traceable by JAX."""
@@ -89,40 +96,54 @@ class Plain:
             jaxpr = jax.make_jaxpr(lambda *xs: self.run(plan, xs))(*arrays).jaxpr
         except Exception as error:  # what of a program JAX cannot do, nobody has listed
             raise TensorError(f"JAX has none of its own: {error}") from error
-        made = [_entries(x.aval) for eqn in _equations(jaxpr) for x in eqn.outvars]
+        made = [(n, times) for eqn, times in _equations(jaxpr) for n in map(_entries, eqn.outvars)]
         own = [prod(shape) for shape in plan.shapes().values()]
-        data = [_entries(x.aval) for x in (*jaxpr.invars, *jaxpr.outvars)]
-        largest, limit = max(made, default=0), max(BIG, TIMES * max((*own, *data), default=0))
+        data = map(_entries, (*jaxpr.invars, *jaxpr.outvars))
+        largest = max((n for n, _ in made), default=0)
+        limit = max(BIG, TIMES * max((*own, *data), default=0))
         if largest > limit:
             size = in_bytes(largest * plan.dtype.itemsize)
             raise TensorError(f"an array of {size} is much larger than the data")
-        return sum(made)
+        return sum(n * times for n, times in made)
 
 
 def _turns(e: Term, sizes: Mapping[str, int]) -> int:
     """How many turns of loops are written out, those in loops too."""
     inner = sum(_turns(x, sizes) for x in e.children)
-    if not isinstance(e, Iterate):
+    if not isinstance(e, Iterate) or turn_rows(e, sizes) is not None:
         return inner
     return max(0, e.size.evaluate(sizes)) * max(1, inner)
 
 
-def _equations(jaxpr: Any) -> Iterator[Any]:
+def _has_folds(e: Term, sizes: Mapping[str, int]) -> bool:
+    known = {name: Affine.of(n) for name, n in sizes.items()}
+    if folds(e, lambda a: a.substitute(known)).last:
+        return True
+    while isinstance(e, Let):
+        if isinstance(e.value, Iterate) and _has_folds(e.value.body, sizes):
+            return True
+        e = e.body
+    return False
+
+
+def _equations(jaxpr: Any, times: int = 1) -> Iterator[tuple[Any, int]]:
+    """What is computed, and how often."""
     for eqn in jaxpr.eqns:
         inner = [
             x
             for x in jax.tree_util.tree_leaves([*eqn.params.values()], is_leaf=_is_jaxpr)
             if _is_jaxpr(x)
         ]
+        turns = eqn.params.get("length", 1) if eqn.primitive.name == "scan" else 1
         for x in inner:
-            yield from _equations(getattr(x, "jaxpr", x))
-        if not inner:
-            yield eqn
+            yield from _equations(getattr(x, "jaxpr", x), times * turns)
+        if not inner or turns > 1:  # a scan makes histories, too
+            yield eqn, times
 
 
 def _is_jaxpr(x: Any) -> bool:
     return hasattr(getattr(x, "jaxpr", x), "eqns")
 
 
-def _entries(aval: Any) -> int:
-    return prod(getattr(aval, "shape", ()))
+def _entries(variable: Any) -> int:
+    return prod(getattr(variable.aval, "shape", ()))

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from ..language.errors import TensorError
-from ..lowering.choices import CANDIDATES, DENSE, LIKELY, MODEL, Choices
+from ..lowering.choices import CANDIDATES, LIKELY, MODEL, Choices
 from ..lowering.plan import Plan
 from . import chosen
 from .chosen import remember
@@ -144,7 +144,6 @@ def tune(
 
 
 LARGE = 1 << 20  # points, about a millisecond's, from which on a kernel's first call measures
-WORSE = 8  # times as many entries as the kernel visits points: then JAX's own way is not tried
 REPEATS = 7
 SECONDS = 0.5  # that a kernel takes which a first call measures
 PATIENCE = 20  # times as long: then nothing else is tried
@@ -169,8 +168,8 @@ def measured(made: Kernel, arrays: Sequence[Any]) -> Choices:
         return before
     plan = made.compile(counts, dtype, MODEL)
     if plan.points < LARGE or not _measurable(arrays):
-        return MODEL
-    likely = [c for c in LIKELY if not c.dense or _is_likely(made, plan, arrays)]
+        return made.by_model(arrays)
+    likely = [c for c in LIKELY if not c.dense or made.is_dense(arrays)]
     if len(_distinct({c: made.compile(counts, dtype, c) for c in likely})) == 1:
         chosen.assume(digest, MODEL)
         return MODEL
@@ -192,15 +191,6 @@ def _measurable(arrays: Sequence[Any]) -> bool:
     if any(isinstance(x, jax.core.Tracer) for x in given):
         return False
     return os.environ.get("JUPYTER_HVD_TUNE", "") != "never"
-
-
-def _is_likely(made: Kernel, plan: Plan, arrays: Sequence[Any]) -> bool:
-    """Whether JAX's own way makes not many more entries than the kernel visits points."""
-    dense = made.compile(plan.counts, plan.dtype, DENSE)
-    try:
-        return made.require_fit(dense, arrays) <= WORSE * plan.points
-    except TensorError:
-        return False
 
 
 def _distinct(plans: Mapping[Choices, Plan]) -> dict[Choices, Plan]:

@@ -8,12 +8,23 @@ from math import prod
 
 from ..language.affine import Affine
 from ..ssa.program import Output, flat
-from .ir import Access, Accumulate, Action, Apply, Contract, Entrywise, IndexLookup, Step
+from .ir import (
+    Access,
+    Accumulate,
+    Action,
+    Apply,
+    Contract,
+    Entrywise,
+    IndexLookup,
+    Step,
+    Subscripts,
+)
 from .joined import Chain, joined
 
 FENCED = 1 << 16  # entries below which computing some twice costs nothing
 COSTLY = 1 << 12  # and below which functions of them cost nothing
 CACHED = 1 << 19  # and from which to store them for that costs memory, and as much time
+Way = tuple[Subscripts | Chain, Subscripts]  # what is read together, and the axes where it goes
 CHEAP = frozenset(  # functions that are an instruction or two
     "abs sign floor maximum minimum less less_equal equal kept dropped stopped greater".split()
 )
@@ -94,7 +105,7 @@ def _entries(step: Step) -> int:
 
 
 def _read_often(steps: Sequence[Step]) -> set[str]:
-    ways: dict[str, set[object]] = {}
+    ways: dict[str, set[Way]] = {}
     mixed: set[str] = set()
     found: set[str] = set()
     shapes = {s.name: s.action.shape for s in steps if isinstance(s.action, Entrywise)}
@@ -106,13 +117,32 @@ def _read_often(steps: Sequence[Step]) -> set[str]:
         here = tuple(map(Affine.of, axes))
         together = _together(action, shapes)
         for read in unsummed_reads(step):
-            way = together.get(read, read.indices)
+            way: Subscripts | Chain = together.get(read, read.indices)
             ways.setdefault(read.array, set()).add((way, here))
             if read.array in mixed or _moved(read.indices, axes):
                 mixed.add(step.name)
         if action.summed:
             found |= action.sources & mixed
-    return found | {x for x, seen in ways.items() if len(seen) > 2}
+    return found | {x for x, seen in ways.items() if _at_once(list(seen)) > 2}
+
+
+def _at_once(ways: Sequence[Way]) -> int:
+    """In how many ways some entry is read, at most: columns by their numbers are read once each."""
+    if len(ways) <= 2:
+        return len(ways)
+    return max(sum(not _apart(one, other) for other in ways) for one in ways)
+
+
+def _apart(one: Way, other: Way) -> bool:
+    """Whether two reads have no entry in common, by the constants among their indices."""
+    (first, _), (second, _) = one, other
+    return (
+        isinstance(first, tuple)
+        and isinstance(second, tuple)
+        and any(
+            a.is_constant and b.is_constant and a != b for a, b in zip(first, second, strict=True)
+        )
+    )
 
 
 def _looked_up(steps: Sequence[Step], barriers: frozenset[str]) -> set[str]:
@@ -132,7 +162,7 @@ def _looked_up(steps: Sequence[Step], barriers: frozenset[str]) -> set[str]:
     return found
 
 
-def _together(action: Action, shapes: Mapping[str, Sequence[int]]) -> dict[Access, object]:
+def _together(action: Action, shapes: Mapping[str, Sequence[int]]) -> dict[Access, Chain]:
     """The reads of one array that are parts of a chain, by what they are together: each entry is computed once for
     all of them.
     """
