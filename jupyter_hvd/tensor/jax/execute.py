@@ -13,6 +13,7 @@ from jax import lax
 from ..language.affine import Affine
 from ..language.types import IndexArray, Integer, ParameterType, Relation, TupleSet
 from ..lowering.coo import Tuples, parted, table
+from ..lowering.dataflow import Remade
 from ..lowering.ir import (
     Accumulate,
     Action,
@@ -47,14 +48,35 @@ def execute(plan: Plan, arrays: Sequence[Any]) -> Any:
 
 def completed(plan: Plan, values: Values) -> Any:
     """The results of a plan from what its first step starts from."""
+    again: dict[str, Any] = {}
     for part in plan.order:
         if isinstance(part, Blocks):
             values.arrays.update(run_blocks(part, values))
-        elif part.name in plan.barriers:
-            run_apart(part, plan, values)
+        elif part.name in plan.remade.readers and can_have_barrier(values):
+            again = again or remade(plan.remade, values)
+            here = replace(values, arrays={**values.arrays, **again})
+            run_one(part, plan, here)
+            values.arrays[part.name] = here.arrays[part.name]
         else:
-            run_step(part, plan, values)
+            run_one(part, plan, values)
     return collected(plan.output, values.arrays)
+
+
+def run_one(step: Step, plan: Plan, values: Values) -> None:
+    """A step, apart from what reads it where that pays."""
+    if step.name in plan.barriers:
+        run_apart(step, plan, values)
+    else:
+        run_step(step, plan, values)
+
+
+def remade(what: Remade, values: Values) -> dict[str, Any]:
+    """Arrays once more, of sources that XLA does not know to be the same."""
+    given = {x: values.arrays[x] for x in sorted(what.sources) if values.arrays[x].ndim}
+    sources = {x: lax.optimization_barrier(array) for x, array in given.items()}
+    here = replace(values, arrays={**values.arrays, **sources})
+    run_all(what.steps, here)
+    return {step.name: here.arrays[step.name] for step in what.steps}
 
 
 def run_step(step: Step, plan: Plan, values: Values) -> None:

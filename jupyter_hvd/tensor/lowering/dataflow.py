@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 
 from ..language.affine import Affine
+from ..language.predicates import TRUE
 from ..ssa.program import Output, flat
 from .ir import (
     Access,
@@ -126,9 +128,28 @@ def _read_often(steps: Sequence[Step]) -> set[str]:
     return found | {x for x, seen in ways.items() if _at_once(list(seen)) > 2}
 
 
-def _at_once(ways: Sequence[Way]) -> int:
-    """In how many ways some entry is read, at most: columns by their numbers are read once each."""
-    if len(ways) <= 2:
+def read_once(steps: Sequence[Step]) -> dict[str, str]:
+    """The arrays of which each entry is read by one step alone, once, and not to be summed, with that
+    step: they are stored only where that one's is.
+    """
+    ways: dict[str, set[Way]] = {}
+    readers: dict[str, set[str]] = {}
+    for step in steps:
+        summed = not isinstance(step.action, Entrywise) or bool(step.action.summed)
+        for x in step.needs:
+            readers.setdefault(x, set()).update((step.name, "") if summed else (step.name,))
+        here = tuple(map(Affine.of, step.action.axes)) if isinstance(step.action, Entrywise) else ()
+        for read in step.action.accesses:
+            ways.setdefault(read.array, set()).add((read.indices, here))
+    single = ((x, min(found)) for x, found in readers.items() if len(found) == 1)
+    return {x: reader for x, reader in single if _at_once([*ways.get(x, ())], 0) <= 1}
+
+
+def _at_once(ways: Sequence[Way], few: int = 2) -> int:
+    """In how many ways some entry is read, at most: columns by their numbers are read once each. Where
+    there are few, all count.
+    """
+    if len(ways) <= few:
         return len(ways)
     return max(sum(not _apart(one, other) for other in ways) for one in ways)
 
@@ -183,6 +204,67 @@ def _costly(steps: Sequence[Step], barriers: frozenset[str]) -> set[str]:
         if calls or (action.sources & found) - barriers:
             found.add(step.name)
     return found
+
+
+@dataclass(frozen=True)
+class Remade:
+    """Arrays that some steps compute anew: `steps` make them, of `sources`, and `readers` read them so."""
+
+    steps: tuple[Step, ...]
+    sources: frozenset[str]
+    readers: frozenset[str]
+
+
+def remade(steps: Sequence[Step], stored: frozenset[str]) -> Remade:
+    """What repeats smaller arrays, `x[i] - x[j]`, with a few cheap operations, and is read for a sum and for what depends on that
+    sum: XLA would store all of it in between, where to compute it anew costs nothing.
+    """
+    made: dict[str, Step] = {}
+    large: set[str] = set()
+    summed: set[str] = set()
+    behind: set[str] = set()
+    readers: set[str] = set()
+    for step in steps:
+        action, read = step.action, step.action.sources
+        if read & (summed | behind):
+            behind.add(step.name)
+            if read & made.keys() and isinstance(action, Entrywise):
+                readers.add(step.name)
+        elif isinstance(action, Entrywise) and action.summed:
+            if read & made.keys():
+                summed.add(step.name)
+        elif (
+            step.name not in stored
+            and _is_cheap(action)
+            and not read & (large - made.keys())
+            and (read & made.keys() or _repeats(action))
+        ):
+            made[step.name] = step
+        if isinstance(action, Entrywise) and prod(action.shape) >= FENCED:
+            large.add(step.name)
+    wanted = {x for s in steps if s.name in readers for x in s.action.sources & made.keys()}
+    chain = []
+    for step in reversed([*made.values()]):
+        if step.name in wanted:
+            chain.append(step)
+            wanted |= step.action.sources & made.keys()
+    sources = frozenset[str]().union(*(s.action.sources for s in chain)) - made.keys()
+    return Remade(tuple(reversed(chain)), sources, frozenset(readers))
+
+
+def _is_cheap(action: Action) -> bool:
+    """Whether it moves and repeats entries, adds and multiplies them, in large arrays."""
+    if not isinstance(action, Entrywise) or action.summed or action.indirections:
+        return False
+    if prod(action.shape) < FENCED or any(p != TRUE for p in action.conditions):
+        return False
+    return not isinstance(action, Apply) or action.function.name in CHEAP
+
+
+def _repeats(action: Action) -> bool:
+    """Whether all that it reads has fewer dimensions."""
+    assert isinstance(action, Entrywise)
+    return all(len(names_of(read.indices)) < len(action.axes) for read in action.accesses)
 
 
 def producers(steps: Sequence[Step], name: str, barriers: frozenset[str]) -> tuple[Step, ...]:

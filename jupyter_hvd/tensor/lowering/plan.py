@@ -18,7 +18,7 @@ from ..language.terms import Binders
 from ..language.types import IndexArray, ParameterType
 from ..ssa.program import Output, flat
 from .choices import Choices
-from .dataflow import margins, producers
+from .dataflow import Remade, margins, producers, remade
 from .ir import (
     Access,
     Accumulate,
@@ -93,6 +93,12 @@ class Plan:
         """Of each array in `barriers` the steps that XLA may fuse into it."""
         run = [part for part in self.order if isinstance(part, Step)]
         return {x: producers(run, x, self.barriers) for x in self.barriers}
+
+    @cached_property
+    def remade(self) -> Remade:
+        """What is computed anew for those that read it behind a sum of it."""
+        run = [part for part in self.order if isinstance(part, Step)]
+        return remade(run if self.choices.apart else (), self.barriers)
 
     @cached_property
     def margins(self) -> Mapping[str, tuple[tuple[int, int], ...]]:

@@ -29,7 +29,7 @@ from ..language.predicates import (
 )
 from ..language.terms import Binder, Binders
 from ..ssa.program import Output, flat
-from .dataflow import producers
+from .dataflow import producers, read_once
 from .ir import OFFSET, Access, Contract, Entrywise, IndexLookup, Rewriting, Step
 from .strategy import is_running
 
@@ -63,6 +63,10 @@ def blocked(steps: Sequence[Step], output: Output) -> tuple[Step | Blocks, ...]:
     kept = set(flat(output))
     shapes = {s.name: _shape(s) for s in steps if s.name not in kept}
     big = {name: shape for name, shape in shapes.items() if shape and prod(shape) >= BIG}
+    once = read_once(steps)
+    for step in reversed(steps):
+        if step.name in big and step.name in once and once[step.name] not in big:
+            del big[step.name]
     for extent in sorted({shape[0] for shape in big.values()}, reverse=True):
         region = {name for name, shape in big.items() if shape[0] == extent}
         found = _around(steps, region, extent)
