@@ -15,7 +15,7 @@ export TF_CPP_MIN_LOG_LEVEL ?= 2
 # Bytecode is kept, whatever the shell says: the tests start hundreds of short processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-# What `verify` found is kept here, by all that it depends on; LEDGER= runs every verification again.
+# What `verify` found is kept here, by all that it depends on, and which tests of `make check` passed; LEDGER= runs everything again.
 LEDGER ?= $(CURDIR)/.ledger
 export JUPYTER_HVD_LEDGER = $(LEDGER)
 
@@ -82,7 +82,7 @@ needs:
 check:
 	@scripts/needs check >/dev/null
 	$(MAKE) $(TOGETHER) lint test-ts site
-	$(BIN)/pytest -q --numprocesses=2 -m "not slow and not thorough"
+	$(BIN)/pytest -q --numprocesses=2 -m "not slow and not thorough" $(if $(LEDGER),--unless-passed=$(LEDGER)/tests.json)
 
 test: needs
 	$(MAKE) env

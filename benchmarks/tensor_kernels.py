@@ -281,9 +281,11 @@ def growth(runs: int) -> dict[str, Any]:
 
 def print_joins(runs: int, sizes: Sequence[int] = tuple(2**k for k in range(10, 17))) -> None:
     """A table of gradients of sums over several relations: tuples that agree, points that the kernel visits,
-    its time, and that of a call, which sorts the sets and finds these tuples; with fitted exponents.
+    its time, that of a call with new sets, which sorts them and finds these tuples, and those of calls with the same sets,
+    and with the same that are frozen; with fitted exponents.
     """
-    print("| program | n | tuples | points | kernel ms | call ms |\n|---|---|---|---|---|---|")
+    print("| program | n | tuples | points | kernel ms | new sets ms | the same ms | frozen ms |")
+    print("|---|---|---|---|---|---|---|---|")
     for name, function, wrt, arguments in JOINS:
         gradient, rows = function.grad(wrt), []
         for n in sizes:
@@ -292,17 +294,24 @@ def print_joins(runs: int, sizes: Sequence[int] = tuple(2**k for k in range(10, 
             ready, arrays = gradient.specialised(*given).prepared(None)
             arrays = jax.device_put(arrays)
             run = statistics.median(once(lambda *_: ready.on(arrays), ()) for _ in range(runs))  # noqa: B023
-            call = statistics.median(once(gradient, given) for _ in range(3))
+            spent = [statistics.median(once(gradient, held(given, set)) for _ in range(3))]
+            for kind in (set, frozenset):
+                same = held(given, kind)
+                gradient(*same)
+                spent.append(statistics.median(once(gradient, same) for _ in range(3)))
             tuples = dict(plan.counts)[max(plan.joins, key=len)]
-            rows.append((n, tuples, plan.points, run, call))
-            print(
-                f"| {name} | {n:,} | {tuples:,} | {plan.points:,} | {run:.3g} | {call:.3g} |",
-                flush=True,
-            )
+            rows.append((n, tuples, plan.points, run, *spent))
+            times = " | ".join(f"{ms:.3g}" for ms in (run, *spent))
+            print(f"| {name} | {n:,} | {tuples:,} | {plan.points:,} | {times} |", flush=True)
         _, *columns = np.log2(np.array(rows, float)).T
         exponents = (np.polyfit(columns[0], column, 1)[0] for column in columns[1:])
         text = " | ".join(f"{k:.2f}" for k in exponents)
         print(f"| {name} | | exponents by tuples: | {text} |", flush=True)
+
+
+def held(arguments: tuple[Any, ...], kind: type) -> tuple[Any, ...]:
+    """The arguments with sets of their own."""
+    return tuple(kind(x) if isinstance(x, set) else x for x in arguments)
 
 
 def print_sums(runs: int, sizes: Sequence[int] = tuple(2**k for k in range(12, 23, 2))) -> None:

@@ -44,6 +44,19 @@ def kernels_kept() -> None:
     jax.config.update("jax_traceback_filtering", "off")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--unless-passed", metavar="FILE", help="leave out what passed and has not changed"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if kept := config.getoption("--unless-passed"):
+        from .unchanged import Unchanged
+
+        config.pluginmanager.register(Unchanged(Path(kept), not hasattr(config, "workerinput")))
+
+
 def pytest_collection_finish() -> None:
     """What is loaded by now stays: to look through it again, each few hundred objects, is a tenth of the tests' time."""
     gc.collect()

@@ -56,6 +56,7 @@ def test_what_is_certified():
 
 
 def test_text_and_json_say_the_same():
+    energy(np.ones((4, 4)), np.ones(4))
     found = energy.certify("x", sizes={"A_0": 4, "A_1": 4, "n": 4})
     text, data = str(found), json.loads(found.json())
     assert data["value_cost"] == found.value_cost

@@ -114,8 +114,8 @@ def is_entrywise(step):
     "seeds",
     [
         range(1100, 1110),
-        pytest.param(range(1110, 1170), marks=pytest.mark.slow),
-        pytest.param(range(1170, 1250), marks=pytest.mark.thorough),
+        pytest.param(range(1110, 1130), marks=pytest.mark.slow),
+        pytest.param(range(1130, 1250), marks=pytest.mark.thorough),
     ],
     ids=str,
 )

@@ -173,7 +173,13 @@ def test_random_counts_are_those_of_the_points(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "seeds", [range(800), pytest.param(range(800, 4000), marks=pytest.mark.slow)], ids=str
+    "seeds",
+    [
+        range(400),
+        pytest.param(range(400, 1600), marks=pytest.mark.slow),
+        pytest.param(range(1600, 4000), marks=pytest.mark.thorough),
+    ],
+    ids=str,
 )
 def test_quantifiers_are_dropped_only_where_the_rest_says_them(seeds):
     binders, places = space(i=3, j=3), np.indices((3, 3)).reshape(2, -1)

@@ -36,7 +36,7 @@ from ..lowering.turns import relation_of
 from ..ssa.program import Output, flat, map_output
 from . import contraction, elementwise
 from .arguments import nested
-from .runtime import Values, always, can_have_barrier
+from .runtime import Values, always, can_have_barrier, hidden
 
 
 def execute(plan: Plan, arrays: Sequence[Any]) -> Any:
@@ -73,7 +73,7 @@ def run_one(step: Step, plan: Plan, values: Values) -> None:
 def remade(what: Remade, values: Values) -> dict[str, Any]:
     """Arrays once more, of sources that XLA does not know to be the same."""
     given = {x: values.arrays[x] for x in sorted(what.sources) if values.arrays[x].ndim}
-    sources = {x: lax.optimization_barrier(array) for x, array in given.items()}
+    sources = {x: hidden(array, values) for x, array in given.items()}
     here = replace(values, arrays={**values.arrays, **sources})
     run_all(what.steps, here)
     return {step.name: here.arrays[step.name] for step in what.steps}

@@ -5,7 +5,9 @@ fuse.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import jax
@@ -135,6 +137,23 @@ def apart(array: Any, values: Values) -> Any:
     padding = [(0, 0, 0)] * (array.ndim - 1) + [(0, 16, 0)]
     longer = fusion_barrier(array, values, lambda x: lax.pad(x, zero, padding))
     return lax.slice_in_dim(longer, 0, n, axis=array.ndim - 1)
+
+
+def hidden(array: Any, values: Values) -> Any:
+    """An array that XLA does not know to be the same."""
+    if _differentiates_barriers():
+        return lax.optimization_barrier(array)
+    return jnp.where(always(values), array, jnp.zeros((), array.dtype))
+
+
+@cache
+def _differentiates_barriers() -> bool:
+    """JAX 0.4.34 does not, nor does it batch them."""
+    with suppress(NotImplementedError):
+        jax.eval_shape(lambda x: jax.jvp(lax.optimization_barrier, (x,), (x,)), 0.0)
+        jax.eval_shape(jax.vmap(lax.optimization_barrier), jnp.zeros(1))
+        return True
+    return False
 
 
 def entries(lookups: Sequence[IndexLookup], space: Space, values: Values) -> None:

@@ -1,0 +1,89 @@
+"""What passed is left out until something has changed that it depends on: what counts, and that nothing else does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from . import unchanged
+from .unchanged import TESTS, Unchanged, dependencies, key
+
+
+def depends(test: str, on: str) -> bool:
+    return unchanged.ROOT / on in dependencies(TESTS / test)
+
+
+@pytest.mark.parametrize(
+    ("test", "on", "expected"),
+    [
+        ("convert/test_rules.py", "jupyter_hvd/rules/tensorflow_horovod/data.py", True),
+        ("convert/test_rules.py", "jupyter_hvd/analysis/flow.py", True),  # by what it imports
+        ("convert/test_rules.py", "jupyter_hvd/tensor/ssa/simplify.py", False),
+        ("convert/test_rules.py", "docs/rules.md", True),
+        ("convert/test_golden.py", "tests/convert/golden/apply_in_method.py", True),
+        ("tensor/test_theorems.py", "jupyter_hvd/tensor/ssa/simplify.py", True),
+        ("tensor/test_theorems.py", "tests/tensor/random_programs.py", True),
+        ("tensor/test_theorems.py", "tests/tensor/conftest.py", True),
+        ("tensor/test_theorems.py", "tests/tensor/test_front.py", False),
+        ("tensor/test_theorems.py", "jupyter_hvd/convert/conversion.py", False),
+        ("convert/test_cli.py", "jupyter_hvd/tensor/ssa/simplify.py", True),  # it runs commands
+        ("test_documentation.py", "README.md", True),
+        ("convert/test_house.py", "jupyter_hvd/analysis/flow.py", True),  # it reads the folder
+        ("convert/test_house.py", "jupyter_hvd/convert/engine.py", False),
+    ],
+)
+def test_what_a_test_depends_on(test: str, on: str, expected: bool) -> None:
+    assert (unchanged.ROOT / on).exists()
+    assert depends(test, on) is expected
+
+
+def test_any_of_these_changes_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = TESTS / "convert" / "test_flow.py"
+    first, content = key(file), unchanged.content
+    assert key(file) == first
+    for changed in (file, unchanged.ROOT / "jupyter_hvd/analysis/flow.py", TESTS / "conftest.py"):
+        monkeypatch.setattr(
+            unchanged, "content", lambda path, one=changed: "new" if path == one else content(path)
+        )
+        assert key(file) != first
+    monkeypatch.setattr(unchanged, "content", content)
+    monkeypatch.setattr(unchanged, "installed", lambda: ("another version",))
+    assert key(file) != first
+
+
+def items(*names: str) -> list[Any]:
+    return [SimpleNamespace(nodeid=f"tests/convert/test_flow.py::{name}") for name in names]
+
+
+def run(kept: Path, given: list[Any], failing: str = "", status: int = 0) -> tuple[list[str], int]:
+    """The tests that are run, and the exit status."""
+    plugin, left = Unchanged(kept, writes=True), [*given]
+    hook = SimpleNamespace(pytest_deselected=lambda **_: None)
+    plugin.pytest_collection_modifyitems(SimpleNamespace(hook=hook), left)  # type: ignore[arg-type]
+    for item in left:
+        for when in ("setup", "call", "teardown"):
+            failed = when == "call" and item.nodeid.endswith(f"::{failing}")
+            report: Any = SimpleNamespace(nodeid=item.nodeid, failed=failed)
+            plugin.pytest_runtest_logreport(report)
+    session: Any = SimpleNamespace(exitstatus=status)
+    plugin.pytest_sessionfinish(session)
+    return [item.nodeid.partition("::")[2] for item in left], session.exitstatus
+
+
+def test_what_passed_is_left_out_and_what_failed_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, given = tmp_path / "folder" / "tests.json", items("a", "b", "c")
+    assert run(kept, given, failing="b", status=1) == (["a", "b", "c"], 1)
+    assert run(kept, items("a", "b", "c", "new"), failing="c") == (["b", "new"], 0)
+    assert run(kept, given, status=5) == ([], 0)  # nothing is left to run, which is no fault
+    monkeypatch.setattr(unchanged, "installed", lambda: ("another version",))
+    assert run(kept, given, failing="a", status=1) == (["a", "b", "c"], 1)
+    assert run(kept, given) == (["a"], 0)
+
+
+def test_no_tests_at_all_is_a_fault(tmp_path: Path) -> None:
+    assert run(tmp_path / "tests.json", [], status=5) == ([], 5)

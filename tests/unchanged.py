@@ -1,0 +1,228 @@
+"""`pytest --unless-passed=FILE`: tests that passed are left out as long as all that they depend on is as it was.
+
+A test depends on its own file and those of tests that this imports; on the modules of `jupyter_hvd` that they
+import, and what these import in turn, lazily too (`grimp`); on the files that lie beside those; on the folders that
+its strings name; on `pyproject.toml` and on what is installed. What starts processes, or names the package in a
+string, depends on the whole of it. `make check` is run so; CI and `make test` run everything.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Any
+
+import grimp
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TESTS = ROOT / "tests"
+PACKAGE = "jupyter_hvd"
+#: What is made of other things, and folders in which everything lies.
+LEFT_OUT = {PACKAGE, "tests", "node_modules", "build", "dist", "lib"}
+#: What `jupyter_hvd` itself gives comes from there (its `__getattr__`).
+GIVEN = f"{PACKAGE}.convert"
+#: Modules and fixtures that start processes, or run commands of any kind.
+STARTS = {"subprocess", "nbclient", "jupyter_client", "hvd", "hvd_here", "hvd_process", "jp_fetch"}
+STARTS |= {"multiprocessing", "ipyparallel", "jp_serverapp"}
+
+
+def key(file: Path) -> str:
+    """A hash of all that the tests of a file depend on."""
+    always = (ROOT / "pyproject.toml", ROOT / "yarn.lock", TESTS / "conftest.py")
+    paths = {*always, *dependencies(file)}
+    parts = [f"{path.relative_to(ROOT)} {content(path)}" for path in sorted(paths)]
+    return hashlib.sha256("\n".join([*parts, *installed()]).encode()).hexdigest()
+
+
+@cache
+def content(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@cache
+def installed() -> tuple[str, ...]:
+    found = {f"{d.metadata['Name']} {d.version}" for d in distributions()}
+    return (sys.version, *sorted(found))
+
+
+def dependencies(file: Path) -> frozenset[Path]:
+    """The files that the tests of a file depend on, itself among them."""
+    found: set[Path] = set()
+    modules: set[str] = set()
+    conftests = (folder / "conftest.py" for folder in file.parents if folder.is_relative_to(TESTS))
+    left = [file, *(x for x in conftests if x.exists() and x.parent != TESTS)]
+    while left:
+        path = left.pop()
+        if path in found:
+            continue
+        found.add(path)
+        read = Read.of(path)
+        modules |= read.modules
+        found |= read.data
+        left += read.helpers
+    return frozenset(found | {x for module in upstream(frozenset(modules)) for x in files(module)})
+
+
+class Read:
+    """What one file of tests names: modules of the package, other files of tests, and files that are read."""
+
+    @staticmethod
+    @cache
+    def of(path: Path) -> Read:
+        return Read(path)
+
+    def __init__(self, path: Path) -> None:
+        nodes = [*ast.walk(ast.parse(path.read_bytes()))]
+        names, texts = {*imported(nodes)}, {*strings(nodes)}
+        own = {x for x in names if x.partition(".")[0] == PACKAGE}
+        self.modules = {x for x in own if x in graph().modules and x != PACKAGE}
+        self.modules |= {
+            y for x in self.modules for y in graph().find_descendants(x)
+        }  # or reads them
+        if any(x.rpartition(".")[0] == PACKAGE and x not in graph().modules for x in own):
+            self.modules.add(GIVEN)
+        words = {x.partition(".")[0] for x in names - own} | {*parameters(nodes)} | texts
+        whole = any(x.partition("/")[0] == PACKAGE for x in texts) or is_whole(nodes)
+        if whole or words & STARTS:
+            self.modules |= graph().modules
+        self.helpers = [x for name in names - own for x in helper(path, name)]
+        self.data = {x for text in texts for x in named(path.parent, text)}
+
+
+Nodes = Sequence[ast.AST]
+
+
+def is_whole(nodes: Nodes) -> bool:
+    """Whether the package is imported by its name alone, and so may be asked where it lies."""
+    imports = (x for x in nodes if isinstance(x, ast.Import))
+    return any(alias.name == PACKAGE for x in imports for alias in x.names)
+
+
+def imported(nodes: Nodes) -> Iterator[str]:
+    """Dotted names, of `from a import b` both `a` and `a.b`; relative ones without dots."""
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            before = node.module or ""
+            yield before
+            yield from (f"{before}.{alias.name}".lstrip(".") for alias in node.names)
+
+
+def parameters(nodes: Nodes) -> Iterator[str]:
+    """Fixtures among them; what `usefixtures` has are strings."""
+    yield from (node.arg for node in nodes if isinstance(node, ast.arg))
+
+
+def strings(nodes: Nodes) -> Iterator[str]:
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def helper(path: Path, name: str) -> list[Path]:
+    """Files of tests by the name of a module."""
+    stem = name.partition(".")[0]
+    places = {path.parent, TESTS, TESTS / "tensor", TESTS / "generated"}
+    return [x for place in places if (x := place / f"{stem}.py").exists()]
+
+
+@cache
+def named(folder: Path, text: str) -> frozenset[Path]:
+    """The files that a string names: in the project's folder, in the tests', or in that of the test."""
+    first = text.partition("/")[0]
+    if not first or first[0] == "." or len(text) > 200 or "\n" in text or first in LEFT_OUT:
+        return frozenset()
+    found: set[Path] = set()
+    for place in (ROOT, TESTS, folder):
+        named = place / first
+        if named.is_file():
+            found.add(named)
+        elif named.is_dir():
+            found |= {x for x in named.rglob("*") if x.is_file() and "__pycache__" not in x.parts}
+    return frozenset(found)
+
+
+@cache
+def graph() -> Any:
+    return grimp.build_graph(PACKAGE)
+
+
+@cache
+def upstream(modules: frozenset[str]) -> frozenset[str]:
+    """Modules and all that they import; and the packages around them, which are imported first."""
+    found = set(modules).union(*(graph().find_upstream_modules(x) for x in modules - {PACKAGE}))
+    return frozenset(found | {parent for x in found for parent in around(x)})
+
+
+def around(module: str) -> Iterator[str]:
+    while module := module.rpartition(".")[0]:
+        yield module
+
+
+@cache
+def files(module: str) -> tuple[Path, ...]:
+    """A module's file; of a package also what is no Python in its folder."""
+    path = ROOT.joinpath(*module.split("."))
+    if path.is_dir():
+        others = (x for x in path.iterdir() if x.is_file() and x.suffix not in (".py", ".pyc"))
+        return path / "__init__.py", *others
+    return (path.with_suffix(".py"),)
+
+
+# pytest
+
+
+class Unchanged:
+    """Leaves out the tests that passed with the same key, and notes those that pass."""
+
+    def __init__(self, kept: Path, writes: bool) -> None:
+        self.kept, self.writes = kept, writes
+        self.keys: dict[str, str] = {}
+        self.before: dict[str, str] = json.loads(kept.read_text()) if kept.exists() else {}
+        self.outcomes: dict[str, bool] = {}
+
+    def key(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        if file not in self.keys:
+            self.keys[file] = key(ROOT / file)
+        return self.keys[file]
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        left = [x for x in items if self.before.get(x.nodeid) == self.key(x.nodeid)]
+        if left:
+            config.hook.pytest_deselected(items=left)
+            items[:] = without(items, left)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        ran = self.outcomes.get(report.nodeid, True)
+        self.outcomes[report.nodeid] = ran and not report.failed
+        self.key(report.nodeid)  # as it is now
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if not self.writes:
+            return
+        passed = {x: self.key(x) for x, good in self.outcomes.items() if good}
+        kept = {x: k for x, k in self.before.items() if self.outcomes.get(x, True)}
+        self.kept.parent.mkdir(parents=True, exist_ok=True)
+        beside = self.kept.with_suffix(".new")
+        beside.write_text(json.dumps({**kept, **passed}, indent=0))
+        beside.replace(self.kept)
+        if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self.before:
+            session.exitstatus = pytest.ExitCode.OK
+
+
+def without(items: Iterable[pytest.Item], left: Sequence[pytest.Item]) -> list[pytest.Item]:
+    gone = {id(x) for x in left}
+    return [x for x in items if id(x) not in gone]
