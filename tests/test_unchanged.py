@@ -31,6 +31,7 @@ def depends(test: str, on: str) -> bool:
         ("tensor/test_theorems.py", "jupyter_hvd/convert/conversion.py", False),
         ("convert/test_cli.py", "jupyter_hvd/tensor/ssa/simplify.py", True),  # it runs commands
         ("test_documentation.py", "README.md", True),
+        ("test_documentation.py", "jupyter_hvd/tensor/ssa/simplify.py", True),  # it runs blocks
         ("convert/test_house.py", "jupyter_hvd/analysis/flow.py", True),  # it reads the folder
         ("convert/test_house.py", "jupyter_hvd/convert/engine.py", False),
     ],

@@ -3,7 +3,7 @@
 A test depends on its own file and those of tests that this imports; on the modules of `jupyter_hvd` that they
 import, and what these import in turn, lazily too (`grimp`); on the files that lie beside those; on the folders that
 its strings name; on `pyproject.toml` and on what is installed. What starts processes, or names the package in a
-string, depends on the whole of it. `make check` is run so; CI and `make test` run everything.
+string, or executes text, depends on the whole of it. `make check` is run so; CI and `make test` run everything.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ PACKAGE = "jupyter_hvd"
 LEFT_OUT = {PACKAGE, "tests", "node_modules", "build", "dist", "lib"}
 #: What `jupyter_hvd` itself gives comes from there (its `__getattr__`).
 GIVEN = f"{PACKAGE}.convert"
-#: Modules and fixtures that start processes, or run commands of any kind.
-STARTS = {"subprocess", "nbclient", "jupyter_client", "hvd", "hvd_here", "hvd_process", "jp_fetch"}
-STARTS |= {"multiprocessing", "ipyparallel", "jp_serverapp"}
+#: Modules, fixtures and functions that start processes, or run commands or code of any kind.
+STARTS = {"subprocess", "multiprocessing", "nbclient", "jupyter_client", "ipyparallel"}
+STARTS |= {"hvd", "hvd_here", "hvd_process", "jp_fetch", "jp_serverapp"}
+STARTS |= {"exec", "run_path", "run_module", "import_module", "run_cell"}
 
 
 def key(file: Path) -> str:
@@ -83,12 +84,11 @@ class Read:
         names, texts = {*imported(nodes)}, {*strings(nodes)}
         own = {x for x in names if x.partition(".")[0] == PACKAGE}
         self.modules = {x for x in own if x in graph().modules and x != PACKAGE}
-        self.modules |= {
-            y for x in self.modules for y in graph().find_descendants(x)
-        }  # or reads them
+        for module in {*self.modules}:  # a test may read the files of a package
+            self.modules |= graph().find_descendants(module)
         if any(x.rpartition(".")[0] == PACKAGE and x not in graph().modules for x in own):
             self.modules.add(GIVEN)
-        words = {x.partition(".")[0] for x in names - own} | {*parameters(nodes)} | texts
+        words = {x.partition(".")[0] for x in names - own} | {*used(nodes)} | texts
         whole = any(x.partition("/")[0] == PACKAGE for x in texts) or is_whole(nodes)
         if whole or words & STARTS:
             self.modules |= graph().modules
@@ -116,9 +116,12 @@ def imported(nodes: Nodes) -> Iterator[str]:
             yield from (f"{before}.{alias.name}".lstrip(".") for alias in node.names)
 
 
-def parameters(nodes: Nodes) -> Iterator[str]:
-    """Fixtures among them; what `usefixtures` has are strings."""
-    yield from (node.arg for node in nodes if isinstance(node, ast.arg))
+def used(nodes: Nodes) -> Iterator[str]:
+    """Names, of attributes too, and of parameters, fixtures among them; what `usefixtures` has are strings."""
+    for node in nodes:
+        match node:
+            case ast.Name(name) | ast.Attribute(attr=name) | ast.arg(name):
+                yield name
 
 
 def strings(nodes: Nodes) -> Iterator[str]:

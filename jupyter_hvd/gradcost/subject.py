@@ -10,8 +10,6 @@ from functools import cached_property
 from itertools import combinations, product
 from typing import Any
 
-import numpy as np
-
 from ..tensor import TensorError, TensorFunction
 from ..tensor.cost.counting import Data
 from ..tensor.frontend.bounds import reads, undecided
@@ -126,7 +124,7 @@ class Subject:
         if self.arguments is None:
             return {}
         return {
-            x: Data(t, _rows(t, self.arguments[x]))
+            x: Data.of(t, self.arguments[x])
             for x, t, _ in self.instance.parameters
             if isinstance(t, Relation | IndexArray | TupleSet)
         }
@@ -245,12 +243,6 @@ def _space(e: Term, sizes: Sizes) -> int:
             turn = max(WRITTEN_OUT, _space(body, sizes))
             return max(max(0, size.evaluate(sizes)) * turn, *(_space(e, sizes) for e in starts))
     return max((_space(child, sizes) for child in e.children), default=1)
-
-
-def _rows(type_: Relation | IndexArray | TupleSet, value: Any) -> Any:
-    if isinstance(type_, TupleSet):
-        return np.array(sorted(value), dtype=np.int64).reshape(len(value), type_.arity)
-    return np.asarray(value)
 
 
 def subject(

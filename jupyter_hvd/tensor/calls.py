@@ -8,13 +8,15 @@ from weakref import ref
 
 import numpy as np
 
-from .cost.model import Cost, cost, interface
+from .cost.counting import Data, cost_at
+from .cost.model import Cost, interface
 from .frontend.bounds import check_call, undecided
 from .frontend.signature import environment
 from .frontend.tracing.traced import Access
 from .instance import Instance
 from .language.depth import deep
 from .language.pairs import from_pairs, struct_of_arrays
+from .language.types import IndexArray, Relation, TupleSet
 from .memo import Kept
 from .reference.evaluate import evaluate
 
@@ -29,6 +31,7 @@ Sizes = Mapping[str, int]
 Key = tuple[tuple[str, int], ...]
 Constants = tuple[tuple[str, float], ...]  # by the name of their parameter
 Shards = tuple[str, int | None]  # an index, and a number of devices to divide it among
+RELATIONS = Relation | IndexArray | TupleSet
 MANY = 256  # calls of a function that are known again
 
 
@@ -69,9 +72,11 @@ class Call(NamedTuple):
     @deep()
     def cost(self) -> Cost:
         """The exact operation counts."""
-        env = environment(self.instance.parameters, self.arguments, self.sizes)
+        given = ((x, t, self.arguments[x]) for x, t, _ in self.instance.parameters)
+        data = {x: Data.of(t, value) for x, t, value in given if isinstance(t, RELATIONS)}
         function = self.instance.function
-        return cost(function.body, env) + Cost(interface=interface(function, self.sizes))
+        found = cost_at(function.body, self.sizes, data)
+        return found + Cost(interface=interface(function, self.sizes))
 
     @deep()
     def profile(self, *options: Any) -> Profile:

@@ -31,15 +31,18 @@ from ..language.predicates import (
     disj,
     exists_all,
     solve,
+    substitute,
 )
-from ..language.terms import Binders
+from ..language.terms import Binder, Binders, Term, uniquify
 from ..language.types import IndexArray, Relation, TupleSet
 from ..polyhedral import sets
 from ..polyhedral.points import Aligned, Axes, Points
-from .formula import symbolic
+from .formula import operations, symbolic
+from .model import Cost
 
 Columns = dict[str, Any]
 BLOCK = 1 << 22  # rows that are looked at together
+FAR = 1 << 40  # an index that no array has
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +51,14 @@ class Data:
 
     type: Relation | IndexArray | TupleSet
     array: Any
+
+    @staticmethod
+    def of(type_: Relation | IndexArray | TupleSet, value: Any) -> Data:
+        """An argument of a call: of a set its tuples as rows, in order."""
+        if isinstance(type_, TupleSet):
+            value = np.array(sorted(value), dtype=object).reshape(len(value), type_.arity)
+            value = np.clip(value, -1, FAR).astype(np.int64)
+        return Data(type_, np.asarray(value))
 
     @cached_property
     def rows(self) -> Any:
@@ -106,6 +117,26 @@ def count(binders: Binders, p: Predicate, data: Mapping[str, Data], sums: Binder
         kept = [index for index, _ in binders if index in p.names]
         return free * len(distinct(kept, found, extents))
     return free * sum(rows for rows, _ in found)
+
+
+def cost_at(e: Term, sizes: Mapping[str, int], data: Mapping[str, Data]) -> Cost:
+    """The exact operation counts of a term (4.22-4.34). `model.cost` has them by going through all
+    indices; here the work follows the points at which something is computed.
+    """
+    values = {name: Affine.of(n) for name, n in sizes.items()}
+
+    def at_sizes(binders: Binders) -> Binders:
+        return tuple([Binder(index, n.substitute(values)) for index, n in binders])
+
+    found = {"additions": 0, "multiplications": 0, "calls": 0}
+    counts: dict[tuple[Binders, Predicate, Binders], int] = {}
+    for operation in operations(uniquify(e)):
+        condition = substitute(operation.condition, values)
+        key = at_sizes(operation.binders), condition, at_sizes(operation.sums)
+        if key not in counts:
+            counts[key] = count(key[0], condition, data, key[2])
+        found[operation.kind] += operation.times * counts[key]
+    return Cost(**found)
 
 
 def tables(
