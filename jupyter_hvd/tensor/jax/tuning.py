@@ -76,9 +76,9 @@ def tune(
 ) -> Tuning:
     """Time the kernels for these arrays in turn, and remember the fastest.
 
-    The model's own is given up only for one whose quartiles lie below its own, or that is the faster in nearly all turns, and
-    whose results are its own up to rounding. Where there are few `seconds`, it runs less often; what is much slower once is not
-    timed, and of what takes longer than that only what is much faster once is taken.
+    What is taken where nothing is measured is given up only for a way whose quartiles lie below its own, or that is the faster in
+    nearly all turns, and whose results are its own up to rounding. Where there are few `seconds`, it runs less often; what is much
+    slower once is not timed, and of what takes longer than that only what is much faster once is taken.
 
     Raises:
         TuningCancelledError: `cancelled()` became true.
@@ -89,6 +89,8 @@ def tune(
             raise TuningCancelledError
 
     key = made.counts(operands), made.dtype(operands)
+    first = made.by_model(operands)
+    candidates = (first, *(c for c in candidates if c != first))
     plans = _distinct({c: made.compile(*key, c) for c in candidates})
     compiled: dict[Choices, Any] = {}
     reasons: dict[Choices, str] = {}
@@ -166,18 +168,18 @@ def measured(made: Kernel, arrays: Sequence[Any]) -> Choices:
     before = chosen.known(digest)
     if before is not None:
         return before
-    plan = made.compile(counts, dtype, MODEL)
+    plan, first = made.compile(counts, dtype, MODEL), made.by_model(arrays)
     if plan.points < LARGE or not _measurable(arrays):
-        return made.by_model(arrays)
+        return first
     likely = [c for c in LIKELY if not c.dense or made.is_dense(arrays)]
     if len(_distinct({c: made.compile(counts, dtype, c) for c in likely})) == 1:
-        chosen.assume(digest, MODEL)
-        return MODEL
+        chosen.assume(digest, first)
+        return first
     try:
         found = tune(made, arrays, REPEATS, candidates=likely, seconds=SECONDS)
     except TensorError:
-        chosen.assume(digest, MODEL)  # which says why when it runs
-        return MODEL
+        chosen.assume(digest, first)  # which says why when it runs
+        return first
     for candidate in found.candidates:
         if candidate.failed and candidate.reason not in _told:
             _told.add(candidate.reason)
