@@ -77,8 +77,8 @@ def tune(
     """Time the kernels for these arrays in turn, and remember the fastest.
 
     What is taken where nothing is measured is given up only for a way whose quartiles lie below its own, or that is the faster in
-    nearly all turns, and whose results are its own up to rounding. Where there are few `seconds`, it runs less often; what is much
-    slower once is not timed, and of what takes longer than that only what is much faster once is taken.
+    nearly all turns, and whose results are its own up to rounding. Where there are few `seconds`, it runs less often; what is
+    much slower once is not timed, and of what takes longer than that only what is much faster once is taken.
 
     Raises:
         TuningCancelledError: `cancelled()` became true.
