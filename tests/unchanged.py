@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
@@ -31,7 +32,7 @@ GIVEN = f"{PACKAGE}.convert"
 #: Modules, fixtures and functions that start processes, or run commands or code of any kind.
 STARTS = {"subprocess", "multiprocessing", "nbclient", "jupyter_client", "ipyparallel"}
 STARTS |= {"hvd", "hvd_here", "hvd_process", "jp_fetch", "jp_serverapp"}
-STARTS |= {"exec", "run_path", "run_module", "import_module", "run_cell"}
+STARTS |= {"run_path", "run_module", "import_module", "run_cell"}
 
 
 def key(file: Path) -> str:
@@ -92,11 +93,20 @@ class Read:
         whole = any(x.partition("/")[0] == PACKAGE for x in texts) or is_whole(nodes)
         if whole or words & STARTS:
             self.modules |= graph().modules
-        self.helpers = [x for name in names - own for x in helper(path, name)]
         self.data = {x for text in texts for x in named(path.parent, text)}
+        if "exec" in words:
+            written = "\n".join([*texts, *(x.read_text() for x in self.data if x.suffix == ".md")])
+            self.modules |= mentioned(written)
+        self.helpers = [x for name in names - own for x in helper(path, name)]
 
 
 Nodes = Sequence[ast.AST]
+
+
+def mentioned(text: str) -> frozenset[str]:
+    """The modules that code in a text imports; all of them, where it says no more than the package's name."""
+    found = re.findall(rf"\b(?:from|import|load_ext) ({PACKAGE}[\w.]*)", text)
+    return frozenset(graph().modules if PACKAGE in found else graph().modules & {*found})
 
 
 def is_whole(nodes: Nodes) -> bool:
