@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from random_loops import Loops
 from random_programs import INPUTS, PARAMETERS, Draw, environment, value
 
 from jupyter_hvd.tensor import TensorError, tensor
@@ -15,14 +16,14 @@ from jupyter_hvd.tensor import calls as calls_module
 from jupyter_hvd.tensor.derivative import reverse as adjoint
 from jupyter_hvd.tensor.derivative.transforms import Pulled
 from jupyter_hvd.tensor.instance import Primal
-from jupyter_hvd.tensor.jax import arguments, memory
+from jupyter_hvd.tensor.jax import arguments, dense, memory
 from jupyter_hvd.tensor.jax import kernel as kernel_module
 from jupyter_hvd.tensor.jax.kernel import Kernel
 from jupyter_hvd.tensor.language.pairs import soa, struct_of_arrays
 from jupyter_hvd.tensor.language.types import TupleSet
 from jupyter_hvd.tensor.lowering import coiteration as indexed
 from jupyter_hvd.tensor.lowering import lower, strategy, tiling
-from jupyter_hvd.tensor.lowering.choices import CANDIDATES, MODEL
+from jupyter_hvd.tensor.lowering.choices import CANDIDATES, DENSE, MODEL
 from jupyter_hvd.tensor.lowering.coo import Tuples, true_entries
 from jupyter_hvd.tensor.lowering.ir import Entrywise
 from jupyter_hvd.tensor.reference.evaluate import Environment, evaluate
@@ -126,12 +127,35 @@ def test_random_programs_agree_by_each_way_to_compute_them(seeds, monkeypatch):
     assert agree(seeds, 4, "array", CANDIDATES) > len(seeds) / 2  # by JAX's own, too
 
 
-def agree(seeds, depth, relation, ways=(MODEL,)):
-    dense = 0
+class Turning(Loops):
+    """Loops of one turn at least: JAX cannot run one of none unless it is compiled."""
+
+    def loop(self, scope, depth):
+        while not (e := super().loop(scope, depth)).size.names and not e.size.constant:
+            pass
+        return e
+
+
+@pytest.mark.parametrize(
+    "seeds",
+    [range(1250, 1253), pytest.param(range(1253, 1400), marks=pytest.mark.thorough)],
+    ids=str,
+)
+def test_random_loops_that_are_scans_in_jaxs_own_way_agree(seeds, monkeypatch):
+    monkeypatch.setattr(dense, "WRITTEN_OUT", 0)
+    scanned = []
+    of_one = dense.Dense.scanned
+    monkeypatch.setattr(dense.Dense, "scanned", lambda *a: scanned.append(a) or of_one(*a))
+    agree(seeds, 4, "array", (DENSE,), Turning)
+    assert len(scanned) > len(seeds)
+
+
+def agree(seeds, depth, relation, ways=(MODEL,), draw=Draw):
+    by_jax = 0
     kinds = [(x, TupleSet(2) if relation == "set" and x == "R" else t) for x, t in PARAMETERS]
     for seed in seeds:
         random = Random(seed)
-        function = Draw(random).program(depth)
+        function = draw(random).program(depth)
         n, m = random.randrange(1, 4), random.randrange(1, 4)
         env = environment(random, n, m)
         data = relation_data(env, n, m, relation)
@@ -145,8 +169,8 @@ def agree(seeds, depth, relation, ways=(MODEL,)):
         env = Environment({**env.values, "dy": dy}, dict(env.integers), env.relations)
         primal = replace(primal, pulled=Pulled(tuple(dict(INPUTS)), by_cotangent=True))
         given = [*arguments, arrays(dy)]
-        dense += compare(gradient, [*kinds, ("dy", type_)], given, env, seed, primal, ways)
-    return dense
+        by_jax += compare(gradient, [*kinds, ("dy", type_)], given, env, seed, primal, ways)
+    return by_jax
 
 
 def test_random_programs_jitted_agree_with_the_evaluator():

@@ -78,9 +78,7 @@ class Dense:
     relations: Mapping[str, tuple[ParameterType, Any]]
     dtype: Any = None
     strict: bool = False
-    turns: Mapping[str, Aligned] = field(
-        default_factory=dict
-    )  # of the loops around it that are scans
+    turns: Mapping[str, Aligned] = field(default_factory=dict)  # of loops around it that are scans
     rows: Mapping[Row, Any] = field(default_factory=dict)  # what these read of arrays in this turn
 
     def block(self, e: Term, values: Mapping[str, Any]) -> Any:
@@ -436,7 +434,7 @@ def turn_rows(e: Iterate, sizes: Mapping[str, int]) -> tuple[Row, ...] | None:
     """What the turns of a loop read at its index, if it is not to be written out: it has many, and they read row by row,
     forwards or backwards.
     """
-    if e.size.evaluate(sizes) <= WRITTEN_OUT:
+    if e.size.evaluate(sizes) <= WRITTEN_OUT or e.index in _indices(e.body):
         return None
     known = {name: Affine.of(n) for name, n in sizes.items()}
     found: dict[Row, None] = {}
@@ -470,6 +468,12 @@ def _bound(e: Term) -> frozenset[str]:
     own = (*e.names_bound,) if isinstance(e, Iterate) else ()
     own = (e.name,) if isinstance(e, Let) else own
     return frozenset(own).union(*map(_bound, e.children))
+
+
+def _indices(e: Term) -> frozenset[str]:
+    """The indices that a term binds."""
+    own = {e.index} if isinstance(e, Gen | Sum | Iterate) else ()
+    return frozenset(own).union(*map(_indices, e.children))
 
 
 def _row_by_row(array: Any, row: Row, count: int) -> Any:
