@@ -294,7 +294,7 @@ def print_joins(runs: int, sizes: Sequence[int] = tuple(2**k for k in range(10, 
             ready, arrays = gradient.specialised(*given).prepared(None)
             arrays = jax.device_put(arrays)
             run = statistics.median(once(lambda *_: ready.on(arrays), ()) for _ in range(runs))  # noqa: B023
-            spent = [statistics.median(once(gradient, held(given, set)) for _ in range(3))]
+            spent = [statistics.median(first(gradient, held(given, set)) for _ in range(3))]
             for kind in (set, frozenset):
                 same = held(given, kind)
                 gradient(*same)
@@ -307,6 +307,13 @@ def print_joins(runs: int, sizes: Sequence[int] = tuple(2**k for k in range(10, 
         exponents = (np.polyfit(columns[0], column, 1)[0] for column in columns[1:])
         text = " | ".join(f"{k:.2f}" for k in exponents)
         print(f"| {name} | | exponents by tuples: | {text} |", flush=True)
+
+
+def first(function: Callable[..., Any], arguments: tuple[Any, ...]) -> float:
+    """The ms of a call with what no call has seen."""
+    began = time.perf_counter()
+    jax.block_until_ready(function(*arguments))
+    return 1e3 * (time.perf_counter() - began)
 
 
 def held(arguments: tuple[Any, ...], kind: type) -> tuple[Any, ...]:
