@@ -134,13 +134,13 @@ def _is_settled(value: Any) -> bool:
 def _contents(value: Any, depth: int) -> Any:
     """What a value holds: a list, a dict or an object of the user's own may hold something else at the next call."""
     kind = type(value)
-    if kind in SETTLED or callable(value):
+    if kind in SETTLED:
         return kind, value
     if depth and isinstance(value, Mapping):
         return kind, tuple((x, _contents(part, depth - 1)) for x, part in value.items())
     if depth and isinstance(value, list | tuple):
         return kind, tuple(_contents(part, depth - 1) for part in value)
-    if depth and hasattr(value, "__dict__"):
+    if depth and hasattr(value, "__dict__") and not callable(value):
         return kind, id(value), _contents(vars(value), depth - 1)
     try:
         hash(value)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from jupyter_hvd.tensor import TensorError, tensor
+from jupyter_hvd.tensor.written import DEPTH, _contents
 
 X = np.array([1.0, 2.0, 3.0])
 A = np.arange(9.0).reshape(3, 3)
@@ -324,6 +325,17 @@ def test_what_is_changed_in_place_outside_is_seen_anew(read, tmp_path):
         np.testing.assert_allclose(f(X), 18)
         np.testing.assert_allclose(f.interpret(X), 18)
         np.testing.assert_allclose(gradient(X), [3, 3, 3])
+
+
+def test_what_can_be_called_and_not_hashed_may_hold_a_number(tmp_path):
+    source = "import dataclasses\n\n@dataclasses.dataclass\nclass Rate:\n    by: float = 2.0\n\n"
+    source += "    def __call__(self):\n        return 0\n\nrate, unused = Rate(), [Rate()]\n\n"
+    text = "@tensor\ndef f(x):\n    return rate.by * sum(x[i] for i in range(3))\n"
+    found = module_with(tmp_path, source + text)
+    np.testing.assert_allclose(found["f"](X), 12)
+    found["rate"].by = 3.0
+    np.testing.assert_allclose(found["f"](X), 18)
+    assert hash(_contents(found["unused"], DEPTH))
 
 
 def test_a_function_on_one_line(tmp_path):

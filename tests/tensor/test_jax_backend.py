@@ -363,8 +363,8 @@ def over_pairs(R, x):
 @pytest.mark.parametrize("kind", [set, frozenset])
 def test_a_set_is_sorted_once_for_as_long_as_it_holds_the_same(kind, monkeypatch):
     made = []
-    in_order = arguments._in_order
-    monkeypatch.setattr(arguments, "_in_order", lambda *a: made.append(a) or in_order(*a))
+    in_order = arguments.in_order
+    monkeypatch.setattr(arguments, "in_order", lambda *a: made.append(a) or in_order(*a))
     x, R = jnp.arange(4.0), kind({(3, 1), (1, 2)})
     gradient = over_pairs.grad("x")
     for _ in range(3):
@@ -395,6 +395,19 @@ def test_indices_that_no_array_has_are_no_others():
     far = {(1, 2**32 + 2), (2**40, 1), (3, 2**70), (-(2**33), 0), (-(2**70), 1), (3, 2)}
     assert over_pairs(far, x) == over_pairs.interpret(far, x) == 6.0
     np.testing.assert_array_equal(over_pairs.grad("x")(far, x), [0, 0, 3, 2])
+
+
+@tensor
+def from_before(R, x):
+    n = len(x)
+    return sum(x[i] * x[j] for i in range(n) for j in range(n) if (i - 3, j) in R)
+
+
+def test_negative_entries_stay_what_they_are_beside_those_that_no_array_has():
+    x = np.arange(4.0)
+    for R in ({(-2, 3), (-1, 1)}, {(-2, 3), (-1, 1), (2**40, 1)}, {(-2, 3), (-1, 1), (0, 2**70)}):
+        assert from_before(R, x) == from_before.interpret(R, x) == 5.0
+        assert from_before.cost(R, x).total == from_before.cost({(-2, 3), (-1, 1)}, x).total == 3
 
 
 def test_a_call_keeps_no_array_alive():

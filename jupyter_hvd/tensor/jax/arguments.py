@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
-from itertools import chain
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..cost.counting import in_order
 from ..language.pairs import halves
 from ..language.types import Integer, Product, TupleSet
-from ..lowering.coo import OUTSIDE
-
-FAR = np.iinfo(np.int32).max
 
 
 def as_array(type_: Any, value: Any) -> Any:
@@ -24,7 +21,7 @@ def as_array(type_: Any, value: Any) -> Any:
     if isinstance(type_, Integer):
         return ()
     if isinstance(type_, TupleSet):
-        return _in_order(value, type_.arity)
+        return in_order(value, type_.arity).astype(np.int32)
     if isinstance(value, tuple):
         return tuple(as_array(None, part) for part in value)
     if isinstance(value, list):
@@ -34,19 +31,6 @@ def as_array(type_: Any, value: Any) -> Any:
             return value.astype(float)
         return value.astype(value.dtype.newbyteorder("="), copy=False)
     return value
-
-
-def _in_order(tuples: Collection[Any], arity: int) -> Any:
-    """Index tuples as rows, in a fifth of the time that Python takes to sort them."""
-    entries, count = chain.from_iterable(tuples), len(tuples) * arity
-    try:
-        found = np.fromiter(entries, np.int64, count)
-    except OverflowError:
-        found = np.array([min(max(-1, int(i)), FAR) for t in tuples for i in t])
-    # What 32 bits do not hold lies outside of every array, and is not to come round to its begin.
-    found = np.where((found < -FAR) | (found > FAR), OUTSIDE, found)
-    columns = found.reshape(len(tuples), arity).T
-    return columns[:, np.lexsort(columns[::-1])].T.astype(np.int32, order="C")
 
 
 def nested(type_: Any, value: Any) -> Any:

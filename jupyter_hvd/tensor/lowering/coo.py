@@ -12,14 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..cost.counting import OUTSIDE
 from ..language.predicates import asserted, conjuncts
 from ..ssa.program import Contraction, Map, Program, everywhere
 
 SMALL = 1 << 14  # entries below which a mask is as good
 DENSE = 32  # entries of a mask that are read in the time of one that is scattered to
-# Out-of-range sentinel: nor is any small multiple of it in range, wrapped round at 32 bits (Knuth's
-# constant).
-OUTSIDE = 0x9E3779B1 >> 1
 
 
 class Tuples(NamedTuple):
