@@ -14,7 +14,6 @@ import hmac
 import json
 import os
 import selectors
-import signal
 import socket
 import threading
 import time
@@ -227,6 +226,8 @@ class LifelineClient:
         keep_alive(self._connection)
         #: Threads that are never idle, whether the rank computes or not: Horovod's own.
         self.busy_threads: Set[str] = frozenset()
+        #: What interrupts the call of a number.
+        self.interrupt: Callable[[int], None] = lambda _: None
         #: What lets the call of a number come back from operations that heed no interrupt; from a thread of its own.
         self.abort: Callable[[int], None] = lambda _: None
         self._heard: dict[str, Any] = {}
@@ -259,10 +260,7 @@ class LifelineClient:
                         self._heard.update(message)
                         self._news.notify_all()
                     if "interrupt" in message:
-                        # To the main thread itself: a signal to the process may wake another one.
-                        main = threading.main_thread().ident
-                        assert main is not None
-                        signal.pthread_kill(main, signal.SIGINT)
+                        self.interrupt(message["interrupt"])
                     if "abort" in message:
                         threading.Thread(
                             target=self.abort,

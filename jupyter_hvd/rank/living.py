@@ -28,8 +28,8 @@ def main() -> None:
     held = LifelineClient(f"rank {rank}", os.environ[JOB_VARIABLE], os.environ[ADDRESS_VARIABLE])
     remote.lifeline = held
     remote.keep_outputs()
-    # An interrupt is for the cell that runs, see `remote.py`; between cells there is nothing to stop.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, remote.heed_interrupt)
+    held.interrupt = remote.interrupt
     held.tell({"stage": "importing TensorFlow"})
     with uncollected():
         import horovod.tensorflow as hvd
@@ -49,6 +49,7 @@ def main() -> None:
 def run_engine(rank: int) -> None:
     import ipyparallel.engine.app
     from ipykernel.iostream import OutStream
+    from ipyparallel.engine.kernel import IPythonParallelKernel
 
     class PythonOutStream(OutStream):
         """Python's own output; what C++ writes goes through the launcher, and is not lost in a crash."""
@@ -69,6 +70,9 @@ def run_engine(rank: int) -> None:
             del os.environ["IPP_CONNECTION_INFO"]  # the key is not for what a cell starts
             sys.path.insert(0, "")  # as in a kernel: what lies beside the notebook can be imported
 
+    # ipykernel's own would interrupt whatever it does with a message, the sending of the answer too.
+    IPythonParallelKernel.pre_handler_hook = lambda _: None
+    IPythonParallelKernel.post_handler_hook = lambda _: None
     sys.argv = [sys.argv[0]]
     RankEngine.launch_instance(
         argv=[

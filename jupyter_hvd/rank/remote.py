@@ -170,18 +170,37 @@ def quiet_shell(shell: Any, file: str) -> Iterator[None]:
         del shell.compile.get_code_name
 
 
+#: Whether what runs now may be stopped by an interrupt.
+_interruptible = False
+
+
+def heed_interrupt(*_: object) -> None:
+    """The handler of SIGINT for as long as a rank lives: what is interrupted outside a cell would cost its answer."""
+    if _interruptible:
+        raise KeyboardInterrupt
+
+
+def interrupt(call: int) -> None:
+    """Interrupt a call if it is answered still; from another thread."""
+    if call == _call:
+        # The main thread itself: a signal to the process may wake another one.
+        main = threading.main_thread().ident
+        assert main is not None
+        signal.pthread_kill(main, signal.SIGINT)
+
+
 @contextmanager
 def interruptible() -> Iterator[None]:
     """An interrupt stops what runs within, also one that came for this call before it was begun."""
-    before = signal.getsignal(signal.SIGINT)
+    global _interruptible
     try:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        _interruptible = True
         if lifeline is not None and _call is not None and lifeline.heard("interrupt") == _call:
-            signal.signal(signal.SIGINT, before)  # its signal may come yet
             raise KeyboardInterrupt
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        _interruptible = False
+        signal.signal(signal.SIGINT, heed_interrupt)  # the cell may have set one of its own
 
 
 def set_values(head: bytes, path: str | None, places: list[tuple[int, int]]) -> dict[str, str]:

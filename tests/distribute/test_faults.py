@@ -216,6 +216,21 @@ def test_an_interrupt_that_is_lost(ready: Any) -> None:
     check_kept(ready, pids)
 
 
+def test_an_interrupt_after_the_cell(ready: Any) -> None:
+    """What comes while a rank makes its answer is none of the cell's, and takes no answer with it."""
+    pids = ready.rank_pids()
+    cell = (
+        "%%distribute\nimport signal\n"
+        "class Late(Exception):\n"
+        "    def __str__(self):\n        signal.raise_signal(signal.SIGINT)\n        return 'told'\n"
+        "raise Late\n"
+    )
+    result = ready.run(cell)
+    assert result.error["ename"] == "Late"
+    assert "told" in result.traceback
+    check_kept(ready, pids)
+
+
 def test_horovod_shut_down_by_a_cell(ready: Any, fault_told: Any) -> None:
     """What ends Horovod ends no rank."""
     pids = ready.rank_pids()
