@@ -32,6 +32,8 @@ HEADER = (
     "| model | gradients | ranks | computing ms | averaging ms, predicted | step ms, predicted | measured | off by |\n"
     "|---|---|---|---|---|---|---|---|"
 )
+#: Of this environment, on whatever path.
+HOROVODRUN = Path(sys.executable).with_name("horovodrun")
 #: So many in each turn, of either kind.
 STEPS = 3
 
@@ -169,7 +171,7 @@ def on_ranks(ranks: int, turns: int) -> list[Row]:
         found = Path(folder) / "rows.json"
         program = [sys.executable, __file__, "--turns", str(turns), "--rank"]
         subprocess.run(
-            ["horovodrun", "--gloo", "-np", str(ranks), "-H", f"localhost:{ranks}", *program],
+            [HOROVODRUN, "--gloo", "-np", str(ranks), "-H", f"localhost:{ranks}", *program],
             env={**os.environ, "ESTIMATES": str(found), "TF_CPP_MIN_LOG_LEVEL": "2"},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 
 def measure(seconds: float) -> None:
@@ -62,5 +63,13 @@ if __name__ == "__main__":
     else:
         seconds = sys.argv[1] if len(sys.argv) > 1 else "40"
         program = [sys.executable, __file__, seconds, "--rank"]
-        command = ["horovodrun", "--gloo", "-np", "2", "-H", "localhost:2", *program]
+        command = [
+            Path(sys.executable).with_name("horovodrun"),
+            "--gloo",
+            "-np",
+            "2",
+            "-H",
+            "localhost:2",
+            *program,
+        ]
         sys.exit(subprocess.run(command, check=False).returncode)
