@@ -33,6 +33,7 @@ env: $(VENV)/.ready
 # TensorFlow and what Horovod's build needs come first, then Horovod, compiled for exactly that TensorFlow. The
 # package is linked without its build hooks: `make labextension` builds that part, and it alone needs Node.
 $(VENV)/.ready: requirements/tf221.txt pyproject.toml
+	@echo "TensorFlow, JAX, JupyterLab and Horovod come into $(VENV): a minute, or a quarter of an hour where they are fetched and Horovod is compiled"
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "The pinned packages are for Python 3.11; say which one with  make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 # Through the link that `labextension` makes, an installation before has put its own file among what is to be installed.

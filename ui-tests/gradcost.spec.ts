@@ -167,6 +167,36 @@ test('measure over a size: a curve beside the operations, with its exponent', as
   await picture(page, 'sweep', panel);
 });
 
+test('how it is computed, and the certificate, when they are opened', async ({
+  page,
+  request
+}) => {
+  await opened(
+    page,
+    request,
+    'views.ipynb',
+    notebook(LOAD, ENERGY, CALLS, '%gradcost energy --wrt x'),
+    3
+  );
+  const panel = panels(page).first();
+  const plan = panel.locator('details', { hasText: 'How it is computed' });
+  await plan.locator('summary').press('Enter');
+  await expect(plan.locator('pre')).toContainText('dot_general: X0[u0, r0]·X1[r0]');
+  await expect(plan.getByRole('status')).toContainText('At n = 64.');
+  const certificate = panel.locator('details', { hasText: 'Certificate' });
+  await certificate.locator('summary').press('Enter');
+  await expect(certificate.locator('pre')).toContainText('Theorem 6.55', {
+    timeout: 120_000
+  });
+  await picture(page, 'views', panel);
+  expect(await violations(page, '.jp-hvd-GradCost')).toEqual([]);
+
+  await panel.getByRole('spinbutton').first().fill('128');
+  await page.keyboard.press('Enter');
+  await plan.getByRole('button', { name: 'Show at the sizes above' }).click();
+  await expect(plan.getByRole('status')).toContainText('At n = 128.');
+});
+
 test('several functions in one plot, by keyboard; measured beside one another', async ({
   page,
   request
@@ -182,6 +212,8 @@ test('several functions in one plot, by keyboard; measured beside one another', 
   const comparison = panel.getByRole('region', {
     name: 'Comparison with other functions'
   });
+  // Pressing a key, unlike a click, does not wait until the kernel has answered and the box can be chosen.
+  await expect(comparison.getByRole('checkbox', { name: 'corner' })).toBeEnabled();
   await comparison.getByRole('checkbox', { name: 'corner' }).focus();
   await page.keyboard.press('Space');
   const curves = comparison.getByRole('img', {

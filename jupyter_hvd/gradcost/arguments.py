@@ -10,7 +10,9 @@ import jax
 import jax.numpy as jnp
 
 from ..tensor.jax.precision import is_double, keeping_float64
+from ..tensor.jax.samples import random_arguments
 from ..tensor.language.types import Array, Product, Real
+from .analysis import Sizes
 from .subject import Subject
 
 
@@ -19,6 +21,14 @@ def precision(subject: Subject) -> AbstractContextManager[Any]:
     if subject.arguments is None:
         return nullcontext()
     return keeping_float64(is_double(subject.types, tuple(subject.arguments.values())))
+
+
+def at_sizes(subject: Subject, sizes: Sizes) -> dict[str, Any]:
+    """What the gradient is run with at some sizes: random numbers, or what the subject was called with, at its sizes."""
+    arguments = random_arguments(subject.adjoint.instance, sizes, subject.arguments)
+    if subject.arguments is not None and dict(sizes) == dict(subject.start):
+        arguments |= subject.arguments
+    return arguments
 
 
 def number_type(arguments: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 
 from ..tensor import TensorError
 from ..tensor.jax.profile import ProfileCancelledError
-from . import work
+from . import views, work
 from .advice import Adviser
 from .cells import Cells, explained
 from .compare import Other, compared, matched, other, placed
@@ -73,6 +73,7 @@ class Panel:
         self.estimating = Task()
         self.measuring = Task()
         self.accepting = Task()
+        self.viewing: dict[str, Task] = {}
 
     # What is shown
 
@@ -149,6 +150,8 @@ class Panel:
                 self.sweep(str(message["size"]))
             case "accept":
                 self.accept(int(message["way"]), send)
+            case "view":
+                self.view(str(message["view"]), send)
             case "cancel":
                 self.measuring.cancel()
                 self.accepting.cancel()
@@ -191,6 +194,8 @@ class Panel:
             self.estimating.cancel()
             self.measuring.cancel()
             self.accepting.cancel()
+            for task in self.viewing.values():
+                task.cancel()
             sizes, names = self.sizes if same else None, tuple(self.others)
             self._start(about)
             self.compare(names)
@@ -362,6 +367,30 @@ class Panel:
 
         self.accepting = Task.start(run)
         return self.accepting
+
+    def view(self, view: str, send: Send) -> Task:
+        """A view at the sizes as they stand, for the front end that wants it; the newest wish counts."""
+        if view not in views.VIEWS:
+            raise TensorError(f"there is no view `{view}`", f"ask for {' or '.join(views.VIEWS)}")
+        with self.lock:
+            about, sizes = self.subject, dict(self.sizes)
+            if view in self.viewing:
+                self.viewing[view].cancel()
+
+        def run(cancelled: work.Cancelled) -> None:
+            at = work.spelt(about, sizes)
+            shown = {"view": view, "at": at, "sizes": sizes, "text": "", "error": ""}
+            try:
+                shown["text"] = views.text(about, sizes, view)
+            except TensorError as wrong:
+                shown["error"] = explained(wrong, self.cells)
+            except Exception as wrong:  # XLA at its limits
+                shown["error"] = f"{type(wrong).__name__}: {wrong}"
+            if not cancelled():
+                send({"shown": shown})
+
+        self.viewing[view] = Task.start(run)
+        return self.viewing[view]
 
 
 def part(progress: work.Progress, k: int, parts: int) -> work.Progress:

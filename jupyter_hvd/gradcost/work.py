@@ -96,13 +96,18 @@ def measure(
 
     if subject.missing:
         raise TensorError(subject.missing)
+    require_room(subject, sizes)
+    with precision(subject):
+        return _measured(subject, sizes, repeats, progress, cancelled)
+
+
+def require_room(subject: Subject, sizes: Sizes) -> None:
+    """Raise TensorError where the arrays are too large for something to be run."""
     held = entries(subject, sizes)
     if held > MEASURED:
         raise TensorError(
             f"at these sizes the arrays hold {held:,} numbers", "choose smaller sizes to measure"
         )
-    with precision(subject):
-        return _measured(subject, sizes, repeats, progress, cancelled)
 
 
 def entries(subject: Subject, sizes: Sizes) -> int:
@@ -117,13 +122,10 @@ def entries(subject: Subject, sizes: Sizes) -> int:
 def _measured(
     subject: Subject, sizes: Sizes, repeats: int, progress: Progress, cancelled: Cancelled
 ) -> Measured:
-    from ..tensor.jax.samples import random_arguments
     from . import xla
-    from .arguments import number_type
+    from .arguments import at_sizes, number_type
 
-    arguments = random_arguments(subject.adjoint.instance, sizes, subject.arguments)
-    if subject.arguments is not None and dict(sizes) == dict(subject.start):
-        arguments |= subject.arguments
+    arguments = at_sizes(subject, sizes)
     own = {x: arguments[x] for x, _ in subject.types}
     dense = subject.space(sizes)
     with_jax = subject.against is not None or dense <= MEASURED >> 2

@@ -5,7 +5,7 @@ import { apart } from '../src/axes';
 import { bytes, count, percent, time } from '../src/gradcost/format';
 import { ILink, PanelModel } from '../src/gradcost/model';
 import { spanOf } from '../src/gradcost/change';
-import { IChange, IReport, isReport, plainHere } from '../src/gradcost/report';
+import { IChange, IReport, isAt, isReport, plainHere } from '../src/gradcost/report';
 import { through } from '../src/gradcost/times';
 
 /** A kernel's side that answers when it is told to. */
@@ -272,4 +272,25 @@ test('a kernel that does not answer is said to be busy, until it does', () => {
   expect(model.isLate).toBe(true);
   kernel.say({ report: report(2), seq: 1 });
   expect(model.isLate).toBe(false);
+});
+
+test('a view is that of the gradient on display, and is asked for once', () => {
+  const kernel = new Kernel();
+  const model = new PanelModel(report(1, { function: 'f', wrt: ['x'] }), kernel);
+  model.view('plan');
+  expect(kernel.asked).toEqual([{ do: 'view', view: 'plan' }]);
+  expect(model.isMaking('plan')).toBe(true);
+  const shown = { view: 'plan', at: 'n = 1', sizes: { n: 1 }, text: 'X0', error: '' };
+  kernel.say({ shown });
+  expect(model.isMaking('plan')).toBe(false);
+  expect(model.shown('plan')).toEqual(shown);
+  kernel.say({ report: report(2, { function: 'f', wrt: ['x'] }), seq: 1 });
+  expect(isAt(model.report!, model.shown('plan')!.sizes)).toBe(false);
+  kernel.say({ report: report(2, { function: 'f', wrt: ['x', 'y'] }) });
+  expect(model.shown('plan')).toBeUndefined();
+  model.view('certificate');
+  kernel.become('none');
+  expect(model.isMaking('certificate')).toBe(false);
+  model.view('certificate');
+  expect(kernel.asked).toHaveLength(2);
 });

@@ -270,6 +270,30 @@ def test_measuring_leaves_the_cards(shell):
     assert "x_0 = 3" in card(f).state or "2 sizes" in card(f).state
 
 
+def test_views_are_what_the_functions_say(shell):
+    shell.run_cell("%%tensor\ndef f(x):\n    return sum(x[i] * x[i] for i in range(len(x)))")
+    f = shell.user_ns["f"]
+    f(np.ones(3, np.float32))
+    front = Front(Panel(subject(f), Cells(shell)))
+    front.ask(do="sizes", sizes={"x_0": 50})
+    front.ask(do="view", view="plan")
+    front.ask(do="view", view="certificate")
+    shown = {
+        view: front.until(lambda m, v=view: m.get("shown", {}).get("view") == v)["shown"]
+        for view in ("plan", "certificate")
+    }
+    x = np.ones(50, np.float32)
+    assert shown["plan"]["text"] == f"value\n{f.plan(x)}\n\ngradient by x\n{f.grad('x').plan(x)}"
+    assert (shown["plan"]["at"], shown["plan"]["sizes"]) == ("x_0 = 50", {"x_0": 50})
+    assert "f: value, and gradient by x" in shown["certificate"]["text"]
+    assert "2*x_0 - 1" in shown["certificate"]["text"]
+    assert f.last_sizes == {"x_0": 3}, "its cards tell of its last call"
+    assert "no view" in front.ask(do="view", view="../secret")["error"]
+    front.panel.sizes = {"x_0": 1 << 40}
+    front.panel.view("plan", front.said.append).wait(60)
+    assert "choose smaller sizes" in front.said[-1]["shown"]["error"]
+
+
 def test_too_much_to_measure_is_not_begun(by_name, shell):
     front = opened(by_name["factorisation"], shell)
     front.ask(do="sizes", sizes={"n": 4096, "m": 4096})

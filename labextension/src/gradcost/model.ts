@@ -3,7 +3,7 @@ import { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
 import { Undo } from './change';
-import { IChange, IReport, isReport, ITaken } from './report';
+import { IChange, IReport, isReport, IShown, ITaken, ViewName } from './report';
 
 /** The kernel's side of a panel, as the model needs it. */
 export interface ILink extends IDisposable {
@@ -67,6 +67,16 @@ export class PanelModel implements IDisposable {
     return this._taken;
   }
 
+  /** A view as it was answered last. */
+  shown(view: ViewName): IShown | undefined {
+    return this._shown.get(view);
+  }
+
+  /** Whether the kernel makes a view. */
+  isMaking(view: ViewName): boolean {
+    return this._making.has(view);
+  }
+
   /** Whether the kernel has not answered for a while: it runs a cell. */
   get isLate(): boolean {
     return this._late;
@@ -123,6 +133,15 @@ export class PanelModel implements IDisposable {
   /** Measure times over a size. */
   sweep(size: string): void {
     this._begin({ do: 'sweep', size });
+  }
+
+  /** Ask for a view at the sizes as they stand. */
+  view(view: ViewName): void {
+    if (this.isLive) {
+      this._making.add(view);
+      this.link.ask({ do: 'view', view });
+      this._changed.emit();
+    }
   }
 
   /** Put what some advice says into its cell, where the kernel finds it equal and cheaper. */
@@ -207,6 +226,10 @@ export class PanelModel implements IDisposable {
       if (this._report?.function !== message.report.function) {
         this._taken = null;
       }
+      if (gradient(this._report) !== gradient(message.report)) {
+        this._shown.clear();
+        this._making.clear();
+      }
       this._report = message.report;
       // Without a number it is no answer: an estimate of XLA's that arrives leaves what went wrong on display.
       if (message.seq) {
@@ -233,6 +256,11 @@ export class PanelModel implements IDisposable {
         this._taken = refused ? null : { way: message.accepted, change };
         this._undo = refused ? null : put;
       }
+    }
+    if (message.shown) {
+      const shown = message.shown as unknown as IShown;
+      this._making.delete(shown.view);
+      this._shown.set(shown.view, shown);
     }
     if ('progress' in message) {
       this._progress = message.progress as unknown as IProgress | null;
@@ -268,6 +296,7 @@ export class PanelModel implements IDisposable {
       this._wish = null;
       this._progress = null;
       this._accepting = null;
+      this._making.clear();
       this._attached = false;
       this._answered();
     }
@@ -280,6 +309,8 @@ export class PanelModel implements IDisposable {
   private _accepting: number | null = null;
   private _taken: ITaken | null = null;
   private _undo: Undo | null = null;
+  private _shown = new Map<ViewName, IShown>();
+  private _making = new Set<ViewName>();
   private _late = false;
   private _waiting: ReturnType<typeof setTimeout> | undefined;
   private _wish: Record<string, number> | null = null;
@@ -290,4 +321,9 @@ export class PanelModel implements IDisposable {
   private _timer: ReturnType<typeof setTimeout> | undefined;
   private _isDisposed = false;
   private _changed = new Signal<this, void>(this);
+}
+
+/** What a report is about: the function, and what it is differentiated by. */
+function gradient(report: IReport | null): string {
+  return report ? JSON.stringify([report.function, report.wrt]) : '';
 }

@@ -44,6 +44,19 @@ export interface ITaken {
   change: IChange;
 }
 
+/** What a panel shows on demand: how the kernels compute it, what is certified of them. */
+export const VIEWS = ['plan', 'certificate'] as const;
+export type ViewName = (typeof VIEWS)[number];
+
+/** A view as the kernel has answered it, for some sizes. */
+export interface IShown {
+  view: ViewName;
+  at: string;
+  sizes: Record<string, number>;
+  text: string;
+  error: string;
+}
+
 /** Whether saved data are a report that this version can show. */
 export function isReport(data: unknown): data is IReport {
   const report = data as Partial<IReport> | null;
@@ -58,12 +71,13 @@ export function isReport(data: unknown): data is IReport {
 
 /** Whether measured times are for the sizes on display. */
 export function isCurrent(report: IReport): boolean {
-  const { measured } = report;
-  return (
-    measured !== null &&
-    report.sliders.every(slider =>
-      slider.names.every(name => measured.sizes[name] === slider.value)
-    )
+  return report.measured !== null && isAt(report, report.measured.sizes);
+}
+
+/** Whether sizes are those on display. */
+export function isAt(report: IReport, sizes: Record<string, number>): boolean {
+  return report.sliders.every(slider =>
+    slider.names.every(name => sizes[name] === slider.value)
   );
 }
 

@@ -12,6 +12,7 @@ import { LinkState } from './link';
 import { IAdvice, IReport, isCurrent } from './report';
 import { Sliders } from './sliders';
 import { Statements } from './statements';
+import { Views } from './views';
 
 /** The panel: figures, sizes, curves, advice, statements. */
 export function View(): JSX.Element {
@@ -45,6 +46,7 @@ export function View(): JSX.Element {
       </div>
       <Comparison report={report} />
       <Statements report={report} />
+      <Views report={report} />
     </>
   );
 }

@@ -1,0 +1,59 @@
+"""What a panel shows on demand: how the kernels compute value and gradient, and what is certified of them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+from ..tensor import TensorError, calls
+from ..tensor.instance import Instance
+from ..tensor.language.types import Array, Product, Real
+from .analysis import Sizes
+from .subject import Subject
+from .work import require_room
+
+View = Literal["plan", "certificate"]
+VIEWS: tuple[View, ...] = get_args(View)
+
+
+def text(subject: Subject, sizes: Sizes, view: View) -> str:
+    """A view at some sizes, as lines for people.
+
+    Raises:
+        TensorError: the data of a relation are missing, the sizes are too large, or there is no such gradient.
+    """
+    if subject.missing:
+        raise TensorError(subject.missing)
+    require_room(subject, sizes)
+    return plans(subject, sizes) if view == "plan" else certificate(subject, sizes)
+
+
+def plans(subject: Subject, sizes: Sizes) -> str:
+    """The tables of `f.plan(…)` and `f.grad(…).plan(…)`."""
+    from .arguments import at_sizes
+
+    arguments = at_sizes(subject, sizes)
+    own = {x: arguments[x] for x, _ in subject.types}
+    calls.check(subject.instance, own, sizes)
+    return (
+        f"value\n{_plan(subject.value.instance, sizes, own)}\n\n"
+        f"gradient by {', '.join(subject.wrt)}\n{_plan(subject.adjoint.instance, sizes, arguments)}"
+    )
+
+
+def _plan(instance: Instance, sizes: Sizes, arguments: Mapping[str, Any]) -> str:
+    from ..tensor.jax.backend import kernel, planned
+
+    return str(planned(kernel(instance, sizes), tuple(arguments.values())))
+
+
+def certificate(subject: Subject, sizes: Sizes) -> str:
+    """As `f.certify(…)` prints it, growing from some sizes on."""
+    data = {
+        x: subject.arguments[x]
+        for x, t in subject.types
+        if subject.arguments is not None and not isinstance(t, Real | Array | Product)
+    }
+    # Calls of a copy: those of the function itself would change what its cards tell of its last call.
+    return str(copy.copy(subject.function).certify(*subject.wrt, sizes=sizes, **data))
