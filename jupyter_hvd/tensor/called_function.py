@@ -253,9 +253,10 @@ class CalledFunction(ABC):
         """The same function, its sums over one index divided among JAX's devices, and so are its
         derivatives'.
 
-        Each device has its share of the parameters that are read at that index. A gradient by
-        the others is added up in one all-reduce. Calls raise TensorError where the devices
-        (`devices` of them, all by default) cannot share the index's values equally.
+        Each device has its share of the parameters that are read at that index, and asks its
+        neighbours for the rows that are read beyond it, `x[k+1]`. A gradient by the others is added
+        up in one all-reduce. `devices` says how many there are, all by default. Calls raise
+        TensorError where an array is read across the shares otherwise.
         """
         made = copy.copy(self)
         made._shards, made._before = (index, devices), Before()

@@ -2,7 +2,9 @@
 its own, under the old JAX and the new one.
 """
 
+import linecache
 import os
+import sys
 
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
 
@@ -12,6 +14,9 @@ import numpy as np
 jax.config.update("jax_enable_x64", True)
 
 from jupyter_hvd.tensor import TensorError, tensor  # noqa: E402
+
+#: The first random program, and how many.
+SEED, PROGRAMS = (*map(int, sys.argv[1:]), 1, 4)[:2]
 
 
 @tensor
@@ -33,6 +38,12 @@ def spread(x, w):
     n = len(x)
     mean = sum(w[k] * x[k] for k in range(n))
     return sum((x[k] - mean) ** 2 for k in range(n)) ** 2
+
+
+@tensor
+def offset(x, c):
+    """What all devices have is added to a sum that is read again."""
+    return np.log(sum(x[k] * x[k] for k in range(len(x))) + c)
 
 
 @tensor
@@ -58,6 +69,12 @@ def neighbours(x):
 
 
 def all_reduces(function, *arguments):
+    text = compiled(function, *arguments)
+    return sum(" all-reduce(" in line or " all-reduce-start(" in line for line in text.splitlines())
+
+
+def compiled(function, *arguments):
+    """What XLA makes of a divided function."""
     instance, named, sizes, _ = function.specialised(*arguments)
     from jupyter_hvd.tensor.jax.backend import kernel
     from jupyter_hvd.tensor.jax.shards import sharded
@@ -67,8 +84,7 @@ def all_reduces(function, *arguments):
     arrays = made.arrays(tuple(named.values()))
     axes = divided(instance.checked.function.body, instance.checked.called(function._shards[0]))
     jitted = sharded(made.plan(arrays), arrays, axes, jax.devices())
-    text = jitted.lower(*arrays).compile().as_text()
-    return sum(" all-reduce(" in line or " all-reduce-start(" in line for line in text.splitlines())
+    return jitted.lower(*arrays).compile().as_text()
 
 
 def same(found, expected):
@@ -83,6 +99,106 @@ def refused(function, *arguments):
     except TensorError as error:
         return str(error)
     raise AssertionError("not refused")
+
+
+@tensor
+def smooth(u, c):
+    """A stencil of a stencil, along the first of two axes, with what is no zero at zero."""
+    n, m = u.shape
+    v = [
+        [np.exp(u[k, j]) + c[k] * (u[k - 1, j] if k > 0 else u[k, j]) for j in range(m)]
+        for k in range(n)
+    ]
+    w = [
+        [
+            (v[k + 2, j] if k + 2 < n else 1.0) - 2 * v[k, j] + (v[k - 1, j] if k > 0 else 0.5)
+            for j in range(m)
+        ]
+        for k in range(n)
+    ]
+    return sum(np.cos(w[k, j]) for k in range(n) for j in range(m))
+
+
+@tensor
+def stepped(u):
+    """What is returned has as many rows as there are, whatever the shares."""
+    n = len(u)
+    return [1 / (2 + u[k + 1] - u[k]) for k in range(n - 1)]
+
+
+def check_halos(rng):
+    for n in (17, 16, 64, 9, 3, 2):
+        x = rng.normal(size=n)
+        same(neighbours.sharded("k")(x), neighbours(x))
+        same(neighbours.sharded("k").grad("x")(x), neighbours.grad("x")(x))
+        same(neighbours.grad("x").sharded("k")(x), neighbours.grad("x")(x))
+        x = rng.uniform(size=n)
+        same(stepped.sharded("k")(x), stepped(x))
+        same(stepped.sharded("k").vjp("u")(x, dy=x[1:]), stepped.vjp("u")(x, dy=x[1:]))
+    for n in (20, 64, 8, 5):
+        u, c = rng.normal(size=(n, 3)), rng.normal(size=n)
+        for devices in (8, 3):
+            shared = smooth.sharded("k", devices=devices)
+            same(shared(u, c), smooth(u, c))
+            same(shared.grad("u", "c")(u, c), smooth.grad("u", "c")(u, c))
+    # One row to each neighbour, of each array that is read beyond a share.
+    u = rng.normal(size=64)
+    text = compiled(neighbours.sharded("k").grad("x"), u)
+    sent = [line for line in text.splitlines() if " collective-permute(" in line]
+    assert all("f64[1]" in line for line in sent), sent
+    assert " all-gather(" not in text
+
+
+FUNCTIONS = (
+    "np.exp({0})",
+    "np.sin({0})",
+    "1 / (2 + {0} * {0})",
+    "{0} * {0}",
+    "np.log(3 + np.cos({0}))",
+)
+
+
+def stencils(rng):
+    """A chain of stencils along `k`, each with what is read beyond the ends left out, a number, or the end itself."""
+    lines, names = ["def f(u, c):", "    n = len(u)"], ["u", "c"]
+    for level in range(rng.integers(1, 4)):
+        addends = []
+        for _ in range(rng.integers(1, 4)):
+            source, shift = rng.choice(names), int(rng.integers(-3, 4))
+            inside = f"0 <= k + {shift} < n"
+            beyond = rng.choice(["0", "0.5", "c[k]", f"{source}[0]", f"{source}[n - 1]"])
+            read = f"({source}[k + {shift}] if {inside} else {beyond})"
+            addends.append(rng.choice(FUNCTIONS).format(read))
+        value = rng.choice([" + ", " * "]).join(addends)
+        lines.append(f"    v{level} = [{value} for k in range(n)]")
+        names.append(f"v{level}")
+    last = names[-1]
+    how = f"np.log(1 + sum({last}[k] ** 2 * c[k] ** 2 for k in range(n)) + c[0] ** 2)"
+    lines.append(f"    return {rng.choice([how, f'sum({last}[k] * u[k] for k in range(n))'])}")
+    return "\n".join(lines)
+
+
+def check_random(rng, count):
+    for _ in range(count):
+        source = stencils(rng)
+        space = {"np": np}
+        exec(compile(source, "<stencil>", "exec"), space)
+        linecache.cache["<stencil>"] = (
+            len(source),
+            None,
+            source.splitlines(keepends=True),
+            "<stencil>",
+        )
+        f = tensor(space["f"])
+        n, devices = int(rng.integers(2, 40)), int(rng.integers(2, 9))
+        u, c = rng.normal(size=n), rng.normal(size=n)
+        shared = f.sharded("k", devices=devices)
+        try:
+            same(shared(u, c), f(u, c))
+            same(shared.grad("u", "c")(u, c), f.grad("u", "c")(u, c))
+        except Exception:
+            print(source, n, devices)
+            raise
 
 
 def main():
@@ -113,14 +229,21 @@ def main():
     same(spread.sharded("k").grad("x", "w")(x, w), spread.grad("x", "w")(x, w))
     same(spread.sharded("k", devices=4).grad("x")(x, w), spread.grad("x")(x, w))
 
+    same(offset.sharded("k")(x, 3.0), offset(x, 3.0))
+    same(offset.sharded("k").grad("x", "c")(x, 3.0), offset.grad("x", "c")(x, 3.0))
+
     factor = weighted.sharded("k")
     for size in (1, 2, 4):  # a set of another size is another kernel, frozen or not
         pairs = {(k, k) for k in range(size)}
         assert factor(np.ones(16), pairs) == factor(np.ones(16), frozenset(pairs)) == size * 16
 
     w = rng.normal(size=5)
-    assert "cannot share" in refused(data, w, b, X[:63], y[:63])
-    assert "across the shares" in refused(neighbours.sharded("k"), rng.normal(size=17))
+    for n in (63, 9, 3, 1):
+        same(data(w, b, X[:n], y[:n]), logistic(w, b, X[:n], y[:n]))
+        for name in ("w", "X"):
+            same(data.grad(name)(w, b, X[:n], y[:n]), logistic.grad(name)(w, b, X[:n], y[:n]))
+    check_halos(rng)
+    check_random(np.random.default_rng(SEED), PROGRAMS)
     assert "along two axes" in refused(trace.sharded("k"), rng.normal(size=(8, 8)))
     assert "no parameter is read" in refused(logistic.sharded("q"), w, b, X, y)
     assert "no parameter is read" in refused(numbered.sharded("k"), x)

@@ -159,6 +159,9 @@ def sharded(
 
     def jitted(plan: Plan, arrays: Sequence[Any]) -> Callable[..., Any]:
         used = available[: devices or len(available)]
+        # Of one value of the index there are no shares, and what is made of it has no axis along it.
+        if all(n <= 1 for n in shards.extents(plan, arrays, axes)):
+            return cast("Callable[..., Any]", jax.jit(lambda *given: made.executed(plan, given)))
         return cast("Callable[..., Any]", shards.sharded(plan, arrays, axes, used))
 
     made = kernel(instance, sizes)

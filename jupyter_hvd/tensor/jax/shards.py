@@ -15,7 +15,7 @@ from jax.sharding import PartitionSpec
 from ..language.types import IndexArray, Integer, Relation, TupleSet
 from ..lowering.ir import Accumulate, Step
 from ..lowering.plan import Plan
-from ..lowering.sharding import Axis, Shards, shard
+from ..lowering.sharding import Axis, Halo, Shards, shard, with_halo
 from ..ssa.program import flat
 from .execute import collected, run, started
 from .runtime import Values
@@ -40,7 +40,12 @@ def sharded(plan: Plan, arrays: Sequence[Any], axes: Sequence[Axis], devices: Se
             found = run(step.action, _as_partial_sum(step, shards, values))
             early = step.name in shards.early
             values.arrays[step.name] = lax.psum(found, MESH) if early else found
-        return collected(plan.output, all_reduce_outputs(values.arrays, plan, shards))
+            if step.name in shards.halos:
+                values.arrays[with_halo(step.name)] = exchanged(
+                    found, shards.local[step.name], shards.halos[step.name], len(devices)
+                )
+        found = all_reduce_outputs(values.arrays, plan, shards)
+        return {name: found[name] for name in outs}
 
     given = {(x, path): axis for x, path, axis in axes}
     ins = tuple(
@@ -48,7 +53,86 @@ def sharded(plan: Plan, arrays: Sequence[Any], axes: Sequence[Axis], devices: Se
         for (x, t), value in zip(plan.parameters, arrays, strict=True)
     )
     outs = {name: _spec(shards.local.get(name)) for name in flat(plan.output)}
-    return jax.jit(shard_map(run_share, mesh, ins, collected(plan.output, outs)))
+    whole, total = plan.shapes(), shards.rows * len(devices)
+    on_shares = shard_map(run_share, mesh, ins, outs)
+
+    def run_shares(*arrays: Any) -> Any:
+        padded = [
+            value if isinstance(t, Integer) else _padded(x, value, given, total)
+            for (x, t), value in zip(plan.parameters, arrays, strict=True)
+        ]
+        found = on_shares(*padded)
+        for x in outs & shards.local.keys():
+            axis = shards.local[x]
+            if whole[x][axis] < total:
+                found[x] = lax.slice_in_dim(found[x], 0, whole[x][axis], axis=axis)
+        return collected(plan.output, found)
+
+    return jax.jit(run_shares)
+
+
+def _padded(
+    x: str,
+    value: Any,
+    given: Mapping[tuple[str, tuple[int, ...]], int],
+    total: int,
+    path: tuple[int, ...] = (),
+) -> Any:
+    """An argument with zeros behind what is divided of it, for shares that are equal."""
+    if isinstance(value, tuple):
+        parts = zip(value, _paths(path, len(value)), strict=True)
+        return tuple(_padded(x, part, given, total, at) for part, at in parts)
+    axis = given.get((x, path))
+    if axis is None or np.shape(value)[axis] == total:
+        return value
+    missing = [(0, total - n if k == axis else 0) for k, n in enumerate(np.shape(value))]
+    return jnp.pad(jnp.asarray(value), missing)
+
+
+def exchanged(array: Any, axis: int, halo: Halo, devices: int) -> Any:
+    """A share with the rows around it that its neighbours have, and zeros before the first and behind the last.
+
+    Each device sends `before` rows on and `behind` rows back, of each but the outermost ones; further neighbours are asked
+    where these have not so many.
+    """
+    rows = array.shape[axis]
+
+    def piece(distance: int, width: int) -> Any:
+        """The rows next to a share that lie with the device so many places further on, or back where it is negative."""
+        start = 0 if distance > 0 else rows - width
+        part = lax.slice_in_dim(array, start, start + width, axis=axis)
+        pairs = [(d + distance, d) for d in range(devices) if 0 <= d + distance < devices]
+        return lax.ppermute(part, MESH, pairs) if pairs else jnp.zeros_like(part)
+
+    def widths(count: int) -> list[int]:
+        return [min(rows, count - start) for start in range(0, count, rows)]
+
+    before, behind = map(widths, halo)
+    front = [piece(-k, n) for k, n in enumerate(before, 1)][::-1]
+    back = [piece(k, n) for k, n in enumerate(behind, 1)]
+    return jnp.concatenate([*front, array, *back], axis=axis)
+
+
+def extents(plan: Plan, arrays: Sequence[Any], axes: Sequence[Axis]) -> list[int]:
+    """Of each parameter's axis that is divided, how long it is."""
+    given = {(x, path): axis for x, path, axis in axes}
+    found: list[int] = []
+
+    def look(x: str, value: Any, path: tuple[int, ...]) -> None:
+        if isinstance(value, tuple):
+            for part, at in zip(value, _paths(path, len(value)), strict=True):
+                look(x, part, at)
+        elif (axis := given.get((x, path))) is not None:
+            found.append(np.shape(value)[axis])
+
+    for (x, _), value in zip(plan.parameters, arrays, strict=False):
+        look(x, value, ())
+    return found
+
+
+def _paths(path: tuple[int, ...], count: int) -> list[tuple[int, ...]]:
+    """Of each part of a tuple, which is nested pairs, its path."""
+    return [(*path, *[1] * k, *([0] if k < count - 1 else [])) for k in range(count)]
 
 
 def _spec(axis: int | None) -> Any:
@@ -59,17 +143,15 @@ def _specs(
     x: str, value: Any, given: Mapping[tuple[str, tuple[int, ...]], int], path: tuple[int, ...] = ()
 ) -> Any:
     if isinstance(value, tuple):
-        last = len(value) - 1  # part k of a tuple, which is nested pairs
-        paths = ((*path, *[1] * k, *([0] if k < last else [])) for k in range(len(value)))
-        return tuple(_specs(x, part, given, at) for part, at in zip(value, paths, strict=True))
+        parts = zip(value, _paths(path, len(value)), strict=True)
+        return tuple(_specs(x, part, given, at) for part, at in parts)
     return _spec(given.get((x, path)))
 
 
 def _as_partial_sum(step: Step, shards: Shards, values: Values) -> Values:
     """What a total of partial sums reads: what all devices have, on the first device only."""
     sources = step.action.sources
-    partial = step.name in shards.partial and bool(sources & shards.partial)
-    if not isinstance(step.action, Accumulate) or not partial:
+    if not isinstance(step.action, Accumulate) or not sources & shards.partial:
         return values
     first = lax.axis_index(MESH) == 0
     common = sources - shards.partial - shards.local.keys()

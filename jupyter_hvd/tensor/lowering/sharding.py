@@ -1,24 +1,37 @@
 """Sums over one index divided among devices.
 
-Every device has its share of the parameters' rows along that index, and all of the rest. What is made
-along the index stays where it is; what is summed over it is a partial sum on each device. Partial
-sums go through additions and products with what all devices have; before anything else reads them,
+Every device has its share of the parameters' rows along that index, as many as every other, and all of the rest. Rows
+beyond the last are zero, and no step computes any. What is made along the index stays where it is; where it is read some
+rows further on (`x[k+1]`), each device gets these rows from its neighbours, its halo. What is summed over the index is a partial
+sum on each device. Partial sums go through additions and products with what all devices have; before anything else reads them,
 and at the end, they are added up over the devices. Those at the end go in one all-reduce.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ..language.affine import Affine
 from ..language.errors import TensorError
-from ..language.predicates import Exists, Or, Predicate, Related, conjuncts
-from ..language.terms import At, Gen, Guard, Proj, Sum, Term, Var
-from .ir import Accumulate, Contract, Entrywise, Load, Step
+from ..language.predicates import (
+    Exists,
+    Or,
+    Predicate,
+    Related,
+    compare,
+    conj,
+    conjuncts,
+    fresh,
+    solve,
+)
+from ..language.terms import At, Binder, Gen, Guard, Proj, Sum, Term, Var
+from .ir import Access, Accumulate, Apply, Contract, Entrywise, Load, Masked, Rewriting, Step
 from .plan import Plan
 from .tiling import strip_mine
 
 Axis = tuple[str, tuple[int, ...], int]  # a parameter, a path of projections, an axis
+Halo = tuple[int, int]  # how many rows before its own a device reads, and how many behind them
 
 
 @dataclass(frozen=True)
@@ -26,19 +39,21 @@ class Shards:
     """The steps of a plan for one device, `rows` values of the index each.
 
     `local` gives the axis that is divided of each array that is, `partial` the arrays that are
-    partial sums; `early` those to be added up as soon as they are made.
+    partial sums; `early` those to be added up as soon as they are made. `halos` says how many rows before and behind its own a
+    device reads of an array: with them around it, it is known as `with_halo(name)`.
     """
 
     steps: tuple[Step, ...]
     local: Mapping[str, int]
     partial: frozenset[str]
     early: frozenset[str]
-    extent: int
-    devices: int
+    halos: Mapping[str, Halo]
+    rows: int
 
-    @property
-    def rows(self) -> int:
-        return self.extent // self.devices
+
+def with_halo(array: str) -> str:
+    """What an array is called with its neighbours' rows around it."""
+    return f"{array}⇆"
 
 
 def divided(body: Term, indices: Collection[str]) -> tuple[Axis, ...]:
@@ -58,7 +73,7 @@ def _subterms(e: Term) -> Iterator[Term]:
 
 def _axes(e: Term, index: str) -> Iterator[Axis]:
     for part in _subterms(e):
-        if isinstance(part, At) and part.index.name == index:
+        if isinstance(part, At) and _shifted(part.index) == index:
             owner: Term = part.body
             axis, path = 0, tuple[int, ...]()
             while isinstance(owner, At):
@@ -89,7 +104,7 @@ def shard(
 ) -> Shards:
     """Divide a plan. `shapes` has those of the relations' data, by name.
 
-    Raises TensorError where an array is read across shares (`x[k+1]`) or they are not equal.
+    Raises TensorError where an array is read across shares, other than some rows further on (`x[k+1]`).
     """
     early: frozenset[str] = frozenset()
     while True:
@@ -112,6 +127,7 @@ def _divided(
     given = {(x, path): axis for x, path, axis in axes}
     data = {x: axis for x, path, axis in axes if not path and x in shapes}
     extents = {shapes[x][axis] for x, axis in data.items()}
+    whole = plan.shapes()
     along: dict[str, int] = {}
     partial: set[str] = set()
     needed = set(early)
@@ -120,6 +136,9 @@ def _divided(
         action = step.action
         if isinstance(action, Load) and (action.parameter, action.path) in given:
             along[step.name] = given[action.parameter, action.path]
+            extents.add(whole[step.name][along[step.name]])
+        step = _along_axes(step, along, whole)
+        action = step.action
         axis = _axis(step, along, data)
         if axis is not None and isinstance(action, Entrywise):
             extents.add(action.extents[axis])
@@ -134,20 +153,148 @@ def _divided(
         elif read and step.name not in early:
             partial.add(step.name)
         pending.append((step, axis))
-    if len(extents) != 1:
+    if not extents:
         raise TensorError(
-            "this index has not one range of values that could be divided",
+            "this index has no range of values that could be divided",
             "shard the index of a sum over the data, `x[k]`",
         )
-    (extent,) = extents
-    if extent % devices:
-        raise TensorError(
-            f"{devices} devices cannot share {extent} values of the index equally",
-            f"pass `devices=`, a divisor of {extent}, or pad the data with values that count nothing",
+    rows = max(1, -(-max(extents) // devices))
+    halos = _halos([step for step, axis in pending if axis is not None], along)
+    here = {*along, *map(with_halo, halos), *data}
+    steps = []
+    for step, axis in pending:
+        if axis is not None:
+            whole_range = rows * devices == step.action.extents[axis]  # type: ignore[attr-defined]
+            inside = step if whole_range else _within(step, axis)
+            step = strip_mine(_around(inside, along, halos), axis, here, rows)
+        steps.append(step)
+    local = along | {with_halo(x): along[x] for x in halos}
+    return Shards(tuple(steps), local, frozenset(partial), frozenset(needed), halos, rows)
+
+
+def _shifted(index: Affine) -> str | None:
+    """The name in `k + c`, for a number c."""
+    return (index - index.constant).name
+
+
+def _along_axes(
+    step: Step, along: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]
+) -> Step:
+    """A row that is read where an axis has one value, `[k=0]·x[0]` at the ends of a stencil, is read along that axis; a row
+    alone is `Σ k. [k=0]·x[k]`, a partial sum of the device that has it.
+    """
+    action = step.action
+    if not isinstance(action, Entrywise):
+        return step
+    others = {
+        name
+        for r in action.accesses
+        if r.array in along
+        for name in r.indices[along[r.array]].names
+    }
+
+    def access(r: Access, mask: Predicate) -> Access:
+        if r.array not in along or not (index := r.indices[along[r.array]]).is_constant:
+            return r
+        at = {
+            name: value.constant
+            for name in action.extents
+            for p in conjuncts(mask)
+            if (value := solve(p, name)) is not None and value.is_constant
+        }
+        name = next((x for x in sorted(at, key=lambda x: x not in others)), None)
+        if name is None:
+            return r
+        there = Affine.of(name) + (index.constant - at[name])
+        return Access(
+            r.array,
+            tuple(there if k == along[r.array] else a for k, a in enumerate(r.indices)),
         )
-    here, rows = {*along, *data}, extent // devices
-    steps = tuple(s if axis is None else strip_mine(s, axis, here, rows) for s, axis in pending)
-    return Shards(steps, along, frozenset(partial), frozenset(needed), extent, devices)
+
+    def masked(m: Masked, mask: Predicate) -> Masked:
+        return replace(m, read=access(m.read, conj(mask, m.mask)))
+
+    match action:
+        case Contract():
+            reads = tuple(access(r, action.mask) for r in action.reads)
+            return replace(step, action=_one_row(replace(action, reads=reads), along, shapes))
+        case Accumulate():
+            addends = tuple(masked(m, conj()) for m in action.addends)
+            return replace(step, action=replace(action, addends=addends))
+        case Apply():
+            arguments = tuple(
+                tuple(masked(m, action.mask) for m in argument) for argument in action.arguments
+            )
+            return replace(step, action=replace(action, arguments=arguments))
+    return step
+
+
+def _one_row(
+    action: Contract, along: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]
+) -> Contract:
+    """What is read of a divided array at one row, read along a sum that is this row alone."""
+    local = [r for r in action.reads if r.array in along]
+    rows = {r.indices[along[r.array]] for r in local}
+    if len(rows) != 1 or not next(iter(rows)).is_constant:
+        return action
+    (row,), axis = rows, fresh("k", {*action.extents, *(x.name for x in action.lookups)})
+    extent = min(shapes[r.array][along[r.array]] for r in local)
+    reads = tuple(
+        Access(r.array, tuple(Affine.of(axis) if j == along[r.array] else a for j, a in enumerate(r.indices)))
+        if r.array in along
+        else r
+        for r in action.reads
+    )  # fmt: skip
+    return replace(
+        action,
+        sums=(*action.sums, Binder(axis, Affine.of(extent))),
+        reads=reads,
+        mask=conj(action.mask, compare("=", axis, row)),
+    )
+
+
+def _halos(steps: Sequence[Step], along: Mapping[str, int]) -> dict[str, Halo]:
+    """How far steps read beyond a device's own rows, of each array of which they do."""
+    found: dict[str, Halo] = {}
+    for r in (r for step in steps for r in step.action.accesses if r.array in along):
+        shift = r.indices[along[r.array]].constant
+        if shift:
+            before, behind = found.get(r.array, (0, 0))
+            found[r.array] = max(before, -shift), max(behind, shift)
+    return found
+
+
+def _around(step: Step, along: Mapping[str, int], halos: Mapping[str, Halo]) -> Step:
+    """What is read some rows further on is read with the rows around it."""
+
+    def access(r: Access) -> Access:
+        if r.array not in halos or not r.indices[along[r.array]].constant:
+            return r
+        axis, (before, _) = along[r.array], halos[r.array]
+        indices = [a + before if k == axis else a for k, a in enumerate(r.indices)]
+        return Access(with_halo(r.array), tuple(indices))
+
+    assert isinstance(step.action, Entrywise)
+    change = Rewriting(access, lambda p: p, lambda x: x)
+    return replace(step, action=step.action.rewritten(change))
+
+
+def _within(step: Step, axis: str) -> Step:
+    """A step that makes nothing beyond the last row."""
+    action = step.action
+    assert isinstance(action, Entrywise)
+    inside = compare("<", Affine.of(axis), action.extents[axis])
+
+    def masked(m: Masked) -> Masked:
+        return replace(m, mask=conj(m.mask, inside))
+
+    match action:
+        case Contract() | Apply():
+            return replace(step, action=replace(action, mask=conj(action.mask, inside)))
+        case Accumulate():
+            addends = tuple(map(masked, action.addends))
+            return replace(step, action=replace(action, addends=addends))
+    raise TypeError(action)
 
 
 def _axis(step: Step, arrays: Mapping[str, int], data: Mapping[str, int]) -> str | None:
@@ -156,7 +303,7 @@ def _axis(step: Step, arrays: Mapping[str, int], data: Mapping[str, int]) -> str
     found: set[str | None] = set()
     for r in action.accesses:
         if r.array in arrays:
-            found.add(r.indices[arrays[r.array]].name)
+            found.add(_shifted(r.indices[arrays[r.array]]))
     for lookup in action.indirections:
         if lookup.relation in data:
             found.add(lookup.subscripts[data[lookup.relation]].name)
@@ -170,7 +317,7 @@ def _axis(step: Step, arrays: Mapping[str, int], data: Mapping[str, int]) -> str
     if len(found) > 1 or None in found:
         raise TensorError(
             "an array is read across the shares of this index",
-            "shard an index that every array is read at directly, `x[k]`",
+            "shard an index that every array is read at directly or some rows further on, `x[k]`, `x[k+1]`",
         )
     return next(iter(found), None)
 
