@@ -252,6 +252,7 @@ def rate_scaled(original: Run, job: Run, kept: int = 0) -> Check:
     size = len(job.records)
     alone, rank = original.records[0], job.records[0]
     told: list[str] = []
+    late: list[float] = []
     for ones, manys in zip(alone.learning_rates, rank.learning_rates, strict=False):
         if kept and ones == manys and any(ones):
             kept -= 1
@@ -263,6 +264,8 @@ def rate_scaled(original: Run, job: Run, kept: int = 0) -> Check:
                 return Check(name, "fail", f"{one:g} on one rank, {many:g} on {size}")
             told += [] if by_steps else [f"{one:g} → {many:g}"]
         told += [f"{len(manys)} rates, set by the steps of one process"] if by_steps else []
+        if not by_steps and size * (rank.steps - 1) >= alone.steps:  # all of the data has been seen
+            late += ones[len(manys) :]
     for ones_around, manys_around in zip(alone.schedules, rank.schedules, strict=False):
         if (
             kept and ones_around[0][0] == manys_around[0][0]
@@ -280,6 +283,13 @@ def rate_scaled(original: Run, job: Run, kept: int = 0) -> Check:
         told.append(f"a schedule at {len(ones_around)} steps")
     if not told:
         return Check(name, "unknown", "no optimizer was seen")
+    if late:
+        return Check(
+            name,
+            "unknown",
+            f"one process comes to {late[0]:g} in {alone.steps} steps, {size} ranks did not in {rank.steps} each: "
+            f"where a count of steps decides, it comes {size} times as late",
+        )
     return Check(name, "pass", ", ".join(told[:4]) + (", …" if len(told) > 4 else ""))
 
 

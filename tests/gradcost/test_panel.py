@@ -9,6 +9,7 @@ import threading
 import time
 from xml.etree import ElementTree
 
+import jax
 import numpy as np
 import pytest
 
@@ -282,7 +283,7 @@ def test_views_are_what_the_functions_say(shell):
         view: front.until(lambda m, v=view: m.get("shown", {}).get("view") == v)["shown"]
         for view in ("plan", "certificate")
     }
-    x = np.ones(50, np.float32)
+    x = np.ones(50, jax.numpy.result_type(float))  # as numbers are drawn
     assert shown["plan"]["text"] == f"value\n{f.plan(x)}\n\ngradient by x\n{f.grad('x').plan(x)}"
     assert (shown["plan"]["at"], shown["plan"]["sizes"]) == ("x_0 = 50", {"x_0": 50})
     assert "f: value, and gradient by x" in shown["certificate"]["text"]

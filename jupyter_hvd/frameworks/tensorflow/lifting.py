@@ -7,7 +7,7 @@ from dataclasses import replace
 import libcst as cst
 
 from ...analysis.index import Binding
-from ...analysis.syntax import parameters
+from ...analysis.syntax import nodes_in, parameters
 from ...analysis.values import ValueAnalysis
 from .compiled import EagerSite
 
@@ -19,7 +19,7 @@ def lift(values: ValueAnalysis, expression: cst.CSTNode, site: EagerSite) -> str
     local names the expressions that they stand for. None where that cannot be seen.
     """
     if not site.chain:
-        return values.module.text(expression)
+        return values.module.text(expression) if _is_known_at(values, expression, site) else None
     match expression:
         case cst.Name():
             return _lift_name(values, expression, site)
@@ -40,6 +40,16 @@ def lift(values: ValueAnalysis, expression: cst.CSTNode, site: EagerSite) -> str
             one, two = lift(values, left, site), lift(values, right, site)
             return f"{one} + {two}" if one and two else None
     return None
+
+
+def _is_known_at(values: ValueAnalysis, expression: cst.CSTNode, site: EagerSite) -> bool:
+    """Whether names mean at the call what they mean where an expression stands, which may be a comprehension elsewhere."""
+    there = values.module.scope(site.call)
+    if there is None:
+        return True
+    names = [n for n in nodes_in(expression) if isinstance(n, cst.Name)]
+    scopes = [(name.value, values.module.scope(name)) for name in names]
+    return all(here is None or set(here[name]) == set(there[name]) for name, here in scopes)
 
 
 def _lift_name(values: ValueAnalysis, name: cst.Name, site: EagerSite) -> str | None:

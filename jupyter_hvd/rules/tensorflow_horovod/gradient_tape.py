@@ -20,7 +20,7 @@ from ...frameworks.tensorflow.updates import Update, whole_list
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, Context, Rule
-from .questions import is_of_environment, is_seen_by_rank, set_rates
+from .questions import is_of_environment, is_seen_by_rank, kept_writes, set_rates
 
 #: The runtime's function by which a tape averages.
 WRAPPER = "DistributedGradientTape"
@@ -623,7 +623,7 @@ class Decision(Rule):
 
     `if loss < 0.1: break` ends the loop on the ranks whose own loss is small; the others
     wait for their gradients forever. So the question is answered by rank 0 for all.
-    So it is where a question decides whether a loop around the training sets a rate, weights that were kept, or what data are made of; and a rate that is computed
+    So it is where a question decides whether a loop around the training sets a rate, weights that were kept, or what data are made of, or whether rank 0 saves and tells the others where; and a rate that is computed
     from a rank's own losses is rank 0's. Questions that all ranks answer alike, of counters and constants, are left alone.
     """
 
@@ -690,6 +690,10 @@ class Decision(Rule):
         equal = context.training.agreement.is_equal
         set_here = list(self._set(context))
         for node in set_here:
+            for test in self._around(context, node):
+                if test not in tests and not equal(test):
+                    tests[test] = self._is_compiled(context, test)
+        for node in kept_writes(context):
             for test in self._around(context, node):
                 if test not in tests and not equal(test):
                     tests[test] = self._is_compiled(context, test)

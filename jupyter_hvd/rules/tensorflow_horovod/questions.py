@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import libcst as cst
 
-from ...analysis.effects import asks_files, changes_files
+from ...analysis.effects import asks_files, changes_files, opens_for, writes
 from ...analysis.index import ELEMENT, Binding
 from ...analysis.library import Kind, Value
 from ...analysis.syntax import argument, has_star, method, names_in, nodes_in
@@ -174,6 +174,19 @@ def set_rates(context: Context) -> Iterator[cst.BaseExpression]:
                 call.func
             ) == "tensorflow.keras.backend.set_value" and is_rate(context, rate.value):
                 yield value.value
+
+
+def multiplied_rates(context: Context) -> Iterator[cst.BaseExpression]:
+    """What an optimizer's rate is multiplied by, or changed otherwise, in place: `opt.learning_rate *= 0.5`."""
+    for name in RATES:
+        for binding in context.values.index.attribute_bindings.get(name, ()):
+            in_place = isinstance(context.module.parent(binding.value), cst.AugAssign)
+            if (
+                binding.receiver is not None
+                and in_place
+                and is_optimizer(context, binding.receiver)
+            ):
+                yield binding.value
 
 
 def is_seen_by_rank(context: Context, expression: cst.BaseExpression) -> bool:
@@ -506,3 +519,20 @@ def _leaves_before(
                 yield leaf
         elif around and around[0] in loops:
             yield leaf
+
+
+def opens_to_write(context: Context, call: cst.Call) -> bool:
+    """Whether an argument opens a file to write it, `json.dump(x, open(path, 'w'))`: the other ranks open, and write, nothing."""
+    modes = (
+        opens_for(context.values, arg.value) for arg in call.args if isinstance(arg.value, cst.Call)
+    )
+    return any(set(mode or "") & set("wax") for mode in modes)
+
+
+def kept_writes(context: Context) -> Iterator[cst.Call]:
+    """What is written and whose result is kept, a path: rank 0's is broadcast, so all ranks must come to it."""
+    for call in context.values.index.calls:
+        if isinstance(context.module.parent(call), cst.Expr) or opens_to_write(context, call):
+            continue
+        if writes(context.values, call) and not is_guarded(context, call):
+            yield call

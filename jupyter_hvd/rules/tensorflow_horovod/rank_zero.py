@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ...analysis.effects import is_pure, opens_for, prints, writes
+from ...analysis.effects import is_pure, prints, writes
 from ...analysis.syntax import argument, has_star
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, TENSORFLOW, Context, Rule
-from .questions import is_guarded, own_line
+from .questions import is_guarded, opens_to_write, own_line
 
 
 class Print(Rule):
@@ -204,8 +204,8 @@ class Write(Rule):
                 yield Fix(call, edits, needs=(HOROVOD, TENSORFLOW))
 
     def _guard(self, context: Context, call: cst.Call) -> Iterator[Finding]:
-        if any(opens_to_write(context, arg.value) for arg in call.args):
-            return  # `json.dump(x, open(path, 'w'))`: the other ranks open, and write, nothing
+        if opens_to_write(context, call):
+            return
         line, owner = own_line(context, call), receiver(context, call)
         alone = isinstance(context.module.parent(call), cst.Expr)
         worked_out = [arg.value for arg in call.args] + ([owner] if owner is not None else [])
@@ -266,12 +266,6 @@ def silent_elsewhere(context: Context, call: cst.Call) -> tuple[Edit, ...]:
     """The function that is called on rank 0, on the others one that does nothing with its arguments."""
     silent = "lambda *args, **kwargs: None"
     return context.wrap(call.func, "(", f" if {context.backend.is_rank_zero} else {silent})")
-
-
-def opens_to_write(context: Context, expression: cst.BaseExpression) -> bool:
-    """Whether an expression opens a file to write it."""
-    mode = opens_for(context.values, expression) if isinstance(expression, cst.Call) else None
-    return bool(set(mode or "") & set("wax"))
 
 
 RULES: tuple[type[Rule], ...] = (Print, Tracker, Write)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import partial
+from typing import cast
 
 import libcst as cst
 
@@ -19,6 +20,7 @@ from .questions import (
     is_own_schedule,
     is_rate,
     kept_schedules,
+    multiplied_rates,
     reads_rate,
     set_rates,
 )
@@ -326,9 +328,29 @@ class SetRate(Rule):
                         f"divide what the count is compared with by {context.backend.size}, or give the optimizer a schedule of Keras' own",
                         "warning",
                     )
+        changed = (*set_rates(context), *multiplied_rates(context))
+        for test in dict.fromkeys(t for rate in changed for t in self._tests(context, rate)):
+            yield Problem(
+                test,
+                "when this rate changes is decided by a count of steps, of which N ranks make an N-th, so that it comes N times as late",
+                f"compare with an N-th of it, `n // {context.backend.size}` in the converted program, or let the epochs decide",
+                "warning",
+            )
         for count in counts:
             size = f" * {context.backend.size})"
             yield Fix(count, context.wrap(count, "(", size), COUNTED_ON)
+
+    def _tests(self, context: Context, rate: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        """The tests of a count of steps that decide whether a rate is set."""
+        function, child = context.module.function_of(rate), cast("cst.CSTNode", rate)
+        for around in context.module.ancestors(rate):
+            if around is function:
+                break
+            if isinstance(around, cst.If) and child is not around.test:
+                behind = context.values.flow.backward_slice(around.test)
+                if any(context.stops.counts(n) or self._counts_steps(context, n) for n in behind):
+                    yield around.test
+            child = around
 
     def _counts_steps(self, context: Context, node: cst.CSTNode) -> bool:
         """Whether a node is a count of steps: a name, or a variable, that goes up by one with each."""

@@ -171,7 +171,8 @@ _enter("cbrt", 1, math.cbrt, "1/3·recip(cbrt(x)·cbrt(x))")
 _enter("erf", 1, math.erf, f"{2 / math.sqrt(math.pi)!r}·exp(-1·x·x)")
 _enter("expm1", 1, math.expm1, "exp(x)")
 _enter("log1p", 1, math.log1p, "recip(1 + x)")
-_enter("pow", 2, _power, "y·pow(x, y + -1)", "pow(x, y)·log(x)")
+# By the exponent it is 0 where x is, whose logarithm is minus infinity.
+_enter("pow", 2, _power, "y·pow(x, y + -1)", "pow(x, y)·log(x + equal(x, 0))")
 _enter("atan2", 2, math.atan2, "y·recip(x·x + y·y)", "-1·x·recip(x·x + y·y)")
 _enter("greater", 2, lambda x, y: int(x > y) + Fraction(int(x == y), 2), "0", "0")
 # Comparisons of data, 1 or 0, and what they choose: `kept(c, x)` is x where c is not 0, `dropped(c, x)` where it is.
@@ -181,6 +182,9 @@ _enter("equal", 2, lambda x, y: int(x == y), "0", "0")
 _enter("kept", 2, lambda c, x: x if c else 0, "0", "kept(x, 1)")
 _enter("dropped", 2, lambda c, x: 0 if c else x, "0", "dropped(x, 1)")
 _enter_simple("stopped", lambda x: x, "0")
+_enter_simple(
+    "finite", lambda x: x if math.isfinite(x) else 0, "0"
+)  # what is taken off and put back, if it can be
 _enter("maximum", 2, max, "greater(x, y)", "greater(y, x)")
 _enter("minimum", 2, min, "greater(y, x)", "greater(x, y)")
 

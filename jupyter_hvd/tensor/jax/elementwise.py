@@ -45,6 +45,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "kept": lambda c, x: jnp.where(c != 0, x, jnp.zeros((), x.dtype)),
     "dropped": lambda c, x: jnp.where(c != 0, jnp.zeros((), x.dtype), x),
     "stopped": lax.stop_gradient,
+    "finite": lambda x: lax.stop_gradient(jnp.where(jnp.isfinite(x), x, 0)),
     "greater": lambda x, y: jnp.where(x > y, 1.0, jnp.where(x == y, 0.5, 0.0)).astype(x.dtype),
 }
 

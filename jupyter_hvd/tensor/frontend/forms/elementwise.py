@@ -140,11 +140,16 @@ def sigmoid(t: Any, x: Any) -> Any:
 
 @form("logaddexp")
 def logaddexp(t: Any, x: Any, y: Any) -> Any:
-    """`maximum(x, y) + log1p(exp(-|x - y|))`."""
+    """`maximum(x, y) + log1p(exp(-|x - y|))`, of two infinities that are equal, too."""
+    return _logaddexp(
+        t, x, y, lambda a, b: t.mapped("dropped", t.mapped("equal", a, b), t.computed("-", a, b))
+    )
 
+
+def _logaddexp(t: Any, x: Any, y: Any, difference: Callable[[Any, Any], Any]) -> Any:
     def one(a: Any, b: Any) -> Any:
         a, b = t.once(a, "a"), t.once(b, "b")
-        apart = t.mapped("abs", t.computed("-", a, b))
+        apart = t.mapped("abs", difference(a, b))
         rest = t.mapped("log1p", t.mapped("exp", t.negative(apart)))
         return t.computed("+", t.mapped("maximum", a, b), rest)
 
@@ -154,7 +159,7 @@ def logaddexp(t: Any, x: Any, y: Any) -> Any:
 @form("softplus")
 def softplus(t: Any, x: Any) -> Any:
     """`logaddexp(x, 0)`."""
-    return logaddexp(t, x, 0)
+    return _logaddexp(t, x, 0, lambda a, b: t.computed("-", a, b))
 
 
 @form("silu", "swish")

@@ -376,8 +376,8 @@ def searched(t: Any, *_: Any, **__: Any) -> Any:
 
 
 def _shift(t: Any, x: Any, axis: Any) -> Any:
-    """The largest entry along an axis, as a constant: taking it off changes no derivative."""
-    return t.once(t.mapped("stopped", largest(t, x, axis, keepdims=True)), "top")
+    """The largest entry along an axis, as a constant: taking it off changes no derivative. 0 where it is infinite."""
+    return t.once(t.mapped("finite", largest(t, x, axis, keepdims=True)), "top")
 
 
 @form("logsumexp")

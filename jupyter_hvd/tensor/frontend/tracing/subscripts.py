@@ -291,8 +291,8 @@ class Subscripts(Places):
         ):
             taken = range(size.constant)[place]
             return Axis(Affine.of(taken.start), step, Affine.of(len(taken)))
-        low = self._end(place.start, size, Affine.of(0) if step > 0 else size - 1)
-        high = self._end(place.stop, size, size if step > 0 else Affine.of(-1))
+        low = self._end(place.start, size, Affine.of(0) if step > 0 else size - 1, owner, axis)
+        high = self._end(place.stop, size, size if step > 0 else Affine.of(-1), owner, axis)
         length = (high - low) if step > 0 else (low - high)
         if length.names & {i for i, _ in self.binders}:
             raise self.error(
@@ -313,13 +313,19 @@ class Subscripts(Places):
             self.looked(f"the slice of {owner}", owner, length, size + 1, axis)
         return Axis(low, step, length)
 
-    def _end(self, given: Any, size: Affine, default: Affine) -> Affine:
+    def _end(self, given: Any, size: Affine, default: Affine, owner: str, axis: int) -> Affine:
         if given is None:
             return default
         a = self.affine(given, "a slice")
-        # `x[:-n]` counts from the end, since sizes and numbers of arguments are not negative.
+        # `x[:-n]` counts from the end, since sizes and numbers of arguments are not negative: but from the start where n is 0.
         backwards = a.constant <= 0 and all(c < 0 for _, c in a.terms)
-        return size + a if backwards and a != Affine.of(0) else a
+        if not backwards or a == Affine.of(0):
+            return a
+        if a.constant == 0 and a.names <= self.integers:
+            a = Affine.of(self.number(a))
+        elif a.constant == 0:
+            self.looked(f"the slice of {owner}", owner, (a + 1) * -1, a * -1, axis)
+        return size + a if a != Affine.of(0) else a
 
     def _divided(self, length: Affine, k: int) -> Affine:
         """`⌈length / k⌉`."""

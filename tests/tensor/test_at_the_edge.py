@@ -1,0 +1,77 @@
+"""Numbers and sizes at the edge of what NumPy and JAX define: a slice from the end by nothing, infinities, powers of zero."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jupyter_hvd.tensor import TensorError, tensor
+
+U = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+
+
+def interior(u, k):
+    return np.sum(u[k:-k] ** 2)
+
+
+def last(u, k):
+    return np.sum(u[-k:])
+
+
+def rows(u, k):
+    return np.sum(np.outer(u, u)[:, :-k])
+
+
+def zeroed(u, k):
+    r = np.ones(len(u))
+    r[-k:] = 0
+    return np.sum(r * u)
+
+
+@pytest.mark.parametrize("k", [0, 1, 2])
+@pytest.mark.parametrize("function", [interior, last, rows, zeroed])
+def test_a_slice_from_the_end_by_a_number_that_may_be_zero(function, k):
+    f = tensor(function)
+    assert float(f(U, k)) == function(U, k)
+    step = 1e-6 * np.eye(5)
+    expected = [(function(U + h, k) - function(U - h, k)) / 2e-6 for h in step]
+    np.testing.assert_allclose(f.grad("u")(U, k), expected, rtol=1e-6, atol=1e-9)
+
+
+def test_a_slice_from_the_end_by_a_size_that_is_zero_is_refused():
+    @tensor
+    def along(x, y):
+        return np.sum(x[-len(y) :])
+
+    assert along(U, np.ones(2)) == 9
+    with pytest.raises(TensorError, match="the slice of x"):
+        along(U, np.ones(0))
+
+
+def test_a_power_of_zero_by_its_exponent():
+    @tensor
+    def f(x, g):
+        return np.sum(x**g)
+
+    x = np.array([0.0, 0.5])
+    expected = jax.grad(lambda x, g: jnp.sum(x**g), argnums=1)(x, 2.2)
+    np.testing.assert_allclose(f.grad("g")(x, 2.2), expected, rtol=1e-6)
+
+
+INFINITIES = [(-np.inf, -np.inf), (np.inf, np.inf), (-np.inf, 1.0), (np.inf, -np.inf), (1.0, 2.0)]
+
+
+@pytest.mark.parametrize("pair", INFINITIES)
+def test_sums_of_exponentials_of_infinities(pair):
+    @tensor
+    def both(x, y):
+        return np.logaddexp(x, y)
+
+    @tensor
+    def all_of(x):
+        return jax.nn.logsumexp(x)
+
+    np.testing.assert_allclose(both(*pair), np.logaddexp(*pair))
+    x = np.array(pair)
+    np.testing.assert_allclose(all_of(x), jax.nn.logsumexp(x), rtol=1e-6)
+    np.testing.assert_allclose(all_of.grad("x")(x), jax.grad(jax.nn.logsumexp)(x), rtol=1e-6)
