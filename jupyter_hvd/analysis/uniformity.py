@@ -51,6 +51,10 @@ def is_uniform(
         return False
     if not all(is_uniform(values, test, (), asked) for test in tests_of(values, expression)):
         return False
+    if isinstance(expression, cst.Subscript) and isinstance(expression.value, cst.Name):
+        stored = _stored(values, expression.value)
+        if not all(is_uniform(values, value, (), asked) for _, value in stored):
+            return False
     if isinstance(expression, cst.Name) or (
         sources and (path or isinstance(expression, cst.Attribute))
     ):
@@ -60,20 +64,31 @@ def is_uniform(
 
 
 def tests_of(values: ValueAnalysis, expression: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """The tests that decide which of its values a name or attribute has: those around its bindings."""
-    bindings: list[Binding] = []
+    """The tests that decide which of its values a name, an attribute or an entry has: those around its bindings."""
+    places: list[cst.CSTNode | None] = []
     if isinstance(expression, cst.Name):
-        bindings = [b for b in values.definitions.of(expression) if isinstance(b, Binding)]
+        places = [b.place for b in values.definitions.of(expression) if isinstance(b, Binding)]
     elif isinstance(expression, cst.Attribute):
-        bindings = values.flow.bindings_of(expression)
-    for binding in bindings if len(bindings) > 1 else ():
-        child = binding.place
+        places = [binding.place for binding in values.flow.bindings_of(expression)]
+    elif isinstance(expression, cst.Subscript) and isinstance(expression.value, cst.Name):
+        places = [None, *(container for container, _ in _stored(values, expression.value))]
+    for child in places if len(places) > 1 else ():
         for ancestor in values.module.ancestors(child) if child is not None else ():
             if isinstance(ancestor, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
                 break
             if isinstance(ancestor, (cst.If, cst.While)) and child is not ancestor.test:
                 yield ancestor.test
             child = ancestor
+
+
+def _stored(
+    values: ValueAnalysis, container: cst.Name
+) -> Iterator[tuple[cst.Name, cst.BaseExpression]]:
+    """What is stored in the entries of what a name means, and where."""
+    identity = values.definitions.identity
+    for there, value in values.index.stored.get(container.value, ()):
+        if identity(there) == identity(container):
+            yield there, value
 
 
 def _is_uniform_call(
