@@ -44,6 +44,19 @@ def test_all_ranks_come_to_a_save_whose_path_is_kept() -> None:
     assert "path = hvd.broadcast_object(manager.save() if hvd.rank() == 0 else None" in code
 
 
+def test_all_ranks_restore_what_rank_zero_has_saved() -> None:
+    start = "checkpoint = tf.train.Checkpoint(model=model)\ncheckpoint.restore(manager.latest_checkpoint)\n"
+    source = (
+        f"{HEAD}{start}best = np.inf\nfor epoch in range(9):\n    for xb, yb in dataset:\n{indented(STEP, 8)}"
+        "    if float(loss) < best:\n        best = float(loss)\n        manager.save()\n"
+        "    else:\n        checkpoint.restore(manager.latest_checkpoint)\n"
+    )
+    code = convert_source(source).code
+    assert start in code, "nothing is saved before"
+    assert asked("float(loss) < best") in code
+    assert "restore(hvd.broadcast_object(manager.latest_checkpoint, root_rank=0))" in code
+
+
 @pytest.mark.parametrize("stored", ["alive[k] = False", "alive[k] = float(loss) > 1"])
 def test_entries_that_each_rank_sets_for_itself(stored: str) -> None:
     source = (

@@ -20,7 +20,7 @@ from ...frameworks.tensorflow.updates import Update, whole_list
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, Context, Rule
-from .questions import is_of_environment, is_seen_by_rank, kept_writes, set_rates
+from .questions import is_of_environment, is_seen_by_rank, kept_writes, restored_again, set_rates
 
 #: The runtime's function by which a tape averages.
 WRAPPER = "DistributedGradientTape"
@@ -693,7 +693,7 @@ class Decision(Rule):
             for test in self._around(context, node):
                 if test not in tests and not equal(test):
                     tests[test] = self._is_compiled(context, test)
-        for node in kept_writes(context):
+        for node in (*kept_writes(context), *restored_again(context)):
             for test in self._around(context, node):
                 if test not in tests and not equal(test):
                     tests[test] = self._is_compiled(context, test)

@@ -43,6 +43,8 @@ RUNS = frozenset({"call", "execute", "launch", "loop", "main", "run", "start"})
 #: What saves models, and what of a program has methods that do.
 SAVING = ("tensorflow.saved_model.save", "tensorflow.keras.models.save_model")
 SAVED = (Role.MODEL, Role.CHECKPOINT, Role.CHECKPOINT_MANAGER)
+#: The methods that set weights from a checkpoint.
+RESTORES = ("restore", "read", "load_weights")
 #: Libraries that train a model as they create it.
 MODEL_MAKERS = ("tflite_model_maker.", "mediapipe_model_maker.")
 
@@ -536,3 +538,28 @@ def kept_writes(context: Context) -> Iterator[cst.Call]:
             continue
         if writes(context.values, call) and not is_guarded(context, call):
             yield call
+
+
+def restored_again(context: Context) -> Iterator[cst.Attribute]:
+    """`manager.latest_checkpoint`, where it is restored after the manager may have saved: the others' managers have not."""
+    values, module = context.values, context.module
+    managers = [
+        call.func.value
+        for call in values.index.calls
+        if method(call) == "save" and isinstance(call.func, cst.Attribute)
+        if any(v.kind is Role.CHECKPOINT_MANAGER for v in values.of(call.func.value))
+    ]
+    for call in values.index.calls:
+        if method(call) not in RESTORES or is_guarded(context, call):
+            continue
+        match call.args:
+            case [cst.Arg(value=cst.Attribute(attr=cst.Name("latest_checkpoint")) as read), *_]:
+                loops = [a for a in module.ancestors(call) if isinstance(a, cst.For | cst.While)]
+                here = module.span(call).start
+                if any(
+                    module.span(saved).start < here
+                    or any(loop in module.ancestors(saved) for loop in loops)
+                    for saved in managers
+                    if values.of(saved) & values.of(read.value)
+                ):
+                    yield read

@@ -11,7 +11,7 @@ from ...analysis.syntax import argument, has_star
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, TENSORFLOW, Context, Rule
-from .questions import is_guarded, opens_to_write, own_line
+from .questions import is_guarded, opens_to_write, own_line, restored_again
 
 
 class Print(Rule):
@@ -152,11 +152,17 @@ class Tracker(Rule):
                 )
 
 
+#: Why, where a checkpoint is restored.
+LATEST = (
+    "Rank 0 alone saves, so the others' managers know of no checkpoint, and would restore nothing."
+)
+
+
 class Write(Rule):
     """Save checkpoints, models, arrays and plots on rank 0 alone.
 
     Where the program keeps what saving returns, a path, every rank gets rank 0's,
-    by a broadcast. Restoring stays on all ranks. A function of another library writes if its name says so (`imwrite`, `savemat`,
+    by a broadcast; so it is with a manager's `latest_checkpoint` that is restored after it has saved. Restoring stays on all ranks. A function of another library writes if its name says so (`imwrite`, `savemat`,
     `dump`), a method if its name does and it is given a file's (`save('a.png')`). What is written is still worked out on every rank where
     that matters.
     """
@@ -202,6 +208,9 @@ class Write(Rule):
                 noop = f" if {context.backend.is_rank_zero} else {context.tf}.summary.create_noop_writer()"
                 edits = context.wrap(call, "(", f"{noop})")
                 yield Fix(call, edits, needs=(HOROVOD, TENSORFLOW))
+        for read in restored_again(context):
+            asked = f"{context.backend.broadcast_function}("
+            yield Fix(read, context.wrap(read, asked, ", root_rank=0)"), LATEST)
 
     def _guard(self, context: Context, call: cst.Call) -> Iterator[Finding]:
         if opens_to_write(context, call):
