@@ -1,5 +1,7 @@
 """Numbers and sizes at the edge of what NumPy and JAX define: a slice from the end by nothing, infinities, powers of zero."""
 
+import runpy
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -75,3 +77,29 @@ def test_sums_of_exponentials_of_infinities(pair):
     x = np.array(pair)
     np.testing.assert_allclose(all_of(x), jax.nn.logsumexp(x), rtol=1e-6)
     np.testing.assert_allclose(all_of.grad("x")(x), jax.grad(jax.nn.logsumexp)(x), rtol=1e-6)
+
+
+X, A = np.arange(1.0, 5), np.arange(12.0).reshape(3, 4) + 1
+NUMBERS = {
+    "np.pad(x, k)": (X, (1, 0)),
+    "np.repeat(x, k)": (X, (2, 0)),
+    "np.tile(x, k)": (X, (2,)),
+    "np.sum(x, axis=k)": (A, (1, 0)),
+    "np.diff(x, k)": (X, (2,)),
+    "x @ np.eye(4, k=k) @ x": (X, (1, -1)),
+    "np.tril(x, k)": (A, (1, -1)),
+    "np.pad(x, ((k, k), (0, 0)))": (A, (1,)),
+    "np.diag(x, k)": (X, (1, 0)),
+    "x[-k] * x[-k - 1]": (X, (1, 0, 2)),
+}
+
+
+@pytest.mark.parametrize("text", NUMBERS)
+def test_a_parameter_that_numpy_takes_as_a_number(text, tmp_path):
+    (tmp_path / "written.py").write_text(
+        f"import numpy as np\n\n\ndef f(x, k):\n    return {text}\n"
+    )
+    function = runpy.run_path(str(tmp_path / "written.py"))["f"]
+    f, (array, numbers) = tensor(function), NUMBERS[text]
+    for k in numbers:
+        np.testing.assert_allclose(f(array, k), function(array, k))

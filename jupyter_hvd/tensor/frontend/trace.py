@@ -142,6 +142,14 @@ def trace_named(
             return tuple(parameters), _traced(name, rewritten, parameters, nameless)
         except SizesMet as met:
             return Undecided(tuple(parameters), met)
+        except TensorError as error:
+            # What NumPy needs as a number, `np.pad(x, k)`, says so in errors of many kinds.
+            free = [own_name(p.name) for p in parameters if p.type == Integer()]
+            if not free:
+                raise
+            asked = SizesMet(Affine.of(free[0]), None, True, error.place)
+            asked.refused = error
+            return Undecided(tuple(parameters), asked)
         except SizeNamed as found:
             named = {found.size: Affine.of(found.name)}
             parameters = [p._replace(type=at_sizes(p.type, named)) for p in parameters]

@@ -141,9 +141,7 @@ class Entries(Subscripts):
             return self._gathered(array, place, size)
         if isinstance(place, Value) and not self.is_array(place):
             return self.found(array, place)
-        a = self.affine(place, "an index")
-        if a.is_constant and a.constant < 0 and isinstance(place, int):
-            a = size + a.constant  # Python's x[-1]
+        a = self.from_start(place, size)
         return self.entry_within(array, a)
 
     def _gathered(self, array: Value, place: IndexEntry, size: Affine) -> Value:
@@ -189,9 +187,7 @@ class Entries(Subscripts):
     def _data_entry(self, data: Data, place: Any) -> Any:
         if isinstance(data.type, TupleSet):
             raise self.error("a set of tuples has no entries", f"test `(i, j) in {data.name}`")
-        a = self.affine(place, "an index")
-        if a.is_constant and a.constant < 0 and isinstance(place, int):
-            a = data.dims[0] + a.constant
+        a = self.from_start(place, data.dims[0])
         if len(data.dims) > 1:
             return data.part(data.dims[1:], lambda at: (a, *at))
         arguments = data.places((a,))

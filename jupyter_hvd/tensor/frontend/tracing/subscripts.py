@@ -272,9 +272,7 @@ class Subscripts(Places):
         if isinstance(place, Counting):
             raise self.error("rows and columns side by side", "loop over them: `A[i, i] = v`")
         if not isinstance(place, slice):
-            a = self.affine(place, "an index")
-            if a.is_constant and a.constant < 0 and isinstance(place, int):
-                a = size + a.constant
+            a = self.from_start(place, size)
             self.looked(f"{owner}[{a.renamed(self.spelt)}]", owner, a, size, axis)
             return Axis(a)
         return self._sliced(place, size, owner, axis)

@@ -134,6 +134,14 @@ class Wholes(Packing):
 
     # Entries
 
+    def from_start(self, place: Any, size: Affine) -> Affine:
+        """An index as Python takes it: `x[-1]`, and `x[-k]` unless the argument k is 0, are counted from the end."""
+        a = self.affine(place, "an index")
+        if a.names and a.names <= self.integers and all(c < 0 for _, c in a.terms):
+            place = self.number(a)
+            a = Affine.of(place)
+        return size + a.constant if isinstance(place, int) and a.constant < 0 else a
+
     def entry_within(self, array: Value, a: Affine) -> Value:
         """`array[a]`, an entry of the array itself and not a copy of one."""
         lists, numbers = max(0, array.nature.lists - 1), array.nature.numbers
