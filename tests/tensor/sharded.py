@@ -126,7 +126,15 @@ def stepped(u):
     return [1 / (2 + u[k + 1] - u[k]) for k in range(n - 1)]
 
 
+@tensor
+def field(x, y):
+    """Its terms are so many that they are made in blocks."""
+    return [sum(np.exp(-((x[k] - y[j]) ** 2)) for j in range(len(y))) for k in range(len(x))]
+
+
 def check_halos(rng):
+    x, y = rng.normal(size=4100), rng.normal(size=2048)
+    same(field.sharded("k")(x, y), field(x, y))
     for n in (17, 16, 64, 9, 3, 2):
         x = rng.normal(size=n)
         same(neighbours.sharded("k")(x), neighbours(x))

@@ -53,7 +53,7 @@ def sharded(plan: Plan, arrays: Sequence[Any], axes: Sequence[Axis], devices: Se
         for (x, t), value in zip(plan.parameters, arrays, strict=True)
     )
     outs = {name: _spec(shards.local.get(name)) for name in flat(plan.output)}
-    whole, total = plan.shapes(), shards.rows * len(devices)
+    whole, total = plan.shapes(whole=True), shards.rows * len(devices)
     on_shares = shard_map(run_share, mesh, ins, outs)
 
     def run_shares(*arrays: Any) -> Any:

@@ -119,10 +119,10 @@ class Plan:
         read = frozenset[str]().union(*(step.action.relations for step in self.steps))
         return tuple([x for x, _ in self.counts if isinstance(x, Join) and x in read])
 
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of each array; of one made in blocks, that of a block."""
+    def shapes(self, *, whole: bool = False) -> dict[str, tuple[int, ...]]:
+        """The shape of each array; of one made in blocks, that of a block, unless `whole` is wanted."""
         found: dict[str, tuple[int, ...]] = {}
-        for step in _flat(self.order):
+        for step in self.steps if whole else _flat(self.order):
             match step.action:
                 case Entrywise() as action:
                     found[step.name] = action.shape

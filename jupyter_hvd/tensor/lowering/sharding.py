@@ -127,7 +127,7 @@ def _divided(
     given = {(x, path): axis for x, path, axis in axes}
     data = {x: axis for x, path, axis in axes if not path and x in shapes}
     extents = {shapes[x][axis] for x, axis in data.items()}
-    whole = plan.shapes()
+    whole = plan.shapes(whole=True)
     along: dict[str, int] = {}
     partial: set[str] = set()
     needed = set(early)
