@@ -65,6 +65,9 @@ def run_engine(rank: int) -> None:
         def init_signal(self) -> None:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
+        def to_work_dir(self) -> None:
+            """It stays where it was begun; ipyparallel would go where it was imported, which is a server's folder."""
+
         def initialize(self, argv: Any = None) -> None:
             super().initialize(argv)
             del os.environ["IPP_CONNECTION_INFO"]  # the key is not for what a cell starts

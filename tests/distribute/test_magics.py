@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -300,6 +301,17 @@ def test_what_lies_between_the_ranks_is_measured(alone: Any, trained: Any) -> No
     assert shown.count("by these figures") == 6
     ask = "from jupyter_hvd.magics import measured\nprint(measured(get_ipython()))"
     assert "there are no ranks" in alone.good(ask).stdout
+
+
+def test_ranks_begin_where_the_notebook_is(notebook: Any, tmp_path: Path) -> None:
+    where = "%%distribute --no-deps\nimport os\nprint(os.getcwd())"
+    notebook.good("import os; before = os.getcwd()")
+    assert notebook.good(where).stdout.split()[-1] == notebook.good("print(before)").stdout.strip()
+    notebook.good(f"os.chdir({str(tmp_path)!r})\n%hvd restart")
+    try:
+        assert str(tmp_path) in notebook.good(where).stdout
+    finally:
+        notebook.good("os.chdir(before)\n%hvd restart")
 
 
 def test_stop_and_restart(trained: Any, after: Any) -> None:
