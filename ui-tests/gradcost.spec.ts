@@ -56,6 +56,17 @@ async function opened(
   return lab;
 }
 
+/** The panel of `energy` by x, in a notebook of its own. */
+async function energyPanel(
+  page: Page,
+  request: APIRequestContext,
+  name: string
+): Promise<Locator> {
+  const content = notebook(LOAD, ENERGY, CALLS, '%gradcost energy --wrt x');
+  await opened(page, request, name, content, 3);
+  return panels(page).first();
+}
+
 async function runTo(lab: Lab, last: number): Promise<void> {
   for (let i = 0; i <= last; i++) {
     await lab.run(i);
@@ -171,14 +182,7 @@ test('how it is computed, and the certificate, when they are opened', async ({
   page,
   request
 }) => {
-  await opened(
-    page,
-    request,
-    'views.ipynb',
-    notebook(LOAD, ENERGY, CALLS, '%gradcost energy --wrt x'),
-    3
-  );
-  const panel = panels(page).first();
+  const panel = await energyPanel(page, request, 'views.ipynb');
   const plan = panel.locator('details', { hasText: 'How it is computed' });
   await plan.locator('summary').press('Enter');
   await expect(plan.locator('pre')).toContainText('dot_general: X0[u0, r0]·X1[r0]');
@@ -201,14 +205,7 @@ test('several functions in one plot, by keyboard; measured beside one another', 
   page,
   request
 }) => {
-  await opened(
-    page,
-    request,
-    'compare.ipynb',
-    notebook(LOAD, ENERGY, CALLS, '%gradcost energy --wrt x'),
-    3
-  );
-  const panel = panels(page).first();
+  const panel = await energyPanel(page, request, 'compare.ipynb');
   const comparison = panel.getByRole('region', {
     name: 'Comparison with other functions'
   });

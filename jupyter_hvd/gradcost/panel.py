@@ -229,6 +229,12 @@ class Panel:
         for send in tuple(self.views):
             send(message)
 
+    def _said(self, wrong: Exception) -> str:
+        """What went wrong, for the user: by cell and line where the program did."""
+        if isinstance(wrong, TensorError):
+            return explained(wrong, self.cells)
+        return f"{type(wrong).__name__}: {wrong}"
+
     # What takes a while
 
     def estimate(self) -> Task:
@@ -325,10 +331,8 @@ class Panel:
                 keep = work_(progress, cancelled)
             except ProfileCancelledError:
                 pass
-            except TensorError as wrong:
-                error = explained(wrong, self.cells)
             except Exception as wrong:  # XLA at its limits, the user's own version
-                error = f"{type(wrong).__name__}: {wrong}"
+                error = self._said(wrong)
             with self.lock:
                 # It may have been cancelled after its last step: the panel is about another gradient.
                 stopped = cancelled()
@@ -359,10 +363,8 @@ class Panel:
                 answer["change"] = accept(adviser, way, sizes, self.cells.locate, cancelled).json()
             except ProfileCancelledError:
                 pass
-            except TensorError as wrong:
-                answer["error"] = explained(wrong, self.cells)
             except Exception as wrong:  # XLA at its limits
-                answer["error"] = f"{type(wrong).__name__}: {wrong}"
+                answer["error"] = self._said(wrong)
             send({"accepted": way, **({} if cancelled() else answer)})
 
         self.accepting = Task.start(run)
@@ -382,10 +384,8 @@ class Panel:
             shown = {"view": view, "at": at, "sizes": sizes, "text": "", "error": ""}
             try:
                 shown["text"] = views.text(about, sizes, view)
-            except TensorError as wrong:
-                shown["error"] = explained(wrong, self.cells)
             except Exception as wrong:  # XLA at its limits
-                shown["error"] = f"{type(wrong).__name__}: {wrong}"
+                shown["error"] = self._said(wrong)
             if not cancelled():
                 send({"shown": shown})
 

@@ -160,12 +160,7 @@ def reads_rate(context: Context, rate: cst.BaseExpression) -> bool:
 
 def set_rates(context: Context) -> Iterator[cst.BaseExpression]:
     """Every value that is set as an optimizer's rate after the optimizer was made."""
-    for name in RATES:
-        for binding in context.values.index.attribute_bindings.get(name, ()):
-            changed = isinstance(context.module.parent(binding.value), cst.AugAssign)
-            whole = binding.receiver is not None and not binding.path and not changed
-            if whole and is_optimizer(context, binding.receiver):
-                yield binding.value
+    yield from _bound_rates(context, in_place=False)
     for call in context.values.index.calls:
         match call:
             case cst.Call(
@@ -180,14 +175,15 @@ def set_rates(context: Context) -> Iterator[cst.BaseExpression]:
 
 def multiplied_rates(context: Context) -> Iterator[cst.BaseExpression]:
     """What an optimizer's rate is multiplied by, or changed otherwise, in place: `opt.learning_rate *= 0.5`."""
+    return _bound_rates(context, in_place=True)
+
+
+def _bound_rates(context: Context, in_place: bool) -> Iterator[cst.BaseExpression]:
     for name in RATES:
         for binding in context.values.index.attribute_bindings.get(name, ()):
-            in_place = isinstance(context.module.parent(binding.value), cst.AugAssign)
-            if (
-                binding.receiver is not None
-                and in_place
-                and is_optimizer(context, binding.receiver)
-            ):
+            changed = isinstance(context.module.parent(binding.value), cst.AugAssign)
+            whole = binding.receiver is not None and not binding.path
+            if whole and changed == in_place and is_optimizer(context, binding.receiver):
                 yield binding.value
 
 

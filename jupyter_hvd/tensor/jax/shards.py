@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -49,16 +49,19 @@ def sharded(plan: Plan, arrays: Sequence[Any], axes: Sequence[Axis], devices: Se
 
     given = {(x, path): axis for x, path, axis in axes}
     ins = tuple(
-        () if isinstance(t, Integer) else _specs(x, value, given)
+        () if isinstance(t, Integer) else _each(lambda _, axis: _spec(axis), x, value, given)
         for (x, t), value in zip(plan.parameters, arrays, strict=True)
     )
     outs = {name: _spec(shards.local.get(name)) for name in flat(plan.output)}
     whole, total = plan.shapes(whole=True), shards.rows * len(devices)
     on_shares = shard_map(run_share, mesh, ins, outs)
 
+    def pad(array: Any, axis: int | None) -> Any:
+        return _padded(array, axis, total)
+
     def run_shares(*arrays: Any) -> Any:
         padded = [
-            value if isinstance(t, Integer) else _padded(x, value, given, total)
+            value if isinstance(t, Integer) else _each(pad, x, value, given)
             for (x, t), value in zip(plan.parameters, arrays, strict=True)
         ]
         found = on_shares(*padded)
@@ -71,22 +74,12 @@ def sharded(plan: Plan, arrays: Sequence[Any], axes: Sequence[Axis], devices: Se
     return jax.jit(run_shares)
 
 
-def _padded(
-    x: str,
-    value: Any,
-    given: Mapping[tuple[str, tuple[int, ...]], int],
-    total: int,
-    path: tuple[int, ...] = (),
-) -> Any:
-    """An argument with zeros behind what is divided of it, for shares that are equal."""
-    if isinstance(value, tuple):
-        parts = zip(value, _paths(path, len(value)), strict=True)
-        return tuple(_padded(x, part, given, total, at) for part, at in parts)
-    axis = given.get((x, path))
-    if axis is None or np.shape(value)[axis] == total:
-        return value
-    missing = [(0, total - n if k == axis else 0) for k, n in enumerate(np.shape(value))]
-    return jnp.pad(jnp.asarray(value), missing)
+def _padded(array: Any, axis: int | None, total: int) -> Any:
+    """An array with zeros behind what is divided of it, for shares that are equal."""
+    if axis is None or np.shape(array)[axis] == total:
+        return array
+    missing = [(0, total - n if k == axis else 0) for k, n in enumerate(np.shape(array))]
+    return jnp.pad(jnp.asarray(array), missing)
 
 
 def exchanged(array: Any, axis: int, halo: Halo, devices: int) -> Any:
@@ -115,37 +108,35 @@ def exchanged(array: Any, axis: int, halo: Halo, devices: int) -> Any:
 
 def extents(plan: Plan, arrays: Sequence[Any], axes: Sequence[Axis]) -> list[int]:
     """Of each parameter's axis that is divided, how long it is."""
-    given = {(x, path): axis for x, path, axis in axes}
-    found: list[int] = []
+    given, found = {(x, path): axis for x, path, axis in axes}, list[int]()
 
-    def look(x: str, value: Any, path: tuple[int, ...]) -> None:
-        if isinstance(value, tuple):
-            for part, at in zip(value, _paths(path, len(value)), strict=True):
-                look(x, part, at)
-        elif (axis := given.get((x, path))) is not None:
-            found.append(np.shape(value)[axis])
+    def look(array: Any, axis: int | None) -> None:
+        if axis is not None:
+            found.append(np.shape(array)[axis])
 
     for (x, _), value in zip(plan.parameters, arrays, strict=False):
-        look(x, value, ())
+        _each(look, x, value, given)
     return found
-
-
-def _paths(path: tuple[int, ...], count: int) -> list[tuple[int, ...]]:
-    """Of each part of a tuple, which is nested pairs, its path."""
-    return [(*path, *[1] * k, *([0] if k < count - 1 else [])) for k in range(count)]
 
 
 def _spec(axis: int | None) -> Any:
     return PartitionSpec() if axis is None else PartitionSpec(*[None] * axis, MESH)
 
 
-def _specs(
-    x: str, value: Any, given: Mapping[tuple[str, tuple[int, ...]], int], path: tuple[int, ...] = ()
+def _each(
+    change: Callable[[Any, int | None], Any],
+    x: str,
+    value: Any,
+    given: Mapping[tuple[str, tuple[int, ...]], int],
+    path: tuple[int, ...] = (),
 ) -> Any:
+    """A parameter with something made of each of its arrays and the axis that is divided of it."""
     if isinstance(value, tuple):
-        parts = zip(value, _paths(path, len(value)), strict=True)
-        return tuple(_specs(x, part, given, at) for part, at in parts)
-    return _spec(given.get((x, path)))
+        last = len(value) - 1  # part k of a tuple, which is nested pairs
+        paths = ((*path, *[1] * k, *([0] if k < last else [])) for k in range(len(value)))
+        parts = zip(value, paths, strict=True)
+        return tuple(_each(change, x, part, given, at) for part, at in parts)
+    return change(value, given.get((x, path)))
 
 
 def _as_partial_sum(step: Step, shards: Shards, values: Values) -> Values:
