@@ -98,7 +98,11 @@ def _rows_of(rows: Any) -> bool:
 
 
 def equal_steps(dataset: Any) -> Any:
-    """As many batches of this rank's dataset as every rank has: none may wait for one that has finished.
+    """As many batches of this rank's dataset, in each pass, as every rank has: none may wait for one that has finished.
+
+    Where TensorFlow does not know how many there are, they are counted first, and they may be others in another pass: a file
+    more, a filter that draws. So a pass that ends early goes on with the next one's batches. Where shares differ, a pass is
+    as long as they are in the mean; where one is a tenth larger than that, rank 0 warns.
 
     Raises:
         ValueError: some rank has none.
@@ -106,15 +110,50 @@ def equal_steps(dataset: Any) -> Any:
     import horovod.tensorflow as hvd
     import tensorflow as tf
 
-    steps = dataset.cardinality()
-    if hvd.size() == 1 or steps == tf.data.INFINITE_CARDINALITY:
+    known = int(dataset.cardinality())
+    if hvd.size() == 1 or known == tf.data.INFINITE_CARDINALITY:
         return dataset
-    if steps == tf.data.UNKNOWN_CARDINALITY:
-        steps = dataset.reduce(tf.constant(0, tf.int64), lambda count, *_: count + 1)
-    least = int(min(hvd.allgather([int(steps)])))
-    if least == 0:
+    is_counted = known == tf.data.UNKNOWN_CARDINALITY
+    counts = [int(n) for n in hvd.allgather([_counted(dataset) if is_counted else known])]
+    if min(counts) == 0:
         raise ValueError(f"there are fewer batches than {hvd.size()} ranks: take smaller batches")
-    return dataset if least == steps else dataset.take(least)
+    _warn_of_unequal(counts)
+    if is_counted:
+        return dataset.repeat().take(sum(counts) // hvd.size())
+    return dataset if min(counts) == known else dataset.take(min(counts))
+
+
+def _counted(dataset: Any) -> int:
+    """How many batches a pass has. Rank 0 says when that takes long: of data that never end there is no end to it."""
+    import time
+
+    import horovod.tensorflow as hvd
+
+    count, told = 0, time.monotonic() + 10
+    for _ in dataset:
+        count += 1
+        if hvd.rank() == 0 and time.monotonic() > told:
+            print(
+                f"counting the batches of a pass, {count:,} so far, so that no rank runs out before the others: say how many "
+                "there are with .apply(tf.data.experimental.assert_cardinality(n)), or .repeat() if the data never end",
+                flush=True,
+            )
+            told += 60
+    return count
+
+
+def _warn_of_unequal(counts: list[int]) -> None:
+    import warnings
+
+    import horovod.tensorflow as hvd
+
+    is_uneven = max(counts) - min(counts) > 1 and max(counts) * len(counts) > 1.1 * sum(counts)
+    if is_uneven and hvd.rank() == 0:
+        warnings.warn(
+            f"the ranks' shares have {', '.join(map(str, counts))} batches: of the larger ones not all is trained on in a pass. "
+            "Write files of one size, or many times as many as there are ranks",
+            stacklevel=4,  # where `apply` is called
+        )
 
 
 def shard_batches(batches: Any) -> Any:

@@ -663,3 +663,58 @@ def test_loops_over_unseen_data_around_one_step_are_all_divided() -> None:
     )
     assert "in jhvd.shard_batches(data.first):" in code
     assert "in jhvd.shard_batches(data.second):" in code
+
+
+ENDLESS = """\
+def batches():
+    while True:
+        for start in range(0, 100, 10):
+            if start > 95:
+                break
+            yield x[start:start + 10], y[start:start + 10]
+"""
+STEPS = """\
+opt = tf.keras.optimizers.SGD()
+for xb, yb in d:
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((m(xb) - yb) ** 2)
+    g = tape.gradient(loss, m.trainable_variables)
+    opt.apply_gradients(zip(g, m.trainable_variables))
+"""
+SOURCE = "d = tf.data.Dataset.from_generator({}, output_signature=spec)\n"
+
+
+@pytest.mark.parametrize(
+    ("generator", "given", "counts"),
+    [
+        ("batches", ENDLESS, False),
+        ("lambda: batches()", ENDLESS, False),
+        ("batches", ENDLESS.replace("True", "more()"), True),
+        ("batches", f"{ENDLESS}        if done():\n            return\n", True),
+        ("batches", f"{ENDLESS}        if done():\n            break\n", True),
+        ("other", ENDLESS, True),
+    ],
+)
+def test_what_never_ends_is_not_counted(generator: str, given: str, counts: bool) -> None:
+    source = f"{MODEL}{given}{SOURCE.format(generator)}{STEPS}"
+    assert (".apply(jhvd.equal_steps)" in convert_source(source).code) is counts
+
+
+STEPPED = "m.fit(d, steps_per_epoch={})\n"
+
+
+@pytest.mark.parametrize(
+    ("uses", "repeats"),
+    [
+        (STEPPED.format(10), True),
+        (f"steps = len(x) // 10\n{STEPPED.format('steps')}m.evaluate(a)\n", True),
+        (f"{STEPPED.format(10)}m.fit(d)\n", False),
+        (STEPPED.format("None"), False),
+        (f"def run(d, steps=None):\n    {STEPPED.format('steps')}run(d)\n", False),
+        (f"steps = None\nif a:\n    steps = 10\n{STEPPED.format('steps')}", False),
+    ],
+)
+def test_a_pass_begins_anew_where_the_steps_are_said(uses: str, repeats: bool) -> None:
+    code = convert_source(f"{MODEL}{SOURCE.format('other')}{uses}").code
+    assert ("m.fit(d.repeat()," in code) is repeats, code
+    assert (".apply(jhvd.equal_steps)" in code) is not repeats, code

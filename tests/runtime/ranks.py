@@ -197,6 +197,19 @@ for ends in (False, True):
 data = tf.data.Dataset.range(6 + rank)
 assert len(list(jhvd.equal_steps(data))) == 6
 assert len(list(jhvd.equal_steps(data.filter(lambda n: n >= 0)))) == 6
+# Passes of other lengths, and shares that differ: a pass goes on with the next one's batches, and rank 0 says so.
+drawing = tf.data.Dataset.range(60).filter(lambda n: tf.random.uniform([]) < 0.5)
+drawn = jhvd.equal_steps(drawing)
+assert (
+    len({length for each in of_all([len(list(drawn)) for _ in range(5)]) for length in each}) == 1
+)
+with warnings.catch_warnings(record=True) as warned:
+    warnings.simplefilter("always")
+    uneven = jhvd.equal_steps(tf.data.Dataset.range(4 + 4 * rank).filter(lambda n: n >= 0))
+assert [str(w.message)[:40] for w in warned] == ["the ranks' shares have 4, 8 batches: of "] * (
+    rank == 0
+)
+assert of_all([int(n) for n in uneven]) == [[0, 1, 2, 3, 0, 1], [0, 1, 2, 3, 4, 5]]
 endless = data.repeat()
 assert jhvd.equal_steps(endless) is endless
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import libcst as cst
@@ -12,7 +12,7 @@ import libcst as cst
 from ...analysis.flow import Source
 from ...analysis.index import Path
 from ...analysis.library import Kind
-from ...analysis.syntax import argument, method
+from ...analysis.syntax import argument, method, never_ends
 from ...analysis.values import ValueAnalysis
 from . import tf_api
 from .roles import Role
@@ -73,10 +73,12 @@ class Pipeline:
         source: the expression that gives the dataset first: a call of the library, or a name
             that a tuple of datasets was unpacked into.
         steps: the calls of dataset methods that follow, in order.
+        is_endless: whether the source itself never ends, as a generator with `while True`.
     """
 
     source: cst.BaseExpression
     steps: tuple[cst.Call, ...] = ()
+    is_endless: bool = False
 
     @property
     def is_orderly(self) -> bool:
@@ -148,13 +150,14 @@ class Pipeline:
     @property
     def is_infinite(self) -> bool:
         """Whether the dataset repeats forever, so that its ranks never run out."""
-        return any(map(_repeats, self.steps))
+        return self.is_endless or any(map(_repeats, self.steps))
 
     @property
     def ends(self) -> bool:
         """Whether a loop over the dataset comes to its end: it does not repeat forever, or a part is taken of that."""
         repeats = [k for k, step in enumerate(self.steps) if _repeats(step)]
-        return not repeats or any(method(step) == "take" for step in self.steps[repeats[-1] :])
+        cut = self.steps[repeats[-1] if repeats else 0 :]
+        return not self.is_infinite or any(method(step) == "take" for step in cut)
 
 
 def _repeats(step: cst.Call) -> bool:
@@ -197,7 +200,7 @@ class Pipelines:
                 found = self.of(receiver, (), seen)
                 if name == "concatenate" and node.args:
                     found += self.of(node.args[0].value, (), seen)
-                return [Pipeline(p.source, (*p.steps, node)) for p in found]
+                return [replace(p, steps=(*p.steps, node)) for p in found]
             case cst.Call(
                 func=cst.Attribute(
                     value=receiver, attr=cst.Name(value="as_numpy_iterator" | "__iter__")
@@ -207,7 +210,7 @@ class Pipelines:
             case cst.Call(args=[_, *_]) if self.values.qualified(node.func) in _COMBINING:
                 return self._of_several(node, seen)
             case cst.Call() if self._is_source(node):
-                return [Pipeline(node)]
+                return [Pipeline(node, is_endless=self._is_endless(node))]
             case cst.Call() if (inner := self.values.flow.unwrap_iteration(node)) is not node:
                 return self.of(inner, (), seen)
             case cst.Subscript(value=value) if self._names_a_part(node) and any(
@@ -306,6 +309,17 @@ class Pipelines:
 
     def _is_source(self, node: cst.CSTNode) -> bool:
         return any(v.kind is Role.DATASET and v.node is node for v in self.values.of(node))
+
+    def _is_endless(self, source: cst.Call) -> bool:
+        """Whether a dataset is made of a generator of this module that never ends."""
+        generator = argument(source, "generator", 0)
+        if generator is None or not self.values.qualified(source.func).endswith(".from_generator"):
+            return False
+        called = [value.node for value in self.values.of(generator.value)]
+        given = (node.body for node in called if isinstance(node, cst.Lambda))
+        called += [value.node for body in given for value in self.values.of(body)]
+        functions = [node for node in called if not isinstance(node, cst.Lambda)]
+        return bool(functions) and all(map(never_ends, functions))
 
     def _of_several(self, call: cst.Call, seen: frozenset[cst.CSTNode]) -> list[Pipeline]:
         """Datasets in one: sharded as a whole where all are in order, else each at its own source."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import libcst as cst
 
 from ...analysis.index import Binding
-from ...analysis.library import Value
+from ...analysis.library import Kind, Value
 from ...analysis.syntax import argument, method, names_in, nodes_in
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.agreement import ASSIGNING
@@ -19,6 +20,10 @@ from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, TENSORFLOW, Context, Rule
 from .questions import divides, is_of_environment, is_seen_by_rank, saves, taken_whole
 
+ENDLESS = (
+    "No rank may run out of data before the others; how many steps an epoch has is said, so that a pass need not end with it, "
+    "nor its batches be counted."
+)
 EQUAL_STEPS = (
     "No rank may have a batch more than the others: it would wait for their gradients forever."
 )
@@ -55,7 +60,9 @@ class Share(Rule):
     each in an order of its own, and only before that do they agree on which example is
     which. So each example is seen by one rank, once an epoch. Where the shares give
     some ranks one batch more than others, that batch, of a single example, is left out:
-    the rest would leave it waiting for their gradients forever. A dataset to which a layer is
+    the rest would leave it waiting for their gradients forever. Where TensorFlow does not know how many batches there are, they
+    are counted before training, once, and a pass that is shorter than the first goes on with the next one's: so it is as long on
+    all ranks, whatever a filter draws. Data of which each `fit` says `steps_per_epoch` begin anew instead, and nothing is counted. A dataset to which a layer is
     adapted stays whole up to that place, and one of which windows or sequences are made, until these are made:
     of every N-th character, others would come. One that `take` and `skip` split is shuffled in one order on all ranks,
     split as a whole, and divided behind that: else they would train on one another's test data. Where one function trains and tests,
@@ -124,9 +131,10 @@ class Share(Rule):
                 "say which train by a constant, as in run(test, training=False), or write a function for the test",
                 "warning",
             )
-        fixes: dict[Edit, Fix] = {}
         if context.sharding.divides_at_use:
             return
+        counted = _counted_fits(context)
+        fixes = {edit: Fix(d, (edit,), ENDLESS) for d, edit in counted.repeats.items()}
         for pipeline in context.data.pipelines:
             point = context.sharding.shard_point(pipeline)
             shared = context.module.span(point).end
@@ -142,13 +150,51 @@ class Share(Rule):
                 text = f".shard({context.backend.size}, {context.backend.rank})"
                 share = context.insert(shared, text, Layer.SHARD)
                 fixes[share] = Fix(point, (share,), why)
-            if not pipeline.is_infinite:
-                last = pipeline.last_batching(point)
+            last = pipeline.last_batching(point)
+            if not pipeline.is_infinite and last not in counted.ends:
                 batched = context.module.span(last).end
                 text = f".apply({context.runtime('equal_steps')})"
                 equal = context.insert(batched, text, Layer.EQUAL_STEPS)
                 fixes[equal] = Fix(last, (equal,), EQUAL_STEPS, (HOROVOD, "equal_steps"))
         yield from fixes.values()
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """The `fit`s that say how many steps they take, which no rank may run out of before the others.
+
+    Attributes:
+        repeats: what makes their data begin anew. ends: the ends of those data, at which nothing has to be counted.
+    """
+
+    repeats: dict[cst.BaseExpression, Edit]
+    ends: frozenset[cst.BaseExpression]
+
+
+def _counted_fits(context: Context) -> _Counted:
+    def ends(data: cst.BaseExpression) -> frozenset[cst.BaseExpression]:
+        pipelines = (p for p in context.pipelines.of(data) if not p.is_infinite)
+        return frozenset(p.last_batching(context.sharding.shard_point(p)) for p in pipelines)
+
+    fits = context.data.fit_datasets
+    counted = {data: ends(data) for fit, data in fits if _says_steps(context, fit)}
+    counted = {data: behind for data, behind in counted.items() if behind}
+    used = [data for iterables in context.data.loop_data.values() for data in iterables]
+    used += [data for _, data in fits if data not in counted]
+    otherwise = frozenset(end for data in used for end in ends(data))
+    simple = all(isinstance(d, (cst.Name, cst.Attribute, cst.Call)) for d in counted)
+    every = frozenset(end for behind in counted.values() for end in behind)
+    if every & otherwise or not simple:
+        return _Counted({}, frozenset())
+    place = {data: context.module.span(data).end for data in counted}
+    repeats = {d: context.insert(at, ".repeat()", Layer.EQUAL_STEPS) for d, at in place.items()}
+    return _Counted(repeats, every)
+
+
+def _says_steps(context: Context, fit: cst.Call) -> bool:
+    """Whether a `fit` is passed a number of steps, and surely not None."""
+    given = fit_argument(fit, "steps_per_epoch")
+    return given is not None and not context.values.kinds(given.value) & {Kind.NONE, Kind.UNKNOWN}
 
 
 class StepCounts(Rule):
