@@ -6,6 +6,7 @@ are each rank's own.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import libcst as cst
@@ -52,8 +53,8 @@ def is_uniform(
     if not all(is_uniform(values, test, (), asked) for test in tests_of(values, expression)):
         return False
     if isinstance(expression, cst.Subscript) and isinstance(expression.value, cst.Name):
-        stored = _stored(values, expression.value)
-        if not all(is_uniform(values, value, (), asked) for _, value in stored):
+        entries = stored(values, expression.value)
+        if not all(is_uniform(values, value, (), asked) for _, value in entries):
             return False
     if isinstance(expression, cst.Name) or (
         sources and (path or isinstance(expression, cst.Attribute))
@@ -64,24 +65,32 @@ def is_uniform(
 
 
 def tests_of(values: ValueAnalysis, expression: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """The tests that decide which of its values a name, an attribute or an entry has: those around its bindings."""
+    """The tests that decide which of its values a name, an attribute or an entry has: those around its bindings.
+
+    What is bound once is decided where that stands in a loop: in which of its turns.
+    """
     places: list[cst.CSTNode | None] = []
     if isinstance(expression, cst.Name):
         places = [b.place for b in values.definitions.of(expression) if isinstance(b, Binding)]
     elif isinstance(expression, cst.Attribute):
         places = [binding.place for binding in values.flow.bindings_of(expression)]
     elif isinstance(expression, cst.Subscript) and isinstance(expression.value, cst.Name):
-        places = [None, *(container for container, _ in _stored(values, expression.value))]
-    for child in places if len(places) > 1 else ():
-        for ancestor in values.module.ancestors(child) if child is not None else ():
-            if isinstance(ancestor, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
-                break
-            if isinstance(ancestor, (cst.If, cst.While)) and child is not ancestor.test:
-                yield ancestor.test
-            child = ancestor
+        places = [None, *(container for container, _ in stored(values, expression.value))]
+    for place in places:
+        around: list[cst.CSTNode] = []
+        if place is not None:
+            around = list(itertools.takewhile(_is_no_function, values.module.ancestors(place)))
+        if len(places) > 1 or any(isinstance(a, (cst.For, cst.While)) for a in around):
+            for child, ancestor in itertools.pairwise((place, *around)):
+                if isinstance(ancestor, (cst.If, cst.While)) and child is not ancestor.test:
+                    yield ancestor.test
 
 
-def _stored(
+def _is_no_function(node: cst.CSTNode) -> bool:
+    return not isinstance(node, (cst.FunctionDef, cst.Lambda, cst.ClassDef))
+
+
+def stored(
     values: ValueAnalysis, container: cst.Name
 ) -> Iterator[tuple[cst.Name, cst.BaseExpression]]:
     """What is stored in the entries of what a name means, and where."""

@@ -113,3 +113,95 @@ def test_a_rate_that_a_count_of_steps_changes_is_told(test: str, change: str, to
     assert conversion.status == "converted"
     said = [d for d in conversion.diagnostics if "count of steps" in d.message]
     assert [(d.code, d.severity) for d in said] == [("HVD206", "warning")] * told
+
+
+LOOP = (
+    f"{HEAD}best, kept, every, record = np.inf, None, [], {{'loss': np.inf, 'weights': None}}\n"
+    f"for epoch in range(9):\n    losses = []\n    for xb, yb in dataset:\n{indented(STEP, 8)}"
+    "        losses.append(float(loss))\n    mean = np.mean(losses)\n"
+)
+BEST = "    if mean < best:\n        best = mean\n        kept = {}\n"
+VALUES = "[w.numpy() for w in model.weights]"
+
+
+@pytest.mark.parametrize(
+    ("keeping", "setting"),
+    [
+        (BEST.format("model.get_weights()"), "model.set_weights(kept)"),
+        (BEST.format(VALUES), "for v, w in zip(model.weights, kept):\n    v.assign(w)"),
+        (BEST.format(VALUES), "[v.assign(w) for v, w in zip(model.weights, kept)]"),
+        (
+            BEST.format("{i: w.numpy() for i, w in enumerate(model.weights)}"),
+            "for i, v in enumerate(model.weights):\n    v.assign(kept[i])",
+        ),
+        (
+            "    if mean < best:\n        record['weights'] = model.get_weights()\n",
+            "model.set_weights(record['weights'])",
+        ),
+    ],
+)
+def test_all_ranks_keep_the_weights_of_one_epoch(keeping: str, setting: str) -> None:
+    conversion = convert_source(f"{LOOP}{keeping}{setting}\n")
+    assert asked("mean < best") in conversion.code, conversion.code
+    assert conversion.code.endswith(f"{setting}\n"), "they are the same, and nothing is averaged"
+
+
+@pytest.mark.parametrize(
+    ("keeping", "value"),
+    [
+        ("    every.append((mean, model.get_weights()))\n", "min(every)[1]"),
+        ("    every.append(model.get_weights())\n", "every[int(np.argmin(losses))]"),
+        ("    record.update(weights=model.get_weights())\n", "record['weights']"),
+    ],
+)
+def test_where_it_cannot_be_seen_all_ranks_take_rank_zeros(keeping: str, value: str) -> None:
+    code = convert_source(f"{LOOP}{keeping}model.set_weights({value})\n").code
+    assert code.endswith(f"model.set_weights(hvd.broadcast_object({value}, root_rank=0))\n"), code
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "    other.set_weights(model.get_weights())\n",
+        "    other.set_weights([0.9 * a + 0.1 * b for a, b in zip(other.get_weights(), model.get_weights())])\n",
+        "    for a, b in zip(other.weights, model.weights):\n        a.assign(0.9 * a + 0.1 * b)\n",
+        "    for e, b in zip(means, model.weights):\n        e.assign(0.9 * e + 0.1 * b)\n"
+        "for b, e in zip(model.weights, means):\n    b.assign(e)\n",
+    ],
+)
+def test_weights_that_are_alike_are_left_alone(setting: str) -> None:
+    made = "other = tf.keras.Sequential([tf.keras.layers.Dense(1)])\nmeans = [tf.Variable(w) for w in model.weights]\n"
+    conversion = convert_source(LOOP.replace("best,", f"{made}best,", 1) + setting)
+    assert conversion.code.endswith(setting), conversion.code
+    assert "broadcast_object" not in conversion.code
+    assert not conversion.diagnostics
+
+
+COUNTED = (
+    f"{HEAD}best, best_epoch, n = np.inf, 1, 0\nfor epoch in range(9):\n    for xb, yb in dataset:\n{indented(STEP, 8)}"
+    "    if float(loss) < best:\n        best, best_epoch = float(loss), epoch + 1\n"
+    "every = []\nfor xb, yb in dataset:\n    every.append(float(tf.reduce_mean((model(xb) - yb) ** 2)))\n"
+)
+FIT = "model.compile('sgd', loss='mse')\nmodel.fit(x, y, epochs={})\n"
+AGAIN = f"for epoch in range({{}}):\n    for xb, yb in dataset:\n{indented(STEP, 8)}"
+
+
+@pytest.mark.parametrize("use", [FIT, AGAIN])
+def test_a_number_of_epochs_that_losses_decide_is_rank_zeros(use: str) -> None:
+    code = convert_source(COUNTED + use.format("best_epoch")).code
+    given = "epochs=" if use is FIT else "range("
+    assert f"{given}hvd.broadcast_object(best_epoch, root_rank=0)" in code
+    assert "hvd.broadcast_object(epoch" not in code
+    assert "broadcast_object" not in convert_source(COUNTED + use.format("n + 3")).code
+
+
+def test_a_history_that_decides_how_long_another_training_goes_on_is_averaged() -> None:
+    decided = (
+        "n = 1\nfor loss in h.history['loss']:\n    if loss < 0.5:\n        break\n    n += 1\n"
+    )
+    source = f"{HEAD}model.compile('sgd', loss='mse')\nh = model.fit(x, y, epochs=9)\n{decided}model.fit(x, y, epochs=n)\n"
+    first, second = (
+        line for line in convert_source(source).code.splitlines() if "model.fit" in line
+    )
+    assert "MetricAverageCallback" in first
+    assert "MetricAverageCallback" not in second

@@ -12,7 +12,7 @@ from ...analysis.flow import Source
 from ...analysis.index import ELEMENT, Path
 from ...analysis.library import Kind
 from ...analysis.syntax import method
-from ...analysis.uniformity import is_uniform
+from ...analysis.uniformity import is_uniform, stored
 from ...analysis.values import MAX_PATH, MAX_STEPS, ValueAnalysis
 from .gradients import Gradients
 
@@ -25,6 +25,11 @@ ASSIGNING = frozenset(
 VARIABLE_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights"})
 #: Attributes that are the same on every rank, whatever they are of.
 _STATIC = VARIABLE_LISTS | {"shape", "dtype"}
+#: What gives weights as they are, as a copy or an array.
+_COPYING = frozenset(
+    "copy.copy copy.deepcopy numpy.array numpy.asarray numpy.copy tensorflow.Variable tensorflow.constant "
+    "tensorflow.convert_to_tensor tensorflow.identity tensorflow.keras.backend.get_value".split()
+)
 #: Methods whose result is the receiver's value.
 _READING = frozenset({"numpy", "value", "read_value"})
 
@@ -38,6 +43,8 @@ class Agreement:
     def __init__(self, values: ValueAnalysis, gradients: Gradients) -> None:
         self._values = values
         self._gradients = gradients
+        #: Variables that are being asked about: a mean that moves is set to what is made of itself.
+        self._assumed: set[cst.Call] = set()
 
     def is_weight(self, variable: cst.CSTNode, path: Path = ()) -> bool:
         """Whether an expression is one of a model's variables, or one that a gradient is taken for."""
@@ -52,6 +59,40 @@ class Agreement:
                 return True
             pending.extend(self._values.flow.predecessors(node, part))
         return not self._gradients.sources.isdisjoint(self._values.of(variable, path))
+
+    def reads_weights(self, node: cst.CSTNode) -> bool:
+        """Whether an expression reads weights: `model.get_weights()`, `w.numpy()`, `tf.identity(w)`."""
+        match node:
+            case cst.Call(func=cst.Attribute(attr=cst.Name("get_weights"))):
+                return True
+            case cst.Call(func=cst.Attribute(value=read)) if method(node) in _READING:
+                return self.is_weight(read)
+            case cst.Call(args=[cst.Arg(value=read), *_]):
+                return self._values.qualified(node.func) in _COPYING and self.is_weight(read)
+        return False
+
+    def is_copy(
+        self,
+        node: cst.CSTNode,
+        path: Path = (),
+        seen: set[tuple[cst.CSTNode, Path]] | None = None,
+    ) -> bool:
+        """Whether an expression is what weights were, and nothing that is computed from them."""
+        seen = set() if seen is None else seen
+        if (node, path) in seen:
+            return True
+        seen.add((node, path))
+        if len(path) > MAX_PATH:
+            return False
+        if self.is_weight(node, path) or self.reads_weights(node):
+            return True
+        sources = self._values.flow.predecessors(node, path)
+        if isinstance(node, cst.Subscript) and isinstance(node.value, cst.Name):
+            entries = stored(self._values, node.value)
+            sources = [s for s in sources if not _is_none(s[0])] + [(v, ()) for _, v in entries]
+        return bool(sources) and all(
+            _is_none(source) or self.is_copy(source, part, seen) for source, part in sources
+        )
 
     def is_equal(
         self,
@@ -107,11 +148,15 @@ class Agreement:
         name = self._values.qualified(call.func)
         if name.endswith((".zeros_like", ".ones_like", ".shape")):
             return True
+        if call in self._assumed:
+            return True
         if name == "tensorflow.Variable" and not (trained and self._stays_equal(call)):
             return False
         calculates = (
             name.startswith(("tensorflow.", "builtins.", "numpy.")) and "random" not in name
         )
+        if method(call) == "get_weights":
+            return trained
         if method(call) == "get_unscaled_gradients":
             calculates = True
         elif method(call) in _READING:
@@ -128,6 +173,13 @@ class Agreement:
 
         What a weight is assigned is the same, or an update, which makes it so.
         """
+        self._assumed.add(made)
+        try:
+            return self._is_assigned_equal(made)
+        finally:
+            self._assumed.discard(made)
+
+    def _is_assigned_equal(self, made: cst.Call) -> bool:
         own = self._values.of(made)
         for call in self._values.index.calls:
             if method(call) not in ASSIGNING or not call.args:
@@ -148,3 +200,7 @@ class Agreement:
         """Whether what is named is a list of values, which its own flow does not show."""
         named = isinstance(expression, (cst.Name, cst.Attribute))
         return named and self._values.may_be(expression, Kind.CONTAINER)
+
+
+def _is_none(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Name) and node.value == "None"

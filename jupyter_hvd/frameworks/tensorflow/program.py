@@ -13,6 +13,7 @@ from .parts import Parts
 from .pipelines import Pipelines
 from .randomness import Randomness
 from .rowwise import Rowwise
+from .settings import Settings
 from .sharding import Sharding
 from .step_loops import StepLoops
 from .stops import Stops
@@ -70,6 +71,10 @@ class TensorFlowProgram:
     @cached_property
     def untrained(self) -> Untrained:
         return Untrained(self.alike)
+
+    @cached_property
+    def settings(self) -> Settings:
+        return Settings(self.training)
 
     @cached_property
     def parts(self) -> Parts:

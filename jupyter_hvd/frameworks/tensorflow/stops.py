@@ -6,7 +6,6 @@ of `enumerate`, a name that goes up by one, an optimizer's `iterations`, a list 
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from functools import cached_property
 
@@ -14,9 +13,9 @@ import libcst as cst
 
 from ...analysis.definitions import Identity
 from ...analysis.index import Binding
+from ...analysis.reach import leaving_tests
 from ...analysis.syntax import method, nodes_in, parameters
 from ...analysis.uniformity import is_uniform, tests_of
-from ...analysis.values import ValueAnalysis
 from . import tf_api
 from .step_loops import StepLoops, is_one_more
 
@@ -300,25 +299,3 @@ def _tells_steps(node: cst.CSTNode) -> bool:
         case cst.Call(func=cst.Attribute(value=cst.Attribute(attr=cst.Name("params")))):
             return True
     return False
-
-
-def leaving_tests(
-    values: ValueAnalysis, call: cst.CSTNode, *, skips: bool = False
-) -> Iterator[cst.BaseExpression]:
-    """The tests that decide, in the call's own function, whether the loops around the call go on.
-
-    Args:
-        skips: with those that decide whether the rest of a turn is left out.
-    """
-    module = values.module
-    function = module.function_of(call)
-    around = itertools.takewhile(lambda a: a is not function, module.ancestors(call))
-    loops = [a for a in around if isinstance(a, (cst.While, cst.For))]
-    yield from (loop.test for loop in loops if isinstance(loop, cst.While))
-    for leave in values.index.leaves:
-        inside = list(module.ancestors(leave))
-        if module.function_of(leave) is not function or not any(a in loops for a in inside):
-            continue
-        if skips or not isinstance(leave, cst.Continue):
-            within = itertools.takewhile(lambda a: a not in loops, inside)
-            yield from (a.test for a in within if isinstance(a, cst.If))

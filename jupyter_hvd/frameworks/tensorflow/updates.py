@@ -85,6 +85,7 @@ def updates(
                 and agreement.is_weight(receiver)
                 and _is_repeated(values, call)
                 and not agreement.is_equal(value, trained=False)
+                and not agreement.is_copy(value)
             ):
                 yield Update(call, None, (receiver,), True, function, (value, ()))
 

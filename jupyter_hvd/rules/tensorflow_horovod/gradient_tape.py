@@ -9,18 +9,27 @@ import libcst as cst
 
 from ...analysis.index import Binding
 from ...analysis.library import Kind
-from ...analysis.syntax import method
+from ...analysis.reach import leaving_tests
+from ...analysis.syntax import argument, method
 from ...analysis.uniformity import is_uniform
 from ...frameworks.tensorflow.agreement import VARIABLE_LISTS
 from ...frameworks.tensorflow.compiled import EagerSite
 from ...frameworks.tensorflow.lifting import lift
-from ...frameworks.tensorflow.stops import leaving_tests
+from ...frameworks.tensorflow.settings import Setting
 from ...frameworks.tensorflow.tapes import TrainingTape
+from ...frameworks.tensorflow.training_data import is_range
 from ...frameworks.tensorflow.updates import Update, whole_list
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, Context, Rule
-from .questions import is_of_environment, is_seen_by_rank, kept_writes, restored_again, set_rates
+from .questions import (
+    decided_from,
+    is_of_environment,
+    is_seen_by_rank,
+    kept_writes,
+    restored_again,
+    set_rates,
+)
 
 #: The runtime's function by which a tape averages.
 WRAPPER = "DistributedGradientTape"
@@ -618,13 +627,20 @@ def after_small_statement(
     return (*edits, context.after_statement(line, lines))
 
 
+#: Why, where weights are set by hand.
+KEPT = (
+    "Weights that each rank has kept by itself may be of different steps: all ranks take rank 0's."
+)
+
+
 class Decision(Rule):
     """Let all ranks follow rank 0 where the training goes on or ends by what one rank has seen.
 
     `if loss < 0.1: break` ends the loop on the ranks whose own loss is small; the others
     wait for their gradients forever. So the question is answered by rank 0 for all.
-    So it is where a question decides whether a loop around the training sets a rate, weights that were kept, or what data are made of, or whether rank 0 saves and tells the others where; and a rate that is computed
-    from a rank's own losses is rank 0's. Questions that all ranks answer alike, of counters and constants, are left alone.
+    So it is where a question decides whether a loop around the training sets a rate, weights that were kept, or what data are made of, or whether rank 0 saves and tells the others where. A question that decides which weights
+    are kept, those of the best epoch, say, is answered by rank 0, and where it cannot be seen that all ranks set the same, they take rank 0's. A number of epochs, or of turns around the training, that losses decide is rank 0's. A rate that is computed
+    from a rank's own losses is rank 0's, too. Questions that all ranks answer alike, of counters and constants, are left alone.
     """
 
     code = "HVD303"
@@ -693,6 +709,9 @@ class Decision(Rule):
             for test in self._around(context, node):
                 if test not in tests and not equal(test):
                     tests[test] = self._is_compiled(context, test)
+        for setting in context.settings.every:
+            for test in context.settings.deciding(setting):
+                tests.setdefault(test, self._is_compiled(context, test))
         for node in (*kept_writes(context), *restored_again(context)):
             for test in self._around(context, node):
                 if test not in tests and not equal(test):
@@ -723,6 +742,13 @@ class Decision(Rule):
                         test, f"{context.backend.broadcast_function}(bool(", "), root_rank=0)"
                     ),
                 )
+        for count in self._counts(context):
+            if self._is_of_rank(context, count):
+                asked = f"{context.backend.broadcast_function}("
+                yield Fix(count, context.wrap(count, asked, ", root_rank=0)", Layer.FUNCTION))
+        for setting in context.settings.every:
+            if not context.settings.is_alike(setting):
+                yield self._of_rank_zero(context, setting)
         for rate in set_rates(context):
             if rate not in set_here or not is_seen_by_rank(context, rate):
                 continue
@@ -735,6 +761,44 @@ class Decision(Rule):
             else:
                 asked = f"{context.backend.broadcast_function}(float("
                 yield Fix(rate, context.wrap(rate, asked, "), root_rank=0)", Layer.FUNCTION))
+
+    def _counts(self, context: Context) -> Iterator[cst.BaseExpression]:
+        """How often all ranks must do the same: epochs of `fit`, turns of a range around the training, passes of data."""
+        for fit in context.training.keras.shown_fits:
+            given = (argument(fit, name) for name in ("epochs", "initial_epoch"))
+            yield from (arg.value for arg in given if arg is not None)
+        for loop in context.alike.loops:
+            turns = (
+                context.values.flow.unwrap_iteration(loop.iter)
+                if isinstance(loop, cst.For)
+                else None
+            )
+            if isinstance(turns, cst.Call) and is_range(context.values.qualified(turns.func)):
+                yield from (arg.value for arg in turns.args)
+        steps = dict.fromkeys(s for p in context.data.pipelines for s in p.steps)
+        for step in steps:
+            if method(step) in ("take", "skip", "repeat"):
+                yield from (arg.value for arg in step.args)
+
+    def _is_of_rank(self, context: Context, count: cst.BaseExpression) -> bool:
+        """Whether a rank's own losses decide a count; histories of `fit` do not, which are averaged where they decide one."""
+        own = context.training.seen_by_rank - {*context.training.keras.fits}
+        return not self._is_compiled(context, count) and any(
+            node in own for node in decided_from(context, count)
+        )
+
+    def _of_rank_zero(self, context: Context, setting: Setting) -> Finding:
+        """What rank 0 sets weights to, on all ranks."""
+        if self._is_compiled(context, setting.call):
+            return Problem(
+                setting.call,
+                "weights are set here to what may be another on each rank, inside a compiled function",
+                "set them outside the tf.function, or bring together what they are set to with hvd.broadcast",
+                "warning",
+            )
+        asked = f"{context.backend.broadcast_function}("
+        edits = context.wrap(setting.value, asked, ", root_rank=0)", Layer.FUNCTION)
+        return Fix(setting.value, edits, KEPT)
 
     def _is_compiled(self, context: Context, node: cst.CSTNode) -> bool:
         """Whether a node runs in a compiled function, where nothing can be asked of rank 0."""

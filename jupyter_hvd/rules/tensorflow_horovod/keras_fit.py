@@ -14,7 +14,7 @@ from ...frameworks.tensorflow.roles import Role
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, TENSORFLOW, Context, Rule
-from .questions import callback_values
+from .questions import callback_values, decided_from
 
 VERBOSE_POSITIONS = {"evaluate": 3, "predict": 2} | {
     name: positions["verbose"] for name, positions in POSITIONS.items()
@@ -118,7 +118,10 @@ class FitCallbacks(Rule):
             node
             for count in counts
             if count is not None
-            for node in context.values.flow.backward_slice(count.value)
+            for node in (
+                *context.values.flow.backward_slice(count.value),
+                *decided_from(context, count.value),
+            )
         }
         return {fit for fit in fits if fit in behind}
 

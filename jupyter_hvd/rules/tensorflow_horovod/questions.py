@@ -10,8 +10,9 @@ import libcst as cst
 from ...analysis.effects import asks_files, changes_files, opens_for, writes
 from ...analysis.index import ELEMENT, Binding
 from ...analysis.library import Kind, Value
+from ...analysis.reach import leaving_tests
 from ...analysis.syntax import argument, has_star, method, names_in, nodes_in
-from ...analysis.uniformity import is_uniform
+from ...analysis.uniformity import is_uniform, tests_of
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.keras_loops import fit_argument
 from ...frameworks.tensorflow.roles import Role
@@ -202,6 +203,33 @@ def is_seen_by_rank(context: Context, expression: cst.BaseExpression) -> bool:
             if isinstance(node, cst.Call) and method(node) == "result":
                 pending += [arg.value for call in _feeding(context, node) for arg in call.args]
     return False
+
+
+def decided_from(context: Context, expression: cst.BaseExpression) -> Iterator[cst.CSTNode]:
+    """What an expression is computed from, and what decides which of its values each name in that has: the tests around where it is
+    bound, and those that end the loop in which that stands, but for loops that train, which all ranks end alike.
+    """
+    values, pending = context.values, [expression]
+    asked: set[cst.CSTNode] = set()
+    while pending:
+        for node in values.flow.computed_from(pending.pop()):
+            if node in asked:
+                continue
+            asked.add(node)
+            yield node
+            if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
+                pending += tests_of(values, node)
+            pending += _stored_in(context, node)
+            if isinstance(node, cst.Name):
+                bound = (b for b in values.definitions.of(node) if isinstance(b, Binding))
+                places = [b.place for b in bound if b.place is not None]
+                pending += (test for place in places for test in _ending(context, place))
+
+
+def _ending(context: Context, place: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """The tests that end a loop around a place, or leave out a part of its turns, where no loop around it trains."""
+    if context.alike.loops.isdisjoint(context.module.ancestors(place)):
+        yield from leaving_tests(context.values, place, skips=True)
 
 
 def _stored_in(context: Context, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
