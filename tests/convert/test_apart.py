@@ -205,3 +205,31 @@ def test_a_history_that_decides_how_long_another_training_goes_on_is_averaged() 
     )
     assert "MetricAverageCallback" in first
     assert "MetricAverageCallback" not in second
+
+
+@pytest.mark.parametrize(
+    ("before", "loss", "after", "told"),
+    [
+        ("weight = min(1.0, step / 100)", "+ weight", "", True),
+        ("", "+ min(1.0, opt.iterations / 100)", "", True),
+        ("weight = min(1.0, epoch / 5)", "+ weight", "", False),
+        ("noise = tf.random.stateless_normal((1,), seed=(step, 1))", "+ noise", "", False),
+        ("xb = x[step * 16:step * 16 + 16]", "", "", False),
+        ("if step == 50:\n            model.layers[0].trainable = True", "", "", True),
+        ("if epoch == 5:\n            model.layers[0].trainable = True", "", "", False),
+        ("", "", "if step % 20 == 0:\n            other.set_weights(model.get_weights())", True),
+        ("", "", "if step % 20 == 0:\n            print(step)", False),
+    ],
+)
+def test_what_goes_by_a_count_of_steps_is_told(
+    before: str, loss: str, after: str, told: bool
+) -> None:
+    step = STEP.replace("** 2)", f"** 2) {loss}")
+    source = (
+        f"{HEAD}other = tf.keras.Sequential([tf.keras.layers.Dense(1)])\nstep = 0\n"
+        f"for epoch in range(9):\n    for xb, yb in dataset:\n        {before or 'pass'}\n{indented(step, 8)}"
+        f"        step += 1\n        {after or 'pass'}\n"
+    )
+    conversion = convert_source(source)
+    assert conversion.status == "converted", conversion.diagnostics
+    assert [d.severity for d in conversion.diagnostics if d.code == "HVD208"] == ["warning"] * told

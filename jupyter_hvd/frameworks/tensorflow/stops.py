@@ -182,9 +182,17 @@ class Stops:
                         found.add(counted)
         return frozenset(found)
 
-    def counts_behind(self, expression: cst.BaseExpression) -> list[cst.BaseExpression]:
-        """The counts of steps that a value is computed from; none where it depends on how many steps a rank has, too."""
-        behind = list(dict.fromkeys(self.values.flow.backward_slice(expression)))
+    def counts_behind(
+        self,
+        expression: cst.BaseExpression,
+        ends: Callable[[cst.CSTNode], bool] | None = None,
+    ) -> list[cst.BaseExpression]:
+        """The counts of steps that a value is computed from; none where it depends on how many steps a rank has, too.
+
+        Args:
+            ends: at which nodes it is not asked any further what they are computed from.
+        """
+        behind = list(dict.fromkeys(self.values.flow.backward_slice(expression, ends)))
         if self.data_counts(expression) or any(map(_tells_steps, behind)):
             return []
         return [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import partial
-from typing import cast
 
 import libcst as cst
 
@@ -321,7 +320,7 @@ class SetRate(Rule):
                     continue
                 if found := context.stops.counts_behind(rate):
                     counts |= dict.fromkeys(found)
-                elif any(self._counts_steps(context, node) for node in behind):
+                elif any(_counts_steps(context, node) for node in behind):
                     yield Problem(
                         rate,
                         "this rate goes by a count of steps, of which N ranks make an N-th, so that it comes only a part of its way",
@@ -329,7 +328,7 @@ class SetRate(Rule):
                         "warning",
                     )
         changed = (*set_rates(context), *multiplied_rates(context))
-        for test in dict.fromkeys(t for rate in changed for t in self._tests(context, rate)):
+        for test in dict.fromkeys(t for rate in changed for t in _counted_tests(context, rate)):
             yield Problem(
                 test,
                 "when this rate changes is decided by a count of steps, of which N ranks make an N-th, so that it comes N times as late",
@@ -339,39 +338,6 @@ class SetRate(Rule):
         for count in counts:
             size = f" * {context.backend.size})"
             yield Fix(count, context.wrap(count, "(", size), COUNTED_ON)
-
-    def _tests(self, context: Context, rate: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-        """The tests of a count of steps that decide whether a rate is set."""
-        function, child = context.module.function_of(rate), cast("cst.CSTNode", rate)
-        for around in context.module.ancestors(rate):
-            if around is function:
-                break
-            if isinstance(around, cst.If) and child is not around.test:
-                behind = context.values.flow.backward_slice(around.test)
-                if any(context.stops.counts(n) or self._counts_steps(context, n) for n in behind):
-                    yield around.test
-            child = around
-
-    def _counts_steps(self, context: Context, node: cst.CSTNode) -> bool:
-        """Whether a node is a count of steps: a name, or a variable, that goes up by one with each."""
-        match node:
-            case cst.Attribute(attr=cst.Name("iterations")):
-                return True
-            case cst.Name():
-                return context.stops.counts(node) or any(
-                    method(call) == "assign_add"
-                    and isinstance(call.func, cst.Attribute)
-                    and context.values.of(call.func.value) & context.values.of(node)
-                    for call in self._ones_added(context)
-                )
-        return False
-
-    def _ones_added(self, context: Context) -> Iterator[cst.Call]:
-        """The calls that add one to a variable."""
-        for call in context.values.index.calls:
-            match call:
-                case cst.Call(func=cst.Attribute(), args=[cst.Arg(value=cst.Integer(value="1"))]):
-                    yield call
 
     def _decides(self, context: Context, node: cst.CSTNode) -> bool:
         """Whether a node calls something of the program's own, which may answer with a rate of its own."""
@@ -385,4 +351,125 @@ class SetRate(Rule):
         )
 
 
-RULES: tuple[type[Rule], ...] = (ScheduleSteps, OwnSchedule, SchedulerCallback, SetRate)
+ANNEALED = program(
+    """
+    import tensorflow as tf
+
+    encoder = tf.keras.Sequential([tf.keras.layers.Dense(2)])
+    decoder = tf.keras.Sequential([tf.keras.layers.Dense(8)])
+    opt = tf.keras.optimizers.Adam(1e-3)
+    dataset = tf.data.Dataset.from_tensor_slices(data).shuffle(1000).batch(32)
+    step = 0
+    for epoch in range(10):
+        for x in dataset:
+            weight = min(1.0, step / 1000)
+            with tf.GradientTape() as tape:
+                code = encoder(x)
+                loss = tf.reduce_mean((decoder(code) - x) ** 2) + weight * tf.reduce_mean(code ** 2)
+            variables = encoder.trainable_variables + decoder.trainable_variables
+            opt.apply_gradients(zip(tape.gradient(loss, variables), variables))
+            step += 1
+    """
+)
+
+
+class StepSchedule(Rule):
+    """Tell what goes by a count of steps beside the rate: a weight in the loss, when layers thaw, when a copy is renewed.
+
+    N ranks make an N-th of the steps, so it comes only an N-th of its way in the same data. Whether it is to go by the data or by the updates is
+    for who trains to say, so nothing is changed.
+    """
+
+    code = "HVD208"
+    name = "what goes by steps"
+    rationale = "N ranks make an N-th of the steps."
+    examples = (
+        Example(
+            ANNEALED, ANNEALED, "On 4 ranks the weight is 1 after four times as many examples."
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        losses = [
+            target.value
+            for call in context.training.training_gradients
+            if (target := argument(call, "target", 0)) is not None
+        ]
+        ends = partial(_takes_rows, context)
+        counted = {count for loss in losses for count in context.stops.counts_behind(loss, ends)}
+        for count in counted:
+            yield self._told(count, "the loss goes by this count of steps")
+        for test in dict.fromkeys(
+            t for n in self._switched(context) for t in _counted_tests(context, n)
+        ):
+            yield self._told(test, "when this happens is decided by a count of steps")
+
+    def _switched(self, context: Context) -> Iterator[cst.CSTNode]:
+        """Where the training sets what is trained, and weights."""
+        bound = context.values.index.attribute_bindings.get("trainable", ())
+        yield from (b.place for b in bound if b.place is not None)
+        yield from (setting.call for setting in context.settings.every)
+
+    def _told(self, node: cst.CSTNode, what: str) -> Problem:
+        return Problem(
+            node,
+            f"{what}, of which N ranks make an N-th, so that in the same data it comes only an N-th of its way",
+            "if it is to go by the data, multiply the count by hvd.size() in the converted program, or let the epochs decide",
+            "warning",
+        )
+
+
+def _takes_rows(context: Context, node: cst.CSTNode) -> bool:
+    """Whether a node takes a part of data, or draws at random, by a number: a count in it is no schedule."""
+    match node:
+        case cst.Subscript():
+            return True
+        case cst.Call():
+            name = context.values.qualified(node.func)
+            return "random" in name or name.endswith((".gather", ".slice"))
+    return False
+
+
+def _counted_tests(context: Context, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """The tests of a count of steps that decide, in its function, whether a node runs."""
+    function, child = context.module.function_of(node), node
+    for around in context.module.ancestors(node):
+        if around is function:
+            break
+        if isinstance(around, cst.If) and child is not around.test:
+            behind = context.values.flow.backward_slice(around.test)
+            if any(context.stops.counts(n) or _counts_steps(context, n) for n in behind):
+                yield around.test
+        child = around
+
+
+def _counts_steps(context: Context, node: cst.CSTNode) -> bool:
+    """Whether a node is a count of steps: a name, or a variable, that goes up by one with each."""
+    match node:
+        case cst.Attribute(attr=cst.Name("iterations")):
+            return True
+        case cst.Name():
+            return context.stops.counts(node) or any(
+                method(call) == "assign_add"
+                and isinstance(call.func, cst.Attribute)
+                and context.values.of(call.func.value) & context.values.of(node)
+                for call in _ones_added(context)
+            )
+    return False
+
+
+def _ones_added(context: Context) -> Iterator[cst.Call]:
+    """The calls that add one to a variable."""
+    for call in context.values.index.calls:
+        match call:
+            case cst.Call(func=cst.Attribute(), args=[cst.Arg(value=cst.Integer(value="1"))]):
+                yield call
+
+
+RULES: tuple[type[Rule], ...] = (
+    ScheduleSteps,
+    OwnSchedule,
+    SchedulerCallback,
+    SetRate,
+    StepSchedule,
+)
