@@ -233,3 +233,58 @@ def test_what_goes_by_a_count_of_steps_is_told(
     conversion = convert_source(source)
     assert conversion.status == "converted", conversion.diagnostics
     assert [d.severity for d in conversion.diagnostics if d.code == "HVD208"] == ["warning"] * told
+
+
+@pytest.mark.parametrize(
+    ("asked_of", "answer"),
+    [
+        ("model", "model.predict_on_batch(x)"),
+        ("model", "model(x)"),
+        ("frozen", "frozen.predict_on_batch(x)"),
+    ],
+)
+def test_what_a_trained_model_answers_is_rank_zeros_where_data_are_made_of_it(
+    asked_of: str, answer: str
+) -> None:
+    source = (
+        f"{HEAD}frozen = tf.keras.applications.ResNet50()\nfor epoch in range(9):\n    hard = np.argsort({answer})[:100]\n"
+        "    chosen = tf.data.Dataset.from_tensor_slices((x[hard], y[hard])).batch(16)\n"
+        f"    for xb, yb in chosen:\n{indented(STEP, 8)}    print({answer})\n"
+    )
+    code = convert_source(source).code
+    given = f"hvd.broadcast_object({answer}, root_rank=0)" if asked_of == "model" else answer
+    assert f"np.argsort({given})" in code
+    assert f"print({answer})" in code
+
+
+SHARPNESS = """\
+with tf.GradientTape() as tape:
+    loss = tf.reduce_mean((model(xb) - yb) ** 2)
+grads = tape.gradient(loss, model.trainable_variables)
+for v, g in zip(model.trainable_variables, grads):
+    v.assign_add(0.05 * g)
+with tf.GradientTape() as tape:
+    loss = tf.reduce_mean((model(xb) - yb) ** 2)
+again = tape.gradient(loss, model.trainable_variables)
+for v, g in zip(model.trainable_variables, grads):
+    v.assign_sub(0.05 * g)
+opt.apply_gradients(zip(again, model.trainable_variables))
+"""
+
+
+def test_a_step_aside_that_is_taken_back_has_no_rate() -> None:
+    conversion = convert_source(f"{HEAD}for xb, yb in dataset:\n{indented(SHARPNESS, 4)}")
+    assert conversion.status == "converted"
+    assert not conversion.diagnostics
+    by_hand = SHARPNESS.partition("with tf.GradientTape() as tape:\n    loss")
+    once = by_hand[1] + by_hand[2].split("with tf")[0]
+    told = convert_source(f"{HEAD}for xb, yb in dataset:\n{indented(once, 4)}").diagnostics
+    assert [d.code for d in told] == ["HVD201"]
+
+
+def test_what_holds_values_by_name_trains_nothing() -> None:
+    made = "import types\nstate = types.SimpleNamespace(opt=tf.keras.optimizers.SGD(1e-2))\n"
+    step = STEP.replace("opt.", "state.opt.")
+    conversion = convert_source(f"{HEAD}{made}for xb, yb in dataset:\n{indented(step, 4)}")
+    assert conversion.status == "converted"
+    assert "jhvd.broadcast_once(state.opt, model)" in conversion.code

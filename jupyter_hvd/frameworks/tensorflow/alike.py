@@ -36,7 +36,7 @@ class Alike:
         found = {
             made: None
             for call, made in draws
-            if (call in divided and not self._is_deferred(call))
+            if (call in divided and not self.is_deferred(call))
             or (self.is_before_steps(call) and not self._is_first_weight(call))
         }
         return list(found)
@@ -76,7 +76,7 @@ class Alike:
         calls = self.values.index.calls
         return nodes.union(c for c in calls if self.module.function_of(c) in generators)
 
-    def _is_deferred(self, call: cst.CSTNode) -> bool:
+    def is_deferred(self, call: cst.CSTNode) -> bool:
         """Whether a call stands in a lambda, or in a function that is compiled."""
         function = self.module.function_of(call)
         lambdas = (a for a in self.module.ancestors(call) if isinstance(a, cst.Lambda))
@@ -88,7 +88,7 @@ class Alike:
         """Whether a call runs in no loop around a training step, and is this program's own."""
         function = self.module.function_of(call)
         around = {a for a in self.module.ancestors(call) if isinstance(a, (cst.For, cst.While))}
-        if around & self.loops or self._is_deferred(call) or function in seen:
+        if around & self.loops or self.is_deferred(call) or function in seen:
             return False
         if function is None:
             return True

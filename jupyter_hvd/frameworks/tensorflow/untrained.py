@@ -20,6 +20,9 @@ from .lifting import lift
 from .roles import Role
 from .updates import Update
 
+#: Methods by which models answer.
+_ANSWERING = frozenset({"call", "evaluate", "predict", "predict_on_batch", "test_on_batch"})
+
 
 class Untrained:
     """The models and layers of one module that nothing trains."""
@@ -61,6 +64,32 @@ class Untrained:
                 or self._is_in_model(call)
             ]
         )
+
+    @cached_property
+    def asked_for_data(self) -> list[cst.Call]:
+        """The eager calls of trained models whose answers data are made of: which examples are hard, which labels likely.
+
+        Before its first update a model is another on each rank, and so are the moving averages of its layers later.
+        """
+        return [
+            call
+            for call in self.values.index.calls
+            if call in self._alike.divided
+            and not self._alike.is_deferred(call)
+            and self.module.function_of(call) not in self.values.index.generators
+            and self._is_asked(call)
+        ]
+
+    def _is_asked(self, call: cst.Call) -> bool:
+        """Whether a call asks a model that is trained for its answer to data."""
+        model = call.func
+        if method(call) in _ANSWERING and isinstance(model, cst.Attribute):
+            model = model.value
+        return self.values.may_be(model, Role.MODEL) and self._is_trained(model)
+
+    def _is_trained(self, model: cst.BaseExpression) -> bool:
+        values, texts = self._trained
+        return bool(self.values.of(model) & values) or self.module.text(model) in texts
 
     @cached_property
     def _kept_weights(self) -> list[cst.Call]:

@@ -39,6 +39,8 @@ INDEPENDENT = (
     "Drawn independently: each rank draws examples of its own, and N ranks share the steps; "
     "where they are rows of the data, one may be seen by several ranks, or by none."
 )
+#: Why, where a model answers.
+ANSWERED = "Data are made of this, and must be one thing on all ranks: the answer is rank 0's."
 ADVICE = "feed the training from a tf.data.Dataset that is made in this file"
 
 
@@ -626,7 +628,8 @@ class OwnChoice(Rule):
     """Data that are chosen, or weighted, by what each rank has seen of its own batches.
 
     Examples that are drawn by their last losses, a set that grows by what a step has found: each rank knows of its own share alone, and would divide
-    data that are others on each rank. Where a loss is weighted by such numbers, that is told. What is computed behind the training from all the data, as by `model.predict`, is the same on all.
+    data that are others on each rank. Where a loss is weighted by such numbers, that is told. What a model that is trained answers to all the data, as by
+    `model.predict`, is rank 0's answer: before its first update a model is another on each rank, and so are the moving averages of batch normalisation.
     """
 
     code = "HVD509"
@@ -661,6 +664,10 @@ class OwnChoice(Rule):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
+        for call in context.untrained.asked_for_data:
+            asked = f"{context.backend.broadcast_function}("
+            edits = context.wrap(call, asked, ", root_rank=0)", Layer.FUNCTION)
+            yield Fix(call, edits, ANSWERED)
         for data in context.alike.parted:
             if is_seen_by_rank(context, data):
                 yield Problem(

@@ -10,6 +10,7 @@ from ...analysis.library import Kind, Value
 from ...analysis.syntax import argument, has_star
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.roles import Role
+from ...frameworks.tensorflow.updates import Update, whole_list
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, TENSORFLOW, Context, Rule
@@ -106,9 +107,11 @@ class LearningRate(Rule):
                 if len(own) == len(made) == 1 and isinstance(own[0], cst.ClassDef):
                     yield from self._of_own(context, call, own[0], scaled)
         whole = taken_whole(context)
+        stepped = _of_optimizers(context)
         for update, sites in context.training.own_updates:
             if (
                 update.optimizer is None
+                and not stepped & _weights(context, update)
                 and context.training.agreement.is_weight(update.variables[0])
                 and not all(site.call in whole for site in sites)
             ):
@@ -256,6 +259,17 @@ class LearningRate(Rule):
                 f"multiply them by {context.backend.size}",
                 "warning",
             )
+
+
+def _of_optimizers(context: Context) -> set[str]:
+    """The weights that optimizers change: what else is added to these, and taken off again, as SAM does, is no step by a rate."""
+    updates = (u for u in context.training.updates if u.optimizer is not None)
+    return {text for update in updates for text in _weights(context, update)}
+
+
+def _weights(context: Context, update: Update) -> set[str]:
+    """The lists that an update takes its variables from, as they are written."""
+    return {context.module.text(whole_list(context.values, each)) for each in update.variables}
 
 
 class Compile(Rule):

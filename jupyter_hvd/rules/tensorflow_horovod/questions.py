@@ -28,6 +28,11 @@ KNOWN_LIBRARIES = (
     "sklearn.",
     "pandas.",
     "horovod.",
+    "argparse.",
+    "collections.",
+    "copy.",
+    "dataclasses.",
+    "types.",
 )
 
 
