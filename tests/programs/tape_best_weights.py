@@ -1,5 +1,5 @@
 # holds
-"""Weights of the best epoch, kept in a dict and set back one by one; then as many epochs more as the best one was late."""
+"""weights of the best epoch, kept in a dict and set back one by one, and a number of epochs that losses decide"""
 
 import numpy as np
 import tensorflow as tf
