@@ -288,3 +288,15 @@ def test_what_holds_values_by_name_trains_nothing() -> None:
     conversion = convert_source(f"{HEAD}{made}for xb, yb in dataset:\n{indented(step, 4)}")
     assert conversion.status == "converted"
     assert "jhvd.broadcast_once(state.opt, model)" in conversion.code
+
+
+def test_callbacks_that_keep_weights_go_by_averaged_metrics() -> None:
+    kept = (
+        "class Keep(tf.keras.callbacks.Callback):\n    best = np.inf\n    def on_epoch_end(self, epoch, logs):\n"
+        "        if logs['loss'] < self.best:\n            self.best, self.kept = logs['loss'], self.model.get_weights()\n"
+        "    def on_train_end(self, logs):\n        self.model.set_weights(self.kept)\n"
+    )
+    fit = "model.compile('sgd', loss='mse')\nmodel.fit(x, y, callbacks=[Keep()])\n"
+    code = convert_source(HEAD + kept + fit).code
+    assert kept in code
+    assert "jhvd.MetricAverageCallback(), Keep()" in code

@@ -14,6 +14,7 @@ import libcst as cst
 
 from ...analysis.syntax import method
 from ...analysis.uniformity import is_uniform, tests_of
+from . import tf_api
 from .agreement import ASSIGNING
 from .training import Training
 
@@ -38,6 +39,7 @@ class Settings:
 
     @cached_property
     def every(self) -> list[Setting]:
+        """All but those of callbacks, which go by metrics that are averaged, and which rank 0 alone may have."""
         if self._training.loop == "none":
             return []
         updates = {update.call for update in self._training.updates}
@@ -48,6 +50,10 @@ class Settings:
         ]
 
     def _sets(self, call: cst.Call) -> bool:
+        owner = self._module.enclosing(call, cst.ClassDef)
+        bases = self._values.classes.library_bases(owner) if owner is not None else ()
+        if any(map(tf_api.callback, bases)):
+            return False
         if method(call) == "set_weights":
             return True
         if method(call) not in ASSIGNING:
