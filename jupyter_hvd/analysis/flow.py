@@ -225,7 +225,9 @@ class ValueFlow:
 
     # Further back
 
-    def computed_from(self, expression: cst.BaseExpression) -> Iterator[cst.CSTNode]:
+    def computed_from(
+        self, expression: cst.BaseExpression, ends: Callable[[cst.CSTNode], bool] | None = None
+    ) -> Iterator[cst.CSTNode]:
         """As `backward_slice`, but of what holds several values, as `model, losses = train()`, only the part that is taken."""
         pending: list[Part] = [(expression, ())]
         seen: set[Part] = set()
@@ -235,7 +237,8 @@ class ValueFlow:
                 continue
             seen.add((node, path))
             yield node
-            pending += self._step_by_part(node, path)
+            if ends is None or not ends(node):
+                pending += self._step_by_part(node, path)
 
     def _step_by_part(self, node: cst.CSTNode, path: Path) -> list[Part]:
         """One step of `computed_from`; it is remembered, as many questions lead through one node."""

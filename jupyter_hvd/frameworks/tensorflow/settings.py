@@ -72,10 +72,14 @@ class Settings:
         return [test for test in dict.fromkeys(tests) if not self._agreement.is_equal(test)]
 
     def is_alike(self, setting: Setting) -> bool:
-        """Whether all ranks set the same for certain, where they answer `deciding` alike."""
-        return self._agreement.is_equal(setting.value) and not any(
-            self._may_differ(node) for node in self._behind(setting)
-        )
+        """Whether all ranks set the same for certain, where they answer `deciding` alike, or something that no training gives."""
+        behind = list(self._behind(setting))
+        if not any(map(self._is_of_training, behind)):
+            return True
+        return self._agreement.is_equal(setting.value) and not any(map(self._may_differ, behind))
+
+    def _is_of_training(self, node: cst.CSTNode) -> bool:
+        return self._agreement.reads_weights(node) or node in self._training.seen_by_rank
 
     def _may_differ(self, node: cst.CSTNode) -> bool:
         """Whether a part of what is kept is taken by a number of each rank's own, or is changed in a way that is not followed."""

@@ -77,10 +77,10 @@ class Untrained:
             if call in self._alike.divided
             and not self._alike.is_deferred(call)
             and self.module.function_of(call) not in self.values.index.generators
-            and self._is_asked(call)
+            and self.is_asked(call)
         ]
 
-    def _is_asked(self, call: cst.Call) -> bool:
+    def is_asked(self, call: cst.Call) -> bool:
         """Whether a call asks a model that is trained for its answer to data."""
         model = call.func
         if method(call) in _ANSWERING and isinstance(model, cst.Attribute):

@@ -21,6 +21,7 @@ from ...frameworks.tensorflow.training_data import is_range
 from ...frameworks.tensorflow.updates import Update, whole_list
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
+from .choices import choices
 from .context import HOROVOD, Context, Rule
 from .questions import (
     decided_from,
@@ -639,7 +640,8 @@ class Decision(Rule):
     `if loss < 0.1: break` ends the loop on the ranks whose own loss is small; the others
     wait for their gradients forever. So the question is answered by rank 0 for all.
     So it is where a question decides whether a loop around the training sets a rate, weights that were kept, or what data are made of, or whether rank 0 saves and tells the others where. A question that decides which weights
-    are kept, those of the best epoch, say, is answered by rank 0, and where it cannot be seen that all ranks set the same, they take rank 0's. A number of epochs, or of turns around the training, that losses decide is rank 0's. A rate that is computed
+    are kept, those of the best epoch, say, is answered by rank 0, and where it cannot be seen that all ranks set the same, they take rank 0's. A number of epochs, or of turns around the training, that losses decide is rank 0's,
+    and so is what they choose for another training: the best rate, number of units or model of several. A rate that is computed
     from a rank's own losses is rank 0's, too. Questions that all ranks answer alike, of counters and constants, are left alone.
     """
 
@@ -709,6 +711,8 @@ class Decision(Rule):
             for test in self._around(context, node):
                 if test not in tests and not equal(test):
                     tests[test] = self._is_compiled(context, test)
+        chosen = choices(context)
+        tests.update((test, self._is_compiled(context, test)) for test in chosen.tests)
         for setting in context.settings.every:
             for test in context.settings.deciding(setting):
                 tests.setdefault(test, self._is_compiled(context, test))
@@ -742,8 +746,15 @@ class Decision(Rule):
                         test, f"{context.backend.broadcast_function}(bool(", "), root_rank=0)"
                     ),
                 )
-        for count in self._counts(context):
-            if self._is_of_rank(context, count):
+        for expression in chosen.unclear:
+            yield Problem(
+                expression,
+                "what is trained here is chosen by each rank's own losses, so that ranks would train what is not the same",
+                "choose by its place, models[int(np.argmin(losses))]: then it is rank 0's choice",
+            )
+        counts = [count for count in self._counts(context) if self._is_of_rank(context, count)]
+        for count in dict.fromkeys((*chosen.chosen, *chosen.numbers, *counts)):
+            if not any(a in chosen.chosen for a in context.module.ancestors(count)):
                 asked = f"{context.backend.broadcast_function}("
                 yield Fix(count, context.wrap(count, asked, ", root_rank=0)", Layer.FUNCTION))
         for setting in context.settings.every:

@@ -13,6 +13,7 @@ from ...frameworks.tensorflow.keras_loops import POSITIONS, fit_argument
 from ...frameworks.tensorflow.roles import Role
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
+from .choices import choices
 from .context import HOROVOD, TENSORFLOW, Context, Rule
 from .questions import callback_values, decided_from
 
@@ -123,7 +124,7 @@ class FitCallbacks(Rule):
                 *decided_from(context, count.value),
             )
         }
-        return {fit for fit in fits if fit in behind}
+        return {fit for fit in fits if fit in behind} | choices(context).fits
 
     def _needs_average(self, context: Context, call: cst.Call) -> bool:
         for value in callback_values(context, call):

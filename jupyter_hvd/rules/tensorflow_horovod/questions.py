@@ -210,18 +210,27 @@ def is_seen_by_rank(context: Context, expression: cst.BaseExpression) -> bool:
     return False
 
 
-def decided_from(context: Context, expression: cst.BaseExpression) -> Iterator[cst.CSTNode]:
-    """What an expression is computed from, and what decides which of its values each name in that has: the tests around where it is
+def decided_from(
+    context: Context,
+    *expressions: cst.BaseExpression,
+    ends: Callable[[cst.CSTNode], bool] = lambda _: False,
+) -> Iterator[cst.CSTNode]:
+    """What expressions are computed from, and what decides which of its values each name in that has: the tests around where it is
     bound, and those that end the loop in which that stands, but for loops that train, which all ranks end alike.
+
+    Args:
+        ends: at which nodes it is not asked any further.
     """
-    values, pending = context.values, [expression]
+    values, pending = context.values, [*expressions]
     asked: set[cst.CSTNode] = set()
     while pending:
-        for node in values.flow.computed_from(pending.pop()):
+        for node in values.flow.computed_from(pending.pop(), ends):
             if node in asked:
                 continue
             asked.add(node)
             yield node
+            if ends(node):
+                continue
             if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
                 pending += tests_of(values, node)
             pending += _stored_in(context, node)
@@ -229,6 +238,16 @@ def decided_from(context: Context, expression: cst.BaseExpression) -> Iterator[c
                 bound = (b for b in values.definitions.of(node) if isinstance(b, Binding))
                 places = [b.place for b in bound if b.place is not None]
                 pending += (test for place in places for test in _ending(context, place))
+                pending += _starred(context, node)
+
+
+def _starred(context: Context, name: cst.Name) -> Iterator[cst.BaseExpression]:
+    """What a parameter may be among what calls pass behind a star: `build(*best)`."""
+    values = context.values
+    for param in values.definitions.of(name):
+        function = values.module.owner(param) if isinstance(param, cst.Param) else None
+        for site in values.calls.sites(function) if function is not None else ():
+            yield from (arg.value for arg in site.args if arg.star)
 
 
 def _ending(context: Context, place: cst.CSTNode) -> Iterator[cst.BaseExpression]:
