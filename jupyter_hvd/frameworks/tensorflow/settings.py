@@ -79,21 +79,24 @@ class Settings:
         return self._agreement.is_equal(setting.value) and not any(map(self._may_differ, behind))
 
     def _is_of_training(self, node: cst.CSTNode) -> bool:
-        return self._agreement.reads_weights(node) or node in self._training.seen_by_rank
+        seen = node in self._training.seen_by_rank
+        return seen or self._agreement.reads_weights(node) or self._is_changed(node)
 
     def _may_differ(self, node: cst.CSTNode) -> bool:
         """Whether a part of what is kept is taken by a number of each rank's own, or is changed in a way that is not followed."""
         match node:
             case cst.Subscript(slice=[cst.SubscriptElement(slice=cst.Index(value=index))]):
                 return not (is_uniform(self._values, index) or self._agreement.is_equal(index))
-            case cst.Name():
-                identity = self._values.definitions.identity
-                return any(
-                    identity(call.func.value) == identity(node)
-                    for call in self._changing
-                    if isinstance(call.func, cst.Attribute)
-                )
-        return False
+        return self._is_changed(node)
+
+    def _is_changed(self, node: cst.CSTNode) -> bool:
+        """Whether a name means what one of the methods changes that are not followed."""
+        identity = self._values.definitions.identity
+        return isinstance(node, cst.Name) and any(
+            identity(call.func.value) == identity(node)
+            for call in self._changing
+            if isinstance(call.func, cst.Attribute)
+        )
 
     @cached_property
     def _changing(self) -> list[cst.Call]:
