@@ -98,3 +98,27 @@ def test_what_nothing_chooses_is_left_alone() -> None:
     conversion = convert_source(f"{HEAD}{TAPE}{last}")
     assert "broadcast_object" not in conversion.code
     assert not conversion.diagnostics
+
+
+LOSSES = (
+    "model = build(4)\nopt, size = tf.keras.optimizers.Adam(1e-3), 16\nfor epoch in range(9):\n    total = 0\n"
+    f"    for xb, yb in tf.data.Dataset.from_tensor_slices((x, y)).batch(size):\n{indented(STEP, 8)}"
+    "        total += float(loss)\n    if {}:\n        {}\n"
+)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "model.layers[0].trainable = True",
+        "opt = tf.keras.optimizers.SGD(1e-3)",
+        "opt.beta_1 = 0.5",
+        "size *= 2",
+    ],
+)
+def test_what_losses_change_in_the_training_changes_on_all_ranks(change: str) -> None:
+    code = convert_source(HEAD + LOSSES.format("total < 5", change)).code
+    assert "    if hvd.broadcast_object(bool(total < 5), root_rank=0):\n" in code
+    assert "broadcast_object" not in convert_source(HEAD + LOSSES.format("epoch > 5", change)).code
+    told = convert_source(HEAD + LOSSES.format("total < 5", "print(epoch)")).code
+    assert "broadcast_object" not in told

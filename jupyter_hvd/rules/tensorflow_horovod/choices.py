@@ -12,12 +12,13 @@ from typing import TypeGuard
 
 import libcst as cst
 
-from ...analysis.index import ELEMENT, Path
+from ...analysis.index import ELEMENT, Binding, Path
 from ...analysis.syntax import method
 from ...analysis.uniformity import is_uniform, tests_of
+from ...frameworks.tensorflow.keras_loops import fit_argument
 from ...frameworks.tensorflow.roles import Role
 from .context import Context
-from .questions import decided_from
+from .questions import RATES, decided_from
 
 #: What chooses among what it is given, by name.
 _CHOOSING = frozenset(
@@ -27,6 +28,12 @@ _CHOOSING = frozenset(
 )
 #: Methods that do.
 _CHOOSING_METHODS = frozenset({"argmax", "argmin", "argsort", "idxmax", "idxmin", "sort_values"})
+#: Methods of datasets that are told how many.
+_SIZED = frozenset(
+    "batch padded_batch prefetch ragged_batch repeat shuffle skip take window".split()
+)
+#: What `fit` is told, beside its data and callbacks.
+_TOLD = ("batch_size", "class_weight", "validation_freq")
 #: What is the same of data that differ.
 _STATIC = frozenset({"shape", "dtype", "ndim", "name"})
 #: What a training is made of.
@@ -64,11 +71,13 @@ def choices(context: Context) -> Choices:
     def is_own(expression: cst.BaseExpression) -> bool:
         return any(node in own for node in decided_from(context, expression, ends=is_same))
 
-    behind = list(decided_from(context, *made, *trained, ends=is_same))
+    tests = [test for place in _switched(context) for test in _around(context, place)]
+    behind = list(decided_from(context, *made, *trained, *tests, ends=is_same))
     fits = frozenset(keras.intersection(behind))
     if own.isdisjoint(behind):
         return Choices(fits=fits)
-    tests = [t for node in behind for t in _tests(context, node) if is_own(t)]
+    tests += [test for node in behind for test in _tests(context, node)]
+    tests = [test for test in dict.fromkeys(tests) if is_own(test)]
     chosen: list[cst.BaseExpression] = [n for n in behind if _chooses(n, context) and is_own(n)]
     found = {*tests, *_outermost(context, chosen)}
 
@@ -82,7 +91,7 @@ def choices(context: Context) -> Choices:
     outer = _outermost(context, chosen)
     found |= {*outer}
     return Choices(
-        tuple(dict.fromkeys(tests)),
+        tuple(tests),
         tuple(dict.fromkeys(outer)),
         tuple(filter(is_left, made)),
         tuple(filter(is_left, trained)),
@@ -91,22 +100,57 @@ def choices(context: Context) -> Choices:
 
 
 def _made_of(context: Context) -> Iterator[cst.BaseExpression]:
-    """What models, layers, optimizers and schedules are made of."""
+    """What models, layers, optimizers, schedules and batches are made of, what these have set, and what `fit` is told."""
     for call in context.values.index.calls:
         name = context.values.qualified(call.func)
         if name.startswith("tensorflow.keras.layers.") or any(
             v.node is call and v.kind in _PARTS for v in context.values.of(call)
         ):
             yield from (arg.value for arg in call.args if not arg.star)
+    for step in dict.fromkeys(s for pipeline in context.data.pipelines for s in pipeline.steps):
+        yield from (arg.value for arg in step.args if method(step) in _SIZED)
+    for fit in context.training.keras.shown_fits:
+        given = (fit_argument(fit, name) for name in _TOLD)
+        yield from (arg.value for arg in given if arg is not None)
+    yield from (binding.value for binding in _bound(context))
 
 
 def _trained(context: Context) -> Iterator[cst.BaseExpression]:
-    """What is trained."""
+    """What is trained, and by what."""
     for update in context.training.updates:
         yield from update.variables
+        if update.optimizer is not None:
+            yield update.optimizer
     for fit in context.training.keras.shown_fits:
         if isinstance(fit.func, cst.Attribute):
             yield fit.func.value
+
+
+def _switched(context: Context) -> Iterator[cst.CSTNode]:
+    """Where attributes of models, layers and optimizers are set between steps: what is trained, by how much noise."""
+    for binding in _bound(context):
+        if binding.place is not None and not context.alike.is_before_steps(binding.place):
+            yield binding.place
+
+
+def _bound(context: Context) -> Iterator[Binding]:
+    """The attributes of models, layers and optimizers that the program sets itself; rates are another matter."""
+    for name, bindings in context.values.index.attribute_bindings.items():
+        for binding in bindings if name not in RATES else ():
+            kinds = context.values.kinds(binding.receiver) if binding.receiver is not None else ()
+            if name == "trainable" or {Role.MODEL, Role.OPTIMIZER}.intersection(kinds):
+                yield binding
+
+
+def _around(context: Context, place: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """The tests around a place, in its function."""
+    function, child = context.module.function_of(place), place
+    for ancestor in context.module.ancestors(place):
+        if ancestor is function:
+            break
+        if isinstance(ancestor, cst.If) and child is not ancestor.test:
+            yield ancestor.test
+        child = ancestor
 
 
 def _is_asked(context: Context, call: cst.Call) -> bool:
