@@ -15,7 +15,7 @@ import libcst as cst
 from ...analysis.syntax import method
 from ...analysis.uniformity import is_uniform, tests_of
 from . import tf_api
-from .agreement import ASSIGNING
+from .agreement import ASSIGNING, VARIABLE_LISTS
 from .training import Training
 
 #: Methods of lists and dicts that change what they hold in a way that is not followed.
@@ -104,5 +104,8 @@ class Settings:
 
     def _behind(self, setting: Setting) -> Iterator[cst.CSTNode]:
         """What is set, and what it is made of, up to where weights are read."""
-        flow, reads = self._values.flow, self._agreement.reads_weights
-        return flow.backward_slice(setting.value, ends=reads)
+        return self._values.flow.backward_slice(setting.value, ends=self._is_weights)
+
+    def _is_weights(self, node: cst.CSTNode) -> bool:
+        listed = isinstance(node, cst.Attribute) and node.attr.value in VARIABLE_LISTS
+        return listed or self._agreement.reads_weights(node)
