@@ -211,7 +211,8 @@ A is n×m, B m×n, S n×n, T b×n×m, U b×m×n, s a number.
 - **What a condition chooses.** `x[x > 0]` has as many entries as data decide. What is computed of it entry by entry is computed of all entries, functions seeing 1 where
   nothing is chosen; a sum, mean, variance, norm, product, `max` or `min` (of none ∓∞) takes those that are, and `y[p] = f(x[p])` puts them back. Returned, looped over or indexed, it is refused.
 - **In order.** The rank of an entry is how many come before it, equal ones in their order; a sort of n entries takes about 5·n² operations in all. `sort` takes the entry of each rank, `median`
-  and `quantile` of one or two. The derivative goes to the entry that is taken.
+  and `quantile` of one or two. The derivative goes to the entry that is taken. What is no number (`nan`) comes last, as in NumPy, and makes a median, a quantile, a maximum or a minimum one that is none;
+  `argmax` and `argmin` are the first such place.
 - **Linear systems** are loops, written in the language (`frontend/forms/linear.py`). `solve`, `inv`, `det`, `slogdet`, `lstsq` and `qr` go by Householder's reflections, about 4/3·n³ operations, twice
   those of an elimination, but no pivot is chosen and nothing is lost where the first entries are small. `cholesky` takes n³/3, `solve_triangular` n² for each right-hand side. They take one matrix, `jax.vmap` several. Of a
   singular matrix `solve` gives what is no number. `det` is right there and so is its gradient, which is that of the minors: one more reflection beforehand leaves it to the last entry of the diagonal to be zero. `qr` has LAPACK's signs,
@@ -221,7 +222,7 @@ A is n×m, B m×n, S n×n, T b×n×m, U b×m×n, s a number.
   each rank, equal ones in their order (8·n²). They are whole numbers with derivative zero, and indices: `x[p]` is `Σ j:n. kept(equal(p, j), x[j])`, 3·n - 1 operations, so that the derivative goes to the entry
   that is chosen and not through the choice, as in JAX. `+`, `-`, `%`, `np.clip`, `np.where`, lists and loops keep them places, as Viterbi's algorithm needs; `y[p] = v`, `at[p].add`, `bincount`, `one_hot`,
   comparisons with labels take them. Of such a number it is known between which sizes it lies, so that every read is in range before anything runs; what is only rounded, `np.floor(x).astype(int)`, needs `np.clip`.
-  They come back as floats that are whole, of float32 up to 2²⁴. Where an entry is no number (`nan`), NumPy's `argmax` finds the first such one, and here it is 0.
+  They come back as floats that are whole, of float32 up to 2²⁴.
 - **What adds where indices say**, `y[p] += v`, is added once in NumPy where p names a place twice: refused; `y.at[p].add(v)` and `np.bincount` add all of it.
 - **Not there:** what gives as many entries as data decide (`nonzero`, `unique`), decompositions that iterate (`eigh`, `svd`), random numbers,
   complex numbers and Fourier transforms, `grad` inside. Each is refused at its line, with what to write instead. What has only the name of one of these, `scipy.ndimage.convolve`,

@@ -94,12 +94,57 @@ NUMBERS = {
 }
 
 
+def written(source, folder):
+    """A tensor function that is written in a file, and the function itself."""
+    (folder / "written.py").write_text(f"import numpy as np\n\n\n{source}")
+    function = runpy.run_path(str(folder / "written.py"))["f"]
+    return tensor(function), function
+
+
 @pytest.mark.parametrize("text", NUMBERS)
 def test_a_parameter_that_numpy_takes_as_a_number(text, tmp_path):
-    (tmp_path / "written.py").write_text(
-        f"import numpy as np\n\n\ndef f(x, k):\n    return {text}\n"
-    )
-    function = runpy.run_path(str(tmp_path / "written.py"))["f"]
-    f, (array, numbers) = tensor(function), NUMBERS[text]
+    f, function = written(f"def f(x, k):\n    return {text}\n", tmp_path)
+    array, numbers = NUMBERS[text]
     for k in numbers:
         np.testing.assert_allclose(f(array, k), function(array, k))
+
+
+NAN = np.array([[1.0, np.nan, 2.0, 0.5, np.nan], [np.inf, 2.0, np.nan, -np.inf, 2.0]])
+IN_ORDER = (
+    *("np.sort(x)", "np.sort(x, axis=0)", "np.argsort(x, axis=1, kind='stable')"),
+    *("np.median(x)", "np.median(x, axis=0)", "np.median(x, axis=1, keepdims=True)"),
+    *("np.quantile(x, 0.3)", "np.quantile(x[0], 1.0)", "np.percentile(x, 75, axis=1)"),
+    *("np.max(x, axis=0)", "np.min(x)", "np.argmax(x, axis=1)", "np.argmin(x)", "np.ptp(x)"),
+    *("np.maximum(x, 1.0)", "np.fmax(x, 1.0)", "np.fmin(x, x[::-1])", "np.nansum(x, axis=0)"),
+    *("np.searchsorted(x[1, :2], x[0])", "np.digitize(x[0], x[0, 2:3], right=True)"),
+)
+
+
+@pytest.mark.parametrize("text", IN_ORDER)
+def test_what_is_no_number_in_order(text, tmp_path):
+    """What is not NaN in the data is as NumPy has it, too."""
+    f, function = written(f"def f(x):\n    return {text}\n", tmp_path)
+    for x in (NAN, np.nan_to_num(NAN, nan=2.0), NAN[::-1]):
+        np.testing.assert_array_equal(f(x), function(x))
+        np.testing.assert_array_equal(f.interpret(x), function(x))
+
+
+def test_descending_what_is_no_number_comes_first():
+    @tensor
+    def f(x):
+        return jnp.argsort(x, descending=True)
+
+    np.testing.assert_array_equal(f(NAN[0]), [1, 4, 2, 0, 3])
+
+
+def test_derivatives_beside_what_is_no_number():
+    @tensor
+    def weighed(x):
+        return np.sum(np.sort(x) * np.arange(5))
+
+    @tensor
+    def middle(x):
+        return np.median(x)
+
+    np.testing.assert_array_equal(weighed.grad("x")(NAN[0]), [1, 3, 2, 0, 4])
+    np.testing.assert_array_equal(middle.grad("x")(NAN[0]), jax.grad(jnp.median)(NAN[0]))

@@ -107,6 +107,11 @@ def _power(x: Any, y: Any) -> Any:
     return Fraction(x) ** int(y) if exact else x**y
 
 
+def _extreme(of: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Python's `max` or `min` of two, and what is no number where one is none."""
+    return lambda x, y: x if x != x else y if y != y else of(x, y)
+
+
 def _polygamma(n: int) -> Callable[[Any], float]:
     def compute(x: Any) -> float:
         from scipy.special import polygamma  # type: ignore[import-untyped]
@@ -179,13 +184,17 @@ _enter("greater", 2, lambda x, y: int(x > y) + Fraction(int(x == y), 2), "0", "0
 _enter("less", 2, lambda x, y: int(x < y), "0", "0")
 _enter("less_equal", 2, lambda x, y: int(x <= y), "0", "0")
 _enter("equal", 2, lambda x, y: int(x == y), "0", "0")
+# In the order of sorting, in which what is no number comes last, and all of that is alike.
+_enter("precedes", 2, lambda x, y: int(x < y or (x == x and y != y)), "0", "0")
+_enter("precedes_or_ties", 2, lambda x, y: int(x <= y or y != y), "0", "0")
+_enter("ties", 2, lambda x, y: int(x == y or (x != x and y != y)), "0", "0")
 _enter("kept", 2, lambda c, x: x if c else 0, "0", "kept(x, 1)")
 _enter("dropped", 2, lambda c, x: 0 if c else x, "0", "dropped(x, 1)")
 _enter_simple("stopped", lambda x: x, "0")
 _enter_simple(
     "finite", lambda x: x if math.isfinite(x) else 0, "0"
 )  # what is taken off and put back, if it can be
-_enter("maximum", 2, max, "greater(x, y)", "greater(y, x)")
-_enter("minimum", 2, min, "greater(y, x)", "greater(x, y)")
+_enter("maximum", 2, _extreme(max), "greater(x, y)", "greater(y, x)")
+_enter("minimum", 2, _extreme(min), "greater(y, x)", "greater(x, y)")
 
 NAMES = names()

@@ -68,16 +68,35 @@ def absolute(t: Any, x: Any) -> Any:
     return t.mapped("abs", x)
 
 
-@form("maximum", "fmax")
+@form("maximum")
 def maximum(t: Any, x: Any, y: Any) -> Any:
     """The larger of two, entry by entry."""
     return t.mapped("maximum", x, y)
 
 
-@form("minimum", "fmin")
+@form("minimum")
 def minimum(t: Any, x: Any, y: Any) -> Any:
     """The smaller of two, entry by entry."""
     return t.mapped("minimum", x, y)
+
+
+@form("fmax")
+def fmax(t: Any, x: Any, y: Any) -> Any:
+    """The larger of two, entry by entry; where one is no number, the other."""
+    return maximum(t, *_numbers_first(t, x, y))
+
+
+@form("fmin")
+def fmin(t: Any, x: Any, y: Any) -> Any:
+    """The smaller of two, entry by entry; where one is no number, the other."""
+    return minimum(t, *_numbers_first(t, x, y))
+
+
+def _numbers_first(t: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    """Each of two, and the other where it is no number."""
+    x, y = t.once(t.whole(x), "x"), t.once(t.whole(y), "y")
+    here, there = (t._compare("==", side, side) for side in (x, y))
+    return t.chosen(here, x, y), t.chosen(there, y, x)
 
 
 @form("clip", method=True)

@@ -11,8 +11,8 @@ from .table import build, form
 ZERO, ONE = Affine.of(0), Affine.of(1)
 
 
-def _extreme(t: Any, x: Any, axis: Any, keepdims: bool, most: Any, op: str) -> Any:
-    """The first place whose entry is the largest, or the smallest: the least of `i + n·[x[i] < top]`."""
+def _extreme(t: Any, x: Any, axis: Any, keepdims: bool, most: Any) -> Any:
+    """The first place whose entry is the largest, or the smallest: the least of `i + dropped(ties(x[i], top), n)`."""
     rank = len(t.dims(t.whole(x)))
     flat = axis is None
     x, k = along_one(t, x, axis)
@@ -21,8 +21,8 @@ def _extreme(t: Any, x: Any, axis: Any, keepdims: bool, most: Any, op: str) -> A
 
     def entry(*at: Affine) -> Any:
         beside = t.read(top, *at[:k], ZERO, *at[k + 1 :])
-        worse = t._compare(op, t.read(x, *at), beside)
-        return t.computed("+", t.ramp(at[k]), t.computed("*", t.scalar_of(n), worse))
+        best = t.mapped("ties", t.read(x, *at), beside)
+        return t.computed("+", t.ramp(at[k]), t.mapped("dropped", best, t.scalar_of(n)))
 
     place = smallest(t, t.build(t.dims(x), entry, x, top), k, keepdims=keepdims and not flat)
     if flat and keepdims:
@@ -33,13 +33,13 @@ def _extreme(t: Any, x: Any, axis: Any, keepdims: bool, most: Any, op: str) -> A
 @form("argmax", method=True)
 def argmax(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Where the largest entry is, of equal ones the first."""
-    return _extreme(t, x, axis, keepdims, largest, "<")
+    return _extreme(t, x, axis, keepdims, largest)
 
 
 @form("argmin", method=True)
 def argmin(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Where the smallest entry is, of equal ones the first."""
-    return _extreme(t, x, axis, keepdims, smallest, ">")
+    return _extreme(t, x, axis, keepdims, smallest)
 
 
 @form("argsort", method=True)
@@ -47,10 +47,10 @@ def argsort(
     t: Any, x: Any, axis: Any = -1, kind: Any = None, stable: Any = True, descending: bool = False
 ) -> Any:
     """Where the entries of each rank are, equal ones in their order: `sort` of the places."""
-    x, k = along_one(t, build(t, "negative", x) if descending else x, axis)
+    x, k = along_one(t, x, axis)
     places = t.build(t.dims(x), lambda *at: t.ramp(at[k]))
     n = t.dims(x)[k]
-    return t.ranging(placed(t, places, ranks(t, x, k), k, n, t.ramp), ZERO, n)
+    return t.ranging(placed(t, places, ranks(t, x, k, descending), k, n, t.ramp), ZERO, n)
 
 
 @form("top_k")
@@ -65,14 +65,14 @@ def top_k(t: Any, x: Any, k: Any, axis: int = -1) -> Any:
 
 @form("searchsorted", method=True)
 def searchsorted(t: Any, a: Any, v: Any, side: str = "left") -> Any:
-    """How many entries of a, which are in order, are less than v; `right`: are not greater."""
+    """How many entries of a, which are in order, come before v; `right`: or with it."""
     a, v = t.once(t.whole(a)), t.once(t.whole(v), "v")
     (n,) = t.dims(a)
-    op = "<" if side == "left" else "<="
+    comes = "precedes" if side == "left" else "precedes_or_ties"
 
     def entry(*at: Affine) -> Any:
         wanted = t.read(v, *at)
-        return t.total([n], lambda i: t._compare(op, t.read(a, i), wanted), a, v)
+        return t.total([n], lambda i: t.mapped(comes, t.read(a, i), wanted), a, v)
 
     return t.ranging(t.build(t.dims(v), entry, v, a), ZERO, n + 1)
 

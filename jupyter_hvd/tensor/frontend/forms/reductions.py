@@ -47,7 +47,7 @@ def at_axes(
     return t.read(x, *(places[k] for k in sorted(places)))
 
 
-@form("sum", "nansum", method=True)
+@form("sum", method=True)
 def total(t: Any, x: Any, axis: Any = None, keepdims: bool = False, where: Any = None) -> Any:
     """`Σ` along axes."""
     if where is not None:
@@ -58,6 +58,13 @@ def total(t: Any, x: Any, axis: Any = None, keepdims: bool = False, where: Any =
         return t.total(dims, lambda *at: at_axes(t, x, rest, gone, at), x)
 
     return reduced(t, x, axis, keepdims, make)
+
+
+@form("nansum")
+def sum_of_numbers(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """`sum(where(x == x, x, 0))`."""
+    x = t.once(t.whole(x), "x")
+    return total(t, t.chosen(t._compare("==", x, x), x, 0), axis, keepdims)
 
 
 def total_of(t: Any, x: Any, start: Any = 0) -> Any:
@@ -266,17 +273,20 @@ def index_tables(t: Any, *_: Any, **__: Any) -> Any:
 # In order, by ranks: how many entries come before each, n² comparisons
 
 
-def ranks(t: Any, x: Any, axis: int) -> Any:
-    """The place of every entry among those along an axis; of equal ones, the first is first."""
+def ranks(t: Any, x: Any, axis: int, descending: bool = False) -> Any:
+    """The place of every entry among those along an axis; of equal ones, the first is first. What is no number is
+    greater than all numbers.
+    """
     dims = t.dims(x)
 
     def entry(*at: Affine) -> Any:
         def before(j: Affine) -> Any:
             here = t.read(x, *at)
             other = t.read(x, *at[:axis], j, *at[axis + 1 :])
-            first = t.conditioned(compare("<", j, at[axis]), t._compare("<=", other, here))
+            pair = (here, other) if descending else (other, here)
+            first = t.conditioned(compare("<", j, at[axis]), t.mapped("precedes_or_ties", *pair))
             return t.plus_of(
-                first, t.conditioned(compare("<", at[axis], j), t._compare("<", other, here))
+                first, t.conditioned(compare("<", at[axis], j), t.mapped("precedes", *pair))
             )
 
         return t.total([dims[axis]], before, x)
@@ -314,14 +324,17 @@ def sort(t: Any, x: Any, axis: Any = -1, descending: bool = False) -> Any:
     """`[sum(x[i] for i in range(n) if rank[i] == k) for k in range(n)]`."""
     x, axis = along_one(t, x, axis)
     n = t.dims(x)[axis]
-    made = placed(t, x, ranks(t, x, axis), axis, n, t.ramp)
-    return build(t, "flip", made, axis) if descending else made
+    return placed(t, x, ranks(t, x, axis, descending), axis, n, t.ramp)
 
 
 @form("median")
 def median(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """The entry in the middle; of an even number of entries, the mean of two."""
-    return quantile(t, x, 0.5, axis, keepdims)
+
+    def mean_of_two(low: Any, high: Any, _: float) -> Any:
+        return t.computed("*", 0.5, t.computed("+", low, high))
+
+    return _order_statistic(t, x, 0.5, axis, keepdims, mean_of_two)
 
 
 @form("quantile")
@@ -331,6 +344,18 @@ def quantile(
     """Between the entries of two ranks, in proportion."""
     if not isinstance(q, int | float) or not 0 <= q <= 1 or method != "linear":
         raise t.error("`quantile` takes one constant, and goes between entries in proportion")
+
+    def in_proportion(low: Any, high: Any, part: float) -> Any:
+        low = t.once(low, "low")
+        return t.computed("+", low, t.computed("*", part, t.computed("-", high, low)))
+
+    return _order_statistic(t, x, q, axis, keepdims, in_proportion)
+
+
+def _order_statistic(
+    t: Any, x: Any, q: float, axis: Any, keepdims: bool, between: Callable[..., Any]
+) -> Any:
+    """What is between the entries of two ranks; where an entry is no number, the sum of all, which is none."""
     if not isinstance(axis, int | None) and len(axes_of(t, axis, len(t.dims(t.whole(x))))) > 1:
         raise t.error("`quantile` along several axes", "reshape first, and name one")
     kept = len(t.dims(t.whole(x))) if axis is None else 0
@@ -341,11 +366,12 @@ def quantile(
     low = int(q * (n - 1))
     part = q * (n - 1) - low
     rank = ranks(t, x, axis)
-    made = t.once(placed(t, x, rank, axis, ONE, lambda _: low), "low")
+    made = placed(t, x, rank, axis, ONE, lambda _: low)
     if part:
-        above = placed(t, x, rank, axis, ONE, lambda _: low + 1)
-        apart = t.computed("*", part, t.computed("-", above, made))
-        made = t.computed("+", made, apart)
+        made = between(made, placed(t, x, rank, axis, ONE, lambda _: low + 1), part)
+    numbers = total(t, t._compare("==", x, x), axis, keepdims=True)
+    anyhow = t.mapped("stopped", total(t, x, axis, keepdims=True))
+    made = t.chosen(t._compare("==", numbers, n), made, anyhow)
     if kept:
         return build(t, "reshape", made, *[1] * kept) if keepdims else build(t, "squeeze", made)
     return made if keepdims else build(t, "squeeze", made, axis)

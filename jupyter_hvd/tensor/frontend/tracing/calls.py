@@ -684,7 +684,7 @@ DICT = ("items", "keys", "values")
 _SPELLINGS = {
     "fabs": "abs", "absolute": "abs", "arctan": "atan", "arcsin": "asin", "arccos": "acos",
     "gammaln": "lgamma", "psi": "digamma", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
-    "arctan2": "atan2", "power": "pow", "reciprocal": "recip", "fmax": "maximum", "fmin": "minimum",
+    "arctan2": "atan2", "power": "pow", "reciprocal": "recip",
 }  # fmt: skip
 _COMPOSITES: dict[str, Callable[..., Any]] = {
     "log2": lambda t, x: t._product(1.4426950408889634, t.function("log", x)),
