@@ -888,3 +888,86 @@ def test_blocks_are_as_long_as_takes_least(turns, carried, kept):
 def test_without_what_turns_take_and_give_the_bound_does_not_hold():
     counted, left_out = random_loops.exchange_ratio()
     assert counted <= 4 < left_out
+
+
+def lines_of(f, *arguments):
+    """How long a call's plan is, the bodies of its loops counted in."""
+    return len(str(f.plan(*arguments)).splitlines())
+
+
+@pytest.mark.parametrize("n", [20, 40])
+def test_turns_of_many_statements_are_a_loop_however_few_they_are(n):
+    """Written out, every statement is planned and compiled: 66 s before the first call of this at n = 20."""
+
+    @tensor
+    def likelihood(scale, x, y):
+        d = (x[:, None] - x[None, :]) ** 2
+        K = np.exp(-0.5 * d / scale**2) + 0.1 * np.eye(len(x))
+        return y @ np.linalg.solve(K, y) + np.linalg.slogdet(K)[1]
+
+    def of_jax(scale):
+        d = (x[:, None] - x[None, :]) ** 2
+        K = jnp.exp(-0.5 * d / scale**2) + 0.1 * jnp.eye(n)
+        return y @ jnp.linalg.solve(K, y) + jnp.linalg.slogdet(K)[1]
+
+    x, y = np.linspace(0, 1, n), np.sin(np.arange(n))
+    assert lines_of(likelihood, 0.7, x, y) < 150
+    with keeping_float64(True):
+        expected = jax.grad(of_jax)(0.7)
+    np.testing.assert_allclose(likelihood.grad("scale")(0.7, x, y), expected, rtol=1e-6)
+
+
+def test_an_index_that_begins_within_a_loop_has_its_last_value_after_it():
+    @tensor
+    def f(x):
+        h = 0.0
+        for p in range(40):
+            k = 39 - p
+            h = 0.5 * h + x[k]
+        return h * x[k + 1]
+
+    x = np.arange(1.0, 41)
+    assert lines_of(f, x) < 20
+    np.testing.assert_allclose(f(x), inspect.unwrap(f)(x))
+
+
+def test_a_number_that_each_turn_changes_stays_one_where_turns_are_long():
+    @tensor
+    def f(x):
+        reach = 1
+        for _ in range(4):
+            a = np.sin(x[reach:])
+            b = np.cos(x[:-reach])
+            c = a * b + a
+            d = c * b + a * c
+            x = np.concatenate([x[:reach], np.tanh(d)])
+            reach *= 2
+            u = np.sum(x * x)
+            v, w = u * u, np.sqrt(u)
+            z, q = v + w, v * w
+            x = x + z * q
+            r, s, t = u + v, v + w, w + z
+            x = x * np.tanh(r * s * t)
+            y = x * x
+            x = y + np.sum(y)
+            x = x / np.sum(x)
+            e = x - np.mean(x)
+            x = e * e + np.max(x)
+        return np.sum(x)
+
+    x = np.linspace(0, 1, 20)
+    np.testing.assert_allclose(f(x), inspect.unwrap(f)(x))
+
+
+def test_what_is_read_neither_by_a_turn_nor_after_the_loop_is_not_carried():
+    @tensor
+    def f(x):
+        for _ in range(40):
+            t = x[0] + 1
+            u = t * x
+            x = 0.9 * np.sin(u) + 0.1 * x
+        return np.sum(x)
+
+    (carried,) = [line for line in str(f.plan(np.ones(3))).splitlines() if "carried on" in line]
+    assert "," not in carried
+    np.testing.assert_allclose(f(np.ones(3)), inspect.unwrap(f)(np.ones(3)))

@@ -54,7 +54,7 @@ from ..ssa.program import (
     tree,
     type_of,
 )
-from ..ssa.simplify import live
+from ..ssa.unread import needed
 
 Inner = tuple[str, Predicate]
 Checkpoint = bool | Literal["blocks"]
@@ -316,10 +316,10 @@ def _turn(rhs: Recurrence, moved: Iterable[str], checkpoint: bool) -> _Turn:
     pulled = adjoint(body, wrt, ("dy", result), checkpoint=checkpoint)
     own = {s.name for s in body.statements}
     kept = {} if checkpoint else _needed_values(pulled, own)
-    value = live(Program(pulled.statements, tree([*flat(body.output), *kept])))
+    value = needed(Program(pulled.statements, tree([*flat(body.output), *kept])))
     given = {x: _input(f"k{i}", kept[x]) for i, x in enumerate(kept)}
     statements = [replace(s, rhs=given.get(s.name, s.rhs)) for s in pulled.statements]
-    return _Turn(carried, kept, live(Program(tuple(statements), pulled.output)), value)
+    return _Turn(carried, kept, needed(Program(tuple(statements), pulled.output)), value)
 
 
 def _needed_values(pulled: Program, own: set[str]) -> dict[str, Binders]:

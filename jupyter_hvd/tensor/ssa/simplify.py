@@ -7,7 +7,6 @@ code vanish, equal terms merge. None of it changes the meaning, none raises the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 
@@ -37,6 +36,7 @@ from .program import (
     support,
     with_masks,
 )
+from .unread import live, with_used_parameters
 
 
 def simplify(program: Program) -> Program:
@@ -54,17 +54,6 @@ def _sweep(program: Program) -> Program:
         rhs = simplified(rename(statement.rhs, names), builder)
         names[statement.name] = rhs if isinstance(rhs, str) else builder.add(rhs)
     return live(builder.program(renamed_output(program.output, names)))
-
-
-def live(program: Program) -> Program:
-    """Drop the statements that the output does not need."""
-    needed = set(flat(program.output))
-    kept: list[Statement] = []
-    for statement in reversed(program.statements):
-        if statement.name in needed:
-            kept.append(statement)
-            needed.update(operands(statement.rhs))
-    return Program(tuple(reversed(kept)), program.output)
 
 
 def simplified(rhs: Rhs, builder: Builder) -> Rhs | str:
@@ -131,7 +120,7 @@ def _loop(rhs: Recurrence, builder: Builder) -> Rhs:
             changed[s.name] = replace(s.rhs, factors=tuple([taken(f, own) for f in s.rhs.factors]))
     found = tuple([replace(s, rhs=changed.get(s.name, s.rhs)) for s in statements])
     body = live(Program(found, rhs.body.output))
-    return _with_used_parameters(rhs, body, {**arguments, **parts})
+    return with_used_parameters(rhs, body, {**arguments, **parts})
 
 
 def _with_constants(rhs: Recurrence, builder: Builder) -> Program:
@@ -161,25 +150,6 @@ def within(program: Program, turns: Binders) -> Program:
 
     statements = tuple([replace(s, rhs=known(s.rhs)) for s in program.statements])
     return Program(statements, program.output)
-
-
-def _with_used_parameters(
-    rhs: Recurrence, body: Program, arguments: Mapping[str, str]
-) -> Recurrence:
-    """The loop with another body, whose parameters are those of the arguments that it reads."""
-    used = [s.rhs.parameter for s in body.statements if isinstance(s.rhs, Input)]
-    kept = {letter: [x for x in arguments if x[0] == letter and x in used] for letter in "rc"}
-    names = {x: f"{letter}{j}" for letter, group in kept.items() for j, x in enumerate(group)}
-
-    def renamed(read: Rhs) -> Rhs:
-        if not isinstance(read, Input):
-            return read
-        return replace(read, parameter=names.get(read.parameter, read.parameter))
-
-    statements = tuple([replace(s, rhs=renamed(s.rhs)) for s in body.statements])
-    rows, wholes = (tuple([arguments[x] for x in kept[letter]]) for letter in "rc")
-    body = merged(Program(statements, body.output), "B")
-    return replace(rhs, rows=rows, wholes=wholes, body=body)
 
 
 def _is(rhs: Rhs, value: int) -> bool:

@@ -21,7 +21,8 @@ from .wholes import SizesMet, beyond, lists_of, nature_of, numbers_written
 T = TypeVar("T")
 
 
-LONG = 32  # turns up to which a loop of constant count is written out
+LONG = 32  # turns up to which a loop of constant count is written out,
+WRITTEN_OUT = 48  # and names that they all bind
 Pattern = str | tuple[Any, ...]  # the names of a loop, `i` or `(i, (a, b))`
 
 

@@ -67,6 +67,9 @@ class Packing:
         self.here = 0
         self.used: set[str] = set()
         self.scopes: list[Scope] = [Scope()]
+        self.bound = (
+            0  # how many names have been bound, those of what was traced in vain among them
+        )
         self.binders: list[Binder] = []
         self.conditions: list[Predicate] = []
         self.places_of: dict[Term, Place] = {}
@@ -286,6 +289,7 @@ class Packing:
         if isinstance(value, Value) and not isinstance(value.term, Var | Const):
             bound = self.name(name)
             self.scopes[-1].bindings.append((bound, value.term))
+            self.bound += 1
             if is_truth(value.term):
                 self.truths[bound] = value.term
             if is_counting(value.term):

@@ -31,9 +31,10 @@ from ...language.terms import (
     numbered,
 )
 from ...language.types import Layout, Product, Type, array, dimensions
-from ..tracers import Barred, Nature, Value, describe
+from ..tracers import Barred, Index, Nature, Value, describe
 from .entries import Entries
 from .loops import LONG as LONG
+from .loops import WRITTEN_OUT as WRITTEN_OUT
 from .loops import Pattern
 from .memory import arrays
 from .packing import guarded
@@ -183,10 +184,12 @@ class Recurrences(Entries):
             return self.one_by_one(k, pattern, bounds, names, values, body, wider)
         ranges += [None] * (len(left) - len(ranges))
         # What a turn gives beyond what it carries is a list that begins with the loop.
+        outer = (*values, *[None] * (len(left) - len(begun)))
         begun = (*begun, *left[len(begun) :])
         names = (*names, *(x.name for x in left[len(names) :]))
         changed = {a for a, at in self.memory.changes.items() if before.get(a) != at}
-        if within == TRUE and size.is_constant and size.constant > 0:
+        ends = within == TRUE and size.is_constant and size.constant > 0
+        if ends:
             begun = tuple(map(self._begun_within, names, begun, left))
         made = [self._carried_on(one, value) for one, value in zip(begun, left, strict=True)]
         read = _NOTHING.union(*(e.variables for _, e in scope.bindings))
@@ -213,8 +216,12 @@ class Recurrences(Entries):
         return tuple(
             self._after(found[0], each, size, self._nature_after(value, range_, index, size))
             if found
+            else Index(self, value.affine.substitute({index: size - 1}))
+            if ends and old is UNSET and isinstance(value, Index)
             else gone(name)
-            for name, found, value, range_ in zip(names, carried, left, ranges, strict=True)
+            for name, found, value, range_, old in zip(
+                names, carried, left, ranges, outer, strict=True
+            )
         )
 
     def _changed_by_one_name(
@@ -311,7 +318,7 @@ class Recurrences(Entries):
 
     def _begun_within(self, name: str, one: Any, value: Any) -> Any:
         """What begins within a loop that has a turn at least, and is there after it."""
-        if one is not UNSET:
+        if one is not UNSET or isinstance(value, Index):
             return one
         if not isinstance(value, Value) or value.type != array(dimensions(value.type)):
             raise self.error(f"`{name}` begins within the loop", "give it a value before")

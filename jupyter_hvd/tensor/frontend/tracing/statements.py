@@ -9,6 +9,7 @@ an `iterate` of the language.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, cast
 
@@ -36,7 +37,17 @@ from .conditions import is_index_array
 from .loops import Iteration, Pattern
 from .memory import arrays
 from .packing import guarded
-from .recurrences import LONG, UNSET, Appended, Carried, Change, Recurrences, gone, left_there
+from .recurrences import (
+    LONG,
+    UNSET,
+    WRITTEN_OUT,
+    Appended,
+    Carried,
+    Change,
+    Recurrences,
+    gone,
+    left_there,
+)
 from .wholes import lists_of, numbers_of
 
 
@@ -172,8 +183,10 @@ class Statements(Recurrences):
         """What names mean after a `for` statement. `plain` are those that it assigns anew."""
         self.at(k)
         turns = self._written_out(pattern, bounds, any(plain))
-        if turns is not None and (len(turns) <= LONG or isinstance(bounds, Iteration)):
+        if turns is not None and isinstance(bounds, Iteration):
             return self._one_after_the_other(turns, values, body)
+        if turns is not None and len(turns) <= LONG:
+            return self._short(turns, k, pattern, bounds, names, values, body)
         loop = k, pattern, bounds, names, plain, values, body
         return self.or_spelt_out(
             k,
@@ -212,6 +225,38 @@ class Statements(Recurrences):
         if turns is not None:
             return self._one_after_the_other(turns, values, body)
         return self.one_by_one(k, pattern, bounds, names, values, body)
+
+    def _short(
+        self,
+        turns: list[Any],
+        k: int,
+        pattern: Pattern,
+        bounds: Any,
+        names: tuple[str, ...],
+        values: tuple[Any, ...],
+        body: Callable[..., Any],
+    ) -> tuple[Any, ...]:
+        """A loop of few turns, written out; one by one where that would be too long, for every statement costs time
+        before anything runs, and where names mean the same after it.
+        """
+        before, begun = self.so_far(), self.bound
+        first = self._one_after_the_other(turns[:1], values, body)
+        counts = any(
+            isinstance(old, int | Index) and old is not new
+            for old, new in zip(values, first, strict=True)
+        )
+        if (self.bound - begun) * len(turns) <= WRITTEN_OUT or counts:
+            return self._one_after_the_other(turns[1:], first, body)
+        self.at(k)
+        self.back_to(before)
+        before = self.so_far()
+        with suppress(TensorError):
+            after = self.one_by_one(k, pattern, bounds, names, values, body)
+            if not any(isinstance(value, Barred) for value in after):
+                return after
+        self.at(k)
+        self.back_to(before)
+        return self._one_after_the_other(turns, values, body)
 
     def _one_after_the_other(
         self, turns: list[Any], values: tuple[Any, ...], body: Callable[..., Any]

@@ -1,0 +1,118 @@
+"""What a program computes and nobody reads: statements, and values that its loops carry."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+
+from .builder import merged
+from .program import (
+    Input,
+    Part,
+    Program,
+    Recurrence,
+    Rhs,
+    Statement,
+    flat,
+    operands,
+    tree,
+)
+
+
+def live(program: Program) -> Program:
+    """Drop the statements that the output does not need, and of loops the values that no turn and nothing after
+    them needs.
+    """
+    program = needed(program)
+    places = _places_read(program)
+    kept = {
+        s.name: carried
+        for s in program.statements
+        if isinstance(s.rhs, Recurrence) and s.name in places
+        if len(carried := _carried(s.rhs, places[s.name])) < len(s.rhs.starts)
+    }
+    if not kept:
+        return program
+    statements = tuple([replace(s, rhs=_fewer(s, kept)) for s in program.statements])
+    return needed(Program(statements, program.output))
+
+
+def needed(program: Program) -> Program:
+    """Drop the statements that the output does not need."""
+    wanted = set(flat(program.output))
+    kept: list[Statement] = []
+    for statement in reversed(program.statements):
+        if statement.name in wanted:
+            kept.append(statement)
+            wanted.update(operands(statement.rhs))
+    return Program(tuple(reversed(kept)), program.output)
+
+
+def _places_read(program: Program) -> dict[str, set[int]]:
+    """Of each loop that is only read by parts, which ones; loops of which one computes the other again keep their
+    places.
+    """
+    places = defaultdict[str, set[int]](set)
+    whole = set(flat(program.output))
+    for s in program.statements:
+        match s.rhs:
+            case Part(source, place):
+                places[source].add(place)
+            case Recurrence(again=again):
+                whole |= {*operands(s.rhs)} | (set() if again is None else {again, s.name})
+            case _:
+                whole |= {*operands(s.rhs)}
+    return {x: found for x, found in places.items() if x not in whole}
+
+
+def _carried(loop: Recurrence, places: set[int]) -> list[int]:
+    """The values that a loop must carry for these to be right, in their order."""
+    outputs, read = flat(loop.body.output), set[int]()
+    while read != places:
+        read = places
+        body = needed(Program(loop.body.statements, tree([outputs[j] for j in sorted(read)])))
+        places = read | {
+            int(s.rhs.parameter[1:])
+            for s in body.statements
+            if isinstance(s.rhs, Input) and s.rhs.parameter[0] == "s"
+        }
+    return sorted(read)
+
+
+def _fewer(statement: Statement, kept: Mapping[str, list[int]]) -> Rhs:
+    """A loop that carries less, or the part of one where it is now."""
+    rhs = statement.rhs
+    if isinstance(rhs, Part) and rhs.source in kept:
+        left = kept[rhs.source]
+        return replace(rhs, place=left.index(rhs.place), count=len(left))
+    if not isinstance(rhs, Recurrence) or statement.name not in kept:
+        return rhs
+    left = kept[statement.name]
+    outputs = flat(rhs.body.output)
+    body = needed(Program(rhs.body.statements, tree([outputs[j] for j in left])))
+    places = {f"s{old}": f"s{new}" for new, old in enumerate(left)}
+    renamed = tuple([replace(s, rhs=_of_parameter(s.rhs, places)) for s in body.statements])
+    starts = tuple([rhs.starts[j] for j in left])
+    return with_used_parameters(
+        replace(rhs, starts=starts), Program(renamed, body.output), rhs.arguments
+    )
+
+
+def with_used_parameters(
+    rhs: Recurrence, body: Program, arguments: Mapping[str, str]
+) -> Recurrence:
+    """The loop with another body, whose parameters are those of the arguments that it reads."""
+    used = [s.rhs.parameter for s in body.statements if isinstance(s.rhs, Input)]
+    kept = {letter: [x for x in arguments if x[0] == letter and x in used] for letter in "rc"}
+    names = {x: f"{letter}{j}" for letter, group in kept.items() for j, x in enumerate(group)}
+    statements = tuple([replace(s, rhs=_of_parameter(s.rhs, names)) for s in body.statements])
+    rows, wholes = (tuple([arguments[x] for x in kept[letter]]) for letter in "rc")
+    body = merged(Program(statements, body.output), "B")
+    return replace(rhs, rows=rows, wholes=wholes, body=body)
+
+
+def _of_parameter(rhs: Rhs, names: Mapping[str, str]) -> Rhs:
+    if not isinstance(rhs, Input):
+        return rhs
+    return replace(rhs, parameter=names.get(rhs.parameter, rhs.parameter))
