@@ -148,3 +148,39 @@ def test_derivatives_beside_what_is_no_number():
 
     np.testing.assert_array_equal(weighed.grad("x")(NAN[0]), [1, 3, 2, 0, 4])
     np.testing.assert_array_equal(middle.grad("x")(NAN[0]), jax.grad(jnp.median)(NAN[0]))
+
+
+def by_labels(x, labels, k: int):
+    totals, counts = np.zeros(k), np.zeros(k)
+    for i in range(len(x)):
+        totals[labels[i]] += x[i] ** 2
+        counts[labels[i]] += 1
+    return np.sum(totals / counts)
+
+
+def edges(x, labels, k: int):
+    degree = np.zeros((k, 2))
+    for i in range(len(x)):
+        for j in range(2):
+            degree[labels[i], j] -= x[i] * (j + 1)
+    return np.sum(degree**2)
+
+
+@pytest.mark.parametrize("function", [by_labels, edges])
+def test_a_loop_that_adds_where_labels_say(function):
+    f, labels = tensor(function), np.array([0, 2, 0, 1, 2])
+    np.testing.assert_allclose(f(U, labels, 3), function(U, labels, 3))
+    step = 1e-6 * np.eye(5)
+    expected = [(function(U + h, labels, 3) - function(U - h, labels, 3)) / 2e-6 for h in step]
+    np.testing.assert_allclose(f.grad("x")(U, labels, 3), expected, rtol=1e-6)
+    with pytest.raises(TensorError, match="labels"):
+        f(U, labels, 2)
+
+
+def test_no_times_a_tile_is_told():
+    @tensor
+    def f(x):
+        return np.sum(np.tile(x, 0))
+
+    with pytest.raises(TensorError, match="no times"):
+        f(U)

@@ -502,6 +502,8 @@ def tile(t: Any, x: Any, reps: Any) -> Any:
     while len(t.dims(x)) < len(counts):
         x = expand_dims(t, x, 0)
     counts = (1,) * (len(t.dims(x)) - len(counts)) + counts
+    if any(isinstance(count, int) and count < 1 for count in counts):
+        raise t.error("`tile` no times leaves no entries", "repeat it once at least")
     for k, count in enumerate(counts):
         x = x if count == 1 else concatenate(t, [t.once(x)] * count, k)
     return x

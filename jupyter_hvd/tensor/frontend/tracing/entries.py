@@ -146,7 +146,15 @@ class Entries(Subscripts):
 
     def _gathered(self, array: Value, place: IndexEntry, size: Affine) -> Value:
         """`x[src[e]]` is `Σ j:n. [src(e, j)]·x[j]`, which has one term: no addition."""
-        here = conj(*self.conditions)
+        self.entry_is_below(place, size)
+        index = self.name("j")
+        at = Affine.of(index)
+        return Value(
+            self, self._sum_of(index, size, place.equals(at), At(array.term, at)), array.layout
+        )
+
+    def entry_is_below(self, place: IndexEntry, size: Affine) -> None:
+        """What an index array says here is a place below a size, which the data are asked."""
         self.lookups.append(
             Lookup(
                 place.relation,
@@ -154,14 +162,9 @@ class Entries(Subscripts):
                 place.offset,
                 size,
                 tuple(self.binders),
-                here,
+                conj(*self.conditions),
                 self.place,
             )
-        )
-        index = self.name("j")
-        at = Affine.of(index)
-        return Value(
-            self, self._sum_of(index, size, place.equals(at), At(array.term, at)), array.layout
         )
 
     def _sum_of(self, index: str, size: Affine, p: Predicate, e: Term) -> Term:

@@ -32,7 +32,7 @@ from ...language.terms import (
 )
 from ...language.types import REAL, Product
 from ...polyhedral import sets
-from ..tracers import Barred, Data, Index, Selected, Value, kind
+from ..tracers import Barred, Data, Index, IndexEntry, Selected, Value, kind
 from .conditions import is_index_array
 from .loops import Iteration, Pattern
 from .memory import arrays
@@ -622,6 +622,10 @@ class Statements(Recurrences):
             if op and isinstance(place, Value) and not self.is_array(place):
                 self.lies_within(place, n)
                 found.append((place, k))
+                continue
+            if op and isinstance(place, IndexEntry):
+                self.entry_is_below(place, n)
+                taken.append(place.equals(k))
                 continue
             if isinstance(place, slice):
                 axis = self._axis(place, n, root, j)
