@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from jupyter_hvd.tensor import TensorError, tensor
+from jupyter_hvd.tensor.language.parser import parse
+from jupyter_hvd.tensor.language.terms import Const, Mul
 
 U = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
 
@@ -184,3 +186,43 @@ def test_no_times_a_tile_is_told():
 
     with pytest.raises(TensorError, match="no times"):
         f(U)
+
+
+def largest_so_far(x):
+    m = -np.inf
+    for i in range(len(x)):
+        m = np.maximum(m, x[i])
+    return m
+
+
+def least_beyond(x):
+    return np.min(np.where(x > 2.5, x, np.inf)) * 2
+
+
+def attention(x):
+    s = np.where(np.tril(np.ones((len(x), len(x)))) > 0, np.outer(x, x), -np.inf)
+    p = np.exp(s - s.max(axis=-1, keepdims=True))
+    return np.sum((p / p.sum(axis=-1, keepdims=True)) @ x)
+
+
+def chain(x):
+    a = np.array([0.0 if i == 0 else -np.inf for i in range(len(x))])
+    for _ in range(40):
+        a = np.logaddexp(a + x, np.roll(a, 1))
+    return np.sum(np.exp(a - 150))
+
+
+@pytest.mark.parametrize("function", [largest_so_far, least_beyond, attention, chain])
+def test_infinity_as_a_constant(function):
+    f = tensor(function)
+    np.testing.assert_allclose(f(U), function(U), rtol=1e-12)
+    np.testing.assert_allclose(f.interpret(U), function(U), rtol=1e-12)
+    step = 1e-6 * np.eye(5)
+    expected = [(function(U + h) - function(U - h)) / 2e-6 for h in step]
+    np.testing.assert_allclose(f.grad("x")(U), expected, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("-inf")])
+def test_infinity_is_read_as_it_is_written(value):
+    assert parse(str(Const(value)), {}) is Const(value)
+    assert parse(str(Mul(Const(value), Const(2))), {}) is Mul(Const(value), Const(2))

@@ -219,7 +219,7 @@ class _Parser:
                 e = Pair(e, self.expression())
             self.take(")")
             return e
-        if self.next == "-" or self.next[0].isdigit():
+        if self.next in ("-", "∞") or self.next[0].isdigit():
             return self.number()
         if self.accept("ℝ"):
             self.take("(")
@@ -243,7 +243,7 @@ class _Parser:
 
     def number(self) -> Const:
         sign = -1 if self.accept("-") else 1
-        token = self.take()
+        token = self.take().replace("∞", "inf")
         if self.accept("/"):
             return Const(Fraction(sign * int(token), int(self.take())))
         return Const(sign * (int(token) if token.isdigit() else float(token)))

@@ -7,6 +7,7 @@ product.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -72,6 +73,8 @@ class Style:
             return self.size.format(self.affine(value))
         if isinstance(value, Fraction):
             return f"{value.numerator}/{value.denominator}"
+        if math.isinf(value):
+            return ("-" if value < 0 else "") + (r"\infty" if self.latex else "∞")
         return repr(value)
 
     def compare(self, op: str, left: Affine, right: Affine) -> str:

@@ -176,10 +176,10 @@ class Packing:
             case bool():
                 return Const(int(value)), None
             case int() | float() | Fraction():
-                if value != value or value in (float("inf"), float("-inf")):
+                if value != value:
                     raise self.error(
                         f"the constant {value} is no real number",
-                        "write one that is large enough: `-1e30`, of which `exp` is 0",
+                        "keep numbers: `np.where(p, x, 0)`, and count where p holds",
                     )
                 return Const(value), None
             case tuple():
