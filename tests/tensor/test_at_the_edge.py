@@ -226,3 +226,40 @@ def test_infinity_as_a_constant(function):
 def test_infinity_is_read_as_it_is_written(value):
     assert parse(str(Const(value)), {}) is Const(value)
     assert parse(str(Mul(Const(value), Const(2))), {}) is Mul(Const(value), Const(2))
+
+
+def along_a_ring(x):
+    n = len(x)
+    return sum(x[i] * x[(i + 1) % n] for i in range(n))
+
+
+def around(x):
+    n = len(x)
+    y = np.array([x[(i + 1) % n] - 2 * x[i] + x[(i - 1) % n] for i in range(n)])
+    return np.sum(y**2)
+
+
+def torus(x):
+    A = np.outer(x, x)
+    n, m = A.shape
+    return sum(A[(i + 1) % n, (j - 2) % m] * A[i, j] for i in range(n) for j in range(m))
+
+
+@pytest.mark.parametrize("function", [along_a_ring, around, torus])
+def test_an_index_on_a_circle(function):
+    f = tensor(function)
+    np.testing.assert_allclose(f(U), function(U))
+    step = 1e-6 * np.eye(5)
+    expected = [(function(U + h) - function(U - h)) / 2e-6 for h in step]
+    np.testing.assert_allclose(f.grad("x")(U), expected, rtol=1e-5)
+
+
+def test_an_index_more_than_once_round_is_refused():
+    @tensor
+    def f(x):
+        n = len(x)
+        return sum(x[(i + 3) % n] for i in range(n))
+
+    assert f(U) == np.sum(U)
+    with pytest.raises(TensorError, match="reads index"):
+        f(U[:2])

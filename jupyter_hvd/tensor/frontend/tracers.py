@@ -155,6 +155,22 @@ class IndexEntry:
         return Related(self.relation, (*self.arguments, a - self.offset))
 
 
+class Remainder:
+    """A stand-in for `a % n` of an index: a place on a circle."""
+
+    def __init__(self, tracer: Tracing, affine: Affine, divisor: Affine) -> None:
+        self.tracer = tracer
+        self.affine = affine
+        self.divisor = divisor
+
+    def refused(self) -> TensorError:
+        return self.tracer.error(
+            "`%` makes this index not affine",
+            "use i, n, constants, +, - and constant multiples, or read an entry there, `x[(i + 1) % n]`; "
+            "for anything else pass an index array",
+        )
+
+
 class Condition:
     """A stand-in for a truth value over indices and relations."""
 

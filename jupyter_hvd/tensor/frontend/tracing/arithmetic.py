@@ -12,7 +12,7 @@ from ...language.errors import TensorError
 from ...language.function import named
 from ...language.predicates import conj
 from ...language.terms import Add, Call, Const, Guard, Mul, Term
-from ..tracers import Condition, Index, IndexEntry, Value
+from ..tracers import Condition, Index, IndexEntry, Remainder, Value
 from .loops import Loops
 from .packing import guarded
 from .wholes import Range, lists_of, numbers_of, range_of
@@ -203,6 +203,8 @@ class Arithmetic(Loops):
                 if divisor := self.number(b):
                     return _PYTHON[op](self.number(a), divisor)
                 raise self.error("this divides by zero")
+            case "%" if not b.names & {i for i, _ in self.binders}:
+                return Remainder(self, a, b)
         raise self.error(
             f"`{op}` makes this index not affine",
             "use i, n, constants, +, - and constant multiples; for anything else pass an index array",

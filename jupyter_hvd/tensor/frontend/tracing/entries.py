@@ -10,7 +10,8 @@ from ...language.affine import Affine
 from ...language.predicates import Predicate, Related, compare, conj, disj
 from ...language.terms import Add, At, Const, Gen, Guard, Pair, Proj, Sum, Term
 from ...language.types import REAL, Array, Product, Relation, TupleSet
-from ..tracers import Condition, Data, Index, IndexEntry, Value
+from ...polyhedral import sets
+from ..tracers import Condition, Data, Index, IndexEntry, Remainder, Value
 from .subscripts import Changed, Subscripts
 from .traced import Lookup
 from .wholes import lists_of, nature_of, numbers_written
@@ -141,6 +142,8 @@ class Entries(Subscripts):
             return self._gathered(array, place, size)
         if isinstance(place, Value) and not self.is_array(place):
             return self.found(array, place)
+        if isinstance(place, Remainder):
+            return self._around(array, place)
         a = self.from_start(place, size)
         return self.entry_within(array, a)
 
@@ -152,6 +155,35 @@ class Entries(Subscripts):
         return Value(
             self, self._sum_of(index, size, place.equals(at), At(array.term, at)), array.layout
         )
+
+    def _around(self, array: Value, place: Remainder) -> Any:
+        """`x[a % n]`, where a is less than n before its range or behind it: `[0≤a<n]·x[a] + [n≤a]·x[a-n] + …`. What is
+        further away is out of range, and refused as such.
+        """
+        a, n = place.affine, place.divisor
+        cases = [
+            (conj(compare("≤", 0, a), compare("<", a, n)), a),
+            (compare("≤", n, a), a - n),
+            (compare("<", a, 0), a + n),
+        ]
+        possible = [
+            (p, at)
+            for p, at in cases
+            if not sets.impossible(tuple(self.binders), conj(*self.conditions, p))
+        ]
+
+        def read(rest: list[tuple[Predicate, Affine]]) -> Any:
+            (p, at), *others = rest
+            if not others:
+                return self.entry_within(array, at)
+            return self.choose(
+                self.here,
+                Condition(self, p),
+                lambda: self.entry_within(array, at),
+                lambda: read(others),
+            )
+
+        return read(possible or cases)
 
     def entry_is_below(self, place: IndexEntry, size: Affine) -> None:
         """What an index array says here is a place below a size, which the data are asked."""

@@ -34,6 +34,7 @@ from ..tracers import (
     Index,
     IndexEntry,
     Nature,
+    Remainder,
     Selected,
     Value,
     data_help,
@@ -167,6 +168,8 @@ class Packing:
                 raise self.error(f"`{value.name}` is not an array of numbers", data_help(value))
             case Barred():
                 raise self.error(value.message, value.help)
+            case Remainder():
+                raise value.refused()
             case Selected():
                 raise TensorError(
                     "entries that a condition chooses are as many as data decide",
@@ -238,6 +241,8 @@ class Packing:
                     f"{what} takes an affine index, not an entry of an index array",
                     "read an array with it, `x[src[e]]`, or compare it, `src[e] == j`",
                 )
+            case Remainder():
+                raise value.refused()
         if is_numpy_scalar(value) and isinstance(value.item(), int):
             return Affine.of(value.item())
         raise self.error(
