@@ -167,6 +167,47 @@ def test_a_fork_that_is_killed(run: Run) -> None:
     assert result.code == 137
 
 
+ENDS = """
+import atexit, ctypes, sys, threading, time
+
+class Last:
+    def __init__(self):
+        self.itself = self
+    def __del__(self):
+        kept.write('collected\\n')
+        kept.flush()
+
+class Named:
+    def __del__(self, file=open('named', 'w')):
+        file.write('let go')
+
+def later():
+    time.sleep(0.5)
+    print('a thread')
+
+kept = open('kept', 'w')
+open_still = sys.unwritten = open('open', 'w')
+open_still.write('written')
+named, cycle = Named(), Last()
+cycle = None
+ctypes.CDLL(None).puts(b'C')
+atexit.register(print, 'registered')
+threading.Thread(target=later).start()
+sys.exit(7)
+"""
+
+
+@pytest.mark.parametrize("forked", [True, False])
+def test_it_ends_as_python_does(
+    run: Run, forks: Mapping[str, str], tmp_path: Path, forked: bool
+) -> None:
+    result, printed = run(ENDS, forks=forks if forked else {FORKS_VARIABLE: ""})
+    assert result.code == 7
+    assert sorted(printed) == ["C", "a thread", "registered"]
+    texts = {name: (tmp_path / "cwd-0" / name).read_text() for name in ("kept", "open", "named")}
+    assert texts == {"kept": "collected\n", "open": "written", "named": "let go"}
+
+
 def test_without_a_server_it_runs_by_itself(run: Run, tmp_path: Path) -> None:
     result, printed = run("print('ran')\n", forks={FORKS_VARIABLE: f"{sys.prefix}:{tmp_path}"})
     assert result.code == 0, result.report

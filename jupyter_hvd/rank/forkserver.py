@@ -21,6 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ..launchers.base import JOB_VARIABLE
+from .ending import Ending
 from .forks import NUMBER
 from .imports import uncollected
 
@@ -172,6 +173,7 @@ def bear_name(job: str) -> None:
 
 
 def main() -> None:
+    ending = Ending()
     *order, listener = sys.argv[1:]
     with uncollected():
         for word in order:
@@ -184,7 +186,8 @@ def main() -> None:
     request = ForkServer(socket.socket(fileno=int(listener))).serve()
     if request is not None:
         become(request)
-        sys.exit(importlib.import_module(request.module).main())
+        ending.code = importlib.import_module(request.module).main() or 0
+        sys.exit(ending.code)
 
 
 if __name__ == "__main__":
