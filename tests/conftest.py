@@ -83,12 +83,20 @@ def shared_forks() -> Mapping[str, str]:
     return kept.enter_context(forkservers(folder.path, folder.job, modules, without_horovod=True))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Workers share these servers, too: they are told of them, unless what is asked for starts no rank."""
+    if "not slow" not in node.config.getoption("markexpr"):
+        node.workerinput["forks"] = dict(shared_forks())
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Tests that start ranks find these servers, unless it is servers that they are about."""
     os.environ.pop(FORKS_VARIABLE, None)
     if item.get_closest_marker("slow") and not item.get_closest_marker("own_forks"):
-        os.environ.update(shared_forks())
+        given = getattr(item.config, "workerinput", {}).get("forks")
+        os.environ.update(given or shared_forks())
 
 
 #: Commands that start no process of their own, and load neither TensorFlow nor JAX.

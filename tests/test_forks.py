@@ -35,8 +35,24 @@ def owner() -> Iterator[PrivateFolder]:
 
 
 @pytest.fixture(scope="module")
-def forks(owner: PrivateFolder) -> Iterator[Mapping[str, str]]:
-    with forkservers(owner.path, owner.job) as found:
+def modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ...]]:
+    """What servers are to import, one of two modules that they and their forks find."""
+    folder = tmp_path_factory.mktemp("modules")
+    (folder / "drawn.py").write_text(
+        "import numpy\ndef main():\n    print(numpy.random.rand())\n    return 3\n"
+    )
+    (folder / "imported.py").write_text(
+        "import sys\ndef main():\n    print('tensorflow' in sys.modules, 'horovod' in sys.modules)\n"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
+        yield ("drawn",)
+
+
+@pytest.fixture(scope="module")
+def forks(owner: PrivateFolder, modules: tuple[str, ...]) -> Iterator[Mapping[str, str]]:
+    """Servers for all tests here that do not end them."""
+    with forkservers(owner.path, owner.job, modules, without_horovod=True) as found:
         yield found
 
 
@@ -197,15 +213,21 @@ sys.exit(7)
 """
 
 
-@pytest.mark.parametrize("forked", [True, False])
-def test_it_ends_as_python_does(
-    run: Run, forks: Mapping[str, str], tmp_path: Path, forked: bool
-) -> None:
-    result, printed = run(ENDS, forks=forks if forked else {FORKS_VARIABLE: ""})
-    assert result.code == 7
-    assert sorted(printed) == ["C", "a thread", "registered"]
-    texts = {name: (tmp_path / "cwd-0" / name).read_text() for name in ("kept", "open", "named")}
-    assert texts == {"kept": "collected\n", "open": "written", "named": "let go"}
+def test_it_ends_as_python_does(run: Run, tmp_path: Path) -> None:
+    result, printed = run(ENDS)
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", ENDS], cwd=alone, capture_output=True, text=True, check=False
+    )
+    for code, lines, folder in (
+        (done.returncode, done.stdout.splitlines(), alone),
+        (result.code, printed, tmp_path / "cwd-0"),
+    ):
+        assert code == 7
+        assert sorted(lines) == ["C", "a thread", "registered"]
+        texts = {name: (folder / name).read_text() for name in ("kept", "open", "named")}
+        assert texts == {"kept": "collected\n", "open": "written", "named": "let go"}
 
 
 def test_without_a_server_it_runs_by_itself(run: Run, tmp_path: Path) -> None:
@@ -231,15 +253,8 @@ def test_servers_end_with_their_owner() -> None:
 
 
 @pytest.fixture
-def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KeptForks]:
-    (tmp_path / "drawn.py").write_text(
-        "import numpy\ndef main():\n    print(numpy.random.rand())\n    return 3\n"
-    )
-    (tmp_path / "imported.py").write_text(
-        "import sys\ndef main():\n    print('tensorflow' in sys.modules, 'horovod' in sys.modules)\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
-    servers = KeptForks(("drawn",))
+def kept(modules: tuple[str, ...]) -> Iterator[KeptForks]:
+    servers = KeptForks(modules)
     yield servers
     servers.end()
 
@@ -259,28 +274,28 @@ def test_they_are_kept_while_the_environment_stays(
     assert not folders[1].exists()
 
 
-def test_forks_of_one_server_draw_other_numbers(kept: KeptForks) -> None:
+def forked(forks: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A module's `main`, run by a fork."""
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "jupyter_hvd.rank.forks", *arguments],
+        env=rank_environment(uuid.uuid4().hex, forks),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_forks_of_one_server_draw_other_numbers(forks: Mapping[str, str]) -> None:
     """NumPy's generator is seeded when it is imported, once for all of them."""
-    command = [sys.executable, "-P", "-m", "jupyter_hvd.rank.forks", "drawn"]
-    environment = rank_environment(uuid.uuid4().hex, kept.variables())
-    done = [
-        subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        for _ in range(2)
-    ]
+    done = [forked(forks, "drawn") for _ in range(2)]
     assert [each.returncode for each in done] == [3, 3], done[0].stderr
     assert done[0].stdout != done[1].stdout
 
 
-@pytest.mark.usefixtures("kept")
-def test_what_must_do_without_horovod_is_forked_before_it_is_imported() -> None:
+def test_what_must_do_without_horovod_is_forked_before_it_is_imported(
+    forks: Mapping[str, str],
+) -> None:
     """From then on its operations are in TensorFlow's lists, and a model that names them would load."""
-    with private_folder() as own, forkservers(own.path, own.job, without_horovod=True) as found:
-        for order, imported in ((), "True True"), (("--without-horovod",), "True False"):
-            done = subprocess.run(
-                [sys.executable, "-P", "-m", "jupyter_hvd.rank.forks", *order, "imported"],
-                env=rank_environment(uuid.uuid4().hex, found),
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            assert done.stdout.strip() == imported, done.stderr
+    for order, imported in ((), "True True"), (("--without-horovod",), "True False"):
+        done = forked(forks, *order, "imported")
+        assert done.stdout.strip() == imported, done.stderr
