@@ -21,7 +21,7 @@ from .roles import Role
 from .updates import Update
 
 #: Methods by which models answer.
-_ANSWERING = frozenset({"call", "evaluate", "predict", "predict_on_batch", "test_on_batch"})
+ANSWERING = frozenset({"call", "evaluate", "predict", "predict_on_batch", "test_on_batch"})
 
 
 class Untrained:
@@ -83,7 +83,7 @@ class Untrained:
     def is_asked(self, call: cst.Call) -> bool:
         """Whether a call asks a model that is trained for its answer to data."""
         model = call.func
-        if method(call) in _ANSWERING and isinstance(model, cst.Attribute):
+        if method(call) in ANSWERING and isinstance(model, cst.Attribute):
             model = model.value
         return self.values.may_be(model, Role.MODEL) and self._is_trained(model)
 

@@ -17,6 +17,7 @@ from ...analysis.syntax import method
 from ...analysis.uniformity import is_uniform, tests_of
 from ...frameworks.tensorflow.keras_loops import fit_argument
 from ...frameworks.tensorflow.roles import Role
+from ...frameworks.tensorflow.untrained import ANSWERING
 from .context import Context
 from .questions import RATES, decided_from
 
@@ -156,7 +157,7 @@ def _around(context: Context, place: cst.CSTNode) -> Iterator[cst.BaseExpression
 def _is_asked(context: Context, call: cst.Call) -> bool:
     """Whether a model that is trained is evaluated, or predicts; a call of the model itself may be a part of another."""
     return (
-        isinstance(call.func, cst.Attribute)
+        method(call) in ANSWERING
         and context.untrained.is_asked(call)
         and not context.alike.is_deferred(call)
     )
