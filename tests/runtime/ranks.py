@@ -198,7 +198,7 @@ data = tf.data.Dataset.range(6 + rank)
 assert len(list(jhvd.equal_steps(data))) == 6
 assert len(list(jhvd.equal_steps(data.filter(lambda n: n >= 0)))) == 6
 # Passes of other lengths, and shares that differ: a pass goes on with the next one's batches, and rank 0 says so.
-drawing = tf.data.Dataset.range(60).filter(lambda n: tf.random.uniform([]) < 0.5)
+drawing = tf.data.Dataset.range(60).filter(lambda _: tf.random.uniform([]) < 0.5)
 drawn = jhvd.equal_steps(drawing)
 assert (
     len({length for each in of_all([len(list(drawn)) for _ in range(5)]) for length in each}) == 1
