@@ -61,7 +61,7 @@ class Choices:
 
 
 def choices(context: Context) -> Choices:
-    """The choices of one program; none where it trains once."""
+    """The choices of one program."""
     made, trained = list(_made_of(context)), list(_trained(context))
     keras = {*context.training.keras.fits}
     own = context.training.seen_by_rank - keras
@@ -128,18 +128,18 @@ def _trained(context: Context) -> Iterator[cst.BaseExpression]:
 
 
 def _switched(context: Context) -> Iterator[cst.CSTNode]:
-    """Where attributes of models, layers and optimizers are set between steps: what is trained, by how much noise."""
+    """Where these are set between steps."""
     for binding in _bound(context):
         if binding.place is not None and not context.alike.is_before_steps(binding.place):
             yield binding.place
 
 
 def _bound(context: Context) -> Iterator[Binding]:
-    """The attributes of models, layers and optimizers that the program sets itself; rates are another matter."""
+    """The attributes of optimizers that the program sets itself, but for rates, and what says whether a layer is trained."""
     for name, bindings in context.values.index.attribute_bindings.items():
         for binding in bindings if name not in RATES else ():
             kinds = context.values.kinds(binding.receiver) if binding.receiver is not None else ()
-            if name == "trainable" or {Role.MODEL, Role.OPTIMIZER}.intersection(kinds):
+            if name == "trainable" or Role.OPTIMIZER in kinds:
                 yield binding
 
 

@@ -746,17 +746,19 @@ class Decision(Rule):
                         test, f"{context.backend.broadcast_function}(bool(", "), root_rank=0)"
                     ),
                 )
-        for expression in chosen.unclear:
+        counts = [count for count in self._counts(context) if self._is_of_rank(context, count)]
+        asked = dict.fromkeys((*chosen.chosen, *chosen.numbers, *counts))
+        compiled_ones = [each for each in asked if self._is_compiled(context, each)]
+        for expression in (*chosen.unclear, *compiled_ones):
             yield Problem(
                 expression,
                 "what is trained here is chosen by each rank's own losses, so that ranks would train what is not the same",
-                "choose by its place, models[int(np.argmin(losses))]: then it is rank 0's choice",
+                "choose by its place, models[int(np.argmin(losses))], outside every tf.function: then it is rank 0's choice",
             )
-        counts = [count for count in self._counts(context) if self._is_of_rank(context, count)]
-        for count in dict.fromkeys((*chosen.chosen, *chosen.numbers, *counts)):
-            if not any(a in chosen.chosen for a in context.module.ancestors(count)):
-                asked = f"{context.backend.broadcast_function}("
-                yield Fix(count, context.wrap(count, asked, ", root_rank=0)", Layer.FUNCTION))
+        for each in asked:
+            if not any(a in chosen.chosen for a in context.module.ancestors(each)):
+                before = f"{context.backend.broadcast_function}("
+                yield Fix(each, context.wrap(each, before, ", root_rank=0)", Layer.FUNCTION))
         for setting in context.settings.every:
             if not context.settings.is_alike(setting):
                 yield self._of_rank_zero(context, setting)
@@ -770,8 +772,8 @@ class Decision(Rule):
                     "average what it is computed from with hvd.allreduce, or set it outside the tf.function",
                 )
             else:
-                asked = f"{context.backend.broadcast_function}(float("
-                yield Fix(rate, context.wrap(rate, asked, "), root_rank=0)", Layer.FUNCTION))
+                before = f"{context.backend.broadcast_function}(float("
+                yield Fix(rate, context.wrap(rate, before, "), root_rank=0)", Layer.FUNCTION))
 
     def _counts(self, context: Context) -> Iterator[cst.BaseExpression]:
         """How often all ranks must do the same: epochs of `fit`, turns of a range around the training, passes of data."""
