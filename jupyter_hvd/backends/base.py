@@ -27,3 +27,7 @@ class Backend(Protocol):
     @property
     def broadcast_function(self) -> str:
         """Gives every rank what the root rank has: any Python object."""
+
+    @property
+    def gather_function(self) -> str:
+        """Gives every rank a list of what each has: any Python objects."""

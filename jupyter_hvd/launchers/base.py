@@ -109,8 +109,12 @@ class Launcher(Protocol):
 
 
 def rank_environment(job: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of the ranks: the user's, unbuffered, named, silent about TensorFlow's start."""
+    """The environment of the ranks: the user's, unbuffered, named, silent about TensorFlow's start.
+
+    All hash strings alike: a set of words, `enumerate(set(labels))`, has one order on all ranks.
+    """
     return {
+        "PYTHONHASHSEED": "0",
         **{k: v for k, v in os.environ.items() if not k.startswith(JUPYTERS_OWN)},
         JOB_VARIABLE: job,
         "PYTHONUNBUFFERED": "1",

@@ -48,7 +48,7 @@ def start(arguments: Sequence[str]) -> int:
         *([f"--cpus-per-task={cores}"] if cores else []),
         *(sys.executable, "-P", os.path.abspath(__file__), *arguments),  # noqa: PTH100 — as it is named
     ]
-    environment = {**os.environ, **told, "PYTHONUNBUFFERED": "1"}
+    environment = {"PYTHONHASHSEED": "0", **os.environ, **told, "PYTHONUNBUFFERED": "1"}
     return subprocess.run(command, env=environment, check=False).returncode  # noqa: S603 — a list, no shell
 
 

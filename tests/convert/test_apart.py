@@ -300,3 +300,34 @@ def test_callbacks_that_keep_weights_go_by_averaged_metrics() -> None:
     code = convert_source(HEAD + kept + fit).code
     assert kept in code
     assert "jhvd.MetricAverageCallback(), Keep()" in code
+
+
+@pytest.mark.parametrize(
+    ("guard", "question"),
+    [
+        ("if np.isnan(xb).any():\n    continue", "any({})"),
+        ("if tf.size(xb) == 0:\n    raise ValueError", "any({})"),
+        ("if epoch == 3:\n    continue", ""),
+        ("if loss_before > 3:\n    break", "rank 0"),
+    ],
+)
+def test_a_batch_is_left_out_on_all_ranks_or_on_none(guard: str, question: str) -> None:
+    """Rank 0's answer would be one to another batch."""
+    before = f"loss_before = tf.reduce_mean(model(xb))\n{guard}\n"
+    source = (
+        f"{HEAD}for epoch in range(9):\n    for xb, yb in dataset:\n{indented(before + STEP, 8)}"
+    )
+    code = convert_source(source).code
+    gathered = "hvd.allgather_object(bool(" in code
+    assert gathered is ("any" in question)
+    assert ("hvd.broadcast_object(bool(" in code) is (question == "rank 0")
+
+
+def test_a_batch_is_trained_on_where_all_ranks_may() -> None:
+    step = STEP.splitlines()
+    guarded = "\n".join([*step[:2], "if tf.math.is_finite(loss):", f"    {step[2]}", ""])
+    code = convert_source(f"{HEAD}for xb, yb in dataset:\n{indented(guarded, 4)}").code
+    assert "if all(hvd.allgather_object(bool(tf.math.is_finite(loss)))):" in code
+    function = f"def train(xb, yb):\n    if len(xb) == 0:\n        return\n{indented(STEP, 4)}"
+    code = convert_source(f"{HEAD}{function}for xb, yb in dataset:\n    train(xb, yb)\n").code
+    assert "if any(hvd.allgather_object(bool(len(xb) == 0))):" in code

@@ -26,3 +26,7 @@ class Horovod:
     @property
     def broadcast_function(self) -> str:
         return f"{self.name}.broadcast_object"
+
+    @property
+    def gather_function(self) -> str:
+        return f"{self.name}.allgather_object"

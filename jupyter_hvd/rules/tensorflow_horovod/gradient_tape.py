@@ -9,7 +9,7 @@ import libcst as cst
 
 from ...analysis.index import Binding
 from ...analysis.library import Kind
-from ...analysis.reach import leaving_tests
+from ...analysis.reach import conditions, leaving_tests
 from ...analysis.syntax import argument, method
 from ...analysis.uniformity import is_uniform
 from ...frameworks.tensorflow.agreement import VARIABLE_LISTS
@@ -634,12 +634,19 @@ KEPT = (
 )
 
 
+#: Why, where a batch is left out.
+OF_BATCH = (
+    "Each rank asks its own batch, and none may train on one while another leaves its own out."
+)
+
+
 class Decision(Rule):
     """Let all ranks follow rank 0 where the training goes on or ends by what one rank has seen.
 
     `if loss < 0.1: break` ends the loop on the ranks whose own loss is small; the others
     wait for their gradients forever. So the question is answered by rank 0 for all.
-    So it is where a question decides whether a loop around the training sets a rate, weights that were kept, or what data are made of, or whether rank 0 saves and tells the others where. A question that decides which weights
+    A question to the batch itself, `if np.isnan(x).any(): continue`, is put to the batches of all ranks: where one is left out, all are.
+    Rank 0 also answers where a question decides whether a loop around the training sets a rate, weights that were kept, or what data are made of, or whether rank 0 saves and tells the others where. A question that decides which weights
     are kept, those of the best epoch, say, is answered by rank 0, and where it cannot be seen that all ranks set the same, they take rank 0's. A number of epochs, or of turns around the training, that losses decide is rank 0's,
     and so is what they choose for another training: the best rate, number of units or model of several. A rate that is computed
     from a rank's own losses is rank 0's, too. Questions that all ranks answer alike, of counters and constants, are left alone.
@@ -706,6 +713,9 @@ class Decision(Rule):
                     for call in (update.call, *site.chain[:-1]):
                         tests.update((test, True) for test in deciding_tests(context, call))
         equal = context.training.agreement.is_equal
+        skipping = self._of_batches(context)
+        for test in skipping:
+            tests.setdefault(test, self._is_compiled(context, test))
         set_here = list(self._set(context))
         for node in set_here:
             for test in self._around(context, node):
@@ -739,6 +749,10 @@ class Decision(Rule):
                     "whether weights are updated is decided by each rank for itself, inside a compiled function",
                     "average what decides with hvd.allreduce, or decide outside the tf.function",
                 )
+            elif test in skipping:
+                every = "all" if skipping[test] else "any"
+                gathered = f"{every}({context.backend.gather_function}(bool("
+                yield Fix(test, context.wrap(test, gathered, ")))"), OF_BATCH)
             else:
                 yield Fix(
                     test,
@@ -774,6 +788,27 @@ class Decision(Rule):
             else:
                 before = f"{context.backend.broadcast_function}(float("
                 yield Fix(rate, context.wrap(rate, before, "), root_rank=0)", Layer.FUNCTION))
+
+    def _of_batches(self, context: Context) -> dict[cst.BaseExpression, bool]:
+        """The questions to a rank's own batch that decide whether it is trained on, with the answer that leads there.
+
+        Rank 0's answer would be one to another batch: all ranks train where each may.
+        """
+        values, training = context.values, context.training
+        found: dict[cst.BaseExpression, set[bool]] = {}
+        for update, sites in training.own_updates:
+            for site in sites:
+                for call in (update.call, *site.chain, *values.calls.leading_to(site.call)):
+                    for test, wanted in conditions(values, call):
+                        found.setdefault(test, set()).add(wanted)
+        batches = context.data.trained_over | {*context.step_loops.batches_cut, *context.data.draws}
+        return {
+            test: True in wanted
+            for test, wanted in found.items()
+            if len(wanted) == 1
+            and not is_uniform(values, test)
+            and not batches.isdisjoint(values.flow.backward_slice(test))
+        }
 
     def _counts(self, context: Context) -> Iterator[cst.BaseExpression]:
         """How often all ranks must do the same: epochs of `fit`, turns of a range around the training, passes of data."""
