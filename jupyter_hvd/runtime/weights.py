@@ -79,7 +79,8 @@ def _broadcast_new(optimizer: Any, trained: tuple[Any, ...]) -> None:
     owners = new if optimizer is None else [*new, optimizer]
     given = [variable for each in owners for variable in _variables(each)]
     known = {*map(id, given)}
-    beside = _beside([each for each in new if _is_variable(each)])
+    parts = [v for each in new if _is_part(each) for v in _variables(each)]
+    beside = _beside([each for each in new if _is_variable(each)] + parts)
     beside = [v for v in beside if id(v) not in known and id(v) not in _alike]
     found = [v for v in given if _beside_others.pop(id(v), None) is None] + beside
     _beside_others.update((id(v), v) for v in beside)
@@ -97,6 +98,13 @@ def forget_broadcasts() -> None:
 
 def _is_variable(owner: Any) -> bool:
     return not hasattr(owner, "weights") and not hasattr(owner, "variables")
+
+
+def _is_part(owner: Any) -> bool:
+    """Whether something is a layer, and no model: it may be trained as a part of one, whose other layers are frozen."""
+    import tensorflow as tf
+
+    return isinstance(owner, tf.keras.layers.Layer) and not isinstance(owner, tf.keras.Model)
 
 
 def _beside(variables: list[Any]) -> list[Any]:

@@ -331,3 +331,43 @@ def test_a_batch_is_trained_on_where_all_ranks_may() -> None:
     function = f"def train(xb, yb):\n    if len(xb) == 0:\n        return\n{indented(STEP, 4)}"
     code = convert_source(f"{HEAD}{function}for xb, yb in dataset:\n    train(xb, yb)\n").code
     assert "if any(hvd.allgather_object(bool(len(xb) == 0))):" in code
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("opt.learning_rate.assign(opt.learning_rate * 0.995)", True),
+        ("opt.learning_rate *= 0.995", True),
+        ("opt.learning_rate.assign(rates[step])", True),
+        ("opt.learning_rate.assign(0.1 / (1 + step))", False),
+    ],
+)
+def test_a_rate_of_each_step_is_told_where_it_cannot_be_multiplied(change: str, told: bool) -> None:
+    source = (
+        f"{HEAD}rates = np.geomspace(0.1, 1e-4, 400)\nstep = 0\nfor epoch in range(9):\n    for xb, yb in dataset:\n"
+        f"{indented(STEP, 8)}        {change}\n        step += 1\n"
+    )
+    conversion = convert_source(source)
+    assert [d.code for d in conversion.diagnostics] == ["HVD206"] * told
+    assert "rates[(step" not in conversion.code
+    by_epoch = source.replace(f"        {change}\n", "").rstrip() + f"\n    {change}\n"
+    assert (
+        not convert_source(by_epoch.replace("[step]", "[epoch]")).diagnostics
+        or "1 + step" in change
+    )
+
+
+def test_weights_that_are_compared_with_or_kept_by_a_callback_begin_alike() -> None:
+    anchor = "first = tf.keras.models.clone_model(model)\nfirst.set_weights(model.get_weights())\n"
+    penalty = (
+        " + tf.add_n([tf.reduce_sum((a - b) ** 2) for a, b in zip(model.weights, first.weights)])"
+    )
+    step = STEP.replace("** 2)\n", f"** 2){penalty}\n", 1)
+    code = convert_source(f"{HEAD}{anchor}for xb, yb in dataset:\n{indented(step, 4)}").code
+    assert "same_seed()" in code
+    kept = (
+        "class Slow(tf.keras.callbacks.Callback):\n    def on_train_begin(self, logs=None):\n"
+        "        self.slow = self.model.get_weights()\n"
+    )
+    fit = "model.compile('sgd', loss='mse')\nmodel.fit(x, y, callbacks=[Slow()])\n"
+    assert "same_seed()" in convert_source(HEAD + kept + fit).code

@@ -204,6 +204,18 @@ class Stops:
             and not isinstance(self.module.parent(node), (cst.Param, cst.AssignTarget))
         ]
 
+    def is_at_each_step(self, node: cst.CSTNode) -> bool:
+        """Whether a node runs once for each batch: in the body of such a loop, or of a callback's method, under no condition."""
+        function, turns = self.module.function_of(node), self._around[0]
+        for ancestor in self.module.ancestors(node):
+            if ancestor is function:
+                break
+            if isinstance(ancestor, (cst.For, cst.While)):
+                return ancestor in turns
+            if isinstance(ancestor, (cst.If, cst.IfExp)):
+                return False
+        return function in self._batch_methods
+
     def _numbers(self, loop: cst.For) -> Iterator[cst.Name]:
         """The name that a loop gives the numbers of its turns."""
         match loop.target:

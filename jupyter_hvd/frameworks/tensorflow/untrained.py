@@ -99,16 +99,32 @@ class Untrained:
         made = (
             call.args[0].value
             for call in self.values.index.calls
-            if method(call) == "set_weights" and call.args
+            if method(call) == "set_weights" and call.args and not self._is_broadcast_copy(call)
         )
-        read = (
+        read = [
             node
             for each in made
-            if not (isinstance(each, cst.Call) and method(each) == "get_weights")  # a copy
             for node in self.values.flow.backward_slice(each)
             if isinstance(node, cst.Call) and method(node) == "get_weights"
-        )
+        ]
+        read += filter(self._is_of_callback, self.values.index.calls)
         return list(dict.fromkeys(read))
+
+    def _is_broadcast_copy(self, call: cst.Call) -> bool:
+        """Whether a call copies a model's weights into one that is broadcast itself: it is trained, or a loss goes through it."""
+        given = call.args[0].value
+        if not (isinstance(given, cst.Call) and method(given) == "get_weights"):
+            return False
+        assert isinstance(call.func, cst.Attribute)
+        passed = {self.module.text(m) for models in self._passed.values() for m in models}
+        return self.module.text(call.func.value) in passed | self._trained[1]
+
+    def _is_of_callback(self, call: cst.Call) -> bool:
+        """Whether a callback of the program's own reads weights, perhaps before the first batch."""
+        owner = self.module.enclosing(call, cst.ClassDef)
+        bases = self.values.classes.library_bases(owner) if owner is not None else ()
+        reads = self.training.agreement.reads_weights(call)
+        return reads and any(map(tf_api.callback, bases))
 
     def _is_noisy(self, call: cst.Call) -> bool:
         """Whether a model is called as in training, where layers drop out at random by seeds that Python's numbers give."""

@@ -318,9 +318,10 @@ class SetRate(Rule):
                 yield Fix(rate, context.times_size(rate))
                 if made.intersection(behind):  # whose own steps are divided
                     continue
-                if found := context.stops.counts_behind(rate):
+                found = context.stops.counts_behind(rate)
+                if found and not any(_looks_up(context, count) for count in found):
                     counts |= dict.fromkeys(found)
-                elif any(_counts_steps(context, node) for node in behind):
+                elif found or any(_counts_steps(context, node) for node in behind):
                     yield Problem(
                         rate,
                         "this rate goes by a count of steps, of which N ranks make an N-th, so that it comes only a part of its way",
@@ -328,6 +329,15 @@ class SetRate(Rule):
                         "warning",
                     )
         changed = (*set_rates(context), *multiplied_rates(context))
+        decaying = (r for r in set_rates(context) if reads_rate(context, r))
+        for rate in (*decaying, *multiplied_rates(context)):
+            if context.stops.is_at_each_step(rate):
+                yield Problem(
+                    rate,
+                    "this rate changes at each step, of which N ranks make an N-th, so that in the same data it comes only a part of its way",
+                    f"raise the factor to the power of {context.backend.size} in the converted program, or let the epochs decide",
+                    "warning",
+                )
         for test in dict.fromkeys(t for rate in changed for t in _counted_tests(context, rate)):
             yield Problem(
                 test,
@@ -428,6 +438,11 @@ def _takes_rows(context: Context, node: cst.CSTNode) -> bool:
             name = context.values.qualified(node.func)
             return "random" in name or name.endswith((".gather", ".slice"))
     return False
+
+
+def _looks_up(context: Context, count: cst.CSTNode) -> bool:
+    """Whether a count says which entry of a table is taken: N times the number may be none of it."""
+    return any(isinstance(a, cst.SubscriptElement) for a in context.module.ancestors(count))
 
 
 def _counted_tests(context: Context, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
