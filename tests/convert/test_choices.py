@@ -122,3 +122,29 @@ def test_what_losses_change_in_the_training_changes_on_all_ranks(change: str) ->
     assert "broadcast_object" not in convert_source(HEAD + LOSSES.format("epoch > 5", change)).code
     told = convert_source(HEAD + LOSSES.format("total < 5", "print(epoch)")).code
     assert "broadcast_object" not in told
+
+
+CALLBACK = (
+    "class Stop(tf.keras.callbacks.Callback):\n    def on_epoch_end(self, epoch, logs=None):\n"
+    "        error = {}\n        if {}:\n            {}\n"
+)
+CALLED = "model = build(4)\nmodel.fit(x, y, callbacks=[Stop()])\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "test", "then", "asked"),
+    [
+        ("self.model.evaluate(x, y)", "error < 1", "self.model.stop_training = True", "evaluate"),
+        ("self.model(x)", "error < 1", "self.model.stop_training = True", "self.model(x)"),
+        ("0", "time.time() > 9", "self.model.stop_training = True", "time.time() > 9"),
+        ("self.model.evaluate(x, y)", "error < 1", "self.low = True", ""),
+        ("0", "time.time() > 9", "self.late = True", ""),
+    ],
+)
+def test_callbacks_decide_by_what_rank_zero_sees(
+    error: str, test: str, then: str, asked: str
+) -> None:
+    source = f"import time\n{HEAD}{CALLBACK.format(error, test, then)}{CALLED}"
+    lines = [ln for ln in convert_source(source).code.splitlines() if "hvd.broadcast_object" in ln]
+    assert len(lines) == bool(asked)
+    assert all(asked in line for line in lines)

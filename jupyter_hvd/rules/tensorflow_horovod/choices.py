@@ -13,8 +13,9 @@ from typing import TypeGuard
 import libcst as cst
 
 from ...analysis.index import ELEMENT, Binding, Path
-from ...analysis.syntax import method
+from ...analysis.syntax import method, nodes_in
 from ...analysis.uniformity import is_uniform, tests_of
+from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.keras_loops import fit_argument
 from ...frameworks.tensorflow.roles import Role
 from ...frameworks.tensorflow.untrained import ANSWERING
@@ -37,6 +38,8 @@ _SIZED = frozenset(
 _TOLD = ("batch_size", "class_weight", "validation_freq")
 #: What is the same of data that differ.
 _STATIC = frozenset({"shape", "dtype", "ndim", "name"})
+#: What callbacks set that all ranks must have alike.
+DECIDED = frozenset({"stop_training", "learning_rate", "lr", "set_weights", "load_weights"})
 #: What a training is made of.
 _PARTS = (Role.MODEL, Role.OPTIMIZER, Role.SCHEDULE)
 
@@ -210,3 +213,51 @@ def _outermost(
     return [
         e for e in expressions if not any(a in expressions for a in context.module.ancestors(e))
     ]
+
+
+def answers_to_callbacks(context: Context) -> Iterator[cst.Call]:
+    """What models answer to callbacks of the program's own that end the training, or set rates or weights.
+
+    The moving averages of batch normalisation, and what drops out, are each rank's own.
+    """
+    deciding = _deciding_callbacks(context)
+    for call in context.values.index.calls if deciding else ():
+        asked = (
+            call.func.value
+            if method(call) in ANSWERING and isinstance(call.func, cst.Attribute)
+            else call.func
+        )
+        if not (isinstance(asked, cst.Attribute) and asked.attr.value == "model"):
+            continue
+        statement = context.statement_of(call)
+        if context.module.enclosing(call, cst.ClassDef) in deciding and not isinstance(
+            statement, cst.Expr
+        ):
+            yield call
+
+
+def clocks_of_callbacks(context: Context) -> Iterator[cst.BaseExpression]:
+    """The tests of a clock after which such callbacks decide."""
+    deciding = _deciding_callbacks(context)
+    for attribute in context.values.index.attributes if deciding else ():
+        if attribute.attr.value not in DECIDED:
+            continue
+        if context.module.enclosing(attribute, cst.ClassDef) in deciding:
+            for test in _around(context, attribute):
+                behind = context.values.flow.backward_slice(test)
+                if any(isinstance(n, cst.Call) and _asks_clock(context, n) for n in behind):
+                    yield test
+
+
+def _asks_clock(context: Context, call: cst.Call) -> bool:
+    return context.values.qualified(call.func).startswith(("time.", "datetime."))
+
+
+def _deciding_callbacks(context: Context) -> set[cst.ClassDef]:
+    classes = context.values.classes
+    return {
+        owner
+        for owner in context.values.index.classes
+        if any(map(tf_api.callback, classes.library_bases(owner)))
+        and any(isinstance(n, cst.Attribute) and n.attr.value in DECIDED for n in nodes_in(owner))
+    }

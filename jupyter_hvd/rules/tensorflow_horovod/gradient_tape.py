@@ -21,7 +21,7 @@ from ...frameworks.tensorflow.training_data import is_range
 from ...frameworks.tensorflow.updates import Update, whole_list
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
-from .choices import choices
+from .choices import answers_to_callbacks, choices, clocks_of_callbacks
 from .context import HOROVOD, Context, Rule
 from .questions import (
     decided_from,
@@ -648,7 +648,7 @@ class Decision(Rule):
     A question to the batch itself, `if np.isnan(x).any(): continue`, is put to the batches of all ranks: where one is left out, all are.
     Rank 0 also answers where a question decides whether a loop around the training sets a rate, weights that were kept, or what data are made of, or whether rank 0 saves and tells the others where. A question that decides which weights
     are kept, those of the best epoch, say, is answered by rank 0, and where it cannot be seen that all ranks set the same, they take rank 0's. A number of epochs, or of turns around the training, that losses decide is rank 0's,
-    and so is what they choose for another training: the best rate, number of units or model of several. A rate that is computed
+    and so is what they choose for another training: the best rate, number of units or model of several. What a model answers to a callback that decides so, and its clock, are rank 0's. A rate that is computed
     from a rank's own losses is rank 0's, too. Questions that all ranks answer alike, of counters and constants, are left alone.
     """
 
@@ -723,6 +723,7 @@ class Decision(Rule):
                     tests[test] = self._is_compiled(context, test)
         chosen = choices(context)
         tests.update((test, self._is_compiled(context, test)) for test in chosen.tests)
+        tests.update((test, False) for test in clocks_of_callbacks(context))
         for setting in context.settings.every:
             for test in context.settings.deciding(setting):
                 tests.setdefault(test, self._is_compiled(context, test))
@@ -761,7 +762,8 @@ class Decision(Rule):
                     ),
                 )
         counts = [count for count in self._counts(context) if self._is_of_rank(context, count)]
-        asked = dict.fromkeys((*chosen.chosen, *chosen.numbers, *counts))
+        answers = answers_to_callbacks(context)
+        asked = dict.fromkeys((*chosen.chosen, *chosen.numbers, *counts, *answers))
         compiled_ones = [each for each in asked if self._is_compiled(context, each)]
         for expression in (*chosen.unclear, *compiled_ones):
             yield Problem(

@@ -13,7 +13,7 @@ from ...frameworks.tensorflow.keras_loops import POSITIONS, fit_argument
 from ...frameworks.tensorflow.roles import Role
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
-from .choices import choices
+from .choices import DECIDED, choices
 from .context import HOROVOD, TENSORFLOW, Context, Rule
 from .questions import callback_values, decided_from
 
@@ -25,8 +25,6 @@ TELLING = {"EarlyStopping": 3, "ReduceLROnPlateau": 3, "LearningRateScheduler": 
 
 #: Methods of callbacks that see the metrics of a batch.
 BATCH_ENDS = ("on_train_batch_end", "on_batch_end")
-#: What callbacks set that all ranks must have alike.
-DECIDED = frozenset({"stop_training", "learning_rate", "lr", "set_weights", "load_weights"})
 
 
 class FitCallbacks(Rule):
