@@ -55,7 +55,9 @@ def program(tmp_path: Path, body: str) -> Path:
 def test_output_arguments_and_imports(hvd, tmp_path: Path) -> None:
     (tmp_path / "beside.py").write_text("value = 'from a module beside'\n")
     path = program(
-        tmp_path, "import beside\nprint(rank, sys.argv[1:], beside.value, __file__, __name__)\n"
+        tmp_path,
+        "import beside\nprint(rank, sys.argv[1:], beside.value, __file__, __name__)\n"
+        "print('hashed', hash('a word'))\n",
     )
     done = hvd("run", path, "-n", 2, "--", "--epochs", "3")
     assert done.returncode == 0, done.stderr
@@ -63,6 +65,8 @@ def test_output_arguments_and_imports(hvd, tmp_path: Path) -> None:
         assert (
             f"[{rank}] {rank} ['--epochs', '3'] from a module beside {path} __main__" in done.stdout
         )
+    hashed = {line.split("hashed ")[1] for line in done.stdout.splitlines() if "hashed " in line}
+    assert len(hashed) == 1, "a set of words has one order on all ranks"
 
 
 def test_exit_code_of_the_rank(hvd, tmp_path: Path) -> None:
