@@ -116,10 +116,10 @@ def test_tensorflow_is_there_and_unused(run: Run) -> None:
     assert printed == ["True False", "False", "60"]
 
 
-def test_ranks_order_sets_each_in_its_way(
+def test_ranks_order_sets_in_one_way(
     folder: PrivateFolder, forks: Mapping[str, str], tmp_path: Path
 ) -> None:
-    """What two processes of a job do differently by themselves is seen."""
+    """Labels that are numbered through a set have one number on all ranks, whichever server they are forks of."""
     work, beside = tmp_path / "work", tmp_path / "beside"
     work.mkdir()
     beside.mkdir()
@@ -136,7 +136,7 @@ def test_ranks_order_sets_each_in_its_way(
     )
     assert result.code == 0, result.report
     assert hashes.keys() == {0, 1}
-    assert hashes[0] != hashes[1]
+    assert hashes[0] == hashes[1]
 
 
 def test_temporary_files_go_with_the_verification(run: Run, tmp_path: Path) -> None:
