@@ -144,6 +144,17 @@ def _value(values: ValueAnalysis, literal: cst.BaseExpression) -> object:
     return ast.literal_eval(values.module.text(literal))
 
 
+def tests_around(values: ValueAnalysis, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """The tests of the `if`s around a node in its function, the innermost first."""
+    function, child = values.module.function_of(node), node
+    for ancestor in values.module.ancestors(node):
+        if ancestor is function:
+            return
+        if isinstance(ancestor, cst.If) and child is not ancestor.test:
+            yield ancestor.test
+        child = ancestor
+
+
 def leaving_tests(
     values: ValueAnalysis, call: cst.CSTNode, *, skips: bool = False
 ) -> Iterator[cst.BaseExpression]:

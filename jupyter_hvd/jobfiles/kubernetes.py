@@ -107,18 +107,8 @@ def mpi_job(name: str, arguments: Sequence[str], cluster: Cluster) -> dict[str, 
     """The manifest, as data."""
     words = [
         *("-n", str(cluster.size), "-bind-to", "none", "-map-by", "slot"),
-        *(
-            "-x",
-            "PYTHONUNBUFFERED=1",
-            "-x",
-            "PYTHONHASHSEED=0",
-            "-mca",
-            "pml",
-            "ob1",
-            "-mca",
-            "btl",
-            "^openib",
-        ),
+        *("-x", "PYTHONUNBUFFERED=1", "-x", "PYTHONHASHSEED=0"),
+        *("-mca", "pml", "ob1", "-mca", "btl", "^openib"),
         *(PYTHON, f"{PLACE}/{name}.py", *arguments),
     ]
     return {

@@ -58,6 +58,11 @@ class KerasLoops:
             and any(not base.startswith(tf_api.INERT) for base in classes.library_bases(value.node))
         )
 
+    def is_callback(self, owner: cst.ClassDef | None) -> bool:
+        """Whether a class of the program's own inherits Keras' callbacks."""
+        bases = self._values.classes.library_bases(owner) if owner is not None else ()
+        return any(map(tf_api.callback, bases))
+
     def runs(
         self, function: cst.FunctionDef | None, seen: frozenset[cst.FunctionDef] = frozenset()
     ) -> bool:

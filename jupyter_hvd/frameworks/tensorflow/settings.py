@@ -14,7 +14,6 @@ import libcst as cst
 
 from ...analysis.syntax import method
 from ...analysis.uniformity import is_uniform, tests_of
-from . import tf_api
 from .agreement import ASSIGNING, VARIABLE_LISTS
 from .training import Training
 
@@ -50,9 +49,7 @@ class Settings:
         ]
 
     def _sets(self, call: cst.Call) -> bool:
-        owner = self._module.enclosing(call, cst.ClassDef)
-        bases = self._values.classes.library_bases(owner) if owner is not None else ()
-        if any(map(tf_api.callback, bases)):
+        if self._training.keras.is_callback(self._module.enclosing(call, cst.ClassDef)):
             return False
         if method(call) == "set_weights":
             return True

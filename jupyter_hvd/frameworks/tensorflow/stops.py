@@ -16,7 +16,6 @@ from ...analysis.index import Binding
 from ...analysis.reach import leaving_tests
 from ...analysis.syntax import method, nodes_in, parameters
 from ...analysis.uniformity import is_uniform, tests_of
-from . import tf_api
 from .step_loops import StepLoops, is_one_more
 
 Loop = cst.For | cst.While
@@ -157,8 +156,7 @@ class Stops:
             function
             for function in self.values.index.functions
             if function.name.value in BATCH_METHODS
-            and (owner := self.module.class_of(function)) is not None
-            and any(map(tf_api.callback, self.values.classes.library_bases(owner)))
+            and self.training.keras.is_callback(self.module.class_of(function))
         ]
 
     @cached_property

@@ -24,6 +24,13 @@ from .updates import Update
 ANSWERING = frozenset({"call", "evaluate", "predict", "predict_on_batch", "test_on_batch"})
 
 
+def answering(call: cst.Call) -> cst.BaseExpression:
+    """What a call asks, if that is a model: `model` of `model.predict(x)` and of `model(x)`."""
+    if isinstance(call.func, cst.Attribute) and method(call) in ANSWERING:
+        return call.func.value
+    return call.func
+
+
 class Untrained:
     """The models and layers of one module that nothing trains."""
 
@@ -82,9 +89,7 @@ class Untrained:
 
     def is_asked(self, call: cst.Call) -> bool:
         """Whether a call asks a model that is trained for its answer to data."""
-        model = call.func
-        if method(call) in ANSWERING and isinstance(model, cst.Attribute):
-            model = model.value
+        model = answering(call)
         return self.values.may_be(model, Role.MODEL) and self._is_trained(model)
 
     def _is_trained(self, model: cst.BaseExpression) -> bool:
@@ -122,9 +127,8 @@ class Untrained:
     def _is_of_callback(self, call: cst.Call) -> bool:
         """Whether a callback of the program's own reads weights, perhaps before the first batch."""
         owner = self.module.enclosing(call, cst.ClassDef)
-        bases = self.values.classes.library_bases(owner) if owner is not None else ()
         reads = self.training.agreement.reads_weights(call)
-        return reads and any(map(tf_api.callback, bases))
+        return reads and self.training.keras.is_callback(owner)
 
     def _is_noisy(self, call: cst.Call) -> bool:
         """Whether a model is called as in training, where layers drop out at random by seeds that Python's numbers give."""

@@ -13,12 +13,12 @@ from typing import TypeGuard
 import libcst as cst
 
 from ...analysis.index import ELEMENT, Binding, Path
+from ...analysis.reach import tests_around
 from ...analysis.syntax import method, nodes_in
 from ...analysis.uniformity import is_uniform, tests_of
-from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.keras_loops import fit_argument
 from ...frameworks.tensorflow.roles import Role
-from ...frameworks.tensorflow.untrained import ANSWERING
+from ...frameworks.tensorflow.untrained import ANSWERING, answering
 from .context import Context
 from .questions import RATES, decided_from
 
@@ -75,7 +75,7 @@ def choices(context: Context) -> Choices:
     def is_own(expression: cst.BaseExpression) -> bool:
         return any(node in own for node in decided_from(context, expression, ends=is_same))
 
-    tests = [test for place in _switched(context) for test in _around(context, place)]
+    tests = [test for place in _switched(context) for test in tests_around(context.values, place)]
     behind = list(decided_from(context, *made, *trained, *tests, ends=is_same))
     fits = frozenset(keras.intersection(behind))
     if own.isdisjoint(behind):
@@ -146,17 +146,6 @@ def _bound(context: Context) -> Iterator[Binding]:
                 yield binding
 
 
-def _around(context: Context, place: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """The tests around a place, in its function."""
-    function, child = context.module.function_of(place), place
-    for ancestor in context.module.ancestors(place):
-        if ancestor is function:
-            break
-        if isinstance(ancestor, cst.If) and child is not ancestor.test:
-            yield ancestor.test
-        child = ancestor
-
-
 def _is_asked(context: Context, call: cst.Call) -> bool:
     """Whether a model that is trained is evaluated, or predicts; a call of the model itself may be a part of another."""
     return (
@@ -222,11 +211,7 @@ def answers_to_callbacks(context: Context) -> Iterator[cst.Call]:
     """
     deciding = _deciding_callbacks(context)
     for call in context.values.index.calls if deciding else ():
-        asked = (
-            call.func.value
-            if method(call) in ANSWERING and isinstance(call.func, cst.Attribute)
-            else call.func
-        )
+        asked = answering(call)
         if not (isinstance(asked, cst.Attribute) and asked.attr.value == "model"):
             continue
         statement = context.statement_of(call)
@@ -243,7 +228,7 @@ def clocks_of_callbacks(context: Context) -> Iterator[cst.BaseExpression]:
         if attribute.attr.value not in DECIDED:
             continue
         if context.module.enclosing(attribute, cst.ClassDef) in deciding:
-            for test in _around(context, attribute):
+            for test in tests_around(context.values, attribute):
                 behind = context.values.flow.backward_slice(test)
                 if any(isinstance(n, cst.Call) and _asks_clock(context, n) for n in behind):
                     yield test
@@ -254,10 +239,9 @@ def _asks_clock(context: Context, call: cst.Call) -> bool:
 
 
 def _deciding_callbacks(context: Context) -> set[cst.ClassDef]:
-    classes = context.values.classes
     return {
         owner
         for owner in context.values.index.classes
-        if any(map(tf_api.callback, classes.library_bases(owner)))
+        if context.training.keras.is_callback(owner)
         and any(isinstance(n, cst.Attribute) and n.attr.value in DECIDED for n in nodes_in(owner))
     }

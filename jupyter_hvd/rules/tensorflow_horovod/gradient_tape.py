@@ -9,7 +9,7 @@ import libcst as cst
 
 from ...analysis.index import Binding
 from ...analysis.library import Kind
-from ...analysis.reach import conditions, leaving_tests
+from ...analysis.reach import conditions, leaving_tests, tests_around
 from ...analysis.syntax import argument, method
 from ...analysis.uniformity import is_uniform
 from ...frameworks.tensorflow.agreement import VARIABLE_LISTS
@@ -772,7 +772,8 @@ class Decision(Rule):
                 "choose by its place, models[int(np.argmin(losses))], outside every tf.function: then it is rank 0's choice",
             )
         for each in asked:
-            if not any(a in chosen.chosen for a in context.module.ancestors(each)):
+            inside = any(a in chosen.chosen for a in context.module.ancestors(each))
+            if each not in compiled_ones and not inside:
                 before = f"{context.backend.broadcast_function}("
                 yield Fix(each, context.wrap(each, before, ", root_rank=0)", Layer.FUNCTION))
         for setting in context.settings.every:
@@ -901,15 +902,12 @@ class Decision(Rule):
 def deciding_tests(context: Context, call: cst.CSTNode) -> Iterator[cst.BaseExpression]:
     """The tests that decide, in the call's own function, whether the call runs, and runs again."""
     function = context.module.function_of(call)
-    child: cst.CSTNode = call
+    yield from tests_around(context.values, call)
     for ancestor in (call, *context.module.ancestors(call)):
         if ancestor is function:
             break
-        if isinstance(ancestor, cst.If) and child is not ancestor.test:
-            yield ancestor.test
         if isinstance(ancestor, cst.Call) and (test := context.values.calls.decided_by(ancestor)):
             yield test
-        child = ancestor
     yield from leaving_tests(context.values, call, skips=True)
 
 

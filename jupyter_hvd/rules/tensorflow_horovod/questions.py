@@ -12,7 +12,7 @@ from ...analysis.index import ELEMENT, Binding
 from ...analysis.library import Kind, Value
 from ...analysis.reach import leaving_tests
 from ...analysis.syntax import argument, has_star, method, names_in, nodes_in
-from ...analysis.uniformity import is_uniform, tests_of
+from ...analysis.uniformity import is_uniform, stored, tests_of
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.keras_loops import fit_argument
 from ...frameworks.tensorflow.roles import Role
@@ -259,10 +259,8 @@ def _ending(context: Context, place: cst.CSTNode) -> Iterator[cst.BaseExpression
 def _stored_in(context: Context, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
     """What the elements of a container that is named are set to."""
     if isinstance(node, cst.Name):
-        identity = context.values.definitions.identity
-        for container, value in context.values.index.stored.get(node.value, ()):
-            if container is not node and identity(container) == identity(node):
-                yield value
+        entries = stored(context.values, node)
+        yield from (value for container, value in entries if container is not node)
 
 
 def _feeding(context: Context, result: cst.Call) -> Iterator[cst.Call]:

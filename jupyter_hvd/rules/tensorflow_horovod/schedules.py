@@ -9,6 +9,7 @@ from functools import partial
 import libcst as cst
 
 from ...analysis.library import Kind
+from ...analysis.reach import tests_around
 from ...analysis.syntax import argument, method
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.roles import Role
@@ -447,15 +448,10 @@ def _looks_up(context: Context, count: cst.CSTNode) -> bool:
 
 def _counted_tests(context: Context, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
     """The tests of a count of steps that decide, in its function, whether a node runs."""
-    function, child = context.module.function_of(node), node
-    for around in context.module.ancestors(node):
-        if around is function:
-            break
-        if isinstance(around, cst.If) and child is not around.test:
-            behind = context.values.flow.backward_slice(around.test)
-            if any(context.stops.counts(n) or _counts_steps(context, n) for n in behind):
-                yield around.test
-        child = around
+    for test in tests_around(context.values, node):
+        behind = context.values.flow.backward_slice(test)
+        if any(context.stops.counts(n) or _counts_steps(context, n) for n in behind):
+            yield test
 
 
 def _counts_steps(context: Context, node: cst.CSTNode) -> bool:
