@@ -10,6 +10,7 @@ that they are there, and that they are to stop, goes over the lifelines.
 from __future__ import annotations
 
 import json
+import math
 import os
 import queue
 import subprocess
@@ -70,6 +71,8 @@ REJOIN_TIMEOUT = 30.0
 RESCUE_TIMEOUT = 60.0
 #: Seconds between interrupts, one of which may be lost: what is raised in a callback of the garbage collector, Python ignores.
 INTERRUPT_AGAIN = 1.0
+#: Seconds after which a rank that has not answered its first request is sent it again.
+ASK_AGAIN = 1.0
 #: Seconds for the last words of a finished call, and more for those of a cell that has printed much.
 LAST_WORDS = 0.5
 
@@ -105,6 +108,7 @@ class Cluster:
         self._exits: dict[int, int] = {}
         self._client: Any = None
         self._informed: set[int] = set()
+        self._heard: dict[int, tuple[list[Any], float]] = {}
         self._lifelines: Lifelines | None = None
         self._processes: list[subprocess.Popen[str]] = []
         self._stopped = False
@@ -259,7 +263,21 @@ class Cluster:
             if rank not in self._informed and f"rank {rank}" in self._lifelines.members:
                 self._informed.add(rank)
                 self._lifelines.send(f"rank {rank}", {"connection": connection})
-        return sorted(self._client.ids) == list(range(self.size))
+        return sorted(self._client.ids) == list(range(self.size)) and self._all_hear()
+
+    def _all_hear(self) -> bool:
+        """Whether every rank has answered a request; asks those that have not, each second anew.
+
+        ipyparallel's controller drops what is sent to a rank that has registered but has not connected for requests yet.
+        """
+        from ipyparallel.serialize import PrePickled
+
+        now = time.monotonic()
+        for rank in range(self.size):
+            asked, at = self._heard.get(rank, ([], -math.inf))
+            if not any(future.done() for future in asked) and now - at > ASK_AGAIN:
+                self._heard[rank] = [*asked, self._call(rank, 0, [PrePickled(os.getpid)])], now
+        return all(any(future.done() for future in asked) for asked, _ in self._heard.values())
 
     def _stage(self) -> str:
         assert self._lifelines is not None

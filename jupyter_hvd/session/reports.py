@@ -55,10 +55,7 @@ def failure_of(run: Run, cells: Cells, timeout: float | None = None) -> Failure 
             trained = any(isinstance(r, Reply) and r.trained for r in run.replies.values())
             return headed("Deadlock", message, *([UPDATES] if trained else []), *stuck(run))
         case "unanswered":
-            message = (
-                f"no answer from {ranks_text(run.stuck)}, which waits for work: "
-                "the request or the answer was lost on its way"
-            )
+            message = f"no answer came from {ranks_text(run.stuck)}: the request or the answer was lost on its way"
             return headed("AnswerLost", message)
     if not errors:
         return None

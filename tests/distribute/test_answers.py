@@ -36,3 +36,25 @@ def test_an_answer_between_two_requests(notebook: Any) -> None:
     notebook.good("%%distribute -n 2\n1")
     assert notebook.good(HELD_UP).stdout == "10 answered\n"
     assert notebook.good(MANY).stdout == "500 answered\n"
+
+
+#: The first request to each rank goes astray, as one does that overtakes the rank's connection to the controller.
+ASTRAY = """
+from ipyparallel import Client
+
+send, sent = Client.send_apply_request, []
+
+def astray(self, *args, ident, **kwargs):
+    sent.append(ident)
+    return send(self, *args, ident=ident if sent.count(ident) > 1 else b'nobody', **kwargs)
+
+Client.send_apply_request = astray
+"""
+
+
+def test_a_rank_that_does_not_hear_at_first(open_notebook: Any) -> None:
+    notebook = open_notebook()
+    notebook.good(ASTRAY)
+    result = notebook.good("%%distribute -n 2\nprint('heard')")
+    assert result.stdout.count("heard") == 1
+    assert notebook.good("print(len(set(sent)), len(sent) > 4)").stdout == "2 True\n"

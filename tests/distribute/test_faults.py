@@ -177,7 +177,7 @@ def test_messages_are_lost(ready: Any, after: Any, fault_told: Any) -> None:
             process.suspend()
     result = ready.run("%%distribute\n1")
     assert result.error["ename"] == "AnswerLost"
-    assert "no answer from ranks 0 and 1" in result.traceback
+    assert "no answer came from ranks 0 and 1" in result.traceback
     assert "restarted" in result.traceback
     fault_told("a request or an answer is lost", result.seconds, gone(before, after), "lost")
     check_afterwards(ready)
