@@ -371,3 +371,97 @@ def test_weights_that_are_compared_with_or_kept_by_a_callback_begin_alike() -> N
     )
     fit = "model.compile('sgd', loss='mse')\nmodel.fit(x, y, callbacks=[Slow()])\n"
     assert "same_seed()" in convert_source(HEAD + kept + fit).code
+
+
+COUNTS = """
+class Annealed(tf.keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.layer = tf.keras.layers.Dense(1)
+        self.step = tf.Variable(0.0, trainable=False)
+
+    def train_step(self, data):
+        xb, yb = data
+        {counted}
+        weight = {weight}
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((self.layer(xb) - yb) ** 2) + weight * tf.reduce_mean(xb ** 2)
+        variables = self.trainable_variables
+        self.optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+        return {{'loss': loss}}
+
+
+model = Annealed()
+model.compile('sgd')
+model.fit(x, y, epochs=3)
+"""
+ADDS_LOSS = """
+class Penalty(tf.keras.layers.Layer):
+    def build(self, shape):
+        self.steps = self.add_weight(name='steps', shape=(), initializer='zeros', trainable=False)
+
+    def call(self, x):
+        {counted}
+        self.add_loss({weight} * tf.reduce_mean(x ** 2))
+        return x
+
+
+model = tf.keras.Sequential([tf.keras.layers.Dense(4), Penalty(), tf.keras.layers.Dense(1)])
+model.compile('sgd', 'mse')
+model.fit(x, y, epochs=3)
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "counted", "weight", "told"),
+    [
+        (COUNTS, "self.step.assign_add(1.0)", "tf.minimum(1.0, self.step / 1000.0)", 1),
+        (COUNTS, "self.step.assign_add(tf.constant(1.0))", "self.step / 1000.0", 1),
+        (COUNTS, "pass", "tf.cast(self.optimizer.iterations, tf.float32) / 1000.0", 1),
+        (COUNTS, "self.step.assign_add(1.0)", "0.5", 0),
+        (COUNTS, "self.step.assign_add(0.1)", "self.step", 0),
+        (ADDS_LOSS, "self.steps.assign_add(1.0)", "tf.minimum(self.steps / 500.0, 1.0)", 1),
+        (ADDS_LOSS, "self.steps.assign_add(1.0)", "0.5", 0),
+    ],
+)
+def test_a_count_that_a_variable_keeps_is_told(
+    program: str, counted: str, weight: str, told: int
+) -> None:
+    source = HEAD + program.format(counted=counted, weight=weight)
+    conversion = convert_source(source)
+    assert conversion.status == "converted", conversion.diagnostics
+    assert [d.code for d in conversion.diagnostics].count("HVD208") == told
+
+
+MADE = """
+import os
+import numpy as np
+np.random.seed(0)
+{before}
+order = np.random.permutation(len(x))
+model.compile('sgd', loss='mse')
+model.fit(x[order], y[order], epochs=2)
+"""
+MAKE = "x = np.random.normal(size=(256, 4))\n    y = x.sum(1)\n    np.savez('train.npz', x=x, y=y)"
+LOAD = "data = np.load('train.npz')\n    x, y = data['x'], data['y']"
+
+
+def test_whether_a_file_is_there_that_is_made_otherwise_is_asked_once() -> None:
+    """Rank 0 would make it, and a rank that comes late would find it, and draw another permutation."""
+    asked = f"if os.path.exists('train.npz'):\n    {LOAD}\nelse:\n    {MAKE}"
+    conversion = convert_source(HEAD + MADE.format(before=asked))
+    assert "if jhvd.on_rank_zero(lambda: os.path.exists('train.npz')):" in conversion.code
+    tried = f"try:\n    {LOAD}\nexcept FileNotFoundError:\n    {MAKE}"
+    conversion = convert_source(HEAD + MADE.format(before=tried))
+    assert [d.severity for d in conversion.diagnostics if d.code == "HVD604"] == ["warning"]
+    logged = "if os.path.exists('weights'):\n    print('found')"
+    assert "on_rank_zero" not in convert_source(HEAD + MADE.format(before=logged)).code
+
+
+def test_what_rank_zero_answers_for_two_reasons_is_asked_of_it_within() -> None:
+    asked = "import os\nif not os.path.exists('kept'):\n    os.mkdir('kept')\n    {}\n"
+    source = HEAD + asked.format(f"for xb, yb in dataset:\n{indented(STEP, 8)}")
+    assert (
+        "broadcast_object(bool(jhvd.on_rank_zero(lambda: not os.path.exists('kept'))), root_rank=0)"
+        in convert_source(source).code
+    )

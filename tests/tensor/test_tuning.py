@@ -548,3 +548,24 @@ def test_a_sharded_function_is_not_tuned():
 def test_arguments_are_checked():
     with pytest.raises(TensorError, match="x"):
         blur.tune("none")
+
+
+@tensor
+def apart_from_columns(A):
+    n, m = A.shape
+    y = [np.log(sum(np.exp(A[i, j]) for i in range(n))) for j in range(m)]
+    return sum(np.tanh(A[i, j] - y[j]) ** 2 / 3 for i in range(n) for j in range(m))
+
+
+def test_jaxs_own_way_is_what_a_jax_user_writes():
+    """No array is turned round to be summed, and smooth functions have JAX's own slopes."""
+    A = normal(40, 30)
+    call = apart_from_columns.grad("A").specialised(A)
+    made = kernel(call.instance, call.sizes)
+    operands = made.operands(tuple(call.arguments.values()))
+    plan = made.compile(made.counts(operands), made.dtype(operands), DENSE)
+    text = str(jax.make_jaxpr(lambda *xs: made.executed(plan, xs))(*operands))
+    assert "transpose[" not in text
+    assert "custom_jvp_call" not in text
+    assert "dot_general" not in text
+    assert text.count("sub ") >= 2  # the columns' logarithms, and in the slope of tanh

@@ -341,7 +341,8 @@ def answered_by(
 
 def ask_rank_zero(context: Context, test: cst.BaseExpression) -> Fix:
     ask = f"{context.runtime('on_rank_zero')}(lambda: "
-    return Fix(test, context.wrap(test, ask, ")"), needs=(HOROVOD, "on_rank_zero"))
+    # Within what else rank 0 answers of it, whether training goes on, say.
+    return Fix(test, context.wrap(test, ask, ")", Layer.CALL), needs=(HOROVOD, "on_rank_zero"))
 
 
 class WaitForFile(Rule):
@@ -350,7 +351,8 @@ class WaitForFile(Rule):
     Rank 0 alone writes. The others come past the place at once, and would read what is not
     there yet, or the state of an epoch before. Names of files are not compared: whatever opens a file to read it,
     lists a folder or asks what there is waits once for all that was written before, in functions of the program too. Where
-    the program asks for a file before it writes that, rank 0 answers for all.
+    the program asks for a file before it writes that, `if not os.path.exists(path)`, rank 0 answers for all: a rank that comes
+    late would find it, and draw other random numbers from there on than those that have made it.
     """
 
     code = "HVD604"
@@ -402,6 +404,13 @@ class WaitForFile(Rule):
             text = f"{called}{context.module.newline}{context.module.indentation(wait.at)}"
             edit = context.insert(wait.at, text, Layer.WAIT)
             yield Fix(call, (edit,), needs=(HOROVOD, "wait_for_rank_zero"))
+        trained = [*context.training.keras.fits, *(u.call for u in context.training.updates)]
+        behind = {a for call in trained for a in context.module.ancestors(call)}
+        for call in written:
+            if call not in trained:  # to which no rank comes alone, nor to what decides about that
+                tests = together(context, call) or ()
+                asked += (test for test in tests if context.module.parent(test) not in behind)
+                yield from _made_where_missing(context, call)
         answered = answered_by(context, ChangeFiles, changed) if asked else []
         answered += answered_by(context, Download, downloads) if asked else []
         for test in dict.fromkeys(asked):
@@ -472,6 +481,23 @@ def _is_unseen(context: Context, written: cst.Call, place: cst.CSTNode, waits: l
         and (write < wait.at or any(loop in module.ancestors(wait.statement) for loop in again))
         for wait in waits
     )
+
+
+def _made_where_missing(context: Context, written: cst.Call) -> Iterator[Problem]:
+    """What tells of `except FileNotFoundError:` in which a file is made: a rank that comes late finds it, or half of it."""
+    module = context.module
+    for handler in module.ancestors(written):
+        if isinstance(handler, cst.ExceptHandler):
+            tried = module.parent(handler)
+            assert isinstance(tried, cst.Try)
+            inside = [c for c in context.values.index.calls if tried.body in module.ancestors(c)]
+            if any(reads(context, call) for call in inside):
+                yield Problem(
+                    written,
+                    "each rank looks for this file by itself: one that comes late finds what rank 0 has written by then, and goes on otherwise",
+                    "ask for it first, `if os.path.exists(path):`, which rank 0 then answers for all, and make it in the `else`",
+                    "warning",
+                )
 
 
 def _before_loops(

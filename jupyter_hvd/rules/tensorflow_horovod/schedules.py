@@ -401,19 +401,29 @@ class StepSchedule(Rule):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        losses = [
-            target.value
-            for call in context.training.training_gradients
-            if (target := argument(call, "target", 0)) is not None
-        ]
         ends = partial(_takes_rows, context)
-        counted = {count for loss in losses for count in context.stops.counts_behind(loss, ends)}
-        for count in counted:
-            yield self._told(count, "the loss goes by this count of steps")
+        for loss in self._losses(context):
+            counted: dict[cst.CSTNode, None] = dict.fromkeys(
+                context.stops.counts_behind(loss, ends)
+            )
+            if not context.stops.data_counts(loss):
+                behind = context.values.flow.backward_slice(loss, ends)
+                counted |= dict.fromkeys(n for n in behind if _is_counting_variable(context, n))
+            for count in counted:
+                yield self._told(count, "the loss goes by this count of steps")
         for test in dict.fromkeys(
             t for n in self._switched(context) for t in _counted_tests(context, n)
         ):
             yield self._told(test, "when this happens is decided by a count of steps")
+
+    def _losses(self, context: Context) -> Iterator[cst.BaseExpression]:
+        """What is differentiated, and what layers add to it."""
+        for call in context.training.training_gradients:
+            if (target := argument(call, "target", 0)) is not None:
+                yield target.value
+        for call in context.values.index.calls:
+            if method(call) == "add_loss" and (added := argument(call, "loss", 0)) is not None:
+                yield added.value
 
     def _switched(self, context: Context) -> Iterator[cst.CSTNode]:
         """Where the training sets what is trained, and weights."""
@@ -456,25 +466,48 @@ def _counted_tests(context: Context, node: cst.CSTNode) -> Iterator[cst.BaseExpr
 
 def _counts_steps(context: Context, node: cst.CSTNode) -> bool:
     """Whether a node is a count of steps: a name, or a variable, that goes up by one with each."""
+    if isinstance(node, cst.Name) and context.stops.counts(node):
+        return True
+    return _is_counting_variable(context, node)
+
+
+def _is_counting_variable(context: Context, node: cst.CSTNode) -> bool:
+    """Whether a node is a variable to which one is added, or an optimizer's count of its updates."""
     match node:
         case cst.Attribute(attr=cst.Name("iterations")):
             return True
-        case cst.Name():
-            return context.stops.counts(node) or any(
-                method(call) == "assign_add"
-                and isinstance(call.func, cst.Attribute)
-                and context.values.of(call.func.value) & context.values.of(node)
-                for call in _ones_added(context)
-            )
+        case cst.Name() | cst.Attribute():
+            return any(_is_same(context, counted, node) for counted in _one_more(context))
     return False
 
 
-def _ones_added(context: Context) -> Iterator[cst.Call]:
-    """The calls that add one to a variable."""
+def _is_same(context: Context, one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
+    """Whether two names, or attributes of one object, may be one variable."""
+    if isinstance(one, cst.Attribute) and isinstance(other, cst.Attribute):
+        functions = (context.module.function_of(x) for x in (one, other))
+        owners = [f and context.module.class_of(f) for f in functions]
+        return context.module.text(one) == context.module.text(other) and owners[0] is owners[1]
+    made = {value for value in context.values.of(one) if isinstance(value.node, cst.Call)}
+    return bool(made & context.values.of(other))
+
+
+def _one_more(context: Context) -> Iterator[cst.BaseExpression]:
+    """The variables to which one is added: `step.assign_add(1)`."""
     for call in context.values.index.calls:
-        match call:
-            case cst.Call(func=cst.Attribute(), args=[cst.Arg(value=cst.Integer(value="1"))]):
-                yield call
+        if method(call) == "assign_add" and isinstance(call.func, cst.Attribute):
+            added = argument(call, "delta", 0)
+            if added is not None and _is_one(added.value):
+                yield call.func.value
+
+
+def _is_one(e: cst.BaseExpression) -> bool:
+    """Whether it is 1, or 1 as a tensor."""
+    match e:
+        case cst.Integer() | cst.Float():
+            return bool(e.evaluated_value == 1)
+        case cst.Call(args=[cst.Arg(value=first), *_]) if method(e) in ("constant", "cast"):
+            return _is_one(first)
+    return False
 
 
 RULES: tuple[type[Rule], ...] = (

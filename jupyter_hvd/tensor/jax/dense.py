@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
+from math import prod
 from operator import mul
 from typing import Any
 
@@ -63,6 +64,11 @@ from .access import read as read_at
 from .elementwise import call, scalar
 from .halves import folded, folds
 from .masks import mask
+
+#: Black boxes that have the same slopes in JAX, wherever they have any.
+AS_IN_JAX = frozenset(
+    "sin cos tan exp log sinh cosh tanh abs sqrt recip expm1 log1p erf atan asinh less less_equal equal kept dropped".split()
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,10 +190,21 @@ class Dense:
                     return jnp.asarray(float(number), self.dtype), ()
                 array, axes = space.index(number)
                 return array.astype(self.floating), axes
+            case Add(left, Mul(Const(-1), right)):
+                return joined(jnp.subtract, left, right)
             case Add(left, right):
                 return joined(jnp.add, left, right)
             case Mul(left, right) if left == right:
                 return joined(jnp.square, left)  # of which JAX's derivative has one term
+            case Mul(left, Call(function, (right,))) if function.name == "recip":
+                return _joined(
+                    jnp.divide,
+                    [
+                        self.scalar(left, values, space, inside),
+                        _kept(self.scalar(right, values, space, inside), inside, 1, space),
+                    ],
+                    space,
+                )
             case Mul(left, right):
                 return joined(jnp.multiply, left, right)
             case Call(function, arguments):
@@ -207,7 +224,7 @@ class Dense:
 
     def black_box(self, function: Function) -> Callable[..., Any]:
         dtype = self.floating
-        if self.strict:
+        if self.strict and function.name not in AS_IN_JAX:
             return _with_own_slopes(function, dtype)
         return lambda *xs: call(function, xs, dtype)
 
@@ -244,6 +261,7 @@ class Dense:
         guards, plain = zip(*map(strip_guards, _factors(body)), strict=True)
         p = self.settled(conj(p, *guards))
         inner, p = self.looked_up(plain, p, self.within(space, binders), binders)
+        inner = _as_it_lies(e, inner)
         place = None if inside is not None else self.scattered(plain, p, space, inner)
         if place is not None:
             inner = Space({i: n for i, n in inner.extents.items() if i != place[1]}, inner.entries)
@@ -497,6 +515,18 @@ def _order_read(e: Term, names: Sequence[str]) -> list[int]:
     return [names.index(i) for i in order]
 
 
+def _as_it_lies(e: Term, space: Space) -> Space:
+    """The space with the axes of the largest array that is read in its own order: what is summed, of which no order is asked, is
+    not turned round first.
+    """
+    known = space.extents
+    read = [order for order in _orders(e) if known.keys() >= {*order}]
+    largest = max(read, key=lambda order: prod(known[i] for i in order), default=())
+    lying = iter(dict.fromkeys(largest))
+    axes = [next(lying) if i in largest else i for i in known]
+    return Space({i: known[i] for i in axes}, space.entries)
+
+
 def _orders(e: Term) -> Iterator[tuple[str, ...]]:
     """The axes of each read, in order."""
     places: list[Affine] = []
@@ -646,21 +676,24 @@ def _segments(
 
 
 def _contracted(factors: Sequence[Aligned], summed: Sequence[str], space: Space) -> Aligned:
-    """The sum of a product, of two factors as `lowering.strategy` has it: a product of matrices where there is one."""
-    if len(factors) == 1:
-        return _summed(factors[0], summed)
-    if len(factors) > 2:
-        return _einsum(factors, summed)
-    (_, left), (_, right) = factors
-    match pairing({*left}, {*right}, {*left, *right} - {*summed}):
-        case Pairing.FUSED if factors[0][0] is factors[1][0] and left == right:
-            return _summed((jnp.square(factors[0][0]), left), summed)
-        case Pairing.FUSED:
-            return _summed(_joined(jnp.multiply, factors, space), summed)
-        case Pairing.APART:
+    """The sum of a product, of two factors as `lowering.strategy` has it: a product of matrices where there is one. Numbers are
+    multiplied last.
+    """
+    numbers = [f for f in factors if not f[1]]
+    if numbers and len(numbers) < len(factors):
+        array, axes = _contracted([f for f in factors if f[1]], summed, space)
+        return reduce(mul, (array, *(number for number, _ in numbers))), axes
+    first, *others = factors
+    if all({*axes} == {*first[1]} for _, axes in others):
+        # No product of matrices, which is not fused with what makes its operands.
+        if len(factors) == 2 and first[0] is others[0][0] and first[1] == others[0][1]:
+            return _summed((jnp.square(first[0]), first[1]), summed)
+        return _summed(_joined(lambda *xs: reduce(mul, xs), factors, space), summed)
+    if len(factors) == 2:
+        here, there = {*first[1]}, {*others[0][1]}
+        if pairing(here, there, (here | there) - {*summed}) is Pairing.APART:
             return _joined(jnp.multiply, [_summed(x, summed) for x in factors], space)
-        case Pairing.DOT:
-            return _einsum(factors, summed)
+    return _einsum(factors, summed)
 
 
 def _einsum(factors: Sequence[Aligned], summed: Sequence[str]) -> Aligned:

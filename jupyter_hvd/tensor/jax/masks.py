@@ -49,8 +49,9 @@ class _Points(Points):
             return _is_row(array, columns), axes
         assert isinstance(type_, IndexArray)
         inside: Any = align(read(array, arguments[:-1], self.space), axes) == columns[-1]
-        for n, column in zip(array.shape, columns, strict=False):
-            inside = inside & (column >= 0) & (column < n)
+        for n, a, column in zip(array.shape, arguments, columns, strict=False):
+            if not self.space.is_within(a, n):
+                inside = inside & (column >= 0) & (column < n)
         return inside, axes
 
 
