@@ -16,7 +16,6 @@ from ..launchers.progress import Stall
 from ..rank import network as rank_network
 from ..rank import remote
 from ..rank.forks import KeptForks
-from ..rank.reply import Reply
 from ..rank.serialization import (
     SerializedValue,
     is_plain,
@@ -119,7 +118,7 @@ class Session:
                 self._ensure(request, screen)
                 if self._state != before:  # new ranks need more cells
                     plan = self._plan(number, source, request)
-            self._report(plan.program, screen)
+            self._report(plan, screen)
             if request.show or request.dry_run:
                 screen.diff(diff(plan.program, plan.shown) or ["nothing to convert"])
             if request.dry_run:
@@ -147,13 +146,18 @@ class Session:
     def _has_value(self, name: str) -> bool:
         return name in self.shell.user_ns and name not in self.shell.user_ns_hidden
 
-    def _report(self, program: Program, screen: CellOutput) -> None:
+    def _report(self, plan: CellPlan, screen: CellOutput) -> None:
         """Show what the conversion has to say."""
-        if program.uses_horovod:
+        if plan.program.uses_horovod:
             screen.say("this uses Horovod by itself, and runs as it is written")
             return
-        for line in program.diagnostics:
+        for line in plan.program.diagnostics:
             screen.say(line)
+        for number in plan.outdated:
+            screen.say(
+                f"In[{number}] ran on the ranks before this training was in sight, and is converted otherwise with it: "
+                "its data may not be divided. Run it again, and then this cell; what it makes is trained anew then"
+            )
 
     def _announce(self, plan: CellPlan, screen: CellOutput, verb: str) -> None:
         if plan.needs.run:
@@ -271,7 +275,7 @@ class Session:
             what = "a cell that this one needs failed on the ranks"
             self._judge(run, screen, what, request.timeout, plan)
             self._compare(run, program, screen)
-            self._state = self._state.after(plan.needs.run, program)
+            self._state = self._state.after(plan.needs.run, program, run.trained)
         self._push_changed(self._values_for(plan), screen)
         marker = f"\x1e{uuid.uuid4().hex}"
         text, file = self._file(plan.number, program)
@@ -289,7 +293,7 @@ class Session:
         )
         self._judge(run, screen, None, request.timeout, plan)
         self._compare(run, program, screen)
-        self._state = self._state.after([plan.number], program)
+        self._state = self._state.after([plan.number], program, run.trained)
         self._take_back(run.replies[0].values, screen)
 
     def _file(self, number: int, program: Program) -> tuple[str, str]:
@@ -409,7 +413,7 @@ class Session:
             DistributeError: they differ.
         """
         assert self.ranks is not None
-        if not any(isinstance(r, Reply) and r.trained for r in run.replies.values()):
+        if not run.trained:
             return
         met = self.ranks.run(remote.meet)
         self._judge(met, screen)

@@ -70,6 +70,10 @@ class Run:
         return self.lost is None and not self.stuck
 
     @property
+    def trained(self) -> bool:
+        return any(isinstance(reply, Reply) and reply.trained for reply in self.replies.values())
+
+    @property
     def in_step(self) -> bool:
         """Whether all ranks have come to the same end."""
         ends = [reply.error for reply in self.replies.values() if isinstance(reply, Reply)]

@@ -19,19 +19,26 @@ class RanksState:
     Attributes:
         ran: the cells that have run there, in that order.
         sent: the text that each was last sent as.
+        trained: those in which the ranks have trained.
         given: names whose values the user has pushed, with the number of the cell that did.
         pushed: digests of the values that the ranks have, by name.
     """
 
     ran: tuple[int, ...] = ()
     sent: Mapping[int, str] = field(default_factory=dict)
+    trained: frozenset[int] = frozenset()
     given: Mapping[str, int] = field(default_factory=dict)
     pushed: Mapping[str, int] = field(default_factory=dict)
 
-    def after(self, numbers: Sequence[int], program: Program) -> RanksState:
-        """When some cells have run there."""
+    def after(self, numbers: Sequence[int], program: Program, trained: bool) -> RanksState:
+        """When some cells have run there, and have trained."""
         texts = {number: program.converted[number] for number in numbers}
-        return replace(self, ran=(*self.ran, *numbers), sent={**self.sent, **texts})
+        return replace(
+            self,
+            ran=(*self.ran, *numbers),
+            sent={**self.sent, **texts},
+            trained=self.trained | {*numbers} if trained else self.trained,
+        )
 
     def with_given(self, names: Sequence[str], number: int) -> RanksState:
         return replace(self, given={**self.given, **dict.fromkeys(names, number)})
@@ -55,12 +62,14 @@ class CellPlan:
     Attributes:
         number: the cell's. needs: of earlier cells and of values. program: as it runs on the ranks.
         watch: how the ranks are compared while it runs.
+        outdated: cells that ran on the ranks as something else than they are in this program, and stay as they ran.
     """
 
     number: int
     needs: Needs
     program: Program
     watch: Watch
+    outdated: tuple[int, ...] = ()
 
     @property
     def shown(self) -> tuple[int, ...]:
@@ -96,19 +105,34 @@ def plan_cell(
     )
     refuse(program)
     watch = watch_of(program, options)
-    if dependencies:
-        return CellPlan(number, again_where_changed(needed, program, state), program, watch)
-    alone = replace(needed, run=(), push=frozenset())
-    return CellPlan(number, alone, program, watch)
+    again, outdated = again_where_changed(needed, program, state)
+    if not dependencies:
+        again = replace(needed, run=(), push=frozenset())
+    return CellPlan(number, again, program, watch, outdated)
 
 
-def again_where_changed(needed: Needs, program: Program, state: RanksState) -> Needs:
-    """Send again the cells whose conversion has changed: training has come into sight since."""
+def again_where_changed(
+    needed: Needs, program: Program, state: RanksState
+) -> tuple[Needs, tuple[int, ...]]:
+    """Send again the cells whose conversion has changed: training has come into sight since, and their data are divided now.
+
+    Of the cells that the user has run on the ranks himself, those that have changed, and what came after them, run again
+    as long as nothing has trained. Later that would undo the training: they stay as they are.
+
+    Returns:
+        The needs, and the cells that stay as they ran.
+    """
     changed = {n for n in needed.cells if n in state.sent and state.sent[n] != program.converted[n]}
-    own = {n for n in needed.cells if DISTRIBUTE.match(program.sources[n])}
-    if program.partial or not changed - own:
-        return needed
-    return replace(needed, run=tuple(n for n in needed.cells if n in needed.run or n not in own))
+    if program.partial or not changed:
+        return needed, ()
+    own = [n for n in needed.cells if DISTRIBUTE.match(program.sources[n])]
+    again = {*needed.cells} - {*own} if changed - {*own} else set[int]()
+    outdated = tuple(n for n in own if n in changed)
+    if outdated and not state.trained:
+        again |= {n for n in own if n >= outdated[0]}
+        outdated = ()
+    run = tuple(n for n in needed.cells if n in needed.run or n in again)
+    return replace(needed, run=run), outdated
 
 
 def made_anew(

@@ -52,8 +52,7 @@ def failure_of(run: Run, cells: Cells, timeout: float | None = None) -> Failure 
             message = (
                 f"{done} finished the cell while {waiting} still waits in a collective operation"
             )
-            trained = any(isinstance(r, Reply) and r.trained for r in run.replies.values())
-            return headed("Deadlock", message, *([UPDATES] if trained else []), *stuck(run))
+            return headed("Deadlock", message, *([UPDATES] if run.trained else []), *stuck(run))
         case "unanswered":
             message = f"no answer came from {ranks_text(run.stuck)}: the request or the answer was lost on its way"
             return headed("AnswerLost", message)

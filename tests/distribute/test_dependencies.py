@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from jupyter_hvd.rules.options import Options
 from jupyter_hvd.session.cell_names import names_of
 from jupyter_hvd.session.dependencies import Cell, Needs, needs
-from jupyter_hvd.session.planning import RanksState, made_anew
+from jupyter_hvd.session.planning import CellPlan, RanksState, made_anew, plan_cell
+from jupyter_hvd.session.program import masked
 
 
 def plan(
@@ -154,3 +156,45 @@ def test_what_ranks_make_anew_that_were_broken_off() -> None:
     again, left = made_anew(state, cells, parted, {"model"})
     assert (again, left) == ({1, 2}, {"both", "drawn"})
     assert state.without(again).ran == (3, 4, 5)
+
+
+IMPORTS = "import tensorflow as tf"
+DATA = "data = tf.data.Dataset.from_tensor_slices(tf.ones((64, 4))).batch(8)"
+STEP = """
+model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+optimizer = tf.keras.optimizers.SGD(0.1)
+
+def step(x):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(model(x) ** 2)
+    optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+    return loss
+"""
+LOOP = "for batch in data:\n    step(batch)"
+
+
+def planned(*sources: str) -> list[CellPlan]:
+    """The plans of cells that are run one after the other, each on the ranks."""
+    texts = {n: f"%%distribute\n{source}" for n, source in enumerate(sources, 1)}
+    history = [Cell(n, masked(text), True) for n, text in texts.items()]
+    state, plans = RanksState(), list[CellPlan]()
+    for n, text in texts.items():
+        options = Options(open_ended=True, standalone=False)
+        plans.append(plan_cell(n, text, history[: n - 1], texts, state, lambda _: False, options))
+        state = state.after(plans[-1].shown, plans[-1].program, "step(batch)" in text)
+    return plans
+
+
+def test_data_that_were_made_before_training_was_in_sight_are_divided() -> None:
+    *_, last = planned(IMPORTS, DATA, STEP, LOOP)
+    assert last.needs.run == (2, 3)  # which the data, and what came after them, are made by
+    assert ".shard(hvd.size(), hvd.rank())" in last.program.converted[2]
+    assert last.outdated == ()
+    assert planned(IMPORTS, DATA, STEP, LOOP, LOOP)[-1].needs.run == ()
+
+
+def test_what_has_trained_is_not_made_anew_for_that() -> None:
+    other = DATA.replace("data =", "other =")
+    *_, last = planned(IMPORTS, f"{DATA}\n{other}", STEP, LOOP, LOOP.replace("data", "other"))
+    assert last.needs.run == ()
+    assert last.outdated == (2,)
