@@ -128,7 +128,7 @@ def run_cell(
         time.time() - started,
         printed - printed_before,
         values,
-        watch != "never" and guard.has_trained(),
+        guard.trained() if watch != "never" else "",
     )
 
 

@@ -44,7 +44,7 @@ class Reply:
     Attributes:
         error: None if it ended well. time: by the rank's clock. seconds: that it took.
         printed: how many characters it has printed. values: those that the notebook wants back.
-        trained: whether it has updated variables.
+        trained: a digest of what it has trained, '' where it has updated nothing.
     """
 
     error: RemoteError | None = None
@@ -52,7 +52,7 @@ class Reply:
     seconds: float = 0.0
     printed: int = 0
     values: Mapping[str, SerializedValue] = field(default_factory=dict)
-    trained: bool = False
+    trained: str = ""
 
 
 def describe(error: BaseException) -> RemoteError:

@@ -74,12 +74,7 @@ class _Guard:
         import horovod.tensorflow as hvd
 
         began = time.monotonic()
-        variables = self.variables()
-        sums = [(name, _checksum(v)) for name, v in variables]
-        known = {id(v) for _, v in variables}
-        others = self.uncounted(known) if uncounted else []
-        also = [(name, _checksum(v) if changed else None) for name, v, changed in others]
-        variables += [(name, v) for name, v, _ in others]
+        variables, sums, also = self.sums(uncounted)
         summed = time.monotonic() - began
         per_step = (began - self.compared_at) / max(1, self.steps - self.compared_steps)
         again = math.ceil(100 * (summed + self.seconds_gathering) / max(per_step, 1e-6))
@@ -102,6 +97,18 @@ class _Guard:
         self.due = 2 if self.steps == 1 else self.steps + max(1, *(again for *_, again in found))
         self.compared_steps, self.compared_at = self.steps, time.monotonic()
         self.trained.clear()  # what goes on is counted again; what does not may go
+
+    def sums(
+        self, uncounted: bool
+    ) -> tuple[list[tuple[str, Any]], list[tuple[str, int]], list[tuple[str, int | None]]]:
+        """The variables that are trained, the checksums of these, and of those that optimizers have updated and nobody has
+        counted; None for one that this rank has not.
+        """
+        variables = self.variables()
+        sums = [(name, _checksum(v)) for name, v in variables]
+        others = self.uncounted({id(v) for _, v in variables}) if uncounted else []
+        also = [(name, _checksum(v) if changed else None) for name, v, changed in others]
+        return [*variables, *((name, v) for name, v, _ in others)], sums, also
 
     def variables(self) -> list[tuple[str, Any]]:
         """The variables that are trained, with their names, each once; moving averages are each rank's own."""
@@ -298,10 +305,24 @@ def watch_cell(compares: bool) -> None:
         _guard.watches = compares
 
 
-def has_trained() -> bool:
-    """Whether anything was trained since `watch_cell`, which is over."""
+def trained() -> str:
+    """A digest of what was trained since `watch_cell`, which is over; '' where nothing was.
+
+    It is equal on ranks that have trained the same; where it is not, `meet` tells whether they differ, and how.
+    """
+    import hashlib
+
+    import horovod.tensorflow as hvd
+    import numpy as np
+
     _guard.watches = False
-    return _guard.notes and _guard.has_updated()
+    if not (_guard.notes and _guard.has_updated()):
+        return ""
+    variables, sums, also = _guard.sums(uncounted=True)
+    finite = all(np.isfinite(np.sum(v.numpy(), dtype=float)) for _, v in variables)
+    own = "" if finite else f"rank {hvd.rank()} is to tell"
+    told = f"{_guard.steps} {sums} {also} {own}"
+    return hashlib.sha256(told.encode()).hexdigest()
 
 
 def meet() -> str:

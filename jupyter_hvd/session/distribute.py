@@ -413,7 +413,7 @@ class Session:
             DistributeError: they differ.
         """
         assert self.ranks is not None
-        if not run.trained:
+        if not run.trained or run.alike:
             return
         met = self.ranks.run(remote.meet)
         self._judge(met, screen)

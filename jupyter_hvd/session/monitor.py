@@ -74,6 +74,11 @@ class Run:
         return any(isinstance(reply, Reply) and reply.trained for reply in self.replies.values())
 
     @property
+    def alike(self) -> bool:
+        """Whether all ranks have trained the same, as far as they tell by themselves."""
+        return len({r.trained for r in self.replies.values() if isinstance(r, Reply)}) == 1
+
+    @property
     def in_step(self) -> bool:
         """Whether all ranks have come to the same end."""
         ends = [reply.error for reply in self.replies.values() if isinstance(reply, Reply)]
