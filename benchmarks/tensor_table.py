@@ -292,6 +292,8 @@ def ours(program: Program, f: Any, arguments: Any) -> Any:
     at_sizes = kernel(call.instance, call.sizes, call.constants)
     operands = at_sizes.operands(tuple(call.arguments.values()))
     key = at_sizes.counts(operands), at_sizes.dtype(operands)
+    # Numbers, too, lie on the device, as JAX's do.
+    operands = tuple(jnp.asarray(x, key[1]) if isinstance(x, float) else x for x in operands)
 
     def by(choices: Choices) -> Any:
         plan = at_sizes.compile(*key, choices)

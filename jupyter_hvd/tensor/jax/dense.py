@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from math import prod
 from operator import mul
 from typing import Any
@@ -194,8 +194,9 @@ class Dense:
                 return joined(jnp.subtract, left, right)
             case Add(left, right):
                 return joined(jnp.add, left, right)
-            case Mul(left, right) if left == right:
-                return joined(jnp.square, left)  # of which JAX's derivative has one term
+            case Mul() if len({*(factors := _factors(e))}) == 1:
+                power = partial(lax.integer_pow, y=len(factors))
+                return joined(power, factors[0])  # of which JAX's derivative has one term
             case Mul(left, Call(function, (right,))) if function.name == "recip":
                 return _joined(
                     jnp.divide,
@@ -693,7 +694,8 @@ def _contracted(factors: Sequence[Aligned], summed: Sequence[str], space: Space)
         here, there = {*first[1]}, {*others[0][1]}
         if pairing(here, there, (here | there) - {*summed}) is Pairing.APART:
             return _joined(jnp.multiply, [_summed(x, summed) for x in factors], space)
-    return _einsum(factors, summed)
+    order = [*space.extents]
+    return _einsum(sorted(factors, key=lambda f: min(map(order.index, f[1]))), summed)
 
 
 def _einsum(factors: Sequence[Aligned], summed: Sequence[str]) -> Aligned:
