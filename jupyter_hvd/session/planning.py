@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
@@ -117,22 +118,26 @@ def again_where_changed(
     """Send again the cells whose conversion has changed: training has come into sight since, and their data are divided now.
 
     Of the cells that the user has run on the ranks himself, those that have changed, and what came after them, run again
-    as long as nothing has trained. Later that would undo the training: they stay as they are.
+    unless something has trained since: that would undo the training, and they stay as they are.
 
     Returns:
         The needs, and the cells that stay as they ran.
     """
     changed = {n for n in needed.cells if n in state.sent and state.sent[n] != program.converted[n]}
-    if program.partial or not changed:
-        return needed, ()
-    own = [n for n in needed.cells if DISTRIBUTE.match(program.sources[n])]
-    again = {*needed.cells} - {*own} if changed - {*own} else set[int]()
-    outdated = tuple(n for n in own if n in changed)
-    if outdated and not state.trained:
-        again |= {n for n in own if n >= outdated[0]}
-        outdated = ()
-    run = tuple(n for n in needed.cells if n in needed.run or n in again)
-    return replace(needed, run=run), outdated
+    if not program.trains or program.partial or not changed:
+        return needed, ()  # without training nothing is converted, and what was stays
+    own = {n for n in needed.cells if DISTRIBUTE.match(program.sources[n])}
+    ran = {n: place for place, n in enumerate(state.ran)}
+    trained = max((ran[n] for n in state.trained & ran.keys()), default=-1)
+    outdated = {n for n in changed & own if ran.get(n, -1) <= trained}
+    first = min(changed & own - outdated, default=math.inf)
+    plain = min(changed - own, default=math.inf)
+    run = tuple(
+        n
+        for n in needed.cells
+        if n in needed.run or (ran.get(n, -1) > trained and n >= first if n in own else n >= plain)
+    )
+    return replace(needed, run=run), tuple(sorted(outdated))
 
 
 def made_anew(

@@ -173,15 +173,16 @@ def step(x):
 LOOP = "for batch in data:\n    step(batch)"
 
 
-def planned(*sources: str) -> list[CellPlan]:
-    """The plans of cells that are run one after the other, each on the ranks."""
-    texts = {n: f"%%distribute\n{source}" for n, source in enumerate(sources, 1)}
-    history = [Cell(n, masked(text), True) for n, text in texts.items()]
+def planned(*sources: str, plain: int = 0) -> list[CellPlan]:
+    """The plans of cells that are run one after the other, each on the ranks but for the first, which are so many."""
+    texts = {n: s if n <= plain else f"%%distribute\n{s}" for n, s in enumerate(sources, 1)}
+    history = [Cell(n, masked(text), n > plain) for n, text in texts.items()]
     state, plans = RanksState(), list[CellPlan]()
-    for n, text in texts.items():
+    for n, text in [*texts.items()][plain:]:
         options = Options(open_ended=True, standalone=False)
         plans.append(plan_cell(n, text, history[: n - 1], texts, state, lambda _: False, options))
-        state = state.after(plans[-1].shown, plans[-1].program, "step(batch)" in text)
+        trained = "step(batch)" in text or "fit(" in text
+        state = state.after(plans[-1].shown, plans[-1].program, trained)
     return plans
 
 
@@ -198,3 +199,25 @@ def test_what_has_trained_is_not_made_anew_for_that() -> None:
     *_, last = planned(IMPORTS, f"{DATA}\n{other}", STEP, LOOP, LOOP.replace("data", "other"))
     assert last.needs.run == ()
     assert last.outdated == (2,)
+
+
+KERAS = (
+    "import tensorflow as tf",
+    "x, y = tf.ones((64, 4)), tf.ones((64, 1))",
+    "model = tf.keras.Sequential([tf.keras.layers.Dense(1)])",
+    "model.compile('sgd', loss='mse')",
+)
+FIT, EVALUATE, AGAIN = (
+    "model.fit(x, y)",
+    "model.evaluate(x, y)",
+    "model.compile('adam', loss='mse')",
+)
+
+
+@pytest.mark.parametrize("plain", [0, 4])
+def test_what_is_asked_between_two_trainings_undoes_neither(plain: int) -> None:
+    """Without training in sight nothing is converted: what was for it stays as it is."""
+    plans = planned(*KERAS, FIT, EVALUATE, FIT, AGAIN, FIT, plain=plain)[-5:]
+    assert [plan.needs.run for plan in plans] == [(1, 2, 3, 4), (), (), (), (8,)]
+    assert not any(plan.outdated for plan in plans)
+    assert "DistributedOptimizer" in plans[-1].program.converted[8]
