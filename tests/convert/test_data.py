@@ -718,3 +718,24 @@ def test_a_pass_begins_anew_where_the_steps_are_said(uses: str, repeats: bool) -
     code = convert_source(f"{MODEL}{SOURCE.format('other')}{uses}").code
     assert ("m.fit(d.repeat()," in code) is repeats, code
     assert (".apply(jhvd.equal_steps)" in code) is not repeats, code
+
+
+@pytest.mark.parametrize("loop", ["rows in {}", "number, rows in enumerate({})"])
+def test_a_loop_over_parts_of_the_numbers_of_rows_is_divided(loop: str) -> None:
+    parts = "np.array_split(order, 32)"
+    source = f"""
+import numpy as np
+import tensorflow as tf
+rng = np.random.default_rng()
+model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+opt = tf.keras.optimizers.Adam(1e-3)
+for epoch in range(2):
+    order = rng.permutation(len(x))
+    for {loop.format(parts)}:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(x[rows]) - y[rows]) ** 2)
+        opt.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+"""
+    code = convert_source(source).code
+    assert f"for {loop.format(f'jhvd.shard_turns({parts})')}:" in code
+    assert "np.random.default_rng(hvd_seed)" in code  # the order is the same on all ranks

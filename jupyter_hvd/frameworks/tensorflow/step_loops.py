@@ -87,8 +87,13 @@ class StepLoops:
         found = {}
         for call, around in self._countings.items():
             used = set(self._slice(call))
+            whole = any(
+                self.data.gives_row_numbers(x.iter) for x in around if isinstance(x, cst.For)
+            )
             cuts = [
-                node for node in used if isinstance(node, cst.Subscript) and self._is_of_data(node)
+                node
+                for node in used
+                if isinstance(node, cst.Subscript) and self._is_of_data(node, whole)
             ]
             by = {
                 node
@@ -326,9 +331,13 @@ class StepLoops:
             found = self._slices[call] = dict.fromkeys(n for each in slices for n in each)
         return found
 
-    def _is_of_data(self, node: cst.Subscript) -> bool:
-        """Whether a subscript takes a part of an array, or one of several such parts, not one of several models or rates."""
-        takes = _cuts(node) or self._holds_cuts(node.value)
+    def _is_of_data(self, node: cst.Subscript, by_numbers: bool = False) -> bool:
+        """Whether a subscript takes a part of an array, or one of several such parts, not one of several models or rates.
+
+        Args:
+            by_numbers: an index may be the numbers of rows.
+        """
+        takes = by_numbers or _cuts(node) or self._holds_cuts(node.value)
         return takes and not self.values.kinds(node.value) & {
             Role.MODEL,
             Role.OPTIMIZER,

@@ -235,8 +235,25 @@ class TrainingData:
         inner = self.values.flow.unwrap_iteration(iterable)
         if isinstance(inner, cst.Call) and is_range(self.values.qualified(inner.func)):
             return False
+        if self.gives_row_numbers(iterable):
+            return False
         made = self.values.of(inner)
         return not (made and all(is_range(value.name) for value in made))
+
+    def gives_row_numbers(self, iterable: cst.BaseExpression) -> bool:
+        """Whether a loop runs over parts of the numbers of rows: `np.array_split(rng.permutation(len(x)), 32)`."""
+        inner = self.values.flow.unwrap_iteration(iterable)
+        if not isinstance(inner, cst.Call) or not inner.args:
+            return False
+        if self.values.qualified(inner.func) not in ("numpy.array_split", "numpy.split"):
+            return False
+        numbers: list[cst.CSTNode] = [inner.args[0].value]
+        while numbers:
+            node = numbers.pop()
+            if isinstance(node, cst.Call):
+                return method(node) in ("arange", "permutation")
+            numbers += [source for source, path in self.values.flow.predecessors(node) if not path]
+        return False
 
     # `fit`
 
