@@ -403,6 +403,8 @@ class Session:
         if failure is None:
             return
         screen.finish()
+        if run.trained:
+            self._state = self._state.having_trained()
         lines = [*([what] if what else []), *failure.lines, *self._recover(run, plan)]
         raise named_error(failure.name, failure.message, lines)
 

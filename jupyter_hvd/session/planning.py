@@ -20,14 +20,14 @@ class RanksState:
     Attributes:
         ran: the cells that have run there, in that order.
         sent: the text that each was last sent as.
-        trained: those in which the ranks have trained.
+        untrained: those that have run since the ranks last trained.
         given: names whose values the user has pushed, with the number of the cell that did.
         pushed: digests of the values that the ranks have, by name.
     """
 
     ran: tuple[int, ...] = ()
     sent: Mapping[int, str] = field(default_factory=dict)
-    trained: frozenset[int] = frozenset()
+    untrained: frozenset[int] = frozenset()
     given: Mapping[str, int] = field(default_factory=dict)
     pushed: Mapping[str, int] = field(default_factory=dict)
 
@@ -38,8 +38,12 @@ class RanksState:
             self,
             ran=(*self.ran, *numbers),
             sent={**self.sent, **texts},
-            trained=self.trained | {*numbers} if trained else self.trained,
+            untrained=frozenset() if trained else self.untrained | {*numbers},
         )
+
+    def having_trained(self) -> RanksState:
+        """When the ranks have trained, whatever came of the cell."""
+        return replace(self, untrained=frozenset())
 
     def with_given(self, names: Sequence[str], number: int) -> RanksState:
         return replace(self, given={**self.given, **dict.fromkeys(names, number)})
@@ -108,6 +112,7 @@ def plan_cell(
     watch = watch_of(program, options)
     again, outdated = again_where_changed(needed, program, state)
     if not dependencies:
+        outdated = (*outdated, *(n for n in again.run if n in state.sent))
         again = replace(needed, run=(), push=frozenset())
     return CellPlan(number, again, program, watch, outdated)
 
@@ -127,16 +132,12 @@ def again_where_changed(
     if not program.trains or program.partial or not changed:
         return needed, ()  # without training nothing is converted, and what was stays
     own = {n for n in needed.cells if DISTRIBUTE.match(program.sources[n])}
-    ran = {n: place for place, n in enumerate(state.ran)}
-    trained = max((ran[n] for n in state.trained & ran.keys()), default=-1)
-    outdated = {n for n in changed & own if ran.get(n, -1) <= trained}
+    outdated = changed & own - state.untrained
     first = min(changed & own - outdated, default=math.inf)
     plain = min(changed - own, default=math.inf)
-    run = tuple(
-        n
-        for n in needed.cells
-        if n in needed.run or (ran.get(n, -1) > trained and n >= first if n in own else n >= plain)
-    )
+    again = {n for n in own & state.untrained if n >= first}
+    again |= {n for n in {*needed.cells} - own if n >= plain}
+    run = tuple(n for n in needed.cells if n in needed.run or n in again)
     return replace(needed, run=run), tuple(sorted(outdated))
 
 
