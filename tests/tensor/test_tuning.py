@@ -557,14 +557,33 @@ def apart_from_columns(A):
     return sum(np.tanh(A[i, j] - y[j]) ** 2 / 3 for i in range(n) for j in range(m))
 
 
-def test_jaxs_own_way_is_what_a_jax_user_writes():
-    """No array is turned round to be summed, and smooth functions have JAX's own slopes."""
-    A = normal(40, 30)
-    call = apart_from_columns.grad("A").specialised(A)
+@tensor
+def gated(w, x, h):
+    n = len(x)
+    gates = [[w[g, j] * (x[j] if g < 2 else h[j]) for j in range(n)] for g in range(3)]
+    return sum(np.tanh(gates[0][j]) * gates[2][j] + gates[1][j] for j in range(n))
+
+
+def in_dense_arrays(gradient, *arguments):
+    """JAX's own way to compute a gradient, as a jaxpr, and its result."""
+    call = gradient.specialised(*arguments)
     made = kernel(call.instance, call.sizes)
     operands = made.operands(tuple(call.arguments.values()))
     plan = made.compile(made.counts(operands), made.dtype(operands), DENSE)
-    text = str(jax.make_jaxpr(lambda *xs: made.executed(plan, xs))(*operands))
+    jaxpr = jax.make_jaxpr(lambda *xs: made.executed(plan, xs))(*operands)
+    return str(jaxpr), made.executed(plan, operands)
+
+
+def test_rows_that_are_read_by_their_numbers_are_arrays_of_their_own():
+    arguments = normal(3, 20), normal(20, seed=1), normal(20, seed=2)
+    text, found = in_dense_arrays(gated.grad("w"), *arguments)
+    assert "select_n" not in text
+    np.testing.assert_allclose(found, gated.grad("w").interpret(*arguments), rtol=1e-6)
+
+
+def test_jaxs_own_way_is_what_a_jax_user_writes():
+    """No array is turned round to be summed, and smooth functions have JAX's own slopes."""
+    text, _ = in_dense_arrays(apart_from_columns.grad("A"), normal(40, 30))
     assert "transpose[" not in text
     assert "custom_jvp_call" not in text
     assert "dot_general" not in text

@@ -21,8 +21,22 @@ from ..instance import Primal
 from ..language.affine import Affine
 from ..language.errors import TensorError
 from ..language.pairs import to_pairs
-from ..language.terms import Iterate, Let, Term
-from ..language.types import TupleSet
+from ..language.predicates import FALSE, TRUE
+from ..language.terms import (
+    Add,
+    At,
+    Const,
+    Gen,
+    Guard,
+    Iterate,
+    Let,
+    Term,
+    Var,
+    lets,
+    rebuild,
+    substitute,
+)
+from ..language.types import REAL, TupleSet
 from ..lowering.liveness import restrict
 from ..lowering.plan import Plan, in_bytes
 from ..lowering.specialize import at_sizes
@@ -33,6 +47,7 @@ from .execute import started
 from .halves import folds
 
 TURNS = 64  # of loops that are written out
+ROWS = 8  # of an array that are arrays of their own
 TIMES = 4  # the data, which the largest array may be in entries
 
 
@@ -45,7 +60,7 @@ class Plain:
 
     @cached_property
     def body(self) -> Term:
-        return normalize(self.primal.function.body)
+        return rows_apart(normalize(self.primal.function.body), self.sizes)
 
     @cached_property
     def reason(self) -> str:
@@ -105,6 +120,52 @@ class Plain:
             size = in_bytes(largest * plan.dtype.itemsize)
             raise TensorError(f"an array of {size} is much larger than the data")
         return sum(n * times for n, times in made)
+
+
+def rows_apart(e: Term, sizes: Mapping[str, int]) -> Term:
+    """The program with each array of a few rows, all of which are read by their numbers, as so many arrays: the gates of a cell,
+    `[[… if g < 2 else …] for g in range(4)]`. A JAX user would not stack what is different in each row.
+    """
+    if not isinstance(e, Let):
+        return e
+    value, name = e.value, e.name
+    count = value.size.evaluate(sizes) if isinstance(value, Gen) else 0
+    if not 0 < count <= ROWS or not _by_numbers(e.body, name, count):
+        return Let(name, value, rows_apart(e.body, sizes))
+    assert isinstance(value, Gen)
+
+    def row(t: Term) -> Term:
+        if name not in t.variables:
+            return t
+        if isinstance(t, At) and isinstance(t.body, Var) and t.body.name == name:
+            return Var(f"{name}.{t.index.constant}", t.type)
+        return rebuild(t, row)
+
+    own = [substitute(value.body, indices={value.index: Affine.of(k)}) for k in range(count)]
+    rows = ((f"{name}.{k}", _decided(body)) for k, body in enumerate(own))
+    return rows_apart(lets(rows, row(e.body)), sizes)
+
+
+def _decided(e: Term) -> Term:
+    """A term without the conditions that hold, and without what stands under those that do not."""
+    e = rebuild(e, _decided)
+    match e:
+        case Guard(condition, body) if condition == TRUE:
+            return body
+        case Guard(condition, _) if condition == FALSE and e.type == REAL:
+            return Const(0)
+        case Add(Const(0), other) | Add(other, Const(0)):
+            return other
+    return e
+
+
+def _by_numbers(e: Term, name: str, count: int) -> bool:
+    """Whether an array is read nowhere but at numbers below a count."""
+    if isinstance(e, At) and isinstance(e.body, Var) and e.body.name == name:
+        return e.index.is_constant and 0 <= e.index.constant < count
+    if name not in e.variables:
+        return True
+    return not isinstance(e, Var) and all(_by_numbers(x, name, count) for x in e.children)
 
 
 def _turns(e: Term, sizes: Mapping[str, int]) -> int:
