@@ -128,7 +128,7 @@ def run_cell(
         time.time() - started,
         printed - printed_before,
         values,
-        guard.trained() if watch != "never" else "",
+        guard.training_digest() if watch != "never" else "",
     )
 
 

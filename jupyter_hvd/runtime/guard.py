@@ -305,7 +305,7 @@ def watch_cell(compares: bool) -> None:
         _guard.watches = compares
 
 
-def trained() -> str:
+def training_digest() -> str:
     """A digest of what was trained since `watch_cell`, which is over; '' where nothing was.
 
     It is equal on ranks that have trained the same; where it is not, `meet` tells whether they differ, and how.

@@ -4,6 +4,7 @@ import pytest
 
 from jupyter_hvd import convert_source
 from jupyter_hvd.rules.base import program
+from jupyter_hvd.rules.options import Options
 
 HEAD = program(
     """
@@ -465,3 +466,22 @@ def test_what_rank_zero_answers_for_two_reasons_is_asked_of_it_within() -> None:
         "broadcast_object(bool(jhvd.on_rank_zero(lambda: not os.path.exists('kept'))), root_rank=0)"
         in convert_source(source).code
     )
+
+
+@pytest.mark.parametrize(
+    ("numbers", "told"),
+    [
+        ("names = list(set(labels))", ["info"]),
+        ("known = set(labels)\nnames = {n: k for k, n in enumerate(known)}", ["info"]),
+        ("names = sorted(list(set(labels)))", []),
+        ("names = len(list(set(labels)))", []),
+        ("names = list(sorted(set(labels)))", []),
+        ("names = list(labels)", []),
+    ],
+)
+def test_where_the_order_of_a_set_numbers_something_is_told(numbers: str, told: list[str]) -> None:
+    source = f"{HEAD}{numbers}\nmodel.compile('sgd', loss='mse')\nmodel.fit(x, y)\n"
+    found = [d.severity for d in convert_source(source).diagnostics if d.code == "HVD105"]
+    assert found == told
+    alone = convert_source(source, options=Options(standalone=True)).diagnostics
+    assert [d.severity for d in alone if d.code == "HVD105"] == ["warning" for _ in told]

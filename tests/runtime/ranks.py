@@ -20,7 +20,7 @@ import tensorflow as tf
 from sklearn.base import BaseEstimator, clone
 
 import jupyter_hvd.runtime as jhvd
-from jupyter_hvd.runtime.guard import _guard, join_ranks, meet, trained, watch, watch_cell
+from jupyter_hvd.runtime.guard import _guard, join_ranks, meet, training_digest, watch, watch_cell
 
 folder = Path(sys.argv[1])
 jhvd.start(guard=False)  # weights are parted on purpose below
@@ -321,7 +321,7 @@ tf.config.run_functions_eagerly(False)
 
 # What optimizers update is compared when nobody trains, also where nobody has counted it; whoever has gone is left out.
 watch_cell(compares=False)
-assert not trained()
+assert not training_digest()
 assert meet() == ""
 parted, kept = (tf.Variable([1.0, 2.0], name=name) for name in ("parted", "kept"))
 by_hand = tf.keras.optimizers.SGD(0.5)
@@ -331,13 +331,13 @@ if rank == 0:
     gone.apply_gradients([(tf.ones(2), tf.Variable([1.0, 2.0]))])
     del gone
     gc.collect()
-assert trained()
+assert training_digest()
 assert re.match(
     r"After training \S*parted\S* \(\d+\.0\) of rank 1 differs from rank 0's, by up to 0\.5: .*HVD301",
     meet(),
 )
 watch_cell(compares=False)
-assert not trained(), "another cell"
+assert not training_digest(), "another cell"
 if rank == 1:
     by_hand.apply_gradients([(tf.zeros(2), parted), (tf.ones(2), kept)])
 assert re.match(r"After training \S*parted", meet()), (

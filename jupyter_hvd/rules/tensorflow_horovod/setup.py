@@ -414,6 +414,70 @@ class Strategy(Rule):
                 yield Fix(call, (own,), needs=(HOROVOD, TENSORFLOW))
 
 
+NUMBERED = program(
+    """
+    import tensorflow as tf
+
+    number = {label: n for n, label in enumerate(set(labels))}
+    y = [number[label] for label in labels]
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.compile('sgd', loss='mse')
+    model.fit(x, y)
+    """
+)
+
+
+class SetOrder(Rule):
+    """Tell where the order of a set numbers something: labels, words.
+
+    Python goes through a set of words in another order in each process, so that the ranks would give one label several
+    numbers. All that starts ranks here sets `PYTHONHASHSEED` for them; who starts them by other means must do so, or sort the set.
+    """
+
+    code = "HVD105"
+    name = "order of sets"
+    rationale = "Each process goes through a set of words in an order of its own."
+    examples = (
+        Example(
+            NUMBERED.replace("model.fit(x, y)", "model.fit(x, y, verbose=0)"),
+            NUMBERED.replace("model.fit(x, y)", "model.fit(x, y, verbose=0)"),
+        ),
+    )
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        for call in context.values.index.calls:
+            name = context.values.qualified(call.func).removeprefix("builtins.")
+            if name not in ("enumerate", "list", "tuple", "zip"):
+                continue
+            argument_of = [*context.module.ancestors(call)][1:2]
+            sinks = [
+                context.values.qualified(a.func) for a in argument_of if isinstance(a, cst.Call)
+            ]
+            if {sink.removeprefix("builtins.") for sink in sinks} & UNORDERED:
+                continue
+            for arg in call.args:
+                if self._is_set(context, arg.value):
+                    yield Problem(
+                        arg.value,
+                        "a set gives words in another order in each process, unless all have one PYTHONHASHSEED, as ranks of `jupyter hvd` do",
+                        "sort it,  sorted(…) , if the ranks are to be started by other means",
+                        "warning" if context.options.standalone else "info",
+                    )
+
+    def _is_set(self, context: Context, e: cst.CSTNode) -> bool:
+        if isinstance(e, cst.Call):
+            return context.values.qualified(e.func) in ("builtins.set", "builtins.frozenset")
+        if isinstance(e, cst.Name):
+            sources = context.values.flow.predecessors(e)
+            return bool(sources) and all(
+                not path and self._is_set(context, n) for n, path in sources
+            )
+        return isinstance(e, (cst.Set, cst.SetComp))
+
+
+#: Functions that ask for no order of what they are given.
+UNORDERED = frozenset("sorted len sum min max set frozenset any all".split())
+
 #: What gives the process certain devices.
 CHOOSING = (
     "tensorflow.config.set_visible_devices",
@@ -457,4 +521,4 @@ def removal(context: Context, statement: cst.BaseSmallStatement) -> tuple[Edit, 
     )
 
 
-RULES: tuple[type[Rule], ...] = (Initialise, DeviceEnvironment, SameSeed, Strategy)
+RULES: tuple[type[Rule], ...] = (Initialise, DeviceEnvironment, SameSeed, Strategy, SetOrder)
