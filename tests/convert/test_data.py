@@ -739,3 +739,54 @@ for epoch in range(2):
     code = convert_source(source).code
     assert f"for {loop.format(f'jhvd.shard_turns({parts})')}:" in code
     assert "np.random.default_rng(hvd_seed)" in code  # the order is the same on all ranks
+
+
+STEPPED = """
+import numpy as np
+import tensorflow as tf
+model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+opt = tf.keras.optimizers.Adam(1e-3)
+dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(16)
+
+
+def batches():
+    while True:
+        for start in range(0, 256, 16):
+            yield x[start:start + 16], y[start:start + 16]
+
+
+{compiled}
+def step(a, b):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((model(a) - b) ** 2)
+    opt.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+
+
+for a, b in dataset:
+    step(a, b)
+endless = batches()
+for turn in range(8):
+    step(*next(endless))
+for turn in range(4):
+    a, b = next(endless)
+    step(a, b)
+for turn in range(16):
+    rows = np.random.choice(256, 16)
+    step(x[rows], y[rows])
+for start in range(0, 256, 32):
+    step(x[start:start + 32], y[start:start + 32])
+"""
+
+
+@pytest.mark.parametrize("compiled", ["", "@tf.function"])
+def test_each_loop_around_one_step_is_divided_by_itself(compiled: str) -> None:
+    """The data of one loop were taken for those of all that call the same step, which then trained on all of theirs."""
+    conversion = convert_source(STEPPED.format(compiled=compiled))
+    assert conversion.diagnostics == ()
+    lines = conversion.code.splitlines()
+    assert "for turn in range(8 // hvd.size() or 8):" in lines
+    assert "for turn in range(4 // hvd.size() or 4):" in lines
+    assert "for turn in range(16 // hvd.size() or 16):" in lines
+    assert "for start in jhvd.shard_turns(range(0, 256, 32)):" in lines
+    assert sum("jhvd.shard_batches(endless)" in line for line in lines) == 2
+    assert sum(".shard(hvd.size(), hvd.rank())" in line for line in lines) == 1

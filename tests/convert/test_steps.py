@@ -463,18 +463,21 @@ def test_a_rate_that_goes_by_steps(count: str, told: bool) -> None:
     [
         (
             "for n, (a, b) in zip(range(100), batches)",
-            "for n, (a, b) in zip(range(100 // hvd.size() or 100), batches)",
+            "for n, (a, b) in jhvd.shard_batches(zip(range(100), batches))",
         ),
         (
             "for n, ((a, b), _) in enumerate(zip(batches, range(total)))",
-            "for n, ((a, b), _) in enumerate(zip(batches, range(total // hvd.size() or total)))",
+            "for n, ((a, b), _) in enumerate(jhvd.shard_batches(zip(batches, range(total))))",
         ),
-        ("for n, (a, b) in zip(names, batches)", "for n, (a, b) in zip(names, batches)"),
+        (
+            "for n, (a, b) in zip(names, batches)",
+            "for n, (a, b) in jhvd.shard_batches(zip(names, batches))",
+        ),
     ],
     ids=["first", "last", "names"],
 )
-def test_a_range_beside_the_data_is_divided(turns: str, after: str) -> None:
-    """It counts the steps after which the loop ends."""
+def test_turns_over_data_and_something_beside_are_divided(turns: str, after: str) -> None:
+    """As many as there are of what ends first, whatever another loop that calls the same step runs over."""
     source = program(
         f"""
         import tensorflow as tf

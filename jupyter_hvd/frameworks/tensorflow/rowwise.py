@@ -81,13 +81,13 @@ class Rowwise:
 
     def __init__(self, steps: StepLoops) -> None:
         self.values, self.module = steps.values, steps.module
-        self.training = steps.training
+        self.training, self._data = steps.training, steps.data
 
     def shares(self, call: cst.Call) -> Shares | None:
         """The data of which each rank may take rows of its own in a step that an eager call runs; None where it may not."""
         updates = [
             update
-            for update, sites in self.training.own_updates
+            for update, sites in self._data.step_sites
             if call in (site.call for site in sites)
         ]
         found = Shares()

@@ -56,7 +56,11 @@ class StepLoops:
         Of the loops around a draw, the innermost that runs every update of the outermost: within
         the steps of a GAN, the turns of its critic stay as many as they are.
         """
-        sites = [update.call for update in self.training.updates]
+        loops_of = [
+            self._counts_along((update.call, *site.chain))
+            for update, sites in self.data.step_sites
+            for site in sites
+        ]
         trained = {data for iterables in self.data.loop_data.values() for data in iterables}
         found: dict[cst.For | cst.While, None] = {}
         for drawn in self.values.index.calls:
@@ -71,7 +75,6 @@ class StepLoops:
             data = drawn.args[0].value
             if not around or not (data in trained or self._pipelines.of(data)):
                 continue
-            loops_of = [list(self._counts_around(site, frozenset())) for site in sites]
             turns = [loops for loops in loops_of if around[-1] in loops]
             steps = [loop for loop in around if turns and all(loop in loops for loops in turns)]
             found.update(dict.fromkeys(steps[:1]))
@@ -321,11 +324,7 @@ class StepLoops:
         """What a step and the updates that it comes to are computed from."""
         found = self._slices.get(call)
         if found is None:
-            updates = (
-                u
-                for u in self.training.updates
-                if call in (s.call for s in self.training.compiled.eager_sites(u))
-            )
+            updates = (u for u, sites in self.data.step_sites if call in (s.call for s in sites))
             calls = dict.fromkeys((call, *(update.call for update in updates)))
             slices = map(self.values.flow.backward_slice, calls)
             found = self._slices[call] = dict.fromkeys(n for each in slices for n in each)
@@ -452,6 +451,18 @@ class StepLoops:
         sites = self.values.calls.sites(function) if function is not None else []
         if function is not None and len(sites) == 1 and function not in seen:
             yield from self._counts_around(sites[0], seen | {function})
+
+    def _counts_along(self, chain: tuple[cst.Call, ...]) -> list[cst.For | cst.While]:
+        """The same around an update and the calls that lead to it, one after the other."""
+        found: dict[cst.For | cst.While, None] = {}
+        for call in chain:
+            found.update(dict.fromkeys(self._counts_around(call, frozenset())))
+            loop = self.module.enclosing(call, (cst.FunctionDef, cst.For))
+            while isinstance(loop, cst.For):
+                if self.data.gives_data(loop.iter):
+                    return list(found)
+                loop = self.module.enclosing(loop, (cst.FunctionDef, cst.For))
+        return list(found)
 
     def iterators(self, iterator: cst.BaseExpression) -> list[cst.CSTNode]:
         """Where an iterator is made: the expression itself, or what its name is bound to."""

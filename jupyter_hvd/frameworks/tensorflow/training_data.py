@@ -13,10 +13,12 @@ from ...analysis.library import Kind, Value
 from ...analysis.reach import conditions, is_ruled_out
 from ...analysis.syntax import argument, method, names_in
 from . import tf_api
+from .compiled import EagerSite
 from .keras_loops import fit_argument
 from .pipelines import Pipeline, Pipelines, parts
 from .roles import Role
 from .training import Training
+from .updates import Update
 
 
 def is_range(name: str) -> bool:
@@ -76,14 +78,41 @@ class TrainingData:
         }
 
     @cached_property
+    def step_sites(self) -> list[tuple[Update, list[EagerSite]]]:
+        """The program's own updates, each with the eager calls that are its steps: where a function that steps is called from
+        several places, each of these, as each has loops of its own around it.
+        """
+        return [
+            (update, [each for site in sites for each in self._apart(update, site)])
+            for update, sites in self.training.own_updates
+        ]
+
+    def _apart(self, update: Update, site: EagerSite) -> list[EagerSite]:
+        pending, found = [(update.call, *site.chain)], list[tuple[cst.Call, ...]]()
+        while pending:
+            chain = pending.pop(0)
+            callers = [] if self._is_in_loop(chain[-1]) else self._callers(chain)
+            pending += callers
+            found += [] if callers else [chain]
+        return [EagerSite(c[-1], c[1:]) for c in found] if len(found) > 1 else [site]
+
+    def _is_in_loop(self, call: cst.Call) -> bool:
+        """Whether a loop stands around a call in its function, or what it is given is drawn there."""
+        function = self.module.function_of(call)
+        around = self.module.enclosing(call, (cst.FunctionDef, cst.For, cst.While, cst.BaseComp))
+        drawn = any(self.module.function_of(draw) is function for draw in self.draws)
+        return (around is not None and around is not function) or (drawn and function is not None)
+
+    @cached_property
     def _taken(self) -> dict[cst.Call, list[Taken]]:
         found: dict[cst.Call, list[Taken]] = {}
-        for update, sites in self.training.own_updates:
+        for update, sites in self.step_sites:
             for site in sites:
                 if site.call not in found:
                     whole = (update.call, *site.chain)
-                    chains = (whole, *(whole[:n] for n in range(1, len(whole))))
-                    found[site.call] = [t for chain in chains for t in self._data_around(chain)]
+                    # Within what the site calls, not around other sites that call the same.
+                    inner = (t for n in range(1, len(whole)) for t in self._data_beside(whole[:n]))
+                    found[site.call] = [*self._data_around(whole), *inner]
         return found
 
     @cached_property
@@ -395,7 +424,7 @@ class TrainingData:
             found[data] = None
             pending = [
                 (update.call, *site.chain)
-                for update, sites in self.training.own_updates
+                for update, sites in self.step_sites
                 for site in sites
                 if site.call is call
             ]

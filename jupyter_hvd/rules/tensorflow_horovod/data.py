@@ -524,7 +524,7 @@ class UnseenData(Rule):
             if call in whole:
                 updates = {
                     update.call
-                    for update, sites in context.training.own_updates
+                    for update, sites in context.data.step_sites
                     if any(site.call is call for site in sites)
                 }
                 if (
