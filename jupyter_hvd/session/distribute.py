@@ -162,6 +162,13 @@ class Session:
     def _announce(self, plan: CellPlan, screen: CellOutput, verb: str) -> None:
         if plan.needs.run:
             screen.say(f"{verb} first: {', '.join(f'In[{n}]' for n in plan.needs.run)}")
+        state = self._state
+        since = [n for n in plan.needs.run if n in state.sent and n not in state.untrained]
+        if since:
+            cells = ", ".join(f"In[{n}]" for n in since)
+            screen.say(
+                f"{cells} ran on the ranks before, and training since: what optimizers kept that are made there begins anew"
+            )
 
     # Ranks
 
@@ -330,19 +337,26 @@ class Session:
                 values[name] = self._weights(name)
             elif name in self._state.given and name in namespace:
                 values[name] = pack(namespace[name], limit=None)
-        return values
+        return values | self._trained_here(plan.needs.names - values.keys())
+
+    def _trained_here(self, names: Collection[str]) -> dict[str, SerializedValue]:
+        """The weights that the notebook has changed since they were the ranks', whoever did so under whatever name."""
+        namespace, known = self.shell.user_ns, self._state.pushed
+        shared = [n for n in names & known.keys() if keras_kind(namespace.get(n)) == "weights"]
+        packed = {name: pack(namespace[name]) for name in sorted(shared)}
+        return {n: v for n, v in packed.items() if v.data and digest(v) != known[n]}
 
     def _push_changed(self, values: Mapping[str, SerializedValue], screen: CellOutput) -> None:
         """Push what the ranks do not have as it is; weights may have been trained, here or there."""
-        digests = {n: digest(v) for n, v in values.items() if v.kind != "weights"}
+        digests = {n: digest(v) for n, v in values.items()}
         fresh = {
             n: v
             for n, v in values.items()
-            if n not in digests or digests[n] != self._state.pushed.get(n)
+            if v.kind == "weights" or digests[n] != self._state.pushed.get(n)
         }
         if fresh:
             arrived = self._push(fresh, screen)
-            self._state = self._state.with_pushed({n: digests[n] for n in arrived if n in digests})
+            self._state = self._state.with_pushed({n: digests[n] for n in arrived})
 
     def _push(self, values: Mapping[str, SerializedValue], screen: CellOutput) -> list[str]:
         """Push values, and say so; the names of those that have arrived."""
@@ -383,6 +397,9 @@ class Session:
                 namespace[name] = unpack(packed, namespace.get(name))
             except Exception as error:
                 screen.say(f"`{name}` in the notebook is not that of the ranks: {error}")
+                continue
+            if packed.kind == "weights":
+                self._state = self._state.with_pushed({name: digest(pack(namespace[name]))})
 
     # What went wrong
 
@@ -547,6 +564,8 @@ class Session:
                 namespace[name] = unpack(packed, namespace.get(name))
             except Exception as error:
                 raise DistributeError(f"`{name}`: {error}") from None
+            if packed.kind == "weights":
+                self._state = self._state.with_pushed({name: digest(pack(namespace[name]))})
 
     def push(self, names: Sequence[str]) -> None:
         """Send values from the notebook to every rank.
@@ -565,6 +584,8 @@ class Session:
             self._rescued.pop(name, None)  # it is the notebook's that the ranks are to have
         self.require()
         arrived = self._push(values, CellOutput(self.shell))
+        weights = {n: digest(values[n]) for n in arrived if values[n].kind == "weights"}
+        self._state = self._state.with_pushed(weights)
         number = len(self.shell.history_manager.input_hist_raw) - 1
         # Weights are set in what a cell has made; that cell is needed as before.
         plain = [name for name in arrived if values[name].kind != "weights"]

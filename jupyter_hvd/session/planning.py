@@ -20,13 +20,14 @@ class RanksState:
     Attributes:
         ran: the cells that have run there, in that order.
         sent: the text that each was last sent as.
-        untrained: those that have run since the ranks last trained.
+        trained: those that have trained. untrained: those that have run since any has.
         given: names whose values the user has pushed, with the number of the cell that did.
-        pushed: digests of the values that the ranks have, by name.
+        pushed: digests of the values that the ranks have, by name; of weights, as the notebook had them when they were the same.
     """
 
     ran: tuple[int, ...] = ()
     sent: Mapping[int, str] = field(default_factory=dict)
+    trained: frozenset[int] = frozenset()
     untrained: frozenset[int] = frozenset()
     given: Mapping[str, int] = field(default_factory=dict)
     pushed: Mapping[str, int] = field(default_factory=dict)
@@ -38,11 +39,12 @@ class RanksState:
             self,
             ran=(*self.ran, *numbers),
             sent={**self.sent, **texts},
+            trained=self.trained | {numbers[-1]} if trained else self.trained,
             untrained=frozenset() if trained else self.untrained | {*numbers},
         )
 
     def having_trained(self) -> RanksState:
-        """When the ranks have trained, whatever came of the cell."""
+        """When the ranks have trained in a cell that failed then."""
         return replace(self, untrained=frozenset())
 
     def with_given(self, names: Sequence[str], number: int) -> RanksState:
@@ -122,21 +124,22 @@ def again_where_changed(
 ) -> tuple[Needs, tuple[int, ...]]:
     """Send again the cells whose conversion has changed: training has come into sight since, and their data are divided now.
 
-    Of the cells that the user has run on the ranks himself, those that have changed, and what came after them, run again
-    unless something has trained since: that would undo the training, and they stay as they are.
+    What came after them runs again, too, unless something has trained since: models and optimizers are to stay as they are then.
+    Of the cells that the user has run on the ranks himself, none runs again after that. What has trained never does.
 
     Returns:
         The needs, and the cells that stay as they ran.
     """
     changed = {n for n in needed.cells if n in state.sent and state.sent[n] != program.converted[n]}
-    if not program.trains or program.partial or not changed:
-        return needed, ()  # without training nothing is converted, and what was stays
+    changed -= state.trained
+    if not program.trains or program.partial or program.uses_horovod or not changed:
+        return needed, ()  # nothing is converted without training in sight, and what was stays
     own = {n for n in needed.cells if DISTRIBUTE.match(program.sources[n])}
     outdated = changed & own - state.untrained
-    first = min(changed & own - outdated, default=math.inf)
-    plain = min(changed - own, default=math.inf)
-    again = {n for n in own & state.untrained if n >= first}
-    again |= {n for n in {*needed.cells} - own if n >= plain}
+    again = set[int]()
+    for kind in (own, {*needed.cells} - own):
+        first = min(changed & kind - outdated, default=math.inf)
+        again |= {n for n in kind & state.untrained if n >= first} | (changed & kind - outdated)
     run = tuple(n for n in needed.cells if n in needed.run or n in again)
     return replace(needed, run=run), tuple(sorted(outdated))
 

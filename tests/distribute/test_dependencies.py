@@ -221,3 +221,22 @@ def test_what_is_asked_between_two_trainings_undoes_neither(plain: int) -> None:
     assert [plan.needs.run for plan in plans] == [(1, 2, 3, 4), (), (), (), (8,)]
     assert not any(plan.outdated for plan in plans)
     assert "DistributedOptimizer" in plans[-1].program.converted[8]
+
+
+def test_a_cell_with_horovod_of_its_own_sends_nothing_again() -> None:
+    """Its program is not converted, and so are the cells that it needs, which have trained converted."""
+    log = KERAS[3] + "\nlog = []"
+    fit = "log.append(model.fit(x, y).history)"
+    own = "import horovod.tensorflow as hvd\nprint(hvd.rank(), log)"
+    plans = planned(*KERAS[:3], log, fit, own, fit, plain=4)
+    assert [plan.needs.run for plan in plans] == [(1, 2, 3, 4), (), ()]
+    assert not any(plan.outdated for plan in plans)
+
+
+def test_after_a_training_what_has_not_changed_stays() -> None:
+    """A seed for all ranks goes into the cell of the imports: models and optimizers of other cells go on as they are."""
+    imports = f"{IMPORTS}\nimport numpy as np"
+    drawn = "for turn in range(4):\n    step(tf.gather(tf.ones((64, 4)), np.random.choice(64, 8)))"
+    plans = planned(imports, DATA, STEP, LOOP, drawn, plain=3)
+    assert [plan.needs.run for plan in plans] == [(1, 2, 3), (1,)]
+    assert "jhvd.same_seed()" in plans[-1].program.converted[1]

@@ -234,6 +234,18 @@ def test_what_is_pushed_by_name_is_used(trained: Any) -> None:
     assert "by a new cell" in trained.good("%%distribute\nprint(made)").stdout
 
 
+def test_weights_that_the_notebook_has_changed_are_the_ranks(trained: Any) -> None:
+    """Under whatever name it has done so, by a function or a training of its own; they were overwritten by the ranks'."""
+    trained.good("def sevens(m):\n    m.set_weights([w * 0 + 7 for w in m.get_weights()])")
+    trained.good("other = model")
+    trained.good("sevens(other)")
+    first = "%%distribute\nprint('has', float(model.get_weights()[0].ravel()[0]))"
+    result = trained.good(first)
+    assert "has 7.0" in result.stdout
+    assert "with the notebook's weights: model" in result.shown
+    assert "with the notebook's weights" not in trained.good(first).shown
+
+
 def test_pull_of_weights(trained: Any) -> None:
     """A model is not copied: its weights are set in the notebook's own."""
     trained.good("model.set_weights([w * 0 for w in model.get_weights()]); before = id(model)")
