@@ -255,6 +255,14 @@ def test_the_outermost_loop_goes_on(loop: str, written: str) -> None:
     assert written in outcome.code
 
 
+def test_what_is_being_written_is_not_kept_yet(tmp_path) -> None:
+    """A rank that was killed while it wrote the first time left nothing to go on from."""
+    (tmp_path / "fit-0.new").touch()
+    assert again.last_kept(tmp_path) == 0
+    (tmp_path / "fit-0.npz").touch()
+    assert again.last_kept(tmp_path) > 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("loop", [FIT, TAPE_THOROUGH], ids=["fit", "tape"])
 def test_verify_kills_a_rank(hvd, tmp_path, loop) -> None:

@@ -277,8 +277,12 @@ def run_job_again(
 
 
 def last_kept(state: Path) -> int:
-    """When the program last kept something, in nanoseconds; 0 where it never has."""
-    times = [file.stat().st_mtime_ns for file in state.iterdir() if file.name != RESIZE]
+    """When the program last kept something, in nanoseconds; 0 where it never has. What it is writing, it has not kept."""
+    times = [
+        file.stat().st_mtime_ns
+        for file in state.iterdir()
+        if file.name != RESIZE and file.suffix != ".new"
+    ]
     return max(times, default=0)
 
 

@@ -56,6 +56,8 @@ LOOKING = frozenset(
         "take",
     ]
 )
+#: Methods that change weights alone, which travel.
+WEIGHING = frozenset({"set_weights", "load_weights"})
 #: Calls of a module's functions that change how the module works from then on.
 SETTING = re.compile(
     r"^(set_|seed$|enable_|disable_|register|use$|filterwarnings$|simplefilter$|basicConfig$|run_functions_eagerly$|update$|environ$|append$|insert$|manual_seed$|clear_session$)"
@@ -75,7 +77,7 @@ class Names:
         binds: names that it binds at top level.
         uses: names that it uses, at once, that are not its own.
         later: names that its functions use when they are called.
-        changes: names whose objects it changes in place.
+        changes: names whose objects it changes in place. weighs: those that it gives other weights, and does nothing else to.
         changes_later: names whose objects its functions change when they are called.
         modules: names that it imports.
         star: whether it imports everything from somewhere. asks: whether it asks the user for something.
@@ -85,6 +87,7 @@ class Names:
     uses: frozenset[str] = frozenset()
     later: frozenset[str] = frozenset()
     changes: frozenset[str] = frozenset()
+    weighs: frozenset[str] = frozenset()
     changes_later: frozenset[str] = frozenset()
     modules: frozenset[str] = frozenset()
     star: bool = False
@@ -111,6 +114,7 @@ def names_of(source: str) -> Names:
         uses,
         later - (binds - scan.maybe),
         frozenset(scan.changes),
+        frozenset(scan.weighs - scan.changes),
         frozenset(scan.changes_later),
         frozenset(scan.modules),
         scan.star,
@@ -128,6 +132,7 @@ class _Scan(ast.NodeVisitor):
     loads: set[str] = field(default_factory=set)
     later: set[str] = field(default_factory=set)
     changes: set[str] = field(default_factory=set)
+    weighs: set[str] = field(default_factory=set)
     changes_later: set[str] = field(default_factory=set)
     modules: set[str] = field(default_factory=set)
     functions: set[str] = field(default_factory=set)
@@ -228,7 +233,11 @@ class _Scan(ast.NodeVisitor):
     def visit_Expr(self, node: ast.Expr) -> None:
         self.visit(node.value)
         changed = {self.source_of(name) for name in changed_by(node.value, self.is_module)}
-        self.changes |= changed - self.own()
+        match node.value:
+            case ast.Call(func=ast.Attribute(attr=method, value=ast.Name())) if method in WEIGHING:
+                self.weighs |= changed - self.own()
+            case _:
+                self.changes |= changed - self.own()
 
     # Expressions
 

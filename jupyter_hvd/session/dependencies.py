@@ -56,6 +56,7 @@ def needs(
     on_ranks: Sequence[int] = (),
     has_value: Callable[[str], bool] = lambda _: False,
     given: Mapping[str, int] = MappingProxyType({}),
+    travels: Callable[[str], bool] = lambda _: False,
 ) -> Needs:
     """What a cell needs of those that ran before it.
 
@@ -64,8 +65,10 @@ def needs(
         on_ranks: the numbers of the cells that have run on the ranks, in that order.
         has_value: whether the notebook has, under a name, a value that could be pushed.
         given: names whose values the user has pushed, with the number of the cell that did.
+        travels: whether what a name stands for has weights that come to the ranks as the notebook has them.
     """
-    return _Analysis((*history, current), frozenset(on_ranks), has_value, given).plan(on_ranks)
+    cells = (*history, current)
+    return _Analysis(cells, frozenset(on_ranks), has_value, given, travels).plan(on_ranks)
 
 
 class _Analysis:
@@ -75,8 +78,9 @@ class _Analysis:
         sent: frozenset[int],
         has_value: Callable[[str], bool],
         given: Mapping[str, int],
+        travels: Callable[[str], bool],
     ) -> None:
-        self.cells = cells
+        self.cells, self.travels = cells, travels
         self.names = [names_of(cell.source) for cell in cells]
         self.place = {cell.number: index for index, cell in enumerate(cells)}
         self.sent, self.has_value, self.given = sent, has_value, given
@@ -122,8 +126,13 @@ class _Analysis:
     def providers(self, name: str, binder: int, before: int) -> Iterator[int]:
         yield binder
         for index in range(binder + 1, before):
-            if name in self.names[index].changes:
+            if self.is_changed(name, index):
                 yield index
+
+    def is_changed(self, name: str, index: int) -> bool:
+        """Whether a cell changes what a name stands for, by more than weights that travel."""
+        own = self.names[index]
+        return name in own.changes or (name in own.weighs and not self.travels(name))
 
     def needed(self, index: int, *, calls: bool = False) -> frozenset[int]:
         if index in self._needed:
@@ -135,7 +144,7 @@ class _Analysis:
         for name, binder in self.reach(index, calls=calls).items():
             if self.is_given(name, binder):
                 later = (i for i in range(index) if self.cells[i].number > self.given[name])
-                found.update(i for i in later if name in self.names[i].changes)
+                found.update(i for i in later if self.is_changed(name, i))
             elif binder is None:
                 stars = [i for i in range(index) if self.names[i].star or self.cells[i].star]
                 found.update(stars)
@@ -157,7 +166,8 @@ class _Analysis:
         run = {index for index in needed if self.cells[index].number not in self.sent}
         while (more := self._stale(run, needed, on_ranks)) - run:
             run |= more
-        changed = set(self.names[last].binds | self.names[last].changes)
+        own = self.names[last]
+        changed = {*own.binds, *own.changes, *own.weighs}
         for binder in {b for b in reach.values() if b is not None}:
             changed |= self.names[binder].changes_later
         changed |= self.names[last].changes_later

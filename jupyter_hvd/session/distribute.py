@@ -141,7 +141,13 @@ class Session:
             self._has_value,
             options_here(),
             request.dependencies,
+            self._is_shared,
         )
+
+    def _is_shared(self, name: str) -> bool:
+        """Whether a name stands for weights in the notebook that are, or were, the ranks'."""
+        known = name in self._state.pushed
+        return known and keras_kind(self.shell.user_ns.get(name)) == "weights"
 
     def _has_value(self, name: str) -> bool:
         return name in self.shell.user_ns and name not in self.shell.user_ns_hidden
@@ -342,8 +348,7 @@ class Session:
     def _trained_here(self, names: Collection[str]) -> dict[str, SerializedValue]:
         """The weights that the notebook has changed since they were the ranks', whoever did so under whatever name."""
         namespace, known = self.shell.user_ns, self._state.pushed
-        shared = [n for n in names & known.keys() if keras_kind(namespace.get(n)) == "weights"]
-        packed = {name: pack(namespace[name]) for name in sorted(shared)}
+        packed = {name: pack(namespace[name]) for name in sorted(filter(self._is_shared, names))}
         return {n: v for n, v in packed.items() if v.data and digest(v) != known[n]}
 
     def _push_changed(self, values: Mapping[str, SerializedValue], screen: CellOutput) -> None:

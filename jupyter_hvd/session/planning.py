@@ -93,6 +93,7 @@ def plan_cell(
     has_value: Callable[[str], bool],
     options: Options,
     dependencies: bool = True,
+    travels: Callable[[str], bool] = lambda _: False,
 ) -> CellPlan:
     """Plan a cell.
 
@@ -100,12 +101,13 @@ def plan_cell(
         source: the cell, its magic included. history: the cells that ran before it, `texts` as they were written.
         has_value: whether the notebook has a value under a name.
         dependencies: whether the cells that it needs are to run; they are converted with it in any case.
+        travels: as `needs` has it.
 
     Raises:
         DistributeError: the conversion is refused.
     """
     current = Cell(number, masked(source), True)
-    needed = needs(history, current, state.ran, has_value, state.given)
+    needed = needs(history, current, state.ran, has_value, state.given, travels)
     program = convert(
         (*((n, texts[n]) for n in needed.cells), (number, source)),
         options,

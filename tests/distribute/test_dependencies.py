@@ -117,6 +117,19 @@ def test_star_imports_may_bind_anything() -> None:
     assert plan("from math import *", "y = 1", "sqrt(2)").run == (1,)
 
 
+def test_a_cell_that_gives_other_weights_is_not_run_for_that() -> None:
+    """The notebook's weights travel; run on the ranks, it would set what they have in another place, and write files there."""
+    cells = [
+        Cell(1, "model = make()"),
+        Cell(2, "model.save_weights('w'); model.set_weights(best)"),
+        Cell(3, "model.set_weights(best); model.compile('sgd')"),
+    ]
+    current = Cell(4, "print(model.get_weights())", True)
+    assert needs(cells[:2], current, travels={"model"}.__contains__).run == (1,)
+    assert needs(cells[:2], current).run == (1, 2)
+    assert needs(cells, current, travels={"model"}.__contains__).run == (1, 3)
+
+
 def test_names_that_the_cell_changes() -> None:
     found = plan("log = []", "def step():\n    log.append(1)", "step()\nlast = log[-1]")
     assert found.changed >= {"log", "last"}
