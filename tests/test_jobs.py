@@ -105,9 +105,12 @@ def begin(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
 @pytest.mark.slow
 def test_what_a_log_holds(hvd, tmp_path: Path, place: Path) -> None:
     (tmp_path / "job.py").write_text(
-        "import os, sys\nrank = os.environ['HOROVOD_RANK']\n"
+        "import os, sys, time\nrank = os.environ['HOROVOD_RANK']\n"
         "print('first', rank, flush=True)\nprint('second', rank, file=sys.stderr)\n"
-        "open(f'token-{rank}', 'w').write(os.environ['JUPYTER_HVD_JOB'])\nsys.exit(3 if rank == '1' else 0)\n"
+        "open(f'token-{rank}', 'w').write(os.environ['JUPYTER_HVD_JOB'])\n"
+        # Rank 1 ends the job, but not before rank 0 has spoken.
+        "while not os.path.exists('token-0'):\n    time.sleep(0.01)\n"
+        "sys.exit(3 if rank == '1' else 0)\n"
     )
     done = hvd("run", "job.py", "-n", 2, "--", "--api-key=mine", "--password", "mine", "x")
     assert done.returncode == 3

@@ -73,6 +73,8 @@ RESCUE_TIMEOUT = 60.0
 INTERRUPT_AGAIN = 1.0
 #: Seconds after which a rank that has not answered its first request is sent it again.
 ASK_AGAIN = 1.0
+#: Seconds after which the controller is asked anew that has not answered.
+CONNECT_AGAIN = 5.0
 #: Seconds for the last words of a finished call, and more for those of a cell that has printed much.
 LAST_WORDS = 0.5
 
@@ -256,9 +258,9 @@ class Cluster:
         if self._client is None:
             if read_json(security / "ipcontroller-client.json") is None:
                 return False
-            from ipyparallel import Client
-
-            self._client = Client(str(security / "ipcontroller-client.json"), timeout=30)
+            self._client = connected(security / "ipcontroller-client.json")
+            if self._client is None:
+                return False
         for rank in range(self.size):
             if rank not in self._informed and f"rank {rank}" in self._lifelines.members:
                 self._informed.add(rank)
@@ -627,6 +629,18 @@ class Cluster:
         assert self._lifelines is not None
         for rank in range(self.size):
             self._lifelines.send(f"rank {rank}", message)
+
+
+def connected(file: Path) -> Any:
+    """A client of the controller; None where that has not answered in time, who may be asked anew: on a crowded machine a first
+    request has been lost.
+    """
+    from ipyparallel import Client, error
+
+    try:
+        return Client(str(file), timeout=CONNECT_AGAIN)
+    except (error.TimeoutError, TimeoutError):
+        return None
 
 
 def all_well(replies: Mapping[int, Any]) -> bool:
