@@ -73,10 +73,16 @@ RESCUE_TIMEOUT = 60.0
 INTERRUPT_AGAIN = 1.0
 #: Seconds after which a rank that has not answered its first request is sent it again.
 ASK_AGAIN = 1.0
-#: Seconds after which the controller is asked anew that has not answered.
-CONNECT_AGAIN = 5.0
+#: Seconds for the controller to answer, and for ranks to hear by it that have registered with it.
+PATIENT = 10.0
 #: Seconds for the last words of a finished call, and more for those of a cell that has printed much.
 LAST_WORDS = 0.5
+
+
+class ControllerLostError(LaunchError):
+    """ipyparallel's controller has ended, or does not pass on what it is sent, as where a port that it had chosen is another's by
+    the time that it listens: another controller may do better.
+    """
 
 
 class Cluster:
@@ -241,6 +247,10 @@ class Cluster:
     def _step(self) -> bool:
         """Bring the start forward by what can be done now; whether it is finished."""
         assert self._lifelines is not None
+        launcher, controller = self._processes
+        if launcher.poll() is None and controller.poll() is not None:
+            time.sleep(0.3)  # its last words
+            raise ControllerLostError(f"the controller has ended\n{self._tail()}")
         lost = self.lost()
         if lost is not None:
             raise LaunchError(f"rank {lost[0]} did not start: {lost[1]}\n{self._tail()}")
@@ -258,9 +268,14 @@ class Cluster:
         if self._client is None:
             if read_json(security / "ipcontroller-client.json") is None:
                 return False
-            self._client = connected(security / "ipcontroller-client.json")
-            if self._client is None:
-                return False
+            from ipyparallel import Client
+
+            try:
+                self._client = Client(str(security / "ipcontroller-client.json"), timeout=PATIENT)
+            except TimeoutError:
+                raise ControllerLostError(
+                    f"the controller does not answer\n{self._tail()}"
+                ) from None
         for rank in range(self.size):
             if rank not in self._informed and f"rank {rank}" in self._lifelines.members:
                 self._informed.add(rank)
@@ -277,6 +292,8 @@ class Cluster:
         now = time.monotonic()
         for rank in range(self.size):
             asked, at = self._heard.get(rank, ([], -math.inf))
+            if len(asked) > PATIENT / ASK_AGAIN:
+                raise ControllerLostError(f"rank {rank} does not hear\n{self._tail()}")
             if not any(future.done() for future in asked) and now - at > ASK_AGAIN:
                 self._heard[rank] = [*asked, self._call(rank, 0, [PrePickled(os.getpid)])], now
         return all(any(future.done() for future in asked) for asked, _ in self._heard.values())
@@ -629,18 +646,6 @@ class Cluster:
         assert self._lifelines is not None
         for rank in range(self.size):
             self._lifelines.send(f"rank {rank}", message)
-
-
-def connected(file: Path) -> Any:
-    """A client of the controller; None where that has not answered in time, who may be asked anew: on a crowded machine a first
-    request has been lost.
-    """
-    from ipyparallel import Client, error
-
-    try:
-        return Client(str(file), timeout=CONNECT_AGAIN)
-    except (error.TimeoutError, TimeoutError):
-        return None
 
 
 def all_well(replies: Mapping[int, Any]) -> bool:

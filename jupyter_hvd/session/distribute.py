@@ -26,7 +26,7 @@ from ..rank.serialization import (
 )
 from .cell_names import names_of
 from .cell_output import CellOutput
-from .cluster import PRELOADED, Cluster
+from .cluster import PRELOADED, Cluster, ControllerLostError
 from .dependencies import Cell
 from .errors import DistributeError, named_error
 from .monitor import Run
@@ -212,9 +212,16 @@ class Session:
             if not ranks.ready:
                 name = f"{size} rank{'s' * (size != 1)}"
                 screen.say(f"starting {name}")
-                ranks.wait_ready(
-                    lambda stage, s: screen.replace_last(f"starting {name}: {stage} ({s:.0f} s)")
-                )
+
+                def told(stage: str, seconds: float) -> None:
+                    screen.replace_last(f"starting {name}: {stage} ({seconds:.0f} s)")
+
+                try:
+                    ranks.wait_ready(told)
+                except ControllerLostError:
+                    self.stop()
+                    self.ranks = ranks = Cluster(place(size, where), self._forks)
+                    ranks.wait_ready(told)
                 screen.replace_last(f"{name} ready after {time.monotonic() - ranks.started:.1f} s")
         except LaunchError as error:
             self.stop()

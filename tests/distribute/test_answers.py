@@ -58,3 +58,40 @@ def test_a_rank_that_does_not_hear_at_first(open_notebook: Any) -> None:
     result = notebook.good("%%distribute -n 2\nprint('heard')")
     assert result.stdout.count("heard") == 1
     assert notebook.good("print(len(set(sent)), len(sent) > 4)").stdout == "2 True\n"
+
+
+#: The first controller ends, or passes nothing on, as where a port that it had chosen is another's by then.
+ENDED = """
+from jupyter_hvd.session.cluster import Cluster
+
+launch, launched = Cluster._launch, []
+
+def ended(self):
+    launch(self)
+    launched.append(self)
+    if len(launched) == 1:
+        self._processes[1].kill()
+
+Cluster._launch = ended
+"""
+DEAF = """
+from ipyparallel import Client
+from jupyter_hvd.session import cluster
+
+cluster.PATIENT, send, launched = 2, Client.send_apply_request, []
+
+def deaf(self, *args, ident, **kwargs):
+    if self not in launched:
+        launched.append(self)
+    return send(self, *args, ident=ident if len(launched) > 1 else b'nobody', **kwargs)
+
+Client.send_apply_request = deaf
+"""
+
+
+@pytest.mark.parametrize("fault", [ENDED, DEAF], ids=["ended", "deaf"])
+def test_a_controller_that_is_lost_at_the_start(open_notebook: Any, fault: str) -> None:
+    notebook = open_notebook()
+    notebook.good(fault)
+    assert notebook.good("%%distribute -n 2\nprint('heard')").stdout.count("heard") == 1
+    assert notebook.good("print(len(launched))").stdout == "2\n"
