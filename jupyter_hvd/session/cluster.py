@@ -74,7 +74,7 @@ INTERRUPT_AGAIN = 1.0
 #: Seconds after which a rank that has not answered its first request is sent it again.
 ASK_AGAIN = 1.0
 #: Seconds for the controller to answer, and for ranks to hear by it that have registered with it.
-PATIENT = 10.0
+PATIENT = 30.0
 #: Seconds for the last words of a finished call, and more for those of a cell that has printed much.
 LAST_WORDS = 0.5
 

@@ -422,7 +422,7 @@ NUMBERED = program(
     y = [number[label] for label in labels]
     model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
     model.compile('sgd', loss='mse')
-    model.fit(x, y)
+    model.fit(x, y, verbose=0)
     """
 )
 
@@ -437,12 +437,7 @@ class SetOrder(Rule):
     code = "HVD105"
     name = "order of sets"
     rationale = "Each process goes through a set of words in an order of its own."
-    examples = (
-        Example(
-            NUMBERED.replace("model.fit(x, y)", "model.fit(x, y, verbose=0)"),
-            NUMBERED.replace("model.fit(x, y)", "model.fit(x, y, verbose=0)"),
-        ),
-    )
+    examples = (Example(NUMBERED, NUMBERED),)
 
     def find(self, context: Context) -> Iterator[Finding]:
         for call in context.values.index.calls:
