@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
 
 from .hosts import Host, LaunchError, address_of, address_towards, is_local
 
@@ -12,6 +16,8 @@ from .hosts import Host, LaunchError, address_of, address_towards, is_local
 PORTS_VARIABLE = "JUPYTER_HVD_PORTS"
 #: The kernel's own, that of the ranks' rendezvous, and the controller's sockets.
 PORTS_NEEDED = 24
+#: Where no ports are named: those that a system gives to whoever asks for any begin above.
+FIRST_PORT, GIVEN_OUT_FROM = 10_000, 32_768
 
 
 def own_address(hosts: Sequence[Host]) -> str:
@@ -43,21 +49,37 @@ def choose_ports(address: str, allowed: str | None) -> list[int]:
         raise LaunchError(
             f"{PORTS_VARIABLE}={allowed}: write it as first-last, such as 10101-10150"
         )
-    free: list[int] = []
-    taken = 0
-    for port in range(int(match[1]), int(match[2]) + 1):
+    named = range(int(match[1]), int(match[2]) + 1)
+    free = list(islice(_free(address, named), PORTS_NEEDED))
+    if len(free) < PORTS_NEEDED:
+        raise LaunchError(
+            f"{PORTS_VARIABLE}={allowed}: {len(free)} of these ports are free and {len(named) - len(free)} taken, "
+            f"but {PORTS_NEEDED} are needed; allow more"
+        )
+    return free
+
+
+def ports_to_keep(address: str) -> list[int]:
+    """Free ports that are still free a second later: the system gives none of them to whoever asks for any.
+
+    ipyparallel's controller chooses its ports and listens on them later; one that another program has got in between is lost to
+    it without a word. Fewer than are needed, or none, where there are none of that kind.
+    """
+    given_out_from = GIVEN_OUT_FROM
+    with suppress(OSError, ValueError):
+        given_out_from = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    ports = range(FIRST_PORT, min(given_out_from, GIVEN_OUT_FROM))
+    drawn = random.SystemRandom().sample(ports, min(len(ports), 4 * PORTS_NEEDED))
+    return list(islice(_free(address, drawn), PORTS_NEEDED))
+
+
+def _free(address: str, ports: Iterable[int]) -> Iterator[int]:
+    for port in ports:
         with socket.socket() as probe:
             # As ZeroMQ does: a port whose last connections have just been closed is free.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((address, port))
             except OSError:
-                taken += 1
                 continue
-        free.append(port)
-        if len(free) == PORTS_NEEDED:
-            return free
-    raise LaunchError(
-        f"{PORTS_VARIABLE}={allowed}: {len(free)} of these ports are free and {taken} taken, "
-        f"but {PORTS_NEEDED} are needed; allow more"
-    )
+        yield port

@@ -25,10 +25,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from ..launchers.addresses import PORTS_VARIABLE, choose_ports
+from ..launchers.addresses import PORTS_VARIABLE, choose_ports, ports_to_keep
 from ..launchers.base import (
     Exit,
     Orders,
+    Output,
     Queued,
     describe_exit,
     launcher_environment,
@@ -75,8 +76,10 @@ INTERRUPT_AGAIN = 1.0
 ASK_AGAIN = 1.0
 #: Seconds for the controller to answer, and for ranks to hear by it that have registered with it.
 PATIENT = 30.0
-#: Seconds for the last words of a finished call, and more for those of a cell that has printed much.
+#: Seconds for the last words of a finished call below Python, and more for those of a cell that has printed much.
 LAST_WORDS = 0.5
+#: Seconds for what Python has printed, whose end the ranks tell.
+LAST_PRINTED = 10.0
 
 
 class ControllerLostError(LaunchError):
@@ -168,6 +171,7 @@ class Cluster:
             launcher.reach,
             outlive=True,
         )
+        kept = ports[2:] or ports_to_keep(address)
         # The ranks first: they take longer, and the controller starts in their shadow.
         self._watch_process(launcher.start(orders), self._read_launcher)
         controller = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
@@ -180,7 +184,7 @@ class Cluster:
                 "--IPController.use_threads=True",
                 "--HeartMonitor.period=200",  # an engine counts as registered at its second beat
                 "--HeartMonitor.max_heartmonitor_misses=1000000",  # who has gone, the lifelines tell
-                *([f"--ports={','.join(map(str, ports[2:]))}"] if ports else []),
+                *([f"--ports={','.join(map(str, kept))}"] if kept else []),
             ],
             env=launcher_environment(orders),
             cwd=self._folder.path,
@@ -283,9 +287,10 @@ class Cluster:
         return sorted(self._client.ids) == list(range(self.size)) and self._all_hear()
 
     def _all_hear(self) -> bool:
-        """Whether every rank has answered a request; asks those that have not, each second anew.
+        """Whether every rank has answered a request, and its output comes through; asks those that have not, each second anew.
 
-        ipyparallel's controller drops what is sent to a rank that has registered but has not connected for requests yet.
+        ipyparallel's controller drops what is sent to a rank that has registered but has not connected for requests yet. Answers
+        and output go by ports of their own, either of which may be lost.
         """
         from ipyparallel.serialize import PrePickled
 
@@ -294,9 +299,9 @@ class Cluster:
             asked, at = self._heard.get(rank, ([], -math.inf))
             if len(asked) > PATIENT / ASK_AGAIN:
                 raise ControllerLostError(f"rank {rank} does not hear\n{self._tail()}")
-            if not any(future.done() for future in asked) and now - at > ASK_AGAIN:
+            if not any(map(came_whole, asked)) and now - at > ASK_AGAIN:
                 self._heard[rank] = [*asked, self._call(rank, 0, [PrePickled(os.getpid)])], now
-        return all(any(future.done() for future in asked) for asked, _ in self._heard.values())
+        return all(any(map(came_whole, asked)) for asked, _ in self._heard.values())
 
     def _stage(self) -> str:
         assert self._lifelines is not None
@@ -623,15 +628,20 @@ class Cluster:
 
     def _let_finish(self, waiting: CallMonitor, futures: Mapping[int, Any]) -> None:
         """What was printed last may still be on its way when the answers are there."""
-        deadline = time.monotonic() + LAST_WORDS + waiting.printed() / SLOWEST
-        while time.monotonic() < deadline and not (
-            waiting.all_marked() and all(f.output.done() for f in futures.values())
-        ):
+        soon = time.monotonic() + LAST_WORDS + waiting.printed() / SLOWEST
+        late = soon + LAST_PRINTED
+        while not (whole := all(map(came_whole, futures.values()))) or not waiting.all_marked():
+            if time.monotonic() > (soon if whole else late):
+                break
             with suppress(queue.Empty):
                 waiting.hear(self._events.get(timeout=0.005))
         with suppress(queue.Empty):
             while True:
                 waiting.hear(self._events.get_nowait())
+        if not whole:
+            waiting.hear(
+                Output(0, "stderr", "What the ranks have printed has not all come through.")
+            )
 
     def _forget_events(self) -> None:
         with suppress(queue.Empty):
@@ -646,6 +656,11 @@ class Cluster:
         assert self._lifelines is not None
         for rank in range(self.size):
             self._lifelines.send(f"rank {rank}", message)
+
+
+def came_whole(future: Any) -> bool:
+    """Whether a request's answer has come, and all that was printed meanwhile."""
+    return bool(future.done() and future.output.done())
 
 
 def all_well(replies: Mapping[int, Any]) -> bool:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import pytest
+
+from jupyter_hvd.launchers.addresses import PORTS_NEEDED, ports_to_keep
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
@@ -87,11 +90,58 @@ def deaf(self, *args, ident, **kwargs):
 
 Client.send_apply_request = deaf
 """
+#: The ranks' output is lost, their answers are not: each goes by a port of its own.
+DUMB = """
+from ipyparallel import Client
+from jupyter_hvd.session import cluster
+
+cluster.PATIENT, dispatch, launched = 2, Client._dispatch_iopub, []
+
+def dumb(self, message):
+    if self not in launched:
+        launched.append(self)
+    if len(launched) > 1:
+        return dispatch(self, message)
+
+Client._dispatch_iopub = dumb
+"""
 
 
-@pytest.mark.parametrize("fault", [ENDED, DEAF], ids=["ended", "deaf"])
+@pytest.mark.parametrize("fault", [ENDED, DEAF, DUMB], ids=["ended", "deaf", "dumb"])
 def test_a_controller_that_is_lost_at_the_start(open_notebook: Any, fault: str) -> None:
     notebook = open_notebook()
     notebook.good(fault)
     assert notebook.good("%%distribute -n 2\nprint('heard')").stdout.count("heard") == 1
     assert notebook.good("print(len(launched))").stdout == "2\n"
+
+
+LOST_LATER = """
+from ipyparallel import Client
+from jupyter_hvd.session import cluster
+
+cluster.LAST_PRINTED, dispatch, lost = 1, Client._dispatch_iopub, False
+Client._dispatch_iopub = lambda self, message: None if lost else dispatch(self, message)
+"""
+
+
+def test_output_that_does_not_come_is_told(open_notebook: Any) -> None:
+    notebook = open_notebook()
+    notebook.good(LOST_LATER)
+    assert "first" in notebook.good("%%distribute -n 2\nprint('first')").stdout
+    result = notebook.good(
+        "lost = True\nget_ipython().run_cell_magic('distribute', '', 'print(\"later\")')"
+    )
+    assert "has not all come through" in result.stream("stderr")
+    assert "later" not in result.text
+
+
+def test_ports_that_no_other_program_is_given() -> None:
+    """Another that asks for any port, as Horovod, Jupyter and ipyparallel do, gets none of them before they are listened on."""
+    ports = ports_to_keep("127.0.0.1")
+    assert len(set(ports)) == PORTS_NEEDED
+    others = [socket.create_server(("127.0.0.1", 0)) for _ in range(500)]
+    taken = {other.getsockname()[1] for other in others}
+    for other in others:
+        other.close()
+    assert taken.isdisjoint(ports)
+    assert max(ports) < min(taken)
