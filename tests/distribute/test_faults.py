@@ -527,7 +527,8 @@ def test_two_notebooks(
     ready: Any, open_notebook: Callable[..., Any], after: Any, fault_told: Any
 ) -> None:
     """The second notebook also may listen on few ports only, some of them taken."""
-    first = 4000 + os.getpid() % 100 * 40  # below those that other notebooks draw; others may run this test
+    # Below the ports that other notebooks draw; others on the machine may run this test.
+    first = 4000 + os.getpid() % 100 * 40
     taken = [socket.create_server(("127.0.0.1", port)) for port in (first, first + 3)]
     ports = f"{first}-{first + 35}"
     second = open_notebook(JUPYTER_HVD_PORTS=ports)
