@@ -204,7 +204,8 @@ A is n×m, B m×n, S n×n, T b×n×m, U b×m×n, s a number.
 - **Data in conditions.** `x > t` is 1 or 0, with derivative zero; `where` takes an entry from one side or the other, both of which are computed. Where indices
   alone decide it is a bracket, which costs nothing.
 - **By halves.** `max`, `min` and `prod` combine one half of the entries with the other, ⌈log2 n⌉ times: n - 1 operations. The derivative of `prod` divides by
-  nothing, so that zeros are no matter. Where entries are equal, each meeting of two shares the derivative in halves; JAX shares it equally among all, which differs for three and more.
+  nothing, so that zeros are no matter. Entries that are equally large share the derivative of `max` equally, as in JAX: `tangent(x, w)` is nothing, of which the derivative by x is w, and
+  `stopped(x)` is x without a derivative; neither costs anything once the derivative is taken.
   `logsumexp` and `softmax` take the largest entry off first, and the derivative takes that for a constant.
 - **`cumsum`** is a loop: n - 1 additions, and in a kernel running sums, with no turn waiting for another.
 - **Remainders and rounding.** `x // y`, `floor` and `round` have derivative zero, `x % y` has 1 by x and `-(x // y)` by y, as in JAX.

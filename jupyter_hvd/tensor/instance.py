@@ -14,6 +14,7 @@ from .language.types import Layout, Parameter, Type
 from .ssa.convert import to_ssa
 from .ssa.normalize import normalize
 from .ssa.program import Program
+from .ssa.settled import settled
 from .ssa.simplify import simplify
 
 
@@ -64,10 +65,16 @@ class Instance:
 
     @cached_property
     @deep()
-    def ssa(self) -> Program:
-        """The Tensor SSA, simplified."""
+    def differentiable(self) -> Program:
+        """The Tensor SSA, simplified, with what says how to differentiate it."""
         if self.derived is not None:
             return self.derived
         places = {term: Origin(place=place) for term, place in self.traced.places.items()}
         with carrying(places):
             return simplify(to_ssa(normalize(self.function.body)))
+
+    @cached_property
+    @deep()
+    def ssa(self) -> Program:
+        """The Tensor SSA of what is computed."""
+        return settled(self.differentiable)

@@ -131,6 +131,34 @@ def test_what_is_no_number_in_order(text, tmp_path):
         np.testing.assert_array_equal(f.interpret(x), function(x))
 
 
+@pytest.mark.parametrize(
+    "text", ["np.max(x, axis=1)", "np.min(x)", "np.ptp(x, axis=0)", "x[x < 2].max()"]
+)
+def test_entries_that_are_equal_share_as_in_jax(text, tmp_path):
+    f, _ = written(f"def f(x):\n    return np.sum({text} ** 2)\n", tmp_path)
+    x = np.array([[2.0, 1.0, 2.0, 2.0, -1.0], [0.0, -1.0, 0.0, 1.0, 1.0]])
+    written_in_jax = {"x[x < 2].max()": "jnp.max(jnp.where(x < 2, x, -9))"}.get(
+        text, text.replace("np", "jnp")
+    )
+    expected = jax.grad(lambda x: jnp.sum(eval(written_in_jax, {"jnp": jnp, "x": x}) ** 2))(x)
+    np.testing.assert_allclose(f.grad("x")(x), expected, rtol=1e-6)
+    np.testing.assert_allclose(np.asarray(f.grad("x").interpret(x), float), expected, rtol=1e-6)
+
+
+def test_what_says_how_to_differentiate_costs_nothing():
+    """A maximum is n - 1 operations, and its second derivative is none."""
+
+    @tensor
+    def f(x):
+        return np.max(x) ** 2
+
+    x = np.array([1.0, 3.0, 3.0, 2.0])
+    assert "tangent" not in str(f.specialised(x).instance.ssa)
+    assert "stopped" not in str(f.grad("x").specialised(x).instance.ssa)
+    np.testing.assert_allclose(f.hessian("x")(x), jax.hessian(lambda x: jnp.max(x) ** 2)(x))
+    np.testing.assert_allclose(f.jvp("x")(x, np.ones(4)), 6.0)
+
+
 def test_descending_what_is_no_number_comes_first():
     @tensor
     def f(x):

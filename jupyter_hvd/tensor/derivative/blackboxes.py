@@ -191,6 +191,8 @@ _enter("ties", 2, lambda x, y: int(x == y or (x != x and y != y)), "0", "0")
 _enter("kept", 2, lambda c, x: x if c else 0, "0", "kept(x, 1)")
 _enter("dropped", 2, lambda c, x: 0 if c else x, "0", "dropped(x, 1)")
 _enter_simple("stopped", lambda x: x, "0")
+# A derivative without a value; once nothing more is differentiated, `ssa/settled` leaves nothing of it, and x of `stopped(x)`.
+_enter("tangent", 2, lambda _x, _w: 0, "y", "0")
 _enter_simple(
     "finite", lambda x: x if math.isfinite(x) else 0, "0"
 )  # what is taken off and put back, if it can be

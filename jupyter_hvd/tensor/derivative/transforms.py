@@ -43,7 +43,7 @@ class Differentiable(Protocol):
     @property
     def layout(self) -> Layout: ...
     @property
-    def ssa(self) -> Program: ...
+    def differentiable(self) -> Program: ...
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def gradient(
     pair of the value and it.
     """
     parameters = real_parameters(of, wrt)
-    program = adjoint(of.ssa, parameters, None, keep=value, checkpoint=checkpoint)
+    program = adjoint(of.differentiable, parameters, None, keep=value, checkpoint=checkpoint)
     layout = _layout(of, wrt)
     pulled = None if checkpoint else Pulled(wrt, with_value=value)
     return Derivative(simplify(program), (), (None, layout) if value else layout, pulled)
@@ -88,7 +88,9 @@ def pullback(
     """
     type_ = soa(of.type)
     dy = fresh("dy", {p.name for p in of.parameters})
-    program = adjoint(of.ssa, real_parameters(of, wrt), (dy, type_), checkpoint=checkpoint)
+    program = adjoint(
+        of.differentiable, real_parameters(of, wrt), (dy, type_), checkpoint=checkpoint
+    )
     extra = (Parameter(dy, type_, of.layout),)
     pulled = None if checkpoint else Pulled(wrt, by_cotangent=True)
     return Derivative(simplify(program), extra, _layout(of, wrt), pulled)
@@ -108,7 +110,7 @@ def pushforward(of: Differentiable, wrt: tuple[str, ...]) -> Derivative:
         extra.append(Parameter(dx, type_, layouts[x]))
         sigma[x] = Var(dx, type_)
     with carrying({}):
-        moved = to_ssa(normalize(derivative(to_term(of.ssa), sigma)))
+        moved = to_ssa(normalize(derivative(to_term(of.differentiable), sigma)))
         return Derivative(simplify(moved), tuple(extra), of.layout)
 
 
@@ -122,7 +124,7 @@ def jacobian(of: Differentiable, name: str) -> Derivative:
     hot = fresh("hot", {p.name for p in of.parameters})
     outer = numbered("h", dimensions(type_))
     with carrying({}):
-        moved = derivative(to_term(of.ssa), {name: Var(hot, type_)})
+        moved = derivative(to_term(of.differentiable), {name: Var(hot, type_)})
         columns = gens(outer, substitute(moved, {hot: _one_hot(outer)}))
         return Derivative(simplify(to_ssa(normalize(columns))), (), None)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.scipy import special
@@ -19,6 +20,20 @@ from ..lowering.joined import Chain, joined
 from .access import Space, align
 from .masks import mask
 from .runtime import Values, entries, turned
+
+
+def _nothing(x: Any, w: Any) -> Any:
+    return jnp.zeros(jnp.broadcast_shapes(jnp.shape(x), jnp.shape(w)), jnp.result_type(x, w))
+
+
+def _slope(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Any, Any]:
+    return _nothing(*primals), tangents[0] * primals[1]
+
+
+#: 0, of which the derivative by x is w.
+_tangent: Any = jax.custom_jvp(_nothing)
+_tangent.defjvp(_slope)
+
 
 _SAME = (
     *("sin", "cos", "tan", "exp", "log", "sinh", "cosh", "tanh", "abs", "sign", "floor"),
@@ -48,6 +63,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "kept": lambda c, x: jnp.where(c != 0, x, jnp.zeros((), x.dtype)),
     "dropped": lambda c, x: jnp.where(c != 0, jnp.zeros((), x.dtype), x),
     "stopped": lax.stop_gradient,
+    "tangent": _tangent,
     "finite": lambda x: lax.stop_gradient(jnp.where(jnp.isfinite(x), x, 0)),
     "greater": lambda x, y: jnp.where(x > y, 1.0, jnp.where(x == y, 0.5, 0.0)).astype(x.dtype),
 }

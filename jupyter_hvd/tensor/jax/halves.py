@@ -1,8 +1,7 @@
 """Largest and smallest entries along an axis, which the language finds by halves, in one reduction.
 
-`np.max` is `⌈log2 n⌉` statements, each with half of the entries (`frontend/forms/reductions`), and as many in the derivative: XLA
-makes a kernel of each. One reduction gives the same entries. Its derivative goes to the entry that is the largest; only
-where several are, or a NaN is among them, do the halves say how they share it, and then they are gone through.
+`np.max` is `⌈log2 n⌉` statements, each with half of the entries (`frontend/forms/reductions`), and XLA makes a kernel of each.
+One reduction gives the same entries. No derivative goes through it: what the entries share of that, `tangent` says beside it.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -54,6 +52,7 @@ def folds(e: Term, at: Callable[[Affine], Affine]) -> Folds:
         lets.append((e.name, e.value))
         e = e.body
     uses = Counter(x for part in (*(value for _, value in lets), e) for x in part.variables)
+    moved = _moved(lets, e)
     begun: dict[str, tuple[Half, tuple[str, ...]]] = {}  # with the names so far
     last: dict[str, Half] = {}
     inner: set[str] = set()
@@ -67,7 +66,7 @@ def folds(e: Term, at: Callable[[Affine], Affine]) -> Folds:
             names = (*behind, half.source)
             half = replace(half, source=before.source, extents=before.extents)
         begun[name] = half, names
-        if half.left == 1 and names:
+        if half.left == 1 and names and name not in moved:
             last[name] = half
             inner |= {*names}
     return Folds(last, frozenset(inner))
@@ -124,52 +123,29 @@ def _reversed_places(e: Term) -> Iterator[Affine]:
 
 
 def folded(array: Any, half: Half) -> Any:
-    """An array with one entry along an axis, the largest or the least, with the slopes of the language."""
-    axis, reduction = half.axis, REDUCTIONS[half.function.name]
-
-    def run(x: Any) -> Any:
-        return reduction(x, axis, keepdims=True)
-
-    def forward(x: Any) -> tuple[Any, tuple[Any, Any]]:
-        found = run(x)
-        return found, (x, found)
-
-    def backward(kept: Sequence[Any], dy: Any) -> tuple[Any]:
-        x, found = kept
-        here = x == found
-        # In numbers: XLA has fast sums and maxima of those alone.
-        alone = jnp.abs(here.astype(jnp.float32).sum(axis) - 1).max(initial=0) == 0
-        # Both branches write what they give: a byte an entry, not a number.
-        halvings = lax.cond(
-            alone,
-            lambda: jnp.zeros(x.shape, jnp.uint8),
-            lambda: _halvings(here, axis),
-        )
-        return (dy * jnp.where(here, _power(halvings, dy.dtype), jnp.zeros((), dy.dtype)),)
-
-    reduced: Any = jax.custom_vjp(run)
-    reduced.defvjp(forward, backward)
-    return reduced(jnp.broadcast_to(array, half.extents))
+    """An array with one entry along an axis, the largest or the least; a constant to the derivative."""
+    x = lax.stop_gradient(jnp.broadcast_to(array, half.extents))
+    return REDUCTIONS[half.function.name](x, half.axis, keepdims=True)
 
 
-def _halvings(here: Any, axis: int) -> Any:
-    """How often each entry's part of the derivative is halved: once for each meeting of two halves that both have one of them."""
-    n = here.shape[axis]
-    if n == 1:
-        return jnp.zeros(here.shape, jnp.uint8)
-    half = n // 2
-    first, middle, second = jnp.split(here, [half, n - half], axis)
-    above = _halvings(jnp.concatenate([first | second, middle], axis), axis)
-    paired, alone = jnp.split(above, [half], axis)
-    shared = paired + (first & second)
-    return jnp.concatenate([shared, alone, shared], axis)
+def _moved(lets: Sequence[tuple[str, Term]], e: Term) -> set[str]:
+    """The variables to which a derivative of the program goes."""
+    found = {*_moving(e)}
+    for name, value in reversed(lets):
+        if name in found:
+            found |= {*_moving(value)}
+    return found
 
 
-def _power(halvings: Any, dtype: Any) -> Any:
-    """½ to so many, exactly."""
-    if jnp.finfo(dtype).bits < 32:
-        return jnp.exp2(-halvings.astype(jnp.float32)).astype(dtype)
-    info = jnp.finfo(dtype)
-    bits = jnp.int32 if info.bits == 32 else jnp.int64
-    exponent = info.maxexp - 1 - halvings.astype(bits)
-    return lax.bitcast_convert_type(exponent << info.nmant, dtype)
+def _moving(e: Term) -> Iterator[str]:
+    """The variables to which a derivative of a term goes."""
+    match e:
+        case Var(name):
+            yield name
+        case Call(function, arguments):
+            slopes = function.partials(arguments)
+            for x in (x for slope, x in zip(slopes, arguments, strict=True) if slope is not None):
+                yield from _moving(x)
+        case _:
+            for x in e.children:
+                yield from _moving(x)

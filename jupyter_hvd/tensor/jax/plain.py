@@ -123,14 +123,14 @@ class Plain:
 
 
 def rows_apart(e: Term, sizes: Mapping[str, int]) -> Term:
-    """The program with each array of a few rows, all of which are read by their numbers, as so many arrays: the gates of a cell,
+    """The program with each array of several rows that are all read by their numbers as so many arrays: the gates of a cell,
     `[[… if g < 2 else …] for g in range(4)]`. A JAX user would not stack what is different in each row.
     """
     if not isinstance(e, Let):
         return e
     value, name = e.value, e.name
     count = value.size.evaluate(sizes) if isinstance(value, Gen) else 0
-    if not 0 < count <= ROWS or not _by_numbers(e.body, name, count):
+    if not 1 < count <= ROWS or not _by_numbers(e.body, name, count):
         return Let(name, value, rows_apart(e.body, sizes))
     assert isinstance(value, Gen)
 

@@ -138,15 +138,16 @@ def halved(t: Any, x: Any, axis: Any, keepdims: bool, combine: Callable[[Any, An
     gone = axes_of(t, axis, len(t.dims(x)))
     for k in gone:
         x = _folded(t, x, k, combine)
-    if keepdims:
-        return x
-    return reduced(
-        t,
-        x,
-        gone,
-        False,
-        lambda x, rest, gone: at_axes(t, x, rest, gone, [Affine.of(0)] * len(gone)),
-    )
+    return x if keepdims else _without(t, x, gone)
+
+
+def _without(t: Any, x: Any, gone: Sequence[int]) -> Any:
+    """An array without axes that have one entry."""
+
+    def make(x: Any, rest: dict[int, Affine], gone: Sequence[int]) -> Any:
+        return at_axes(t, x, rest, gone, [Affine.of(0)] * len(gone))
+
+    return reduced(t, x, gone, False, make)
 
 
 def _folded(t: Any, x: Any, axis: int, combine: Callable[[Any, Any], Any]) -> Any:
@@ -188,23 +189,50 @@ def prod(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     return halved(t, x, axis, keepdims, lambda a, b: t.computed("*", a, b))
 
 
-@form("max", "amax", method=True)
 def largest(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """`maximum` by halves; equal entries share the derivative at each meeting."""
+    """`maximum` by halves, of what is not differentiated."""
     return halved(t, x, axis, keepdims, lambda a, b: t.mapped("maximum", a, b))
 
 
-@form("min", "amin", method=True)
 def smallest(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """`minimum` by halves."""
+    """`minimum` by halves, of what is not differentiated."""
     return halved(t, x, axis, keepdims, lambda a, b: t.mapped("minimum", a, b))
+
+
+@form("max", "amax", method=True)
+def max_(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """`maximum` by halves; equal entries share the derivative equally."""
+    return _shared(t, x, axis, keepdims, largest)
+
+
+@form("min", "amin", method=True)
+def min_(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """`minimum` by halves; equal entries share the derivative equally."""
+    return _shared(t, x, axis, keepdims, smallest)
+
+
+def _shared(t: Any, x: Any, axis: Any, keepdims: bool, extreme: Callable[..., Any]) -> Any:
+    """`top + Σ tangent(x, (x == top)/Σ (x == top))`, top being a constant to the derivative."""
+    x = t.once(t.whole(x))
+    gone = axes_of(t, axis, len(t.dims(x)))
+    if all(t.dims(x)[k] == ONE for k in gone):
+        return extreme(t, x, axis, keepdims)
+    top = t.once(t.mapped("stopped", extreme(t, x, axis, keepdims=True)), "top")
+    best = t.once(t.mapped("equal", x, top), "best")
+    count = t.mapped(
+        "maximum", total(t, best, axis, keepdims=True), 1
+    )  # none equals what is no number
+    share = t.once(t.mapped("recip", count), "share")
+    slopes = t.mapped("tangent", x, t.computed("*", best, share))
+    made = t.computed("+", top, total(t, slopes, axis, keepdims=True))
+    return made if keepdims else _without(t, made, gone)
 
 
 @form("ptp")
 def ptp(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """`max(x) - min(x)`."""
     x = t.once(t.whole(x))
-    return t.computed("-", largest(t, x, axis, keepdims), smallest(t, x, axis, keepdims))
+    return t.computed("-", max_(t, x, axis, keepdims), min_(t, x, axis, keepdims))
 
 
 @form("any", method=True)
