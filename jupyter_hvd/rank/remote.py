@@ -15,7 +15,16 @@ from ..launchers.lifeline import LifelineClient
 from ..launchers.whereabouts import threads
 from ..runtime import guard, randomness, weights
 from .reply import Reply, describe
-from .serialization import SerializedValue, keeps_place, pack, read_pushed, size_of, unpack
+from .serialization import (
+    SerializedValue,
+    digest,
+    is_plain,
+    keeps_place,
+    pack,
+    read_pushed,
+    size_of,
+    unpack,
+)
 
 #: The file of a cell's code on the ranks, `<In[3]#7>`: the notebook's number and a serial one.
 CELL_FILE = "<In[{number}]#{serial}>"
@@ -225,6 +234,15 @@ def get_values(names: Sequence[str]) -> dict[str, SerializedValue | None]:
 
     shell: Any = get_ipython()
     return {n: pack(shell.user_ns[n], limit=None) if n in shell.user_ns else None for n in names}
+
+
+def digests(names: Sequence[str]) -> dict[str, int]:
+    """Digests of the plain values that some names stand for."""
+    from IPython.core.getipython import get_ipython
+
+    shell: Any = get_ipython()
+    there = {n: shell.user_ns[n] for n in names if n in shell.user_ns}
+    return {n: digest(pack(value, None)) for n, value in there.items() if is_plain(value)}
 
 
 def where() -> dict[str, Any]:

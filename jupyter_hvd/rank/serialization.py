@@ -7,6 +7,7 @@ are set in the object that the cells have made on the other side.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import mmap
 import pickle
@@ -78,6 +79,18 @@ def unpack(packed: SerializedValue, existing: Any) -> Any:
         set_weights(existing, packed)
         return existing
     raise ValueError(packed.why)
+
+
+def digest(packed: SerializedValue) -> int:
+    """Changes when the value does."""
+    state = hashlib.blake2b(digest_size=8)
+
+    def take(buffer: pickle.PickleBuffer) -> bool:
+        state.update(buffer.raw())
+        return False
+
+    state.update(pickle.dumps((packed.kind, packed.data), protocol=5, buffer_callback=take))
+    return int.from_bytes(state.digest(), "big")
 
 
 # Plain values

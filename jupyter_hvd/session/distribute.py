@@ -18,6 +18,7 @@ from ..rank import remote
 from ..rank.forks import KeptForks
 from ..rank.serialization import (
     SerializedValue,
+    digest,
     is_plain,
     keras_kind,
     pack,
@@ -44,7 +45,8 @@ from .program import (
 )
 from .reports import failure_of, headed, line_of, stall_lines
 from .tracebacks import SentCell
-from .transfer import digest, push
+from .transfer import push
+from .unseen import NOTHING, seen, unseen
 
 DEFAULT_SIZE = 2
 #: This machine, or the allocation inside which the notebook runs.
@@ -76,6 +78,8 @@ class Session:
         self._serial = count(1)
         #: Weights that ranks had which were ended, each with a digest of the notebook's own at that time.
         self._rescued: dict[str, tuple[SerializedValue, int]] = {}
+        #: Of what cells on the ranks have used, and the number of the last such cell.
+        self._seen, self._seen_at = NOTHING, 0
 
     # What has been executed
 
@@ -248,6 +252,7 @@ class Session:
 
     def _forget(self) -> None:
         self._state = RanksState()
+        self._seen, self._seen_at = NOTHING, 0
         self._files.clear()
 
     def start(self, size: int | None, where: Where) -> None:
@@ -296,7 +301,8 @@ class Session:
             self._judge(run, screen, what, request.timeout, plan)
             self._compare(run, program, screen)
             self._state = self._state.after(plan.needs.run, program, run.trained)
-        self._push_changed(self._values_for(plan), screen)
+        changed = self._changed_unseen(plan, screen)
+        self._push_changed(self._values_for(plan) | changed, screen)
         marker = f"\x1e{uuid.uuid4().hex}"
         text, file = self._file(plan.number, program)
         run = self.ranks.run(
@@ -314,7 +320,9 @@ class Session:
         self._judge(run, screen, None, request.timeout, plan)
         self._compare(run, program, screen)
         self._state = self._state.after([plan.number], program, run.trained)
-        self._take_back(run.replies[0].values, screen)
+        values = run.replies[0].values
+        self._take_back(values, screen)
+        self._see(values, plan.number)
 
     def _file(self, number: int, program: Program) -> tuple[str, str]:
         """A cell as it is sent, and the file that it is known by."""
@@ -357,6 +365,52 @@ class Session:
         namespace, known = self.shell.user_ns, self._state.pushed
         packed = {name: pack(namespace[name]) for name in sorted(filter(self._is_shared, names))}
         return {n: v for n, v in packed.items() if v.data and digest(v) != known[n]}
+
+    def _changed_unseen(self, plan: CellPlan, screen: CellOutput) -> dict[str, SerializedValue]:
+        """What is pushed of the values that the cell uses and the notebook has changed where no cell is seen to. Where the ranks
+        had something else by that name, it is told.
+        """
+        assert self.ranks is not None
+        history, namespace = self.history(plan.number), self.shell.user_ns
+        before = self._seen
+        found = unseen(plan, history, self._seen_at, before, namespace)
+        self._seen = before.then(found.now)
+        for name, rate in sorted(found.rates.items()):
+            screen.say(
+                f"the learning rate of `{name}` is {rate:g} in the notebook now, and no cell is seen to have set it: "
+                "the ranks keep theirs. Set it by that name, or under %%distribute"
+            )
+        names = sorted(found.changed | found.doubtful.keys())
+        if not names:
+            return {}
+        run = self.ranks.run(remote.digests, names, ranks=[0])
+        self._judge(run, screen)
+        there: dict[str, int] = run.replies[0]
+        pushed = {}
+        for name in (n for n in names if n in there and there[n] != found.now.values[n]):
+            packed = pack(namespace[name])
+            if name in found.changed and there[name] == before.values[name]:
+                if packed.kind == "plain":
+                    pushed[name] = packed
+                    continue
+                why = f"a cell has changed it by another name, and {packed.why}"
+            elif name in found.changed:
+                why = (
+                    "a cell has changed it by another name, and on the ranks it was another before"
+                )
+            else:
+                cells = ", ".join(f"In[{n}]" for n in found.doubtful[name])
+                why = f"it is drawn anew there, or {cells} has changed it by another name"
+            screen.say(
+                f"`{name}` on the ranks is not what it is in the notebook: {why}. "
+                f"`%hvd push {name}` gives them the notebook's"
+            )
+        return pushed
+
+    def _see(self, taken: Collection[str], number: int) -> None:
+        """Note what the notebook has, when a cell has run on the ranks."""
+        self._seen = self._seen.then(seen(self.shell.user_ns, taken))
+        self._seen_at = number
 
     def _push_changed(self, values: Mapping[str, SerializedValue], screen: CellOutput) -> None:
         """Push what the ranks do not have as it is; weights may have been trained, here or there."""

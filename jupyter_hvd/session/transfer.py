@@ -7,7 +7,6 @@ of them writes to its array, which then has pages of its own there.
 
 from __future__ import annotations
 
-import hashlib
 import pickle
 import shutil
 from collections.abc import Mapping
@@ -22,18 +21,6 @@ from .monitor import Run
 LARGE = 2**20
 #: Where arrays begin in shared memory; vector instructions like it, and none needs more.
 ALIGNMENT = 64
-
-
-def digest(packed: SerializedValue) -> int:
-    """Changes when the value does."""
-    state = hashlib.blake2b(digest_size=8)
-
-    def take(buffer: pickle.PickleBuffer) -> bool:
-        state.update(buffer.raw())
-        return False
-
-    state.update(pickle.dumps((packed.kind, packed.data), protocol=5, buffer_callback=take))
-    return int.from_bytes(state.digest(), "big")
 
 
 def push(ranks: Cluster, values: Mapping[str, SerializedValue]) -> Run:

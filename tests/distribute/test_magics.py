@@ -246,6 +246,53 @@ def test_weights_that_the_notebook_has_changed_are_the_ranks(trained: Any) -> No
     assert "with the notebook's weights" not in trained.good(first).shown
 
 
+def test_what_the_notebook_changes_where_no_cell_is_seen_to(trained: Any) -> None:
+    """Under another name, or in a function: the ranks went on with what they had, in silence."""
+    show = "%%distribute\nprint('has', base.sum(), rate)"
+    trained.good("base, rate = np.arange(6.0), 0.5")
+    assert "has 15.0 0.5" in trained.good(show).stdout
+    trained.good("alias = base")
+    trained.good("alias[0] = 100")
+    trained.good("def slower():\n    global rate\n    rate = 0.25")
+    trained.good("slower()")
+    result = trained.good(show)
+    assert "has 115.0 0.25" in result.stdout
+    assert "pushed: base, rate" in result.shown
+    assert "pushed" not in trained.good(show).shown
+    # What the ranks have changed since comes back, and is no change of the notebook's.
+    trained.good("%%distribute\nbase += 1")
+    assert "pushed" not in trained.good(show).shown
+
+
+def test_what_the_ranks_have_otherwise_is_told(trained: Any) -> None:
+    trained.good("fresh = np.arange(4.0)")
+    trained.good("again = fresh")
+    trained.good("again[0] = 9")
+    show = "%%distribute\nprint('has', fresh.sum())"
+    result = trained.good(show)
+    assert "has 6.0" in result.stdout
+    assert "`fresh` on the ranks is not what it is in the notebook" in result.shown
+    assert "`%hvd push fresh` gives them" in result.shown
+    trained.good("%hvd push fresh")
+    result = trained.good(show)
+    assert "has 15.0" in result.stdout
+    assert "is not what it is" not in result.shown
+    # What is the same, or drawn anew where nothing else uses it, needs no word.
+    trained.good("same = np.arange(4.0)")
+    trained.good("print(same)")
+    trained.good("drawn = np.random.default_rng().normal(size=3)")
+    shown = trained.good("%%distribute\nprint(same.sum() + drawn.sum())").shown
+    assert "is not what it is" not in shown
+
+
+def test_a_rate_that_is_set_under_another_name_is_told(trained: Any) -> None:
+    trained.good("opt = model.optimizer")
+    trained.good("for o in (opt,):\n    o.learning_rate = 0.125")
+    show = "%%distribute\nprint(model.count_params())"
+    assert "the learning rate of `model` is 0.125 in the notebook now" in trained.good(show).shown
+    assert "learning rate" not in trained.good(show).shown
+
+
 def test_pull_of_weights(trained: Any) -> None:
     """A model is not copied: its weights are set in the notebook's own."""
     trained.good("model.set_weights([w * 0 for w in model.get_weights()]); before = id(model)")
