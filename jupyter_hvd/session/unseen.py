@@ -98,6 +98,9 @@ def unseen(
         return Unseen(frozenset(), {}, {}, NOTHING)
     now = seen(namespace, used)
     anew = {x for n in run for x in own[n].binds | own[n].changes}
+    for names in own.values():  # what functions change that have been called there
+        if any(names.binds & own[n].uses for n in run):
+            anew |= names.changes_later
     here = plan.needs.names - anew  # else the ranks have made it as the cells say
     rates = {x: now.rates[x] for x in _changed(before.rates, now.rates) & here}
     as_written = {

@@ -259,6 +259,11 @@ def test_what_the_notebook_changes_where_no_cell_is_seen_to(trained: Any) -> Non
     assert "has 115.0 0.25" in result.stdout
     assert "pushed: base, rate" in result.shown
     assert "pushed" not in trained.good(show).shown
+    # A cell that runs on both sides is no change of the notebook's alone, whatever its functions do.
+    trained.good("log = []\ndef note():\n    log.append(np.random.default_rng().normal())")
+    trained.good("%%distribute\nnote(); print(len(log))")
+    trained.good("note(); noted = True")
+    assert "`log`" not in trained.good("%%distribute\nprint(noted, len(log))").shown
     # What the ranks have changed since comes back, and is no change of the notebook's.
     trained.good("%%distribute\nbase += 1")
     assert "pushed" not in trained.good(show).shown
