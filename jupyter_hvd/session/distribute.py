@@ -387,20 +387,22 @@ class Session:
         self._judge(run, screen)
         there: dict[str, int] = run.replies[0]
         pushed = {}
-        for name in (n for n in names if n in there and there[n] != found.now.values[n]):
-            packed = pack(namespace[name])
-            if name in found.changed and there[name] == before.values[name]:
-                if packed.kind == "plain":
-                    pushed[name] = packed
-                    continue
-                why = f"a cell has changed it by another name, and {packed.why}"
-            elif name in found.changed:
-                why = (
-                    "a cell has changed it by another name, and on the ranks it was another before"
-                )
-            else:
+        for name in names:
+            packed, has = pack(namespace[name]), there.get(name)
+            if has == found.now.values[name] or (has is None and name not in found.changed):
+                continue
+            if name not in found.changed:
                 cells = ", ".join(f"In[{n}]" for n in found.doubtful[name])
                 why = f"it is drawn anew there, or {cells} has changed it by another name"
+            elif has != before.values[name]:
+                why = (
+                    "a cell has changed it by another name, and the ranks had something else before"
+                )
+            elif packed.kind != "plain":
+                why = f"a cell has changed it by another name, and {packed.why}"
+            else:
+                pushed[name] = packed
+                continue
             screen.say(
                 f"`{name}` on the ranks is not what it is in the notebook: {why}. "
                 f"`%hvd push {name}` gives them the notebook's"

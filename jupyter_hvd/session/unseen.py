@@ -53,10 +53,8 @@ def rate_of(value: Any) -> float | None:
         rate = getattr(value, "learning_rate", None)
     try:
         return float(rate)  # type: ignore[arg-type]
-    except (
-        Exception
-    ):  # a schedule is none; nor is what an optimizer of the user's own has by this name
-        return None
+    except Exception:
+        return None  # a schedule; or an optimizer of the user's own has something else by this name
 
 
 @dataclass(frozen=True)

@@ -219,9 +219,8 @@ def _shared(t: Any, x: Any, axis: Any, keepdims: bool, extreme: Callable[..., An
         return extreme(t, x, axis, keepdims)
     top = t.once(t.mapped("stopped", extreme(t, x, axis, keepdims=True)), "top")
     best = t.once(t.mapped("equal", x, top), "best")
-    count = t.mapped(
-        "maximum", total(t, best, axis, keepdims=True), 1
-    )  # none equals what is no number
+    # None of them equals what is no number.
+    count = t.mapped("maximum", total(t, best, axis, keepdims=True), 1)
     share = t.once(t.mapped("recip", count), "share")
     slopes = t.mapped("tangent", x, t.computed("*", best, share))
     made = t.computed("+", top, total(t, slopes, axis, keepdims=True))
