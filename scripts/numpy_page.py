@@ -205,7 +205,8 @@ A is n×m, B m×n, S n×n, T b×n×m, U b×m×n, s a number.
   alone decide it is a bracket, which costs nothing.
 - **By halves.** `max`, `min` and `prod` combine one half of the entries with the other, ⌈log2 n⌉ times: n - 1 operations. The derivative of `prod` divides by
   nothing, so that zeros are no matter. Entries that are equally large share the derivative of `max` equally, as in JAX: `tangent(x, w)` is nothing, of which the derivative by x is w, and
-  `stopped(x)` is x without a derivative. Kernels compute neither; the costs below, and `f.cost`, count what stands there: of a maximum the n - 1 operations, and about five for each entry that say how it is shared.
+  `stopped(x)` is x without a derivative. Neither is computed, nor counted here or by `f.cost`. The derivative of a maximum of k > 2 entries costs up to 4·k + 3 operations beside the maximum's
+  k - 1: the bound of 4 holds of a function with that counted in, as `f.certify` says and the panel counts.
   `logsumexp` and `softmax` take the largest entry off first, and the derivative takes that for a constant.
 - **`cumsum`** is a loop: n - 1 additions, and in a kernel running sums, with no turn waiting for another.
 - **Remainders and rounding.** `x // y`, `floor` and `round` have derivative zero, `x % y` has 1 by x and `-(x // y)` by y, as in JAX.

@@ -307,6 +307,8 @@ def report(
         figure(subject, part, sizes, here)
         for part in (subject.value, subject.forward, subject.adjoint)
     )
+    known = subject.differentiated
+    primal = value if known is subject.value else figure(subject, known, sizes, here)
     value_rows = _rows(subject, subject.value, sizes, locate, here)
     adjoint_rows = _rows(subject, subject.adjoint, sizes, locate, here)
     sliders = tuple(
@@ -325,8 +327,8 @@ def report(
         value=value,
         forward=forward,
         adjoint=adjoint,
-        forward_ratio=Ratio(_ratio(forward.total, value.total), BOUND, "Theorem 6.1"),
-        adjoint_ratio=_adjoint_ratio(subject, value, adjoint, sizes),
+        forward_ratio=Ratio(_ratio(forward.total, primal.total), BOUND, "Theorem 6.1"),
+        adjoint_ratio=_adjoint_ratio(subject, primal, adjoint, sizes),
         curves=tuple(curve(subject, s, sizes) for s in sliders if not s.fixed),
         value_rows=value_rows,
         adjoint_rows=adjoint_rows,
@@ -342,13 +344,13 @@ def spelling(subject: Subject, sizes: Sizes, linked: bool) -> Spell:
     return lambda formula: pretty(renamed(piece(formula, sizes), tied))
 
 
-def _adjoint_ratio(subject: Subject, value: Figure, adjoint: Figure, sizes: Sizes) -> Ratio:
+def _adjoint_ratio(subject: Subject, primal: Figure, adjoint: Figure, sizes: Sizes) -> Ratio:
     """The gradient against the function, what turns of loops take and give counted where there are loops."""
     turns = subject.value.turn_interfaces(sizes)
-    if not turns or value.io is None:
-        return Ratio(_ratio(adjoint.io, value.io), BOUND, "Theorem 6.55", interfaces=True)
+    if not turns or primal.io is None:
+        return Ratio(_ratio(adjoint.io, primal.io), BOUND, "Theorem 6.55", interfaces=True)
     theorem = "Theorem 2 of docs/recurrences.md"
-    return Ratio(_ratio(adjoint.io, value.io + turns), BOUND, theorem, interfaces=True)
+    return Ratio(_ratio(adjoint.io, primal.io + turns), BOUND, theorem, interfaces=True)
 
 
 def _ratio(part: int | None, whole: int | None) -> float | None:

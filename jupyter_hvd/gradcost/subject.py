@@ -95,6 +95,12 @@ class Subject:
         return Analysis(self.instance, self.instance.function)
 
     @cached_property
+    def differentiated(self) -> Analysis:
+        """The value as its derivative sees it, by which that is bounded: with how largest entries share it."""
+        function = self.instance.traced.function
+        return self.value if function == self.value.function else Analysis(self.instance, function)
+
+    @cached_property
     def forward(self) -> Analysis:
         return self._derived(self.function.jvp(*self.wrt))
 

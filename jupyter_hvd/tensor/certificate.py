@@ -21,6 +21,7 @@ from .reference.evaluate import Environment
 from .ssa.program import Recurrence
 
 PAPER = "$IO(Dᵀ) ≤ 4·$IO: Theorem 6.55 of “Differentiating A Tensor Language”"
+SHARED = ", $IO with how its largest entries share their derivative"
 LOOPS = "$IO(Dᵀ) ≤ 4·($IO + I), I being what the turns of loops take and give: Theorem 2 of docs/recurrences.md"
 #: Sizes grow until a call takes as long as this, in seconds, or an array has as many entries.
 LONG, LARGE = 0.2, 20_000_000
@@ -186,12 +187,13 @@ def certify(
     )
     timed = _slopes(long, lambda p: (p.value_seconds, p.gradient_seconds)) if why is None else None
     loops = any(isinstance(s.rhs, Recurrence) for s in instance.ssa.statements)
+    plain = instance.function == instance.traced.function
     return Certificate(
         function=function.__name__,
         wrt=wrt,
         value_cost=str(formulas[0]),
         gradient_cost=str(formulas[1]),
-        theorem=LOOPS if loops else PAPER,
+        theorem=(LOOPS if loops else PAPER) + ("" if plain else SHARED),
         largest_ratio=max(p.gradient_io / max(1, p.value_io) for p in points),
         points=tuple(points),
         operations_exponents=counted,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from .derivative.transforms import Pulled
@@ -14,7 +14,7 @@ from .language.types import Layout, Parameter, Type
 from .ssa.convert import to_ssa
 from .ssa.normalize import normalize
 from .ssa.program import Program
-from .ssa.settled import settled
+from .ssa.settled import settled, settled_term
 from .ssa.simplify import simplify
 
 
@@ -48,11 +48,14 @@ class Instance:
     @property
     def primal(self) -> Primal | None:
         """The function by which it can be computed otherwise; None where it cannot."""
-        return Primal(self.function, self.ssa) if self.derived is None else self.base
+        return Primal(self.traced.function, self.ssa) if self.derived is None else self.base
 
-    @property
+    @cached_property
+    @deep()
     def function(self) -> Lambda:
-        return self.traced.function
+        """The program of what is computed."""
+        whole = self.traced.function
+        return replace(whole, body=settled_term(whole.body))
 
     @property
     def type(self) -> Type:
@@ -71,7 +74,7 @@ class Instance:
             return self.derived
         places = {term: Origin(place=place) for term, place in self.traced.places.items()}
         with carrying(places):
-            return simplify(to_ssa(normalize(self.function.body)))
+            return simplify(to_ssa(normalize(self.traced.function.body)))
 
     @cached_property
     @deep()

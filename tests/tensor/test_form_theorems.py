@@ -37,7 +37,7 @@ EXACT = (
     "np.sort(x)", "np.sort(A, axis=0)", "np.median(x)", "np.quantile(A, 0.3, axis=1)", "np.argmax(x) * v", "x[np.argmax(w)]",
     "A[np.arange(3), np.argmin(B, axis=1)]", "x[np.argsort(w)]", "np.take_along_axis(A, np.argsort(B, axis=1), axis=1)",
     "v * np.searchsorted(np.sort(x), v)", "np.interp(v, np.cumsum(x * x + 1), w)", "jax.lax.top_k(x, 2)[0]",
-    "np.bincount(np.argsort(w), weights=x, minlength=4)",
+    "np.bincount(np.argsort(w), weights=x, minlength=4)", "np.max(x)", "np.min(A * B, axis=1)",
 )  # fmt: skip
 ROOTS = (
     "np.linalg.solve(S, b)", "np.linalg.inv(Q)", "np.linalg.det(Q)", "np.linalg.slogdet(Q)[1]",
@@ -48,14 +48,14 @@ ROOTS = (
 
 
 def program_of(call: str):
-    """The program that a call is, at constant sizes."""
+    """The program that a call is, at constant sizes, as it is differentiated."""
     names = [name for name in TYPES if name in compile(call, "<call>", "eval").co_names]
     typed = ", ".join(f"{x}: 'Float[Array, \"{TYPES[x]}\"]'" for x in names)
     source, file = f"def f({typed}):\n    return {call}\n", f"<theorems of {call}>"
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)
     namespace = {"np": np, "jax": jax}
     exec(compile(source, file, "exec"), namespace)
-    return tensor(namespace["f"]).program
+    return tensor(namespace["f"]).instance.traced.function
 
 
 def hold(call: str, number, equal) -> Fraction:

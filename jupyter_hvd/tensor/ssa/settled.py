@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..language.function import parameter_names
-from ..language.terms import Var
+from ..language.function import Function, parameter_names
+from ..language.provenance import came_from
+from ..language.terms import Add, At, Call, Const, Gen, Guard, Let, Mul, Proj, Sum, Term, Var
+from ..language.types import REAL
 from .program import Constant, Contraction, Factor, Map, Program, Recurrence, Rhs, pointwise
 from .simplify import simplify
 
@@ -27,16 +29,53 @@ def _value(rhs: Rhs) -> Rhs:
             return replace(rhs, body=_plain(rhs.body))
         case Map() if rhs.function.name == "tangent":
             return Constant(rhs.gens, 0)
-        case Map() if (x := _same_as(rhs)) is not None:
-            return Contraction(rhs.gens, (), rhs.mask, (Factor(x, pointwise(rhs.gens)),))
+        case Map() if (k := _same_as(rhs.function)) is not None:
+            factor = Factor(rhs.arguments[k], pointwise(rhs.gens))
+            return Contraction(rhs.gens, (), rhs.mask, (factor,))
     return rhs
 
 
-def _same_as(rhs: Map) -> str | None:
-    """The argument that a black box gives back."""
-    f = rhs.function
+def settled_term(e: Term) -> Term:
+    """As `settled`, of a term: without those black boxes and what only they needed. Nothing else is simplified, so that what is
+    counted of it is the cost of what was written.
+    """
+    found = _left(e, frozenset())
+    return e if found is None else found
+
+
+def _left(e: Term, nothing: frozenset[str]) -> Term | None:
+    """What is left of a term; None where that is nothing, as of the variables in `nothing`."""
+    match e:
+        case Var(x) if x in nothing:
+            return None
+        case Call(f) if f.name == "tangent":
+            return None
+        case Call(f, arguments) if (k := _same_as(f)) is not None:
+            return _left(arguments[k], nothing)
+        case Let(x, value, body):
+            bound = _left(value, nothing)
+            left = _left(body, nothing | {x} if bound is None else nothing - {x})
+            if left is None or (x in body.variables and x not in left.variables):
+                return left
+            return came_from(Let(x, value if bound is None else bound, left), e)
+    parts = [_left(child, nothing) for child in e.children]
+    match e, parts:
+        case Add(), [one, None] | [None, one]:
+            return one
+        case Gen() | Sum() | Guard() | At() | Proj() | Mul(), parts if None in parts:
+            return None
+    whole = (part or _zero(child) for part, child in zip(parts, e.children, strict=True))
+    return came_from(e.over(*whole), e)
+
+
+def _zero(e: Term) -> Term:
+    return Const(0) if e.type == REAL else e
+
+
+def _same_as(f: Function) -> int | None:
+    """The place of the argument that a black box gives back."""
     if f.name == "stopped":
-        return rhs.arguments[0]
+        return 0
     if isinstance(f.body, Var):
-        return rhs.arguments[parameter_names(f.arity).index(f.body.name)]
+        return parameter_names(f.arity).index(f.body.name)
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -212,18 +213,18 @@ def min_(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 
 
 def _shared(t: Any, x: Any, axis: Any, keepdims: bool, extreme: Callable[..., Any]) -> Any:
-    """`top + Σ tangent(x, (x == top)/Σ (x == top))`, top being a constant to the derivative."""
+    """`top + Σ tangent(x, x == top)/Σ (x == top)`, top being a constant to the derivative."""
     x = t.once(t.whole(x))
     gone = axes_of(t, axis, len(t.dims(x)))
-    if all(t.dims(x)[k] == ONE for k in gone):
+    if math.prod(t.number(t.dims(x)[k]) for k in gone) <= 2:  # Two that are equal share it already.
         return extreme(t, x, axis, keepdims)
     top = t.once(t.mapped("stopped", extreme(t, x, axis, keepdims=True)), "top")
     best = t.once(t.mapped("equal", x, top), "best")
     # None of them equals what is no number.
     count = t.mapped("maximum", total(t, best, axis, keepdims=True), 1)
     share = t.once(t.mapped("recip", count), "share")
-    slopes = t.mapped("tangent", x, t.computed("*", best, share))
-    made = t.computed("+", top, total(t, slopes, axis, keepdims=True))
+    slopes = total(t, t.mapped("tangent", x, best), axis, keepdims=True)
+    made = t.computed("+", top, t.computed("*", share, slopes))
     return made if keepdims else _without(t, made, gone)
 
 
