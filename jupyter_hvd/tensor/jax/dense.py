@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from math import prod
 from operator import mul
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -93,9 +93,9 @@ class Dense:
             if isinstance(e.value, Iterate):
                 values = {**values, e.name: self.loop(e.value, values)}
             elif (half := found.last.get(e.name)) is not None:
-                values = {**values, e.name: folded(values[half.source], half)}
+                values = {**values, e.name: folded(_in_order(values[half.source]), half)}
             elif e.name not in found.inner:
-                values = {**values, e.name: self.whole(e.value, values, repeated=False)}
+                values = {**values, e.name: self.lying(e.value, values, repeated=False)}
             e = e.body
         return self.output(e, values)
 
@@ -122,7 +122,7 @@ class Dense:
         zeros around each.
         """
         count = self.at(e.size).constant
-        rows = [_row_by_row(values[row.array], row, count) for row in wanted]
+        rows = [_row_by_row(_in_order(values[row.array]), row, count) for row in wanted]
 
         def one(carried: Any, now: Any) -> tuple[Any, Any]:
             k, here = now
@@ -144,8 +144,12 @@ class Dense:
             return self.output(e.first, values), self.output(e.second, values)
         return self.whole(e, values)
 
-    def whole(self, e: Term, values: Mapping[str, Any], repeated: bool = True) -> Any:
-        """`⊞ i… . e` as an array; where it is not to be `repeated`, of extent 1 where its entries are the same."""
+    def whole(self, e: Term, values: Mapping[str, Any]) -> Any:
+        """`⊞ i… . e` as an array."""
+        return _in_order(self.lying(e, values))
+
+    def lying(self, e: Term, values: Mapping[str, Any], repeated: bool = True) -> Lying:
+        """`⊞ i… . e` as what it is made of lies; where it is not to be `repeated`, of extent 1 where its entries are the same."""
         binders: list[Binder] = []
         while isinstance(e, Gen):
             binders.append(Binder(e.index, e.size))
@@ -160,7 +164,7 @@ class Dense:
         array = align(self.scalar(body, values, space), axes)
         if repeated or 0 in space.shape(axes):
             array = jnp.broadcast_to(array, space.shape(axes))
-        return jnp.transpose(array, [lying.index(k) for k in range(len(lying))])
+        return Lying(array, tuple(lying))
 
     def within(self, outer: Space, binders: Binders) -> Space:
         inner = {index: max(0, self.at(size).constant) for index, size in binders}
@@ -194,6 +198,8 @@ class Dense:
                 return joined(jnp.subtract, left, right)
             case Add(left, right):
                 return joined(jnp.add, left, right)
+            case Mul(Const(-1), body):  # XLA drops a second `-`, where it would multiply one number by another
+                return joined(jnp.negative, body)
             case Mul() if len({*(factors := _factors(e))}) == 1:
                 power = partial(lax.integer_pow, y=len(factors))
                 return joined(power, factors[0])  # of which JAX's derivative has one term
@@ -390,8 +396,12 @@ class Dense:
             del places[row.axis]
             array = self.rows[row]
         else:
-            array = _variable(e, values)
-            array, places = self.once(array, e, places, space)
+            array, extents = _variable(e, values), dimensions(e.type)
+            if isinstance(array, Lying):
+                places = [places[k] for k in array.order]
+                extents = tuple(extents[k] for k in array.order)
+                array = array.array
+            array, places = self.once(array, extents, places, space)
         if any(a.names & space.entries.keys() for a in places):
             return read_at(array, places, space)
         names = [_only(a) for a in places]
@@ -415,12 +425,12 @@ class Dense:
         return array[within], axes
 
     def once(
-        self, array: Any, e: Term, places: list[Affine], space: Space
+        self, array: Any, sizes: Sequence[Affine], places: list[Affine], space: Space
     ) -> tuple[Any, list[Affine]]:
         """An array without the dimensions along which its entries are the same, and the places along the others; all of it
         where it is read beyond those.
         """
-        extents = [self.at(size).constant for size in dimensions(e.type)]
+        extents = [self.at(size).constant for size in sizes]
         same = [k for k, n in enumerate(extents) if array.shape[k] == 1 and n != 1]
         if not same:
             return array, places
@@ -507,6 +517,20 @@ def _row_by_row(array: Any, row: Row, count: int) -> Any:
 
 
 # Terms and arrays
+
+
+class Lying(NamedTuple):
+    """An array of the program whose axes are its dimensions in another order, so that it is not turned round to be kept."""
+
+    array: Any
+    order: tuple[int, ...]
+
+
+def _in_order(value: Any) -> Any:
+    """The array as the program has it."""
+    if not isinstance(value, Lying):
+        return value
+    return jnp.transpose(value.array, [value.order.index(k) for k in range(len(value.order))])
 
 
 def _order_read(e: Term, names: Sequence[str]) -> list[int]:
@@ -695,7 +719,27 @@ def _contracted(factors: Sequence[Aligned], summed: Sequence[str], space: Space)
         if pairing(here, there, (here | there) - {*summed}) is Pairing.APART:
             return _joined(jnp.multiply, [_summed(x, summed) for x in factors], space)
     order = [*space.extents]
-    return _einsum(sorted(factors, key=lambda f: min(map(order.index, f[1]))), summed)
+    in_order = sorted(factors, key=lambda f: min(map(order.index, f[1])))
+    if len(factors) == 2:
+        return _matrix_product(*in_order, summed)
+    return _einsum(in_order, summed)
+
+
+def _matrix_product(left: Aligned, right: Aligned, summed: Sequence[str]) -> Aligned:
+    """Its axes are those of both, then those of the left one, then those of the right, and no other order is made of that."""
+    left, right = (
+        _summed(one, [a for a in summed if a not in other[1]])
+        for one, other in ((left, right), (right, left))
+    )
+    both = [a for a in left[1] if a in right[1]]
+    gone, kept = ([a for a in both if (a in summed) == is_gone] for is_gone in (True, False))
+    numbers = tuple(
+        tuple(tuple(map(axes.index, names)) for axes in (left[1], right[1]))
+        for names in (gone, kept)
+    )
+    array = lax.dot_general(left[0], right[0], numbers)
+    rest = (a for a in (*left[1], *right[1]) if a not in both)
+    return array, (*kept, *rest)
 
 
 def _einsum(factors: Sequence[Aligned], summed: Sequence[str]) -> Aligned:

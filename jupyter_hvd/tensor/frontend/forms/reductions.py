@@ -429,16 +429,18 @@ def searched(t: Any, *_: Any, **__: Any) -> Any:
     )
 
 
-def _shift(t: Any, x: Any, axis: Any) -> Any:
-    """The largest entry along an axis, as a constant: taking it off changes no derivative. 0 where it is infinite."""
-    return t.once(t.mapped("finite", largest(t, x, axis, keepdims=True)), "top")
+def _shift(t: Any, x: Any, axis: Any, as_constant: str) -> Any:
+    """The largest entry along an axis, as a constant, `finite` or `stopped`: taking it off changes no derivative. `finite` is 0 of
+    what is infinite, and one operation more.
+    """
+    return t.once(t.mapped(as_constant, largest(t, x, axis, keepdims=True)), "top")
 
 
 @form("logsumexp")
 def logsumexp(t: Any, x: Any, axis: Any = None, b: Any = None, keepdims: bool = False) -> Any:
     """`log(sum(b*exp(x - top))) + top`, top being the largest entry, a constant to the derivative."""
     x = t.once(t.whole(x), "x")
-    top = _shift(t, x, axis)
+    top = _shift(t, x, axis, "finite")
     e = t.mapped("exp", t.computed("-", x, top))
     spread = total(t, e if b is None else t.computed("*", b, e), axis, keepdims)
     if not keepdims:
@@ -456,7 +458,7 @@ def logsumexp(t: Any, x: Any, axis: Any = None, b: Any = None, keepdims: bool = 
 def softmax(t: Any, x: Any, axis: Any = -1) -> Any:
     """`e / sum(e)` with `e = exp(x - top)`."""
     x = t.once(t.whole(x), "x")
-    e = t.once(t.mapped("exp", t.computed("-", x, _shift(t, x, axis))), "e")
+    e = t.once(t.mapped("exp", t.computed("-", x, _shift(t, x, axis, "stopped"))), "e")
     return t.computed("/", e, total(t, e, axis, True))
 
 
@@ -469,14 +471,18 @@ def softmax_of_all(t: Any, x: Any, axis: Any = None) -> Any:
 @form("scipy.log_softmax")
 def log_softmax_of_all(t: Any, x: Any, axis: Any = None) -> Any:
     """As SciPy has it: over all axes, where none is named."""
-    return log_softmax(t, x, axis)
+    return _log_softmax(t, x, axis, "finite")
 
 
 @form("log_softmax")
 def log_softmax(t: Any, x: Any, axis: Any = -1) -> Any:
     """`z - log(sum(exp(z)))` with `z = x - top`."""
+    return _log_softmax(t, x, axis, "stopped")
+
+
+def _log_softmax(t: Any, x: Any, axis: Any, as_constant: str) -> Any:
     x = t.once(t.whole(x), "x")
-    z = t.once(t.computed("-", x, _shift(t, x, axis)), "z")
+    z = t.once(t.computed("-", x, _shift(t, x, axis, as_constant)), "z")
     return t.computed("-", z, t.mapped("log", total(t, t.mapped("exp", z), axis, True)))
 
 
