@@ -85,6 +85,21 @@ def test_blocks_are_told(monkeypatch):
     assert "u0<1 u1<19 u2<3 where u0+β≤u1" in text
 
 
+def test_what_comes_out_as_large_is_not_made_in_blocks(monkeypatch):
+    """Arrays of one dimension, and those of which blocks would leave as many entries, as here for the gradient."""
+    monkeypatch.setattr(tiling, "BIG", 30)
+    monkeypatch.setattr(tiling, "BLOCK", 6)
+
+    @tensor
+    def huber(x, y, delta=0.2):
+        apart = np.abs(x - y)
+        near = np.minimum(apart, delta)
+        return np.mean(0.5 * near**2 + delta * (apart - near))
+
+    for x in (np.ones(40), np.ones((8, 5))):
+        assert "of β at a time" not in str(huber.grad("x").plan(x, 2 * x))
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_shapes_and_bytes_are_those_of_the_arrays(case, monkeypatch):
     """Step by step, what runs is as large as the plan says."""

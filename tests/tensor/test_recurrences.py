@@ -17,6 +17,7 @@ import random_loops
 from jupyter_hvd.tensor import TensorError, tensor
 from jupyter_hvd.tensor.jax.precision import keeping_float64
 from jupyter_hvd.tensor.lowering.recomputed import block_length
+from jupyter_hvd.tensor.ssa.program import Recurrence
 
 R = np.random.default_rng(0)
 CASES = []
@@ -126,6 +127,19 @@ def history(a, x):
         h = a * h + v
         seen.append(h * h)
     return sum(seen[t] * x[t] for t in range(len(x)))
+
+
+@case("a x", 0.5, normal(9))
+def trajectory(a, x):
+    h = x[0]
+    seen, after = [h], []
+    for k in range(1, len(x)):
+        h = np.tanh(a * h + x[k])
+        seen.append(h)
+        after.append(h)
+    return sum(seen[t] * x[t] for t in range(len(x))) * sum(
+        after[t] ** 2 for t in range(len(x) - 1)
+    )
 
 
 @case("x", R.uniform(0.5, 1, 7))
@@ -971,3 +985,30 @@ def test_what_is_read_neither_by_a_turn_nor_after_the_loop_is_not_carried():
     (carried,) = [line for line in str(f.plan(np.ones(3))).splitlines() if "carried on" in line]
     assert "," not in carried
     np.testing.assert_allclose(f(np.ones(3)), inspect.unwrap(f)(np.ones(3)))
+
+
+def test_lists_of_what_a_loop_carries_are_its_history():
+    """Nothing is carried beside it; a list that begins otherwise, or of something else, is."""
+
+    def carried(function):
+        (loop,) = [s.rhs for s in function.ssa.statements if isinstance(s.rhs, Recurrence)]
+        return len(loop.starts)
+
+    @tensor
+    def otherwise(a, x):
+        h = x[0]
+        seen, doubled = [a], []
+        for k in range(1, len(x)):
+            h = a * h + x[k]
+            seen.append(h)
+            doubled.append(2 * h)
+        return sum(seen[t] * x[t] for t in range(len(x))) + sum(
+            doubled[t] for t in range(len(x) - 1)
+        )
+
+    x = normal(6)
+    whole = tensor(trajectory)
+    whole(0.5, x)
+    assert carried(whole) == 1
+    np.testing.assert_allclose(otherwise(0.5, x), otherwise.python(0.5, x))
+    assert carried(otherwise) == 2

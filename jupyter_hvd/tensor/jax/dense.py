@@ -52,10 +52,14 @@ from ..language.terms import (
     Sum,
     Term,
     Var,
+    gens,
+    lets,
     numbered,
+    strip_entries,
     strip_guards,
     strip_sums,
 )
+from ..language.terms import substitute as substitute_term
 from ..language.types import REAL, Array, IndexArray, ParameterType, dimensions
 from ..lowering.strategy import Pairing, pairing
 from ..polyhedral.points import Aligned
@@ -64,6 +68,7 @@ from .access import read as read_at
 from .elementwise import call, scalar
 from .halves import folded, folds
 from .masks import mask
+from .spans import Span, spans
 
 #: Black boxes that have the same slopes in JAX, wherever they have any.
 AS_IN_JAX = frozenset(
@@ -101,6 +106,8 @@ class Dense:
 
     def loop(self, e: Iterate, values: Mapping[str, Any]) -> Any:
         """The histories of what a loop carries, as nested pairs."""
+        if (added := added_in_turn(e)) is not None:
+            return self.running_sums(e, added, values)
         turn = to_pairs([self.whole(start, values) for start in e.starts], _pair)
         rows = turn_rows(e, self.sizes)
         if rows is not None:
@@ -114,6 +121,18 @@ class Dense:
             turns.append(turn)
         parts = zip(*(_unpaired(each, len(e.starts)) for each in turns), strict=True)
         return to_pairs([jnp.stack(part) for part in parts], _pair)
+
+    def running_sums(self, e: Iterate, added: Term, values: Mapping[str, Any]) -> Any:
+        """The history of a loop that adds up what is `added`, row by row."""
+        (start,) = e.starts
+        if isinstance(added, Gen):
+            one = substitute_term(added.body, indices={added.index: Affine.of(-1)})
+            if one == start:  # the row before those
+                here = {added.index: Affine.of(added.index) - 1}
+                more = Gen(added.index, added.size + 1, substitute_term(added.body, indices=here))
+                return jnp.cumsum(self.whole(more, values), axis=0)
+        rows = [self.whole(start, values)[None], self.block(added, values)]
+        return jnp.cumsum(jnp.concatenate(rows), axis=0)
 
     def scanned(
         self, e: Iterate, wanted: Sequence[Row], start: Any, values: Mapping[str, Any]
@@ -196,9 +215,13 @@ class Dense:
                 return array.astype(self.floating), axes
             case Add(left, Mul(Const(-1), right)):
                 return joined(jnp.subtract, left, right)
+            case Add() if inside is None and (found := self.spans(e, space)) is not None:
+                return self.side_by_side(*found, values, space)
             case Add(left, right):
                 return joined(jnp.add, left, right)
-            case Mul(Const(-1), body):  # XLA drops a second `-`, where it would multiply one number by another
+            case Mul(
+                Const(-1), body
+            ):  # XLA drops a second `-`, where it would multiply one number by another
                 return joined(jnp.negative, body)
             case Mul() if len({*(factors := _factors(e))}) == 1:
                 power = partial(lax.integer_pow, y=len(factors))
@@ -224,6 +247,34 @@ class Dense:
             case Sum():
                 return self.sum(e, values, space, inside)
         return _kept(self.read(e, values, space), inside, 0, space)
+
+    def spans(self, e: Add, space: Space) -> tuple[str, list[Span]] | None:
+        """See there; None also where the entries of an index array are to be cut."""
+        looked = {*space.entries}.union(*(has for _, has in space.entries.values()))
+        axes = {i: n for i, n in space.extents.items() if i not in looked}
+        return spans(e, axes, self._values)
+
+    def side_by_side(
+        self, axis: str, found: Sequence[Span], values: Mapping[str, Any], space: Space
+    ) -> Aligned:
+        """Spans of an axis, each computed in itself, and zeros between them."""
+        parts, end = list[tuple[int, Aligned]](), 0
+        zero: Aligned = jnp.zeros((), self.floating), ()
+        for span in found:
+            inner = Space({**space.extents, axis: span.end - span.start}, space.entries)
+            parts += [(span.start - end, zero)] if span.start > end else []
+            parts.append((span.end - span.start, self.scalar(span.term, values, inner)))
+            end = span.end
+        rest = space.extents[axis] - end
+        parts += [(rest, zero)] if rest else []
+        axes = tuple(
+            a for a in space.extents if a == axis or any(a in has for _, (_, has) in parts)
+        )
+        laid = [
+            jnp.broadcast_to(align(part, axes), Space({**space.extents, axis: n}).shape(axes))
+            for n, part in parts
+        ]
+        return jnp.concatenate(laid, axes.index(axis)), axes
 
     @property
     def floating(self) -> Any:
@@ -480,6 +531,36 @@ def turn_rows(e: Iterate, sizes: Mapping[str, int]) -> tuple[Row, ...] | None:
     return tuple(found)
 
 
+def added_in_turn(e: Iterate) -> Term | None:
+    """What all turns of a loop of one value add to it, an array of that, if they do nothing else."""
+    if len(e.names_bound) != 1:
+        return None
+    ((name,), body), before = (e.names_bound, e.body), list[tuple[str, Term]]()
+    while isinstance(body, Let) and name not in body.value.variables:
+        row = Gen(e.index, e.size, body.value)
+        before.append((body.name, row))
+        at_index = At(Var(body.name, row.type), Affine.of(e.index))
+        body = substitute_term(body.body, {body.name: at_index})
+    if isinstance(body, Let) and body.body == Var(body.name, body.value.type):
+        body = body.value
+    binders: list[Binder] = []
+    while isinstance(body, Gen):
+        binders.append(Binder(body.index, body.size))
+        body = body.body
+    sum_ = Var(name, e.starts[0].type)
+    match body:
+        case Add(left, right) if name not in right.variables:
+            read, added = left, right
+        case Add(left, right):
+            read, added = right, left
+        case _:
+            return None
+    whole = sum_, tuple(Affine.of(index) for index, _ in binders)
+    if strip_entries(read) != whole or name in added.variables:
+        return None
+    return lets(before, Gen(e.index, e.size, gens(tuple(binders), added)))
+
+
 def _reads(e: Term) -> Iterator[tuple[str | None, list[Affine]]]:
     """The names of arrays, and at which places they are read; None for parts of pairs."""
     places: list[Affine] = []
@@ -721,7 +802,7 @@ def _contracted(factors: Sequence[Aligned], summed: Sequence[str], space: Space)
     order = [*space.extents]
     in_order = sorted(factors, key=lambda f: min(map(order.index, f[1])))
     if len(factors) == 2:
-        return _matrix_product(*in_order, summed)
+        return _matrix_product(in_order[0], in_order[1], summed)
     return _einsum(in_order, summed)
 
 

@@ -42,7 +42,7 @@ from ..lowering.plan import Plan, in_bytes
 from ..lowering.specialize import at_sizes
 from ..lowering.tiling import BIG
 from ..ssa.normalize import normalize
-from .dense import Dense, turn_rows
+from .dense import Dense, added_in_turn, turn_rows
 from .execute import started
 from .halves import folds
 
@@ -171,7 +171,7 @@ def _by_numbers(e: Term, name: str, count: int) -> bool:
 def _turns(e: Term, sizes: Mapping[str, int]) -> int:
     """How many turns of loops are written out, those in loops too."""
     inner = sum(_turns(x, sizes) for x in e.children)
-    if not isinstance(e, Iterate) or turn_rows(e, sizes) is not None:
+    if not isinstance(e, Iterate) or added_in_turn(e) or turn_rows(e, sizes) is not None:
         return inner
     return max(0, e.size.evaluate(sizes)) * max(1, inner)
 

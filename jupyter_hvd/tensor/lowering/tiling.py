@@ -62,7 +62,7 @@ def blocked(steps: Sequence[Step], output: Output) -> tuple[Step | Blocks, ...]:
     """The steps, those around big intermediates gathered into blocks."""
     kept = set(flat(output))
     shapes = {s.name: _shape(s) for s in steps if s.name not in kept}
-    big = {name: shape for name, shape in shapes.items() if shape and prod(shape) >= BIG}
+    big = {name: shape for name, shape in shapes.items() if len(shape) > 1 and prod(shape) >= BIG}
     once = read_once(steps)
     for step in reversed(steps):
         if step.name in big and step.name in once and once[step.name] not in big:
@@ -174,6 +174,9 @@ def _assembled(
             after.append(step)
         else:
             before.append(step)
+    entries = {s.name: prod(_shape(s)) for s, _ in inside}
+    if sum(entries[x] for x in region) <= sum(entries[x] for x, _ in joined):
+        return None  # what comes out of it is no smaller
     widest = max(prod(_shape(s)) // extent for s, _ in inside if s.name in region)
     rows = max(1, min(extent, BLOCK // widest))
     made = tuple(strip_mine(s, axis, region, rows, extent) for s, axis in inside)

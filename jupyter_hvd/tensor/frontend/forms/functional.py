@@ -66,8 +66,8 @@ def accumulate(t: Any, xs: Any, f: Any = None, initial: Any = None) -> Any:
         made = t._bind("made", t.computed("+", made, x) if f is None else t.applied(f, made, x))
         return made, [made]
 
-    _, outputs = t.carried_on(over, "made", start, turn)
-    return t.joined_lists(t.written_out([start]), outputs[0] if outputs else [])
+    _, outputs = t.carried_on(over, "made", start, turn, [start])
+    return outputs[0] if outputs else t.written_out([start])
 
 
 def _begun(t: Any, xs: Any, init: Sequence[Any]) -> tuple[Any, Any]:

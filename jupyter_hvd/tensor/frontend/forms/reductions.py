@@ -430,8 +430,8 @@ def searched(t: Any, *_: Any, **__: Any) -> Any:
 
 
 def _shift(t: Any, x: Any, axis: Any, as_constant: str) -> Any:
-    """The largest entry along an axis, as a constant, `finite` or `stopped`: taking it off changes no derivative. `finite` is 0 of
-    what is infinite, and one operation more.
+    """The largest entry along an axis, as a constant, `finite` or `stopped`: taking it off changes no derivative. `finite` is 0
+    of what is infinite, and one operation more.
     """
     return t.once(t.mapped(as_constant, largest(t, x, axis, keepdims=True)), "top")
 

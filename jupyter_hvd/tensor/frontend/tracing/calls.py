@@ -548,9 +548,10 @@ class Tracer(Selections):
         name: str,
         start: Any,
         turn: Callable[[Any, Any], tuple[Any, list[Any]]],
+        first: Sequence[Any] = (),
     ) -> tuple[Any, list[Any]]:
         """A loop that carries one value, from what it begins with; and an array of each of what its turns
-        give beside it.
+        give beside it, behind what is `first` there.
         """
         k = self.here
         if over.fixed is not None and len(over.fixed) <= LONG:
@@ -559,14 +560,16 @@ class Tracer(Selections):
                 start, given = turn(item, start)
                 start = self._bind(name, start)
                 rows.append([self._bind("given", x) for x in given])
-            return start, [self.whole(self.written_out(list(x))) for x in zip(*rows, strict=True)]
+            entries = [[*first, *x] for x in zip(*rows, strict=True)]
+            return start, [self.whole(self.written_out(x)) for x in entries]
         over = Iteration(over.length, over.item)
 
         def body(x: Any, carry: Any) -> tuple[Any, ...]:
             after, given = turn(x, carry)
             lists = []
             for value in given:
-                lists.append(Appended("given", None, 0, 0))
+                before = self.whole(self.written_out([*first])) if first else None
+                lists.append(Appended("given", before, 0, 0))
                 lists[-1].value = self.whole(value)
             return (after, *lists)
 

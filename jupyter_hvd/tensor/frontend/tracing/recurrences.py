@@ -7,7 +7,7 @@ that it carries.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -200,7 +200,8 @@ class Recurrences(Entries):
         for one, found in zip(begun, carried, strict=True):
             if found and found[0].list and isinstance(one, State) and self._is_read(one, read):
                 raise self.error(found[0].list.message, found[0].list.help)
-        kept = [found for found in carried if found]
+        twins = _twins([found for found in carried if found]) if within == TRUE else {}
+        kept = [found for found in carried if found and found[0].parts[0].name not in twins]
         if not kept:
             raise self.error("nothing that this loop leaves can be carried on")
         bindings = scope.bindings
@@ -213,8 +214,9 @@ class Recurrences(Entries):
         loop = Value(self, Iterate(index, size, tuple(parts), tuple(starts), turn))
         history = cast("Value", self._bind("history", loop)).term
         each = dict(zip(parts, components(history, len(parts)), strict=True))
+        each |= {x: each[twin.parts[0].name] for x, twin in twins.items()}
         return tuple(
-            self._after(found[0], each, size, self._nature_after(value, range_, index, size))
+            self._after(found[0], each, size, self._nature_after(value, range_, index, size), twins)
             if found
             else Index(self, value.affine.substitute({index: size - 1}))
             if ends and old is UNSET and isinstance(value, Index)
@@ -381,11 +383,23 @@ class Recurrences(Entries):
                 self.same(a, b)
         return True
 
-    def _after(self, state: State, each: dict[str, Term], size: Affine, nature: Nature) -> Any:
+    def _after(
+        self,
+        state: State,
+        each: Mapping[str, Term],
+        size: Affine,
+        nature: Nature,
+        twins: Mapping[str, State],
+    ) -> Any:
         """What a name means after the loop."""
         if state.list:
             history = each[state.parts[0].name]
-            listed = self._listed(state.list.first, history, size)
+            twin = twins.get(state.parts[0].name)
+            listed = (
+                Value(self, history)
+                if twin and self._begins_with(state.list, twin)
+                else self._listed(state.list.first, history, size)
+            )
             first = [state.list.first] if state.list.first is not None else []
             within = joined_ranges([nature.within, *map(range_of, first)])
             numbers = nature_of([*first, state.list.value]).numbers
@@ -396,6 +410,11 @@ class Recurrences(Entries):
         last = state.made_of(At(each[x.name], size) for x in state.parts)
         nature = nature if nature.within else Nature(shares=nature.shares)
         return self._bind(state.name, Value(self, last, state.layout).of_nature(nature))
+
+    def _begins_with(self, list_: Appended, twin: State) -> bool:
+        """Whether a list begins as what is carried does, of which it has every value, and with nothing else."""
+        written = list_.first.written if list_.first is not None else None
+        return written is not None and [self.pack(x)[0] for x in written] == [twin.start]
 
     def _listed(self, first: Value | None, history: Term, size: Affine) -> Value:
         """What a list has after a loop has appended to it: what it had, and the values of the turns."""
@@ -412,6 +431,12 @@ class Recurrences(Entries):
         p, q = compare("<", here, before), compare("≤", before, here)
         made = Value(self, Gen(i, before + size, self._entrywise(old, new, p, q)))
         return made.of_nature(Nature(1))
+
+
+def _twins(carried: Sequence[tuple[State, Term]]) -> dict[str, State]:
+    """Of lists to which each turn appends what it carries on, that; by what the list itself would be carried as."""
+    plain = {e: state for state, e in carried if not state.list and len(state.parts) == 1}
+    return {state.parts[0].name: plain[e] for state, e in carried if state.list and e in plain}
 
 
 def left_there(name: str) -> str:

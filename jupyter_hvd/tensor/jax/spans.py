@@ -1,0 +1,79 @@
+"""Sums whose parts stand side by side along an axis, each in a span of its own: `[i<1]·x[n-1] + [1≤i]·x[i-1]`.
+
+So are `np.roll` and `np.concatenate` written in the language. Each part is computed in its span alone and laid beside the others,
+instead of everywhere, masked and added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import NamedTuple
+
+from ..language.affine import Affine
+from ..language.predicates import Compare, Predicate, conjuncts
+from ..language.predicates import substitute as substitute_predicate
+from ..language.terms import Add, Guard, Term, strip_guards, substitute
+
+
+class Span(NamedTuple):
+    """What stands at `start ≤ i < end` of an axis: there i is the place within the span."""
+
+    start: int
+    end: int
+    term: Term
+
+
+def spans(
+    e: Term, extents: Mapping[str, int], sizes: Mapping[str, Affine]
+) -> tuple[str, list[Span]] | None:
+    """The axis and the spans of a sum, in order; None where it has no such parts."""
+    parts = [*_parts(e)]
+    if len(parts) < 2 or not all(isinstance(part, Guard) for part in parts):
+        return None
+    found, axes = [], set[str]()
+    for part in parts:
+        p, body = strip_guards(part)
+        where = _span(substitute_predicate(p, sizes), extents)
+        if where is None:
+            return None
+        axis, start, end = where
+        axes.add(axis)
+        if start < end:
+            here = {axis: Affine.of(axis) + start}
+            found.append(Span(start, end, substitute(body, indices=here)))
+    found.sort(key=lambda span: span.start)
+    if len(axes) != 1 or any(a.end > b.start for a, b in pairwise(found)):
+        return None
+    return axes.pop(), found
+
+
+def _parts(e: Term) -> Iterator[Term]:
+    if isinstance(e, Add):
+        yield from _parts(e.left)
+        yield from _parts(e.right)
+    else:
+        yield e
+
+
+def _span(p: Predicate, extents: Mapping[str, int]) -> tuple[str, int, int] | None:
+    """Where along an axis a condition holds; None where it is none of bounds for one axis."""
+    bounds = [*conjuncts(p)]
+    if len(p.names) != 1 or not all(isinstance(q, Compare) for q in bounds):
+        return None
+    (axis,) = p.names
+    if axis not in extents:
+        return None
+    start, end = 0, extents[axis]
+    for q in bounds:
+        assert isinstance(q, Compare)
+        k, c = q.difference.coefficient(axis), q.difference.constant
+        if abs(k) != 1:
+            return None
+        if q.op == "<":
+            c -= 1  # k·i + c > 0, as whole numbers
+        if k == 1 or q.op == "=":
+            start = max(start, -c * k)
+        if k == -1 or q.op == "=":
+            end = min(end, -c * k + 1)
+    return axis, start, end
