@@ -122,7 +122,8 @@ def _read_often(steps: Sequence[Step]) -> set[str]:
         for read in unsummed_reads(step):
             way: Subscripts | Chain = together.get(read, read.indices)
             ways.setdefault(read.array, set()).add((way, here))
-            if read.array in mixed or _moved(read.indices, axes):
+            repeated = len(names_of(read.indices)) < len(axes)
+            if (read.array in mixed and not repeated) or _moved(read.indices, axes):
                 mixed.add(step.name)
         if action.summed:
             found |= action.sources & mixed

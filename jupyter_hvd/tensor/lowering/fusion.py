@@ -313,12 +313,11 @@ def _repeating(action: Entrywise | Fill) -> frozenset[int]:
 def _flattened(
     steps: Sequence[Step], whole: AbstractSet[str], shapes: Mapping[str, Shape]
 ) -> list[Step]:
-    """Sums that one sum alone reads, once, and arrays times constants, as parts of the sums that
-    read them.
-    """
+    """Sums that one sum alone reads, once, and arrays times constants, as parts of the sums and products that read them."""
     reads = Counter(r.array for s in steps for r in s.action.accesses)
     constants = {s.name for s in steps if isinstance(s.action, Fill) and not s.action.out}
     sums: dict[str, Accumulate] = {}
+    scaled: dict[str, Contract] = {}
     found = []
     for step in steps:
         action = step.action
@@ -327,10 +326,16 @@ def _flattened(
             action = replace(action, addends=tuple(m for part in parts for m in part))
             if reads[step.name] == 1 and step.name not in whole:
                 sums[step.name] = action
-        elif (addend := _scaled(action, constants)) is not None:
+            found.append(replace(step, action=action))
+            continue
+        if isinstance(action, Contract) and not action.scatter_to:
+            factors = [_factors(r, scaled, action.extents, shapes) for r in action.reads]
+            action = replace(action, reads=tuple(r for part in factors for r in part))
+        if (addend := _scaled(action, constants)) is not None:
             assert isinstance(action, Contract)
-            scaled = _parts(addend, sums, action.extents, shapes)
-            sums[step.name] = Accumulate(action.out, scaled)
+            parts_ = _parts(addend, sums, action.extents, shapes)
+            sums[step.name] = Accumulate(action.out, parts_)
+            scaled[step.name] = action
         found.append(replace(step, action=action))
     return found
 
@@ -364,6 +369,23 @@ def _parts(
     at = dict(zip(inner.axes, addend.read.indices, strict=True))
     parts = (m.rewritten(Rewriting.substituting(at)) for m in inner.addends)
     return tuple(replace(m, scale=(*addend.scale, *m.scale)) for m in parts)
+
+
+def _factors(
+    read: Access,
+    scaled: Mapping[str, Contract],
+    extents: Mapping[str, int],
+    shapes: Mapping[str, Shape],
+) -> tuple[Access, ...]:
+    """A factor, of an array times constants these."""
+    inner = scaled.get(read.array)
+    if inner is None:
+        return (read,)
+    beyond = _beyond(read, inner, extents)
+    if not all(beyond <= _ending(r, inner.extents, shapes) for r in inner.reads if r.indices):
+        return (read,)
+    at = dict(zip(inner.axes, read.indices, strict=True))
+    return tuple(r.substitute(at) for r in inner.reads)
 
 
 def _ending(
