@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .jax.profile import Profile
     from .jax.tuning import Tuning
     from .lowering.plan import Plan
+    from .lowering.sharding import Along
 
 
 Captured = tuple[Any, ...]  # what a function takes from outside, hashable
@@ -57,7 +58,7 @@ class CalledFunction(ABC):
         )
         self._before = Before()
         self._last: Instance | None = None
-        self._shards: tuple[str, int | None] | None = None
+        self._shards: Along = ()
         self.last_sizes: dict[str, int] | None = None
 
     def __repr__(self) -> str:
@@ -145,7 +146,7 @@ class CalledFunction(ABC):
         All give the same up to rounding, and the model's own choice stays where none is clearly faster. Raises TensorError
         where the function is sharded, `TuningCancelledError` once `cancelled()` is true.
         """
-        if self._shards is not None:
+        if self._shards:
             message = "a function that is divided among devices is not tuned"
             raise TensorError(message, "tune the function itself")
         found = self._checked(args, kwargs).tune(repeats, progress, cancelled)
@@ -255,11 +256,14 @@ class CalledFunction(ABC):
 
         Each device has its share of the parameters that are read at that index, and asks its
         neighbours for the rows that are read beyond it, `x[k+1]`. A gradient by the others is added
-        up in one all-reduce. `devices` says how many there are, all by default. Calls raise
-        TensorError where an array is read across the shares otherwise.
+        up in one all-reduce. `devices` says how many there are, all by default. Of what is divided along two indices,
+        `f.sharded("i", 2).sharded("j")`, the devices are a grid. Raises TensorError where the index is divided already; calls do
+        where an array is read across the shares otherwise.
         """
+        if index in dict(self._shards):
+            raise TensorError(f"`{index}` is divided already", "name another index")
         made = copy.copy(self)
-        made._shards, made._before = (index, devices), Before()
+        made._shards, made._before = (*self._shards, (index, devices)), Before()
         return made
 
     def cost_formula(self) -> Formula:

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from .jax.profile import Profile
     from .jax.tuning import Tuning
     from .lowering.plan import Plan
+    from .lowering.sharding import Along
 
 Arguments = Mapping[str, Any]  # by name, in the order of the parameters
 Sizes = Mapping[str, int]
 Key = tuple[tuple[str, int], ...]
 Constants = tuple[tuple[str, float], ...]  # by the name of their parameter
-Shards = tuple[str, int | None]  # an index, and a number of devices to divide it among
 RELATIONS = Relation | IndexArray | TupleSet
 MANY = 256  # calls of a function that are known again
 
@@ -51,13 +51,13 @@ class Call(NamedTuple):
         check(self.instance, self.arguments, self.sizes)
 
     @deep()
-    def prepared(self, shards: Shards | None) -> tuple[Ready, tuple[Any, ...]]:
+    def prepared(self, along: Along) -> tuple[Ready, tuple[Any, ...]]:
         """The compiled JAX kernel, and the arrays to run it on."""
         at = _key(self.sizes)
         prepare = (
-            compiled(self.instance, at, self.constants)
-            if shards is None
-            else _sharded(self.instance, at, shards)
+            _sharded(self.instance, at, along)
+            if along
+            else compiled(self.instance, at, self.constants)
         )
         return prepare(tuple(self.arguments.values()))
 
@@ -184,10 +184,10 @@ def compiled(instance: Instance, sizes: Key, constants: Constants) -> Prepare:
 
 
 @Kept
-def _sharded(instance: Instance, sizes: Key, shards: Shards) -> Prepare:
+def _sharded(instance: Instance, sizes: Key, along: Along) -> Prepare:
     from .jax.backend import sharded
 
-    return sharded(instance, dict(sizes), *shards)
+    return sharded(instance, dict(sizes), along)
 
 
 @Kept

@@ -4,7 +4,10 @@ its own, under the old JAX and the new one.
 
 import linecache
 import os
+import re
 import sys
+from itertools import product
+from math import prod
 
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
 
@@ -16,7 +19,8 @@ jax.config.update("jax_enable_x64", True)
 from jupyter_hvd.tensor import TensorError, tensor  # noqa: E402
 
 #: The first random program, and how many.
-SEED, PROGRAMS = (*map(int, sys.argv[1:]), 1, 4)[:2]
+FEW = 4
+SEED, PROGRAMS = (*map(int, sys.argv[1:]), 1, FEW)[:2]
 
 
 @tensor
@@ -38,6 +42,13 @@ def spread(x, w):
     n = len(x)
     mean = sum(w[k] * x[k] for k in range(n))
     return sum((x[k] - mean) ** 2 for k in range(n)) ** 2
+
+
+@tensor
+def twice(x, w):
+    """Of sums that are added up at once one is made of another."""
+    mean = sum(w[k] * x[k] for k in range(len(x)))
+    return sum((x[k] - 2 * mean) ** 2 for k in range(len(x))) + np.exp(mean)
 
 
 @tensor
@@ -78,12 +89,16 @@ def compiled(function, *arguments):
     instance, named, sizes, _ = function.specialised(*arguments)
     from jupyter_hvd.tensor.jax.backend import kernel
     from jupyter_hvd.tensor.jax.shards import sharded
-    from jupyter_hvd.tensor.lowering.sharding import divided
+    from jupyter_hvd.tensor.lowering.sharding import Division, divided
 
     made = kernel(instance, sizes)
     arrays = made.arrays(tuple(named.values()))
-    axes = divided(instance.checked.function.body, instance.checked.called(function._shards[0]))
-    jitted = sharded(made.plan(arrays), arrays, axes, jax.devices())
+    body = instance.checked.function.body
+    divisions = [
+        Division(divided(body, instance.checked.called(index)), count or len(jax.devices()))
+        for index, count in function._shards
+    ]
+    jitted = sharded(made.plan(arrays), arrays, divisions, jax.devices())
     return jitted.lower(*arrays).compile().as_text()
 
 
@@ -186,9 +201,33 @@ def stencils(rng):
     return "\n".join(lines)
 
 
-def check_random(rng, count):
+def planes(rng):
+    """As `stencils`, of two indices, sums along one of them in between."""
+    lines, names = ["def f(u, c):", "    n, m = u.shape"], ["u"]
+    for level in range(rng.integers(1, 3)):
+        addends = []
+        for _ in range(rng.integers(1, 4)):
+            source, a, b = rng.choice(names), *map(int, rng.integers(-2, 3, 2))
+            inside = f"0 <= k + {a} < n and 0 <= j + {b} < m"
+            beyond = rng.choice(["0", "0.5", "c[k]", f"{source}[k, j]"])
+            read = f"({source}[k + {a}, j + {b}] if {inside} else {beyond})"
+            addends.append(rng.choice(FUNCTIONS).format(read))
+        value = rng.choice([" + ", " * "]).join(addends)
+        lines.append(f"    v{level} = [[{value} for j in range(m)] for k in range(n)]")
+        names.append(f"v{level}")
+    last = names[-1]
+    lines.append(f"    r = [c[k] + sum({last}[k, j] for j in range(m)) for k in range(n)]")
+    lines.append(f"    q = [sum({last}[k, j] * u[k, j] for k in range(n)) for j in range(m)]")
+    ends = "sum(r[k] ** 2 for k in range(n))", "sum(q[j] for j in range(m))", "c[0] * q[0]"
+    lines.append(
+        f"    return {rng.choice([' + ', ' * ']).join(rng.choice(ends, 2, replace=False))}"
+    )
+    return "\n".join(lines)
+
+
+def check_random(rng, count, draw=stencils):
     for _ in range(count):
-        source = stencils(rng)
+        source = draw(rng)
         space = {"np": np}
         exec(compile(source, "<stencil>", "exec"), space)
         linecache.cache["<stencil>"] = (
@@ -198,15 +237,97 @@ def check_random(rng, count):
             "<stencil>",
         )
         f = tensor(space["f"])
-        n, devices = int(rng.integers(2, 40)), int(rng.integers(2, 9))
-        u, c = rng.normal(size=n), rng.normal(size=n)
-        shared = f.sharded("k", devices=devices)
+        if draw is stencils:
+            n, devices = int(rng.integers(2, 40)), int(rng.integers(2, 9))
+            u, c = rng.normal(size=n), rng.normal(size=n)
+            shared = f.sharded("k", devices=devices)
+        else:
+            n, devices = int(rng.integers(2, 12)), tuple(map(int, rng.integers(1, 5, 2)))
+            devices = devices if prod(devices) <= 8 else (2, 3)
+            u, c = rng.normal(size=(n, int(rng.integers(1, 12)))), rng.normal(size=n)
+            shared = f.sharded("k", devices[0]).sharded("j", devices[1])
         try:
             same(shared(u, c), f(u, c))
             same(shared.grad("u", "c")(u, c), f.grad("u", "c")(u, c))
         except Exception:
             print(source, n, devices)
             raise
+
+
+@tensor
+def residual(A, x, y, w):
+    """Rows along `k` that are partial sums along `j`, and are added up before they are squared."""
+    n, m = A.shape
+    r = [sum(A[k, j] * np.sin(x[j]) for j in range(m)) - y[k] for k in range(n)]
+    return sum(w[k] * r[k] ** 2 for k in range(n)) + sum(x[j] ** 4 for j in range(m)) + w[0]
+
+
+@tensor
+def waves(u, c):
+    """A stencil of a stencil with corners, in both directions; beyond its ends other things."""
+    n, m = u.shape
+    v = [
+        [
+            np.exp(u[k, j] / 4)
+            + (u[k - 1, j - 1] if k > 0 and j > 0 else c[k])
+            + (u[k + 1, j + 2] if k < n - 1 and j < m - 2 else 0.5)
+            for j in range(m)
+        ]
+        for k in range(n)
+    ]
+    return sum(
+        np.cos(v[k, j]) * (v[k + 1, j - 1] if k < n - 1 and j > 0 else v[k, j])
+        for k in range(n)
+        for j in range(m)
+    )
+
+
+@tensor
+def both(x, y):
+    """What is returned has its shares along both."""
+    return [[1 / (1 + (x[k] - y[j]) ** 2) for j in range(len(y))] for k in range(len(x))]
+
+
+def check_grids(rng):
+    """Devices in a grid."""
+    counts = ((2, 4), (4, 2), (8, 1), (2, None), (3, 2))
+    shapes = ((16, 8), (9, 13), (3, 2), (1, 6), (6, 1))
+    cases = product(counts, shapes) if PROGRAMS > FEW else zip(counts, shapes, strict=True)
+    for (rows, columns), (n, m) in cases:
+        A, x, y, w = (rng.normal(size=s) for s in ((n, m), m, n, n))
+        shared = residual.sharded("k", rows).sharded("j", columns)
+        same(shared(A, x, y, w), residual(A, x, y, w))
+        names = ("A", "x", "y", "w")
+        same(shared.grad(*names)(A, x, y, w), residual.grad(*names)(A, x, y, w))
+        u, c = rng.normal(size=(n + 2, m + 2)), rng.normal(size=n + 2)
+        same(waves.sharded("k", rows).sharded("j", columns)(u, c), waves(u, c))
+        same(both.sharded("k", rows).sharded("j", columns)(x, y), both(x, y))
+    u, c = rng.normal(size=(11, 9)), rng.normal(size=11)
+    grid = waves.sharded("k", 2).sharded("j")
+    same(grid.grad("u", "c")(u, c), waves.grad("u", "c")(u, c))
+    found = both.sharded("k", 2).sharded("j")(rng.normal(size=16), rng.normal(size=8))
+    assert found.addressable_shards[0].data.shape == (8, 2)
+    # A row of 8 up and one down, columns of 16 with the corner, one back and two on; of v a row and a column.
+    u, c = rng.normal(size=(32, 32)), rng.normal(size=32)
+    text = compiled(waves.sharded("k", 2).sharded("j", 4), u, c)
+    assert sorted(sent(text)) == [8, 8, 8, 16, 17, 2 * 17], sent(text)
+    assert " all-gather(" not in text
+    assert "divided already" in refused(lambda: waves.sharded("k").sharded("k"))
+    assert "nothing says how many" in refused(waves.sharded("k").sharded("j"), u, c)
+    assert "there are 8 devices, not 12" in refused(waves.sharded("k", 4).sharded("j", 3), u, c)
+    x = rng.normal(size=8)
+    assert "along one axis" in refused(pairs.sharded("k", 2).sharded("j", 2), x)
+
+
+@tensor
+def pairs(x):
+    return sum(x[k] ** 2 for k in range(len(x))) * sum(x[j] for j in range(len(x)))
+
+
+def sent(text):
+    """The entries that each device sends, message by message."""
+    shapes = re.findall(r"f64\[([0-9,]*)\]\S* collective-permute(?:-start)?\(", text)
+    return [int(np.prod([int(n) for n in shape.split(",") if n])) for shape in shapes]
 
 
 def main():
@@ -237,6 +358,9 @@ def main():
     same(spread.sharded("k").grad("x", "w")(x, w), spread.grad("x", "w")(x, w))
     same(spread.sharded("k", devices=4).grad("x")(x, w), spread.grad("x")(x, w))
 
+    same(twice.sharded("k")(x, w), twice(x, w))
+    same(twice.sharded("k").grad("x", "w")(x, w), twice.grad("x", "w")(x, w))
+
     same(offset.sharded("k")(x, 3.0), offset(x, 3.0))
     same(offset.sharded("k").grad("x", "c")(x, 3.0), offset.grad("x", "c")(x, 3.0))
 
@@ -251,7 +375,9 @@ def main():
         for name in ("w", "X"):
             same(data.grad(name)(w, b, X[:n], y[:n]), logistic.grad(name)(w, b, X[:n], y[:n]))
     check_halos(rng)
+    check_grids(rng)
     check_random(np.random.default_rng(SEED), PROGRAMS)
+    check_random(np.random.default_rng(SEED), max(2, PROGRAMS // 2), planes)
     assert "along two axes" in refused(trace.sharded("k"), rng.normal(size=(8, 8)))
     assert "no parameter is read" in refused(logistic.sharded("q"), w, b, X, y)
     assert "no parameter is read" in refused(numbered.sharded("k"), x)

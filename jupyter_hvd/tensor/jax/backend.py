@@ -7,6 +7,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
 import jax
@@ -18,7 +19,7 @@ from ..lowering.choices import MODEL, Choices
 from ..lowering.coo import parted
 from ..lowering.joins import Join
 from ..lowering.plan import Counts, Plan
-from ..lowering.sharding import divided
+from ..lowering.sharding import Along, Axis, Division, divided
 from ..ssa.program import Recurrence
 from . import shards
 from .kernel import Kernel, with_joins
@@ -129,17 +130,39 @@ def _prepared(
     return prepare
 
 
-def sharded(
-    instance: Instance, sizes: Mapping[str, int], index: str, devices: int | None
-) -> Prepare:
-    """As `compiled`, the sums over one index of the program divided among the first `devices`
-    devices, all by default. Raises TensorError where the index reads no parameter.
+def sharded(instance: Instance, sizes: Mapping[str, int], along: Along) -> Prepare:
+    """As `compiled`, the sums over some indices of the program divided among devices. Raises TensorError where one of them reads
+    no parameter, or there are not so many devices.
     """
     if any(isinstance(s.rhs, Recurrence) for s in instance.ssa.statements):
         raise TensorError(
             "a loop that carries values is not divided among devices",
             "divide the sums outside of it, or call the function without `.sharded`",
         )
+    available = jax.devices()
+    counts = _devices(along, len(available))
+    divisions = [
+        Division(_axes(instance, index), count)
+        for (index, _), count in zip(along, counts, strict=True)
+    ]
+    _require_apart(along, divisions)
+
+    def jitted(plan: Plan, arrays: Sequence[Any]) -> Callable[..., Any]:
+        # Of one value of the index there are no shares, and what is made of it has no axis along it.
+        several = [
+            one for one in divisions if any(n > 1 for n in shards.extents(plan, arrays, one.axes))
+        ]
+        if not several:
+            return cast("Callable[..., Any]", jax.jit(lambda *given: made.executed(plan, given)))
+        used = available[: prod(one.devices for one in several)]
+        return cast("Callable[..., Any]", shards.sharded(plan, arrays, several, used))
+
+    made = kernel(instance, sizes)
+    return _prepared(made, made.arrays, jitted, lambda *_: MODEL)
+
+
+def _axes(instance: Instance, index: str) -> tuple[Axis, ...]:
+    """The parameters' axes that are read at an index."""
     axes = divided(instance.checked.function.body, instance.checked.called(index))
     if not axes:
         raise TensorError(
@@ -153,16 +176,31 @@ def sharded(
             f"`{twice}` is read at `{index}` along two axes, and can be divided along one",
             f"name another index, or pass the entries of `{twice}` that are read as an array of their own",
         )
-    available = jax.devices()
-    if devices is not None and not 0 < devices <= len(available):
-        raise TensorError(f"there are {len(available)} devices, not {devices}")
+    return axes
 
-    def jitted(plan: Plan, arrays: Sequence[Any]) -> Callable[..., Any]:
-        used = available[: devices or len(available)]
-        # Of one value of the index there are no shares, and what is made of it has no axis along it.
-        if all(n <= 1 for n in shards.extents(plan, arrays, axes)):
-            return cast("Callable[..., Any]", jax.jit(lambda *given: made.executed(plan, given)))
-        return cast("Callable[..., Any]", shards.sharded(plan, arrays, axes, used))
 
-    made = kernel(instance, sizes)
-    return _prepared(made, made.arrays, jitted, lambda *_: MODEL)
+def _devices(along: Along, available: int) -> list[int]:
+    """How many devices there are along each index; where that is not said, as many as are left."""
+    said = prod(count for _, count in along if count is not None)
+    open_ = [index for index, count in along if count is None]
+    if len(open_) > 1:
+        raise TensorError(
+            f"nothing says how many devices are along `{open_[0]}` and how many along `{open_[1]}`",
+            f"say it of one: `.sharded({open_[0]!r}, 2).sharded({open_[1]!r})`",
+        )
+    if any(count is not None and count < 1 for _, count in along) or said > available:
+        raise TensorError(f"there are {available} devices, not {said}")
+    return [available // said if count is None else count for _, count in along]
+
+
+def _require_apart(along: Along, divisions: Sequence[Division]) -> None:
+    """Raise TensorError where two indices divide one axis."""
+    seen: dict[Axis, str] = {}
+    for (index, _), division in zip(along, divisions, strict=True):
+        for axis in division.axes:
+            if axis in seen:
+                raise TensorError(
+                    f"`{axis[0]}` is read at `{seen[axis]}` and at `{index}` along one axis, which can be divided once",
+                    f"divide along one of them, or pass `{axis[0]}` twice, by two names",
+                )
+            seen[axis] = index

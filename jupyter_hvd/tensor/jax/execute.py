@@ -15,6 +15,7 @@ from ..language.types import IndexArray, Integer, ParameterType, Relation, Tuple
 from ..lowering.coo import Tuples, parted, table
 from ..lowering.dataflow import Remade
 from ..lowering.ir import (
+    OFFSET,
     Accumulate,
     Action,
     Apply,
@@ -327,9 +328,8 @@ def run_blocks(blocks: Blocks, values: Values) -> dict[str, Any]:
     """The results of steps that run block by block."""
 
     def block(sums: Any, offset: Any) -> tuple[Any, Any]:
-        here = replace(
-            values, arrays=dict(values.arrays), inverted={}, under_shard_map=True, offset=offset
-        )
+        arrays, offsets = dict(values.arrays), {**values.offsets, OFFSET: offset}
+        here = replace(values, arrays=arrays, inverted={}, under_shard_map=True, offsets=offsets)
         run_all(blocks.steps, here)
         added = [total + here.arrays[x] for total, x in zip(sums, blocks.added, strict=True)]
         return added, [here.arrays[x] for x, _ in blocks.joined]

@@ -17,7 +17,7 @@ from jax import lax
 from ..language.affine import Affine
 from ..language.types import IndexArray, ParameterType, Relation, TupleSet
 from ..lowering.dataflow import FENCED
-from ..lowering.ir import OFFSET, Access, IndexLookup
+from ..lowering.ir import Access, IndexLookup
 from ..polyhedral.points import Aligned
 from .access import Space, align
 from .access import read as read_at
@@ -34,7 +34,7 @@ class Values:
     `around` has arrays with zeros around them, and where in it they start. `both_ways` are the arrays
     that are read straight and turned round, `inverted` has of reciprocals what they are of, `turns` of
     relations that hold the turn of a loop how many there are. `platform` is the kind of device for which
-    strategies are chosen, `offset` the first row of the block that runs, a scalar. `under_shard_map` says
+    strategies are chosen, `offsets` the first row of the block or the share that runs, scalars by name. `under_shard_map` says
     that XLA is to see the program without barriers, to divide it among devices.
     """
 
@@ -48,7 +48,7 @@ class Values:
     turns: Mapping[str, int] = field(default_factory=dict)
     platform: str = "any"
     under_shard_map: bool = False
-    offset: Any = None
+    offsets: Mapping[str, Any] = field(default_factory=dict)
 
     def relation(self, name: str) -> tuple[ParameterType, Any]:
         """A relation's type and data; one that a step made is a boolean array."""
@@ -157,9 +157,9 @@ def _differentiates_barriers() -> bool:
 
 
 def entries(lookups: Sequence[IndexLookup], space: Space, values: Values) -> None:
-    """Look up the entries of index arrays that a space's indices use, and the block's offset."""
-    if values.offset is not None:
-        space.entries[OFFSET] = values.offset, ()
+    """Look up the entries of index arrays that a space's indices use, and the offsets of blocks and shares."""
+    for name, first in values.offsets.items():
+        space.entries[name] = first, ()
     for lookup in lookups:
         type_, array = values.relation(lookup.relation)
         if lookup.searched:

@@ -1,15 +1,19 @@
-"""Sums over one index divided among devices.
+"""Sums over one index, or several, divided among devices.
 
-Every device has its share of the parameters' rows along that index, as many as every other, and all of the rest. Rows
+Every device has its share of the parameters' rows along each such index, as many as every other, and all of the rest. Rows
 beyond the last are zero, and no step computes any. What is made along the index stays where it is; where it is read some
 rows further on (`x[k+1]`), each device gets these rows from its neighbours, its halo. What is summed over the index is a partial
 sum on each device. Partial sums go through additions and products with what all devices have; before anything else reads them,
 and at the end, they are added up over the devices. Those at the end go in one all-reduce.
+
+Of two indices the devices are a grid, and each is divided as if it were the only one: an array may have a share of rows and one
+of columns, or a share of rows that is a partial sum along the columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from ..language.affine import Affine
@@ -26,29 +30,65 @@ from ..language.predicates import (
     solve,
 )
 from ..language.terms import At, Binder, Gen, Guard, Proj, Sum, Term, Var
-from .ir import Access, Accumulate, Apply, Contract, Entrywise, Load, Masked, Rewriting, Step
+from .ir import (
+    OFFSET,
+    Access,
+    Accumulate,
+    Apply,
+    Contract,
+    Entrywise,
+    Load,
+    Masked,
+    Rewriting,
+    Step,
+)
 from .plan import Plan
 from .tiling import strip_mine
 
 Axis = tuple[str, tuple[int, ...], int]  # a parameter, a path of projections, an axis
+Along = tuple[
+    tuple[str, int | None], ...
+]  # indices, each with how many devices divide it, where that is said
 Halo = tuple[int, int]  # how many rows before its own a device reads, and how many behind them
 
 
 @dataclass(frozen=True)
-class Shards:
-    """The steps of a plan for one device, `rows` values of the index each.
+class Division:
+    """The parameters' axes to divide for one index, and among how many devices."""
+
+    axes: tuple[Axis, ...]
+    devices: int
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Of one index `rows` values for each of so many `devices`, which lie along `name`; a device's first value is called
+    `offset`.
 
     `local` gives the axis that is divided of each array that is, `partial` the arrays that are
     partial sums; `early` those to be added up as soon as they are made. `halos` says how many rows before and behind its own a
     device reads of an array: with them around it, it is known as `with_halo(name)`.
     """
 
-    steps: tuple[Step, ...]
     local: Mapping[str, int]
     partial: frozenset[str]
     early: frozenset[str]
     halos: Mapping[str, Halo]
     rows: int
+    devices: int
+    name: str
+
+    @property
+    def offset(self) -> str:
+        return f"{OFFSET}{self.name}"
+
+
+@dataclass(frozen=True)
+class Shards:
+    """The steps of a plan for one device, and its shares, index by index."""
+
+    steps: tuple[Step, ...]
+    shares: tuple[Shares, ...]
 
 
 def with_halo(array: str) -> str:
@@ -100,76 +140,113 @@ def _atoms(p: Predicate) -> Iterator[Related]:
 
 
 def shard(
-    plan: Plan, axes: Sequence[Axis], shapes: Mapping[str, tuple[int, ...]], devices: int
+    plan: Plan, divisions: Sequence[Division], shapes: Mapping[str, tuple[int, ...]]
 ) -> Shards:
     """Divide a plan. `shapes` has those of the relations' data, by name.
 
     Raises TensorError where an array is read across shares, other than some rows further on (`x[k+1]`).
     """
-    early: frozenset[str] = frozenset()
+    early: tuple[frozenset[str], ...] = (frozenset(),) * len(divisions)
     while True:
-        shards = _divided(plan, axes, shapes, devices, early)
-        if shards.early == early:
+        shards, needed = _divided(plan, divisions, shapes, early)
+        if needed == early:
             return shards
-        early = shards.early
+        early = needed
+
+
+class _Found:
+    """What is found, step by step, of the shares of one index; `early` are arrays to all-reduce at once."""
+
+    def __init__(
+        self, division: Division, shapes: Mapping[str, tuple[int, ...]], early: frozenset[str]
+    ) -> None:
+        axes = division.axes
+        self.devices = division.devices
+        self.given = {(x, path): axis for x, path, axis in axes}
+        self.data = {x: axis for x, path, axis in axes if not path and x in shapes}
+        self.extents = {shapes[x][axis] for x, axis in self.data.items()}
+        self.along: dict[str, int] = {}
+        self.partial = set[str]()
+        self.early, self.needed = early, set(early)
+        self.added = set[str]()
+
+    def sum(self, name: str) -> None:
+        """Note a partial sum, or that it is added up."""
+        (self.added if name in self.early else self.partial).add(name)
+
+    def load(self, step: Step, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Note a parameter that is divided."""
+        action = step.action
+        if isinstance(action, Load) and (action.parameter, action.path) in self.given:
+            self.along[step.name] = self.given[action.parameter, action.path]
+            self.extents.add(shapes[step.name][self.along[step.name]])
+
+    def note(self, step: Step) -> str | None:
+        """The axis of a step that is divided, if one is; and what it makes."""
+        action, axis = step.action, _axis(step, self.along, self.data)
+        if axis is not None and isinstance(action, Entrywise):
+            self.extents.add(action.extents[axis])
+            place = _place(action, axis)
+            if place is not None:
+                self.along[step.name] = place
+            else:
+                self.sum(step.name)
+        read = step.needs & self.partial
+        if read and (axis is not None or not _linear(step, self.partial)):
+            self.needed |= read
+        elif read:
+            self.sum(step.name)
+        return axis
+
+    def shares(self, halos: Mapping[str, Halo], haloed: AbstractSet[str], name: str) -> Shares:
+        """With the arrays in `haloed` as they are with rows around them, too."""
+        if not self.extents:
+            raise TensorError(
+                "this index has no range of values that could be divided",
+                "shard the index of a sum over the data, `x[k]`",
+            )
+        rows = max(1, -(-max(self.extents) // self.devices))
+        local = self.along | {with_halo(x): self.along[x] for x in haloed & self.along.keys()}
+        partial, added = frozenset(self.partial), frozenset(self.added)
+        return Shares(local, partial, added, halos, rows, self.devices, name)
 
 
 def _divided(
     plan: Plan,
-    axes: Sequence[Axis],
+    divisions: Sequence[Division],
     shapes: Mapping[str, tuple[int, ...]],
-    devices: int,
-    early: frozenset[str],
-) -> Shards:
-    """One pass over the steps; `early`: arrays to all-reduce at once. Those that turn out to need
-    it are in the result's `early`.
-    """
-    given = {(x, path): axis for x, path, axis in axes}
-    data = {x: axis for x, path, axis in axes if not path and x in shapes}
-    extents = {shapes[x][axis] for x, axis in data.items()}
+    early: Sequence[frozenset[str]],
+) -> tuple[Shards, tuple[frozenset[str], ...]]:
+    """One pass over the steps, partial sums in `early` being all-reduced at once; and those that turn out to need it."""
+    found = [_Found(one, shapes, x) for one, x in zip(divisions, early, strict=True)]
     whole = plan.shapes(whole=True)
-    along: dict[str, int] = {}
-    partial: set[str] = set()
-    needed = set(early)
-    pending: list[tuple[Step, str | None]] = []
+    pending: list[tuple[Step, list[str | None]]] = []
     for step in plan.steps:
-        action = step.action
-        if isinstance(action, Load) and (action.parameter, action.path) in given:
-            along[step.name] = given[action.parameter, action.path]
-            extents.add(whole[step.name][along[step.name]])
-        step = _along_axes(step, along, whole)
-        action = step.action
-        axis = _axis(step, along, data)
-        if axis is not None and isinstance(action, Entrywise):
-            extents.add(action.extents[axis])
-            place = _place(action, axis)
-            if place is not None:
-                along[step.name] = place
-            elif step.name not in early:
-                partial.add(step.name)
-        read = step.needs & partial
-        if read and (axis is not None or not _linear(step, partial)):
-            needed |= read
-        elif read and step.name not in early:
-            partial.add(step.name)
-        pending.append((step, axis))
-    if not extents:
-        raise TensorError(
-            "this index has no range of values that could be divided",
-            "shard the index of a sum over the data, `x[k]`",
-        )
-    rows = max(1, -(-max(extents) // devices))
-    halos = _halos([step for step, axis in pending if axis is not None], along)
-    here = {*along, *map(with_halo, halos), *data}
+        for one in found:
+            one.load(step, whole)
+            step = _along_axes(step, one.along, whole)
+        pending.append((step, [one.note(step) for one in found]))
+    halos = [
+        _halos([step for step, axes in pending if axes[k] is not None], one.along)
+        for k, one in enumerate(found)
+    ]
+    haloed = frozenset[str]().union(*halos)
+    shares = [
+        one.shares(own, haloed, f"shards{k}")
+        for k, (one, own) in enumerate(zip(found, halos, strict=True))
+    ]
     steps = []
-    for step, axis in pending:
-        if axis is not None:
-            whole_range = rows * devices == step.action.extents[axis]  # type: ignore[attr-defined]
-            inside = step if whole_range else _within(step, axis)
-            step = strip_mine(_around(inside, along, halos), axis, here, rows)
+    for step, axes in pending:
+        if any(axis is not None for axis in axes):
+            step = _around(step, shares)
+        for axis, share, own in zip(axes, shares, found, strict=True):
+            if axis is not None:
+                whole_range = share.rows * share.devices == step.action.extents[axis]  # type: ignore[attr-defined]
+                inside = step if whole_range else _within(step, axis)
+                here = share.local.keys() | own.data.keys()
+                step = strip_mine(inside, axis, here, share.rows, offset=share.offset)
         steps.append(step)
-    local = along | {with_halo(x): along[x] for x in halos}
-    return Shards(tuple(steps), local, frozenset(partial), frozenset(needed), halos, rows)
+    return Shards(tuple(steps), tuple(shares)), tuple(frozenset(one.needed) for one in found)
 
 
 def _shifted(index: Affine) -> str | None:
@@ -264,14 +341,16 @@ def _halos(steps: Sequence[Step], along: Mapping[str, int]) -> dict[str, Halo]:
     return found
 
 
-def _around(step: Step, along: Mapping[str, int], halos: Mapping[str, Halo]) -> Step:
+def _around(step: Step, shares: Sequence[Shares]) -> Step:
     """What is read some rows further on is read with the rows around it."""
 
     def access(r: Access) -> Access:
-        if r.array not in halos or not r.indices[along[r.array]].constant:
+        own = [one for one in shares if r.array in one.halos]
+        if not any(r.indices[one.local[r.array]].constant for one in own):
             return r
-        axis, (before, _) = along[r.array], halos[r.array]
-        indices = [a + before if k == axis else a for k, a in enumerate(r.indices)]
+        indices = [*r.indices]
+        for one in own:
+            indices[one.local[r.array]] += one.halos[r.array][0]
         return Access(with_halo(r.array), tuple(indices))
 
     assert isinstance(step.action, Entrywise)

@@ -33,7 +33,7 @@ from ..language.predicates import (
     substitute,
 )
 from .dataflow import axes_of
-from .ir import OFFSET, Access, Contract, IndexLookup
+from .ir import Access, Contract, IndexLookup
 
 MATRIX = (
     1 << 20
@@ -276,10 +276,10 @@ def pairing(left: AbstractSet[str], right: AbstractSet[str], out: AbstractSet[st
 
 def _window(action: Contract) -> str | None:
     """The shortest axis of a window, where it is short and something else is summed or kept."""
-    looked = {OFFSET, *(x.name for x in action.lookups)}
+    axes = action.extents.keys()
     found: set[str] = set()
     for r in action.reads:
-        if not any(a.names & looked for a in r.indices):
+        if all(a.names <= axes for a in r.indices):
             found |= windowed(r.indices, action.extents)
     if not found or len(action.reads) < 2:
         return None

@@ -260,16 +260,21 @@ def _is_down(read: Access, axis: str, action: Contract) -> bool:
 
 
 def strip_mine(
-    step: Step, axis: str, here: Collection[str], rows: int, extent: int | None = None
+    step: Step,
+    axis: str,
+    here: Collection[str],
+    rows: int,
+    extent: int | None = None,
+    offset: str = OFFSET,
 ) -> Step:
-    """A step on `rows` rows of one axis, those from the offset on.
+    """A step on `rows` rows of one axis, those from the offset on, which is called `offset`.
 
     Arrays and relations in `here` have these rows only, the others all of them. Where the rows may
     go beyond `extent`, sums leave those out.
     """
     action = step.action
     assert isinstance(action, Entrywise)
-    at = {axis: Affine.of(axis) + Affine.of(OFFSET)}
+    at = {axis: Affine.of(axis) + Affine.of(offset)}
     whole = Rewriting.substituting(at)
 
     def access(r: Access) -> Access:
