@@ -226,6 +226,7 @@ def planes(rng):
 
 
 def check_random(rng, count, draw=stencils):
+    refused = 0
     for _ in range(count):
         source = draw(rng)
         space = {"np": np}
@@ -249,9 +250,14 @@ def check_random(rng, count, draw=stencils):
         try:
             same(shared(u, c), f(u, c))
             same(shared.grad("u", "c")(u, c), f.grad("u", "c")(u, c))
-        except Exception:
+        except Exception as error:
+            # Where an axis has one entry, a sum may read it at a place that is along neither index.
+            if draw is planes and "across the shares" in str(error):
+                refused += 1
+                continue
             print(source, n, devices)
             raise
+    assert refused <= count / 2
 
 
 @tensor
@@ -283,6 +289,15 @@ def waves(u, c):
 
 
 @tensor
+def moved(u, c):
+    """A row's sum has what all devices of a row have, and is read further on; at 3×2 it is one entry, of the corner."""
+    n, m = u.shape
+    v = [[u[k + 2, j - 1] if k + 2 < n and j > 0 else 0 for j in range(m)] for k in range(n)]
+    r = [c[k] + sum(v[k, j] for j in range(m)) for k in range(n)]
+    return [r[k + 1] - r[k] for k in range(n - 1)]
+
+
+@tensor
 def both(x, y):
     """What is returned has its shares along both."""
     return [[1 / (1 + (x[k] - y[j]) ** 2) for j in range(len(y))] for k in range(len(x))]
@@ -302,6 +317,8 @@ def check_grids(rng):
         u, c = rng.normal(size=(n + 2, m + 2)), rng.normal(size=n + 2)
         same(waves.sharded("k", rows).sharded("j", columns)(u, c), waves(u, c))
         same(both.sharded("k", rows).sharded("j", columns)(x, y), both(x, y))
+        u, c = rng.normal(size=(n + 2, m + 1)), rng.normal(size=n + 2)
+        same(moved.sharded("k", rows).sharded("j", columns)(u, c), moved(u, c))
     u, c = rng.normal(size=(11, 9)), rng.normal(size=11)
     grid = waves.sharded("k", 2).sharded("j")
     same(grid.grad("u", "c")(u, c), waves.grad("u", "c")(u, c))

@@ -32,6 +32,8 @@ def sharded(
         for (x, t), value in zip(plan.parameters, arrays, strict=True)
         if isinstance(t, Relation | IndexArray | TupleSet)
     }
+    longest = (max(extents(plan, arrays, one.axes)) for one in divisions)
+    divisions = [replace(one, extent=n) for one, n in zip(divisions, longest, strict=True)]
     shards = shard(plan, divisions, shapes)
     grid = np.array(devices).reshape([one.devices for one in shards.shares])
     mesh = jax.sharding.Mesh(grid, tuple(one.name for one in shards.shares))

@@ -54,10 +54,11 @@ Halo = tuple[int, int]  # how many rows before its own a device reads, and how m
 
 @dataclass(frozen=True)
 class Division:
-    """The parameters' axes to divide for one index, and among how many devices."""
+    """The parameters' axes to divide for one index, among how many devices, and how long the longest is."""
 
     axes: tuple[Axis, ...]
     devices: int
+    extent: int = 0
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,7 @@ class _Found:
         self.devices = division.devices
         self.given = {(x, path): axis for x, path, axis in axes}
         self.data = {x: axis for x, path, axis in axes if not path and x in shapes}
-        self.extents = {shapes[x][axis] for x, axis in self.data.items()}
+        self.extents = {division.extent, *(shapes[x][axis] for x, axis in self.data.items())}
         self.along: dict[str, int] = {}
         self.partial = set[str]()
         self.early, self.needed = early, set(early)
@@ -200,14 +201,10 @@ class _Found:
 
     def shares(self, halos: Mapping[str, Halo], haloed: AbstractSet[str], name: str) -> Shares:
         """With the arrays in `haloed` as they are with rows around them, too."""
-        if not self.extents:
-            raise TensorError(
-                "this index has no range of values that could be divided",
-                "shard the index of a sum over the data, `x[k]`",
-            )
         rows = max(1, -(-max(self.extents) // self.devices))
         local = self.along | {with_halo(x): self.along[x] for x in haloed & self.along.keys()}
-        partial, added = frozenset(self.partial), frozenset(self.added)
+        partial = frozenset(self.partial | {with_halo(x) for x in haloed & self.partial})
+        added = frozenset(self.added)
         return Shares(local, partial, added, halos, rows, self.devices, name)
 
 
@@ -224,8 +221,12 @@ def _divided(
     for step in plan.steps:
         for one in found:
             one.load(step, whole)
-            step = _along_axes(step, one.along, whole)
-        pending.append((step, [one.note(step) for one in found]))
+            names = (_names_along(step, x.along) for x in found if x is not one)
+            step = _along_axes(step, one.along, whole, frozenset[str]().union(*names))
+        axes = [one.note(step) for one in found]
+        if len({*axes} - {None}) < sum(axis is not None for axis in axes):
+            raise across_shares()
+        pending.append((step, axes))
     halos = [
         _halos([step for step, axes in pending if axes[k] is not None], one.along)
         for k, one in enumerate(found)
@@ -254,32 +255,36 @@ def _shifted(index: Affine) -> str | None:
     return (index - index.constant).name
 
 
+def _names_along(step: Step, along: Mapping[str, int]) -> frozenset[str]:
+    """The names at which divided axes are read."""
+    found = (r.indices[along[r.array]].names for r in step.action.accesses if r.array in along)
+    return frozenset[str]().union(*found)
+
+
 def _along_axes(
-    step: Step, along: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]
+    step: Step,
+    along: Mapping[str, int],
+    shapes: Mapping[str, tuple[int, ...]],
+    taken: AbstractSet[str],
 ) -> Step:
-    """A row that is read where an axis has one value, `[k=0]·x[0]` at the ends of a stencil, is read along that axis; a row
-    alone is `Σ k. [k=0]·x[k]`, a partial sum of the device that has it.
+    """A row that is read where an axis has one value, `[k=0]·x[0]` at the ends of a stencil, is read along that axis, unless that
+    is `taken`; a row alone is `Σ k. [k=0]·x[k]`, a partial sum of the device that has it.
     """
     action = step.action
     if not isinstance(action, Entrywise):
         return step
-    others = {
-        name
-        for r in action.accesses
-        if r.array in along
-        for name in r.indices[along[r.array]].names
-    }
+    others = _names_along(step, along)
 
     def access(r: Access, mask: Predicate) -> Access:
         if r.array not in along or not (index := r.indices[along[r.array]]).is_constant:
             return r
         at = {
             name: value.constant
-            for name in action.extents
+            for name in action.extents.keys() - taken
             for p in conjuncts(mask)
             if (value := solve(p, name)) is not None and value.is_constant
         }
-        name = next((x for x in sorted(at, key=lambda x: x not in others)), None)
+        name = next((x for x in sorted(at, key=lambda x: (x not in others, x))), None)
         if name is None:
             return r
         there = Affine.of(name) + (index.constant - at[name])
@@ -394,11 +399,16 @@ def _axis(step: Step, arrays: Mapping[str, int], data: Mapping[str, int]) -> str
     if action.sources & arrays.keys() and not found:
         found.add(None)
     if len(found) > 1 or None in found:
-        raise TensorError(
-            "an array is read across the shares of this index",
-            "shard an index that every array is read at directly or some rows further on, `x[k]`, `x[k+1]`",
-        )
+        raise across_shares()
     return next(iter(found), None)
+
+
+def across_shares() -> TensorError:
+    """An array is read where it does not lie."""
+    return TensorError(
+        "an array is read across the shares of this index",
+        "shard an index that every array is read at directly or some rows further on, `x[k]`, `x[k+1]`",
+    )
 
 
 def _place(action: Entrywise, axis: str) -> int | None:
