@@ -178,9 +178,9 @@ def check(instance: Instance, arguments: Arguments, sizes: Sizes) -> None:
 @Kept
 def compiled(instance: Instance, sizes: Key, constants: Constants) -> Prepare:
     """The compiled functions at given sizes."""
-    from .jax.backend import compiled, kernel
+    from .jax.backend import compiled
 
-    return compiled(kernel(instance, dict(sizes), constants))
+    return compiled(instance, dict(sizes), constants)
 
 
 @Kept

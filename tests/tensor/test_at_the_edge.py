@@ -163,6 +163,20 @@ def test_what_says_how_to_differentiate_costs_nothing():
     np.testing.assert_allclose(f.jvp("x")(x, np.ones(4)), 6.0)
 
 
+def test_jax_differentiates_what_says_how():
+    """`f.jax` is what JAX would make of the text, for its derivatives, too."""
+
+    @tensor
+    def f(x):
+        return np.max(x) ** 2 + jnp.sum(jax.lax.stop_gradient(x) * x)
+
+    x = jnp.array([2.0, 2.0, 2.0, 1.0])
+    for function in (f.jax, jax.jit(f.jax)):
+        np.testing.assert_allclose(jax.grad(function)(x), jax.grad(f.python)(x), rtol=1e-6)
+    np.testing.assert_allclose(jax.hessian(f.jax)(x), jax.hessian(f.python)(x), rtol=1e-6)
+    np.testing.assert_allclose(jax.vmap(f.jax)(x[None]), [f(x)], rtol=1e-6)
+
+
 def test_descending_what_is_no_number_comes_first():
     @tensor
     def f(x):

@@ -101,6 +101,30 @@ def test_a_loop_that_adds_up_is_a_running_sum():
             assert not {"scan", "while"} & seen
 
 
+def test_scans_read_what_is_repeated_row_by_row():
+    @tensor
+    def driven(x, s):
+        y = [s * s for _ in range(len(x))]
+        h = 0.0
+        for t in range(len(x)):
+            h = np.tanh(h + y[t]) + x[t]
+        return h
+
+    x = np.linspace(0.5, 1.5, 40)
+    assert "scan" in in_jax(driven, x, 0.3)
+    in_jax(driven.grad("s"), x, 0.3)
+
+
+def test_slopes_at_corners_are_the_language_s():
+    """By whichever way a call is computed."""
+
+    @tensor
+    def corner(x):
+        return np.sum(np.abs(x) + np.maximum(x, 0.0) + np.sqrt(1 + x))
+
+    in_jax(corner.grad("x"), np.zeros(3))
+
+
 def test_arrays_are_not_turned_round_to_be_kept():
     @tensor
     def spread(x):

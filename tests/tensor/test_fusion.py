@@ -423,3 +423,23 @@ def test_a_sum_under_an_inequality_is_a_running_sum():
     assert not any("masked sum" in row for row in rows)
     agrees(later_rows, tall, other)
     agrees(later_rows.grad("x", "A"), tall, other)
+
+
+def test_numbers_times_constants_are_zero_beyond_an_array_too():
+    """`2·s` in every entry, read before the first and behind the last."""
+
+    @tensor
+    def windows(x, w, s):
+        n, v = len(x), [2 * s for _ in range(len(x))]
+        return sum(
+            v[i + j - 1] * w[j] * x[i]
+            for i in range(n)
+            for j in range(len(w))
+            if 0 <= i + j - 1 < n
+        )
+
+    arguments = np.array([1.0, 2.0]), np.array([1.0, 2.0, 3.0]), 1.0
+    assert windows(*arguments) == windows.python(*arguments) == 22
+    np.testing.assert_allclose(
+        windows.grad("x")(*arguments), windows.grad("x").interpret(*arguments).astype(float)
+    )

@@ -639,6 +639,24 @@ def test_a_product_with_a_reciprocal_is_a_quotient():
 # The function's body, with the marked part in «»; what the message says, and the help
 REFUSED = [
     (
+        "h, s = 1.0 * x, []\n    for t in range(len(x)):\n        h = h + x\n        s.append(h)\n"
+        "    h += 1\n    return «np.array(s)»",
+        "shares its entries",
+        "copy",
+    ),
+    (
+        "h = 1.0 * x\n    s = [h]\n    for t in range(len(x)):\n        h = h + x\n        s.append(h)\n"
+        "    h += 1\n    return «np.array(s)»",
+        "shares its entries",
+        "copy",
+    ),
+    (
+        "b = np.zeros(2)\n    s = [1.0 * b]\n    s.append(b)\n    for «t» in range(len(x)):\n        b += x[t]\n"
+        "        s.append(b + x[t])\n    return np.array(s)",
+        "`s` holds `b` itself",
+        "copy",
+    ),
+    (
         "h = 0.0\n    «while h < 3:»\n        h = h + x[0]\n    return h",
         "`while`",
         "for t in range",
@@ -703,7 +721,7 @@ REFUSED = [
 def test_what_no_loop_can_carry_is_refused_where_it_stands(body, message, help_, tmp_path):
     path = tmp_path / "refused.py"
     path.write_text(f"def f(x):\n    {body.replace('«', '').replace('»', '')}\n")
-    namespace = {}
+    namespace = {"np": np}
     exec(compile(path.read_text(), path, "exec"), namespace)
     with pytest.raises(TensorError) as error:
         tensor(namespace["f"])(np.array([1.0, 2.0, 3.0]))
@@ -1006,7 +1024,13 @@ def test_lists_of_what_a_loop_carries_are_its_history():
             doubled[t] for t in range(len(x) - 1)
         )
 
+    @tensor
+    def scaled(x, s):
+        return s * np.sum(np.cumsum(np.sin(x)))
+
     x = normal(6)
+    found = scaled.grad("x")(x, 2.0)  # what is due to each entry of the history is one number
+    np.testing.assert_allclose(found, 2 * np.arange(6, 0, -1) * np.cos(x))
     whole = tensor(trajectory)
     whole(0.5, x)
     assert carried(whole) == 1

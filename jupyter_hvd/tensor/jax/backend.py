@@ -20,11 +20,11 @@ from ..lowering.coo import parted
 from ..lowering.joins import Join
 from ..lowering.plan import Counts, Plan
 from ..lowering.sharding import Along, Axis, Division, divided
-from ..ssa.program import Recurrence
+from ..ssa.program import Program, Recurrence
 from . import shards
 from .kernel import Kernel, with_joins
 from .memory import within_memory
-from .precision import is_double, keeping_float64
+from .precision import is_double, is_traced, keeping_float64
 from .tuning import Tuning, measured, tune
 
 if TYPE_CHECKING:
@@ -32,11 +32,16 @@ if TYPE_CHECKING:
 
 
 def kernel(
-    instance: Instance, sizes: Mapping[str, int], constants: Iterable[tuple[str, float]] = ()
+    instance: Instance,
+    sizes: Mapping[str, int],
+    constants: Iterable[tuple[str, float]] = (),
+    program: Program | None = None,
 ) -> Kernel:
-    """The instance at the given sizes, not yet jitted, for arguments some of which are constants."""
+    """The instance at the given sizes, not yet jitted, for arguments some of which are constants; its `program`, the one that is
+    computed by default.
+    """
     kinds = [(x, t) for x, t, _ in instance.parameters]
-    return Kernel(instance.ssa, kinds, sizes, instance.primal, dict(constants))
+    return Kernel(program or instance.ssa, kinds, sizes, instance.primal, dict(constants))
 
 
 def planned(made: Kernel, arguments: Sequence[Any]) -> Plan:
@@ -93,10 +98,28 @@ Prepare = Callable[
 ]  # it, and the arrays to run it on
 
 
-def compiled(made: Kernel) -> Prepare:
-    """Jitted functions of a kernel's parameters, for arguments. Each is
+def compiled(
+    instance: Instance, sizes: Mapping[str, int], constants: Iterable[tuple[str, float]]
+) -> Prepare:
+    """Jitted functions of the instance's parameters, for arguments. Each is
     planned before JAX traces it; calls raise TensorError where there is not the memory for it.
     """
+    computed = _compiled(kernel(instance, sizes, constants))
+    if instance.differentiable is instance.ssa:
+        return computed
+    made: list[Prepare] = []
+
+    def prepare(arguments: Sequence[Any]) -> tuple[Ready, tuple[Any, ...]]:
+        if not is_traced(arguments):
+            return computed(arguments)
+        if not made:  # JAX may differentiate it: with what says how
+            made.append(_compiled(kernel(instance, sizes, constants, instance.differentiable)))
+        return made[0](arguments)
+
+    return prepare
+
+
+def _compiled(made: Kernel) -> Prepare:
 
     def jitted(plan: Plan, _arrays: Sequence[Any]) -> Callable[..., Any]:
         def run(*arrays: Any) -> Any:

@@ -70,9 +70,9 @@ from .halves import folded, folds
 from .masks import mask
 from .spans import Span, spans
 
-#: Black boxes that have the same slopes in JAX, wherever they have any.
+#: Black boxes that have the same slopes in JAX, wherever they have any. (JAX's `abs` has 1 at 0 in some versions.)
 AS_IN_JAX = frozenset(
-    "sin cos tan exp log sinh cosh tanh abs sqrt recip expm1 log1p erf atan asinh less less_equal equal kept dropped".split()
+    "sin cos tan exp log sinh cosh tanh sqrt recip expm1 log1p erf atan asinh less less_equal equal kept dropped".split()
 )
 
 
@@ -183,7 +183,7 @@ class Dense:
         array = align(self.scalar(body, values, space), axes)
         if repeated or 0 in space.shape(axes):
             array = jnp.broadcast_to(array, space.shape(axes))
-        return Lying(array, tuple(lying))
+        return Lying(array, tuple(lying), space.shape([index for index, _ in binders]))
 
     def within(self, outer: Space, binders: Binders) -> Space:
         inner = {index: max(0, self.at(size).constant) for index, size in binders}
@@ -601,17 +601,21 @@ def _row_by_row(array: Any, row: Row, count: int) -> Any:
 
 
 class Lying(NamedTuple):
-    """An array of the program whose axes are its dimensions in another order, so that it is not turned round to be kept."""
+    """An array of the program whose axes are its dimensions in another order, so that it is not turned round to be kept; of extent
+    1 where its entries are the same along a dimension. `extents` are the program's.
+    """
 
     array: Any
     order: tuple[int, ...]
+    extents: tuple[int, ...]
 
 
 def _in_order(value: Any) -> Any:
     """The array as the program has it."""
     if not isinstance(value, Lying):
         return value
-    return jnp.transpose(value.array, [value.order.index(k) for k in range(len(value.order))])
+    array = jnp.transpose(value.array, [value.order.index(k) for k in range(len(value.order))])
+    return jnp.broadcast_to(array, value.extents)
 
 
 def _order_read(e: Term, names: Sequence[str]) -> list[int]:

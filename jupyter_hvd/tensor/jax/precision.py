@@ -31,12 +31,17 @@ def is_double(kinds: Sequence[tuple[str, ParameterType]], arguments: Sequence[An
     """Whether a real argument is an array of float64, or none says what its type is, for Python's
     numbers are float64.
     """
-    if any(isinstance(leaf, jax.core.Tracer) for leaf in _leaves(arguments)):
+    if is_traced(arguments):
         return False
     real = [v for (_, t), v in zip(kinds, arguments, strict=True) if isinstance(t, _REAL)]
     given = [leaf.dtype for leaf in _leaves(real) if hasattr(leaf, "dtype")]
     floating = [dtype for dtype in given if jnp.issubdtype(dtype, jnp.floating)]
     return not floating or np.dtype(np.float64) in [d.newbyteorder("=") for d in floating]
+
+
+def is_traced(values: Sequence[Any]) -> bool:
+    """Whether JAX's stand-ins for arrays are among these."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in _leaves(values))
 
 
 def _leaves(values: Sequence[Any]) -> list[Any]:

@@ -22,6 +22,7 @@ from . import chosen
 from .chosen import remember
 from .kernel import Kernel
 from .memory import require_memory
+from .precision import is_traced
 from .timing import interleaved, sample
 
 Progress = Callable[[int, int], None]
@@ -189,10 +190,7 @@ def measured(made: Kernel, arrays: Sequence[Any]) -> Choices:
 
 def _measurable(arrays: Sequence[Any]) -> bool:
     """Whether these are arrays, not JAX's stand-ins for them, and nobody has forbidden it."""
-    given = jax.tree_util.tree_leaves(tuple(arrays))
-    if any(isinstance(x, jax.core.Tracer) for x in given):
-        return False
-    return os.environ.get("JUPYTER_HVD_TUNE", "") != "never"
+    return not is_traced(arrays) and os.environ.get("JUPYTER_HVD_TUNE", "") != "never"
 
 
 def _distinct(plans: Mapping[Choices, Plan]) -> dict[Choices, Plan]:

@@ -381,8 +381,8 @@ def _factors(
     inner = scaled.get(read.array)
     if inner is None:
         return (read,)
-    beyond = _beyond(read, inner, extents)
-    if not all(beyond <= _ending(r, inner.extents, shapes) for r in inner.reads if r.indices):
+    ends = (_ending(r, inner.extents, shapes) for r in inner.reads)
+    if not _beyond(read, inner, extents) <= frozenset[End]().union(*ends):
         return (read,)
     at = dict(zip(inner.axes, read.indices, strict=True))
     return tuple(r.substitute(at) for r in inner.reads)

@@ -222,6 +222,8 @@ class _Lowering(Pieces):
         if action.mask != TRUE or len(action.reads) != 1:
             return None
         (read,) = action.reads
+        if not read.indices:
+            return None
         (turn, _), inner = action.out[0], action.out[1:]
         first, rest = read.indices[0], read.indices[1:]
         storage = self.storages.get(read.array)

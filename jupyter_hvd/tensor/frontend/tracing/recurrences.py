@@ -256,7 +256,9 @@ class Recurrences(Entries):
                     f"take a copy: `{one.name}.copy()`",
                 )
             for list_ in lists:
-                if not mine.isdisjoint(arrays(self.memory.of(list_.value))):
+                first = list_.first.written if list_.first is not None else None
+                held = (self.memory.of(x) for x in (*(first or ()), list_.value))
+                if not (mine | own).isdisjoint(arrays(frozenset[tuple[str, int]]().union(*held))):
                     raise self.error(
                         f"`{list_.name}` holds `{one.name}` itself, which each turn changes in place, "
                         "so that all its entries are one array",
@@ -403,10 +405,15 @@ class Recurrences(Entries):
             first = [state.list.first] if state.list.first is not None else []
             within = joined_ranges([nature.within, *map(range_of, first)])
             numbers = nature_of([*first, state.list.value]).numbers
+            held = (*map(self.memory.of, first), self.memory.now(state.list.value))
+            shares = frozenset[tuple[str, int]]().union(*held)
             listed.of_nature(
-                replace(nature, lists=1, numbers=numbers, shares=frozenset(), within=within)
+                replace(nature, lists=1, numbers=numbers, shares=shares, within=within)
             )
-            return self._bind(state.name, listed)
+            made = cast("Value", self._bind(state.name, listed))
+            if isinstance(made.unchecked, Var):  # what the loop carries, too
+                self.memory.name(made.unchecked.name, shares)
+            return made
         last = state.made_of(At(each[x.name], size) for x in state.parts)
         nature = nature if nature.within else Nature(shares=nature.shares)
         return self._bind(state.name, Value(self, last, state.layout).of_nature(nature))
