@@ -601,8 +601,9 @@ def _row_by_row(array: Any, row: Row, count: int) -> Any:
 
 
 class Lying(NamedTuple):
-    """An array of the program whose axes are its dimensions in another order, so that it is not turned round to be kept; of extent
-    1 where its entries are the same along a dimension. `extents` are the program's.
+    """An array of the program whose axes are its dimensions in another order, so that it is not turned round to be kept.
+
+    It has extent 1 where its entries are the same along a dimension; `extents` are the program's.
     """
 
     array: Any
