@@ -1,7 +1,7 @@
 """Sums whose parts stand side by side along an axis, each in a span of its own: `[i<1]·x[n-1] + [1≤i]·x[i-1]`.
 
 So are `np.roll` and `np.concatenate` written in the language. Each part is computed in its span alone and laid beside the others,
-instead of everywhere, masked and added.
+instead of everywhere, masked and added; where every part reads only what stands at its own place, a mask costs less.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ..language.affine import Affine
 from ..language.predicates import Compare, Predicate, conjuncts
 from ..language.predicates import substitute as substitute_predicate
-from ..language.terms import Add, Guard, Term, strip_guards, substitute
+from ..language.terms import Add, At, Guard, Term, strip_guards, substitute
 
 
 class Span(NamedTuple):
@@ -45,7 +45,15 @@ def spans(
     found.sort(key=lambda span: span.start)
     if len(axes) != 1 or any(a.end > b.start for a, b in pairwise(found)):
         return None
-    return axes.pop(), found
+    (axis,) = axes
+    return (axis, found) if any(_reads_elsewhere(part, axis) for part in parts) else None
+
+
+def _reads_elsewhere(e: Term, axis: str) -> bool:
+    """Whether anything is read at other places than that of an index along which there are several."""
+    if isinstance(e, At) and axis in e.index.names and e.index != Affine.of(axis):
+        return True
+    return any(_reads_elsewhere(child, axis) for child in e.children)
 
 
 def _parts(e: Term) -> Iterator[Term]:
