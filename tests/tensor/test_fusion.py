@@ -443,3 +443,36 @@ def test_numbers_times_constants_are_zero_beyond_an_array_too():
     np.testing.assert_allclose(
         windows.grad("x")(*arguments), windows.grad("x").interpret(*arguments).astype(float)
     )
+
+
+@pytest.mark.parametrize("step, width, start", [(2, 2, 0), (3, 2, 1), (2, 1, 1), (4, 3, 0)])
+def test_several_indices_are_digits_of_others(step, width, start):
+    """Pools along two axes: what each entry is due is sent there once, whatever the sizes."""
+
+    @tensor
+    def pooled(X):
+        n, m = X.shape
+        return sum(
+            sum(X[step * i + a + start, step * j + b] for a in range(width) for b in range(width))
+            ** 3
+            for i in range((n - start) // step)
+            for j in range(m // step)
+        )
+
+    X = normal(13, 8)
+    agrees(pooled.grad("X"), X)
+    rows = [row for row in made(pooled.grad("X"), X).values() if "joined" in row]
+    assert any(f"[{step}·r0+u0" in row and f"{step}·r1+u1" in row for row in rows) or width == 1
+
+
+def test_pools_take_as_many_points_as_there_are():
+    """Of maxima, too, whose share of each entry is looked at."""
+
+    @tensor
+    def pooled(X):
+        n, m = X.shape
+        return np.sum(X.reshape(n // 2, 2, m // 2, 2).max(axis=(1, 3)) ** 2)
+
+    points = [pooled.grad("X").plan(normal(n, n)).points for n in (16, 32, 64)]
+    assert points[1] <= 4 * points[0]
+    assert points[2] <= 4 * points[1]

@@ -339,9 +339,8 @@ def _fixed(step: Contract, axis: str, value: int) -> Contract:
 def _scattered(step: Contract, terms: Any, values: Values) -> Any:
     """Add up terms with equal places."""
     space = Space({i: step.extents[i] for i in step.axes})
-    for a, n in step.scatter_to:
-        if len(a.terms) == 2 and a.names <= space.extents.keys():
-            return _digits(terms, step, a, n)
+    if any(len(a.terms) == 2 and a.names <= space.extents.keys() for a, _ in step.scatter_to):
+        return _digits(terms, step)
     entries(used_lookups(step.lookups, names_of(a for a, _ in step.scatter_to)), space, values)
     indices = [space.index(a) for a, _ in step.scatter_to]
     extents = tuple(n for _, n in step.scatter_to)
@@ -386,14 +385,14 @@ def _written(part: Any, places: Mapping[int, Any], extents: Sequence[int]) -> An
     return lax.dynamic_update_slice(jnp.zeros(tuple(extents), part.dtype), update, starts)
 
 
-def _digits(terms: Any, step: Contract, address: Affine, extent: int) -> Any:
-    """Terms at `k·r + e + c`, `0 ≤ e < k`: r and e are two axes that become one."""
+def _digits(terms: Any, step: Contract) -> Any:
+    """Terms at `k·r + e + c`, `0 ≤ e < k`, along some dimensions: there r and e are two axes that become one."""
     names = [i for i, _ in step.out]
-    (e, _), (r, k) = sorted(address.terms, key=lambda term: term[1])
-    order = [a.name if a is not address else r for a, _ in step.scatter_to]
-    place = order.index(r)
-    order.insert(place + 1, e)
-    array = jnp.transpose(terms, [names.index(str(i)) for i in order])
-    array = cut(array, place + 1, 0, k)
-    array = array.reshape(*array.shape[:place], -1, *array.shape[place + 2 :])
-    return cut(array, place, -address.constant, extent - address.constant)
+    digits = [sorted(a.terms, key=lambda term: -term[1]) for a, _ in step.scatter_to]
+    array = jnp.transpose(terms, [names.index(i) for parts in digits for i, _ in parts])
+    for place, (parts, (address, extent)) in enumerate(zip(digits, step.scatter_to, strict=True)):
+        if len(parts) == 2:
+            array = cut(array, place + 1, 0, parts[0][1])
+            array = array.reshape(*array.shape[:place], -1, *array.shape[place + 2 :])
+            array = cut(array, place, -address.constant, extent - address.constant)
+    return array

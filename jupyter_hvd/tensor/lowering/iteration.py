@@ -140,20 +140,20 @@ def _domain(
 
 def _folded(domain: IterationDomain, box: _Box) -> IterationDomain:
     """Where an index u of the result is `k·r + e + c` for a summed r and `0 ≤ e < k`, the step runs
-    over r and e, which are no more points than u has values, and sends each term to u.
+    over r and e, which are no more points than u has values, and sends each term to u; so along each such index.
     """
     names = [*index_names((*domain.out, *domain.sums))]
     space = preimage(box.space, list(box.whole.index_map), box.whole.index_map, names)
-    found = digits(space, domain.out, domain.sums) if domain.sums else None
-    if found is None:
+    found = digits(space, domain.out, domain.sums) if domain.sums else []
+    if not found:
         return domain
-    u, r, address, n = found
-    to = {u: address}
-    out = tuple(Binder(i, n if i == u else m) for i, m in domain.out)
+    to = {one.u: one.address for one in found}
+    values, leading = {one.u: one.values for one in found}, {one.r for one in found}
+    out = tuple(Binder(i, values.get(i, m)) for i, m in domain.out)
     return replace(
         domain,
-        out=(*out, *(b for b in domain.sums if b[0] == r)),
-        sums=tuple(b for b in domain.sums if b[0] != r),
+        out=(*out, *(b for b in domain.sums if b[0] in leading)),
+        sums=tuple(b for b in domain.sums if b[0] not in leading),
         index_map={i: a.substitute(to) for i, a in domain.index_map.items()},
         condition=substitute(domain.condition, to),
         scatter_to=tuple((to.get(i, Affine.of(i)), m.constant) for i, m in domain.out),

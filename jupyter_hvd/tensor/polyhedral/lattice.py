@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..language.affine import Affine
 from ..language.predicates import TRUE, And, Or, Predicate, compare, conj, conjuncts, in_range
@@ -237,24 +237,33 @@ def _constraints(inside: Any, names: Sequence[str]) -> Iterator[Affine]:
                 yield _expression(constraint, names)
 
 
-def digits(inside: Any, kept: Binders, rest: Binders) -> tuple[str, str, Affine, Affine] | None:
-    """A kept coordinate u and another one r with `u = k·r + e + c`, `0 ≤ e < k`, at every point:
-    then r is u's leading digit, and (r, e) run over no more points than u does.
+class Digits(NamedTuple):
+    """A coordinate u that is `k·r + e + c`, `0 ≤ e < k`: `address` is `k·r + u + c`, where u now stands for e, of so many values."""
 
-    Gives u, r, `k·r + u + c`, where u now stands for e, and the extent of e.
+    u: str
+    r: str
+    address: Affine
+    values: Affine
+
+
+def digits(inside: Any, kept: Binders, rest: Binders) -> list[Digits]:
+    """Kept coordinates u, each with another one r that is its leading digit at every point: (r, e) run over no more points than
+    u does.
     """
-    names = [*index_names((*kept, *rest))]
+    names, found = [*index_names((*kept, *rest))], list[Digits]()
     for a in _constraints(inside, names):
         for (u, _), (r, _) in product(kept, rest):
             k = -a.coefficient(r) * a.coefficient(u)
             if abs(a.coefficient(u)) != 1 or k < 2 or len(a.terms) != 2:
                 continue
+            if any({u, r} & {one.u, one.r} for one in found):
+                continue
             moved = {i: Affine.of(i) for i in names}
             moved[u] = Affine.of(u) + Affine.of(r) * k
             low, high = _range(preimage(inside, names, moved, names), names.index(u))
             if high - low < k:
-                return u, r, moved[u] + low, Affine.of(high - low + 1)
-    return None
+                found.append(Digits(u, r, moved[u] + low, Affine.of(high - low + 1)))
+    return found
 
 
 @lru_cache(maxsize=4096)
