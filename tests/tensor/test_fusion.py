@@ -445,7 +445,7 @@ def test_numbers_times_constants_are_zero_beyond_an_array_too():
     )
 
 
-@pytest.mark.parametrize("step, width, start", [(2, 2, 0), (3, 2, 1), (2, 1, 1), (4, 3, 0)])
+@pytest.mark.parametrize(("step", "width", "start"), [(2, 2, 0), (3, 2, 1), (2, 1, 1), (4, 3, 0)])
 def test_several_indices_are_digits_of_others(step, width, start):
     """Pools along two axes: what each entry is due is sent there once, whatever the sizes."""
 

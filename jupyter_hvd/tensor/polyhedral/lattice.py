@@ -238,7 +238,9 @@ def _constraints(inside: Any, names: Sequence[str]) -> Iterator[Affine]:
 
 
 class Digits(NamedTuple):
-    """A coordinate u that is `k·r + e + c`, `0 ≤ e < k`: `address` is `k·r + u + c`, where u now stands for e, of so many values."""
+    """A coordinate u that is `k·r + e + c`, `0 ≤ e < k`: `address` is `k·r + u + c`, where u now stands for e, which has so many
+    `values`.
+    """
 
     u: str
     r: str
