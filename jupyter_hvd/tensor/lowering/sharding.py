@@ -46,9 +46,8 @@ from .plan import Plan
 from .tiling import strip_mine
 
 Axis = tuple[str, tuple[int, ...], int]  # a parameter, a path of projections, an axis
-Along = tuple[
-    tuple[str, int | None], ...
-]  # indices, each with how many devices divide it, where that is said
+#: Indices, each with how many devices divide it, where that is said.
+Along = tuple[tuple[str, int | None], ...]
 Halo = tuple[int, int]  # how many rows before its own a device reads, and how many behind them
 
 
