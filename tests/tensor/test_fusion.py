@@ -476,3 +476,25 @@ def test_pools_take_as_many_points_as_there_are():
     points = [pooled.grad("X").plan(normal(n, n)).points for n in (16, 32, 64)]
     assert points[1] <= 4 * points[0]
     assert points[2] <= 4 * points[1]
+
+
+def test_numbers_are_no_operands_of_a_sum():
+    """A long window that is scaled is swept like one that is not, and multiplied when it is done."""
+
+    @tensor
+    def scaled(x, y, s):
+        n = len(x) - len(y)
+        v = [3 * y[j] for j in range(len(y))]
+        return [s * sum(v[j] * x[i + j] for j in range(len(y))) for i in range(n)]
+
+    @tensor
+    def bare(x, y):
+        n = len(x) - len(y)
+        return [sum(y[j] * x[i + j] for j in range(len(y))) for i in range(n)]
+
+    x, y = normal(4000), normal(1000)
+    (how,) = {
+        row.split(" by ")[-1].split(": ")[0] for row in made(bare, x, y).values() if "Σ" in row
+    }
+    assert any(how.split("  ")[-1] in row for row in made(scaled, x, y, 2.0).values() if "Σ" in row)
+    agrees(scaled, normal(40), normal(10), 2.0)

@@ -328,7 +328,7 @@ def _flattened(
                 sums[step.name] = action
             found.append(replace(step, action=action))
             continue
-        if isinstance(action, Contract) and not action.scatter_to:
+        if isinstance(action, Contract) and action.sums and not action.scatter_to:
             factors = [_factors(r, scaled, action.extents, shapes) for r in action.reads]
             action = replace(action, reads=tuple(r for part in factors for r in part))
         if (addend := _scaled(action, constants)) is not None:

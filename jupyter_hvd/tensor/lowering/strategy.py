@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from math import prod
 
@@ -160,10 +160,22 @@ class Running:
 Strategy = Pointwise | Convolution | Swept | Boxed | Unrolled | Multiplied | Running | Reduced
 
 
+def without_numbers(action: Contract) -> tuple[Contract, tuple[Access, ...]]:
+    """A sum of what is no number, and the numbers, by which it is multiplied when it is done: they are no operands of a product
+    of matrices or of a window.
+    """
+    numbers = tuple(r for r in action.reads if not r.indices)
+    rest = tuple(r for r in action.reads if r.indices)
+    if not action.sums or not numbers or not rest:
+        return action, ()
+    return replace(action, reads=rest), numbers
+
+
 def choose(action: Contract, platform: str) -> Strategy:
     """The way to run a contraction on a kind of device."""
     if not action.sums:
         return Pointwise()
+    action, _ = without_numbers(action)
     if (boxed := _boxed(action)) is not None:
         return boxed
     if (axis := _window(action)) is not None:
