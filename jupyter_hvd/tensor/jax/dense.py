@@ -219,9 +219,8 @@ class Dense:
                 return self.side_by_side(*found, values, space)
             case Add(left, right):
                 return joined(jnp.add, left, right)
-            case Mul(
-                Const(-1), body
-            ):  # XLA drops a second `-`, where it would multiply one number by another
+            case Mul(Const(-1), body):
+                # XLA drops a second `-`; one number it would multiply by another.
                 return joined(jnp.negative, body)
             case Mul() if len({*(factors := _factors(e))}) == 1:
                 power = partial(lax.integer_pow, y=len(factors))
@@ -823,7 +822,8 @@ def _matrix_product(left: Aligned, right: Aligned, summed: Sequence[str]) -> Ali
         tuple(tuple(map(axes.index, names)) for axes in (left[1], right[1]))
         for names in (gone, kept)
     )
-    array = lax.dot_general(left[0], right[0], numbers)
+    dtype = jnp.result_type(left[0], right[0])
+    array = lax.dot_general(left[0].astype(dtype), right[0].astype(dtype), numbers)
     rest = (a for a in (*left[1], *right[1]) if a not in both)
     return array, (*kept, *rest)
 
