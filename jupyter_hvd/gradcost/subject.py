@@ -97,8 +97,8 @@ class Subject:
     @cached_property
     def differentiated(self) -> Analysis:
         """The value as its derivative sees it, by which that is bounded: with how largest entries share it."""
-        function = self.instance.traced.function
-        return self.value if function == self.value.function else Analysis(self.instance, function)
+        whole = self.instance.traced.function
+        return Analysis(self.instance, whole) if self.instance.says_how else self.value
 
     @cached_property
     def forward(self) -> Analysis:

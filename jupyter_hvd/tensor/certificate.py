@@ -187,13 +187,12 @@ def certify(
     )
     timed = _slopes(long, lambda p: (p.value_seconds, p.gradient_seconds)) if why is None else None
     loops = any(isinstance(s.rhs, Recurrence) for s in instance.ssa.statements)
-    plain = instance.function == instance.traced.function
     return Certificate(
         function=function.__name__,
         wrt=wrt,
         value_cost=str(formulas[0]),
         gradient_cost=str(formulas[1]),
-        theorem=(LOOPS if loops else PAPER) + ("" if plain else SHARED),
+        theorem=(LOOPS if loops else PAPER) + (SHARED if instance.says_how else ""),
         largest_ratio=max(p.gradient_io / max(1, p.value_io) for p in points),
         points=tuple(points),
         operations_exponents=counted,

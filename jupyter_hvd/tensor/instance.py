@@ -66,6 +66,11 @@ class Instance:
     def layout(self) -> Layout:
         return self.traced.layout
 
+    @property
+    def says_how(self) -> bool:
+        """Whether something in it is not computed, but says how to differentiate what is."""
+        return self.function != self.traced.function
+
     @cached_property
     @deep()
     def differentiable(self) -> Program:

@@ -83,26 +83,20 @@ def _pointwise(step: Contract, values: Values) -> Any:
 
 
 def _quotient(step: Contract, space: Space, values: Values) -> Any:
-    """`x·(1/y)` as `x / y`, which takes one kernel of XLA's, not two, times numbers; None where it is something else."""
-    numbers = [r for r in step.reads if not r.indices and r.array not in values.inverted]
-    reads = [r for r in step.reads if r not in numbers]
-    if len(reads) == 1 and numbers:
-        reads.append(numbers.pop())
-    if step.mask != TRUE or len(reads) != 2:
+    """`x·(1/y)` as `x / y`, which takes one kernel of XLA's, not two; None where it is something else."""
+    if step.mask != TRUE or len(step.reads) != 2:
         return None
-    k = next((k for k, r in enumerate(reads) if r.array in values.inverted), None)
-    if k is None or not inside(reads[k], values.arrays[reads[k].array].shape, space):
+    k = next((k for k, r in enumerate(step.reads) if r.array in values.inverted), None)
+    if k is None or not inside(step.reads[k], values.arrays[step.reads[k].array].shape, space):
         return None
-    read_ = reads[k]
+    read_ = step.reads[k]
     below = turned(
         read_, space, replace(values, arrays={read_.array: values.inverted[read_.array]})
     )
-    above = turned(reads[1 - k], space, values)
+    above = turned(step.reads[1 - k], space, values)
     # A number with an axis of length 1 is turned into its reciprocal by XLA.
     divisor = align(below, step.axes) if below[1] else below[0]
     found = align(above, step.axes) / divisor
-    for number in numbers:
-        found = found * values.arrays[number.array]
     return jnp.broadcast_to(found, space.shape(step.axes))
 
 

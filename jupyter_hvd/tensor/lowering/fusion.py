@@ -313,7 +313,7 @@ def _repeating(action: Entrywise | Fill) -> frozenset[int]:
 def _flattened(
     steps: Sequence[Step], whole: AbstractSet[str], shapes: Mapping[str, Shape]
 ) -> list[Step]:
-    """Sums that one sum alone reads, once, and arrays times constants, as parts of the sums and products that read them."""
+    """Sums that one sum alone reads, once, and arrays times constants, as parts of the sums that read them."""
     reads = Counter(r.array for s in steps for r in s.action.accesses)
     constants = {s.name for s in steps if isinstance(s.action, Fill) and not s.action.out}
     sums: dict[str, Accumulate] = {}

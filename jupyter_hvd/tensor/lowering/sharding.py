@@ -279,11 +279,12 @@ def _along_axes(
             return r
         at = {
             name: value.constant
-            for name in action.extents.keys() - taken
+            for name in action.extents
+            if name not in taken
             for p in conjuncts(mask)
             if (value := solve(p, name)) is not None and value.is_constant
         }
-        name = next((x for x in sorted(at, key=lambda x: (x not in others, x))), None)
+        name = min(at, key=lambda x: x not in others, default=None)
         if name is None:
             return r
         there = Affine.of(name) + (index.constant - at[name])
