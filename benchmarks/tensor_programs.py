@@ -111,7 +111,8 @@ class Benchmark:
 
     `kind` is `grad` or `hessian`; `size` is that of the comparison, `large` that at which JAX need
     not run. With `called`, the tensor function is called as a user calls it, not compiled as a
-    whole: what it finds out about its data then counts.
+    whole: what it finds out about its data then counts. `limit` is what remains to be done once the derivative is known, and is
+    compared with where nothing can be faster.
     """
 
     name: str
@@ -123,6 +124,7 @@ class Benchmark:
     large: int | None = None
     kind: str = "grad"
     called: bool = False
+    limit: Callable[..., Any] | None = None
 
     @property
     def places(self) -> tuple[int, ...]:
@@ -354,6 +356,7 @@ STRUCTURED = (
         ("x",),
         2048,
         kind="hessian",
+        limit=lambda A, x: A + A.T,
     ),
     Benchmark(
         "block-diagonal form",

@@ -10,7 +10,7 @@ from programs import CASES, gravity
 from jupyter_hvd.tensor import tensor
 from jupyter_hvd.tensor.jax import backend, execute
 from jupyter_hvd.tensor.jax import kernel as kernel_module
-from jupyter_hvd.tensor.lowering import tiling
+from jupyter_hvd.tensor.lowering import dataflow, tiling
 from jupyter_hvd.tensor.lowering.strategy import Convolution, Multiplied, Reduced, Unrolled, choose
 
 
@@ -171,3 +171,19 @@ def test_strategies_follow_from_the_step():
         s.action for s in later.plan(np.ones(4), np.ones(5)).steps if getattr(s.action, "sums", ())
     )
     assert isinstance(choose(coupled, "cpu"), Reduced)
+
+
+@tensor
+def chamfer(P, Q):
+    d = ((P[:, None, :] - Q[None, :, :]) ** 2).sum(-1)
+    return d.min(axis=1).mean() + d.min(axis=0).mean()
+
+
+def test_what_blocks_make_is_read_beyond_its_ends(monkeypatch):
+    """From a million pairs on there was a `KeyError`: the distances are made in blocks, and their halves read apart."""
+    monkeypatch.setattr(tiling, "BIG", 100)
+    monkeypatch.setattr(tiling, "BLOCK", 20)
+    monkeypatch.setattr(dataflow, "FENCED", 1)
+    P, Q = np.random.default_rng(0).normal(size=(2, 13, 3))
+    for made in (chamfer, chamfer.grad("P")):
+        np.testing.assert_allclose(made(P, Q), made.interpret(P, Q), rtol=1e-9)

@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import random_statements
+import scipy.linalg
 
 from jupyter_hvd.tensor import TensorError, tensor
 from jupyter_hvd.tensor.jax.precision import keeping_float64
@@ -296,6 +298,55 @@ def genexp(A):
     return np.array([np.sum(row**2) for row in A]) @ np.ones(A.shape[0])
 
 
+@case(x)
+def horner(x):
+    y = 0.0
+    for v in x:
+        y *= 0.5
+        y += v
+    return y
+
+
+@case(x)
+def discounted_in_branches(x):
+    s = 1.0
+    for i in range(len(x)):
+        if x[i] > 1:
+            s *= x[i]
+        else:
+            s += x[i]
+    return s
+
+
+@case(x)
+def entries_then_all(x):
+    y = np.ones(len(x))
+    for i in range(len(x)):
+        y[i] = x[i]
+        y *= 0.5
+    return y
+
+
+@case(x)
+def held_at_both_ends(x):
+    u = x * 1.0
+    u[0] = u[-1] = s = x[1]
+    return u * s
+
+
+@case(x)
+def list_plus_list_in_a_loop(x):
+    parts = []
+    for i in range(len(x)):
+        parts = parts + [x[i] ** 2]
+    return np.array(parts)
+
+
+@case(M)
+def factors_as_scipy_has_them(M):
+    return scipy.linalg.qr(M[:, :3])[1]
+
+
 @pytest.mark.parametrize(("function", "arguments"), CASES, ids=lambda c: getattr(c, "__name__", ""))
 def test_the_value_is_python_s(function, arguments):
     f = tensor(function)
@@ -395,3 +446,52 @@ def test_gradients_through_loops_and_branches_are_those_of_jax():
     np.testing.assert_allclose(f.interpret(x, y), huber(x, y))
     with keeping_float64(True):
         np.testing.assert_allclose(f.grad("x").interpret(x, y), jax.grad(direct)(x, y), atol=1e-12)
+
+
+def test_random_loops_that_change_names_agree_with_python(tmp_path):
+    """All sums were made before all products: `s *= a`, then `s += b`."""
+    assert random_statements.taken(range(200), tmp_path) > 180
+
+
+def _swapped(x):
+    y = x * 1.0
+    y[0], y[1] = y[1], y[0]
+    return y
+
+
+def _in_a_part(M):
+    N = M * 1.0
+    N[1:][0] = 5.0
+    return N
+
+
+def _lists_beside(M, i):
+    return M[i, [0, 1]]
+
+
+def _list_apart(M):
+    return np.zeros((2, 3, 4))[0, :, [0, 1]] * M[0, 0]
+
+
+def _of_two_ranks(M, i):
+    return M[i[:, None], i]
+
+
+def _polynomial(x, y):
+    return np.polynomial.polynomial.polyval(x, y)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "message"),
+    [
+        (_swapped, (x,), "an entry among several targets"),
+        (_in_a_part, (M,), "a part of a part"),
+        (_lists_beside, (M, np.array([0, 1])), "beside another index"),
+        (_list_apart, (M,), "beside another index"),
+        (_of_two_ranks, (M, np.array([0, 1])), "side by side"),
+        (_polynomial, (x, y), "not in the tensor language"),
+    ],
+)
+def test_what_numpy_reads_otherwise_is_refused(function, arguments, message):
+    with pytest.raises(TensorError, match=message):
+        tensor(function)(*arguments)

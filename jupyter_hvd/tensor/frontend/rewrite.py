@@ -376,8 +376,12 @@ class _Rewriter(cst.CSTTransformer):
             target, "this target changes something outside", "assign to names and to entries"
         )
 
-    def leave_Assign(self, node: cst.Assign, updated: cst.Assign) -> cst.Assign:
+    def leave_Assign(
+        self, node: cst.Assign, updated: cst.Assign
+    ) -> cst.Assign | cst.FlattenSentinel[cst.Assign]:
         target = node.targets[0].target
+        if len(node.targets) > 1:
+            return cst.FlattenSentinel(self._assigned_to_all(node, updated))
         if isinstance(target, cst.Subscript):
             return self._stored(node, target, updated.targets[0].target, "", updated.value)
         added = self_added(node)
@@ -389,6 +393,20 @@ class _Rewriter(cst.CSTTransformer):
             names = _flat(target)
             return _assigned(names, self._bound(node, target, updated.value), always=True)
         return updated.with_changes(value=self._bound(node, target, updated.value))
+
+    def _assigned_to_all(self, node: cst.Assign, updated: cst.Assign) -> Iterator[cst.Assign]:
+        """`a = b[0] = e`, one target after the other as in Python."""
+        same = cst.Name("__same__")
+        yield _assigned([same.value], self._bound(node, same, updated.value))
+        for one, made in zip(node.targets, updated.targets, strict=True):
+            match one.target:
+                case cst.Subscript():
+                    yield self._stored(node, one.target, made.target, "", same)
+                case cst.Tuple() | cst.List():
+                    names = _flat(one.target)
+                    yield _assigned(names, self._bound(node, one.target, same), always=True)
+                case target:
+                    yield cst.Assign([cst.AssignTarget(target)], same)
 
     def leave_AnnAssign(
         self, node: cst.AnnAssign, updated: cst.AnnAssign
@@ -431,6 +449,8 @@ class _Rewriter(cst.CSTTransformer):
         places: list[cst.BaseExpression] = []
         while isinstance(updated, cst.Call):
             array, *rest = [a.value for a in updated.args[1:]]
+            if places:  # `y[i][j]`: a row, and no part that NumPy may have copied
+                rest = [self.call(node, "one_place", place) for place in rest]
             places = [*rest, *places]
             updated = array
         listed = cst.Tuple([cst.Element(place) for place in places])
@@ -804,10 +824,10 @@ def _root(e: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _flat(target: cst.BaseExpression) -> list[str]:
-    """The names of a target, in order."""
+    """The names of a target, in order; of an entry that of its array."""
     if isinstance(target, cst.Tuple | cst.List):
         return [name for element in target.elements for name in _flat(element.value)]
-    return [cst.ensure_type(target, cst.Name).value]
+    return [cst.ensure_type(_root(target), cst.Name).value]
 
 
 def _pattern(target: cst.BaseExpression) -> cst.BaseExpression:

@@ -301,8 +301,8 @@ def margins(
         if not isinstance(action, Entrywise):
             continue
         for read in unsummed_reads(step):
-            if read.array in arrays and names_of(read.indices) <= action.extents.keys():
-                shape = shapes[read.array]
+            shape = shapes.get(read.array)  # what blocks make has no margins
+            if shape and read.array in arrays and names_of(read.indices) <= action.extents.keys():
                 before = found.get(read.array, ((0, 0),) * len(shape))
                 reached = (a.reach(action.extents) for a in read.indices)
                 found[read.array] = tuple(

@@ -10,19 +10,19 @@ a padding around a padding, each with a branch for each entry.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from ..language.affine import Affine
-from ..language.predicates import TRUE, Predicate, conj, conjuncts, substitute
+from ..language.predicates import TRUE
 from ..ssa.program import Output, flat
+from .conditions import asked_once
 from .dataflow import names_of, needed_steps
 from .ir import (
     Access,
     Accumulate,
     Action,
-    Apply,
     Contract,
     Entrywise,
     Fill,
@@ -61,7 +61,8 @@ def fused(steps: Sequence[Step], output: Output, storages: Mapping[str, Storage]
     """The same arrays made in fewer steps."""
     whole = frozenset(flat(output)).union(*(_read_whole(s.action) for s in steps))
     shapes = {x: storage.extents for x, storage in storages.items()}
-    found = needed_steps(_through_views(steps, {**shapes, **_shapes(steps)}), output)
+    asked = asked_once(steps, whole)
+    found = needed_steps(_through_views(asked, {**shapes, **_shapes(asked)}), output)
     less, dropped = _without_repetition(found, whole)
     lying, orders = _as_read(less, whole)
     flat_ = _flattened(lying, whole, {**shapes, **_shapes(lying)})
@@ -69,45 +70,7 @@ def fused(steps: Sequence[Step], output: Output, storages: Mapping[str, Storage]
     for x, order in orders.items():
         kept = dimensions.get(x, tuple(range(len(order))))
         dimensions[x] = tuple(kept[d] for d in order)
-    return Fused(needed_steps(_unmasked(flat_, whole), output), dimensions)
-
-
-def _unmasked(steps: Sequence[Step], whole: AbstractSet[str]) -> list[Step]:
-    """Sums without conditions on their places that all who read them have, too: for the same points are visited, and XLA computes
-    what has no condition with what it is made of.
-    """
-    seen: dict[str, list[tuple[Predicate, Access]]] = {}
-    for step in steps:
-        for p, read in _conditioned(step.action):
-            seen.setdefault(read.array, []).append((p, read))
-
-    def plain(step: Step) -> Step:
-        action = step.action
-        if not isinstance(action, Contract) or action.lookups or action.scatter_to:
-            return step
-        mask = action.mask
-        if mask == TRUE or step.name in whole or mask.relations or not mask.names <= {*action.axes}:
-            return step
-        for p, read in seen.get(step.name, ()):
-            at = dict(zip(action.axes, read.indices, strict=True))
-            if not {*conjuncts(substitute(mask, at))} <= {*conjuncts(p)}:
-                return step
-        return replace(step, action=replace(action, mask=TRUE))
-
-    return [plain(step) for step in steps]
-
-
-def _conditioned(action: Action) -> Iterator[tuple[Predicate, Access]]:
-    """What is read, and where at most."""
-    match action:
-        case Contract():
-            yield from ((action.mask, read) for read in action.reads)
-        case Apply() | Accumulate():
-            own = action.mask if isinstance(action, Apply) else TRUE
-            for addend in action.addends:
-                yield from ((conj(own, addend.mask), read) for read in addend.accesses)
-        case _:
-            yield from ((TRUE, read) for read in action.accesses)
+    return Fused(needed_steps(flat_, output), dimensions)
 
 
 def _left(storage: Storage, gone: Sequence[int]) -> tuple[int, ...]:

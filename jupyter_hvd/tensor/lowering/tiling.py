@@ -33,7 +33,9 @@ from .dataflow import producers, read_once
 from .ir import OFFSET, Access, Contract, Entrywise, IndexLookup, Rewriting, Step
 from .strategy import is_running
 
-BIG = 1 << 23  # entries of an intermediate from which on it is made in blocks
+BIG = (
+    1 << 20
+)  # entries of an intermediate from which on it is made in blocks: arrays of all pairs are fetched from the system in each call
 BLOCK = 1 << 20  # entries of the largest intermediate in one block
 LONG = 1 << 14  # entries of a row from which on rows are added one after the other
 MANY = 16  # and so many of them

@@ -196,6 +196,17 @@ def qr(t: Any, a: Any, mode: str = "reduced") -> Any:
     return r if mode == "r" else (q, r)
 
 
+@form("scipy.qr")
+def qr_of_scipy(
+    t: Any, a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full"
+) -> Any:
+    """`qr` whose factors are complete where nothing is said."""
+    numpys = {"full": "complete", "economic": "reduced"}
+    if mode not in numpys:
+        raise t.error(f"`qr` of mode {mode!r}", "'full' or 'economic'")
+    return qr(t, a, numpys[mode])
+
+
 @form("cholesky")
 def cholesky(t: Any, a: Any, lower: bool = True, upper: bool = False) -> Any:
     """`L` where `L @ L.T = a`, column by column; of a matrix that is not symmetric, of `(a + a.T)/2`."""

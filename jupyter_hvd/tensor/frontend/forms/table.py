@@ -184,6 +184,7 @@ LAX = (
     *("scan", "fori_loop", "map", "cond", "while_loop", "stop_gradient", "rsqrt", "exp2"),
     *("top_k", "dot", "concatenate", "expand_dims", "squeeze", "square", "full", "broadcast_to"),
 )
+_OF_LAX_ALONE = ("scan", "fori_loop", "map", "cond", "while_loop")
 #: Where SciPy's functions are NumPy's of that name, or have none.
 SCIPY = ("scipy.special", "scipy.linalg", "scipy.integrate", "scipy.fft")
 
@@ -197,7 +198,9 @@ def _is_another(function: Any, name: str) -> bool:
         return not any(part in module for part in (".special", ".linalg", ".integrate", ".norm"))
     if module.startswith("scipy"):
         return not module.startswith(SCIPY) and not _is_of_the_normal_distribution(function)
-    return module.startswith(("numpy.ma", "numpy.random", "jax._src.random"))
+    if module.startswith("numpy") and name in _OF_LAX_ALONE:  # `np.linalg.cond`
+        return True
+    return module.startswith(("numpy.ma", "numpy.random", "numpy.polynomial", "jax._src.random"))
 
 
 def _is_of_the_normal_distribution(function: Any) -> bool:

@@ -83,6 +83,11 @@ class Carried(Barred):
         """Whether the loop changes the array that the name has before it."""
         return any(not change.anew for change in self.changes)
 
+    @property
+    def begun(self) -> Any:
+        """What the name has before the outermost loop."""
+        return self.start.begun if isinstance(self.start, Carried) else self.start
+
     def __getattr__(self, name: str) -> Any:
         if name in ("shape", "ndim", "size"):  # no turn changes these
             return getattr(self.start, name)

@@ -301,6 +301,8 @@ class Statements(Recurrences):
                     )
                 results.append(gone(c.name))
                 continue
+            if not _in_any_order(c.changes):
+                raise self.error(c.message, c.help)
             result = c.start
             for change in c.changes:
                 if bindings is None:
@@ -448,6 +450,8 @@ class Statements(Recurrences):
     def augment(self, k: int, op: str, name: str, target: Any, value: Any) -> Any:
         """`s += e` and the like."""
         self.at(k)
+        if self._is_list_in_loop(op, target, value):
+            return self._extended(k, target, value)
         if lists_of(target) and op == "+" and not isinstance(target, Carried):
             return self._bind(name, self._in_place(target, self.joined_lists(target, value)))
         made = self._augmented(op, target, value, name)
@@ -456,9 +460,32 @@ class Statements(Recurrences):
     def anew(self, k: int, op: str, name: str, target: Any, value: Any) -> Any:
         """`s = s + e` and the like in a loop: the array that `s` was stays as it is."""
         self.at(k)
+        if self._is_list_in_loop(op, target, value):
+            return self._extended(k, target, value)
         if lists_of(target) and op == "+" and not isinstance(target, Carried):
             return self._bind(name, self.joined_lists(target, value))
         return self._bind(name, self._augmented(op, target, value, name, anew=True))
+
+    def _is_list_in_loop(self, op: str, target: Any, value: Any) -> bool:
+        return (
+            op == "+"
+            and isinstance(target, Carried)
+            and bool(lists_of(target.begun) or lists_of(value))
+        )
+
+    def _extended(self, k: int, target: Carried, value: Any) -> Any:
+        """`y += [e]` in a loop, as `y.append(e)`."""
+        if not isinstance(target.begun, list) and not lists_of(target.begun):
+            return self._augmented(
+                "+", target, value, target.name
+            )  # an array and a list of numbers
+        entries = value if isinstance(value, list) else getattr(value, "written", None)
+        if entries is None or len(entries) != 1:
+            raise self.error(
+                f"`{target.name}` grows by a list in each turn",
+                f"append one entry a turn: `{target.name}.append(e)`",
+            )
+        return self.append(k, target, entries[0])
 
     def _augmented(self, op: str, target: Any, value: Any, name: str, anew: bool = False) -> Any:
         """`target op value`; in a loop it is recorded, and worked out at the loop's end."""
@@ -557,6 +584,18 @@ class Statements(Recurrences):
             return self._bind(name, self._in_place(root, made))
         return self._stored_in_loop(target, self.whole(root), places, value, op)
 
+    def one_place(self, k: int, place: Any) -> Any:
+        """The first index of `y[i][j] = e`, which names a row."""
+        self.at(k)
+        if isinstance(place, int | str | Index) or (
+            isinstance(place, Value) and not self.is_array(place)
+        ):
+            return place
+        raise self.error(
+            "this stores in a part of a part",
+            "write all places in one bracket: `y[1:, 0] = …`, `y[1] = …`",
+        )
+
     def _of_several_places(self, places: tuple[Any, ...]) -> bool:
         """Whether an array names the places alone, and may name one twice."""
         many = [p for p in places if is_index_array(p) or self.is_array(p)]
@@ -644,6 +683,12 @@ class Statements(Recurrences):
         change = Change("=" if not op else "+=", term, conj(*taken), names, tuple(at))
         self._record(target, change)
         return target
+
+
+def _in_any_order(changes: Sequence[Change]) -> bool:
+    """Whether the changes of a name may be made one after the other, each in all turns: `s *= a` and `s += b` may not."""
+    kinds = {change.op for change in changes}
+    return len(kinds) < 2 or kinds in ({"+", "+="}, {"=", "+="})
 
 
 def _elsewhere(one: Sequence[Affine], other: Sequence[Affine], index: str) -> bool:

@@ -120,6 +120,17 @@ class Subscripts(Places):
             return isinstance(place.type, IndexArray)
         return place is None or place is ... or isinstance(place, slice) or self.is_array(place)
 
+    def _require_alone(self, places: tuple[Any, ...], k: int) -> None:
+        """Raise TensorError where NumPy pairs a written list's entries with those of another place, or puts its axis first."""
+        slices = [place is None or place is ... or isinstance(place, slice) for place in places]
+        others = [j for j, is_slice in enumerate(slices) if j != k and not is_slice]
+        apart = any(any(slices[min(j, k) + 1 : max(j, k)]) for j in others)
+        if apart or any(self._takes_many(places[j]) for j in others):
+            raise self.error(
+                "a list of indices beside another index",
+                "write the entries: `[x[k[e], c] for …]`, or two brackets: `x[0][:, [0, 1]]`",
+            )
+
     def subscript(self, array: Any, places: tuple[Any, ...]) -> Any:
         """A part of an array, as an array."""
         if isinstance(array, Data):
@@ -129,6 +140,7 @@ class Subscripts(Places):
         chosen = [k for k, place in enumerate(places) if self._integers(place)]
         if len(chosen) == 1:
             (k,) = chosen
+            self._require_alone(places, k)
             rows = [
                 self.subscript(value, (*places[:k], j, *places[k + 1 :])) for j in places[k].written
             ]
@@ -163,7 +175,12 @@ class Subscripts(Places):
                 if gathered is None:
                     first, gathered = len(out), dims
                     out += dims
-                for mine, theirs in zip(dims, gathered, strict=False):
+                if len(dims) != len(gathered):
+                    raise self.error(
+                        f"index arrays of {len(gathered)} and of {len(dims)} dimensions side by side",
+                        "write their entries: `[[A[i[p], j[q]] for q in range(len(j))] for p in range(len(i))]`",
+                    )
+                for mine, theirs in zip(dims, gathered, strict=True):
                     self.same(mine, theirs)
                 axes.append((place, first))
                 continue

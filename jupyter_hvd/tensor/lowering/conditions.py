@@ -1,0 +1,141 @@
+"""Conditions are asked once, and not where no one sees the answer.
+
+`Σ i<j. f(x[i], x[j])` has `[i<j]·x[i]` and `[i<j]·x[j]` in Tensor SSA, where every variable has a predicate of its own. XLA for
+CPUs writes each of them to memory, as large as all pairs; without the conditions it reads `x` instead. So a condition that
+several factors of a product have becomes the product's, and what only readers with a condition see has it no more. Conditions
+of functions stay: JAX's derivative of a `1/0` that is thrown away afterwards is no number.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+
+from ..language.affine import Affine
+from ..language.predicates import Predicate, conj, conjuncts, substitute
+from .ir import Access, Accumulate, Action, Apply, Contract, Entrywise, Step
+
+Conditions = tuple[Predicate, ...]  # all of which hold
+
+
+def asked_once(steps: Sequence[Step], whole: AbstractSet[str]) -> list[Step]:
+    """The same arrays at the entries that are read; those in `whole` at all of theirs."""
+    filled: dict[str, Conditions] = {}
+    return _unseen_dropped(_asked_of_products(steps, filled), filled, whole)
+
+
+def _asked_of_products(steps: Sequence[Step], filled: dict[str, Conditions]) -> list[Step]:
+    """Conditions of factors as the product's own: where one factor has a condition and another has not, for zero times what is no
+    number is none; where all have it, if that frees one of them. Notes in `filled` where, at most, arrays are other than zero:
+    conditions on the places in them.
+    """
+    linear, found = set[str](), list[Step]()
+    for step in steps:
+        action = step.action
+        if isinstance(action, Contract) and _is_entrywise(action):
+            each = [(r.array, _known(r, filled)) for r in action.reads]
+            several = Counter(q for _, known in each for q in known)
+            asked = [q for x, known in each for q in known if several[q] < len(each) or x in linear]
+            action = replace(action, mask=conj(action.mask, *dict.fromkeys(asked)))
+        if isinstance(action, Contract | Accumulate):
+            linear.add(step.name)
+        filled[step.name] = _filled(action, filled)
+        found.append(replace(step, action=action))
+    return found
+
+
+def _is_entrywise(action: Contract) -> bool:
+    """Whether a product multiplies entry by entry, each of its factors read along all of its axes."""
+    if action.scatter_to or action.lookups or len(action.reads) < 2:
+        return False
+    return all({i for a in r.indices for i in a.names} == {*action.extents} for r in action.reads)
+
+
+def _filled(action: Action, filled: Mapping[str, Conditions]) -> Conditions:
+    """Where an array may be other than zero, as far as conditions say."""
+    match action:
+        case Contract() if not action.scatter_to:
+            known = [q for r in action.reads for q in _known(r, filled)]
+            return _on_places((*conjuncts(action.mask), *known), action)
+        case Accumulate() if action.addends:
+            first, *rest = [(*conjuncts(m.mask), *_known(m.read, filled)) for m in action.addends]
+            return _on_places([q for q in first if all(q in others for others in rest)], action)
+        case Apply():
+            return _on_places(conjuncts(action.mask), action)
+    return ()
+
+
+def _on_places(conditions: Iterable[Predicate], action: Entrywise) -> Conditions:
+    """Those on the axes of a result alone, as conditions on places in it."""
+    at = {axis: Affine.of(_place(d)) for d, axis in enumerate(action.axes)}
+    kept = [q for q in conditions if q.names <= at.keys() and not q.relations]
+    return tuple(dict.fromkeys(substitute(q, at) for q in kept))
+
+
+def _known(read: Access, filled: Mapping[str, Conditions]) -> Conditions:
+    """Where a read may find something other than zero, as conditions on the reader's indices."""
+    return tuple(_at(read, q) for q in filled.get(read.array, ()))
+
+
+def _at(read: Access, q: Predicate) -> Predicate:
+    return substitute(q, {_place(d): a for d, a in enumerate(read.indices)})
+
+
+def _place(dimension: int) -> str:
+    return f"place{dimension}"
+
+
+def _unseen_dropped(
+    steps: Sequence[Step], filled: Mapping[str, Conditions], whole: AbstractSet[str]
+) -> list[Step]:
+    """Sums and products without conditions that all who read them have, too."""
+    unseen: dict[str, Conditions] = {}  # conditions on places where alone entries are seen
+    found = list[Step]()
+    for step in reversed(steps):
+        own = () if step.name in whole else unseen.get(step.name, ())
+        action = step.action
+        if isinstance(action, Entrywise) and not (
+            isinstance(action, Contract) and action.scatter_to
+        ):
+            at = {_place(d): Affine.of(axis) for d, axis in enumerate(action.axes)}
+            seen = tuple(substitute(q, at) for q in own)
+        else:
+            seen = ()
+        action = _without(action, seen)
+        for read, asked in _conditioned(action):
+            here = {*asked, *seen}
+            before = unseen.get(read.array, filled.get(read.array, ()))
+            unseen[read.array] = tuple(q for q in before if _at(read, q) in here)
+        found.append(replace(step, action=action))
+    return found[::-1]
+
+
+def _without(action: Action, seen: Conditions) -> Action:
+    """An array at places where conditions hold: they need not be asked."""
+
+    def rest(p: Predicate) -> Predicate:
+        return conj(*(q for q in conjuncts(p) if q not in seen))
+
+    match action:
+        case Contract():
+            return replace(action, mask=rest(action.mask))
+        case Accumulate():
+            return replace(
+                action, addends=tuple(replace(m, mask=rest(m.mask)) for m in action.addends)
+            )
+    return action
+
+
+def _conditioned(action: Action) -> list[tuple[Access, Conditions]]:
+    """What is read, and the conditions under which it is."""
+    match action:
+        case Contract():
+            return [(r, conjuncts(action.mask)) for r in action.reads]
+        case Accumulate():
+            return [(r, conjuncts(m.mask)) for m in action.addends for r in m.accesses]
+        case Apply():
+            own = conjuncts(action.mask)
+            return [(r, (*own, *conjuncts(m.mask))) for m in action.addends for r in m.accesses]
+    return [(r, ()) for r in action.accesses]
