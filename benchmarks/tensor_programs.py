@@ -356,7 +356,7 @@ STRUCTURED = (
         ("x",),
         2048,
         kind="hessian",
-        limit=lambda A, x: A + A.T,
+        limit=lambda A, _: A + A.T,
     ),
     Benchmark(
         "block-diagonal form",

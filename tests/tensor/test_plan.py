@@ -186,4 +186,5 @@ def test_what_blocks_make_is_read_beyond_its_ends(monkeypatch):
     monkeypatch.setattr(dataflow, "FENCED", 1)
     P, Q = np.random.default_rng(0).normal(size=(2, 13, 3))
     for made in (chamfer, chamfer.grad("P")):
+        assert not made.plan(P, Q).margins
         np.testing.assert_allclose(made(P, Q), made.interpret(P, Q), rtol=1e-9)
