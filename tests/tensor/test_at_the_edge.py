@@ -309,3 +309,16 @@ def test_an_index_more_than_once_round_is_refused():
     assert f(U) == np.sum(U)
     with pytest.raises(TensorError, match="reads index"):
         f(U[:2])
+
+
+def test_float64_stays_so_after_jax_s_own_gradient_of_the_same_array():
+    """JAX took the array for its float32, and XLA failed: "expected f64[4], got f32[4]"."""
+    largest = tensor(_largest_square)
+    x = np.array([2.0, 2.0, 2.0, 1.0])
+    jax.grad(largest.jax)(x)
+    assert largest.grad("x")(x).dtype == np.float64
+    assert largest(x) == 4.0
+
+
+def _largest_square(x):
+    return np.max(x**2)

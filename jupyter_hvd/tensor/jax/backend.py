@@ -90,7 +90,14 @@ class Ready:
         if not self.double:  # entering no context takes a microsecond too
             return self.run(*arrays)
         with keeping_float64(True):
-            return self.run(*arrays)
+            return self.run(*map(_unseen, arrays))
+
+
+def _unseen(array: Any) -> Any:
+    """An array of NumPy as JAX has not seen it: after `jax.grad(f)(x)` without 64-bit types JAX 0.10 takes the very object `x` for
+    its float32, with them too.
+    """
+    return array.view() if type(array) is np.ndarray else array
 
 
 Prepare = Callable[
