@@ -364,3 +364,43 @@ def test_what_the_language_cannot_know_is_refused(function, message, arguments) 
 def test_the_value_is_numpy_s(function, arguments) -> None:
     found = tensor(function).interpret(*arguments)
     np.testing.assert_allclose(found, function(*arguments), rtol=1e-12)
+
+
+def test_arrays_in_a_dictionary_are_seen_by_other_names():
+    def by_name(x):
+        d = {"a": x * 1.0, "b": x}
+        y = d["a"]
+        y[0] = 4.0
+        return d["a"]
+
+    def by_dictionary(x):
+        d = {"a": x * 1.0, "b": x}
+        e = d
+        e["a"] = x * 2
+        return d["a"]
+
+    for function in (by_name, by_dictionary):
+        with pytest.raises(TensorError, match="has been changed"):
+            tensor(function)(x)
+
+
+def test_an_entry_of_an_array_in_a_dictionary_is_stored():
+    def stored(x):
+        d = {"a": x * 1.0, "b": x}
+        d["a"][0] = 9.0
+        d["a"][1] += 1.0
+        d["b"] = d["b"] * 2
+        return d["a"] + d["b"]
+
+    np.testing.assert_allclose(tensor(stored)(x), stored(x))
+
+
+def test_a_loop_carries_a_dictionary_whose_parts_it_replaces():
+    def leapfrog(x):
+        state = {"p": x * 1.0, "v": x * 0.0}
+        for _ in range(len(x)):
+            state["v"] = state["v"] - 0.1 * state["p"]
+            state["p"] = state["p"] + 0.1 * state["v"]
+        return state["p"]
+
+    np.testing.assert_allclose(tensor(leapfrog)(x), leapfrog(x))

@@ -27,6 +27,11 @@ class Entries(Subscripts):
     def _part(self, whole: Any, places: tuple[Any, ...]) -> Any:
         """`params["w"]`, `layers[0]`, `(a, b)[1:]`."""
         key, *rest = places
+        if self.memory.has_changed(whole):
+            raise self.error(
+                "a part of this has been changed by another name since",
+                "use one name, or take a copy before: `e = d.copy()`",
+            )
         if isinstance(whole, dict):
             if not isinstance(key, str | int) or key not in whole:
                 raise self.error(f"no part {key!r}", f"there are {', '.join(map(repr, whole))}")

@@ -20,6 +20,7 @@ class Memory:
     def __init__(self) -> None:
         self.changes: dict[str, int] = {}
         self._shares: dict[str, Shares] = {}
+        self._containers: dict[int, object] = {}
         self._numbers = count(1)
         self._checked = True
 
@@ -60,6 +61,15 @@ class Memory:
         """An array is changed in place: what it shares from then on."""
         self.changes.update(dict.fromkeys(arrays(self.of(value)), next(self._numbers)))
         return self.now(value)
+
+    def change_parts(self, container: object) -> None:
+        """A dictionary or list gets another part; whoever reads it by another name is to know."""
+        self._containers[id(container)] = container  # kept, for its number to stay its own
+        self.changes[f"parts {id(container)}"] = next(self._numbers)
+
+    def has_changed(self, container: object) -> bool:
+        """Whether a dictionary or list has got another part."""
+        return self._checked and f"parts {id(container)}" in self.changes
 
     @contextmanager
     def branches(self) -> Iterator[Branches]:

@@ -291,6 +291,10 @@ class Packing:
                 raise SizeNamed(value.affine.name, own_name(name))
         if isinstance(value, tuple):
             return tuple(self._bind(f"{name}_{j}", part) for j, part in enumerate(value))
+        if isinstance(value, dict):  # the same object, for it may have other names
+            unnamed = [x for x, part in value.items() if isinstance(part, Value)]
+            value |= {x: self._bind(f"{name}_{x}", value[x]) for x in unnamed}
+            return value
         if isinstance(value, Value) and not isinstance(value.term, Var | Const):
             bound = self.name(name)
             self.scopes[-1].bindings.append((bound, value.term))

@@ -560,8 +560,9 @@ class Statements(Recurrences):
         root = target.start if isinstance(target, Carried) else target
         while isinstance(root, Carried):
             root = root.start
+        root = self._structure(root)
         if isinstance(root, dict | list) and not isinstance(target, Carried):
-            return self._part_replaced(op, root, places, value)
+            return self._part_replaced(k, op, name, root, places, value)
         if root is UNSET:
             raise self.error(f"`{name}` has no value yet", f"begin with `{name} = np.zeros(n)`")
         of = arrays(self.memory.of(root))
@@ -635,10 +636,21 @@ class Statements(Recurrences):
                 "begin with floats: `np.zeros(n)`, `np.arange(n) * 1.0`",
             )
 
-    def _part_replaced(self, op: str, root: Any, places: tuple[Any, ...], value: Any) -> Any:
-        (key,) = places
+    def _part_replaced(
+        self, k: int, op: str, name: str, root: Any, places: tuple[Any, ...], value: Any
+    ) -> Any:
+        """`d["a"] = e`, `d["a"][i] += e`."""
+        key, *inner = places
+        old = root.get(key) if isinstance(root, dict) else root[key]
+        if inner:
+            value = self.store(
+                k, op, f"{name}_{key}", UNSET if old is None else old, tuple(inner), value
+            )
+        elif op:
+            value = self.computed(op, old, value)
+        self.memory.change_parts(root)
         made = root.copy()
-        made[key] = self.computed(op, root[key], value) if op else value
+        made[key] = value
         return made
 
     def _stored_in_loop(
