@@ -481,9 +481,14 @@ def _polynomial(x, y):
     return np.polynomial.polynomial.polyval(x, y)
 
 
+def _columns_chosen(M, m):
+    return M[:, m].sum(0)
+
+
 @pytest.mark.parametrize(
     ("function", "arguments", "message"),
     [
+        (_columns_chosen, (M, np.arange(5) > 2), "along one axis of several"),
         (_swapped, (x,), "an entry among several targets"),
         (_in_a_part, (M,), "a part of a part"),
         (_lists_beside, (M, np.array([0, 1])), "beside another index"),

@@ -112,7 +112,7 @@ class HiddenUpdates(Rule):
             )
 
     def _methods_handed_on(self, context: Context) -> Iterator[Problem]:
-        """`functools.partial(model.fit, …)`, `getattr(model, "fit")`"""
+        """`functools.partial(model.fit, …)`, `fit = model.fit`, `getattr(model, "fit")`: whatever is not a call of it."""
         values = context.values
         called = {call.func for call in values.index.calls}
         for node in values.index.attributes:
@@ -120,7 +120,7 @@ class HiddenUpdates(Rule):
             if (
                 node not in called
                 and trains(context, node.value, name)
-                and isinstance(parent, (cst.Arg, cst.Element, cst.DictElement, cst.Return))
+                and not isinstance(parent, _NOT_CALLED_LATER)
             ):
                 yield handed_on(node, context.module.text(node))
         for call in values.index.calls:
@@ -197,6 +197,17 @@ class HiddenUpdates(Rule):
             call in nodes and any(isinstance(n, cst.Name) and n.value == name.value for n in nodes)
             for nodes in slices
         )
+
+
+#: Where a method is assigned to, deleted, looked into, compared or only mentioned.
+_NOT_CALLED_LATER = (
+    cst.AssignTarget,
+    cst.Del,
+    cst.Attribute,
+    cst.Comparison,
+    cst.ComparisonTarget,
+    cst.Expr,
+)
 
 
 def trains(context: Context, owner: cst.BaseExpression, name: str) -> bool:

@@ -14,7 +14,7 @@ from ...polyhedral import sets
 from ..tracers import Condition, Data, Index, IndexEntry, Remainder, Value
 from .subscripts import Changed, Subscripts
 from .traced import Lookup
-from .wholes import lists_of, nature_of, numbers_written
+from .wholes import lists_of, nature_of, numbers_of, numbers_written
 
 
 class Entries(Subscripts):
@@ -118,11 +118,22 @@ class Entries(Subscripts):
             return self.changes(array, places)
         if (chosen := self.selection(array, places)) is not None:
             return chosen
+        if len(places) > 1 and any(map(self._chooses, places)):
+            raise self.error(
+                "conditions that choose along one axis of several",
+                "turn the array so that this is its first: `A.T[p]`; or keep every entry: `np.where(p, A, 0)`",
+            )
         if any(map(self._takes_many, places)):
             return self.subscript(array, places)
         for place in places:
             array = self._entry(array, place)
         return array
+
+    def _chooses(self, place: Any) -> bool:
+        """Whether a place is an array of conditions."""
+        if isinstance(place, Data):
+            return isinstance(place.type, Relation) and self.is_array(place)
+        return self.is_array(place) and numbers_of(place) == "bool"
 
     def side_by_side(self, maker: Any, places: tuple[Any, ...]) -> Any:
         """`np.r_[…]`, `np.c_[…]`."""
