@@ -110,7 +110,8 @@ def distributed_fit(fit: Callable[..., Any]) -> Callable[..., Any]:
             given["verbose"] = 0
         callbacks = [BroadcastGlobalVariablesCallback(0), MetricAverageCallback()]
         for callback in tf.nest.flatten(given.get("callbacks") or []):
-            if hvd.rank() == 0 or type(callback).__name__ not in _ON_RANK_ZERO:
+            names = {kind.__name__ for kind in type(callback).__mro__}
+            if hvd.rank() == 0 or names.isdisjoint(_ON_RANK_ZERO):
                 callbacks.append(callback)
         given["callbacks"] = callbacks
         return fit(**given)

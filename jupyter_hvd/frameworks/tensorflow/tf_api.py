@@ -274,10 +274,32 @@ METRIC_CALLBACKS = frozenset({"EarlyStopping", "ReduceLROnPlateau"})
 BATCH_CALLBACKS = frozenset({"TerminateOnNaN"})
 
 
+_CALLBACKS = (
+    RANK_ZERO_CALLBACKS
+    | BACKUPS
+    | METRIC_CALLBACKS
+    | BATCH_CALLBACKS
+    | frozenset(
+        {
+            "BaseLogger",
+            "Callback",
+            "CallbackList",
+            "History",
+            "LambdaCallback",
+            "LearningRateScheduler",
+            "OrbaxCheckpoint",
+            "SidecarEvaluator",
+            "SidecarEvaluatorModelExport",
+            "SwapEMAWeights",
+        }
+    )
+)
+
+
 def callback(name: str) -> str | None:
-    """The Keras callback class that a canonical name means."""
+    """The Keras callback class that a canonical name means; of a star import only these are the callbacks' own."""
     last = name.rpartition(".")[2]
-    return last if name.startswith("tensorflow.keras.callbacks.") and last[:1].isupper() else None
+    return last if name.startswith("tensorflow.keras.callbacks.") and last in _CALLBACKS else None
 
 
 #: Base classes of data that Keras asks for batch by batch, by number.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ...analysis.library import Kind
+from ...analysis.library import Kind, Value
 from ...analysis.syntax import argument, has_star, method, nodes_in
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.keras_loops import POSITIONS, fit_argument
@@ -419,11 +419,42 @@ class RankZeroCallbacks(Rule):
                     done.add(value.node)
                     yield from self._in_list(context, value.node)
         for call in context.values.index.calls:
-            if method(call) == "append" and call.args and self._writes(context, call.args[0].value):
-                statement = context.statement_of(call)
-                line = context.module.parent(statement) if statement is not None else None
-                if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
-                    yield context.on_rank_zero(line, line)
+            if self._writes(context, call):
+                for list_ in self._added(context, call):
+                    if list_ not in done:
+                        done.add(list_)
+                        yield from self._in_list(context, list_)
+            if (
+                method(call) in ("append", "insert")
+                and call.args
+                and self._writes(context, call.args[-1].value)
+            ):
+                yield self._put_in(context, call)
+
+    def _added(self, context: Context, call: cst.Call) -> Iterator[cst.List]:
+        """The list of `callbacks + [call]`, `callbacks += [call]` or `callbacks.extend([call])`."""
+        element = context.module.parent(call)
+        list_ = context.module.parent(element) if isinstance(element, cst.Element) else None
+        if isinstance(list_, cst.List):
+            around = context.module.parent(list_)
+            owner = context.module.parent(around) if isinstance(around, cst.Arg) else None
+            if isinstance(around, (cst.BinaryOperation, cst.AugAssign)) or (
+                isinstance(owner, cst.Call) and method(owner) == "extend"
+            ):
+                yield list_
+
+    def _put_in(self, context: Context, call: cst.Call) -> Finding:
+        """`callbacks.append(…)`, as a line that rank 0 alone runs."""
+        statement = context.statement_of(call)
+        line = context.module.parent(statement) if statement is not None else None
+        if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
+            return context.on_rank_zero(line, line)
+        return Problem(
+            call,
+            "a callback that writes files is added here, on each rank",
+            "give this a line of its own",
+            "warning",
+        )
 
     def _in_list(self, context: Context, elements: cst.List) -> Iterator[Finding]:
         for element in elements.elements:
@@ -437,9 +468,13 @@ class RankZeroCallbacks(Rule):
 
     def _writes(self, context: Context, expression: cst.BaseExpression) -> bool:
         values = context.values.of(expression)
-        return bool(values) and all(
-            tf_api.callback(v.name) in tf_api.RANK_ZERO_CALLBACKS for v in values
-        )
+        return bool(values) and all(self._is_writer(context, v) for v in values)
+
+    def _is_writer(self, context: Context, value: Value) -> bool:
+        """Whether a value is a callback of Keras that writes, or of a class that is one."""
+        own = value.node if isinstance(value.node, cst.ClassDef) else None
+        names = context.values.classes.library_bases(own) if own is not None else {value.name}
+        return any(tf_api.callback(name) in tf_api.RANK_ZERO_CALLBACKS for name in names)
 
 
 class Verbose(Rule):

@@ -94,8 +94,8 @@ class Ready:
 
 
 def _unseen(array: Any) -> Any:
-    """An array of NumPy as JAX has not seen it: after `jax.grad(f)(x)` without 64-bit types JAX 0.10 takes the very object `x` for
-    its float32, with them too.
+    """An array of NumPy as JAX has not seen it: after `jax.grad(f)(x)` without 64-bit types JAX 0.10 takes the very object `x`
+    for its float32, with them too.
     """
     return array.view() if type(array) is np.ndarray else array
 
