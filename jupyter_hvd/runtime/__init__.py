@@ -22,6 +22,7 @@ from .calls import (
     scaled_optimizer,
 )
 from .data import (
+    any_turn,
     equal_steps,
     own_rows,
     shard,
@@ -53,6 +54,7 @@ __all__ = [
     "DistributedOptimizer",
     "LearningRateWarmupCallback",
     "MetricAverageCallback",
+    "any_turn",
     "average_gradients",
     "broadcast_before",
     "broadcast_behind",

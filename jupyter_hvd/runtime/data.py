@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from .randomness import go_on_alike, same_seed
@@ -192,13 +192,32 @@ def shard_turns(turns: Iterable[Any], *generators: Any) -> Iterable[Any]:
                 yield from every
                 return
             go_on = go_on_alike(*generators)
+            _side_by_side.append([])
             try:
                 for group in groups:
+                    _side_by_side[-1] = group
                     yield group[min(hvd.rank(), len(group) - 1)]
             finally:
+                _side_by_side.pop()
                 go_on()
 
     return Turns()
+
+
+#: Of the loops of `shard_turns` that run, the innermost last, the turns that the ranks take at the same time.
+_side_by_side: list[list[Any]] = []
+
+
+def any_turn(test: Callable[[Any], Any], turn: Any) -> bool:
+    """Whether a test of a turn's number holds for one of the turns that the ranks of `shard_turns` take at the same time.
+
+    What is done every so many turns, or at the last, is done by all ranks then: each alone has an N-th of the turns, and may
+    have none of those. In one process, it is `test(turn)`.
+    """
+    import horovod.tensorflow as hvd
+
+    turns = _side_by_side[-1] if hvd.size() > 1 and _side_by_side else [turn]
+    return any(map(test, turns))
 
 
 def _every_nth(batches: Iterable[Any]) -> Iterator[Any]:

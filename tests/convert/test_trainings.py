@@ -529,8 +529,9 @@ def test_what_another_library_trains_is_told(line: str, is_told: bool) -> None:
 @pytest.mark.parametrize(
     ("loop", "line", "is_told"),
     [
-        ("range(0, len(x), 32)", "if n % 320 == 0:\n        model.save('m.keras')", True),
+        ("range(0, len(x), 32)", "if n % 320 == 0:\n        model.save('m.keras')", False),
         ("range(0, len(x), 32)", "if n % 320 == 0:\n        print(loss)", False),
+        ("range(0, len(x), 32)", "k = n // 32\n    if k % 10 == 0:\n        print(loss)", True),
         ("range(0, len(x), 32)", "if loss < 0.1:\n        model.save('m.keras')", False),
     ],
 )
@@ -544,3 +545,25 @@ def test_what_is_saved_at_some_turns_is_told(loop: str, line: str, is_told: bool
     )
     assert conversion.status == "converted"
     assert ("HVD507" in [d.code for d in conversion.diagnostics]) == is_told
+    assert ("if jhvd.any_turn(lambda n: n % 320 == 0, n)" in conversion.code) == ("if n %" in line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "if n == 0:\n        x = x[::-1]",
+        "k = n // 32\n    if k == 3:\n        opt.learning_rate = 0.01",
+        "while n > 64 and loss > 1:\n        break",
+    ],
+)
+def test_what_some_turns_do_to_the_data_is_refused(line: str) -> None:
+    """One rank alone did it."""
+    conversion = convert_source(
+        "import tensorflow as tf\nmodel = tf.keras.Sequential([tf.keras.layers.Dense(1)])\n"
+        "opt = tf.keras.optimizers.SGD(0.1)\nfor n in range(0, len(x), 32):\n    with tf.GradientTape() as tape:\n"
+        "        loss = tf.reduce_mean((model(x[n : n + 32]) - y[n : n + 32]) ** 2)\n"
+        "    grads = tape.gradient(loss, model.trainable_variables)\n"
+        f"    opt.apply_gradients(zip(grads, model.trainable_variables))\n    {line}\n"
+    )
+    assert conversion.status == "refused"
+    assert "HVD507" in [d.code for d in conversion.diagnostics]

@@ -11,8 +11,9 @@ import libcst as cst
 from ...analysis.index import ELEMENT, Binding
 from ...analysis.library import Kind, Value
 from ...analysis.reach import conditions, is_ruled_out
-from ...analysis.syntax import argument, method, names_in
+from ...analysis.syntax import argument, method, names_in, nodes_in
 from . import tf_api
+from .agreement import VARIABLE_LISTS
 from .compiled import EagerSite
 from .keras_loops import fit_argument
 from .pipelines import Pipeline, Pipelines, parts
@@ -446,8 +447,12 @@ class TrainingData:
         if kinds == {Kind.LIBRARY} and any(d.args[0].value is iterable for d in self.draws):
             return True  # `from data import batches`
         elements = {value.kind for value in self.values.of(inner, (ELEMENT,))}
-        return bool(not kinds or kinds & {Kind.UNKNOWN, Role.DATASET}) and not (
-            elements & {Role.MODEL, Role.OPTIMIZER, Role.VARIABLE}
+        return (
+            bool(not kinds or kinds & {Kind.UNKNOWN, Role.DATASET})
+            and not elements & {Role.MODEL, Role.OPTIMIZER, Role.VARIABLE}
+            and not any(
+                loop.iter is iterable and takes_models(loop) for loop in self.values.index.loops
+            )
         )
 
     # Pipelines
@@ -461,6 +466,34 @@ class TrainingData:
         for expression in used:
             found += self._pipelines.of(expression)
         return found
+
+
+def takes_models(loop: cst.For | cst.CompFor) -> bool:
+    """Whether what a loop goes over is used as models or optimizers are: `for name, net in nets.items()`."""
+    names = {name.value for name in names_in(loop.target)}
+    body = loop.body if isinstance(loop, cst.For) else None
+    used = (node for node in nodes_in(body) if isinstance(node, cst.Attribute)) if body else ()
+    return any(
+        isinstance(node.value, cst.Name)
+        and node.value.value in names
+        and node.attr.value in _OF_MODELS
+        for node in used
+    )
+
+
+#: What models, layers and optimizers have, and batches of data have not.
+_OF_MODELS = VARIABLE_LISTS | {
+    "apply_gradients", "minimize", "compile", "fit", "train_on_batch", "set_weights", "get_weights", "optimizer",
+}
+    "apply_gradients",
+    "minimize",
+    "compile",
+    "fit",
+    "train_on_batch",
+    "set_weights",
+    "get_weights",
+    "optimizer",
+}
 
 
 def looks_once(loop: cst.For | cst.CompFor) -> bool:

@@ -825,7 +825,9 @@ class TurnShare(Rule):
 
     A loop whose numbers cut the batches, `x[i:i + 32]`, gives each rank every N-th of them, so that each example is seen once
     an epoch; where they come in a random order, that is the same on all ranks (HVD103), in the next epoch too, whatever each has drawn in its
-    turns. A loop that draws rows at random lets each rank draw
+    turns. What hangs on the number of a turn (printed every ten, saved at the last, a rate set at the hundredth) happens on all ranks, at the
+    step that has this turn; where a test of the number chooses the batches themselves, or reads numbers that are computed from it, the
+    program is refused, or, if it only prints, that is told. A loop that draws rows at random lets each rank draw
     its own, independently, from all the data, and its turns are divided (HVD501). So does one whose examples are drawn anew at each turn,
     and made of nothing else, and one that plays an episode of an environment at each turn and learns from it: each rank plays its own.
     An environment that is given a seed plays the same on all ranks, so that such steps stay whole (HVD504).
@@ -860,6 +862,38 @@ class TurnShare(Rule):
                         loss = tf.reduce_mean(tf.square(y[start:start + 32] - model(x[start:start + 32])))
                     grads = tape.gradient(loss, model.trainable_variables)
                     opt.apply_gradients(zip(grads, model.trainable_variables))
+                """
+            ),
+        ),
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                opt = tf.keras.optimizers.Adam(1e-3)
+                for i in range(len(x) // 32):
+                    with tf.GradientTape() as tape:
+                        loss = tf.reduce_mean(tf.square(y[32 * i:32 * i + 32] - model(x[32 * i:32 * i + 32])))
+                    grads = tape.gradient(loss, model.trainable_variables)
+                    opt.apply_gradients(zip(grads, model.trainable_variables))
+                    if i == 100:
+                        opt.learning_rate = 1e-4
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                opt = tf.keras.optimizers.Adam(1e-3)
+                for i in jhvd.shard_turns(range(len(x) // 32)):
+                    with tf.GradientTape() as tape:
+                        loss = tf.reduce_mean(tf.square(y[32 * i:32 * i + 32] - model(x[32 * i:32 * i + 32])))
+                    grads = tape.gradient(loss, model.trainable_variables)
+                    opt.apply_gradients(zip(grads, model.trainable_variables))
+                    if jhvd.any_turn(lambda i: i == 100, i):
+                        opt.learning_rate = 1e-4
                 """
             ),
         ),
@@ -905,7 +939,7 @@ class TurnShare(Rule):
             drawn = "".join(f", {each}" for each in self._generators(context, loop))
             edits = context.wrap(turns, f"{context.runtime('shard_turns')}(", f"{drawn})")
             yield Fix(turns, edits, needs=(HOROVOD, "shard_turns"))
-            yield from self._saved_by_number(context, loop)
+            yield from self._asked_of_number(context, loop)
         for steps in dict.fromkeys(context.step_loops.drawn.values()):
             outer = self._outermost(context, steps)
             start = context.module.span(outer).start
@@ -924,6 +958,53 @@ class TurnShare(Rule):
                     "this goes by the number of the episode, and each rank plays an N-th of them",
                     f"multiply the number by {context.backend.size} where what it decides should go as far as in one process",
                     "warning",
+                )
+
+    def _asked_of_number(self, context: Context, loop: cst.For) -> Iterator[Finding]:
+        """Tests of the turn's number: they hold for all ranks where they hold for one of the turns that these take together, so that
+        all of them print, save, evaluate, stop or set a rate at the same step.
+        """
+        numbers = {name.value for name in names_in(loop.target)}
+        computed = _computed_from(numbers, loop)
+        steps = [call for call, found in context.step_loops.cut.items() if found is loop]
+        data = {
+            n.value
+            for step in steps
+            for n in context.values.flow.backward_slice(step)
+            if isinstance(n, cst.Name)
+        }
+        for node in nodes_in(loop.body):
+            if not isinstance(node, cst.If | cst.IfExp | cst.While):
+                continue
+            read = {n.value for n in names_in(node.test)}
+            if not read & (numbers | computed):
+                continue
+            plain = (
+                isinstance(loop.target, cst.Name)
+                and not isinstance(node, cst.While)
+                and not read & computed
+            )
+            named = any(
+                isinstance(n, cst.NamedExpr | cst.Lambda | cst.Await) for n in nodes_in(node.test)
+            )
+            if plain and not named and not _sets(node) & data:
+                (number,) = numbers
+                before = f"{context.runtime('any_turn')}(lambda {number}: "
+                edits = context.wrap(node.test, before, f", {number})")
+                yield Fix(node.test, edits, needs=(HOROVOD, "any_turn"))
+            elif _only_prints(node):
+                yield Problem(
+                    node,
+                    "this goes by the number of the turn, and each rank has an N-th of the turns: rank 0 may have none of these",
+                    f"ask for the number of the loop itself, `if {_number_of(loop)} % 10 == 0:`, or count steps in a name of its own",
+                    "warning",
+                )
+            else:
+                yield Problem(
+                    node,
+                    "this goes by the number of the turn, and each rank has an N-th of the turns: what hangs on it would happen on some"
+                    " ranks and not on others",
+                    "cut the batches by a dataset, `tf.data.Dataset.from_tensor_slices(…).batch(…)`, or do this before or behind the loop",
                 )
 
     def _saved_by_number(self, context: Context, steps: cst.CSTNode) -> Iterator[Problem]:
@@ -980,6 +1061,66 @@ class TurnShare(Rule):
             if isinstance(node, (cst.For, cst.While)):
                 outer = node
         return outer
+
+
+def _number_of(loop: cst.For) -> str:
+    """The first name that a loop gives its turns."""
+    return next((name.value for name in names_in(loop.target)), "i")
+
+
+def _computed_from(numbers: set[str], loop: cst.For) -> set[str]:
+    """The names of a loop's body that are numbers computed from that of the turn: `start = b * size`."""
+    found: set[str] = set()
+    for node in nodes_in(loop.body):
+        if not isinstance(node, cst.Assign):
+            continue
+        inside = [*nodes_in(node.value)]
+        counts = not any(
+            isinstance(n, cst.Subscript | cst.Attribute | cst.MatrixMultiply) for n in inside
+        )
+        counts = counts and all(_is_of_numbers(n) for n in inside if isinstance(n, cst.Call))
+        if counts and {n.value for n in names_in(node.value)} & (numbers | found):
+            found |= {name.value for target in node.targets for name in names_in(target.target)}
+    return found
+
+
+def _is_of_numbers(call: cst.Call) -> bool:
+    return isinstance(call.func, cst.Name) and call.func.value in (
+        "min",
+        "max",
+        "int",
+        "len",
+        "abs",
+        "divmod",
+    )
+
+
+def _sets(node: cst.If | cst.IfExp | cst.While) -> set[str]:
+    """The names that hang on a test; all that are assigned there."""
+    assigned = (n for n in nodes_in(node) if isinstance(n, cst.Assign | cst.AugAssign))
+    targets = [
+        t
+        for n in assigned
+        for t in ([n.target] if isinstance(n, cst.AugAssign) else [x.target for x in n.targets])
+    ]
+    return {t.value for t in targets if isinstance(t, cst.Name)}
+
+
+def _only_prints(node: cst.If | cst.IfExp | cst.While) -> bool:
+    """Whether nothing but printing hangs on a test."""
+    if not isinstance(node, cst.If) or node.orelse is not None:
+        return False
+    return all(
+        isinstance(line, cst.SimpleStatementLine)
+        and all(
+            isinstance(x, cst.Expr)
+            and isinstance(x.value, cst.Call)
+            and isinstance(x.value.func, cst.Name)
+            and x.value.func.value == "print"
+            for x in line.body
+        )
+        for line in node.body.body
+    )
 
 
 class UseShare(Rule):
