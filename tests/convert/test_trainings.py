@@ -567,3 +567,50 @@ def test_what_some_turns_do_to_the_data_is_refused(line: str) -> None:
     )
     assert conversion.status == "refused"
     assert "HVD507" in [d.code for d in conversion.diagnostics]
+
+
+def test_the_rate_of_an_optimizer_that_compile_makes_for_a_loop_is_multiplied() -> None:
+    conversion = convert_source(
+        "import tensorflow as tf\nmodel = tf.keras.Sequential([tf.keras.layers.Dense(1)])\nmodel.compile('sgd', 'mse')\n"
+        "for x, y in tf.data.Dataset.from_tensor_slices((a, b)).batch(8):\n    with tf.GradientTape() as tape:\n"
+        "        loss = tf.reduce_mean((model(x) - y) ** 2)\n"
+        "    grads = tape.gradient(loss, model.trainable_variables)\n"
+        "    model.optimizer.apply_gradients(zip(grads, model.trainable_variables))\n"
+    )
+    assert (
+        "model.compile(tf.keras.optimizers.SGD(learning_rate=0.01 * hvd.size()), 'mse')"
+        in conversion.code
+    )
+
+
+def test_a_loop_over_models_is_none_over_data() -> None:
+    conversion = convert_source(
+        "import tensorflow as tf\nclass Twins:\n    def __init__(self, nets, data):\n"
+        "        self.nets = {k: n for k, n in nets}\n        self.opt = tf.keras.optimizers.SGD(0.1)\n        self.data = {'train': data}\n"
+        "    def run(self):\n        for x, y in self.data['train']:\n            for name, net in self.nets.items():\n"
+        "                with tf.GradientTape() as tape:\n                    loss = tf.reduce_mean((net(x) - y) ** 2)\n"
+        "                grads = tape.gradient(loss, net.trainable_variables)\n"
+        "                self.opt.apply_gradients(zip(grads, net.trainable_variables))\n"
+    )
+    assert "shard_batches(self.nets" not in conversion.code
+    assert "in jhvd.shard_batches(self.data['train']):" in conversion.code
+
+
+def test_a_bound_method_in_a_name_is_refused() -> None:
+    conversion = convert_source(
+        "import tensorflow as tf\nmodel = tf.keras.Sequential([tf.keras.layers.Dense(1)])\nmodel.compile('sgd', 'mse')\n"
+        "fit = model.fit\nfit(x, y)\n"
+    )
+    assert conversion.status == "refused"
+    assert "HVD909" in [d.code for d in conversion.diagnostics]
+
+
+def test_callbacks_that_write_are_rank_0_s_however_they_come_into_the_list() -> None:
+    conversion = convert_source(
+        "from tensorflow.keras.callbacks import *\nfrom tensorflow.keras.models import *\nfrom tensorflow.keras.layers import *\n"
+        "class Log(CSVLogger):\n    pass\nmore = []\nmore.insert(0, CSVLogger('a'))\nmore.extend([CSVLogger('b')])\n"
+        "model = Sequential([Dense(1)])\nmodel.compile('sgd', 'mse')\nmodel.fit(x, y, callbacks=more + [Log('c')])\n"
+    )
+    assert "if hvd.rank() == 0:\n    more.insert(0, CSVLogger('a'))" in conversion.code
+    assert "more.extend([*([CSVLogger('b')] if hvd.rank() == 0 else [])])" in conversion.code
+    assert "*([Log('c')] if hvd.rank() == 0 else [])" in conversion.code

@@ -482,18 +482,9 @@ def takes_models(loop: cst.For | cst.CompFor) -> bool:
 
 
 #: What models, layers and optimizers have, and batches of data have not.
-_OF_MODELS = VARIABLE_LISTS | {
-    "apply_gradients", "minimize", "compile", "fit", "train_on_batch", "set_weights", "get_weights", "optimizer",
-}
-    "apply_gradients",
-    "minimize",
-    "compile",
-    "fit",
-    "train_on_batch",
-    "set_weights",
-    "get_weights",
-    "optimizer",
-}
+_OF_MODELS = VARIABLE_LISTS | frozenset(
+    "apply_gradients minimize compile fit train_on_batch set_weights get_weights optimizer".split()
+)
 
 
 def looks_once(loop: cst.For | cst.CompFor) -> bool:

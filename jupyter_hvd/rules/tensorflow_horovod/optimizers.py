@@ -106,6 +106,7 @@ class LearningRate(Rule):
                 ]
                 if len(own) == len(made) == 1 and isinstance(own[0], cst.ClassDef):
                     yield from self._of_own(context, call, own[0], scaled)
+        yield from self._compiled_for_a_loop(context)
         whole = taken_whole(context)
         stepped = _of_optimizers(context)
         for update, sites in context.training.own_updates:
@@ -122,6 +123,25 @@ class LearningRate(Rule):
                     "warning",
                 )
                 break
+
+    def _compiled_for_a_loop(self, context: Context) -> Iterator[Finding]:
+        """`model.compile('adam')`, where the program's own loop steps by `model.optimizer`: the optimizer that it gives."""
+        training = context.training
+        trained = training.compiled_trainings or training.keras.searches
+        if trained or not any(a.attr.value == "optimizer" for a in context.values.index.attributes):
+            return
+        for call in training.keras.compiles if training.own_updates else ():
+            arg = argument(call, "optimizer", 0)
+            if arg is None and not has_star(call):
+                default = context.add_keyword(
+                    call, f"optimizer={made(context, tf_api.OPTIMIZERS['rmsprop'])}"
+                )
+                yield Fix(call, (default,), needs=(HOROVOD, TENSORFLOW))
+            elif arg is not None and isinstance(arg.value, cst.SimpleString):
+                known = tf_api.OPTIMIZERS.get(str(arg.value.evaluated_value).lower())
+                if known is not None:
+                    edit = context.replace(arg.value, made(context, known))
+                    yield Fix(arg.value, (edit,), needs=(HOROVOD, TENSORFLOW))
 
     def _by_name(self, context: Context, call: cst.Call) -> Iterator[Finding]:
         """`optimizers.get('adam')` becomes the optimizer that it gives, so that its rate can be seen."""
