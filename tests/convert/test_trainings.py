@@ -586,7 +586,8 @@ def test_the_rate_of_an_optimizer_that_compile_makes_for_a_loop_is_multiplied() 
 def test_a_loop_over_models_is_none_over_data() -> None:
     conversion = convert_source(
         "import tensorflow as tf\nclass Twins:\n    def __init__(self, nets, data):\n"
-        "        self.nets = {k: n for k, n in nets}\n        self.opt = tf.keras.optimizers.SGD(0.1)\n        self.data = {'train': data}\n"
+        "        self.nets = {k: n for k, n in nets}\n        self.opt = tf.keras.optimizers.SGD(0.1)\n"
+        "        self.data = {'train': data}\n"
         "    def run(self):\n        for x, y in self.data['train']:\n            for name, net in self.nets.items():\n"
         "                with tf.GradientTape() as tape:\n                    loss = tf.reduce_mean((net(x) - y) ** 2)\n"
         "                grads = tape.gradient(loss, net.trainable_variables)\n"
@@ -614,3 +615,11 @@ def test_callbacks_that_write_are_rank_0_s_however_they_come_into_the_list() -> 
     assert "if hvd.rank() == 0:\n    more.insert(0, CSVLogger('a'))" in conversion.code
     assert "more.extend([*([CSVLogger('b')] if hvd.rank() == 0 else [])])" in conversion.code
     assert "*([Log('c')] if hvd.rank() == 0 else [])" in conversion.code
+
+
+def test_the_decay_of_keras_2_counts_steps() -> None:
+    conversion = convert_source(
+        "import tensorflow as tf\nmodel = tf.keras.Sequential([tf.keras.layers.Dense(1)])\n"
+        "model.compile(tf.keras.optimizers.legacy.SGD(lr=0.1, decay=1e-3), 'mse')\nmodel.fit(x, y)\n"
+    )
+    assert "SGD(lr=0.1 * hvd.size(), decay=1e-3 * hvd.size())" in conversion.code

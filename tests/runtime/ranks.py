@@ -181,6 +181,15 @@ assert of_all([(n, rows.tolist()) for n, rows in numbered]) == [
 
 # Turns: as many on each rank.
 assert of_all(list(jhvd.shard_turns(range(0, 50, 10)))) == [[0, 20, 40], [10, 30, 40]]
+# What hangs on the number of a turn happens on all ranks, at the step that has it, in a loop within another one, too.
+asked = [
+    (
+        jhvd.any_turn(lambda i: i == 10, i),
+        any(jhvd.any_turn(lambda j: j > 2, j) for j in jhvd.shard_turns(range(4))),
+    )
+    for i in jhvd.shard_turns(range(0, 50, 10))
+]
+assert of_all(asked) == [[(True, True), (False, True), (False, True)]] * 2
 
 # Behind them, however many random numbers each rank has drawn in its own, and whether it came to their end, the same ones again.
 own = np.random.default_rng(7), np.random.RandomState(7), random.Random(7)

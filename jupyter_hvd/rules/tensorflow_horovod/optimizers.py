@@ -26,7 +26,8 @@ class LearningRate(Rule):
     N ranks take N batches at each step, so the gradient is averaged over N times
     the examples and the step may be N times as long. A rate is found wherever it is
     given: as `learning_rate=`, as `lr=`, by position, or not at all, when the
-    optimizer's default is written out; likewise for a class of the program's own that inherits Keras' optimizers. Where the rate is one of Keras' schedules, the
+    optimizer's default is written out; likewise for a class of the program's own that inherits Keras' optimizers. So is the `decay` of
+    Keras 2, which counts steps. Where the rate is one of Keras' schedules, the
     schedule's rates are multiplied instead. A rate that is computed from one that an optimizer has,
     `Adam(model.optimizer.learning_rate.numpy() / 10)`, is in proportion already. An optimizer whose steps are all taken on whole data (HVD504) keeps its rate.
     """
@@ -159,6 +160,10 @@ class LearningRate(Rule):
         known: tf_api.Optimizer | None,
         scaled: set[cst.CSTNode],
     ) -> Iterator[Finding]:
+        decay = argument(call, "decay") if known else None
+        if decay is not None and not isinstance(decay.value, cst.Integer):
+            # Keras 2 divides the rate by `1 + decay * steps`, and N ranks take an N-th of the steps.
+            yield Fix(decay.value, context.times_size(decay.value))
         position = 0 if known else None
         arg = argument(call, "learning_rate", position) or argument(call, "lr")
         if (
