@@ -38,6 +38,7 @@ class Layer(IntEnum):
     LIST = 5
     WRAP = 10
     COUNT = 11
+    TURN = 12  # around a test of a turn's number
     RESUMED = 14  # around what is called, and what else is put around it
     CALL = 15
     FUNCTION = 16  # around what is called

@@ -548,12 +548,28 @@ def test_what_is_saved_at_some_turns_is_told(loop: str, line: str, is_told: bool
     assert ("if jhvd.any_turn(lambda n: n % 320 == 0, n)" in conversion.code) == ("if n %" in line)
 
 
+def test_a_test_of_the_turn_that_reads_the_loss_too_is_asked_of_all_and_answered_by_rank_0() -> (
+    None
+):
+    conversion = convert_source(
+        "import tensorflow as tf\nmodel = tf.keras.Sequential([tf.keras.layers.Dense(1)])\n"
+        "opt = tf.keras.optimizers.SGD(0.1)\nfor n in range(0, len(x), 32):\n    with tf.GradientTape() as tape:\n"
+        "        loss = tf.reduce_mean((model(x[n : n + 32]) - y[n : n + 32]) ** 2)\n"
+        "    grads = tape.gradient(loss, model.trainable_variables)\n"
+        "    opt.apply_gradients(zip(grads, model.trainable_variables))\n"
+        "    if n % 320 == 0 and float(loss) < 0.1:\n        break\n"
+    )
+    asked = "bool(jhvd.any_turn(lambda n: n % 320 == 0 and float(loss) < 0.1, n))"
+    assert f"if hvd.broadcast_object({asked}, root_rank=0):" in conversion.code
+
+
 @pytest.mark.parametrize(
     "line",
     [
         "if n == 0:\n        x = x[::-1]",
         "k = n // 32\n    if k == 3:\n        opt.learning_rate = 0.01",
         "while n > 64 and loss > 1:\n        break",
+        "if n == 64:\n        continue",
     ],
 )
 def test_what_some_turns_do_to_the_data_is_refused(line: str) -> None:

@@ -987,10 +987,11 @@ class TurnShare(Rule):
             named = any(
                 isinstance(n, cst.NamedExpr | cst.Lambda | cst.Await) for n in nodes_in(node.test)
             )
-            if plain and not named and not _sets(node) & data:
-                (number,) = numbers
+            skips = any(isinstance(n, cst.Continue) for n in nodes_in(node))
+            if plain and not named and not skips and not _sets(node) & data:
+                number = _number_of(loop)
                 before = f"{context.runtime('any_turn')}(lambda {number}: "
-                edits = context.wrap(node.test, before, f", {number})")
+                edits = context.wrap(node.test, before, f", {number})", Layer.TURN)
                 yield Fix(node.test, edits, needs=(HOROVOD, "any_turn"))
             elif _only_prints(node):
                 yield Problem(
@@ -1085,14 +1086,9 @@ def _computed_from(numbers: set[str], loop: cst.For) -> set[str]:
 
 
 def _is_of_numbers(call: cst.Call) -> bool:
-    return isinstance(call.func, cst.Name) and call.func.value in (
-        "min",
-        "max",
-        "int",
-        "len",
-        "abs",
-        "divmod",
-    )
+    """Whether a call computes a number of numbers."""
+    known = ("min", "max", "int", "len", "abs", "divmod")
+    return isinstance(call.func, cst.Name) and call.func.value in known
 
 
 def _sets(node: cst.If | cst.IfExp | cst.While) -> set[str]:
