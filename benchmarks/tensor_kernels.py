@@ -254,7 +254,7 @@ GROWTH = {
     "dot(diag col, diag row)": ([2**k for k in range(8, 21, 2)], 8192),
     "wᵀAw, A tridiagonal": ([2**k for k in range(8, 21, 2)], 4096),
     "image Laplacian": ([2**k for k in range(6, 12)], 4096),
-    "n-body, i<j": ([250, 500, 1000, 2000, 4000, 8000], 4000),
+    "n-body, i<j": ([250, 500, 1000, 2000, 4000, 8000, 16000], 4000),
 }
 
 
@@ -345,6 +345,12 @@ def print_sums(runs: int, sizes: Sequence[int] = tuple(2**k for k in range(12, 2
         print(f"| {name} | exponents by n: | {text} |", flush=True)
 
 
+def exponent(sizes: Sequence[int], values: Sequence[float]) -> float:
+    """The power of the size with which values grow, fitted to the larger half of the sizes: below, a call's own time is most."""
+    half = min(len(sizes) // 2, len(sizes) - 2)
+    return float(np.polyfit(np.log(sizes[half:]), np.log(values[half:]), 1)[0])
+
+
 def plot(found: dict[str, Any]) -> list[str]:
     """Two panels a program, in one PNG each. Returns their names."""
     import matplotlib
@@ -360,15 +366,17 @@ def plot(found: dict[str, Any]) -> list[str]:
             colour = "C1" if key.startswith("JAX") else "C0"
             marker = "o" if "gradient" in key else "^"
             sizes, times, sizes_in_memory = zip(*points, strict=True)
-            options = {"color": colour, "linestyle": style, "marker": marker, "label": key}
-            left.loglog(sizes, times, **options)
-            right.loglog(sizes, [max(m, 1e-6) for m in sizes_in_memory], **options)
+            options = {"color": colour, "linestyle": style, "marker": marker}
+            for axes, values in ((left, times), (right, [max(m, 1e-6) for m in sizes_in_memory])):
+                axes.loglog(
+                    sizes, values, label=f"{key}, $n^{{{exponent(sizes, values):.2f}}}$", **options
+                )
         left.set(xlabel="size", ylabel="ms", title=name)
         right.set(xlabel="size", ylabel="MiB allocated")
         for axes in (left, right):
             # Between powers of ten, names of sizes would stand in one another.
             axes.xaxis.set_minor_formatter(ticker.NullFormatter())
-        left.legend(fontsize="small")
+            axes.legend(fontsize="x-small")
         file = f"growth-{number}.png"
         figure.savefig(DOCS / "images" / file, dpi=110)
         pyplot.close(figure)
