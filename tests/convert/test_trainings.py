@@ -639,3 +639,14 @@ def test_the_decay_of_keras_2_counts_steps() -> None:
         "model.compile(tf.keras.optimizers.legacy.SGD(lr=0.1, decay=1e-3), 'mse')\nmodel.fit(x, y)\n"
     )
     assert "SGD(lr=0.1 * hvd.size(), decay=1e-3 * hvd.size())" in conversion.code
+
+
+def test_an_optimizer_that_is_made_where_it_is_passed_is_not_made_again() -> None:
+    conversion = convert_source(
+        "import tensorflow as tf\ndef make(net, opt):\n    def step(x, y):\n        with tf.GradientTape() as tape:\n"
+        "            loss = tf.reduce_mean((net(x) - y) ** 2)\n"
+        "        opt.apply_gradients(zip(tape.gradient(loss, net.trainable_variables), net.trainable_variables))\n    return step\n"
+        "net = tf.keras.Sequential([tf.keras.layers.Dense(1)])\nstep = make(net, tf.keras.optimizers.SGD(0.1))\n"
+        "for x, y in tf.data.Dataset.from_tensor_slices((a, b)).batch(8):\n    step(x, y)\n"
+    )
+    assert "jhvd.broadcast_once(None, net)" in conversion.code

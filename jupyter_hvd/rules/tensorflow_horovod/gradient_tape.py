@@ -389,6 +389,10 @@ class Broadcast(Rule):
         trained = trained_texts(context, update, site)
         if update.is_of_model:
             optimizer = optimizer and f"{optimizer}.optimizer"
+        elif optimizer and isinstance(cst.parse_expression(optimizer), cst.Call):
+            optimizer = (
+                "None"  # made where it is passed, it has no name here, and keeps nothing yet
+            )
         if optimizer is None or trained is None:
             what = "which optimizer" if optimizer is None else "which variables"
             yield Problem(
