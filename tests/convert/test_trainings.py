@@ -643,7 +643,8 @@ def test_the_decay_of_keras_2_counts_steps() -> None:
 
 def test_an_optimizer_that_is_made_where_it_is_passed_is_not_made_again() -> None:
     conversion = convert_source(
-        "import tensorflow as tf\ndef make(net, opt):\n    @tf.function\n    def step(x, y):\n        with tf.GradientTape() as tape:\n"
+        "import tensorflow as tf\ndef make(net, opt):\n    @tf.function\n    def step(x, y):\n"
+        "        with tf.GradientTape() as tape:\n"
         "            loss = tf.reduce_mean((net(x) - y) ** 2)\n"
         "        grads = tape.gradient(loss, net.trainable_variables)\n"
         "        opt.apply_gradients(zip(grads, net.trainable_variables))\n    return step\n"
