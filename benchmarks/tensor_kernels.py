@@ -254,7 +254,7 @@ GROWTH = {
     "dot(diag col, diag row)": ([2**k for k in range(8, 21, 2)], 8192),
     "wᵀAw, A tridiagonal": ([2**k for k in range(8, 21, 2)], 4096),
     "image Laplacian": ([2**k for k in range(6, 12)], 4096),
-    "n-body, i<j": ([250, 500, 1000, 2000, 4000, 8000, 16000], 4000),
+    "n-body, i<j": ([250, 500, 1000, 2000, 4000, 8000], 4000),
 }
 
 
