@@ -129,7 +129,8 @@ def lower(
     barriers = fusion_barriers(run.steps) if choices.apart else frozenset[str]()
     order: tuple[Step | Blocks, ...] = run.steps
     if choices.blocked:
-        order = blocked(run.steps, output)
+        loads = [s.name for s in run.steps if isinstance(s.action, Load)]
+        order = blocked(run.steps, output, {x: lowering.storages[x].extents for x in loads})
         order = row_by_row(order, output, barriers) if platform == "cpu" else order
     return Plan(
         tuple(parameters),

@@ -11,7 +11,7 @@ columns, which takes up to a hundred times as long.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -33,9 +33,11 @@ from .dataflow import producers, read_once
 from .ir import OFFSET, Access, Contract, Entrywise, IndexLookup, Rewriting, Step
 from .strategy import is_running
 
-BIG = (
-    1 << 20
-)  # entries of an intermediate from which on it is made in blocks: arrays of all pairs are fetched from the system in each call
+#: Entries of an intermediate from which on it is made in blocks, where it has many times those of any argument, as arrays of all
+#: pairs have: such memory is fetched from the system in each call. XLA fuses more of what is as large as an argument.
+BIG = 1 << 20
+PAIRS = 4  # so many times
+HUGE = 8  # and so many times as large as that, whatever the arguments are
 BLOCK = 1 << 20  # entries of the largest intermediate in one block
 LONG = 1 << 14  # entries of a row from which on rows are added one after the other
 MANY = 16  # and so many of them
@@ -60,11 +62,14 @@ class Blocks:
         return -(-self.extent // self.rows)
 
 
-def blocked(steps: Sequence[Step], output: Output) -> tuple[Step | Blocks, ...]:
-    """The steps, those around big intermediates gathered into blocks."""
+def blocked(
+    steps: Sequence[Step], output: Output, given: Mapping[str, tuple[int, ...]]
+) -> tuple[Step | Blocks, ...]:
+    """The steps, those around big intermediates gathered into blocks; `given` are the shapes of the arrays that are loaded."""
     kept = set(flat(output))
     shapes = {s.name: _shape(s) for s in steps if s.name not in kept}
-    big = {name: shape for name, shape in shapes.items() if len(shape) > 1 and prod(shape) >= BIG}
+    loaded = max(map(prod, given.values()), default=0)
+    big = {x: n for x, n in shapes.items() if len(n) > 1 and _is_big(prod(n), loaded)}
     once = read_once(steps)
     for step in reversed(steps):
         if step.name in big and step.name in once and once[step.name] not in big:
@@ -75,6 +80,10 @@ def blocked(steps: Sequence[Step], output: Output) -> tuple[Step | Blocks, ...]:
         if found is not None:
             return found
     return tuple(steps)
+
+
+def _is_big(entries: int, loaded: int) -> bool:
+    return entries >= (BIG if entries > PAIRS * loaded else HUGE * BIG)
 
 
 def _shape(step: Step) -> tuple[int, ...]:
