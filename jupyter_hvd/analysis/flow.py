@@ -108,7 +108,7 @@ class ValueFlow:
         yield from self.added_to(name, path)
 
     def added_to(self, node: cst.CSTNode, path: Path) -> Iterator[Source]:
-        """What `append` and `extend` add to the list that a name or an attribute means, at this part of the list."""
+        """What `append`, `insert` and `extend` add to the list that a name or an attribute means, at this part of the list."""
         match node:
             case cst.Name(value=name) if path:
                 for call in self._index.filled.get(name, ()):
@@ -315,7 +315,7 @@ def _filled(call: cst.Call) -> cst.BaseExpression | None:
 
 
 def _added(call: cst.Call, path: Path) -> Source:
-    """What `append` or `extend` adds to a list, at this part of the list."""
+    """What `append`, `insert` or `extend` adds to a list, at this part of the list."""
     extends = isinstance(call.func, cst.Attribute) and call.func.attr.value == "extend"
     return call.args[-1].value, path if extends else path[1:]
 

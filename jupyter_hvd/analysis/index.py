@@ -10,6 +10,8 @@ import libcst as cst
 #: A step of a path into a value: an index of a tuple, or ELEMENT for any element of an iterable.
 ELEMENT = -1
 Path = tuple[int, ...]
+#: Methods that add to a list the last of what they are given, or its elements.
+FILLING = frozenset({"append", "extend", "insert"})
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,9 @@ class Index(cst.CSTVisitor):
     def visit_Call(self, node: cst.Call) -> None:
         self.calls.append(node)
         match node.func:
-            case cst.Attribute(value=filled, attr=cst.Name("append" | "extend")) if node.args:
+            case cst.Attribute(value=filled, attr=cst.Name(value=name)) if (
+                name in FILLING and node.args
+            ):
                 if isinstance(filled, cst.Name):
                     self.filled[filled.value].append(node)
                 elif isinstance(filled, cst.Attribute):

@@ -110,13 +110,22 @@ def distributed_fit(fit: Callable[..., Any]) -> Callable[..., Any]:
             given["verbose"] = 0
         callbacks = [BroadcastGlobalVariablesCallback(0), MetricAverageCallback()]
         for callback in tf.nest.flatten(given.get("callbacks") or []):
-            names = {kind.__name__ for kind in type(callback).__mro__}
-            if hvd.rank() == 0 or names.isdisjoint(_ON_RANK_ZERO):
+            if hvd.rank() == 0 or not _writes(callback):
                 callbacks.append(callback)
         given["callbacks"] = callbacks
         return fit(**given)
 
     return distributed
+
+
+def _writes(callback: Any) -> bool:
+    """Whether a callback writes and does nothing else: its class, or one that it inherits and changes nothing of in `fit`."""
+    for owner in type(callback).__mro__:
+        if owner.__name__ in _ON_RANK_ZERO:
+            return True
+        if any(name.startswith(("on_", "set_")) for name in vars(owner)):
+            return False
+    return False
 
 
 def _arguments(

@@ -70,6 +70,15 @@ def test_a_name_that_is_bound_anew_is_another() -> None:
     assert code.endswith(f"    wrapped.fit(x, y)\n{again}")
 
 
+def test_a_semicolon_goes_with_its_line() -> None:
+    wrapped = "wrapped = ensembles.Ensemble(build);\nwrapped.fit(x, y) ; # apart\n"
+    conversion = convert(FIT, wrapped)
+    assert conversion.code.endswith(
+        "if hvd.rank() == 0:\n    wrapped = ensembles.Ensemble(build);\n    wrapped.fit(x, y) ; # apart\n"
+    )
+    compile(conversion.code, "converted", "exec")
+
+
 def test_data_that_a_library_brings_are_no_file_of_the_part() -> None:
     """What rank 0 saves may be what is read below, but for a library's own data."""
     more = "(x, y), _ = tf.keras.datasets.mnist.load_data()\nmodel.evaluate(x, y, verbose=0)\n"

@@ -526,6 +526,17 @@ def test_what_another_library_trains_is_told(line: str, is_told: bool) -> None:
     assert [d.code for d in conversion.diagnostics] == ["HVD911"] * is_told
 
 
+def cut_by(loop: str, line: str) -> Conversion:
+    """A training whose loop cuts its batches, with a line behind each step."""
+    return convert_source(
+        "import tensorflow as tf\nmodel = tf.keras.Sequential([tf.keras.layers.Dense(1)])\n"
+        f"opt = tf.keras.optimizers.SGD(0.1)\nfor n in {loop}:\n    with tf.GradientTape() as tape:\n"
+        "        loss = tf.reduce_mean((model(x[n : n + 32]) - y[n : n + 32]) ** 2)\n"
+        "    grads = tape.gradient(loss, model.trainable_variables)\n"
+        f"    opt.apply_gradients(zip(grads, model.trainable_variables))\n    {line}\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("loop", "line", "is_told"),
     [
@@ -536,13 +547,7 @@ def test_what_another_library_trains_is_told(line: str, is_told: bool) -> None:
     ],
 )
 def test_what_is_saved_at_some_turns_is_told(loop: str, line: str, is_told: bool) -> None:
-    conversion = convert_source(
-        "import tensorflow as tf\nmodel = tf.keras.Sequential([tf.keras.layers.Dense(1)])\n"
-        f"opt = tf.keras.optimizers.SGD(0.1)\nfor n in {loop}:\n    with tf.GradientTape() as tape:\n"
-        "        loss = tf.reduce_mean((model(x[n : n + 32]) - y[n : n + 32]) ** 2)\n"
-        "    grads = tape.gradient(loss, model.trainable_variables)\n"
-        f"    opt.apply_gradients(zip(grads, model.trainable_variables))\n    {line}\n"
-    )
+    conversion = cut_by(loop, line)
     assert conversion.status == "converted"
     assert ("HVD507" in [d.code for d in conversion.diagnostics]) == is_told
     assert ("if jhvd.any_turn(lambda n: n % 320 == 0, n)" in conversion.code) == ("if n %" in line)
@@ -551,13 +556,8 @@ def test_what_is_saved_at_some_turns_is_told(loop: str, line: str, is_told: bool
 def test_a_test_of_the_turn_that_reads_the_loss_too_is_asked_of_all_and_answered_by_rank_0() -> (
     None
 ):
-    conversion = convert_source(
-        "import tensorflow as tf\nmodel = tf.keras.Sequential([tf.keras.layers.Dense(1)])\n"
-        "opt = tf.keras.optimizers.SGD(0.1)\nfor n in range(0, len(x), 32):\n    with tf.GradientTape() as tape:\n"
-        "        loss = tf.reduce_mean((model(x[n : n + 32]) - y[n : n + 32]) ** 2)\n"
-        "    grads = tape.gradient(loss, model.trainable_variables)\n"
-        "    opt.apply_gradients(zip(grads, model.trainable_variables))\n"
-        "    if n % 320 == 0 and float(loss) < 0.1:\n        break\n"
+    conversion = cut_by(
+        "range(0, len(x), 32)", "if n % 320 == 0 and float(loss) < 0.1:\n        break"
     )
     asked = "bool(jhvd.any_turn(lambda n: n % 320 == 0 and float(loss) < 0.1, n))"
     assert f"if hvd.broadcast_object({asked}, root_rank=0):" in conversion.code
@@ -574,13 +574,7 @@ def test_a_test_of_the_turn_that_reads_the_loss_too_is_asked_of_all_and_answered
 )
 def test_what_some_turns_do_to_the_data_is_refused(line: str) -> None:
     """One rank alone did it."""
-    conversion = convert_source(
-        "import tensorflow as tf\nmodel = tf.keras.Sequential([tf.keras.layers.Dense(1)])\n"
-        "opt = tf.keras.optimizers.SGD(0.1)\nfor n in range(0, len(x), 32):\n    with tf.GradientTape() as tape:\n"
-        "        loss = tf.reduce_mean((model(x[n : n + 32]) - y[n : n + 32]) ** 2)\n"
-        "    grads = tape.gradient(loss, model.trainable_variables)\n"
-        f"    opt.apply_gradients(zip(grads, model.trainable_variables))\n    {line}\n"
-    )
+    conversion = cut_by("range(0, len(x), 32)", line)
     assert conversion.status == "refused"
     assert "HVD507" in [d.code for d in conversion.diagnostics]
 
@@ -613,26 +607,6 @@ def test_a_loop_over_models_is_none_over_data() -> None:
     assert "in jhvd.shard_batches(self.data['train']):" in conversion.code
 
 
-def test_a_bound_method_in_a_name_is_refused() -> None:
-    conversion = convert_source(
-        "import tensorflow as tf\nmodel = tf.keras.Sequential([tf.keras.layers.Dense(1)])\nmodel.compile('sgd', 'mse')\n"
-        "fit = model.fit\nfit(x, y)\n"
-    )
-    assert conversion.status == "refused"
-    assert "HVD909" in [d.code for d in conversion.diagnostics]
-
-
-def test_callbacks_that_write_are_rank_0_s_however_they_come_into_the_list() -> None:
-    conversion = convert_source(
-        "from tensorflow.keras.callbacks import *\nfrom tensorflow.keras.models import *\nfrom tensorflow.keras.layers import *\n"
-        "class Log(CSVLogger):\n    pass\nmore = []\nmore.insert(0, CSVLogger('a'))\nmore.extend([CSVLogger('b')])\n"
-        "model = Sequential([Dense(1)])\nmodel.compile('sgd', 'mse')\nmodel.fit(x, y, callbacks=more + [Log('c')])\n"
-    )
-    assert "if hvd.rank() == 0:\n    more.insert(0, CSVLogger('a'))" in conversion.code
-    assert "more.extend([*([CSVLogger('b')] if hvd.rank() == 0 else [])])" in conversion.code
-    assert "*([Log('c')] if hvd.rank() == 0 else [])" in conversion.code
-
-
 def test_the_decay_of_keras_2_counts_steps() -> None:
     conversion = convert_source(
         "import tensorflow as tf\nmodel = tf.keras.Sequential([tf.keras.layers.Dense(1)])\n"
@@ -652,3 +626,114 @@ def test_an_optimizer_that_is_made_where_it_is_passed_is_not_made_again() -> Non
         "for x, y in tf.data.Dataset.from_tensor_slices((a, b)).batch(8):\n    step(x, y)\n"
     )
     assert "jhvd.broadcast_once(None, net)" in conversion.code
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "train = model.fit",
+        "train: object = model.train_on_batch",
+        "(train := model.fit)(x, y)",
+        "train = model.fit if big else model.train_on_batch",
+        "train = own or model.fit",
+        "train = lambda: model.fit",
+        "train = model.optimizer.minimize",
+    ],
+)
+def test_a_method_that_trains_under_another_name_is_refused(line: str) -> None:
+    assert codes(convert(f"model = build()\nmodel.fit(x, y)\n{line}\n")) == {"HVD909"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "model.fit = own",
+        "model.fit: object = own",
+        "del model.fit",
+        "print(model.fit.__doc__)",
+        "print(model.fit is None)",
+        "model.fit",
+    ],
+)
+def test_a_method_that_trains_may_be_named(line: str) -> None:
+    assert convert(f"model = build()\nmodel.fit(x, y)\n{line}\n").status == "converted"
+
+
+#: Callbacks that write, one of each way of adding one to a list.
+WRITERS = """
+from tensorflow.keras.callbacks import *
+
+class Table(CSVLogger):
+    def __init__(self, name):
+        super().__init__(name + '.csv')
+
+class Rates(TensorBoard):
+    def on_epoch_end(self, epoch, logs=None):
+        super().on_epoch_end(epoch, {**logs, 'rate': 0.1})
+
+model = build()
+callbacks = [EarlyStopping()]
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        ("callbacks.append(CSVLogger('a')); n = 1", "callbacks.append(CSVLogger('a')) if R else None; n = 1"),
+        ("if n: callbacks.append(Table('a'))", "if n: callbacks.append(Table('a')) if R else None"),
+        ("callbacks.insert(0, Table('a'))", "if R:\n    callbacks.insert(0, Table('a'))"),
+        ("callbacks.extend([Table('a')])", "callbacks.extend([*([Table('a')] if R else [])])"),
+        ("callbacks.extend((Table('a'),))", "callbacks.extend((*([Table('a')] if R else []),))"),
+        ("callbacks += [TensorBoard()]", "callbacks += [*([TensorBoard()] if R else [])]"),
+        (
+            "callbacks = callbacks + [CSVLogger('a')]",
+            "callbacks = callbacks + [*([CSVLogger('a')] if R else [])]",
+        ),
+    ],
+)  # fmt: skip
+def test_callbacks_that_write_are_rank_zeros_however_they_are_added(line: str, after: str) -> None:
+    conversion = convert(f"{WRITERS}{line}\nmodel.fit(x, y, callbacks=callbacks)\n")
+    assert f"\n{after.replace('R', 'hvd.rank() == 0', 1)}\n" in conversion.code
+    assert conversion.diagnostics == ()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "callbacks.append(Rates())",
+        "callbacks += [CSVLogger(name) for name in names]",
+        "table = Table('a') if n else None\ncallbacks.append(table)",
+        "callbacks = others(TensorBoard())",
+        "table = Table('a')\ncallbacks.append(table)\ncallbacks = others(callbacks, Table('b'))",
+        "callbacks = Table('a')",
+    ],
+)
+def test_callbacks_that_write_on_every_rank_are_told(line: str) -> None:
+    conversion = convert(f"{WRITERS}{line}\nmodel.fit(x, y, callbacks=callbacks)\n")
+    assert [d.code for d in conversion.diagnostics] == ["HVD402"]
+
+
+def test_a_writer_that_a_function_makes_is_told_where_it_is_made() -> None:
+    made = "def make():\n    return TensorBoard()\n\ncallbacks = others(make())\n"
+    conversion = convert(f"{WRITERS}{made}model.fit(x, y, callbacks=callbacks)\n")
+    assert [d.code for d in conversion.diagnostics] == ["HVD402"]
+
+
+def test_a_bound_method_in_a_name_is_refused() -> None:
+    conversion = convert_source(
+        "import tensorflow as tf\nmodel = tf.keras.Sequential([tf.keras.layers.Dense(1)])\nmodel.compile('sgd', 'mse')\n"
+        "fit = model.fit\nfit(x, y)\n"
+    )
+    assert conversion.status == "refused"
+    assert "HVD909" in [d.code for d in conversion.diagnostics]
+
+
+def test_callbacks_that_write_are_rank_0_s_however_they_come_into_the_list() -> None:
+    conversion = convert_source(
+        "from tensorflow.keras.callbacks import *\nfrom tensorflow.keras.models import *\nfrom tensorflow.keras.layers import *\n"
+        "class Log(CSVLogger):\n    pass\nmore = []\nmore.insert(0, CSVLogger('a'))\nmore.extend([CSVLogger('b')])\n"
+        "model = Sequential([Dense(1)])\nmodel.compile('sgd', 'mse')\nmodel.fit(x, y, callbacks=more + [Log('c')])\n"
+    )
+    assert "if hvd.rank() == 0:\n    more.insert(0, CSVLogger('a'))" in conversion.code
+    assert "more.extend([*([CSVLogger('b')] if hvd.rank() == 0 else [])])" in conversion.code
+    assert "*([Log('c')] if hvd.rank() == 0 else [])" in conversion.code

@@ -33,6 +33,11 @@ def kinds_of_last(source: str) -> set[Kind]:
         ("o = tf.optimizers\no.Nadam()", {Role.OPTIMIZER}),
         ("from keras.optimizers import Adam as A\nA()", {Role.OPTIMIZER}),
         ("from tensorflow.keras.optimizers import *\nAdam()", {Role.OPTIMIZER}),
+        ("from keras.callbacks import *\nfrom keras.models import *\nSequential()", {Role.MODEL}),
+        (
+            "from keras.applications import *\nfrom keras.callbacks import *\nEarlyStopping()",
+            {Role.CALLBACK},
+        ),
         ("def make(rate):\n    return k.optimizers.Adam(rate)\nmake(1)", {Role.OPTIMIZER}),
         ("def m(i):\n    return k.Model(i, i)\nm = m(x)\nm", {Role.MODEL}),
         ("def f():\n    pass\nif fast:\n    f = k.Sequential()\nf", {Kind.FUNCTION, Role.MODEL}),

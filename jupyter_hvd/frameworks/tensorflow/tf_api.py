@@ -119,6 +119,10 @@ MODEL_FUNCTIONS = frozenset(
 )
 
 
+#: The families of networks in Keras' module of applications.
+_APPLICATION = re.compile(r"\w*Net\w*|ConvNeXt\w*|Inception\w*|VGG\w*|Xception")
+
+
 def makes_model(name: str) -> bool:
     """Whether calling this canonical name gives a Keras model."""
     return (
@@ -126,7 +130,7 @@ def makes_model(name: str) -> bool:
         or name in MODEL_FUNCTIONS
         or (
             name.startswith("tensorflow.keras.applications.")
-            and name.rpartition(".")[2][:1].isupper()
+            and _APPLICATION.fullmatch(name.rpartition(".")[2]) is not None
         )
     )
 
@@ -256,6 +260,12 @@ TF1 = (
 NO_ESTIMATORS = ("tensorflow.estimator.ModeKeys", "tensorflow.compat.v1.estimator.ModeKeys")
 ESTIMATORS = tuple(f"tensorflow.{module}estimator." for module in ("", "compat.v1.", "keras."))
 
+#: The classes of Keras' module of callbacks, in Keras 2 or 3: no other name that a `*` brings is of that module.
+CALLBACKS = frozenset(
+    "BackupAndRestore BaseLogger CSVLogger Callback CallbackList EarlyStopping History LambdaCallback"
+    " LearningRateScheduler ModelCheckpoint OrbaxCheckpoint ProgbarLogger ReduceLROnPlateau RemoteMonitor"
+    " SidecarEvaluatorModelExport SwapEMAWeights TensorBoard TerminateOnNaN".split()
+)
 #: Callbacks that write files or to the screen: rank 0 alone keeps them.
 RANK_ZERO_CALLBACKS = frozenset(
     {
@@ -274,32 +284,10 @@ METRIC_CALLBACKS = frozenset({"EarlyStopping", "ReduceLROnPlateau"})
 BATCH_CALLBACKS = frozenset({"TerminateOnNaN"})
 
 
-_CALLBACKS = (
-    RANK_ZERO_CALLBACKS
-    | BACKUPS
-    | METRIC_CALLBACKS
-    | BATCH_CALLBACKS
-    | frozenset(
-        {
-            "BaseLogger",
-            "Callback",
-            "CallbackList",
-            "History",
-            "LambdaCallback",
-            "LearningRateScheduler",
-            "OrbaxCheckpoint",
-            "SidecarEvaluator",
-            "SidecarEvaluatorModelExport",
-            "SwapEMAWeights",
-        }
-    )
-)
-
-
 def callback(name: str) -> str | None:
-    """The Keras callback class that a canonical name means; of a star import only these are the callbacks' own."""
+    """The Keras callback class that a canonical name means."""
     last = name.rpartition(".")[2]
-    return last if name.startswith("tensorflow.keras.callbacks.") and last in _CALLBACKS else None
+    return last if name.startswith("tensorflow.keras.callbacks.") and last in CALLBACKS else None
 
 
 #: Base classes of data that Keras asks for batch by batch, by number.

@@ -20,6 +20,7 @@ from .questions import may_download
 #: What is asked of Horovod without the others: which rank this is, and how many there are. Anything else may wait for them.
 _ASKS, _COUNTS = re.compile(r"\w+\.rank\(\)"), re.compile(r"\w+\.size\(\)")
 _MORE = re.compile(r"hvd|horovod")
+_SEMICOLON = re.compile(r"[ \t]*;")
 #: What waits for other ranks by names that nothing of Keras is in.
 _WAITS = re.compile(
     r"[\w.]*(?:local_rank_zero_first|wait_for_rank_zero|on_rank_zero)|hvd_printed\w*"
@@ -181,11 +182,12 @@ def _running(context: Context, part: Part, problem: Problem) -> list[cst.CSTNode
 
 
 def _span(context: Context, statement: cst.CSTNode) -> Span:
-    """Where a statement stands, with its decorators."""
+    """Where a statement stands, with its decorators and the `;` behind it, which is no statement by itself."""
     span = context.module.span(statement)
+    semicolon = _SEMICOLON.match(context.module.source, span.end)
     decorators = getattr(statement, "decorators", ())
     starts = [context.module.line_start(context.module.span(each).start) for each in decorators]
-    return Span(min([span.start, *starts]), span.end)
+    return Span(min([span.start, *starts]), semicolon.end() if semicolon else span.end)
 
 
 def _is_indented_cell(context: Context, span: Span) -> bool:

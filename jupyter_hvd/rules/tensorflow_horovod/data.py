@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from ...analysis.effects import prints
 from ...analysis.index import Binding
 from ...analysis.library import Kind, Value
 from ...analysis.syntax import argument, method, names_in, nodes_in
@@ -967,46 +968,38 @@ class TurnShare(Rule):
         numbers = {name.value for name in names_in(loop.target)}
         computed = _computed_from(numbers, loop)
         steps = [call for call, found in context.step_loops.cut.items() if found is loop]
-        data = {
-            n.value
-            for step in steps
-            for n in context.values.flow.backward_slice(step)
-            if isinstance(n, cst.Name)
-        }
+        behind = (n for step in steps for n in context.values.flow.backward_slice(step))
+        data = {n.value for n in behind if isinstance(n, cst.Name)}
         for node in nodes_in(loop.body):
             if not isinstance(node, cst.If | cst.IfExp | cst.While):
                 continue
             read = {n.value for n in names_in(node.test)}
             if not read & (numbers | computed):
                 continue
-            plain = (
-                isinstance(loop.target, cst.Name)
-                and not isinstance(node, cst.While)
-                and not read & computed
-            )
-            named = any(
-                isinstance(n, cst.NamedExpr | cst.Lambda | cst.Await) for n in nodes_in(node.test)
-            )
-            skips = any(isinstance(n, cst.Continue) for n in nodes_in(node))
-            if plain and not named and not skips and not _sets(node) & data:
-                number = _number_of(loop)
-                before = f"{context.runtime('any_turn')}(lambda {number}: "
-                edits = context.wrap(node.test, before, f", {number})", Layer.TURN)
+            asks_itself = isinstance(loop.target, cst.Name) and not read & computed
+            if asks_itself and _may_be_asked_of_all(node) and not _set_in(node) & data:
+                number = context.module.text(loop.target)
+                opening = f"{context.runtime('any_turn')}(lambda {number}: "
+                edits = context.wrap(node.test, opening, f", {number})", Layer.TURN)
                 yield Fix(node.test, edits, needs=(HOROVOD, "any_turn"))
-            elif _only_prints(node):
-                yield Problem(
-                    node,
-                    "this goes by the number of the turn, and each rank has an N-th of the turns: rank 0 may have none of these",
-                    f"ask for the number of the loop itself, `if {_number_of(loop)} % 10 == 0:`, or count steps in a name of its own",
-                    "warning",
-                )
             else:
-                yield Problem(
-                    node,
-                    "this goes by the number of the turn, and each rank has an N-th of the turns: what hangs on it would happen on some"
-                    " ranks and not on others",
-                    "cut the batches by a dataset, `tf.data.Dataset.from_tensor_slices(…).batch(…)`, or do this before or behind the loop",
-                )
+                yield self._of_some_ranks(context, node, context.module.text(loop.target))
+
+    def _of_some_ranks(self, context: Context, node: cst.CSTNode, number: str) -> Problem:
+        """What some turns do, and cannot be done by all ranks at the same step."""
+        told = "this goes by the number of the turn, and each rank has an N-th of the turns: "
+        if _only_prints(context, node):
+            return Problem(
+                node,
+                f"{told}rank 0 may have none of these",
+                f"ask for the number of the loop itself, `if {number} % 10 == 0:`, or count steps in a name of its own",
+                "warning",
+            )
+        return Problem(
+            node,
+            f"{told}what hangs on it would happen on some ranks and not on others",
+            "cut the batches by a dataset, `tf.data.Dataset.from_tensor_slices(…).batch(…)`, or do this before or behind the loop",
+        )
 
     def _saved_by_number(self, context: Context, steps: cst.CSTNode) -> Iterator[Problem]:
         """What is saved at turns that their number tells: at every hundredth, at the last."""
@@ -1064,11 +1057,6 @@ class TurnShare(Rule):
         return outer
 
 
-def _number_of(loop: cst.For) -> str:
-    """The first name that a loop gives its turns."""
-    return next((name.value for name in names_in(loop.target)), "i")
-
-
 def _computed_from(numbers: set[str], loop: cst.For) -> set[str]:
     """The names of a loop's body that are numbers computed from that of the turn: `start = b * size`."""
     found: set[str] = set()
@@ -1091,31 +1079,39 @@ def _is_of_numbers(call: cst.Call) -> bool:
     return isinstance(call.func, cst.Name) and call.func.value in known
 
 
-def _sets(node: cst.If | cst.IfExp | cst.While) -> set[str]:
-    """The names that hang on a test; all that are assigned there."""
-    assigned = (n for n in nodes_in(node) if isinstance(n, cst.Assign | cst.AugAssign))
-    targets = [
-        t
-        for n in assigned
-        for t in ([n.target] if isinstance(n, cst.AugAssign) else [x.target for x in n.targets])
-    ]
-    return {t.value for t in targets if isinstance(t, cst.Name)}
+def _may_be_asked_of_all(node: cst.If | cst.IfExp | cst.While) -> bool:
+    """Whether a test can be put into a lambda, and no turn ends by what it says."""
+    kept = not any(
+        isinstance(n, cst.NamedExpr | cst.Lambda | cst.Await) for n in nodes_in(node.test)
+    )
+    goes_on = not any(isinstance(n, cst.Continue) for n in nodes_in(node))
+    return kept and goes_on and not isinstance(node, cst.While)
 
 
-def _only_prints(node: cst.If | cst.IfExp | cst.While) -> bool:
+def _set_in(node: cst.CSTNode) -> set[str]:
+    """The names that are assigned to in a statement."""
+    found: set[str] = set()
+    for n in nodes_in(node):
+        targets = [each.target for each in n.targets] if isinstance(n, cst.Assign) else []
+        targets += [n.target] if isinstance(n, cst.AugAssign) else []
+        found |= {target.value for target in targets if isinstance(target, cst.Name)}
+    return found
+
+
+def _only_prints(context: Context, node: cst.CSTNode) -> bool:
     """Whether nothing but printing hangs on a test."""
     if not isinstance(node, cst.If) or node.orelse is not None:
         return False
-    return all(
-        isinstance(line, cst.SimpleStatementLine)
-        and all(
-            isinstance(x, cst.Expr)
-            and isinstance(x.value, cst.Call)
-            and isinstance(x.value.func, cst.Name)
-            and x.value.func.value == "print"
-            for x in line.body
-        )
+    lines = (
+        line.body if isinstance(line, cst.SimpleStatementLine) else [line]
         for line in node.body.body
+    )
+    return all(
+        isinstance(x, cst.Expr)
+        and isinstance(x.value, cst.Call)
+        and prints(context.values, x.value)
+        for line in lines
+        for x in line
     )
 
 

@@ -21,6 +21,15 @@ TRAINING_METHODS = {
     Role.MODEL: frozenset({"fit", "fit_generator", "train_on_batch"}),
     Role.OPTIMIZER: frozenset({"apply_gradients", "minimize"}),
 }
+#: Where such a method is not handed on: it is set, deleted, compared, asked for its own attributes, or stands alone.
+ONLY_NAMED = (
+    cst.AssignTarget,
+    cst.Attribute,
+    cst.Comparison,
+    cst.ComparisonTarget,
+    cst.Del,
+    cst.Expr,
+)
 #: What runs a function beside the program, and methods of such things.
 BESIDE = ("multiprocessing.", "threading.", "concurrent.futures.", "joblib.")
 QUEUING = frozenset({"submit", "apply_async", "map_async", "starmap", "starmap_async", "imap"})
@@ -29,7 +38,7 @@ QUEUING = frozenset({"submit", "apply_async", "map_async", "starmap", "starmap_a
 class HiddenUpdates(Rule):
     """Weights are changed by gradients, and what changes them is not seen.
 
-    A method that trains is handed on instead of called: what calls it, with which data, is not seen. A function that
+    A method that trains is handed on, or kept under another name, instead of called: what calls it, with which data, is not seen. A function that
     computes gradients of weights is handed to another library, L-BFGS of SciPy, say, whose steps are its own. Weights are set from
     gradients as arrays, by `set_weights`. Training runs in a process or thread of its own, while ranks exchange gradients in one order, from
     one. Gradients of weights that only seem to go nowhere are told.
@@ -50,6 +59,20 @@ class HiddenUpdates(Rule):
                 model.compile('sgd', loss='mse')
                 train = functools.partial(model.fit, x, y)
                 train(epochs=3)
+                """
+            ),
+            None,
+        ),
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                train = model.train_on_batch
+                for x, y in data:
+                    train(x, y)
                 """
             ),
             None,
@@ -95,13 +118,14 @@ class HiddenUpdates(Rule):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        yield from self._methods_handed_on(context)
+        methods = list(self._methods_handed_on(context))
+        yield from methods
         yield from self._training_beside(context)
         computed = [c for c in context.values.index.calls if self._is_of_weights(context, c)]
         set_by_hand = list(self._set_weights(context))
         handed = list(self._functions_handed_on(context, computed))
         yield from (*set_by_hand, *handed)
-        if set_by_hand or handed or context.training.loop != "none":
+        if methods or set_by_hand or handed or context.training.loop != "none":
             return
         for call in computed[:1]:
             yield Problem(
@@ -112,15 +136,16 @@ class HiddenUpdates(Rule):
             )
 
     def _methods_handed_on(self, context: Context) -> Iterator[Problem]:
-        """`functools.partial(model.fit, …)`, `fit = model.fit`, `getattr(model, "fit")`: whatever is not a call of it."""
+        """`functools.partial(model.fit, …)`, `train = model.fit`, `getattr(model, "fit")`"""
         values = context.values
         called = {call.func for call in values.index.calls}
         for node in values.index.attributes:
             name, parent = node.attr.value, context.module.parent(node)
             if (
                 node not in called
+                and not isinstance(parent, ONLY_NAMED)
+                and not (isinstance(parent, cst.AnnAssign) and parent.target is node)
                 and trains(context, node.value, name)
-                and not isinstance(parent, _NOT_CALLED_LATER)
             ):
                 yield handed_on(node, context.module.text(node))
         for call in values.index.calls:
@@ -197,17 +222,6 @@ class HiddenUpdates(Rule):
             call in nodes and any(isinstance(n, cst.Name) and n.value == name.value for n in nodes)
             for nodes in slices
         )
-
-
-#: Where a method is assigned to, deleted, looked into, compared or only mentioned.
-_NOT_CALLED_LATER = (
-    cst.AssignTarget,
-    cst.Del,
-    cst.Attribute,
-    cst.Comparison,
-    cst.ComparisonTarget,
-    cst.Expr,
-)
 
 
 def trains(context: Context, owner: cst.BaseExpression, name: str) -> bool:

@@ -23,6 +23,8 @@ VERBOSE_POSITIONS = {"evaluate": 3, "predict": 2} | {
 #: Callbacks that run on all ranks and tell what they do, with the place of `verbose`.
 TELLING = {"EarlyStopping": 3, "ReduceLROnPlateau": 3, "LearningRateScheduler": 1}
 
+#: Methods of lists by which one more callback is added, the last of their arguments.
+ADDING = frozenset({"append", "insert"})
 #: Methods of callbacks that see the metrics of a batch.
 BATCH_ENDS = ("on_train_batch_end", "on_batch_end")
 
@@ -375,7 +377,9 @@ class RankZeroCallbacks(Rule):
     """Keep callbacks that write files, or draw, on rank 0 alone.
 
     `ModelCheckpoint`, `TensorBoard`, `CSVLogger` of several ranks write into one
-    another's files. None of them changes the training, so the other ranks do without.
+    another's files. None of them changes the training, so the other ranks do without, and without those of a class of the
+    program's own that inherits one and says nothing of what `fit` calls. What another such class does in `fit` all ranks may need: it is told, as is a
+    callback that no condition can be placed at.
     """
 
     code = "HVD402"
@@ -402,79 +406,165 @@ class RankZeroCallbacks(Rule):
                 """
             ),
         ),
+        Example(
+            program(
+                """
+                import tensorflow as tf
+
+
+                class Table(tf.keras.callbacks.CSVLogger):
+                    def __init__(self, name):
+                        super().__init__(f'{name}.csv')
+
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                callbacks = []
+                callbacks.insert(0, tf.keras.callbacks.TensorBoard('logs'))
+                callbacks += [Table('losses')]
+                model.fit(x, y, verbose=0, callbacks=callbacks)
+                """
+            ),
+            program(
+                """
+                import tensorflow as tf
+
+
+                class Table(tf.keras.callbacks.CSVLogger):
+                    def __init__(self, name):
+                        super().__init__(f'{name}.csv')
+
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile('sgd', loss='mse')
+                callbacks = []
+                if hvd.rank() == 0:
+                    callbacks.insert(0, tf.keras.callbacks.TensorBoard('logs'))
+                callbacks += [*([Table('losses')] if hvd.rank() == 0 else [])]
+                model.fit(x, y, verbose=0, callbacks=callbacks)
+                """
+            ),
+        ),
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        done: set[cst.CSTNode] = set()
-        for call in context.training.keras.fits:
-            arg = fit_argument(call, "callbacks")
-            if arg is None:
-                continue
-            for value in context.values.of(arg.value):
-                if (
-                    value.kind is Kind.CONTAINER
-                    and isinstance(value.node, cst.List)
-                    and value.node not in done
-                ):
-                    done.add(value.node)
-                    yield from self._in_list(context, value.node)
+        kept: list[cst.BaseExpression] = []  # by rank 0 alone
         for call in context.values.index.calls:
-            if self._writes(context, call):
-                for list_ in self._added(context, call):
-                    if list_ not in done:
-                        done.add(list_)
-                        yield from self._in_list(context, list_)
-            if (
-                method(call) in ("append", "insert")
-                and call.args
-                and self._writes(context, call.args[-1].value)
-            ):
-                yield self._put_in(context, call)
-
-    def _added(self, context: Context, call: cst.Call) -> Iterator[cst.List]:
-        """The list of `callbacks + [call]`, `callbacks += [call]` or `callbacks.extend([call])`."""
-        element = context.module.parent(call)
-        list_ = context.module.parent(element) if isinstance(element, cst.Element) else None
-        if isinstance(list_, cst.List):
-            around = context.module.parent(list_)
-            owner = context.module.parent(around) if isinstance(around, cst.Arg) else None
-            if isinstance(around, (cst.BinaryOperation, cst.AugAssign)) or (
-                isinstance(owner, cst.Call) and method(owner) == "extend"
-            ):
-                yield list_
-
-    def _put_in(self, context: Context, call: cst.Call) -> Finding:
-        """`callbacks.append(…)`, as a line that rank 0 alone runs."""
-        statement = context.statement_of(call)
-        line = context.module.parent(statement) if statement is not None else None
-        if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
-            return context.on_rank_zero(line, line)
-        return Problem(
-            call,
-            "a callback that writes files is added here, on each rank",
-            "give this a line of its own",
-            "warning",
-        )
-
-    def _in_list(self, context: Context, elements: cst.List) -> Iterator[Finding]:
-        for element in elements.elements:
-            if isinstance(element, cst.Element) and self._writes(context, element.value):
+            added = call.args[-1].value if method(call) in ADDING and call.args else None
+            statement = context.statement_of(call)
+            if added is None or not isinstance(statement, cst.Expr) or statement.value is not call:
+                continue
+            if self._writes(context, added):
+                kept.append(added)
+                yield self._under_condition(context, statement, call)
+        for element in self._elements(context):
+            if self._writes(context, element.value):
+                kept.append(element.value)
                 yield Fix(
                     element.value,
                     context.wrap(
                         element.value, "*([", f"] if {context.backend.is_rank_zero} else [])"
                     ),
                 )
+        yield from self._on_all_ranks(context, kept)
+
+    def _under_condition(self, context: Context, statement: cst.Expr, call: cst.Call) -> Fix:
+        """A call whose line rank 0 alone runs, or which it alone makes where others stand on that line."""
+        line = context.module.parent(statement)
+        if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
+            return context.on_rank_zero(line, line)
+        choice = f" if {context.backend.is_rank_zero} else None"
+        return Fix(call, (context.behind(call, choice, Layer.CHOICE),))
+
+    def _elements(self, context: Context) -> Iterator[cst.Element]:
+        """The elements of the lists that a `fit` is given, and of what is added to such a list; never of one that is unpacked."""
+        found: dict[cst.CSTNode, None] = {}
+        for call in context.training.keras.fits:
+            arg = fit_argument(call, "callbacks")
+            if arg is None:
+                continue
+            behind = context.values.flow.backward_slice(arg.value)
+            parts = [arg.value, *(node for node in behind if self._is_added(context, node))]
+            values = (value for part in parts for value in context.values.of(part))
+            found |= dict.fromkeys(value.node for value in values if value.node is not None)
+        for listed in found:
+            if isinstance(listed, cst.List) or (isinstance(listed, cst.Tuple) and listed.lpar):
+                yield from (each for each in listed.elements if isinstance(each, cst.Element))
+
+    def _is_added(self, context: Context, node: cst.CSTNode) -> bool:
+        """What is added in `cbs + […]`, `cbs += […]`, `[*cbs, *[…]]`, `cbs.extend([…])`, `list(…)`."""
+        match context.module.parent(node):
+            case cst.BinaryOperation() | cst.AugAssign() | cst.StarredElement():
+                return True
+            case cst.Arg() as arg:
+                call = context.module.parent(arg)
+                return isinstance(call, cst.Call) and (
+                    method(call) == "extend"
+                    or context.values.qualified(call.func) == "builtins.list"
+                )
+        return False
+
+    def _on_all_ranks(self, context: Context, kept: list[cst.BaseExpression]) -> Iterator[Problem]:
+        """What writes on every rank, since no condition can be placed, or its class does more than write."""
+        fits = context.training.keras.shown_fits
+        given_alone = (
+            arg.value for arg in (fit_argument(call, "callbacks") for call in fits) if arg
+        )
+        under_condition = [
+            *kept,
+            *(each for each in given_alone if context.values.kinds(each) == {Role.CALLBACK}),
+        ]
+        behind = context.values.flow.backward_slice
+        placed = {node for each in under_condition for node in behind(each)}
+        given = {value for call in fits for value in callback_values(context, call)}
+        hidden = bool(context.training.keras.hidden_fits)  # there it is seen when the program runs
+        for made in context.values.index.calls:
+            values = frozenset(v for v in context.values.of(made) if is_made(context, v, made))
+            if (
+                any(written_by(context, value) for value in values)
+                and not isinstance(context.module.parent(made), cst.Expr)  # of no use
+                and made not in placed
+                and not (hidden and values.isdisjoint(given))
+            ):
+                yield Problem(
+                    made,
+                    f"{context.module.text(made.func)} writes the same files on every rank here",
+                    f"where it decides nothing of the training, add it to the callbacks under: if {context.backend.is_rank_zero}",
+                    "warning",
+                )
 
     def _writes(self, context: Context, expression: cst.BaseExpression) -> bool:
+        """Whether an expression gives nothing but callbacks that write, and do nothing else."""
         values = context.values.of(expression)
-        return bool(values) and all(self._is_writer(context, v) for v in values)
+        return bool(values) and all(
+            written_by(context, value) and not does_more(context, value) for value in values
+        )
 
-    def _is_writer(self, context: Context, value: Value) -> bool:
-        """Whether a value is a callback of Keras that writes, or of a class that is one."""
-        own = value.node if isinstance(value.node, cst.ClassDef) else None
-        names = context.values.classes.library_bases(own) if own is not None else {value.name}
-        return any(tf_api.callback(name) in tf_api.RANK_ZERO_CALLBACKS for name in names)
+
+def is_made(context: Context, value: Value, call: cst.Call) -> bool:
+    """Whether it is this call that makes a value, or of which class it is, and not a function that it calls."""
+    return value.node is call or (
+        isinstance(value.node, cst.ClassDef) and call in context.values.calls.sites(value.node)
+    )
+
+
+def written_by(context: Context, value: Value) -> bool:
+    """Whether a value is a callback of Keras' that writes, or of a class of the program's own that inherits one."""
+    names = {value.name}
+    if isinstance(value.node, cst.ClassDef):
+        names = context.values.classes.library_bases(value.node)
+    return any(tf_api.callback(name) in tf_api.RANK_ZERO_CALLBACKS for name in names)
+
+
+def does_more(context: Context, value: Value) -> bool:
+    """Whether the program's own class of a callback is called by `fit`: what it does there, all ranks may need."""
+    if not isinstance(value.node, cst.ClassDef):
+        return False
+    return any(
+        isinstance(member, cst.FunctionDef) and member.name.value.startswith(("on_", "set_"))
+        for owner in context.values.classes.lineage(value.node)
+        for member in owner.body.body
+    )
 
 
 class Verbose(Rule):

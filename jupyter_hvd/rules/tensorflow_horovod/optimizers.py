@@ -99,7 +99,7 @@ class LearningRate(Rule):
             if known is not None or name.startswith("tensorflow_addons.optimizers."):
                 yield from self._scale(context, call, known, scaled)
             elif name == "tensorflow.keras.optimizers.get" and len(call.args) == 1:
-                yield from self._by_name(context, call)
+                yield from self._named(context, call, call.args[0].value)
             else:
                 made = context.values.of(call.func)
                 own = [
@@ -133,25 +133,21 @@ class LearningRate(Rule):
             return
         for call in training.keras.compiles if training.own_updates else ():
             arg = argument(call, "optimizer", 0)
-            if arg is None and not has_star(call):
-                default = context.add_keyword(
-                    call, f"optimizer={made(context, tf_api.OPTIMIZERS['rmsprop'])}"
-                )
-                yield Fix(call, (default,), needs=(HOROVOD, TENSORFLOW))
-            elif arg is not None and isinstance(arg.value, cst.SimpleString):
-                known = tf_api.OPTIMIZERS.get(str(arg.value.evaluated_value).lower())
-                if known is not None:
-                    edit = context.replace(arg.value, made(context, known))
-                    yield Fix(arg.value, (edit,), needs=(HOROVOD, TENSORFLOW))
+            if arg is not None:
+                yield from self._named(context, arg.value, arg.value)
+            elif not has_star(call):
+                default = f"optimizer={made(context, tf_api.OPTIMIZERS['rmsprop'])}"
+                yield Fix(call, (context.add_keyword(call, default),), needs=(HOROVOD, TENSORFLOW))
 
-    def _by_name(self, context: Context, call: cst.Call) -> Iterator[Finding]:
-        """`optimizers.get('adam')` becomes the optimizer that it gives, so that its rate can be seen."""
-        given = call.args[0].value
-        named = given.evaluated_value if isinstance(given, cst.SimpleString) else None
+    def _named(
+        self, context: Context, place: cst.BaseExpression, name: cst.BaseExpression
+    ) -> Iterator[Finding]:
+        """`'adam'`, or `optimizers.get('adam')`, becomes the optimizer that it gives, so that its rate can be seen."""
+        named = name.evaluated_value if isinstance(name, cst.SimpleString) else None
         known = tf_api.OPTIMIZERS.get(str(named).lower())
         if known is not None:
-            edit = context.replace(call, made(context, known))
-            yield Fix(call, (edit,), needs=(HOROVOD, TENSORFLOW))
+            edit = context.replace(place, made(context, known, place not in kept_rates(context)))
+            yield Fix(place, (edit,), needs=(HOROVOD, TENSORFLOW))
 
     def _scale(
         self,

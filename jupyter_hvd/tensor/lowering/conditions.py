@@ -95,19 +95,15 @@ def _unseen_dropped(
     found = list[Step]()
     for step in reversed(steps):
         own = () if step.name in whole else unseen.get(step.name, ())
-        action = step.action
-        if isinstance(action, Entrywise) and not (
-            isinstance(action, Contract) and action.scatter_to
-        ):
-            at = {_place(d): Affine.of(axis) for d, axis in enumerate(action.axes)}
-            seen = tuple(substitute(q, at) for q in own)
-        else:
-            seen = ()
-        action = _without(action, seen)
+        action, seen = step.action, Conditions()
+        if isinstance(action, Entrywise):
+            here = Access(step.name, tuple(map(Affine.of, action.axes)))
+            seen = tuple(_at(here, q) for q in own)
+            action = _without(action, seen)
         for read, asked in _conditioned(action):
-            here = {*asked, *seen}
+            known = {*asked, *seen}
             before = unseen.get(read.array, filled.get(read.array, ()))
-            unseen[read.array] = tuple(q for q in before if _at(read, q) in here)
+            unseen[read.array] = tuple(q for q in before if _at(read, q) in known)
         found.append(replace(step, action=action))
     return found[::-1]
 

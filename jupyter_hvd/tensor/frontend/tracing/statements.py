@@ -450,8 +450,6 @@ class Statements(Recurrences):
     def augment(self, k: int, op: str, name: str, target: Any, value: Any) -> Any:
         """`s += e` and the like."""
         self.at(k)
-        if self._is_list_in_loop(op, target, value):
-            return self._extended(k, target, value)
         if lists_of(target) and op == "+" and not isinstance(target, Carried):
             return self._bind(name, self._in_place(target, self.joined_lists(target, value)))
         made = self._augmented(op, target, value, name)
@@ -460,32 +458,9 @@ class Statements(Recurrences):
     def anew(self, k: int, op: str, name: str, target: Any, value: Any) -> Any:
         """`s = s + e` and the like in a loop: the array that `s` was stays as it is."""
         self.at(k)
-        if self._is_list_in_loop(op, target, value):
-            return self._extended(k, target, value)
         if lists_of(target) and op == "+" and not isinstance(target, Carried):
             return self._bind(name, self.joined_lists(target, value))
         return self._bind(name, self._augmented(op, target, value, name, anew=True))
-
-    def _is_list_in_loop(self, op: str, target: Any, value: Any) -> bool:
-        return (
-            op == "+"
-            and isinstance(target, Carried)
-            and bool(lists_of(target.begun) or lists_of(value))
-        )
-
-    def _extended(self, k: int, target: Carried, value: Any) -> Any:
-        """`y += [e]` in a loop, as `y.append(e)`."""
-        if not isinstance(target.begun, list) and not lists_of(target.begun):
-            return self._augmented(
-                "+", target, value, target.name
-            )  # an array and a list of numbers
-        entries = value if isinstance(value, list) else getattr(value, "written", None)
-        if entries is None or len(entries) != 1:
-            raise self.error(
-                f"`{target.name}` grows by a list in each turn",
-                f"append one entry a turn: `{target.name}.append(e)`",
-            )
-        return self.append(k, target, entries[0])
 
     def _augmented(self, op: str, target: Any, value: Any, name: str, anew: bool = False) -> Any:
         """`target op value`; in a loop it is recorded, and worked out at the loop's end."""
@@ -495,6 +470,8 @@ class Statements(Recurrences):
             if all(isinstance(x, int | Index) for x in (target, value)):
                 return self.binary(self.here, op, target, value)  # a place, or a size
             return self.computed(op, target, value)
+        if op == "+" and lists_of(target.begun):
+            return self._extended(target, value)
         if op == "-":
             op, value = "+", self.negative(value)
         if op == "/":
@@ -503,6 +480,16 @@ class Statements(Recurrences):
             raise self.error(f"`{op}=` in a loop", "use `+=`, or write a comprehension")
         self._record(target, Change(op, self.whole(value).term, anew=anew))
         return target
+
+    def _extended(self, target: Carried, value: Any) -> Any:
+        """`y += [e]` in a loop, as `y.append(e)`."""
+        entries = value if isinstance(value, list) else getattr(value, "written", None)
+        if entries is None or len(entries) != 1:
+            raise self.error(
+                f"`{target.name}` grows by a list in each turn",
+                f"append one entry a turn: `{target.name}.append(e)`",
+            )
+        return self.append(self.here, target, entries[0])
 
     def _record(self, c: Carried, change: Change) -> None:
         conditions = conj(*self.conditions[c.depth :])
