@@ -24,6 +24,7 @@ from .calls import (
 from .data import (
     any_turn,
     equal_steps,
+    first_turn,
     own_rows,
     shard,
     shard_batches,
@@ -69,6 +70,7 @@ __all__ = [
     "draw_alike",
     "draw_apart",
     "equal_steps",
+    "first_turn",
     "in_one_order",
     "local_rank_zero_first",
     "on_rank_zero",

@@ -220,6 +220,16 @@ def any_turn(test: Callable[[Any], Any], turn: Any) -> bool:
     return any(map(test, turns))
 
 
+def first_turn(turn: Any) -> Any:
+    """The first of the turns that the ranks of `shard_turns` take at the same time, the same on all of them.
+
+    What sets a rate goes by it, so that all have one rate. In one process, it is the turn.
+    """
+    import horovod.tensorflow as hvd
+
+    return _side_by_side[-1][0] if hvd.size() > 1 and _side_by_side else turn
+
+
 def _every_nth(batches: Iterable[Any]) -> Iterator[Any]:
     import horovod.tensorflow as hvd
 

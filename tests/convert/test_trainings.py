@@ -526,11 +526,11 @@ def test_what_another_library_trains_is_told(line: str, is_told: bool) -> None:
     assert [d.code for d in conversion.diagnostics] == ["HVD911"] * is_told
 
 
-def cut_by(loop: str, line: str) -> Conversion:
+def cut_by(loop: str, line: str, before: str = "", target: str = "n") -> Conversion:
     """A training whose loop cuts its batches, with a line behind each step."""
     return convert_source(
         "import tensorflow as tf\nmodel = tf.keras.Sequential([tf.keras.layers.Dense(1)])\n"
-        f"opt = tf.keras.optimizers.SGD(0.1)\nfor n in {loop}:\n    with tf.GradientTape() as tape:\n"
+        f"opt = tf.keras.optimizers.SGD(0.1)\n{before}for {target} in {loop}:\n    with tf.GradientTape() as tape:\n"
         "        loss = tf.reduce_mean((model(x[n : n + 32]) - y[n : n + 32]) ** 2)\n"
         "    grads = tape.gradient(loss, model.trainable_variables)\n"
         f"    opt.apply_gradients(zip(grads, model.trainable_variables))\n    {line}\n"
@@ -577,6 +577,88 @@ def test_what_some_turns_do_to_the_data_is_refused(line: str) -> None:
     conversion = cut_by("range(0, len(x), 32)", line)
     assert conversion.status == "refused"
     assert "HVD507" in [d.code for d in conversion.diagnostics]
+
+
+DUE = "jhvd.any_turn(lambda n: n % 320 == 0, n)"
+
+
+@pytest.mark.parametrize(
+    ("before", "line", "expected"),
+    [
+        ("", "n % 320 == 0 and print(loss)", f"{DUE} and ("),
+        ("", "due = n % 320 == 0\n    if due:\n        model.save('m.keras')", f"due = {DUE}\n"),
+        ("", "print([v for v in model.weights if n % 320 == 0])", f"if {DUE}]"),
+        (
+            "def log(loss, write=False):\n    if write:\n        model.save('m.keras')\n",
+            "log(loss, write=n % 320 == 0)",
+            f"log(loss, write={DUE})",
+        ),
+        (
+            "def log():\n    if n % 320 == 0:\n        model.save('m.keras')\n",
+            "log()",
+            f"    if {DUE} and hvd.rank() == 0:",
+        ),
+        (
+            "def log(i):\n    if i % 320 == 0:\n        model.save('m.keras')\n",
+            "log(n)",
+            "    if jhvd.any_turn(lambda i: i % 320 == 0, i) and hvd.rank() == 0:",
+        ),
+        (
+            "def due(i):\n    return i % 320 == 0\n",
+            "if due(n):\n        model.save('m.keras')",
+            "    return jhvd.any_turn(lambda i: i % 320 == 0, i)\n",
+        ),
+    ],
+)
+def test_the_number_of_a_turn_is_asked_of_all_wherever_it_is_asked(
+    before: str, line: str, expected: str
+) -> None:
+    conversion = cut_by("range(0, len(x), 32)", line, before)
+    assert conversion.status == "converted"
+    assert expected in conversion.code
+    assert "HVD507" not in [d.code for d in conversion.diagnostics]
+
+
+@pytest.mark.parametrize(
+    ("before", "line", "expected"),
+    [
+        ("", "opt.learning_rate = 0.1 / (1 + n)", "(0.1 / (1 + jhvd.first_turn(n))) * hvd.size()"),
+        (
+            "",
+            "rate = 0.1 / (1 + n)\n    opt.learning_rate.assign(rate)",
+            "rate = 0.1 / (1 + jhvd.first_turn(n))",
+        ),
+        (
+            "def rate(i):\n    return 0.1 / (1 + i)\n",
+            "opt.learning_rate = rate(n)",
+            "rate(jhvd.first_turn(n)) * hvd.size()",
+        ),
+        (
+            "",
+            "a = min(1, n / 1000)\n    model.set_weights([a * v for v in model.get_weights()])",
+            "a = min(1, jhvd.first_turn(n) / 1000)",
+        ),
+        (
+            "",
+            "opt.learning_rate = 0.1 if n < 100 else 0.01",
+            "(0.1 if jhvd.any_turn(lambda n: n < 100, n) else 0.01)",
+        ),
+    ],
+)
+def test_rates_and_weights_set_by_the_number_of_a_turn_are_one_on_all_ranks(
+    before: str, line: str, expected: str
+) -> None:
+    """Each rank had a rate of its own, and the guard ended the training as soon as their weights had parted."""
+    assert expected in cut_by("range(0, len(x), 32)", line, before).code
+
+
+def test_steps_may_be_counted_beside_the_turns_that_are_divided() -> None:
+    """All ranks have taken as many."""
+    conversion = cut_by(
+        "enumerate(range(0, len(x), 32))", "if k % 10 == 0:\n        print(loss)", target="k, n"
+    )
+    assert "any_turn" not in conversion.code
+    assert "HVD507" not in [d.code for d in conversion.diagnostics]
 
 
 def test_the_rate_of_an_optimizer_that_compile_makes_for_a_loop_is_multiplied() -> None:

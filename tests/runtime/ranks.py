@@ -189,6 +189,8 @@ asked = [
     )
     for i in jhvd.shard_turns(range(0, 50, 10))
 ]
+assert of_all([jhvd.first_turn(i) for i in jhvd.shard_turns(range(0, 50, 10))]) == [[0, 20, 40]] * 2
+assert jhvd.first_turn(7) == 7
 assert of_all(asked) == [[(True, True), (False, True), (False, True)]] * 2
 
 # Behind them, however many random numbers each rank has drawn in its own, and whether it came to their end, the same ones again.

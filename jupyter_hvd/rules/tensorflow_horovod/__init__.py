@@ -17,6 +17,7 @@ from . import (
     restarts,
     schedules,
     setup,
+    turns,
     xla,
 )
 from .context import Rule
@@ -33,6 +34,7 @@ RULES: tuple[Rule, ...] = tuple(
         keras_fit,
         restarts,
         data,
+        turns,
         rank_zero,
         files,
         apart,

@@ -7,19 +7,17 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from ...analysis.effects import prints
 from ...analysis.index import Binding
 from ...analysis.library import Kind, Value
-from ...analysis.syntax import argument, method, names_in, nodes_in
+from ...analysis.syntax import argument, method
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.agreement import ASSIGNING
 from ...frameworks.tensorflow.keras_loops import fit_argument
-from ...frameworks.tensorflow.randomness import GENERATORS
 from ...frameworks.tensorflow.roles import Role
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, TENSORFLOW, Context, Rule
-from .questions import divides, is_of_environment, is_seen_by_rank, saves, taken_whole
+from .questions import divides, is_of_environment, is_seen_by_rank, taken_whole
 
 ENDLESS = (
     "No rank may run out of data before the others; how many steps an epoch has is said, so that a pass need not end with it, "
@@ -34,11 +32,6 @@ EQUAL_STEPS = (
 AGREED = (
     "Divided by agreement: all ranks shuffle in one order here, and each takes every N-th of what comes, "
     "so that each example is seen once an epoch."
-)
-#: Why, where they do not.
-INDEPENDENT = (
-    "Drawn independently: each rank draws examples of its own, and N ranks share the steps; "
-    "where they are rows of the data, one may be seen by several ranks, or by none."
 )
 #: Why, where a model answers.
 ANSWERED = "Data are made of this, and must be one thing on all ranks: the answer is rank 0's."
@@ -821,300 +814,6 @@ class KeptState(Rule):
         return None
 
 
-class TurnShare(Rule):
-    """Divide the turns of a loop that cuts batches out of arrays by itself, or draws them at random.
-
-    A loop whose numbers cut the batches, `x[i:i + 32]`, gives each rank every N-th of them, so that each example is seen once
-    an epoch; where they come in a random order, that is the same on all ranks (HVD103), in the next epoch too, whatever each has drawn in its
-    turns. What hangs on the number of a turn (printed every ten, saved at the last, a rate set at the hundredth) happens on all ranks, at the
-    step that has this turn; where a test of the number chooses the batches themselves, or reads numbers that are computed from it, the
-    program is refused, or, if it only prints, that is told. A loop that draws rows at random lets each rank draw
-    its own, independently, from all the data, and its turns are divided (HVD501). So does one whose examples are drawn anew at each turn,
-    and made of nothing else, and one that plays an episode of an environment at each turn and learns from it: each rank plays its own.
-    An environment that is given a seed plays the same on all ranks, so that such steps stay whole (HVD504).
-    """
-
-    code = "HVD507"
-    name = "share of a loop's turns"
-    rationale = "Divided by agreement: each rank takes every N-th turn, and so every N-th batch that the loop cuts."
-    examples = (
-        Example(
-            program(
-                """
-                import tensorflow as tf
-
-                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
-                opt = tf.keras.optimizers.Adam(1e-3)
-                for start in range(0, len(x), 32):
-                    with tf.GradientTape() as tape:
-                        loss = tf.reduce_mean(tf.square(y[start:start + 32] - model(x[start:start + 32])))
-                    grads = tape.gradient(loss, model.trainable_variables)
-                    opt.apply_gradients(zip(grads, model.trainable_variables))
-                """
-            ),
-            program(
-                """
-                import tensorflow as tf
-
-                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
-                opt = tf.keras.optimizers.Adam(1e-3)
-                for start in jhvd.shard_turns(range(0, len(x), 32)):
-                    with tf.GradientTape() as tape:
-                        loss = tf.reduce_mean(tf.square(y[start:start + 32] - model(x[start:start + 32])))
-                    grads = tape.gradient(loss, model.trainable_variables)
-                    opt.apply_gradients(zip(grads, model.trainable_variables))
-                """
-            ),
-        ),
-        Example(
-            program(
-                """
-                import tensorflow as tf
-
-                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
-                opt = tf.keras.optimizers.Adam(1e-3)
-                for i in range(len(x) // 32):
-                    with tf.GradientTape() as tape:
-                        loss = tf.reduce_mean(tf.square(y[32 * i:32 * i + 32] - model(x[32 * i:32 * i + 32])))
-                    grads = tape.gradient(loss, model.trainable_variables)
-                    opt.apply_gradients(zip(grads, model.trainable_variables))
-                    if i == 100:
-                        opt.learning_rate = 1e-4
-                """
-            ),
-            program(
-                """
-                import tensorflow as tf
-
-                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
-                opt = tf.keras.optimizers.Adam(1e-3)
-                for i in jhvd.shard_turns(range(len(x) // 32)):
-                    with tf.GradientTape() as tape:
-                        loss = tf.reduce_mean(tf.square(y[32 * i:32 * i + 32] - model(x[32 * i:32 * i + 32])))
-                    grads = tape.gradient(loss, model.trainable_variables)
-                    opt.apply_gradients(zip(grads, model.trainable_variables))
-                    if jhvd.any_turn(lambda i: i == 100, i):
-                        opt.learning_rate = 1e-4
-                """
-            ),
-        ),
-        Example(
-            program(
-                """
-                import numpy as np
-                import tensorflow as tf
-
-                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
-                opt = tf.keras.optimizers.Adam(1e-3)
-                for step in range(1000):
-                    rows = np.random.randint(0, len(x), 32)
-                    with tf.GradientTape() as tape:
-                        loss = tf.reduce_mean(tf.square(y[rows] - model(x[rows])))
-                    grads = tape.gradient(loss, model.trainable_variables)
-                    opt.apply_gradients(zip(grads, model.trainable_variables))
-                """
-            ),
-            program(
-                """
-                import numpy as np
-                import tensorflow as tf
-
-                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
-                opt = tf.keras.optimizers.Adam(1e-3)
-                jhvd.draw_apart()
-                for step in range(1000):
-                    rows = np.random.randint(0, len(x), 32)
-                    with tf.GradientTape() as tape:
-                        loss = tf.reduce_mean(tf.square(y[rows] - model(x[rows])))
-                    grads = tape.gradient(loss, model.trainable_variables)
-                    opt.apply_gradients(zip(grads, model.trainable_variables))
-                jhvd.same_seed()
-                """
-            ),
-        ),
-    )
-
-    def find(self, context: Context) -> Iterator[Finding]:
-        for loop in dict.fromkeys(context.step_loops.cut.values()):
-            turns = context.values.flow.unwrap_iteration(loop.iter)
-            drawn = "".join(f", {each}" for each in self._generators(context, loop))
-            edits = context.wrap(turns, f"{context.runtime('shard_turns')}(", f"{drawn})")
-            yield Fix(turns, edits, needs=(HOROVOD, "shard_turns"))
-            yield from self._asked_of_number(context, loop)
-        for steps in dict.fromkeys(context.step_loops.drawn.values()):
-            outer = self._outermost(context, steps)
-            start = context.module.span(outer).start
-            newline, indent = context.module.newline, context.module.indentation(start)
-            apart = f"{context.runtime('draw_apart')}(){newline}{indent}"
-            again = [f"{context.runtime('same_seed')}()"]
-            edits = (
-                context.insert(start, apart, Layer.WAIT),
-                context.after_statement(outer, again, Layer.BEHIND_BLOCK),
-            )
-            yield Fix(steps, edits, INDEPENDENT, (HOROVOD, "draw_apart", "same_seed"))
-            yield from self._saved_by_number(context, steps)
-            if steps in context.step_loops.played and (number := self._counted_on(context, steps)):
-                yield Problem(
-                    number,
-                    "this goes by the number of the episode, and each rank plays an N-th of them",
-                    f"multiply the number by {context.backend.size} where what it decides should go as far as in one process",
-                    "warning",
-                )
-
-    def _asked_of_number(self, context: Context, loop: cst.For) -> Iterator[Finding]:
-        """Tests of the turn's number: they hold for all ranks where they hold for one of the turns that these take together, so that
-        all of them print, save, evaluate, stop or set a rate at the same step.
-        """
-        numbers = {name.value for name in names_in(loop.target)}
-        computed = _computed_from(numbers, loop)
-        steps = [call for call, found in context.step_loops.cut.items() if found is loop]
-        behind = (n for step in steps for n in context.values.flow.backward_slice(step))
-        data = {n.value for n in behind if isinstance(n, cst.Name)}
-        for node in nodes_in(loop.body):
-            if not isinstance(node, cst.If | cst.IfExp | cst.While):
-                continue
-            read = {n.value for n in names_in(node.test)}
-            if not read & (numbers | computed):
-                continue
-            asks_itself = isinstance(loop.target, cst.Name) and not read & computed
-            if asks_itself and _may_be_asked_of_all(node) and not _set_in(node) & data:
-                number = context.module.text(loop.target)
-                opening = f"{context.runtime('any_turn')}(lambda {number}: "
-                edits = context.wrap(node.test, opening, f", {number})", Layer.TURN)
-                yield Fix(node.test, edits, needs=(HOROVOD, "any_turn"))
-            else:
-                yield self._of_some_ranks(context, node, context.module.text(loop.target))
-
-    def _of_some_ranks(self, context: Context, node: cst.CSTNode, number: str) -> Problem:
-        """What some turns do, and cannot be done by all ranks at the same step."""
-        told = "this goes by the number of the turn, and each rank has an N-th of the turns: "
-        if _only_prints(context, node):
-            return Problem(
-                node,
-                f"{told}rank 0 may have none of these",
-                f"ask for the number of the loop itself, `if {number} % 10 == 0:`, or count steps in a name of its own",
-                "warning",
-            )
-        return Problem(
-            node,
-            f"{told}what hangs on it would happen on some ranks and not on others",
-            "cut the batches by a dataset, `tf.data.Dataset.from_tensor_slices(…).batch(…)`, or do this before or behind the loop",
-        )
-
-    def _saved_by_number(self, context: Context, steps: cst.CSTNode) -> Iterator[Problem]:
-        """What is saved at turns that their number tells: at every hundredth, at the last."""
-        if not isinstance(steps, cst.For):
-            return
-        numbers = {name.value for name in names_in(steps.target)}
-        for test in nodes_in(steps.body):
-            if not isinstance(test, cst.If) or not numbers & {n.value for n in names_in(test.test)}:
-                continue
-            if any(isinstance(n, cst.Call) and saves(context, n) for n in nodes_in(test.body)):
-                yield Problem(
-                    test,
-                    "what is saved here goes by the number of the turn, and each rank has an N-th of the turns: the last of"
-                    " these may not be among those of rank 0",
-                    "save once more behind the loop",
-                    "warning",
-                )
-
-    def _counted_on(self, context: Context, steps: cst.CSTNode) -> cst.CSTNode | None:
-        """Where the number of a turn is computed with in its loop: a chance of exploring that goes down."""
-        if not isinstance(steps, cst.For) or not isinstance(steps.target, cst.Name):
-            return None
-        inside = (n for n in nodes_in(steps.body) if isinstance(n, cst.BinaryOperation))
-        graded = (n for n in inside if not isinstance(n.operator, cst.Modulo))
-        number = steps.target.value
-        return next((n for n in graded if any(m.value == number for m in names_in(n))), None)
-
-    def _generators(self, context: Context, loop: cst.For) -> list[str]:
-        """The random generators of the program's own that the turns of a loop draw from, as they are called there."""
-        found: dict[str, None] = {}
-        for call in context.values.index.calls:
-            if not isinstance(call.func, cst.Attribute) or loop not in context.module.ancestors(
-                call
-            ):
-                continue
-            generator = call.func.value
-            made = {value.name for value in context.values.of(generator)}
-            named = isinstance(generator, (cst.Name, cst.Attribute)) and made & GENERATORS
-            if named and all(
-                loop not in context.module.ancestors(value.node)
-                for value in context.values.of(generator)
-                if value.node is not None
-            ):
-                found[context.module.text(generator)] = None
-        return list(found)
-
-    def _outermost(self, context: Context, loop: cst.CSTNode) -> cst.CSTNode:
-        """The outermost loop around one, in its function."""
-        function, outer = context.module.function_of(loop), loop
-        for node in context.module.ancestors(loop):
-            if node is function:
-                break
-            if isinstance(node, (cst.For, cst.While)):
-                outer = node
-        return outer
-
-
-def _computed_from(numbers: set[str], loop: cst.For) -> set[str]:
-    """The names of a loop's body that are numbers computed from that of the turn: `start = b * size`."""
-    found: set[str] = set()
-    for node in nodes_in(loop.body):
-        if not isinstance(node, cst.Assign):
-            continue
-        inside = [*nodes_in(node.value)]
-        counts = not any(
-            isinstance(n, cst.Subscript | cst.Attribute | cst.MatrixMultiply) for n in inside
-        )
-        counts = counts and all(_is_of_numbers(n) for n in inside if isinstance(n, cst.Call))
-        if counts and {n.value for n in names_in(node.value)} & (numbers | found):
-            found |= {name.value for target in node.targets for name in names_in(target.target)}
-    return found
-
-
-def _is_of_numbers(call: cst.Call) -> bool:
-    """Whether a call computes a number of numbers."""
-    known = ("min", "max", "int", "len", "abs", "divmod")
-    return isinstance(call.func, cst.Name) and call.func.value in known
-
-
-def _may_be_asked_of_all(node: cst.If | cst.IfExp | cst.While) -> bool:
-    """Whether a test can be put into a lambda, and no turn ends by what it says."""
-    kept = not any(
-        isinstance(n, cst.NamedExpr | cst.Lambda | cst.Await) for n in nodes_in(node.test)
-    )
-    goes_on = not any(isinstance(n, cst.Continue) for n in nodes_in(node))
-    return kept and goes_on and not isinstance(node, cst.While)
-
-
-def _set_in(node: cst.CSTNode) -> set[str]:
-    """The names that are assigned to in a statement."""
-    found: set[str] = set()
-    for n in nodes_in(node):
-        targets = [each.target for each in n.targets] if isinstance(n, cst.Assign) else []
-        targets += [n.target] if isinstance(n, cst.AugAssign) else []
-        found |= {target.value for target in targets if isinstance(target, cst.Name)}
-    return found
-
-
-def _only_prints(context: Context, node: cst.CSTNode) -> bool:
-    """Whether nothing but printing hangs on a test."""
-    if not isinstance(node, cst.If) or node.orelse is not None:
-        return False
-    lines = (
-        line.body if isinstance(line, cst.SimpleStatementLine) else [line]
-        for line in node.body.body
-    )
-    return all(
-        isinstance(x, cst.Expr)
-        and isinstance(x.value, cst.Call)
-        and prints(context.values, x.value)
-        for line in lines
-        for x in line
-    )
-
-
 class UseShare(Rule):
     """Divide data where training takes them, where it cannot be seen whence they come.
 
@@ -1179,7 +878,6 @@ RULES: tuple[type[Rule], ...] = (
     ArrayShare,
     BatchShare,
     UseShare,
-    TurnShare,
     UnseenData,
     RowShare,
     OwnChoice,
