@@ -450,6 +450,65 @@ def mixed(random: Random) -> tuple[str, str, Callable[[int], Arguments]]:
     return language, direct, at
 
 
+def structured(random: Random) -> tuple[str, str, Callable[[int], Arguments]]:
+    """A matrix of which most entries are zero, by a condition on its indices, or half of them; in a residual, a quadratic form,
+    a product with itself, or entry by entry. In JAX it is the whole matrix under a mask.
+    """
+    width, shift = random.randint(1, 4), random.randint(1, 9)
+    conditions = {
+        "band": (f"-{width} <= i - j <= {width}", f"abs(i - j) <= {width}"),
+        "diagonal": ("i == j", "i == j"),
+        "shifted": (f"j == i + {shift}", f"j == i + {shift}"),
+        "arrow": ("i == j or i == 0 or j == 0", "(i == j) | (i == 0) | (j == 0)"),
+        "triangle": ("j <= i", "j <= i"),
+    }
+    mine, theirs = conditions[random.choice([*conditions])]
+    f, sign = _function(random), random.choice("+-*")
+    entry, entries = random.choice(
+        (
+            ("D[i, j]", "D"),
+            (f(f"x[i] {sign} y[j]", "np"), f(f"x[:, None] {sign} y[None, :]", "jnp")),
+            ("D[i, j] * x[i]", "D * x[:, None]"),
+        )
+    )
+    uses = (
+        (
+            "sum((sum(A[i][j] * x[j] for j in range(n)) - y[i])**2 for i in range(n))",
+            "((A @ x - y)**2).sum()",
+        ),
+        ("sum(x[i] * A[i][j] * y[j] for i in range(n) for j in range(n))", "x @ A @ y"),
+        (
+            "sum(y[i] * sum(A[i][j] * sum(A[j][k] * x[k] for k in range(n)) for j in range(n)) for i in range(n))",
+            "y @ (A @ (A @ x))",
+        ),
+        (
+            f"sum({f('A[i][j]', 'np')} for i in range(n) for j in range(n) if {mine})",
+            f"jnp.where(mask, {f('A', 'jnp')}, 0).sum()",
+        ),
+    )
+    end, end_direct = random.choice(uses)
+    language = f"""
+    def program(x, y, D):
+        n = len(x)
+        A = [[{entry} if {mine} else 0 for j in range(n)] for i in range(n)]
+        return {end}
+    """
+    direct = f"""
+    def program(x, y, D):
+        n = len(x)
+        i, j = jnp.arange(n)[:, None], jnp.arange(n)[None, :]
+        mask = {theirs}
+        A = jnp.where(mask, {entries}, 0)
+        return {end_direct}
+    """
+
+    def at(scale: int) -> Arguments:
+        n = _side(scale, 128)
+        return _normal(n), _normal(n, seed=1), _normal(n, n, seed=2) / np.float32(n**0.5)
+
+    return language, direct, at
+
+
 KINDS: dict[str, Callable[[Random], tuple[str, str, Callable[[int], Arguments]]]] = {
     "stencil": stencil,
     "contraction": contraction,
@@ -458,6 +517,7 @@ KINDS: dict[str, Callable[[Random], tuple[str, str, Callable[[int], Arguments]]]
     "map": entrywise,
     "pairwise": pairwise,
     "mixture": mixed,
+    "structure": structured,
 }
 
 

@@ -1,13 +1,15 @@
 """Gradients of programs that the kernels were not made for, beside `jax.grad` of the same programs in JAX:
 
-    python benchmarks/tensor_table.py [--only NAME] [--seconds 600] [--again] [--write]
+    python benchmarks/tensor_table.py [--only NAME] [--runs 3] [--seconds 600] [--again] [--write]
 
 The programs are those of `tests/tensor/test_everyday.py`, `test_public.py` and `programs.py` as people wrote them, the first
 that `generated_programs` draws of each class, and GradBench's (`gradbench_programs`). The sizes are found: what can grow grows
 until JAX's gradient takes 1 ms. Of what is no scalar, the cotangents are drawn, too. Two kernels of ours are timed: the one that
 the model chooses, and the one that a first call finds where it measures, however small, in a cache of its own. They and JAX's run
 in turn; a ratio is the median over the turns, with the interval that holds it at 95 % (order statistics), and turns go on where
-1.05 lies in that. What was measured is kept in `.bench/tensor_table.json`, so that a run that ends early is gone on with;
+1.05 lies in that. Where arrays lie in memory is a matter of luck that lasts as long as a process, and can be a tenth of the
+time of programs whose compiled code is the same: of several runs, each in a process of its own, the table has the middle one
+for each program. What was measured is kept in `.bench/tensor_table.json`, so that a run that ends early is gone on with;
 `--again` forgets it, `--write` puts the table into docs/performance.md.
 """
 
@@ -394,7 +396,7 @@ def late(*_: Any) -> None:
     raise TimeoutError(f"took more than {LONG} s")
 
 
-def report(rows: list[Row]) -> str:
+def report(rows: list[Row], runs: int) -> str:
     measured = [row for row in rows if not row.why]
     dense = [row for row in measured if row.kind != "structure"]
     counted = [row for row in dense if row.other >= LEAST / 2]
@@ -404,8 +406,11 @@ def report(rows: list[Row]) -> str:
         "Those of them that take JAX 0.5 ms and more": counted,
         "Generated": [row for row in counted if row.name.split()[0] == row.kind],
     }
+    for row in sorted(measured, key=lambda row: row.kind):
+        groups.setdefault(f"Of the class {row.kind}", []).append(row)
     lines = [
-        f"{device()}, {time.strftime('%Y-%m-%d')}; medians over turns, their intervals at 95 %.",
+        f"{device()}, {time.strftime('%Y-%m-%d')}; medians over turns, their intervals at 95 %"
+        f"{f'; the middle of {runs} runs' if runs > 1 else ''}.",
         "",
         "| program | class | entries | gradient ms | JAX's ms | JAX's / ours, by the model | measured | kernel | difference |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -441,26 +446,53 @@ def _summary(title: str, some: list[Row]) -> str:
     )
 
 
+def middle(rows: list[Row]) -> Row:
+    """Of the runs of one program that with the median ratio; the lower of two."""
+    measured = sorted((row for row in rows if not row.why), key=lambda row: row.ratio)
+    return measured[(len(measured) - 1) // 2] if measured else rows[0]
+
+
+def kept_runs() -> dict[str, list[Row]]:
+    """What was measured, run by run, by the names of the programs."""
+    if not KEPT.exists():
+        return {}
+    return {
+        name: [Row(**row) for row in rows] for name, rows in json.loads(KEPT.read_text()).items()
+    }
+
+
+def keep(runs: dict[str, list[Row]]) -> None:
+    KEPT.parent.mkdir(exist_ok=True)
+    plain = {name: [asdict(row) for row in rows] for name, rows in runs.items()}
+    KEPT.write_text(json.dumps(plain, indent=1))
+
+
+def once_more(arguments: list[str]) -> None:
+    """The same in a new process."""
+    os.execv(sys.executable, [sys.executable, __file__, *arguments])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", default="", help="programs whose name has this in it")
+    parser.add_argument("--runs", type=int, default=1, help="each in a process of its own")
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin none after so long")
     parser.add_argument("--again", action="store_true", help="forget what was measured before")
     parser.add_argument("--write", action="store_true", help="docs/performance.md")
     options = parser.parse_args()
-    kept = {}
-    if KEPT.exists() and not options.again:
-        kept = {name: Row(**row) for name, row in json.loads(KEPT.read_text()).items()}
-    KEPT.parent.mkdir(exist_ok=True)
+    kept = {} if options.again else kept_runs()
     os.environ["JUPYTER_HVD_CACHE"] = tempfile.mkdtemp()  # where nothing has been tuned
     tuning.LARGE = 0
-    warm_up()
-    signal.signal(signal.SIGALRM, late)
+    programs = [program for program in class_by_class() if options.only in program.name]
+    fewest = min(len(kept.get(program.name, ())) for program in programs)
+    due = [p for p in programs if fewest == len(kept.get(p.name, ())) < options.runs]
+    if due:
+        warm_up()
+        signal.signal(signal.SIGALRM, late)
     began = time.monotonic()
-    for program in class_by_class():
-        if options.only not in program.name or program.name in kept:
-            continue
-        if time.monotonic() - began > options.seconds:
+    for program in due:
+        left = options.seconds - (time.monotonic() - began)
+        if left < 0:
             break
         signal.alarm(LONG)
         try:
@@ -468,17 +500,15 @@ def main() -> None:
         except Exception as error:
             row = Row(program.name, program.kind, why=f"{type(error).__name__}: {error}"[:120])
         signal.alarm(0)
-        kept[program.name] = row
-        KEPT.write_text(json.dumps({name: asdict(row) for name, row in kept.items()}, indent=1))
+        kept.setdefault(program.name, []).append(row)
+        keep(kept)
         print(row, flush=True)
-        if row.why.startswith(
-            "TimeoutError"
-        ):  # XLA goes on compiling, beside all that is timed after it
-            left = options.seconds - (time.monotonic() - began)
-            again = [*("--only", options.only), *("--seconds", str(left))]
-            again += ["--write"] * options.write
-            os.execv(sys.executable, [sys.executable, __file__, *again])
-    text = report(list(kept.values()))
+        # XLA goes on compiling what took too long, beside all that is timed after it.
+        is_last = program is due[-1] and fewest + 1 < options.runs
+        if row.why.startswith("TimeoutError") or is_last:
+            given = ["--only", options.only, "--runs", str(options.runs), "--seconds", str(left)]
+            once_more([*given, *["--write"] * options.write])
+    text = report([middle(rows) for rows in kept.values()], max(map(len, kept.values())))
     print(text)
     if options.write:
         page = DOCS / "performance.md"
