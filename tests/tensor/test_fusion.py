@@ -11,7 +11,7 @@ from jupyter_hvd.tensor.jax.backend import kernel
 from jupyter_hvd.tensor.language.predicates import TRUE
 from jupyter_hvd.tensor.lowering import dataflow, strategy, tiling
 from jupyter_hvd.tensor.lowering.choices import Choices
-from jupyter_hvd.tensor.lowering.ir import Apply, Contract
+from jupyter_hvd.tensor.lowering.ir import Apply, Contract, Fill
 
 
 def plan(function, *arguments):
@@ -498,3 +498,32 @@ def test_numbers_are_no_operands_of_a_sum():
     }
     assert any(how.split("  ")[-1] in row for row in made(scaled, x, y, 2.0).values() if "Σ" in row)
     agrees(scaled, normal(40), normal(10), 2.0)
+
+
+def test_a_number_that_all_sums_of_an_array_multiply_by_is_a_part_of_the_array():
+    """Behind each sum it was a kernel of its own, and another array where the sum is kept from being fused."""
+
+    @tensor
+    def residual(A, x, y, c):
+        n, m = A.shape
+        r = [sum(A[i, j] * x[j] for j in range(m)) - y[i] for i in range(n)]
+        return c * sum(r[i] ** 2 for i in range(n)) / n
+
+    @tensor
+    def two_ways(x, y):
+        """One sum of the products is multiplied by 3, the other is not."""
+        z = [x[i] * y[i] for i in range(len(x))]
+        return sum(
+            (3 * sum(z[j] * x[(i + j)] for j in range(20))) ** 2 for i in range(len(x) - 20)
+        ) + sum(z[i] * z[j] for i in range(len(x)) for j in range(len(x)))
+
+    A, x, y = normal(40, 30), normal(30), normal(40)
+    for wrt in ("x", "A"):
+        agrees(residual.grad(wrt), A, x, y, 1.5)
+    plan = residual.grad("x").plan(A, x, y, 1.5)
+    steps = {step.name: step.action for step in plan.order}
+    constants = {name for name, action in steps.items() if isinstance(action, Fill)}
+    sums = [action for action in steps.values() if getattr(action, "sums", ())]
+    assert len(sums) == 2
+    assert not any(action.sources & constants for action in sums)
+    agrees(two_ways.grad("x"), normal(60), normal(60))

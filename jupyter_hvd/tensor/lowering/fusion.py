@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from math import prod
 
 from ..language.affine import Affine
 from ..language.predicates import TRUE
@@ -33,6 +34,9 @@ from .ir import (
     extents_of,
 )
 from .storage import Storage
+
+#: Terms of sums for each entry of an array, from which on multiplying the entries is nothing beside them.
+MANY_TERMS = 8
 
 Shape = tuple[int, ...]
 End = tuple[str, bool]  # of an axis, the first or the last
@@ -65,12 +69,12 @@ def fused(steps: Sequence[Step], output: Output, storages: Mapping[str, Storage]
     found = needed_steps(_through_views(asked, {**shapes, **_shapes(asked)}), output)
     less, dropped = _without_repetition(found, whole)
     lying, orders = _as_read(less, whole)
-    flat_ = _flattened(lying, whole, {**shapes, **_shapes(lying)})
+    flat_ = needed_steps(_flattened(lying, whole, {**shapes, **_shapes(lying)}), output)
     dimensions = {x: _left(storages[x], gone) for x, gone in dropped.items() if x in storages}
     for x, order in orders.items():
         kept = dimensions.get(x, tuple(range(len(order))))
         dimensions[x] = tuple(kept[d] for d in order)
-    return Fused(needed_steps(flat_, output), dimensions)
+    return Fused(tuple(_scaled_before(flat_, whole)), dimensions)
 
 
 def _left(storage: Storage, gone: Sequence[int]) -> tuple[int, ...]:
@@ -301,6 +305,57 @@ def _flattened(
             scaled[step.name] = action
         found.append(replace(step, action=action))
     return found
+
+
+def _scaled_before(steps: Sequence[Step], whole: AbstractSet[str]) -> list[Step]:
+    """What all sums of an array multiply it by, as a part of the array, where that is fewer multiplications by far: the
+    derivatives of a mean square are sums of the residuals, times 2/n. Behind each sum such a number is a kernel of its own.
+    """
+    constants = {s.name: s for s in steps if isinstance(s.action, Fill) and not s.action.out}
+    readers: dict[str, list[Step]] = {}
+    for step in steps:
+        for name in step.action.sources:
+            readers.setdefault(name, []).append(step)
+    found: dict[str, Step] = {}
+    without = set[str]()
+    for step in steps:
+        action = step.action
+        if step.name in without and isinstance(action, Contract):
+            action = replace(action, reads=_but_of(action.reads, constants.keys()))
+        at_once = readers.get(step.name, ())
+        scale = () if step.name in whole else _common_scale(step, at_once, constants.keys())
+        if scale and isinstance(action, Entrywise) and without.isdisjoint(s.name for s in at_once):
+            without |= {s.name for s in at_once}
+            bare = Step(f"{step.name}′", action, step.statement)
+            at = Access(bare.name, tuple(map(Affine.of, action.axes)))
+            found |= {r.array: constants[r.array] for r in scale}
+            found[bare.name] = bare
+            action = Contract(action.out, (), (at, *scale))
+        found.setdefault(step.name, replace(step, action=action))
+    return list(found.values())
+
+
+def _but_of(reads: Sequence[Access], arrays: AbstractSet[str]) -> tuple[Access, ...]:
+    return tuple(r for r in reads if r.array not in arrays)
+
+
+def _common_scale(
+    step: Step, readers: Sequence[Step], constants: AbstractSet[str]
+) -> tuple[Access, ...]:
+    """The numbers by which all that read an array entry by entry multiply it, sums of many times as many terms."""
+    action = step.action
+    if not isinstance(action, Entrywise) or action.summed:
+        return ()
+    scales, terms = set[tuple[Access, ...]](), 0
+    for reader in (s.action for s in readers):
+        if not isinstance(reader, Contract) or not reader.sums or reader.scatter_to:
+            return ()
+        if sum(r.array == step.name for r in reader.reads) != 1:
+            return ()
+        scales.add(tuple(r for r in reader.reads if r.array in constants))
+        terms += prod(reader.extents.values())
+    few = MANY_TERMS * prod(action.shape) <= terms
+    return scales.pop() if few and len(scales) == 1 else ()
 
 
 def _scaled(action: Action, constants: AbstractSet[str]) -> Masked | None:
