@@ -35,10 +35,10 @@ from .strategy import is_running
 
 #: Entries of an intermediate from which on it is made in blocks, where it has many times those of any argument, as arrays of all
 #: pairs have: such memory is fetched from the system in each call. XLA fuses more of what is as large as an argument.
-BIG = 1 << 20
+BIG = 1 << 19
 PAIRS = 4  # so many times
-HUGE = 8  # and so many times as large as that, whatever the arguments are
-BLOCK = 1 << 20  # entries of the largest intermediate in one block
+HUGE = 16  # and so many times as large as that, whatever the arguments are
+BLOCK = 1 << 18  # entries of the largest intermediate in one block
 LONG = 1 << 14  # entries of a row from which on rows are added one after the other
 MANY = 16  # and so many of them
 
