@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -66,7 +66,19 @@ SETTING = re.compile(
 IN_PLACE = frozenset(
     {"shuffle", "fill_diagonal", "put", "copyto", "setattr", "heappush", "heapify"}
 )
+Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp
+Comprehensions = (ast.ListComp, ast.SetComp, ast.GeneratorExp)
 ASKING = frozenset({"input", "getpass"})
+#: Functions that give a new container, or an iterator, of what they are called with; those that give one of it.
+GATHERING = frozenset(
+    {
+        *("chain", "cycle", "deque", "dict", "enumerate", "filter", "islice", "iter", "list"),
+        *("reversed", "set", "sorted", "tqdm", "tuple", "zip"),
+    }
+)
+CHOOSING = frozenset({"getattr", "max", "min", "next", "vars"})
+#: Methods that give out what they are called on holds.
+GIVING_OUT = frozenset({"get", "get_layer", "items", "pop", "popitem", "setdefault", "values"})
 
 
 @dataclass(frozen=True)
@@ -137,7 +149,7 @@ class _Scan(ast.NodeVisitor):
     modules: set[str] = field(default_factory=set)
     functions: set[str] = field(default_factory=set)
     maybe: set[str] = field(default_factory=set)
-    aliases: dict[str, str] = field(default_factory=dict)
+    aliases: Aliases = field(default_factory=dict)
     star: bool = False
 
     def visit_all(self, *nodes: ast.AST | None) -> None:
@@ -181,7 +193,7 @@ class _Scan(ast.NodeVisitor):
 
     def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
         self.visit(node.iter)
-        self.alias(node.target, node.iter)
+        self.aliases = looped(node.target, node.iter, self.aliases)
         self.target(node.target)
         self.visit_all(*node.body, *node.orelse)
 
@@ -211,7 +223,7 @@ class _Scan(ast.NodeVisitor):
     def visit_Assign(self, node: ast.Assign) -> None:
         self.visit(node.value)
         for target in node.targets:
-            self.alias(target, node.value)
+            self.aliases = assigned(target, node.value, self.aliases)
             self.target(target)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
@@ -232,9 +244,9 @@ class _Scan(ast.NodeVisitor):
 
     def visit_Expr(self, node: ast.Expr) -> None:
         self.visit(node.value)
-        changed = {self.source_of(name) for name in changed_by(node.value, self.is_module)}
-        match node.value:
-            case ast.Call(func=ast.Attribute(attr=method, value=ast.Name())) if method in WEIGHING:
+        changed = changed_by(node.value, self.aliases, self.is_module)
+        match node.value.elt if isinstance(node.value, Comprehensions) else node.value:
+            case ast.Call(func=ast.Attribute(attr=method)) if method in WEIGHING:
                 self.weighs |= changed - self.own()
             case _:
                 self.changes |= changed - self.own()
@@ -269,19 +281,6 @@ class _Scan(ast.NodeVisitor):
         # A name from another cell cannot be told from a module here; common aliases can.
         return name in self.modules or name in COMMON_MODULES
 
-    def source_of(self, name: str) -> str:
-        """`layer` of `for layer in base.layers` stands for `base`."""
-        for _ in range(8):
-            if name not in self.aliases:
-                break
-            name = self.aliases[name]
-        return name
-
-    def alias(self, target: ast.expr, value: ast.expr) -> None:
-        base = root(value)
-        if isinstance(target, ast.Name) and base is not None and base != target.id:
-            self.aliases[target.id] = base
-
     def use(self, name: str) -> None:
         self.loads.add(name)
         if name not in self.bound:
@@ -302,9 +301,7 @@ class _Scan(ast.NodeVisitor):
                 self.target(value)
             case _:
                 self.visit(node)
-                base = root(node)
-                if base is not None and self.source_of(base) not in self.own():
-                    self.changes.add(self.source_of(base))
+                self.changes |= changed_in(node, self.aliases) - self.own()
 
     def function(self, name: str, node: ast.AST) -> None:
         free, changed = free_names(node)
@@ -342,33 +339,123 @@ COMMON_MODULES = frozenset(
 )
 
 
-def root(node: ast.AST) -> str | None:
-    """`x` of `x`, `x.a`, `x[i].b`."""
-    while isinstance(node, (ast.Attribute, ast.Subscript)):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else None
+@dataclass(frozen=True)
+class Alias:
+    """What a name stands for beside its own object: the objects of other names, or parts of them.
+
+    Attributes:
+        held: it is a new container, whose parts alone are theirs.
+    """
+
+    sources: frozenset[str]
+    held: bool = False
 
 
-def changed_by(node: ast.expr, is_module: Callable[[str], bool]) -> Iterator[str]:
+Aliases = Mapping[str, Alias]
+
+
+def roots(node: ast.expr, aliases: Aliases) -> frozenset[str]:
+    """The names whose objects an expression may stand for, hold or give: `x` of `x[i].b`, of `x.values()`, of
+    `enumerate([x, y])`.
+    """
+    parts: Sequence[ast.expr] = ()
+    match node:
+        case ast.Name(id=name):
+            return aliases[name].sources | {name} if name in aliases else frozenset({name})
+        case ast.Attribute(value=inner) | ast.Subscript(value=inner) | ast.Starred(value=inner):
+            parts = [inner]
+        case ast.NamedExpr(value=inner) | ast.Await(value=inner):
+            parts = [inner]
+        case ast.Call(func=ast.Attribute(attr=method, value=inner)) if method in GIVING_OUT:
+            parts = [inner]
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=arguments):
+            parts = arguments if name in GATHERING | CHOOSING else ()
+        case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
+            pass
+        case ast.BoolOp(values=parts) | ast.Dict(values=parts):
+            pass
+        case ast.IfExp(body=body, orelse=orelse):
+            parts = [body, orelse]
+        case ast.ListComp() | ast.SetComp() | ast.GeneratorExp():
+            return roots(node.elt, in_loops(node, aliases)) - own_targets(node)
+    return frozenset[str]().union(*(roots(part, aliases) for part in parts))
+
+
+def assigned(target: ast.expr, value: ast.expr, before: Aliases) -> Aliases:
+    """What names stand for when a value has been assigned to a target."""
+    match target, value:
+        case ast.Name(), ast.Name(id=name) if name in before:
+            held = before[name].held
+        case ast.Name(), ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            held = name in GATHERING
+        case ast.Name(), _:
+            held = isinstance(value, (ast.List, ast.Tuple, ast.Set, ast.Dict, *Comprehensions))
+        case _:
+            held = False
+    return _bound(target, roots(value, before), held, before)
+
+
+def looped(target: ast.expr, value: ast.expr, before: Aliases) -> Aliases:
+    """What names stand for in a loop over a value: `layer` of `for layer in base.layers` for a part of `base`."""
+    both = [value.left, value.right] if isinstance(value, ast.BinOp) else [value]
+    found = frozenset[str]().union(*(roots(one, before) for one in both))
+    return _bound(target, found, False, before)
+
+
+def in_loops(node: Comprehension, aliases: Aliases) -> Aliases:
+    """What names stand for within a comprehension."""
+    for loop in node.generators:
+        aliases = looped(loop.target, loop.iter, aliases)
+    return aliases
+
+
+def own_targets(node: Comprehension) -> frozenset[str]:
+    return frozenset().union(*(stored_in(loop.target) for loop in node.generators))
+
+
+def stored_in(target: ast.expr) -> frozenset[str]:
+    return frozenset(part.id for part in ast.walk(target) if isinstance(part, ast.Name))
+
+
+def _bound(target: ast.expr, found: frozenset[str], held: bool, before: Aliases) -> Aliases:
+    names = stored_in(target) if isinstance(target, (ast.Name, ast.Tuple, ast.List)) else ()
+    kept = {name: alias for name, alias in before.items() if name not in names}
+    return kept | {name: Alias(found - {name}, held) for name in names if found - {name}}
+
+
+def changed_in(place: ast.expr, aliases: Aliases) -> frozenset[str]:
+    """The names whose objects change where something is done to `x.a` or `x[i]`, or a method of `x` is called."""
+    if not isinstance(place, (ast.Attribute, ast.Subscript)):
+        return frozenset()
+    return changed_itself(place.value, aliases)
+
+
+def changed_itself(node: ast.expr, aliases: Aliases) -> frozenset[str]:
+    match node:
+        case ast.Name(id=name) if name in aliases and aliases[name].held:
+            return frozenset({name})
+    return roots(node, aliases)
+
+
+def changed_by(
+    node: ast.expr, aliases: Aliases, is_module: Callable[[str], bool]
+) -> frozenset[str]:
     """The names whose objects a statement `x.f(…)` changes."""
-    if not isinstance(node, ast.Call):
-        return
-    if isinstance(node.func, ast.Attribute):
-        base, last = root(node.func), node.func.attr
-        parts = chain(node.func)
-        if last in IN_PLACE and node.args and (first := root(node.args[0])) is not None:
-            yield first
-        if base is None:
-            return
-        if is_module(base):
-            if any(SETTING.match(part) for part in parts):
-                yield base
-        elif last not in LOOKING:
-            yield base
-    elif isinstance(node.func, ast.Name) and node.func.id in IN_PLACE and node.args:
-        first = root(node.args[0])
-        if first is not None:
-            yield first
+    changed = frozenset[str]()
+    match node:
+        case ast.Call(func=ast.Attribute(attr=last) as called):
+            sets = last not in LOOKING, any(SETTING.match(part) for part in chain(called))
+            changed |= {n for n in changed_in(called, aliases) if sets[is_module(n)]}
+        case ast.Call(func=ast.Name(id=last)):
+            pass
+        case ast.ListComp() | ast.SetComp() | ast.GeneratorExp():  # a loop in one line
+            within = in_loops(node, aliases)
+            return changed_by(node.elt, within, is_module) - own_targets(node)
+        case _:
+            return changed
+    if last in IN_PLACE and node.args:
+        changed |= changed_itself(node.args[0], aliases)
+    return changed
 
 
 def chain(node: ast.AST) -> list[str]:
@@ -406,10 +493,8 @@ Scoped = (
     ast.AsyncFunctionDef,
     ast.Lambda,
     ast.ClassDef,
-    ast.ListComp,
-    ast.SetComp,
     ast.DictComp,
-    ast.GeneratorExp,
+    *Comprehensions,
 )
 
 
@@ -420,8 +505,10 @@ def free_names(node: ast.AST) -> tuple[set[str], set[str]]:
     outer: set[str] = set()
     changed: set[str] = set()
     inner: list[ast.AST] = []
+    aliases: Aliases = {}
 
     def walk(part: ast.AST) -> None:
+        nonlocal aliases
         match part:
             case ast.Name(id=name, ctx=context):
                 (loads if isinstance(context, ast.Load) else stores).add(name)
@@ -429,17 +516,20 @@ def free_names(node: ast.AST) -> tuple[set[str], set[str]]:
                 outer.update(names)
             case ast.arg(arg=name):
                 stores.add(name)
-            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
-                stores.update(a.asname or a.name.partition(".")[0] for a in aliases)
+            case ast.Import(names=imported) | ast.ImportFrom(names=imported):
+                stores.update(a.asname or a.name.partition(".")[0] for a in imported)
             case ast.ExceptHandler(name=str(name)):
                 stores.add(name)
-        if isinstance(part, (ast.Assign, ast.AugAssign)):
-            targets = part.targets if isinstance(part, ast.Assign) else [part.target]
-            for target in targets:
-                if not isinstance(target, ast.Name) and (base := root(target)) is not None:
-                    changed.add(base)
-        if isinstance(part, ast.Expr):
-            changed.update(changed_by(part.value, COMMON_MODULES.__contains__))
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    changed.update(changed_in(target, aliases))
+                    aliases = assigned(target, value, aliases)
+            case ast.AugAssign(target=target):
+                changed.update(changed_in(target, aliases))
+            case ast.For(target=target, iter=value) | ast.AsyncFor(target=target, iter=value):
+                aliases = looped(target, value, aliases)
+            case ast.Expr(value=value):
+                changed.update(changed_by(value, aliases, COMMON_MODULES.__contains__))
         if isinstance(part, Scoped) and part is not node:
             if hasattr(part, "name"):
                 stores.add(part.name)

@@ -54,6 +54,46 @@ def test_changes_through_a_loop_variable() -> None:
     assert plan("base = make()", source, "base").run == (1, 2)
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "for m in models.values():\n    m.compile('sgd')",
+        "for name, m in models.items():\n    m.compile('sgd')",
+        "for i, (name, m) in enumerate(models.items()):\n    m.rate = i",
+        "for m in [models['a'], other]:\n    m.compile('sgd')",
+        "for m in list(models.values()) + [other]:\n    m.compile('sgd')",
+        "for m in [each for each in models.values() if each]:\n    m.compile('sgd')",
+        "for layer in models['a'].layers[1:]:\n    layer.trainable = False",
+        "for k, layer in enumerate(models['a'].layers):\n    layer.trainable = k > 2",
+        "[m.compile('sgd') for m in models.values()]",
+        "found = list(models.values())\nfound[0].compile('sgd')",
+        "models.get('a').compile('sgd')",
+        "next(iter(models.values())).compile('sgd')",
+        "m, *_ = models.values()\nm.compile('sgd')",
+        "(models['a'] if other else other).compile('sgd')",
+    ],
+)
+def test_changes_of_what_a_container_holds(source: str) -> None:
+    assert names_of(source).changes >= {"models"}
+    assert plan("models, other = make()", source, "models").run == (1, 2)
+
+
+def test_a_new_container_is_not_what_it_holds() -> None:
+    """A cell that trains is not run on the ranks because it sorts, and cuts, what they need."""
+    sources = (
+        "names = sorted(table)\nnames.append('x')",
+        "names = [n for n in table]\nnames[0] = 'x'",
+        "names = same = list(table)\nsame.append('x')",
+    )
+    assert [names_of(source).changes for source in sources] == [frozenset()] * 3
+    assert names_of("[table.add(n) for n in other]").changes == {"table"}
+
+
+def test_changes_in_functions_by_another_name() -> None:
+    source = "def prepare():\n    for m in models.values():\n        m.compile('sgd')"
+    assert names_of(source).changes_later == {"models"}
+
+
 def test_cells_that_train_or_draw_are_left_out() -> None:
     found = plan(
         "import matplotlib.pyplot as plt",
