@@ -58,6 +58,8 @@ LOOKING = frozenset(
 )
 #: Methods that change weights alone, which travel.
 WEIGHING = frozenset({"set_weights", "load_weights"})
+#: Methods that do the same when they are called again.
+SETTLING = WEIGHING | {"assign", "build", "clear", "compile", "setdefault", "sort", "update"}
 #: Calls of a module's functions that change how the module works from then on.
 SETTING = re.compile(
     r"^(set_|seed$|enable_|disable_|register|use$|filterwarnings$|simplefilter$|basicConfig$|run_functions_eagerly$|update$|environ$|append$|insert$|manual_seed$|clear_session$)"
@@ -90,6 +92,7 @@ class Names:
         uses: names that it uses, at once, that are not its own.
         later: names that its functions use when they are called.
         changes: names whose objects it changes in place. weighs: those that it gives other weights, and does nothing else to.
+        grows: names of whose objects it makes other ones, or changes them, from what they were: twice is not once.
         changes_later: names whose objects its functions change when they are called.
         modules: names that it imports.
         star: whether it imports everything from somewhere. asks: whether it asks the user for something.
@@ -100,6 +103,7 @@ class Names:
     later: frozenset[str] = frozenset()
     changes: frozenset[str] = frozenset()
     weighs: frozenset[str] = frozenset()
+    grows: frozenset[str] = frozenset()
     changes_later: frozenset[str] = frozenset()
     modules: frozenset[str] = frozenset()
     star: bool = False
@@ -127,6 +131,7 @@ def names_of(source: str) -> Names:
         later - (binds - scan.maybe),
         frozenset(scan.changes),
         frozenset(scan.weighs - scan.changes),
+        frozenset(scan.grows) | (uses & binds),
         frozenset(scan.changes_later),
         frozenset(scan.modules),
         scan.star,
@@ -145,6 +150,7 @@ class _Scan(ast.NodeVisitor):
     later: set[str] = field(default_factory=set)
     changes: set[str] = field(default_factory=set)
     weighs: set[str] = field(default_factory=set)
+    grows: set[str] = field(default_factory=set)
     changes_later: set[str] = field(default_factory=set)
     modules: set[str] = field(default_factory=set)
     functions: set[str] = field(default_factory=set)
@@ -222,7 +228,9 @@ class _Scan(ast.NodeVisitor):
 
     def visit_Assign(self, node: ast.Assign) -> None:
         self.visit(node.value)
+        before = self.aliases
         for target in node.targets:
+            self.grows |= changed_in(target, before) & roots_within(node.value, before)
             self.aliases = assigned(target, node.value, self.aliases)
             self.target(target)
 
@@ -230,6 +238,7 @@ class _Scan(ast.NodeVisitor):
         self.visit(node.value)
         if isinstance(node.target, ast.Name):
             self.use(node.target.id)
+        self.grows |= changed_in(node.target, self.aliases) - self.own()
         self.target(node.target)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
@@ -245,7 +254,13 @@ class _Scan(ast.NodeVisitor):
     def visit_Expr(self, node: ast.Expr) -> None:
         self.visit(node.value)
         changed = changed_by(node.value, self.aliases, self.is_module)
-        match node.value.elt if isinstance(node.value, Comprehensions) else node.value:
+        call = node.value.elt if isinstance(node.value, Comprehensions) else node.value
+        match call:
+            case ast.Call(func=ast.Attribute(attr=method)) if method in SETTLING:
+                pass
+            case _:
+                self.grows |= changed - self.own()
+        match call:
             case ast.Call(func=ast.Attribute(attr=method)) if method in WEIGHING:
                 self.weighs |= changed - self.own()
             case _:
@@ -379,6 +394,12 @@ def roots(node: ast.expr, aliases: Aliases) -> frozenset[str]:
         case ast.ListComp() | ast.SetComp() | ast.GeneratorExp():
             return roots(node.elt, in_loops(node, aliases)) - own_targets(node)
     return frozenset[str]().union(*(roots(part, aliases) for part in parts))
+
+
+def roots_within(node: ast.expr, aliases: Aliases) -> frozenset[str]:
+    """The names that an expression uses, and those whose objects these stand for."""
+    used = (part for part in ast.walk(node) if isinstance(part, ast.Name))
+    return frozenset[str]().union(*(roots(part, aliases) for part in used))
 
 
 def assigned(target: ast.expr, value: ast.expr, before: Aliases) -> Aliases:

@@ -4,13 +4,19 @@ A cell binds names, uses names and changes what names stand for. What a cell nee
 is, for each name that it uses, the cell that bound it last, the cells that have
 changed it since, and what these need in turn. Functions look their globals up when
 they are called, so what a function's body uses counts where the function is used.
+
+A cell gives what it gave where each name stands for what it stood for then: `Y = Y * 2` doubles, each time. So a cell
+runs again together with those that have made what it begins from; where these cannot run again, the notebook's value
+is taken, of what the cell has made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
+from typing import Literal
 
 from .cell_names import BUILTINS, names_of
 
@@ -41,6 +47,8 @@ class Needs:
         push: names that no cell can rebuild, whose values the notebook has.
         names: every name that the cell, or a function that it calls, uses.
         changed: names whose values the cell may leave different.
+        lost: cells that would have to run and would not give what they gave, each with a name that stands for something
+            else by now, in the notebook as on the ranks.
     """
 
     cells: tuple[int, ...] = ()
@@ -48,6 +56,7 @@ class Needs:
     push: frozenset[str] = frozenset()
     names: frozenset[str] = frozenset()
     changed: frozenset[str] = frozenset()
+    lost: tuple[tuple[int, str], ...] = ()
 
 
 def needs(
@@ -57,35 +66,53 @@ def needs(
     has_value: Callable[[str], bool] = lambda _: False,
     given: Mapping[str, int] = MappingProxyType({}),
     travels: Callable[[str], bool] = lambda _: False,
+    again: Collection[int] = (),
+    copies: Callable[[str], bool] | None = None,
 ) -> Needs:
     """What a cell needs of those that ran before it.
 
     Args:
         history: the cells that have run without failing, in order.
         on_ranks: the numbers of the cells that have run on the ranks, in that order.
-        has_value: whether the notebook has, under a name, a value that could be pushed.
+        has_value: whether the notebook has a value under a name. copies: whether one that can be pushed; has_value, by default.
         given: names whose values the user has pushed, with the number of the cell that did.
         travels: whether what a name stands for has weights that come to the ranks as the notebook has them.
+        again: cells that are to run again where they are needed.
     """
-    cells = (*history, current)
-    return _Analysis(cells, frozenset(on_ranks), has_value, given, travels).plan(on_ranks)
+    analysis = _Analysis(
+        (*history, current), on_ranks, has_value, given, travels, again, copies or has_value
+    )
+    return analysis.plan()
+
+
+#: How a name comes to stand on the ranks for what it stood for when a cell ran: cells make it, the notebook's value is
+#: pushed, the user has pushed it, it was not there yet, any cell may have bound it. None: in none of these ways.
+Way = Literal["cells", "push", "given", "later", "unknown"] | None
 
 
 class _Analysis:
     def __init__(
         self,
         cells: tuple[Cell, ...],
-        sent: frozenset[int],
+        on_ranks: Sequence[int],
         has_value: Callable[[str], bool],
         given: Mapping[str, int],
         travels: Callable[[str], bool],
+        again: Collection[int],
+        copies: Callable[[str], bool],
     ) -> None:
         self.cells, self.travels = cells, travels
         self.names = [names_of(cell.source) for cell in cells]
-        self.place = {cell.number: index for index, cell in enumerate(cells)}
-        self.sent, self.has_value, self.given = sent, has_value, given
+        self.last = len(cells) - 1
+        place = {cell.number: index for index, cell in enumerate(cells)}
+        self.on_ranks = [place[number] for number in on_ranks if number in place]
+        self.sent = {index for index in self.on_ranks if cells[index].number not in again}
+        self.has_value, self.given, self.copies = has_value, given, copies
         self._needed: dict[int, frozenset[int]] = {}
         self.push: set[str] = set()
+        self.lost: dict[int, str] = {}
+        self.reach, self.replays = cache(self._reach), cache(self._replays)
+        self.providers = cache(self._providers)
 
     def binder(self, name: str, before: int) -> int | None:
         for index in range(before - 1, -1, -1):
@@ -93,25 +120,23 @@ class _Analysis:
                 return index
         return None
 
-    def rebuildable(self, name: str, index: int) -> bool:
-        """Whether running the cell again is the way to the value.
+    def is_changed(self, name: str, index: int) -> bool:
+        """Whether a cell changes what a name stands for, by more than weights that travel."""
+        own = self.names[index]
+        return name in own.changes or (name in own.weighs and not self.travels(name))
 
-        It is not for what the user typed in, nor for what ranks that have gone computed.
-        """
-        cell = self.cells[index]
-        if self.names[index].asks or (cell.distributed and cell.number not in self.sent):
-            return not self.has_value(name)
-        return True
+    def touches(self, name: str, index: int) -> bool:
+        return name in self.names[index].binds or self.is_changed(name, index)
 
-    def is_given(self, name: str, binder: int | None) -> bool:
-        """Whether the ranks have a name's value from the user, and no cell has bound it since."""
-        bound = 0 if binder is None else self.cells[binder].number
-        return bound <= self.given.get(name, -1)
+    def _providers(self, name: str, binder: int, before: int) -> tuple[int, ...]:
+        """The cell that has bound a name, and those that have changed it since."""
+        later = (i for i in range(binder + 1, before) if self.is_changed(name, i))
+        return (binder, *later)
 
-    def reach(self, index: int, *, calls: bool) -> dict[str, int | None]:
+    def _reach(self, index: int) -> Mapping[str, int | None]:
         """The names needed when a cell runs, functions that it may call included, each with its binder."""
         own = self.names[index]
-        todo = list(own.uses | own.later if calls else own.uses)
+        todo = list(own.uses | own.later if index == self.last else own.uses)
         found: dict[str, int | None] = {}
         while todo:
             name = todo.pop()
@@ -123,78 +148,149 @@ class _Analysis:
                 todo += self.names[binder].later
         return found
 
-    def providers(self, name: str, binder: int, before: int) -> Iterator[int]:
-        yield binder
-        for index in range(binder + 1, before):
-            if self.is_changed(name, index):
-                yield index
+    # Which way a name comes to the ranks
 
-    def is_changed(self, name: str, index: int) -> bool:
-        """Whether a cell changes what a name stands for, by more than weights that travel."""
-        own = self.names[index]
-        return name in own.changes or (name in own.weighs and not self.travels(name))
+    def is_own(self, index: int) -> bool:
+        """Whether a cell cannot simply run again: the user types something in there, or ranks that have gone ran it."""
+        return self.names[index].asks or (
+            self.cells[index].distributed and index not in self.on_ranks
+        )
 
-    def needed(self, index: int, *, calls: bool = False) -> frozenset[int]:
+    def is_given(self, name: str, index: int) -> bool:
+        """Whether what the user has pushed under a name is what it stood for when a cell ran, but for later changes."""
+        pushed = self.given.get(name)
+        if pushed is None:
+            return False
+        binder = self.binder(name, index)
+        return (binder is None or self.cells[binder].number <= pushed) and not any(
+            self.touches(name, i) for i in range(index, self.last) if self.cells[i].number <= pushed
+        )
+
+    def way(self, name: str, index: int) -> Way:
+        """How a name comes to stand on the ranks for what it stood for when a cell ran.
+
+        The notebook's value is that where no cell has bound or changed it since, this one among them.
+        """
+        binder = self.reach(index)[name]
+        if self.is_given(name, index):
+            return "given"
+        since = next((i for i in range(index, self.last) if self.touches(name, i)), None)
+        if binder is None:
+            made = since is not None and name not in self.names[since].uses
+            if not self.has_value(name) or self.stars(index):
+                return "unknown"
+            if made:
+                return "later"
+        elif not (self.is_own(binder) and self.has_value(name)) and (
+            all(map(self.replays, self.providers(name, binder, index))) or not self.copies(name)
+        ):
+            return "cells"
+        # What functions use is looked up when they are called: it need not have been then.
+        return "push" if since is None or name not in self.names[index].uses else None
+
+    def _replays(self, index: int) -> bool:
+        """Whether a cell gives what it gave when it runs again."""
+        return not self.is_own(index) and self.misses(index) is None
+
+    def misses(self, index: int) -> str | None:
+        """A name that does not come to stand for what it stood for when a cell ran."""
+        return next((n for n in sorted(self.reach(index)) if self.way(n, index) is None), None)
+
+    def stars(self, index: int) -> list[int]:
+        return [i for i in range(index) if self.names[i].star or self.cells[i].star]
+
+    # What is needed
+
+    def needed(self, index: int) -> frozenset[int]:
         if index in self._needed:
             return self._needed[index]
         self._needed[index] = (
             frozenset()
         )  # a cell can only need earlier ones: no cycles, but be safe
         found: set[int] = set()
-        for name, binder in self.reach(index, calls=calls).items():
-            if self.is_given(name, binder):
-                later = (i for i in range(index) if self.cells[i].number > self.given[name])
-                found.update(i for i in later if self.is_changed(name, i))
-            elif binder is None:
-                stars = [i for i in range(index) if self.names[i].star or self.cells[i].star]
-                found.update(stars)
-                if not stars and self.has_value(name):
+        for name, binder in self.reach(index).items():
+            match self.way(name, index):
+                case "later":
+                    binder = self.binder(name, self.last)
+                    assert binder is not None
+                    makers = self.providers(name, binder, self.last)
+                    if all(map(self.replays, makers)) or not self.copies(name):
+                        found.update(makers)
+                    else:
+                        self.push.add(name)
+                case "given":
+                    later = (i for i in range(index) if self.cells[i].number > self.given[name])
+                    found.update(i for i in later if self.is_changed(name, i))
+                case "push":
                     self.push.add(name)
-            elif not self.rebuildable(name, binder):
-                self.push.add(name)
-            else:
-                found.update(self.providers(name, binder, index))
+                case "cells":
+                    assert binder is not None
+                    found.update(self.providers(name, binder, index))
+                case "unknown":
+                    found.update(self.stars(index))
+                case None:
+                    self.lost.setdefault(index, name)
         for provider in list(found):
             found |= self.needed(provider)
         self._needed[index] = frozenset(found)
         return self._needed[index]
 
-    def plan(self, on_ranks: Sequence[int]) -> Needs:
-        last = len(self.cells) - 1
-        needed = sorted(self.needed(last, calls=True))
-        reach = self.reach(last, calls=True)
-        run = {index for index in needed if self.cells[index].number not in self.sent}
-        while (more := self._stale(run, needed, on_ranks)) - run:
+    def plan(self) -> Needs:
+        needed = self.needed(self.last)
+        run = set(needed - self.sent)
+        while (more := self._stale(run)) - run:
             run |= more
-        own = self.names[last]
+        own, reach = self.names[self.last], self.reach(self.last)
         changed = {*own.binds, *own.changes, *own.weighs}
         for binder in {b for b in reach.values() if b is not None}:
             changed |= self.names[binder].changes_later
-        changed |= self.names[last].changes_later
+        changed |= own.changes_later
         return Needs(
-            tuple(self.cells[i].number for i in needed),
-            tuple(self.cells[i].number for i in sorted(run)),
+            self._numbers(needed),
+            self._numbers(run),
             frozenset(self.push),
             frozenset(reach),
             frozenset(changed),
+            tuple((self.cells[i].number, self.lost[i]) for i in sorted(run & self.lost.keys())),
         )
 
-    def _stale(self, run: set[int], needed: Sequence[int], on_ranks: Sequence[int]) -> set[int]:
-        """Cells to run again, because a name on the ranks would stand for another cell's value."""
-        bound: dict[str, int] = {}
-        for number in on_ranks:
-            if number in self.place:
-                bound.update(
-                    dict.fromkeys(self.names[self.place[number]].binds, self.place[number])
-                )
+    def _numbers(self, indices: Collection[int]) -> tuple[int, ...]:
+        return tuple(self.cells[i].number for i in sorted(indices))
+
+    def _stale(self, run: Collection[int]) -> set[int]:
+        """Cells to run again, because a name on the ranks would stand for what other cells have made of it.
+
+        What has only been changed since, not in this run, is left as it is where the cell does not change it further: lists,
+        say, to which trainings add, when a cell runs again whose functions know of them.
+        """
+        made: dict[str, tuple[int, ...]] = {}
+        for index in self.on_ranks:
+            self._note(index, made)
         more: set[int] = set()
-        last = len(self.cells) - 1
-        for index in [*sorted(run), last]:
-            for name, binder in self.reach(index, calls=index == last).items():
-                if binder is None or self.is_given(name, binder):
+        for index in [*sorted(run), self.last]:
+            for name, binder in self.reach(index).items():
+                if binder is None or self.way(name, index) != "cells" or name in self.push:
                     continue
-                if name in self.push or bound.get(name) == binder:
+                has, wanted = made.get(name, ()), self.providers(name, binder, index)
+                if has == wanted or (
+                    has[:1] == wanted[:1]
+                    and name not in self.names[index].grows
+                    and not {*run}.intersection(wanted)
+                ):
                     continue
-                more.update(i for i in self.providers(name, binder, index) if i in needed)
-            bound.update(dict.fromkeys(self.names[index].binds, index))
+                trained = any(self.cells[i].distributed and i in self.sent for i in wanted)
+                if index == self.last and trained and self.copies(name):
+                    self.push.add(name)  # the notebook has got back what these have made
+                else:
+                    more.update(wanted)
+            self._note(index, made)
         return more
+
+    def _note(self, index: int, made: dict[str, tuple[int, ...]]) -> None:
+        """Note of what names stand for on the ranks, when a cell has run there, which cells have made it."""
+        own = self.names[index]
+        for name in own.changes | own.weighs:
+            if self.is_changed(name, index):
+                once = index if name not in own.grows else None
+                made[name] = (*(i for i in made.get(name, ()) if i != once), index)
+        made.update(dict.fromkeys(own.binds, (index,)))

@@ -10,6 +10,7 @@ from ..rank.remote import Watch
 from ..rules.options import Options
 from .cell_names import names_of
 from .dependencies import Cell, Needs, needs
+from .errors import DistributeError
 from .program import DISTRIBUTE, Program, convert, masked, refuse, watch_of
 
 
@@ -22,6 +23,7 @@ class RanksState:
         sent: the text that each was last sent as.
         trained: those that have trained. untrained: those that have run since any has.
         given: names whose values the user has pushed, with the number of the cell that did.
+        again: cells that have run there, and are to run again where they are needed.
         pushed: digests of the values that the ranks have, by name; of weights, as the notebook had them when they were the same.
     """
 
@@ -30,6 +32,7 @@ class RanksState:
     trained: frozenset[int] = frozenset()
     untrained: frozenset[int] = frozenset()
     given: Mapping[str, int] = field(default_factory=dict)
+    again: frozenset[int] = frozenset()
     pushed: Mapping[str, int] = field(default_factory=dict)
 
     def after(self, numbers: Sequence[int], program: Program, trained: bool) -> RanksState:
@@ -41,6 +44,7 @@ class RanksState:
             sent={**self.sent, **texts},
             trained=self.trained | {numbers[-1]} if trained else self.trained,
             untrained=frozenset() if trained else self.untrained | {*numbers},
+            again=self.again - {*numbers},
         )
 
     def having_trained(self) -> RanksState:
@@ -54,7 +58,7 @@ class RanksState:
         """When what some cells have made there is to be made anew, and values that were pushed are to be pushed again."""
         return replace(
             self,
-            ran=tuple(n for n in self.ran if n not in numbers),
+            again=self.again | {*numbers},
             pushed={name: value for name, value in self.pushed.items() if name not in names},
         )
 
@@ -94,6 +98,7 @@ def plan_cell(
     options: Options,
     dependencies: bool = True,
     travels: Callable[[str], bool] = lambda _: False,
+    copies: Callable[[str], bool] | None = None,
 ) -> CellPlan:
     """Plan a cell.
 
@@ -101,13 +106,18 @@ def plan_cell(
         source: the cell, its magic included. history: the cells that ran before it, `texts` as they were written.
         has_value: whether the notebook has a value under a name.
         dependencies: whether the cells that it needs are to run; they are converted with it in any case.
-        travels: as `needs` has it.
+        travels, copies: as `needs` has them.
 
     Raises:
-        DistributeError: the conversion is refused.
+        DistributeError: the conversion is refused, or a cell that is needed can run on the ranks no more.
     """
     current = Cell(number, masked(source), True)
-    needed = needs(history, current, state.ran, has_value, state.given, travels)
+
+    def with_again(again: Set[int]) -> Needs:
+        among = state.again | again
+        return needs(history, current, state.ran, has_value, state.given, travels, among, copies)
+
+    needed = with_again(frozenset())
     program = convert(
         (*((n, texts[n]) for n in needed.cells), (number, source)),
         options,
@@ -116,34 +126,52 @@ def plan_cell(
     watch = watch_of(program, options)
     again, outdated = again_where_changed(needed, program, state)
     if not dependencies:
-        outdated = (*outdated, *(n for n in again.run if n in state.sent))
-        again = replace(needed, run=(), push=frozenset())
-    return CellPlan(number, again, program, watch, outdated)
+        outdated = (*outdated, *sorted((again | {*needed.run}) & state.sent.keys() - {*outdated}))
+        return CellPlan(number, replace(needed, run=(), push=frozenset()), program, watch, outdated)
+    own = {cell.number for cell in history if cell.distributed}
+    stays = state.trained | (own - state.untrained)
+
+    def can_run(again: Set[int]) -> bool:
+        """Whether cells run again without others that are to stay as they ran, and give what they gave."""
+        found = with_again(again)
+        return not found.lost and stays.isdisjoint({*found.run} - {*needed.run} - again)
+
+    if again:
+        kept = again if can_run(again) else {n for n in again if can_run({n})}
+        outdated = (*outdated, *sorted(again - kept))
+        needed = with_again(kept)
+    for cell, name in needed.lost:
+        raise DistributeError(
+            f"In[{cell}] has to run on the ranks, and would not give what it gave: it begins from `{name}`, which has been "
+            "changed since, in the notebook too, and no cell can make it anew. Let the cell that changes it bind another "
+            "name, or make it in a cell."
+        )
+    return CellPlan(number, needed, program, watch, outdated)
 
 
 def again_where_changed(
     needed: Needs, program: Program, state: RanksState
-) -> tuple[Needs, tuple[int, ...]]:
-    """Send again the cells whose conversion has changed: training has come into sight since, and their data are divided now.
+) -> tuple[frozenset[int], tuple[int, ...]]:
+    """Which cells are sent again, since their conversion has changed: training has come into sight since, and their data
+    are divided now.
 
     What came after them runs again, too, unless something has trained since: models and optimizers are to stay as they are then.
     Of the cells that the user has run on the ranks himself, none runs again after that. What has trained never does.
 
     Returns:
-        The needs, and the cells that stay as they ran.
+        These cells, and those that stay as they ran.
     """
     changed = {n for n in needed.cells if n in state.sent and state.sent[n] != program.converted[n]}
     changed -= state.trained
     if not program.trains or program.partial or program.uses_horovod or not changed:
-        return needed, ()  # nothing is converted without training in sight, and what was stays
+        return frozenset(), ()  # nothing is converted without training in sight, and what was stays
     own = {n for n in needed.cells if DISTRIBUTE.match(program.sources[n])}
     outdated = changed & own - state.untrained
     again = set[int]()
     for kind in (own, {*needed.cells} - own):
         first = min(changed & kind - outdated, default=math.inf)
         again |= {n for n in kind & state.untrained if n >= first} | (changed & kind - outdated)
-    run = tuple(n for n in needed.cells if n in needed.run or n in again)
-    return replace(needed, run=run), tuple(sorted(outdated))
+    return frozenset(again), tuple(sorted(outdated))
 
 
 def made_anew(

@@ -22,6 +22,12 @@ def plan(
     return needs(cells[:-1], cells[-1], on_ranks, values.__contains__, given or {})
 
 
+def again(*sources: str, on_ranks: tuple[int, ...], again: tuple[int, ...]) -> Needs:
+    """The same, where some cells are to run again."""
+    cells = [Cell(number, source) for number, source in enumerate(sources, 1)]
+    return needs(cells[:-1], cells[-1], on_ranks, again=again)
+
+
 def test_imports_functions_and_data_are_needed_and_nothing_else() -> None:
     found = plan(
         "import numpy as np",
@@ -153,6 +159,58 @@ def test_what_only_lost_ranks_computed_is_pushed_where_the_notebook_has_it() -> 
     assert needs(cells, Cell(3, "losses"), (), set().__contains__).run == (1, 2)
 
 
+DOUBLED = ("y = load()", "y = y * 2\nz = 1")
+
+
+def test_what_a_cell_makes_of_what_was_there_is_made_once() -> None:
+    """A cell that begins from what it changes runs again with the cells that have made that, or does not."""
+    assert plan(*DOUBLED, "y, z", on_ranks=(1, 2)).run == ()
+    assert again(*DOUBLED, "z", on_ranks=(1, 2), again=(2,)).run == (1, 2)
+    added = ("log = []", "log.append(1)\nz = 1", "log.append(2)", "log, z")
+    assert again(*added, on_ranks=(1, 2, 3), again=(2,)).run == (1, 2, 3)
+    assert again("a = []", "a += [1]", "a", on_ranks=(1, 2), again=(2,)).run == (1, 2)
+
+
+def test_what_the_notebook_has_doubled_is_not_doubled_again_on_the_ranks() -> None:
+    """Where no cell makes what a cell begins from, the notebook's value is that of after it."""
+    typed = ("y = float(input())", DOUBLED[1])
+    found = plan(*typed, "y, z", values=("y", "z"))
+    assert (found.run, found.push, found.lost) == ((), {"y", "z"}, ())
+    found = plan(DOUBLED[1], "y", values=("y", "z"))  # no cell is seen to make it
+    assert (found.run, found.push) == ((), {"y"})
+    ran = [Cell(1, "y = 1", distributed=True), Cell(2, DOUBLED[1])]  # on ranks that have gone
+    found = needs(ran, Cell(3, "y"), (), {"y", "z"}.__contains__)
+    assert (found.run, found.push) == ((), {"y"})
+    # A cell that came before the change sees what was there then, and runs on what is there only where that is the same.
+    assert plan("y = float(input())", "z = y + 1", "z", values=("y", "z")).run == (2,)
+    found = plan("y = float(input())", "z = y + 1", "y = y * 2", "z, y", values=("y", "z"))
+    assert (found.run, found.push) == ((), {"y", "z"})
+
+
+def test_what_can_be_made_by_no_cell_and_not_be_pushed_is_told() -> None:
+    cells = [Cell(1, "y = float(input())"), Cell(2, "y = y * 2\ndata = make(y)")]
+    named = {"y", "data"}.__contains__
+    found = needs(cells, Cell(3, "data"), (), named, copies={"y"}.__contains__)
+    assert found.lost == ((2, "y"),)
+    # Functions look their names up when they are called: what comes later is no change of what was there.
+    later = [Cell(1, "def f(): return y"), Cell(2, "step = f"), Cell(3, "y = 1")]
+    found = needs(later, Cell(4, "step()"), (), {"y"}.__contains__, copies=lambda _: False)
+    assert (found.run, found.lost, found.push) == ((1, 2, 3), (), frozenset())
+
+
+def test_what_is_pushed_is_not_what_an_earlier_cell_began_from() -> None:
+    assert plan(*DOUBLED, "pushed", "z", given={"y": 3}).run == (1, 2)
+    assert plan(*DOUBLED, "pushed", "y", given={"y": 3}).run == ()
+    assert plan("y = load()", "z = y", "pushed", "z", given={"y": 3}).run == (2,)
+
+
+def test_what_trainings_have_added_is_not_made_by_training_again() -> None:
+    """The cell that begins a list runs again: what was added on the ranks since, the notebook has got back."""
+    cells = [Cell(1, "log = []\nz = 1"), Cell(2, "log.append(train())", distributed=True)]
+    found = needs(cells, Cell(3, "log, z"), (1, 2), {"log"}.__contains__, again=(1,))
+    assert (found.run, found.push) == ((1,), {"log"})
+
+
 def test_star_imports_may_bind_anything() -> None:
     assert plan("from math import *", "y = 1", "sqrt(2)").run == (1,)
 
@@ -208,7 +266,14 @@ def test_what_ranks_make_anew_that_were_broken_off() -> None:
     parted = {"data", "both", "drawn", "mine"}
     again, left = made_anew(state, cells, parted, {"model"})
     assert (again, left) == ({1, 2}, {"both", "drawn"})
-    assert state.without(again).ran == (3, 4, 5)
+    state = state.without(again)
+    assert needs(cells, Cell(7, "data, other"), state.ran, again=state.again).run == (1, 2)
+    # What is made anew beside them begins from what it began from.
+    cells = [Cell(1, "y = load()"), Cell(2, "y = y * 2\nlog = []")]
+    again, left = made_anew(RanksState(ran=(1, 2)), cells, {"log"}, frozenset())
+    assert (again, left) == ({2}, frozenset())
+    state = RanksState(ran=(1, 2)).without(again)
+    assert needs(cells, Cell(3, "log"), state.ran, again=state.again).run == (1, 2)
 
 
 IMPORTS = "import tensorflow as tf"
@@ -245,6 +310,15 @@ def test_data_that_were_made_before_training_was_in_sight_are_divided() -> None:
     assert ".shard(hvd.size(), hvd.rank())" in last.program.converted[2]
     assert last.outdated == ()
     assert planned(IMPORTS, DATA, STEP, LOOP, LOOP)[-1].needs.run == ()
+
+
+def test_what_was_changed_before_training_was_in_sight_is_changed_once() -> None:
+    """The cell that doubles the labels and divides them runs again, converted, and on labels that are made anew."""
+    labels = "labels = load()"
+    doubled = "labels = labels * 2\ndata = tf.data.Dataset.from_tensor_slices(labels).batch(8)"
+    *_, first, last = planned(IMPORTS, labels, doubled, STEP, "print(len(data))", LOOP, plain=4)
+    assert first.needs.run == (1, 2, 3)
+    assert last.needs.run == (1, 2, 3, 4)
 
 
 def test_what_has_trained_is_not_made_anew_for_that() -> None:
