@@ -7,23 +7,26 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Literal
 
 from ..launchers.lifeline import LifelineClient
 from ..launchers.whereabouts import threads
 from ..runtime import guard, randomness, weights
-from .reply import Reply, describe
+from .paths import AccessPath, Reached, reached
+from .reply import Changed, Reply, describe
 from .serialization import (
     SerializedValue,
     digest,
     is_plain,
     keeps_place,
+    keras_kind,
     pack,
     read_pushed,
     size_of,
     unpack,
+    weights_of,
 )
 
 #: The file of a cell's code on the ranks, `<In[3]#7>`: the notebook's number and a serial one.
@@ -93,6 +96,7 @@ def run_cell(
     wanted: Sequence[str] = (),
     watch: Watch = "never",
     goes_on: bool = False,
+    held: Sequence[str] = (),
 ) -> Reply:
     """Run one converted cell in this rank's namespace, as a kernel would.
 
@@ -104,12 +108,15 @@ def run_cell(
         wanted: names whose values the notebook wants back from rank 0, if the cell succeeds.
         watch: how the ranks are compared; `meet` does it when the cell has ended.
         goes_on: whether it is counted with the cell before.
+        held: names of what may hold models: what the cell gives other weights there, the notebook wants back, too.
     """
     from IPython.core.getipython import get_ipython
 
     shell: Any = get_ipython()
     started, printed_before = time.time(), printed
     reopen_outputs()
+    first = os.environ.get("HOROVOD_RANK") == "0"
+    before = weighed(shell.user_ns, held if first else ())
     with own_names(shell.user_ns, added), quiet_shell(shell, file):
         try:
             with interruptible():
@@ -128,17 +135,41 @@ def run_cell(
     sys.stderr.flush()
     for stream in (1, 2) if marker else ():
         os.write(stream, f"{marker}\n".encode())
-    values = {}
-    if error is None and os.environ.get("HOROVOD_RANK") == "0":
-        values = {name: pack(shell.user_ns[name]) for name in wanted if name in shell.user_ns}
+    values: dict[str, SerializedValue] = {}
+    changed: list[Changed] = []
+    if error is None and first:
+        changed = changed_since(before, shell.user_ns, held)
+        there = {name: shell.user_ns[name] for name in wanted if name in shell.user_ns}
+        values = {n: pack(value) for n, value in there.items() if keras_kind(value) != "weights"}
     return Reply(
         describe(error) if error is not None else None,
         time.time(),
         time.time() - started,
         printed - printed_before,
         values,
+        changed,
         guard.training_digest() if watch != "never" else "",
     )
+
+
+#: What has weights, by its id, with a digest of these; it is kept, so that nothing else gets its id.
+Weighed = Mapping[int, tuple[Reached, int]]
+
+
+def weighed(namespace: Mapping[str, Any], held: Sequence[str]) -> Weighed:
+    found = reached(namespace, held)
+    return {id(each.value): (each, digest(pack(each.value))) for each in found}
+
+
+def changed_since(
+    before: Weighed, namespace: Mapping[str, Any], held: Sequence[str]
+) -> list[Changed]:
+    """What is reached from some names and has other weights than before, or was not there."""
+    return [
+        Changed(each.paths, pack(each.value))
+        for key, (each, now) in weighed(namespace, held).items()
+        if weights_of(each.value) and (key not in before or before[key][1] != now)
+    ]
 
 
 def meet() -> str:
@@ -213,36 +244,47 @@ def interruptible() -> Iterator[None]:
 
 
 def set_values(head: bytes, path: str | None, places: list[tuple[int, int]]) -> dict[str, str]:
-    """Bind names in this rank's namespace, as `transfer.push` sends them; answers with what failed, by name."""
+    """Bind names in this rank's namespace, and set weights in what paths lead to, as `transfer.push` sends them; answers with
+    what failed, by path.
+    """
     from IPython.core.getipython import get_ipython
 
-    values: dict[str, SerializedValue] = read_pushed(head, path, places)
+    values: dict[AccessPath, SerializedValue] = read_pushed(head, path, places)
 
     shell: Any = get_ipython()
+    namespace = shell.user_ns
     failed = {}
-    for name, packed in values.items():
+    for target, packed in values.items():
         try:
-            shell.user_ns[name] = unpack(packed, shell.user_ns.get(name))
+            value = unpack(packed, target.follow(namespace))
+            if not target.steps:
+                namespace[target.name] = value
         except Exception as error:
-            failed[name] = f"{type(error).__name__}: {error}"
+            failed[str(target)] = f"{type(error).__name__}: {error}"
     return failed
 
 
-def get_values(names: Sequence[str]) -> dict[str, SerializedValue | None]:
-    """The values of some names; None for a name that is not there."""
+def get_values(paths: Sequence[AccessPath]) -> dict[str, SerializedValue]:
+    """The values that some paths lead to, by path, of those that lead to any."""
     from IPython.core.getipython import get_ipython
 
     shell: Any = get_ipython()
-    return {n: pack(shell.user_ns[n], limit=None) if n in shell.user_ns else None for n in names}
+    there = [p for p in paths if p.name in shell.user_ns]
+    found = {path: path.follow(shell.user_ns) for path in there}
+    return {str(p): pack(v, limit=None) for p, v in found.items() if v is not None or not p.steps}
 
 
-def digests(names: Sequence[str]) -> dict[str, int]:
-    """Digests of the plain values that some names stand for."""
+def digests(paths: Sequence[AccessPath]) -> dict[str, int]:
+    """Digests of the plain values, and of the weights, that some paths lead to, by path."""
     from IPython.core.getipython import get_ipython
 
     shell: Any = get_ipython()
-    there = {n: shell.user_ns[n] for n in names if n in shell.user_ns}
-    return {n: digest(pack(value, None)) for n, value in there.items() if is_plain(value)}
+    there = {p: p.follow(shell.user_ns) for p in paths if p.name in shell.user_ns}
+    return {
+        str(path): digest(pack(value, None))
+        for path, value in there.items()
+        if keras_kind(value) == "weights" or is_plain(value)
+    }
 
 
 def where() -> dict[str, Any]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from .paths import AccessPath
 from .serialization import SerializedValue
 
 
@@ -37,6 +38,13 @@ class RemoteError:
     syntax: tuple[str, int, str] | None = None
 
 
+class Changed(NamedTuple):
+    """What a cell has given other weights on a rank, the paths that lead to it there, and its weights."""
+
+    paths: tuple[AccessPath, ...]
+    weights: SerializedValue
+
+
 @dataclass(frozen=True)
 class Reply:
     """How a cell ended on a rank.
@@ -44,6 +52,7 @@ class Reply:
     Attributes:
         error: None if it ended well. time: by the rank's clock. seconds: that it took.
         printed: how many characters it has printed. values: those that the notebook wants back.
+        changed: what has other weights than before.
         trained: a digest of what it has trained, '' where it has updated nothing.
     """
 
@@ -52,6 +61,7 @@ class Reply:
     seconds: float = 0.0
     printed: int = 0
     values: Mapping[str, SerializedValue] = field(default_factory=dict)
+    changed: Sequence[Changed] = ()
     trained: str = ""
 
 

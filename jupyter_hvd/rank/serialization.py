@@ -149,9 +149,15 @@ def keras_kind(value: Any) -> Literal["history", "weights", "tensor"] | None:
         return None
     if keras is not None and isinstance(value, keras.callbacks.History):
         return "history"
-    if isinstance(value, tf.Variable) or (
-        keras is not None and isinstance(value, keras.layers.Layer)
-    ):
+    kinds = (
+        tf.Variable,
+        *(
+            (keras.layers.Layer, getattr(keras, "Variable", tf.Variable))
+            if keras is not None
+            else ()
+        ),
+    )
+    if isinstance(value, kinds):
         return "weights"
     if isinstance(value, tf.Tensor) and hasattr(value, "numpy"):
         return "tensor"

@@ -45,6 +45,7 @@ from ..launchers.progress import Position, position_of
 from ..launchers.reaper import PrivateFolder
 from ..rank import remote
 from ..rank.forks import KeptForks
+from ..rank.paths import AccessPath
 from ..rank.reply import Reply
 from ..rank.serialization import SerializedValue
 from .monitor import (
@@ -551,15 +552,17 @@ class Cluster:
         here = self._lifelines.members
         return [r for r in range(self.size) if f"rank {r}" in here and r not in self._exits]
 
-    def rescue(self, names: Collection[str], stuck: Collection[int]) -> dict[str, SerializedValue]:
-        """The values of some names from the first rank that is there and not stuck, before all are ended."""
+    def rescue(
+        self, paths: Collection[AccessPath], stuck: Collection[int]
+    ) -> Mapping[str, SerializedValue]:
+        """What some paths lead to, by path, from the first rank that is there and not stuck, before all are ended."""
         for rank in [rank for rank in self._living() if rank not in stuck][:1]:
             run = self.run(
-                remote.get_values, sorted(names), ranks=[rank], timeout=RESCUE_TIMEOUT, aborts=False
+                remote.get_values, list(paths), ranks=[rank], timeout=RESCUE_TIMEOUT, aborts=False
             )
             found = run.replies.get(rank)
             if run.usable and isinstance(found, dict):
-                return {name: packed for name, packed in found.items() if packed is not None}
+                return found
         return {}
 
     def _call(self, rank: int, call: int, request: list[Any]) -> Any:

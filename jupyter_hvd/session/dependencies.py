@@ -47,6 +47,8 @@ class Needs:
         push: names that no cell can rebuild, whose values the notebook has.
         names: every name that the cell, or a function that it calls, uses.
         changed: names whose values the cell may leave different.
+        held: names that stand on the ranks for what they stand for in the notebook, of all that the cell may get at.
+        given: names that stand for what the user has pushed.
         lost: cells that would have to run and would not give what they gave, each with a name that stands for something
             else by now, in the notebook as on the ranks.
     """
@@ -56,6 +58,8 @@ class Needs:
     push: frozenset[str] = frozenset()
     names: frozenset[str] = frozenset()
     changed: frozenset[str] = frozenset()
+    held: frozenset[str] = frozenset()
+    given: frozenset[str] = frozenset()
     lost: tuple[tuple[int, str], ...] = ()
 
 
@@ -251,8 +255,19 @@ class _Analysis:
             frozenset(self.push),
             frozenset(reach),
             frozenset(changed),
+            frozenset(filter(lambda name: self._is_held(name, needed), self._at_hand(needed))),
+            frozenset(name for name in self.given if self.is_given(name, self.last)),
             tuple((self.cells[i].number, self.lost[i]) for i in sorted(run & self.lost.keys())),
         )
+
+    def _at_hand(self, needed: Collection[int]) -> set[str]:
+        """The names that a cell uses, and those that the cells before it have bound which it needs."""
+        bound = (self.names[i].binds - self.names[i].modules for i in (*needed, self.last))
+        return {*self.reach(self.last)}.union(*bound)
+
+    def _is_held(self, name: str, needed: Collection[int]) -> bool:
+        binder = self.binder(name, self.last + 1)
+        return binder is None or {*self.providers(name, binder, self.last)} <= {*needed, self.last}
 
     def _numbers(self, indices: Collection[int]) -> tuple[int, ...]:
         return tuple(self.cells[i].number for i in sorted(indices))

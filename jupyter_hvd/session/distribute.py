@@ -16,14 +16,17 @@ from ..launchers.progress import Stall
 from ..rank import network as rank_network
 from ..rank import remote
 from ..rank.forks import KeptForks
+from ..rank.paths import AccessPath, Reached, reached
+from ..rank.reply import Changed
 from ..rank.serialization import (
+    SMALL,
     SerializedValue,
     digest,
     is_plain,
     keras_kind,
     pack,
+    set_weights,
     unpack,
-    weights_of,
 )
 from .cell_names import names_of
 from .cell_output import CellOutput
@@ -47,6 +50,7 @@ from .reports import failure_of, headed, line_of, stall_lines
 from .tracebacks import SentCell
 from .transfer import push
 from .unseen import NOTHING, seen, unseen
+from .weights import alike, counterparts, outermost, owned, title
 
 DEFAULT_SIZE = 2
 #: This machine, or the allocation inside which the notebook runs.
@@ -76,7 +80,7 @@ class Session:
         self._state = RanksState()
         self._files: dict[str, SentCell] = {}
         self._serial = count(1)
-        #: Weights that ranks had which were ended, each with a digest of the notebook's own at that time.
+        #: Weights that ranks had which were ended, by what led to them, each with a digest of the notebook's own at that time.
         self._rescued: dict[str, tuple[SerializedValue, int]] = {}
         #: Of what cells on the ranks have used, and the number of the last such cell.
         self._seen, self._seen_at = NOTHING, 0
@@ -146,12 +150,15 @@ class Session:
             options_here(),
             request.dependencies,
             self._is_shared,
+            lambda name: pack(self.shell.user_ns[name], None).kind in ("plain", "history"),
         )
 
     def _is_shared(self, name: str) -> bool:
-        """Whether a name stands for weights in the notebook that are, or were, the ranks'."""
-        known = name in self._state.pushed
-        return known and keras_kind(self.shell.user_ns.get(name)) == "weights"
+        """Whether all weights that a name leads to in the notebook are, or were, the ranks'."""
+        found = reached(self.shell.user_ns, [name])
+        return bool(found) and all(
+            str(path) in self._state.pushed for each in found for path in each.paths
+        )
 
     def _has_value(self, name: str) -> bool:
         return name in self.shell.user_ns and name not in self.shell.user_ns_hidden
@@ -292,6 +299,7 @@ class Session:
         assert self.ranks is not None
         program = plan.program
         added = sorted(program.added)
+        self._push_changed(self._values_for(plan), screen)
         if plan.needs.run:
             cells = [self._file(n, program) for n in plan.needs.run]
             run = self.ranks.run(
@@ -302,7 +310,14 @@ class Session:
             self._compare(run, program, screen)
             self._state = self._state.after(plan.needs.run, program, run.trained)
         changed = self._changed_unseen(plan, screen)
-        self._push_changed(self._values_for(plan) | changed, screen)
+        self._push_anew(plan, screen)
+        self._push_changed(changed, screen)
+        held = [
+            *sorted(plan.needs.held & plan.needs.names),
+            *sorted(plan.needs.held - plan.needs.names),
+        ]
+        held = [name for name in held if self._has_value(name)]
+        self._push_weights(plan, held, screen)
         marker = f"\x1e{uuid.uuid4().hex}"
         text, file = self._file(plan.number, program)
         run = self.ranks.run(
@@ -311,8 +326,10 @@ class Session:
             file,
             added,
             marker,
-            self._wanted(plan),
+            sorted(plan.needs.changed),
             plan.watch,
+            False,
+            held,
             show=screen.show,
             timeout=request.timeout,
             marker=marker,
@@ -322,7 +339,8 @@ class Session:
         self._state = self._state.after([plan.number], program, run.trained)
         values = run.replies[0].values
         self._take_back(values, screen)
-        self._see(values, plan.number)
+        taken = self._take_weights(run.replies[0].changed, plan.needs.names, screen)
+        self._see(values.keys() | taken, plan.number)
 
     def _file(self, number: int, program: Program) -> tuple[str, str]:
         """A cell as it is sent, and the file that it is known by."""
@@ -333,38 +351,51 @@ class Session:
     # Values
 
     def _values_for(self, plan: CellPlan) -> dict[str, SerializedValue]:
-        """What is pushed before the cell: values that no cell makes, and what cells just run there made anew."""
+        """What is pushed before anything runs: values that no cell makes."""
         namespace = self.shell.user_ns
         values = {}
         for name in sorted(plan.needs.push):
-            packed = pack(namespace[name])
+            packed = copied(namespace[name])
             if packed.kind == "none":
                 way = "Make it in a cell, or in this one"
-                if pack(namespace[name], limit=None).kind != "none":
+                if copied(namespace[name], limit=None).kind != "none":
                     way += f", or send it with  %hvd push {name}"
                 raise DistributeError(
                     f"`{name}` is needed on the ranks, but no cell that has run makes it, "
                     f"and {packed.why}. {way}."
                 )
             values[name] = packed
-        sources = plan.program.sources
-        made = {name for n in plan.needs.run for name in names_of(masked(sources[n])).binds}
-        for name in sorted(plan.needs.names & made):
-            if (
-                name in namespace
-                and keras_kind(namespace[name]) == "weights"
-                and (weights_of(namespace[name]) or name in self._rescued)
-            ):
-                values[name] = self._weights(name)
-            elif name in self._state.given and name in namespace:
-                values[name] = pack(namespace[name], limit=None)
-        return values | self._trained_here(plan.needs.names - values.keys())
+        return values
 
-    def _trained_here(self, names: Collection[str]) -> dict[str, SerializedValue]:
-        """The weights that the notebook has changed since they were the ranks', whoever did so under whatever name."""
-        namespace, known = self.shell.user_ns, self._state.pushed
-        packed = {name: pack(namespace[name]) for name in sorted(filter(self._is_shared, names))}
-        return {n: v for n, v in packed.items() if v.data and digest(v) != known[n]}
+    def _push_anew(self, plan: CellPlan, screen: CellOutput) -> None:
+        """Push again what is the notebook's, or the user's, where cells have just made something else of it."""
+        run = [names_of(masked(plan.program.sources[n])) for n in plan.needs.run]
+        bound = {name for names in run for name in names.binds}
+        changed = {name for names in run for name in names.changes}
+        names = (bound & plan.needs.given) | ((bound | changed) & plan.needs.push)
+        names &= self.shell.user_ns.keys()
+        self._state = self._state.without((), names)
+        values = {name: pack(self.shell.user_ns[name], limit=None) for name in sorted(names)}
+        self._push_changed({n: v for n, v in values.items() if v.kind != "weights"}, screen)
+        self._state = self._state.with_given(sorted(names & plan.needs.given), plan.number - 1)
+
+    def _push_weights(self, plan: CellPlan, held: Sequence[str], screen: CellOutput) -> None:
+        """Push the weights that the notebook has and the ranks have not, whoever has changed them under whatever name."""
+        assert self.ranks is not None
+        found = [
+            owned(each.value, each.paths, plan.needs.names, weights)
+            for each in reached(self.shell.user_ns, held)
+            if (weights := self._weights(each)).data
+        ]
+        known: Mapping[str, int] = self._state.pushed
+        if plan.needs.run and found:  # the cells may have made anew what any of these lead to
+            run = self.ranks.run(remote.digests, [path for each in found for path in each.paths])
+            self._judge(run, screen)
+            known = alike(run.replies.values())
+        differ = outermost([each for each in found if not each.is_known(known)])
+        failed = self._push({path: each.weights for each in differ for path in each.paths}, screen)
+        arrived = {str(path): each.digest for each in found for path in each.paths}
+        self._state = self._state.with_pushed({p: d for p, d in arrived.items() if p not in failed})
 
     def _changed_unseen(self, plan: CellPlan, screen: CellOutput) -> dict[str, SerializedValue]:
         """What is pushed of the values that the cell uses and the notebook has changed where no cell is seen to. Where the ranks
@@ -383,7 +414,7 @@ class Session:
         names = sorted(found.changed | found.doubtful.keys())
         if not names:
             return {}
-        run = self.ranks.run(remote.digests, names, ranks=[0])
+        run = self.ranks.run(remote.digests, [AccessPath(name) for name in names], ranks=[0])
         self._judge(run, screen)
         there: dict[str, int] = run.replies[0]
         pushed = {}
@@ -415,59 +446,71 @@ class Session:
         self._seen_at = number
 
     def _push_changed(self, values: Mapping[str, SerializedValue], screen: CellOutput) -> None:
-        """Push what the ranks do not have as it is; weights may have been trained, here or there."""
+        """Push the plain values that the ranks do not have as they are."""
         digests = {n: digest(v) for n, v in values.items()}
-        fresh = {
-            n: v
-            for n, v in values.items()
-            if v.kind == "weights" or digests[n] != self._state.pushed.get(n)
-        }
-        if fresh:
-            arrived = self._push(fresh, screen)
-            self._state = self._state.with_pushed({n: digests[n] for n in arrived})
+        fresh = {n: v for n, v in values.items() if digests[n] != self._state.pushed.get(n)}
+        self._push({AccessPath(n): v for n, v in fresh.items()}, screen)
+        self._state = self._state.with_pushed({n: digests[n] for n in fresh})
 
-    def _push(self, values: Mapping[str, SerializedValue], screen: CellOutput) -> list[str]:
-        """Push values, and say so; the names of those that have arrived."""
+    def _push(
+        self, values: Mapping[AccessPath, SerializedValue], screen: CellOutput
+    ) -> Mapping[str, str]:
+        """Push values, and say so; which have not arrived, by path, and why."""
         assert self.ranks is not None
+        if not values:
+            return {}
         run = push(self.ranks, values)
         self._judge(run, screen, "values could not be pushed")
         failed: dict[str, str] = run.replies[0]
-        for name, why in failed.items():
-            screen.say(f"the weights of `{name}` on the ranks are not the notebook's: {why}")
-        arrived = [n for n in values if n not in failed]
-        plain = [n for n in arrived if values[n].kind != "weights"]
-        weights = [n for n in arrived if values[n].kind == "weights"]
-        if plain:
+        if plain := [str(path) for path, value in values.items() if value.kind != "weights"]:
             screen.say(f"pushed: {', '.join(plain)}")
-        rescued = [n for n in weights if n in self._rescued]
+        of_weights: dict[int, list[AccessPath]] = {}
+        for path, value in values.items():
+            if value.kind == "weights":
+                of_weights.setdefault(id(value), []).append(path)
+        rescued, own = list[str](), list[str]()
+        for paths in of_weights.values():
+            among = {*map(str, paths)}
+            if among <= failed.keys():
+                why = failed[str(paths[0])]
+                screen.say(
+                    f"the weights of `{title(paths)}` on the ranks are not the notebook's: {why}"
+                )
+            else:
+                (own if self._rescued.keys().isdisjoint(among) else rescued).append(title(paths))
         if rescued:
             screen.say(f"with the weights that the ranks before had: {', '.join(rescued)}")
-        if own := [n for n in weights if n not in rescued]:
+        if own:
             screen.say(f"with the notebook's weights: {', '.join(own)}")
-        return arrived
-
-    def _wanted(self, plan: CellPlan) -> list[str]:
-        """The names whose values the notebook takes over when the cell has succeeded."""
-        namespace = self.shell.user_ns
-        trained = {
-            n
-            for n in plan.needs.names
-            if plan.program.trains and n in namespace and keras_kind(namespace[n]) == "weights"
-        }
-        return sorted(plan.needs.changed | trained)
+        return failed
 
     def _take_back(self, values: Mapping[str, SerializedValue], screen: CellOutput) -> None:
         namespace = self.shell.user_ns
         for name, packed in values.items():
-            if packed.kind == "none" or (packed.kind == "weights" and name not in namespace):
-                continue
-            try:
+            if packed.kind != "none":
                 namespace[name] = unpack(packed, namespace.get(name))
-            except Exception as error:
-                screen.say(f"`{name}` in the notebook is not that of the ranks: {error}")
-                continue
-            if packed.kind == "weights":
-                self._state = self._state.with_pushed({name: digest(pack(namespace[name]))})
+
+    def _take_weights(
+        self, changed: Sequence[Changed], used: Collection[str], screen: CellOutput
+    ) -> set[str]:
+        """Set in the notebook what the ranks have trained, and tell of what cannot be; the names whose weights were set."""
+        taken: set[str] = set()
+        for paths, packed in changed:
+            found = counterparts(paths, self.shell.user_ns, used)
+            if not found:
+                screen.say(
+                    f"the weights of `{title(paths)}` stay on the ranks: the notebook has no model or variable there"
+                )
+            for value, own in found:
+                try:
+                    set_weights(value, packed)
+                except Exception as error:
+                    screen.say(f"`{title(own)}` in the notebook is not that of the ranks: {error}")
+                    continue
+                now = digest(pack(value))
+                self._state = self._state.with_pushed({str(path): now for path in own})
+                taken |= {path.name for path in own if not path.steps}
+        return taken
 
     # What went wrong
 
@@ -550,24 +593,29 @@ class Session:
         there = {
             n for c in history if c.number in self._state.ran for n in names_of(c.source).binds
         }
-        names = {n for n in there if keras_kind(namespace.get(n)) == "weights"}
-        if not names:
+        owned = reached(namespace, sorted(there))
+        paths = [path for each in owned for path in each.paths]
+        if not paths:
             return []
+        values = self.ranks.rescue(paths, run.stuck)
         found = {}
-        for name, packed in self.ranks.rescue(names, run.stuck).items():
-            own = digest(pack(namespace[name]))
-            if packed.kind == "weights" and packed.data and digest(packed) != own:
-                found[name] = packed, own
+        for each in owned:
+            own = digest(pack(each.value))
+            for path in map(str, each.paths):
+                packed = values.get(path)
+                if packed and packed.kind == "weights" and packed.data and digest(packed) != own:
+                    found[path] = packed, own
         self._rescued |= found
-        return sorted(found)
+        return sorted(title(each.paths) for each in owned if found.keys() & {*map(str, each.paths)})
 
-    def _weights(self, name: str) -> SerializedValue:
-        """What a model is to begin with on new ranks: the notebook's weights, or those that its last ranks had."""
-        own = pack(self.shell.user_ns[name])
-        rescued, before = self._rescued.get(name, (own, 0))
-        if before == digest(own):
-            return rescued
-        self._rescued.pop(name, None)  # the notebook has later ones
+    def _weights(self, each: Reached) -> SerializedValue:
+        """What a model is to begin with on the ranks: the notebook's weights, or those that its last ranks had."""
+        own = pack(each.value)
+        for path in map(str, each.paths):
+            rescued, before = self._rescued.get(path, (own, 0))
+            if before == digest(own):
+                return rescued
+            self._rescued.pop(path, None)  # the notebook has later ones
         return own
 
     def _make_alike(self, plan: CellPlan | None) -> list[str] | None:
@@ -586,6 +634,7 @@ class Session:
         history = self.history(plan.number)
         bound = {name for cell in history for name in names_of(cell.source).binds}
         weights = {n for n in bound if n in namespace and is_trained(namespace[n])}
+        weights |= {path.name for each in reached(namespace, sorted(bound)) for path in each.paths}
         data = {n for n in plan.needs.changed if n in namespace and is_plain(namespace[n])}
         ordered = self.ranks.draw_level(plan.needs.names)
         if ordered is None:
@@ -620,12 +669,12 @@ class Session:
         Raises:
             DistributeError: a name is not there, or its value cannot travel.
         """
-        run = self.require().run(remote.get_values, list(names), ranks=[0])
+        run = self.require().run(remote.get_values, [AccessPath(name) for name in names], ranks=[0])
         self._judge(run, CellOutput(self.shell), None)
-        values: dict[str, SerializedValue | None] = run.replies[0]
+        values: dict[str, SerializedValue] = run.replies[0]
         namespace = self.shell.user_ns
         for name in names:
-            packed = values[name]
+            packed = values.get(name)
             if packed is None:
                 raise DistributeError(f"there is no `{name}` on rank 0")
             try:
@@ -651,12 +700,13 @@ class Session:
                 raise DistributeError(f"`{name}`: {values[name].why}")
             self._rescued.pop(name, None)  # it is the notebook's that the ranks are to have
         self.require()
-        arrived = self._push(values, CellOutput(self.shell))
-        weights = {n: digest(values[n]) for n in arrived if values[n].kind == "weights"}
+        failed = self._push({AccessPath(n): v for n, v in values.items()}, CellOutput(self.shell))
+        arrived = {name: value for name, value in values.items() if name not in failed}
+        weights = {n: digest(v) for n, v in arrived.items() if v.kind == "weights"}
         self._state = self._state.with_pushed(weights)
         number = len(self.shell.history_manager.input_hist_raw) - 1
         # Weights are set in what a cell has made; that cell is needed as before.
-        plain = [name for name in arrived if values[name].kind != "weights"]
+        plain = [name for name, value in arrived.items() if value.kind != "weights"]
         self._state = self._state.with_given(plain, number)
 
     def where(self) -> list[str]:
@@ -709,6 +759,16 @@ class Session:
         run = ranks.run(rank_network.allreduce_times)
         self._judge(run, CellOutput(self.shell), None)
         return fitted(ranks.size, run.replies[0])
+
+
+def copied(value: Any, limit: int | None = SMALL) -> SerializedValue:
+    """A value for a name that stands for nothing on the ranks: weights alone are none."""
+    packed = pack(value, limit)
+    if packed.kind != "weights":
+        return packed
+    return SerializedValue(
+        "none", why=f"a {type(value).__name__} cannot be copied between processes"
+    )
 
 
 def is_trained(value: Any) -> bool:

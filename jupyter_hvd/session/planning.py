@@ -127,7 +127,9 @@ def plan_cell(
     again, outdated = again_where_changed(needed, program, state)
     if not dependencies:
         outdated = (*outdated, *sorted((again | {*needed.run}) & state.sent.keys() - {*outdated}))
-        return CellPlan(number, replace(needed, run=(), push=frozenset()), program, watch, outdated)
+        missing = {name for n in needed.run for name in names_of(masked(texts[n])).binds}
+        alone = replace(needed, run=(), push=frozenset(), held=needed.held - missing)
+        return CellPlan(number, alone, program, watch, outdated)
     own = {cell.number for cell in history if cell.distributed}
     stays = state.trained | (own - state.untrained)
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from ..launchers.reaper import make_shared_folder
 from ..rank import remote
+from ..rank.paths import AccessPath
 from ..rank.serialization import SerializedValue
 from .cluster import Cluster
 from .monitor import Run
@@ -23,8 +24,8 @@ LARGE = 2**20
 ALIGNMENT = 64
 
 
-def push(ranks: Cluster, values: Mapping[str, SerializedValue]) -> Run:
-    """Bind values on every rank; the ranks answer with what failed, by name."""
+def push(ranks: Cluster, values: Mapping[AccessPath, SerializedValue]) -> Run:
+    """Bind values on every rank, or set weights there; the ranks answer with what failed."""
     buffers: list[pickle.PickleBuffer] = []
     head = pickle.dumps(dict(values), protocol=5, buffer_callback=buffers.append)
     size = sum(buffer.raw().nbytes for buffer in buffers)

@@ -1,0 +1,78 @@
+"""Weights between the notebook and the ranks: what in the one is the counterpart of what in the other. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..rank.paths import AccessPath
+from ..rank.serialization import SerializedValue, digest, keras_kind, weights_of
+
+
+@dataclass(frozen=True)
+class Owned:
+    """What has weights in the notebook.
+
+    Attributes:
+        paths: that lead to it, here and on the ranks. weights: that the ranks are to have there.
+    """
+
+    value: Any
+    paths: tuple[AccessPath, ...]
+    weights: SerializedValue
+    digest: int
+
+    def is_known(self, known: Mapping[str, int]) -> bool:
+        """Whether the ranks have these weights there, by digests of what they have."""
+        return all(known.get(str(path)) == self.digest for path in self.paths)
+
+
+def outermost(found: Sequence[Owned]) -> list[Owned]:
+    """Without the layers and variables of models that are there themselves."""
+    own = [frozenset(map(id, weights_of(each.value))) for each in found]
+    return [
+        one
+        for place, one in enumerate(found)
+        if not any(
+            own[place] < other or (own[place] == other and k < place) for k, other in enumerate(own)
+        )
+    ]
+
+
+def meant(paths: Sequence[AccessPath], used: Collection[str]) -> tuple[AccessPath, ...]:
+    """Of the paths to one object those from names that a cell uses, where there are any: what names share may be parted on the
+    other side, a loop's variable have gone on, and they are the ones that count.
+    """
+    return tuple(path for path in paths if path.name in used) or tuple(paths)
+
+
+def counterparts(
+    paths: Sequence[AccessPath], namespace: Mapping[str, Any], used: Collection[str]
+) -> list[tuple[Any, list[AccessPath]]]:
+    """What in the notebook is the counterpart of an object on the ranks, and which paths lead to it. They may be several, where a
+    cell on the ranks has given an object a second name.
+    """
+    values = {path: path.follow(namespace) for path in paths}
+    there = [path for path in paths if keras_kind(values[path]) == "weights"]
+    found: dict[int, tuple[Any, list[AccessPath]]] = {}
+    for path in meant(there, used):
+        found.setdefault(id(values[path]), (values[path], []))[1].append(path)
+    return list(found.values())
+
+
+def alike(answers: Collection[Mapping[str, int]]) -> dict[str, int]:
+    """The digests that are the same on all ranks."""
+    first, *others = answers
+    return {path: own for path, own in first.items() if all(o.get(path) == own for o in others)}
+
+
+def owned(
+    value: Any, paths: Sequence[AccessPath], used: Collection[str], weights: SerializedValue
+) -> Owned:
+    return Owned(value, meant(paths, used), weights, digest(weights))
+
+
+def title(paths: Sequence[AccessPath]) -> str:
+    """What something is called: the shortest path that leads to it."""
+    return str(min(paths, key=lambda path: len(path.steps)))

@@ -1,0 +1,115 @@
+"""How what has weights is reached from names: no process is started here."""
+
+from __future__ import annotations
+
+import functools
+from collections import OrderedDict, namedtuple
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+from jupyter_hvd.rank.paths import AccessPath, reached
+from jupyter_hvd.rank.serialization import pack
+from jupyter_hvd.session.weights import counterparts, outermost, owned
+
+V = tf.Variable(1.0)
+
+
+class Trainer:
+    shared: Any = None
+
+    def __init__(self, net: Any) -> None:
+        self.net, self.me = net, self
+
+    def train(self) -> Any:
+        return self.net
+
+
+class Slotted:
+    __slots__ = ("empty", "net")
+
+    def __init__(self) -> None:
+        self.net = V
+
+
+class Odd:
+    @property
+    def net(self) -> Any:
+        raise AssertionError("properties are the user's own, and may do anything")
+
+
+class Key:
+    pass
+
+
+def keeps(net: Any) -> Any:
+    def step() -> Any:
+        return net
+
+    return step
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        (V, "m"),
+        ({"a": 1, "b": V}, "m['b']"),
+        ({("a", 1): [0, V]}, "m[('a', 1)][1]"),
+        (OrderedDict(a=(V,)), "m['a'][0]"),
+        ({Key(): 1, Key(): V}, "m[no. 1]"),
+        (namedtuple("Pair", "one two")(1, V), "m[1]"),
+        (Trainer(V), "m.net"),
+        ([Trainer({"a": V})], "m[0].net['a']"),
+        (type("Config", (), {"net": V, "__module__": "mine"}), "m.net"),
+        (SimpleNamespace(net=V), "m.net"),
+        (Slotted(), "m.net"),
+        (keeps(V), "m(net)"),
+        (Trainer(V).train, "m.__self__.net"),
+        (functools.partial(max, V), "m.args[0]"),
+        (tf.function(keeps(V)), "m.python_function(net)"),
+        (Odd(), None),
+        (tf.data.Dataset.range(3), None),
+        (tf.keras.optimizers.SGD(), None),
+    ],
+)
+def test_what_is_reached(value: Any, path: str | None) -> None:
+    found = reached({"m": value, "x": [1]}, ["m", "x", "absent"])
+    assert [str(p) for each in found for p in each.paths] == ([path] if path else [])
+    for each in found:
+        assert each.paths[0].follow({"m": value}) is V is each.value
+
+
+def test_each_name_has_a_path() -> None:
+    trainer = Trainer(V)
+    trainer.me = {"again": trainer}
+    (one,) = reached({"t": trainer, "m": V, "all": [V, V]}, ["m", "all", "t"])
+    assert list(map(str, one.paths)) == ["m", "all[0]", "t.net"]
+    assert AccessPath("t").follow({}) is None
+    assert one.paths[2].follow({"t": 3}) is None
+
+
+def test_counterparts() -> None:
+    """Two names for one object on the ranks may be two objects here: what the cell uses is meant."""
+    other = tf.Variable(2.0)
+    (one,) = reached({"m": V, "all": [V]}, ["m", "all"])
+    here = {"m": V, "all": [other]}
+    values = [
+        [value for value, _ in counterparts(one.paths, here, used)] for used in ({"m"}, {"all"})
+    ]
+    assert values[0][0] is V
+    assert values[1][0] is other
+    assert counterparts(one.paths, {"m": 1, "all": []}, {"m"}) == []
+    ((value, paths),) = counterparts(one.paths, {"all": [V]}, {"m"})
+    assert (value is V, list(map(str, paths))) == (True, ["all[0]"])
+
+
+def test_parts_of_a_model_travel_with_it() -> None:
+    layer = tf.keras.layers.Dense(1)
+    model = tf.keras.Sequential([tf.keras.Input((2,)), layer])
+    here = {"layer": layer, "kernel": layer.kernel, "model": model, "other": V}
+    found = [owned(r.value, r.paths, here, pack(r.value)) for r in reached(here, [*here])]
+    assert len(found) == 4
+    assert [str(each.paths[0]) for each in outermost(found)][-1] == "other"
+    assert len(outermost(found)) == 2

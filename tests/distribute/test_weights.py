@@ -1,0 +1,135 @@
+"""Weights come back to whatever in the notebook has been trained on the ranks, under whatever name; two real ranks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.slow, pytest.mark.long]
+
+HEAD = """
+import numpy as np
+import tensorflow as tf
+
+x = np.linspace(0, 1, 64, dtype='float32')[:, None]
+y = 3 * x + 1
+
+def build():
+    made = tf.keras.Sequential([tf.keras.Input((1,)), tf.keras.layers.Dense(1)])
+    made.compile(tf.keras.optimizers.SGD(0.1), loss='mse')
+    return made
+
+def sums(*nets):
+    return [[round(float(w.sum()), 4) for w in net.get_weights()] for net in nets]
+
+class Trainer:
+    def __init__(self, net):
+        self.net = net
+    def train(self):
+        self.net.fit(x, y, batch_size=16, verbose=0)
+"""
+FIT = "fit(x, y, batch_size=16, verbose=0)"
+
+
+@pytest.fixture(scope="module")
+def models(open_notebook: Any) -> Any:
+    notebook = open_notebook()
+    notebook.good(HEAD)
+    return notebook
+
+
+@pytest.mark.parametrize(
+    ("made", "trained", "reached"),
+    [
+        ("held = {'a': m}", f"held['a'].{FIT}", "m, held['a']"),
+        ("held = {'a': m, 'b': build()}", f"for n in held.values():\n    n.{FIT}", "m, held['b']"),
+        ("held = [build(), m]", f"for n in held:\n    n.{FIT}", "m, held[0]"),
+        ("held = (m, {'b': [build()]})", f"held[1]['b'][0].{FIT}\nm.{FIT}", "m, held[1]['b'][0]"),
+        ("held = Trainer(m)", "held.train()", "m, held.net"),
+        ("held = [Trainer(m), Trainer(build())]", "[t.train() for t in held]", "m, held[1].net"),
+        ("held = lambda net=m: net\nheld.net = m", f"held.net.{FIT}", "m"),
+    ],
+)
+def test_what_is_trained_by_a_container(models: Any, made: str, trained: str, reached: str) -> None:
+    models.good("m = build()")
+    models.good(made)
+    models.good(f"before = sums({reached})")
+    result = models.good(f"%%distribute -n 2\n{trained}\nprint(sums({reached}))")
+    shown = models.good(
+        f"print(sums({reached}))\nprint([a != b for a, b in zip(before, sums({reached}))])"
+    )
+    there, here = result.stdout.strip(), shown.stdout.splitlines()
+    assert here[0] == there
+    assert "False" not in here[1]
+    # What the notebook changes, the ranks have: by one name here, by the other there.
+    models.good("m.set_weights([w * 0 + 7 for w in m.get_weights()])")
+    result = models.good(f"%%distribute\nprint(sums({reached})[0])")
+    assert "[7.0, 7.0]" in result.stdout
+
+
+def test_what_a_function_has_kept(models: Any) -> None:
+    models.good(
+        "def step_of(net, opt):\n"
+        "    def step(a, b):\n"
+        "        with tf.GradientTape() as tape:\n"
+        "            loss = tf.reduce_mean((net(a) - b) ** 2)\n"
+        "        opt.apply_gradients(zip(tape.gradient(loss, net.trainable_variables), net.trainable_variables))\n"
+        "    return step\n"
+        "data = tf.data.Dataset.from_tensor_slices((x, y)).batch(8)"
+    )
+    models.good("kept = build()")
+    models.good("step = step_of(kept, tf.keras.optimizers.SGD(0.1))\nbefore = sums(kept)")
+    models.good("%%distribute\nfor a, b in data:\n    step(a, b)")
+    assert models.good("print(before != sums(kept))").stdout == "True\n"
+
+
+def test_what_stays_on_the_ranks_is_told(models: Any) -> None:
+    models.good("nets = [build()]")
+    result = models.good(f"%%distribute\nnets.append(build())\nfor n in nets:\n    n.{FIT}")
+    assert "the weights of `nets[1]` stay on the ranks" in result.shown
+    assert "nets[0]" not in result.shown.replace("notebook's weights: nets[0]", "")
+
+
+def test_what_the_notebook_has_parted_stays_parted(models: Any) -> None:
+    """An ordinary cell gives a name, and an entry, another model: training the first one leaves that as it is."""
+    models.good("first = build()")
+    models.good("two = {'a': first}")
+    models.good(f"%%distribute\nfirst.{FIT}\nprint(len(two))")
+    models.good("two['a'] = build()\nbefore = sums(two['a'])")
+    models.good(f"%%distribute\nfirst.{FIT}")
+    assert models.good("print(before == sums(two['a']))").stdout == "True\n"
+    models.good("three = {'a': first}")
+    models.good("first = build()\nbefore = sums(first, three['a'])")
+    models.good(f"%%distribute\nthree['a'].{FIT}")
+    shown = models.good("print([a == b for a, b in zip(before, sums(first, three['a']))])").stdout
+    assert shown == "[True, False]\n"
+
+
+def test_cells_that_change_models_in_a_loop_run_on_the_ranks(models: Any) -> None:
+    models.good("nets = {'a': build(), 'b': build()}")
+    models.good("for n in nets.values():\n    n.compile('sgd', loss='mae')")
+    assert "mae mae" in models.good("%%distribute\nprint(*(n.loss for n in nets.values()))").stdout
+
+
+def test_what_a_cell_doubles_is_doubled_once(models: Any) -> None:
+    """The cell that doubles the labels divides them, too: converted otherwise once training is in sight, it runs again."""
+    models.good("labels = np.ones((64, 1), 'float32')\nm = build()")
+    models.good(
+        "labels = labels * 2\nbatches = tf.data.Dataset.from_tensor_slices((x, labels)).batch(8)"
+    )
+    models.good("%%distribute\nprint(len(batches))")
+    models.good("%%distribute\nm.fit(batches, verbose=0)")
+    assert "2.0" in models.good("%%distribute\nprint(labels.max())").stdout
+    # What no cell makes is pushed, and not to a cell that doubles it.
+    models.good("get_ipython().user_ns['unseen'] = 1.0")
+    models.good("unseen = unseen * 2")
+    assert "2.0" in models.good("%%distribute\nprint(unseen)").stdout
+    models.good("get_ipython().user_ns['hidden'] = 1.0")
+    models.good("hidden = hidden * 2\nfrom_hidden = tf.data.Dataset.from_tensors(hidden)")
+    refused = models.run("%%distribute\nprint(from_hidden)")
+    assert "it begins from `hidden`, which has been changed since" in refused.traceback
+    # What a cell begins from that is pushed is there before the cell runs.
+    models.good("get_ipython().user_ns['base'] = 1.0")
+    models.good("built = tf.data.Dataset.from_tensors(base)")
+    assert "1.0" in models.good("%%distribute\nprint(float(next(iter(built))))").stdout
