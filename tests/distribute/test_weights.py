@@ -22,7 +22,8 @@ def build():
 
 def sums(*nets):
     return [[round(float(w.sum()), 4) for w in net.get_weights()] for net in nets]
-
+"""
+TRAINER = """
 class Trainer:
     def __init__(self, net):
         self.net = net
@@ -36,6 +37,7 @@ FIT = "fit(x, y, batch_size=16, verbose=0)"
 def models(open_notebook: Any) -> Any:
     notebook = open_notebook()
     notebook.good(HEAD)
+    notebook.good(TRAINER)
     return notebook
 
 
@@ -43,7 +45,7 @@ def models(open_notebook: Any) -> Any:
     ("made", "trained", "reached"),
     [
         ("held = {'a': m}", f"held['a'].{FIT}", "m, held['a']"),
-        ("held = {'a': m, 'b': build()}", f"for n in held.values():\n    n.{FIT}", "m, held['b']"),
+        ("held = {'a': m, 'b': build()}", f"for k in held:\n    held[k].{FIT}", "m, held['b']"),
         ("held = [build(), m]", f"for n in held:\n    n.{FIT}", "m, held[0]"),
         ("held = (m, {'b': [build()]})", f"held[1]['b'][0].{FIT}\nm.{FIT}", "m, held[1]['b'][0]"),
         ("held = Trainer(m)", "held.train()", "m, held.net"),
