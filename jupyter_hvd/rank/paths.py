@@ -24,7 +24,7 @@ LIBRARIES = frozenset(
         *("numpy", "pandas", "sklearn", "tensorflow", "tf_keras", "torch"),
     }
 )
-#: How many objects below one name are looked at.
+#: How many parts of one object, and how many objects below one name, are looked at.
 MOST = 100_000
 
 
@@ -105,7 +105,7 @@ def _below(path: AccessPath, value: Any) -> Iterator[tuple[AccessPath, Any]]:
         if keras_kind(value) == "weights":
             yield AccessPath(path.name, steps), value
             continue
-        for step, part in parts_of(value):
+        for step, part in islice(parts_of(value), MOST):
             if id(part) not in known and len(known) < MOST and not isinstance(part, LEAVES):
                 known[id(part)] = part
                 todo.append(((*steps, step), part))

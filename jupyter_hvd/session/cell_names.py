@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -56,6 +56,8 @@ LOOKING = frozenset(
         "take",
     ]
 )
+#: Methods that train.
+TRAINING = frozenset({"apply_gradients", "fit", "minimize", "train_on_batch"})
 #: Methods that change weights alone, which travel.
 WEIGHING = frozenset({"set_weights", "load_weights"})
 #: Methods that do the same when they are called again.
@@ -83,6 +85,10 @@ CHOOSING = frozenset({"getattr", "max", "min", "next", "vars"})
 GIVING_OUT = frozenset({"get", "get_layer", "items", "pop", "popitem", "setdefault", "values"})
 
 
+#: A function, an argument by its place or its name, and a name.
+Argument = tuple[str, int | str, str]
+
+
 @dataclass(frozen=True)
 class Names:
     """What a cell does to names.
@@ -94,6 +100,9 @@ class Names:
         changes: names whose objects it changes in place. weighs: those that it gives other weights, and does nothing else to.
         grows: names of whose objects it makes other ones, or changes them, from what they were: twice is not once.
         changes_later: names whose objects its functions change when they are called.
+        hands: names whose objects it hands to functions: the function, the argument's place or name, and the name.
+        spoils: functions that it makes and that change an argument in place, with the place and the name of that; those that
+            train are left out.
         modules: names that it imports.
         star: whether it imports everything from somewhere. asks: whether it asks the user for something.
     """
@@ -105,6 +114,8 @@ class Names:
     weighs: frozenset[str] = frozenset()
     grows: frozenset[str] = frozenset()
     changes_later: frozenset[str] = frozenset()
+    hands: frozenset[Argument] = frozenset()
+    spoils: frozenset[Argument] = frozenset()
     modules: frozenset[str] = frozenset()
     star: bool = False
     asks: bool = False
@@ -133,6 +144,8 @@ def names_of(source: str) -> Names:
         frozenset(scan.weighs - scan.changes),
         frozenset(scan.grows) | (uses & binds),
         frozenset(scan.changes_later),
+        frozenset(scan.hands),
+        frozenset(scan.spoils),
         frozenset(scan.modules),
         scan.star,
         bool(scan.loads & ASKING),
@@ -152,6 +165,8 @@ class _Scan(ast.NodeVisitor):
     weighs: set[str] = field(default_factory=set)
     grows: set[str] = field(default_factory=set)
     changes_later: set[str] = field(default_factory=set)
+    hands: set[Argument] = field(default_factory=set)
+    spoils: set[Argument] = field(default_factory=set)
     modules: set[str] = field(default_factory=set)
     functions: set[str] = field(default_factory=set)
     maybe: set[str] = field(default_factory=set)
@@ -168,6 +183,7 @@ class _Scan(ast.NodeVisitor):
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         self.visit_all(*node.decorator_list, *defaults(node.args))
         self.function(node.name, node)
+        self.spoils |= spoiled(node)
 
     visit_AsyncFunctionDef = visit_FunctionDef
 
@@ -254,6 +270,7 @@ class _Scan(ast.NodeVisitor):
     def visit_Expr(self, node: ast.Expr) -> None:
         self.visit(node.value)
         changed = changed_by(node.value, self.aliases, self.is_module)
+        self.hands |= handed(node.value, self.aliases)
         call = node.value.elt if isinstance(node.value, Comprehensions) else node.value
         match call:
             case ast.Call(func=ast.Attribute(attr=method)) if method in SETTLING:
@@ -479,6 +496,59 @@ def changed_by(
     return changed
 
 
+def handed(node: ast.expr, aliases: Aliases) -> frozenset[Argument]:
+    """What a statement `f(x, y=z)` hands to which function."""
+    if isinstance(node, Comprehensions):
+        within, own = in_loops(node, aliases), own_targets(node)
+        return frozenset(one for one in handed(node.elt, within) if one[2] not in own)
+    match node:
+        case ast.Call(func=ast.Name(id=called), args=arguments, keywords=named):
+            by_name = [(each.arg, each.value) for each in named if each.arg is not None]
+            places: list[tuple[int | str, ast.expr]] = [*enumerate(arguments), *by_name]
+            return frozenset((called, k, name) for k, one in places for name in roots(one, aliases))
+    return frozenset()
+
+
+def spoiled(node: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[Argument]:
+    """Which arguments of a function it changes in place; none of one that trains."""
+    calls = (part for part in ast.walk(node) if isinstance(part, ast.Call))
+    if any(isinstance(call.func, ast.Attribute) and call.func.attr in TRAINING for call in calls):
+        return frozenset()
+    places = [each.arg for each in (*node.args.posonlyargs, *node.args.args)]
+    names = {*places, *(each.arg for each in node.args.kwonlyargs)} & changed_within(node)
+    by_place = ((node.name, place, each) for place, each in enumerate(places) if each in names)
+    return frozenset({*by_place, *((node.name, each, each) for each in names)})
+
+
+def changed_within(node: ast.AST) -> frozenset[str]:
+    """The names, its own among them, of which a function or cell changes the objects by more than their weights."""
+    aliases: Aliases = {}
+    changed = frozenset[str]()
+    for part in in_order(node):
+        match part:
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    changed |= changed_in(target, aliases)
+                    aliases = assigned(target, value, aliases)
+            case ast.AugAssign(target=target):
+                changed |= changed_in(target, aliases)
+            case ast.For(target=target, iter=value) | ast.AsyncFor(target=target, iter=value):
+                aliases = looped(target, value, aliases)
+            case ast.Expr(value=ast.Call(func=ast.Attribute(attr=method))) if method in WEIGHING:
+                pass
+            case ast.Expr(value=value):
+                changed |= changed_by(value, aliases, COMMON_MODULES.__contains__)
+    return changed
+
+
+def in_order(node: ast.AST) -> Iterator[ast.AST]:
+    """What stands within a function, without what its own functions are made of."""
+    for child in ast.iter_child_nodes(node):
+        yield child
+        if not isinstance(child, Scoped):
+            yield from in_order(child)
+
+
 def chain(node: ast.AST) -> list[str]:
     parts = []
     while isinstance(node, (ast.Attribute, ast.Subscript)):
@@ -524,12 +594,10 @@ def free_names(node: ast.AST) -> tuple[set[str], set[str]]:
     loads: set[str] = set()
     stores: set[str] = set()
     outer: set[str] = set()
-    changed: set[str] = set()
+    changed = {*changed_within(node)}
     inner: list[ast.AST] = []
-    aliases: Aliases = {}
 
     def walk(part: ast.AST) -> None:
-        nonlocal aliases
         match part:
             case ast.Name(id=name, ctx=context):
                 (loads if isinstance(context, ast.Load) else stores).add(name)
@@ -541,16 +609,6 @@ def free_names(node: ast.AST) -> tuple[set[str], set[str]]:
                 stores.update(a.asname or a.name.partition(".")[0] for a in imported)
             case ast.ExceptHandler(name=str(name)):
                 stores.add(name)
-            case ast.Assign(targets=targets, value=value):
-                for target in targets:
-                    changed.update(changed_in(target, aliases))
-                    aliases = assigned(target, value, aliases)
-            case ast.AugAssign(target=target):
-                changed.update(changed_in(target, aliases))
-            case ast.For(target=target, iter=value) | ast.AsyncFor(target=target, iter=value):
-                aliases = looped(target, value, aliases)
-            case ast.Expr(value=value):
-                changed.update(changed_by(value, aliases, COMMON_MODULES.__contains__))
         if isinstance(part, Scoped) and part is not node:
             if hasattr(part, "name"):
                 stores.add(part.name)

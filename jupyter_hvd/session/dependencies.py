@@ -72,6 +72,7 @@ def needs(
     travels: Callable[[str], bool] = lambda _: False,
     again: Collection[int] = (),
     copies: Callable[[str], bool] | None = None,
+    same: Callable[[str], frozenset[str]] = lambda _: frozenset(),
 ) -> Needs:
     """What a cell needs of those that ran before it.
 
@@ -82,9 +83,10 @@ def needs(
         given: names whose values the user has pushed, with the number of the cell that did.
         travels: whether what a name stands for has weights that come to the ranks as the notebook has them.
         again: cells that are to run again where they are needed.
+        same: names that stand for the same models as a name, for layers of them, or for containers of them.
     """
     analysis = _Analysis(
-        (*history, current), on_ranks, has_value, given, travels, again, copies or has_value
+        (*history, current), on_ranks, has_value, given, travels, again, copies or has_value, same
     )
     return analysis.plan()
 
@@ -104,6 +106,7 @@ class _Analysis:
         travels: Callable[[str], bool],
         again: Collection[int],
         copies: Callable[[str], bool],
+        same: Callable[[str], frozenset[str]],
     ) -> None:
         self.cells, self.travels = cells, travels
         self.names = [names_of(cell.source) for cell in cells]
@@ -116,7 +119,8 @@ class _Analysis:
         self.push: set[str] = set()
         self.lost: dict[int, str] = {}
         self.reach, self.replays = cache(self._reach), cache(self._replays)
-        self.providers = cache(self._providers)
+        self.providers, self.changes = cache(self._providers), cache(self._changes)
+        self.same = cache(lambda name: same(name) | {name})
 
     def binder(self, name: str, before: int) -> int | None:
         for index in range(before - 1, -1, -1):
@@ -125,9 +129,27 @@ class _Analysis:
         return None
 
     def is_changed(self, name: str, index: int) -> bool:
-        """Whether a cell changes what a name stands for, by more than weights that travel."""
+        """Whether a cell changes what a name stands for, by more than weights that travel; by any name for the same."""
+        same = self.same(name)
+        weighs = self.names[index].weighs
+        return not self.changes(index).isdisjoint(same) or (
+            not weighs.isdisjoint(same) and not self.travels(name)
+        )
+
+    def _changes(self, index: int) -> frozenset[str]:
+        """The names whose objects a cell changes, itself or by a function that it hands them to."""
         own = self.names[index]
-        return name in own.changes or (name in own.weighs and not self.travels(name))
+        by_others = (
+            name
+            for called, place, name in own.hands
+            if any(
+                (called, place) == one[:2]
+                for maker in (self.binder(called, index + 1),)
+                if maker is not None
+                for one in self.names[maker].spoils
+            )
+        )
+        return own.changes.union(by_others) - (own.binds - own.uses)
 
     def touches(self, name: str, index: int) -> bool:
         return name in self.names[index].binds or self.is_changed(name, index)
@@ -245,7 +267,7 @@ class _Analysis:
         while (more := self._stale(run)) - run:
             run |= more
         own, reach = self.names[self.last], self.reach(self.last)
-        changed = {*own.binds, *own.changes, *own.weighs}
+        changed = {*own.binds, *self.changes(self.last), *own.weighs}
         for binder in {b for b in reach.values() if b is not None}:
             changed |= self.names[binder].changes_later
         changed |= own.changes_later
@@ -304,8 +326,8 @@ class _Analysis:
     def _note(self, index: int, made: dict[str, tuple[int, ...]]) -> None:
         """Note of what names stand for on the ranks, when a cell has run there, which cells have made it."""
         own = self.names[index]
-        for name in own.changes | own.weighs:
+        for name in {n for each in self.changes(index) | own.weighs for n in self.same(each)}:
             if self.is_changed(name, index):
-                once = index if name not in own.grows else None
+                once = index if own.grows.isdisjoint(self.same(name)) else None
                 made[name] = (*(i for i in made.get(name, ()) if i != once), index)
         made.update(dict.fromkeys(own.binds, (index,)))

@@ -50,7 +50,7 @@ from .reports import failure_of, headed, line_of, stall_lines
 from .tracebacks import SentCell
 from .transfer import push
 from .unseen import NOTHING, seen, unseen
-from .weights import alike, counterparts, outermost, owned, title
+from .weights import alike, counterparts, outermost, owned, same_models, title
 
 DEFAULT_SIZE = 2
 #: This machine, or the allocation inside which the notebook runs.
@@ -140,6 +140,8 @@ class Session:
 
     def _plan(self, number: int, source: str, request: Request) -> CellPlan:
         raw = self.shell.history_manager.input_hist_raw
+        namespace = self.shell.user_ns
+        same = same_models(namespace, sorted(filter(self._has_value, namespace)))
         return plan_cell(
             number,
             source,
@@ -151,6 +153,7 @@ class Session:
             request.dependencies,
             self._is_shared,
             lambda name: pack(self.shell.user_ns[name], None).kind in ("plain", "history"),
+            lambda name: same.get(name, frozenset()),
         )
 
     def _is_shared(self, name: str) -> bool:

@@ -99,6 +99,7 @@ def plan_cell(
     dependencies: bool = True,
     travels: Callable[[str], bool] = lambda _: False,
     copies: Callable[[str], bool] | None = None,
+    same: Callable[[str], frozenset[str]] = lambda _: frozenset(),
 ) -> CellPlan:
     """Plan a cell.
 
@@ -106,7 +107,7 @@ def plan_cell(
         source: the cell, its magic included. history: the cells that ran before it, `texts` as they were written.
         has_value: whether the notebook has a value under a name.
         dependencies: whether the cells that it needs are to run; they are converted with it in any case.
-        travels, copies: as `needs` has them.
+        travels, copies, same: as `needs` has them.
 
     Raises:
         DistributeError: the conversion is refused, or a cell that is needed can run on the ranks no more.
@@ -115,7 +116,9 @@ def plan_cell(
 
     def with_again(again: Set[int]) -> Needs:
         among = state.again | again
-        return needs(history, current, state.ran, has_value, state.given, travels, among, copies)
+        return needs(
+            history, current, state.ran, has_value, state.given, travels, among, copies, same
+        )
 
     needed = with_again(frozenset())
     program = convert(

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..rank.paths import AccessPath
+from ..rank.paths import AccessPath, reached
 from ..rank.serialization import SerializedValue, digest, keras_kind, weights_of
 
 
@@ -71,6 +71,26 @@ def owned(
     value: Any, paths: Sequence[AccessPath], used: Collection[str], weights: SerializedValue
 ) -> Owned:
     return Owned(value, meant(paths, used), weights, digest(weights))
+
+
+def same_models(namespace: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, frozenset[str]]:
+    """For each of some names those that stand for the same models, for layers of them, or for containers of them."""
+    parts: dict[str, set[int]] = {}
+    for each in reached(namespace, names):
+        for path in each.paths:
+            if all(step.kind in ("entry", "place") for step in path.steps):
+                parts.setdefault(path.name, set()).update(parts_of_model(each.value))
+    by_part: dict[int, set[str]] = {}
+    for name, own in parts.items():
+        for part in own:
+            by_part.setdefault(part, set()).add(name)
+    return {name: frozenset().union(*(by_part[p] for p in own)) for name, own in parts.items()}
+
+
+def parts_of_model(model: Any) -> set[int]:
+    """The ids of a model, its layers and their variables: what two that have any in common share."""
+    layers = model._flatten_layers() if hasattr(model, "_flatten_layers") else [model]
+    return {*map(id, (*layers, *weights_of(model), model))}
 
 
 def title(paths: Sequence[AccessPath]) -> str:

@@ -84,6 +84,31 @@ def test_changes_of_what_a_container_holds(source: str) -> None:
     assert plan("models, other = make()", source, "models").run == (1, 2)
 
 
+def test_changes_by_another_name_for_the_same_models() -> None:
+    """A layer of a model, and a container of models: what is done to them is done to the model."""
+    sources = ("base = make()", "model = build(base)", "base.trainable = False", "model")
+    cells = [Cell(number, source) for number, source in enumerate(sources, 1)]
+    both = frozenset({"base", "model"})
+    assert needs(cells[:-1], cells[-1], same=lambda _: both).run == (1, 2, 3)
+    assert needs(cells[:-1], cells[-1], (1, 2, 3), same=lambda _: both).run == ()
+    assert needs(cells[:-1], cells[-1]).run == (1, 2)
+
+
+@pytest.mark.parametrize("call", ["freeze(a)", "freeze(net=a)", "for m in [a]:\n    freeze(m)"])
+def test_changes_by_a_function_that_is_handed_a_model(call: str) -> None:
+    function = (
+        "def freeze(net, k=0):\n    for layer in net.layers[k:]:\n        layer.trainable = False"
+    )
+    assert plan("a = make()", function, call, "a").run == (1, 2, 3)
+    other = function.replace("layer.trainable = False", "print(layer)")
+    assert plan("a = make()", other, call, "a").run == (1,)
+    trains = f"{function}\n    net.fit(x)"
+    assert plan("a = make()", trains, call, "a").run == (1,)
+    weighs = "def freeze(net):\n    net.set_weights([1])"
+    assert plan("a = make()", weighs, call, "a").run == (1,)
+    assert plan("a = make()", "b = 1", function, call.replace("a", "b", 1), "b").run[-1] == 4
+
+
 def test_a_new_container_is_not_what_it_holds() -> None:
     """A cell that trains is not run on the ranks because it sorts, and cuts, what they need."""
     sources = (

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from jupyter_hvd.rank.paths import AccessPath, reached
 from jupyter_hvd.rank.serialization import pack
-from jupyter_hvd.session.weights import counterparts, outermost, owned
+from jupyter_hvd.session.weights import counterparts, outermost, owned, same_models
 
 V = tf.Variable(1.0)
 
@@ -113,3 +113,13 @@ def test_parts_of_a_model_travel_with_it() -> None:
     assert len(found) == 4
     assert [str(each.paths[0]) for each in outermost(found)][-1] == "other"
     assert len(outermost(found)) == 2
+
+
+def test_names_for_the_same_models() -> None:
+    layer = tf.keras.layers.Dense(1)  # not built: it has no weights yet
+    here = {"layer": layer, "model": tf.keras.Sequential([layer]), "x": 1, "other": V}
+    here |= {"models": {"a": here["model"]}, "mine": Trainer(layer)}
+    found = same_models(here, [*here])
+    assert found.keys() == {"layer", "model", "other", "models"}
+    assert found["layer"] == found["models"] == {"layer", "model", "models"}
+    assert found["other"] == {"other"}

@@ -114,6 +114,22 @@ def test_cells_that_change_models_in_a_loop_run_on_the_ranks(models: Any) -> Non
     assert "mae mae" in models.good("%%distribute\nprint(*(n.loss for n in nets.values()))").stdout
 
 
+def test_what_is_done_to_a_layer_is_done_to_its_model(models: Any) -> None:
+    """By the layer's own name, by a container's, and in a function: it was not done on the ranks, where all was trained."""
+    models.good("base = tf.keras.Sequential([tf.keras.Input((1,)), tf.keras.layers.Dense(2)])")
+    models.good("whole = tf.keras.Sequential([base, tf.keras.layers.Dense(1)])")
+    models.good("listed = [whole]")
+    models.good("base.trainable = False")
+    models.good(
+        "def freeze(net):\n    for layer in net.layers[1:]:\n        layer.trainable = False"
+    )
+    show = "%%distribute\nprint(len(whole.trainable_weights), getattr(whole, 'loss', None))"
+    assert "2 None" in models.good(show).stdout
+    models.good("for each in listed:\n    each.compile('sgd', loss='mae')")
+    models.good("freeze(listed[0])")
+    assert "0 mae" in models.good(show).stdout
+
+
 def test_what_a_cell_doubles_is_doubled_once(models: Any) -> None:
     """The cell that doubles the labels divides them, too: converted otherwise once training is in sight, it runs again."""
     models.good("labels = np.ones((64, 1), 'float32')\nm = build()")
@@ -132,6 +148,6 @@ def test_what_a_cell_doubles_is_doubled_once(models: Any) -> None:
     refused = models.run("%%distribute\nprint(from_hidden)")
     assert "it begins from `hidden`, which has been changed since" in refused.traceback
     # What a cell begins from that is pushed is there before the cell runs.
-    models.good("get_ipython().user_ns['base'] = 1.0")
-    models.good("built = tf.data.Dataset.from_tensors(base)")
+    models.good("get_ipython().user_ns['ground'] = 1.0")
+    models.good("built = tf.data.Dataset.from_tensors(ground)")
     assert "1.0" in models.good("%%distribute\nprint(float(next(iter(built))))").stdout
