@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, NamedTuple
 
-from .serialization import is_plain, keras_kind
+from .serialization import is_plain, keras_kind, size_of
 
 #: Packages whose objects are not looked into: models come from there, and are found themselves.
 LIBRARIES = frozenset(
@@ -24,6 +24,8 @@ LIBRARIES = frozenset(
         *("numpy", "pandas", "sklearn", "tensorflow", "tf_keras", "torch"),
     }
 )
+#: Bytes up to which a plain value comes back that an object of the user's own holds.
+SMALL_PART = 2**20
 #: How many parts of one object, and how many objects below one name, are looked at.
 MOST = 100_000
 
@@ -67,6 +69,14 @@ class AccessPath:
     def __str__(self) -> str:
         return self.name + "".join(map(str, self.steps))
 
+    def put(self, namespace: Mapping[str, Any], value: Any) -> None:
+        """Let its last step lead to something else; nothing happens where the others lead to nothing."""
+        owner = AccessPath(self.name, self.steps[:-1]).follow(namespace)
+        if self.steps[-1].kind == "attribute" and owner is not None:
+            setattr(owner, self.steps[-1].key, value)
+        elif isinstance(owner, (dict, list)):
+            owner[self.steps[-1].key] = value
+
     def follow(self, namespace: Mapping[str, Any]) -> Any:
         """What it leads to; None where it leads to nothing."""
         value = namespace.get(self.name)
@@ -91,24 +101,54 @@ def reached(namespace: Mapping[str, Any], names: Sequence[str]) -> list[Reached]
     found: dict[int, tuple[Any, list[AccessPath]]] = {}
     for name in names:
         if name in namespace:
-            for path, value in _below(AccessPath(name), namespace[name]):
-                found.setdefault(id(value), (value, []))[1].append(path)
+            for path, _, value in _below(AccessPath(name), namespace[name]):
+                if keras_kind(value) == "weights":
+                    found.setdefault(id(value), (value, []))[1].append(path)
     return [Reached(value, tuple(paths)) for value, paths in found.values()]
 
 
-def _below(path: AccessPath, value: Any) -> Iterator[tuple[AccessPath, Any]]:
-    """What has weights and is reached from a value, each once, by the shortest way."""
-    todo = deque([(path.steps, value)])
+@dataclass(frozen=True)
+class Part:
+    """A small plain value, and whose attribute or entry it is."""
+
+    path: AccessPath
+    owner: Any
+    value: Any
+
+
+def plain_parts(namespace: Mapping[str, Any], names: Sequence[str]) -> list[Part]:
+    """The small plain values that objects of the user's own hold, below some names which stand for no plain values."""
+    return [
+        Part(path, owner, value)
+        for name in names
+        if name in namespace and not is_plain(namespace[name])
+        for path, owner, value in _below(AccessPath(name), namespace[name])
+        if not (owner is None or is_plain(owner))
+        and not isinstance(owner, (type, types.FunctionType))
+        and path.steps[-1].kind in ("attribute", "entry")
+        and is_plain(value)
+        and size_of(value) <= SMALL_PART
+    ]
+
+
+def _below(path: AccessPath, value: Any) -> Iterator[tuple[AccessPath, Any, Any]]:
+    """A value and what is below it, each object once, by the shortest way, with whose part it is; nothing that is below what
+    has weights, or is plain.
+    """
+    todo = deque([(path.steps, None, value)])
     known = {id(value): value}  # kept, so that no other object gets its id meanwhile
     while todo:
-        steps, value = todo.popleft()
-        if keras_kind(value) == "weights":
-            yield AccessPath(path.name, steps), value
+        steps, owner, value = todo.popleft()
+        yield AccessPath(path.name, steps), owner, value
+        if isinstance(value, LEAVES) or keras_kind(value) == "weights":
             continue
         for step, part in islice(parts_of(value), MOST):
-            if id(part) not in known and len(known) < MOST and not isinstance(part, LEAVES):
+            if isinstance(part, LEAVES):
+                if step.kind == "attribute" or isinstance(value, dict):
+                    todo.append(((*steps, step), value, part))
+            elif id(part) not in known and len(known) < MOST:
                 known[id(part)] = part
-                todo.append(((*steps, step), part))
+                todo.append(((*steps, step), value, part))
 
 
 LEAVES = (types.NoneType, bool, int, float, complex, str, bytes, types.ModuleType)

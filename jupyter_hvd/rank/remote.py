@@ -14,7 +14,7 @@ from typing import Any, Literal
 from ..launchers.lifeline import LifelineClient
 from ..launchers.whereabouts import threads
 from ..runtime import guard, randomness, weights
-from .paths import AccessPath, Reached, reached
+from .paths import AccessPath, Reached, Step, plain_parts, reached
 from .reply import Changed, Reply, describe
 from .serialization import (
     SerializedValue,
@@ -116,7 +116,8 @@ def run_cell(
     started, printed_before = time.time(), printed
     reopen_outputs()
     first = os.environ.get("HOROVOD_RANK") == "0"
-    before = weighed(shell.user_ns, held if first else ())
+    held = held if first else ()
+    before, parts_before = weighed(shell.user_ns, held), parts_held(shell.user_ns, held)
     with own_names(shell.user_ns, added), quiet_shell(shell, file):
         try:
             with interruptible():
@@ -136,9 +137,10 @@ def run_cell(
     for stream in (1, 2) if marker else ():
         os.write(stream, f"{marker}\n".encode())
     values: dict[str, SerializedValue] = {}
-    changed: list[Changed] = []
+    changed, parts = list[Changed](), list[tuple[AccessPath, SerializedValue]]()
     if error is None and first:
         changed = changed_since(before, shell.user_ns, held)
+        parts = parts_since(parts_before, shell.user_ns, held)
         there = {name: shell.user_ns[name] for name in wanted if name in shell.user_ns}
         values = {n: pack(value) for n, value in there.items() if keras_kind(value) != "weights"}
     return Reply(
@@ -148,6 +150,7 @@ def run_cell(
         printed - printed_before,
         values,
         changed,
+        parts,
         guard.training_digest() if watch != "never" else "",
     )
 
@@ -169,6 +172,30 @@ def changed_since(
         Changed(each.paths, pack(each.value))
         for key, (each, now) in weighed(namespace, held).items()
         if weights_of(each.value) and (key not in before or before[key][1] != now)
+    ]
+
+
+#: What objects hold, by their ids, with digests; the objects are kept, as above.
+Held = Mapping[int, tuple[Any, Mapping[Step, int]]]
+
+
+def parts_held(namespace: Mapping[str, Any], held: Sequence[str]) -> Held:
+    found: dict[int, tuple[Any, dict[Step, int]]] = {}
+    for part in plain_parts(namespace, held):
+        _, of_owner = found.setdefault(id(part.owner), (part.owner, {}))
+        of_owner[part.path.steps[-1]] = digest(pack(part.value))
+    return found
+
+
+def parts_since(
+    before: Held, namespace: Mapping[str, Any], held: Sequence[str]
+) -> list[tuple[AccessPath, SerializedValue]]:
+    """What objects hold otherwise than before; those that were not there are others than the notebook's."""
+    return [
+        (part.path, pack(part.value))
+        for part in plain_parts(namespace, held)
+        if id(part.owner) in before
+        and before[id(part.owner)][1].get(part.path.steps[-1]) != digest(pack(part.value))
     ]
 
 

@@ -52,7 +52,7 @@ class Reply:
     Attributes:
         error: None if it ended well. time: by the rank's clock. seconds: that it took.
         printed: how many characters it has printed. values: those that the notebook wants back.
-        changed: what has other weights than before.
+        changed: what has other weights than before. parts: what objects of the user's own hold otherwise than before.
         trained: a digest of what it has trained, '' where it has updated nothing.
     """
 
@@ -62,6 +62,7 @@ class Reply:
     printed: int = 0
     values: Mapping[str, SerializedValue] = field(default_factory=dict)
     changed: Sequence[Changed] = ()
+    parts: Sequence[tuple[AccessPath, SerializedValue]] = ()
     trained: str = ""
 
 

@@ -96,7 +96,7 @@ class Names:
     Attributes:
         binds: names that it binds at top level.
         uses: names that it uses, at once, that are not its own.
-        later: names that its functions use when they are called.
+        later: names that its functions use when they are called. surely: those that it binds whatever happens.
         changes: names whose objects it changes in place. weighs: those that it gives other weights, and does nothing else to.
         grows: names of whose objects it makes other ones, or changes them, from what they were: twice is not once.
         changes_later: names whose objects its functions change when they are called.
@@ -110,6 +110,7 @@ class Names:
     binds: frozenset[str] = frozenset()
     uses: frozenset[str] = frozenset()
     later: frozenset[str] = frozenset()
+    surely: frozenset[str] = frozenset()
     changes: frozenset[str] = frozenset()
     weighs: frozenset[str] = frozenset()
     grows: frozenset[str] = frozenset()
@@ -139,7 +140,8 @@ def names_of(source: str) -> Names:
     return Names(
         binds,
         uses,
-        later - (binds - scan.maybe),
+        later,
+        binds - scan.maybe,
         frozenset(scan.changes),
         frozenset(scan.weighs - scan.changes),
         frozenset(scan.grows) | (uses & binds),

@@ -162,7 +162,7 @@ class _Analysis:
     def _reach(self, index: int) -> Mapping[str, int | None]:
         """The names needed when a cell runs, functions that it may call included, each with its binder."""
         own = self.names[index]
-        todo = list(own.uses | own.later if index == self.last else own.uses)
+        todo = list(own.uses | (own.later - own.surely if index == self.last else frozenset()))
         found: dict[str, int | None] = {}
         while todo:
             name = todo.pop()

@@ -342,6 +342,7 @@ class Session:
         self._state = self._state.after([plan.number], program, run.trained)
         values = run.replies[0].values
         self._take_back(values, screen)
+        self._take_parts(run.replies[0].parts, screen)
         taken = self._take_weights(run.replies[0].changed, plan.needs.names, screen)
         self._see(values.keys() | taken, plan.number)
 
@@ -425,10 +426,10 @@ class Session:
             packed, has = pack(namespace[name]), there.get(name)
             if has == found.now.values[name] or (has is None and name not in found.changed):
                 continue
-            if name not in found.changed:
+            if name not in found.changed and is_array(namespace[name]):
                 cells = ", ".join(f"In[{n}]" for n in found.doubtful[name])
                 why = f"it is drawn anew there, or {cells} has changed it by another name"
-            elif has != before.values[name]:
+            elif name in found.changed and has != before.values[name]:
                 why = (
                     "a cell has changed it by another name, and the ranks had something else before"
                 )
@@ -492,6 +493,16 @@ class Session:
         for name, packed in values.items():
             if packed.kind != "none":
                 namespace[name] = unpack(packed, namespace.get(name))
+
+    def _take_parts(
+        self, parts: Sequence[tuple[AccessPath, SerializedValue]], screen: CellOutput
+    ) -> None:
+        """Let the notebook's objects hold what the ranks' do."""
+        for path, packed in parts:
+            try:
+                path.put(self.shell.user_ns, packed.data)
+            except Exception as error:  # a property of the user's own may raise anything
+                screen.say(f"`{path}` in the notebook is not that of the ranks: {error}")
 
     def _take_weights(
         self, changed: Sequence[Changed], used: Collection[str], screen: CellOutput
@@ -772,6 +783,11 @@ def copied(value: Any, limit: int | None = SMALL) -> SerializedValue:
     return SerializedValue(
         "none", why=f"a {type(value).__name__} cannot be copied between processes"
     )
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value may have been drawn, and be large: it is told of, and not pushed unasked."""
+    return isinstance(getattr(value, "nbytes", None), int)
 
 
 def is_trained(value: Any) -> bool:

@@ -63,7 +63,7 @@ class Unseen:
 
     Attributes:
         changed: plain values that it has changed since the ranks had the same. rates: learning rates, likewise, as they are now.
-        doubtful: arrays that cells have just made on the ranks, and the cells of the notebook that may have changed its own.
+        doubtful: values that cells have just made on the ranks, and the cells of the notebook that may have changed its own.
         now: what the notebook has of all that.
     """
 
@@ -109,8 +109,7 @@ def unseen(
     doubtful = {
         x: suspects
         for x in sorted({x for n in run for x in own[n].binds} & now.values.keys())
-        if isinstance(getattr(namespace[x], "nbytes", None), int)
-        and all(n in as_written for n, names in own.items() if x in names.binds | names.changes)
+        if all(n in as_written for n, names in own.items() if x in names.binds | names.changes)
         and (suspects := _suspects(x, history, plan.needs.cells))
     }
     return Unseen(frozenset(_changed(before.values, now.values) & here), rates, doubtful, now)
@@ -121,11 +120,18 @@ def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> set[str]:
 
 
 def _suspects(name: str, history: Sequence[Cell], needed: Collection[int]) -> list[int]:
-    """The cells that may have changed what a name stands for and do not run on the ranks: those that use it, and came after
-    the cell that bound it last.
+    """The cells that may have changed what a name stands for and do not run on the ranks: those that use it, or a function
+    that changes it, and came after the cell that bound it last.
     """
     bound = max((c.number for c in history if name in names_of(c.source).binds), default=0)
     later = (
         c for c in history if c.number > bound and not c.distributed and c.number not in needed
     )
-    return [c.number for c in later if name in names_of(c.source).uses | names_of(c.source).later]
+    makers = {
+        f
+        for c in history
+        for f in names_of(c.source).binds
+        if name in names_of(c.source).changes_later
+    }
+    used = {name} | makers
+    return [c.number for c in later if used & (names_of(c.source).uses | names_of(c.source).later)]

@@ -46,6 +46,11 @@ def test_a_function_looks_its_names_up_when_it_is_called() -> None:
     assert plan("def f(): return a", "a = 1", "a = 2", "f()").run == (1, 3)
 
 
+def test_what_a_function_uses_may_be_bound_anew_after_its_own_cell() -> None:
+    assert plan("a = 1\ndef f(): return a", "a = 2", "f()").run == (1, 2)
+    assert plan("a = 1", "def f(): return a\na = 2\nf()").run == ()
+
+
 def test_a_cell_that_calls_its_own_function_needs_what_that_uses_then() -> None:
     assert plan("a = 1", "def f(): return a\nb = f()", "b").run == (1, 2)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from jupyter_hvd.rank.paths import AccessPath, reached
+from jupyter_hvd.rank.paths import AccessPath, plain_parts, reached
 from jupyter_hvd.rank.serialization import pack
 from jupyter_hvd.session.weights import counterparts, outermost, owned, same_models
 
@@ -79,6 +79,22 @@ def test_what_is_reached(value: Any, path: str | None) -> None:
     assert [str(p) for each in found for p in each.paths] == ([path] if path else [])
     for each in found:
         assert each.paths[0].follow({"m": value}) is V is each.value
+
+
+def test_plain_parts_of_the_users_own_objects() -> None:
+    trainer = Trainer([1, 2])
+    here = {
+        "t": trainer,
+        "d": {"m": V, "n": 3, "deep": {"x": [1]}},
+        "plain": {"a": 1},
+        "s": Slotted(),
+    }
+    found = {str(part.path): part for part in plain_parts(here, [*here])}
+    assert found.keys() == {"t.net", "d['n']", "d['deep']"}
+    found["t.net"].path.put(here, 4)
+    found["d['n']"].path.put(here, 5)
+    assert (trainer.net, here["d"]["n"]) == (4, 5)
+    found["t.net"].path.put({}, 4)  # which leads to nothing there
 
 
 def test_each_name_has_a_path() -> None:

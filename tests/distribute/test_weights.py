@@ -130,6 +130,28 @@ def test_what_is_done_to_a_layer_is_done_to_its_model(models: Any) -> None:
     assert "0 mae" in models.good(show).stdout
 
 
+def test_what_objects_hold_comes_back(models: Any) -> None:
+    """What a callback has noted, what a trainer counts: it stayed on the ranks, and the notebook's was as before."""
+    models.good(
+        "class Noted(tf.keras.callbacks.Callback):\n"
+        "    def __init__(self):\n        super().__init__()\n        self.losses, self.epochs = [], 0\n"
+        "    def on_epoch_end(self, epoch, logs=None):\n"
+        "        self.losses.append(logs['loss'])\n        self.epochs += 1"
+    )
+    models.good("noted, counted = Noted(), build()\nstate = {'net': counted, 'turn': 1}")
+    models.good(
+        "%%distribute\ncounted.fit(x, y, epochs=3, callbacks=[noted], verbose=0)\nstate['turn'] += 1"
+    )
+    assert models.good("print(len(noted.losses), noted.epochs, state['turn'])").stdout == "3 3 2\n"
+
+
+def test_what_a_function_changes_before_the_ranks_have_it(models: Any) -> None:
+    models.good("def bump():\n    global bumped\n    bumped += 1\nbumped = 0")
+    models.good("bump(); bump()")
+    models.good("%%distribute\nbump()")
+    assert models.good("print(bumped)").stdout == "3\n"
+
+
 def test_what_a_cell_doubles_is_doubled_once(models: Any) -> None:
     """The cell that doubles the labels divides them, too: converted otherwise once training is in sight, it runs again."""
     models.good("labels = np.ones((64, 1), 'float32')\nm = build()")
