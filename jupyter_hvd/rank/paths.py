@@ -157,10 +157,10 @@ LEAVES = (types.NoneType, bool, int, float, complex, str, bytes, types.ModuleTyp
 def parts_of(value: Any) -> Iterator[tuple[Step, Any]]:
     """The parts of a container, of an object of the user's own, and what a function has kept."""
     if isinstance(value, dict):
-        for place, (key, part) in enumerate(value.items()):
+        for place, (key, part) in enumerate([*value.items()]):  # which a thread may add to
             yield Step("entry", key) if is_plain(key) else Step("place", place), part
     elif isinstance(value, (list, tuple, deque)):
-        for place, part in enumerate(value):
+        for place, part in enumerate([*value]):
             yield Step("entry", place), part
     if isinstance(value, types.FunctionType):
         for name, part in kept_by(value).items():

@@ -59,9 +59,21 @@ LOOKING = frozenset(
 #: Methods that train.
 TRAINING = frozenset({"apply_gradients", "fit", "minimize", "train_on_batch"})
 #: Methods that change weights alone, which travel.
-WEIGHING = frozenset({"set_weights", "load_weights"})
+WEIGHING = frozenset({"assign", "assign_add", "assign_sub", "load_weights", "set_weights"})
 #: Methods that do the same when they are called again.
-SETTLING = WEIGHING | {"assign", "build", "clear", "compile", "setdefault", "sort", "update"}
+SETTLING = frozenset(
+    {
+        "assign",
+        "build",
+        "clear",
+        "compile",
+        "load_weights",
+        "set_weights",
+        "setdefault",
+        "sort",
+        "update",
+    }
+)
 #: Calls of a module's functions that change how the module works from then on.
 SETTING = re.compile(
     r"^(set_|seed$|enable_|disable_|register|use$|filterwarnings$|simplefilter$|basicConfig$|run_functions_eagerly$|update$|environ$|append$|insert$|manual_seed$|clear_session$)"

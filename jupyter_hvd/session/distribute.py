@@ -27,6 +27,7 @@ from ..rank.serialization import (
     pack,
     set_weights,
     unpack,
+    weights_of,
 )
 from .cell_names import names_of
 from .cell_output import CellOutput
@@ -151,17 +152,15 @@ class Session:
             self._has_value,
             options_here(),
             request.dependencies,
-            self._is_shared,
+            self._has_weights,
             lambda name: pack(self.shell.user_ns[name], None).kind in ("plain", "history"),
             lambda name: same.get(name, frozenset()),
         )
 
-    def _is_shared(self, name: str) -> bool:
-        """Whether all weights that a name leads to in the notebook are, or were, the ranks'."""
+    def _has_weights(self, name: str) -> bool:
+        """Whether a name leads to models or variables in the notebook, all with weights, which come to the ranks."""
         found = reached(self.shell.user_ns, [name])
-        return bool(found) and all(
-            str(path) in self._state.pushed for each in found for path in each.paths
-        )
+        return bool(found) and all(weights_of(each.value) for each in found)
 
     def _has_value(self, name: str) -> bool:
         return name in self.shell.user_ns and name not in self.shell.user_ns_hidden

@@ -148,8 +148,8 @@ def plan_cell(
     for cell, name in needed.lost:
         raise DistributeError(
             f"In[{cell}] has to run on the ranks, and would not give what it gave: it begins from `{name}`, which has been "
-            "changed since, in the notebook too, and no cell can make it anew. Let the cell that changes it bind another "
-            "name, or make it in a cell."
+            "changed since, in the notebook too, and no cell can make it anew. Run the cells again that make it, or let a "
+            "changed value have a name of its own."
         )
     return CellPlan(number, needed, program, watch, outdated)
 
