@@ -282,8 +282,12 @@ def set_values(head: bytes, path: str | None, places: list[tuple[int, int]]) -> 
     namespace = shell.user_ns
     failed = {}
     for target, packed in values.items():
+        there = target.follow(namespace)
+        if packed.kind == "weights" and there is None:
+            failed[str(target)] = "no cell that has run there has made it"
+            continue
         try:
-            value = unpack(packed, target.follow(namespace))
+            value = unpack(packed, there)
             if not target.steps:
                 namespace[target.name] = value
         except Exception as error:

@@ -97,6 +97,8 @@ CHOOSING = frozenset({"getattr", "max", "min", "next", "vars"})
 GIVING_OUT = frozenset({"get", "get_layer", "items", "pop", "popitem", "setdefault", "values"})
 
 
+#: Instead of an argument's place: the function takes it from the notebook's names.
+GLOBAL = ""
 #: A function, an argument by its place or its name, and a name.
 Argument = tuple[str, int | str, str]
 
@@ -112,9 +114,10 @@ class Names:
         changes: names whose objects it changes in place. weighs: those that it gives other weights, and does nothing else to.
         grows: names of whose objects it makes other ones, or changes them, from what they were: twice is not once.
         changes_later: names whose objects its functions change when they are called.
-        hands: names whose objects it hands to functions: the function, the argument's place or name, and the name.
-        spoils: functions that it makes and that change an argument in place, with the place and the name of that; those that
-            train are left out.
+        hands: names whose objects it hands to functions: the function, the argument's place or name, and the name; and each
+            function that it calls, with GLOBAL for both.
+        spoils: functions that it makes and that change an argument in place, with the place and the name of that, or what a
+            name of the notebook's stands for, with GLOBAL and that name; those that train are left out.
         modules: names that it imports.
         star: whether it imports everything from somewhere. asks: whether it asks the user for something.
     """
@@ -258,6 +261,7 @@ class _Scan(ast.NodeVisitor):
 
     def visit_Assign(self, node: ast.Assign) -> None:
         self.visit(node.value)
+        self.hands |= handed(node.value, self.aliases)
         before = self.aliases
         for target in node.targets:
             self.grows |= changed_in(target, before) & roots_within(node.value, before)
@@ -283,8 +287,8 @@ class _Scan(ast.NodeVisitor):
 
     def visit_Expr(self, node: ast.Expr) -> None:
         self.visit(node.value)
-        changed = changed_by(node.value, self.aliases, self.is_module)
         self.hands |= handed(node.value, self.aliases)
+        changed = changed_by(node.value, self.aliases, self.is_module)
         call = node.value.elt if isinstance(node.value, Comprehensions) else node.value
         match call:
             case ast.Call(func=ast.Attribute(attr=method)) if method in SETTLING:
@@ -519,7 +523,8 @@ def handed(node: ast.expr, aliases: Aliases) -> frozenset[Argument]:
         case ast.Call(func=ast.Name(id=called), args=arguments, keywords=named):
             by_name = [(each.arg, each.value) for each in named if each.arg is not None]
             places: list[tuple[int | str, ast.expr]] = [*enumerate(arguments), *by_name]
-            return frozenset((called, k, name) for k, one in places for name in roots(one, aliases))
+            given = ((called, k, name) for k, one in places for name in roots(one, aliases))
+            return frozenset({*given, (called, GLOBAL, GLOBAL)})
     return frozenset()
 
 
@@ -531,7 +536,8 @@ def spoiled(node: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[Argument]
     places = [each.arg for each in (*node.args.posonlyargs, *node.args.args)]
     names = {*places, *(each.arg for each in node.args.kwonlyargs)} & changed_within(node)
     by_place = ((node.name, place, each) for place, each in enumerate(places) if each in names)
-    return frozenset({*by_place, *((node.name, each, each) for each in names)})
+    outside = ((node.name, GLOBAL, name) for name in free_names(node)[1])
+    return frozenset({*by_place, *((node.name, each, each) for each in names), *outside})
 
 
 def changed_within(node: ast.AST) -> frozenset[str]:

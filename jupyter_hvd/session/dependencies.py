@@ -12,13 +12,13 @@ is taken, of what the cell has made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import Literal
 
-from .cell_names import BUILTINS, names_of
+from .cell_names import BUILTINS, GLOBAL, names_of
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class _Analysis:
         place = {cell.number: index for index, cell in enumerate(cells)}
         self.on_ranks = [place[number] for number in on_ranks if number in place]
         self.sent = {index for index in self.on_ranks if cells[index].number not in again}
-        self.has_value, self.given, self.copies = has_value, given, copies
+        self.has_value, self.given, self.copies = has_value, given, cache(copies)
         self._needed: dict[int, frozenset[int]] = {}
         self.push: set[str] = set()
         self.lost: dict[int, str] = {}
@@ -136,20 +136,19 @@ class _Analysis:
             not weighs.isdisjoint(same) and not self.travels(name)
         )
 
-    def _changes(self, index: int) -> frozenset[str]:
-        """The names whose objects a cell changes, itself or by a function that it hands them to."""
+    def _changes(self, index: int) -> Set[str]:
+        """The names whose objects a cell changes, itself or by a function that it hands them to, or that knows of them."""
         own = self.names[index]
-        by_others = (
-            name
-            for called, place, name in own.hands
-            if any(
-                (called, place) == one[:2]
-                for maker in (self.binder(called, index + 1),)
-                if maker is not None
-                for one in self.names[maker].spoils
-            )
-        )
-        return own.changes.union(by_others) - (own.binds - own.uses)
+        changed = {*own.changes}
+        for called, place, handed in own.hands:
+            maker = self.binder(called, index + 1)
+            spoils = self.names[maker].spoils if maker is not None else frozenset()
+            for name in (name for *one, name in spoils if one == [called, place]):
+                if place != GLOBAL:
+                    changed.add(handed)
+                elif not self.copies(name):  # what can be copied is compared
+                    changed.add(name)
+        return changed - (own.binds - own.uses)
 
     def touches(self, name: str, index: int) -> bool:
         return name in self.names[index].binds or self.is_changed(name, index)

@@ -153,7 +153,7 @@ class Session:
             options_here(),
             request.dependencies,
             self._has_weights,
-            lambda name: pack(self.shell.user_ns[name], None).kind in ("plain", "history"),
+            lambda name: self._has_value(name) and is_copied(self.shell.user_ns[name]),
             lambda name: same.get(name, frozenset()),
         )
 
@@ -782,6 +782,12 @@ def copied(value: Any, limit: int | None = SMALL) -> SerializedValue:
     return SerializedValue(
         "none", why=f"a {type(value).__name__} cannot be copied between processes"
     )
+
+
+def is_copied(value: Any) -> bool:
+    """Whether a value travels as it is, however large."""
+    kind = keras_kind(value)
+    return is_plain(value) if kind is None else kind != "weights"
 
 
 def is_array(value: Any) -> bool:

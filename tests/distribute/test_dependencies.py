@@ -114,6 +114,19 @@ def test_changes_by_a_function_that_is_handed_a_model(call: str) -> None:
     assert plan("a = make()", "b = 1", function, call.replace("a", "b", 1), "b").run[-1] == 4
 
 
+@pytest.mark.parametrize(
+    "call", ["add()", "add(); add()", "count = add()", "for i in range(2):\n    add()"]
+)
+def test_changes_by_a_function_of_what_it_knows_of(call: str) -> None:
+    """Of what can be copied the notebook's value is compared with the ranks': a cell need not run there for that."""
+    function = "def add():\n    nets.append(build())\n    return len(nets)"
+    sources = ("nets, build = make()", function, call, "nets")
+    assert plan(*sources).run == (1, 2, 3)
+    assert plan(*sources, values=("nets",)).run == (1,)
+    trains = function.replace("return", "nets[0].fit(x)\n    return")
+    assert plan(sources[0], trains, call, "nets").run == (1,)
+
+
 def test_a_new_container_is_not_what_it_holds() -> None:
     """A cell that trains is not run on the ranks because it sorts, and cuts, what they need."""
     sources = (
