@@ -12,9 +12,11 @@ is taken, of what the cell has made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
+from heapq import merge
 from types import MappingProxyType
 from typing import Literal
 
@@ -108,33 +110,38 @@ class _Analysis:
         copies: Callable[[str], bool],
         same: Callable[[str], frozenset[str]],
     ) -> None:
-        self.cells, self.travels = cells, travels
+        self.cells = cells
         self.names = [names_of(cell.source) for cell in cells]
+        self.changes, self.same = cache(self._changes), cache(lambda name: same(name) | {name})
         self.last = len(cells) - 1
         place = {cell.number: index for index, cell in enumerate(cells)}
         self.on_ranks = [place[number] for number in on_ranks if number in place]
         self.sent = {index for index in self.on_ranks if cells[index].number not in again}
         self.has_value, self.given, self.copies = has_value, given, cache(copies)
+        self.bound: dict[str, list[int]] = {}
+        self.changed: dict[str, list[int]] = {}
+        for index, own in enumerate(self.names):
+            for name in own.binds:
+                self.bound.setdefault(name, []).append(index)
+        for index, own in enumerate(self.names):
+            changes = {n for each in self.changes(index) for n in self.same(each)}
+            weighs = {n for each in own.weighs for n in self.same(each) if not travels(n)}
+            for name in changes | weighs:
+                self.changed.setdefault(name, []).append(index)
         self._needed: dict[int, frozenset[int]] = {}
         self.push: set[str] = set()
         self.lost: dict[int, str] = {}
         self.reach, self.replays = cache(self._reach), cache(self._replays)
-        self.providers, self.changes = cache(self._providers), cache(self._changes)
-        self.same = cache(lambda name: same(name) | {name})
+        self.providers = cache(self._providers)
 
     def binder(self, name: str, before: int) -> int | None:
-        for index in range(before - 1, -1, -1):
-            if name in self.names[index].binds:
-                return index
-        return None
+        bound = self.bound.get(name, [])
+        place = bisect_left(bound, before)
+        return bound[place - 1] if place else None
 
     def is_changed(self, name: str, index: int) -> bool:
         """Whether a cell changes what a name stands for, by more than weights that travel; by any name for the same."""
-        same = self.same(name)
-        weighs = self.names[index].weighs
-        return not self.changes(index).isdisjoint(same) or (
-            not weighs.isdisjoint(same) and not self.travels(name)
-        )
+        return index in self.changed.get(name, ())
 
     def _changes(self, index: int) -> Set[str]:
         """The names whose objects a cell changes, itself or by a function that it hands them to, or that knows of them."""
@@ -150,13 +157,14 @@ class _Analysis:
                     changed.add(name)
         return changed - (own.binds - own.uses)
 
-    def touches(self, name: str, index: int) -> bool:
-        return name in self.names[index].binds or self.is_changed(name, index)
+    def touched(self, name: str, since: int) -> Iterator[int]:
+        """The cells from one on, the last left out, that bind a name or change what it stands for."""
+        both = merge(self.bound.get(name, []), self.changed.get(name, []))
+        return (index for index in both if since <= index < self.last)
 
     def _providers(self, name: str, binder: int, before: int) -> tuple[int, ...]:
         """The cell that has bound a name, and those that have changed it since."""
-        later = (i for i in range(binder + 1, before) if self.is_changed(name, i))
-        return (binder, *later)
+        return (binder, *(i for i in self.changed.get(name, ()) if binder < i < before))
 
     def _reach(self, index: int) -> Mapping[str, int | None]:
         """The names needed when a cell runs, functions that it may call included, each with its binder."""
@@ -188,7 +196,7 @@ class _Analysis:
             return False
         binder = self.binder(name, index)
         return (binder is None or self.cells[binder].number <= pushed) and not any(
-            self.touches(name, i) for i in range(index, self.last) if self.cells[i].number <= pushed
+            self.cells[i].number <= pushed for i in self.touched(name, index)
         )
 
     def way(self, name: str, index: int) -> Way:
@@ -199,7 +207,7 @@ class _Analysis:
         binder = self.reach(index)[name]
         if self.is_given(name, index):
             return "given"
-        since = next((i for i in range(index, self.last) if self.touches(name, i)), None)
+        since = next(self.touched(name, index), None)
         if binder is None:
             made = since is not None and name not in self.names[since].uses
             if not self.has_value(name) or self.stars(index):
@@ -261,6 +269,10 @@ class _Analysis:
         return self._needed[index]
 
     def plan(self) -> Needs:
+        for index in self._below():
+            self.replays(
+                index
+            )  # which asks the cells before it: in order, no chain of cells is too long
         needed = self.needed(self.last)
         run = set(needed - self.sent)
         while (more := self._stale(run)) - run:
@@ -280,6 +292,18 @@ class _Analysis:
             frozenset(name for name in self.given if self.is_given(name, self.last)),
             tuple((self.cells[i].number, self.lost[i]) for i in sorted(run & self.lost.keys())),
         )
+
+    def _below(self) -> list[int]:
+        """All cells that the last one may need, in order."""
+        found, todo = {self.last}, [self.last]
+        while todo:
+            index = todo.pop()
+            for name, binder in self.reach(index).items():
+                if binder is not None:
+                    more = {*self.providers(name, binder, index)} - found
+                    found |= more
+                    todo += more
+        return sorted(found - {self.last})
 
     def _at_hand(self, needed: Collection[int]) -> set[str]:
         """The names that a cell uses, and those that the cells before it have bound which it needs."""
@@ -325,7 +349,7 @@ class _Analysis:
     def _note(self, index: int, made: dict[str, tuple[int, ...]]) -> None:
         """Note of what names stand for on the ranks, when a cell has run there, which cells have made it."""
         own = self.names[index]
-        for name in {n for each in self.changes(index) | own.weighs for n in self.same(each)}:
+        for name in {n for each in {*self.changes(index), *own.weighs} for n in self.same(each)}:
             if self.is_changed(name, index):
                 once = index if own.grows.isdisjoint(self.same(name)) else None
                 made[name] = (*(i for i in made.get(name, ()) if i != once), index)

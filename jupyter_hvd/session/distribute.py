@@ -507,9 +507,9 @@ class Session:
         self, changed: Sequence[Changed], used: Collection[str], screen: CellOutput
     ) -> set[str]:
         """Set in the notebook what the ranks have trained, and tell of what cannot be; the names whose weights were set."""
-        taken: set[str] = set()
+        namespace, taken = self.shell.user_ns, set[str]()
         for paths, packed in changed:
-            found = counterparts(paths, self.shell.user_ns, used)
+            found = counterparts(paths, namespace, used)
             if not found:
                 screen.say(
                     f"the weights of `{title(paths)}` stay on the ranks: the notebook has no model or variable there"
@@ -520,9 +520,9 @@ class Session:
                 except Exception as error:
                     screen.say(f"`{title(own)}` in the notebook is not that of the ranks: {error}")
                     continue
-                now = digest(pack(value))
-                self._state = self._state.with_pushed({str(path): now for path in own})
-                taken |= {path.name for path in own if not path.steps}
+                now, same = digest(pack(value)), [p for p in paths if p.follow(namespace) is value]
+                self._state = self._state.with_pushed({str(path): now for path in same})
+                taken |= {path.name for path in same if not path.steps}
         return taken
 
     # What went wrong

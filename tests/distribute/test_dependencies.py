@@ -214,6 +214,10 @@ def test_what_a_cell_makes_of_what_was_there_is_made_once() -> None:
     assert again("a = []", "a += [1]", "a", on_ranks=(1, 2), again=(2,)).run == (1, 2)
 
 
+def test_a_long_chain_of_cells() -> None:
+    assert len(plan("y = load()", *["y = y * 2"] * 400, "y").run) == 401
+
+
 def test_what_the_notebook_has_doubled_is_not_doubled_again_on_the_ranks() -> None:
     """Where no cell makes what a cell begins from, the notebook's value is that of after it."""
     typed = ("y = float(input())", DOUBLED[1])
