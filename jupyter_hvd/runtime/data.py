@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -180,21 +181,28 @@ def shard_turns(turns: Iterable[Any], *generators: Any) -> Iterable[Any]:
     """
     import horovod.tensorflow as hvd
 
-    every = list(turns)
-    groups = [every[start : start + hvd.size()] for start in range(0, len(every), hvd.size())]
+    every: Any = turns
+    try:
+        count = len(every)
+    except TypeError:  # a generator, which may draw random numbers, as all ranks do here alike
+        every = list(turns)
+        count = len(every)
+
+    size: int = hvd.size()
 
     class Turns:
         def __len__(self) -> int:
-            return len(groups)
+            return -(-count // size)
 
         def __iter__(self) -> Iterator[Any]:
-            if hvd.size() == 1:
+            if size == 1:
                 yield from every
                 return
             go_on = go_on_alike(*generators)
             _side_by_side.append([])
+            rest = iter(every)  # not at once: a bar goes on with the turns
             try:
-                for group in groups:
+                while group := list(itertools.islice(rest, size)):
                     _side_by_side[-1] = group
                     yield group[min(hvd.rank(), len(group) - 1)]
             finally:

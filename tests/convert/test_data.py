@@ -790,3 +790,127 @@ def test_each_loop_around_one_step_is_divided_by_itself(compiled: str) -> None:
     assert "for start in jhvd.shard_turns(range(0, 256, 32)):" in lines
     assert sum("jhvd.shard_batches(endless)" in line for line in lines) == 2
     assert sum(".shard(hvd.size(), hvd.rank())" in line for line in lines) == 1
+
+
+def stepped(loop: str, head: str = "") -> str:
+    """A program of its own steps on `x` and `y`; the line `step(…)` of its loop is one."""
+    return f"""
+import numpy as np
+import tensorflow as tf
+from tqdm import tqdm, trange
+x, y = np.load('x.npy'), np.load('y.npy')
+model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+opt = tf.keras.optimizers.Adam(1e-3)
+
+
+def step(a, b):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((model(a) - b) ** 2)
+    opt.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+    return loss
+
+
+{head}{loop}"""
+
+
+CUT = "    loss = step(x[i:i + 32], y[i:i + 32])\n    bar.set_postfix(loss=float(loss))\n"
+
+
+@pytest.mark.parametrize(
+    ("loop", "divided"),
+    [
+        (f"bar = tqdm(range(0, 256, 32))\nfor i in bar:\n{CUT}", "for i in jhvd.shard_turns(bar):"),
+        (f"bar = trange(0, 256, 32)\nfor i in bar:\n{CUT}", "for i in jhvd.shard_turns(bar):"),
+        (
+            "with tqdm(range(0, 256, 32)) as bar:\n  for i in bar:\n  "
+            + CUT.replace("\n  ", "\n    "),
+            "  for i in jhvd.shard_turns(bar):",
+        ),
+        (
+            "bar = tqdm(range(100))\nfor i in bar:\n    rows = np.random.choice(256, 32)\n    step(x[rows], y[rows])\n",
+            "bar = tqdm(range(100 // hvd.size() or 100))",
+        ),
+        (
+            "batches = iter(tf.data.Dataset.from_tensor_slices((x, y)).repeat().batch(32))\n"
+            "bar = tqdm(range(100))\nfor i in bar:\n    a, b = next(batches)\n    step(a, b)\n",
+            "bar = tqdm(range(100 // hvd.size() or 100))",
+        ),
+    ],
+    ids=["tqdm", "trange", "with", "drawn", "next"],
+)
+def test_a_bar_that_is_kept_counts_as_its_range_does(loop: str, divided: str) -> None:
+    """Its numbers were taken for batches, and the converted program stopped at the first."""
+    conversion = convert_source(stepped(loop))
+    assert conversion.diagnostics == ()
+    assert divided in conversion.code.splitlines()
+    assert "shard_batches" not in conversion.code
+
+
+FOLDS = {
+    "a number": "for f in range(4):\n    a, b = 64 * f, 64 * f + 64\n",
+    "parts": "for part in np.array_split(np.arange(256), 4):\n    a, b = part[0], part[-1]\n",
+    "sklearn": "for part, _ in KFold(4).split(x):\n    a, b = part[0], part[-1]\n",
+    "seeds": "for a, b in seeds():\n    x = y = a\n",
+}
+ANEW = {
+    "there": "    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])\n    opt = tf.keras.optimizers.SGD(1e-3)\n",
+    "made": "    model, opt = make()\n",
+    "weights": "    model.set_weights(first)\n",
+}
+WHOLE = "    for epoch in range(9):\n        step(x[a:b], y[a:b])\n"
+MAKE = """
+from sklearn.model_selection import KFold
+
+
+def make():
+    return tf.keras.Sequential([tf.keras.layers.Dense(1)]), tf.keras.optimizers.SGD(1e-3)
+
+
+first = model.get_weights()
+"""
+
+
+@pytest.mark.parametrize("fold", FOLDS)
+@pytest.mark.parametrize("made", ANEW)
+def test_folds_are_not_divided_but_what_each_trains_on(fold: str, made: str) -> None:
+    """Each rank trained a fold of its own, and all averaged the gradients of models for other data."""
+    source = stepped(FOLDS[fold] + ANEW[made] + WHOLE, MAKE)
+    conversion = convert_source(source)
+    assert [(d.code, d.severity) for d in conversion.diagnostics] == [("HVD504", "warning")]
+    assert "jhvd.shard" not in conversion.code
+    inner = "    for i in range(0, len(x[a:b]), 32):\n        step(x[i:i + 32], y[i:i + 32])\n"
+    conversion = convert_source(stepped(FOLDS[fold] + ANEW[made] + inner, MAKE))
+    assert conversion.diagnostics == ()
+    assert "    for i in jhvd.shard_turns(range(0, len(x[a:b]), 32)):" in conversion.code
+    assert conversion.code.count("jhvd.shard") == 1
+
+
+def test_a_model_that_the_first_batch_makes_is_one_of_all() -> None:
+    loop = "for i in range(0, 256, 32):\n    if opt is None:\n        model, opt = make()\n    step(x[i:i + 32], y[i:i + 32])\n"
+    code = convert_source(stepped(loop, MAKE)).code
+    assert "for i in jhvd.shard_turns(range(0, 256, 32)):" in code
+
+
+def test_a_fold_at_which_training_stops_is_no_step() -> None:
+    loop = (
+        "for fold, part in enumerate(KFold(4).split(x)):\n"
+        "    model, opt = make()\n    n = 0\n"
+        "    for a, b in data:\n        step(a, b)\n        n += 1\n        if n == 9:\n            break\n"
+        "    if fold == 2:\n        break\n"
+    )
+    data = "data = tf.data.Dataset.from_tensor_slices((x, y)).batch(32)\n"
+    code = convert_source(stepped(loop, MAKE + data)).code
+    assert "if n == max(1, 9 // hvd.size()):" in code
+    assert "    if fold == 2:" in code.splitlines()
+
+
+def test_what_is_refused_is_not_hidden_by_what_is_told() -> None:
+    """Before a step whose data cannot be divided stood one that stays whole, and both were taken whole, at N times the rate."""
+    step = """    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(({0}(a) - b) ** 2)
+    {1}.apply_gradients(zip(tape.gradient(loss, {0}.trainable_variables), {0}.trainable_variables))
+"""
+    loop = "for a, b in tasks:\n    fast, inner = make()\n" + step.format("fast", "inner")
+    tasks = "tasks = [(x[:9], y[:9]), (x[9:], y[9:])]\n"
+    conversion = convert_source(stepped(loop + step.format("model", "opt"), MAKE + tasks))
+    assert conversion.status == "refused"

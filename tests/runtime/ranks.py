@@ -11,6 +11,7 @@ import sys
 import time
 import urllib.error
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import horovod.tensorflow as hvd
@@ -181,6 +182,26 @@ assert of_all([(n, rows.tolist()) for n, rows in numbered]) == [
 
 # Turns: as many on each rank.
 assert of_all(list(jhvd.shard_turns(range(0, 50, 10)))) == [[0, 20, 40], [10, 30, 40]]
+
+
+# A bar of progress goes on with them; what has no length has them at once.
+class Bar:
+    passed = 0
+
+    def __len__(self) -> int:
+        return 5
+
+    def __iter__(self) -> Iterator[int]:
+        for self.passed in range(1, 6):
+            yield 10 * (self.passed - 1)
+
+
+bar = Bar()
+assert of_all([(i, bar.passed) for i in jhvd.shard_turns(bar)]) == [
+    [(0, 2), (20, 4), (40, 5)],
+    [(10, 2), (30, 4), (40, 5)],
+]
+assert of_all(list(jhvd.shard_turns(iter(range(3))))) == [[0, 2], [1, 2]]
 # What hangs on the number of a turn happens on all ranks, at the step that has it, in a loop within another one, too.
 asked = [
     (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Collection, Iterator, Set
 from functools import cached_property
@@ -218,7 +219,7 @@ class StepLoops:
         """Whether no loop around a step runs over data, and no turn takes rows by its number, or draws them."""
         if not all(map(self._is_of_settings, self.data.loop_data[call])):
             return False
-        around, given = list(self._counts_around(call, frozenset())), self._slice(call)
+        around, given = self._counts_of(call), self._slice(call)
         drawn = [node for node in given if self._is_drawn_elsewhere(node)]
         if any(self._is_within(node, loop, given) for node in drawn for loop in around):
             return False
@@ -306,10 +307,22 @@ class StepLoops:
         """The steps of which no data are seen, with the counting loops around them, if there are only such inside."""
         found = {}
         for call, data in self.data.unseen_loops.items():
-            around = list(self._counts_around(call, frozenset()))
+            around = self._counts_of(call)
             if data is None and around and not self._between(call, around[0]):
                 found[call] = around
         return found
+
+    def _counts_of(self, call: cst.Call) -> list[cst.For | cst.While]:
+        """The counting loops around a step, up to one that makes anew what the step trains."""
+        updates = {
+            update.call
+            for update, sites in self.data.step_sites
+            if any(site.call is call for site in sites)
+        }
+        around = self._counts_around(call, frozenset())
+        return list(
+            itertools.takewhile(lambda loop: not self.data.anew.is_made_in(updates, loop), around)
+        )
 
     def _between(self, call: cst.Call, loop: cst.For | cst.While) -> bool:
         """Whether a loop of another kind stands between a step and the loop, so that its turns are not steps."""

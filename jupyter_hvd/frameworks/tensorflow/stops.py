@@ -85,9 +85,9 @@ class Stops:
         """The loops whose turns are steps, and all calls and loops around the steps, through calls."""
         turns: dict[Loop, None] = {}
         calls: dict[cst.CSTNode, None] = {}
-        pending = [(update.call, False) for update, _ in self.training.own_updates]
+        pending = [(update.call, False, update.call) for update, _ in self.training.own_updates]
         while pending:
-            call, ended = pending.pop()
+            call, ended, update = pending.pop()
             if call in calls:
                 continue
             calls[call] = None
@@ -95,11 +95,16 @@ class Stops:
             for loop in self.module.ancestors(call):
                 if loop is function:
                     break
-                if not ended and isinstance(loop, (cst.For, cst.While)) and self._takes(loop):
+                if not isinstance(loop, (cst.For, cst.While)):
+                    continue
+                if self.data.anew.is_made_in({update}, loop):
+                    ended = True
+                elif not ended and self._takes(loop):
                     turns[loop] = None
                     ended = isinstance(loop, cst.For)
             if function is not None:
-                pending += [(site, ended) for site in self.values.calls.sites(function)]
+                sites = self.values.calls.sites(function)
+                pending += [(site, ended, update) for site in sites]
         return turns, calls
 
     def _takes(self, loop: Loop) -> bool:

@@ -14,6 +14,7 @@ from ...analysis.reach import conditions, is_ruled_out
 from ...analysis.syntax import argument, method, names_in, nodes_in
 from . import tf_api
 from .agreement import VARIABLE_LISTS
+from .anew import Anew
 from .compiled import EagerSite
 from .keras_loops import fit_argument
 from .pipelines import Pipeline, Pipelines, parts
@@ -66,6 +67,7 @@ class TrainingData:
         self.training = training
         self.values = training.values
         self.module = training.module
+        self.anew = Anew(training)
         self._pipelines = pipelines
 
     # Loops
@@ -170,7 +172,8 @@ class TrainingData:
                 yield Taken(ancestor.for_in.iter, (ancestor.for_in.iter,))
             if isinstance(ancestor, (cst.For, cst.While)):
                 outermost = ancestor
-                if isinstance(ancestor, cst.For) and self.gives_data(ancestor.iter):
+                anew = self.anew.is_made_in({chain[0]}, ancestor)
+                if isinstance(ancestor, cst.For) and self.gives_data(ancestor.iter) and not anew:
                     runs_over_data = True
                     yield self._passed(ancestor.iter, chain)
         drawn = [d for d in self.draws if outermost in (d, *self.module.ancestors(d))]
@@ -262,13 +265,22 @@ class TrainingData:
         """Whether a loop runs over data, not over numbers."""
         if iterable in self.training.variable_loops:
             return False
+        return not (self.counts(iterable) or self.gives_row_numbers(iterable))
+
+    def counts(
+        self, iterable: cst.BaseExpression, seen: frozenset[cst.CSTNode] = frozenset()
+    ) -> bool:
+        """Whether a loop runs over the numbers of a range, by way of names and bars too: `bar = tqdm(range(steps))`."""
         inner = self.values.flow.unwrap_iteration(iterable)
         if isinstance(inner, cst.Call) and is_range(self.values.qualified(inner.func)):
-            return False
-        if self.gives_row_numbers(iterable):
-            return False
+            return True
         made = self.values.of(inner)
-        return not (made and all(is_range(value.name) for value in made))
+        if made and all(is_range(value.name) for value in made):
+            return True
+        sources = self.values.flow.predecessors(inner) if inner not in seen else []
+        return bool(sources) and all(
+            not path and self.counts(source, seen | {inner}) for source, path in sources
+        )
 
     def gives_row_numbers(self, iterable: cst.BaseExpression) -> bool:
         """Whether a loop runs over parts of the numbers of rows: `np.array_split(rng.permutation(len(x)), 32)`."""

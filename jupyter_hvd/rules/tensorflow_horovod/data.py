@@ -317,9 +317,12 @@ class StepCounts(Rule):
     def _in_range(self, context: Context, turns: cst.BaseExpression) -> Iterator[Finding]:
         """The turns of a loop that draws its batches with `next`."""
         counts = context.values.flow.unwrap_iteration(turns)
-        if isinstance(counts, cst.Name):  # `turns = trange(steps)`
-            bound = [value.node for value in context.values.of(counts)]
-            counts = bound[0] if len(bound) == 1 and isinstance(bound[0], cst.Call) else counts
+        while isinstance(counts, cst.Name):  # `bar = tqdm(range(steps))`
+            match context.values.flow.predecessors(counts):
+                case [(bound, ())]:
+                    counts = context.values.flow.unwrap_iteration(bound)
+                case _:
+                    break
         if not isinstance(counts, cst.Call):
             yield Problem(
                 counts,
@@ -506,7 +509,8 @@ class UnseenData(Rule):
     def find(self, context: Context) -> Iterator[Finding]:
         whole, told = taken_whole(context), set[cst.CSTNode | None]()
         alone = "" if divides(context) else ", and nothing else of this program is divided"
-        for call, data in context.data.unseen_loops.items():
+        unseen = sorted(context.data.unseen_loops.items(), key=lambda found: found[0] in whole)
+        for call, data in unseen:  # what is refused first: what is told of a loop is told once
             function = context.module.function_of(call)
             if context.options.open_ended and function and not context.values.calls.sites(function):
                 continue  # a later cell calls it, with data that are seen there
