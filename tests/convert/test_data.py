@@ -857,8 +857,8 @@ ANEW = {
     "made": "    model, opt = make()\n",
     "weights": "    model.set_weights(first)\n",
 }
-WHOLE = "    for epoch in range(9):\n        step(x[a:b], y[a:b])\n"
-MAKE = """
+OF_FOLD = "    for epoch in range(9):\n        step(x[a:b], y[a:b])\n"
+MAKING = """
 from sklearn.model_selection import KFold
 
 
@@ -874,12 +874,12 @@ first = model.get_weights()
 @pytest.mark.parametrize("made", ANEW)
 def test_folds_are_not_divided_but_what_each_trains_on(fold: str, made: str) -> None:
     """Each rank trained a fold of its own, and all averaged the gradients of models for other data."""
-    source = stepped(FOLDS[fold] + ANEW[made] + WHOLE, MAKE)
+    source = stepped(FOLDS[fold] + ANEW[made] + OF_FOLD, MAKING)
     conversion = convert_source(source)
     assert [(d.code, d.severity) for d in conversion.diagnostics] == [("HVD504", "warning")]
     assert "jhvd.shard" not in conversion.code
     inner = "    for i in range(0, len(x[a:b]), 32):\n        step(x[i:i + 32], y[i:i + 32])\n"
-    conversion = convert_source(stepped(FOLDS[fold] + ANEW[made] + inner, MAKE))
+    conversion = convert_source(stepped(FOLDS[fold] + ANEW[made] + inner, MAKING))
     assert conversion.diagnostics == ()
     assert "    for i in jhvd.shard_turns(range(0, len(x[a:b]), 32)):" in conversion.code
     assert conversion.code.count("jhvd.shard") == 1
@@ -887,7 +887,7 @@ def test_folds_are_not_divided_but_what_each_trains_on(fold: str, made: str) -> 
 
 def test_a_model_that_the_first_batch_makes_is_one_of_all() -> None:
     loop = "for i in range(0, 256, 32):\n    if opt is None:\n        model, opt = make()\n    step(x[i:i + 32], y[i:i + 32])\n"
-    code = convert_source(stepped(loop, MAKE)).code
+    code = convert_source(stepped(loop, MAKING)).code
     assert "for i in jhvd.shard_turns(range(0, 256, 32)):" in code
 
 
@@ -899,7 +899,7 @@ def test_a_fold_at_which_training_stops_is_no_step() -> None:
         "    if fold == 2:\n        break\n"
     )
     data = "data = tf.data.Dataset.from_tensor_slices((x, y)).batch(32)\n"
-    code = convert_source(stepped(loop, MAKE + data)).code
+    code = convert_source(stepped(loop, MAKING + data)).code
     assert "if n == max(1, 9 // hvd.size()):" in code
     assert "    if fold == 2:" in code.splitlines()
 
@@ -912,5 +912,5 @@ def test_what_is_refused_is_not_hidden_by_what_is_told() -> None:
 """
     loop = "for a, b in tasks:\n    fast, inner = make()\n" + step.format("fast", "inner")
     tasks = "tasks = [(x[:9], y[:9]), (x[9:], y[9:])]\n"
-    conversion = convert_source(stepped(loop + step.format("model", "opt"), MAKE + tasks))
+    conversion = convert_source(stepped(loop + step.format("model", "opt"), MAKING + tasks))
     assert conversion.status == "refused"
