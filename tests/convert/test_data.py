@@ -914,3 +914,100 @@ def test_what_is_refused_is_not_hidden_by_what_is_told() -> None:
     tasks = "tasks = [(x[:9], y[:9]), (x[9:], y[9:])]\n"
     conversion = convert_source(stepped(loop + step.format("model", "opt"), MAKING + tasks))
     assert conversion.status == "refused"
+
+
+@pytest.mark.parametrize(
+    ("head", "loop", "turns"),
+    [
+        ("", "i in range(0, 256, 32):\n    rows = slice(i, i + 32)", "range(0, 256, 32)"),
+        ("", "i in np.arange(0, 256, 32):\n    rows = np.s_[i:i + 32]", "np.arange(0, 256, 32)"),
+        (
+            "",
+            "i in np.random.permutation(8):\n    rows = slice(i * 32, i * 32 + 32)",
+            "np.random.permutation(8)",
+        ),
+        (
+            "",
+            "i in reversed(range(8)):\n    rows = slice(i * 32, i * 32 + 32)",
+            "reversed(range(8))",
+        ),
+        ("rows_of = [slice(i, i + 32) for i in range(0, 256, 32)]", "rows in rows_of:", "rows_of"),
+        (
+            "def rows_of(n):\n    return [slice(i, i + 32) for i in range(0, n, 32)]",
+            "rows in rows_of(256):",
+            "rows_of(256)",
+        ),
+        (
+            "def spans(n):\n    return [(i, min(i + 32, n)) for i in range(0, n, 32)]",
+            "a, b in spans(256):\n    rows = slice(a, b)",
+            "spans(256)",
+        ),
+        (
+            "def rows_of(n):\n    for i in range(0, n, 32):\n        yield slice(i, i + 32)",
+            "rows in rows_of(256):",
+            "rows_of(256)",
+        ),
+        (
+            "rows_of = []\nfor i in range(0, 256, 32):\n    rows_of.append(slice(i, i + 32))",
+            "k in range(len(rows_of)):\n    rows = rows_of[k]",
+            "range(len(rows_of))",
+        ),
+    ],
+    ids="slice s_ permutation reversed list function spans generator number".split(),
+)
+def test_turns_whose_slices_cut_the_batches_are_divided(head: str, loop: str, turns: str) -> None:
+    source = stepped(f"for {loop}\n    step(x[rows], y[rows])\n", f"{head}\n")
+    conversion = convert_source(source)
+    assert conversion.diagnostics == ()
+    assert f"in jhvd.shard_turns({turns}):" in conversion.code
+    assert conversion.code.count("jhvd.shard") == 1
+
+
+PARTED = "a, b = np.array_split(x, 8), np.array_split(y, 8)"
+
+
+@pytest.mark.parametrize(
+    ("head", "loop", "turns"),
+    [
+        ("", "u, v in zip(np.array_split(x, 8), np.array_split(y, 8)):\n    step(u, v)", ""),
+        ("", "u, v in zip(tf.split(x, 8), tf.split(y, 8)):\n    step(u, v)", ""),
+        (PARTED, "u, v in zip(a, b):\n    step(u, v)", ""),
+        (PARTED, "k in range(8):\n    step(a[k], b[k])", "range(8)"),
+        (
+            "batches = [(x[i:i + 32], y[i:i + 32]) for i in range(0, 256, 32)]",
+            "k in range(len(batches)):\n    u, v = batches[k]\n    step(u, v)",
+            "range(len(batches))",
+        ),
+    ],
+    ids="there tensors named number batches".split(),
+)
+def test_turns_that_take_parts_of_arrays_are_divided(head: str, loop: str, turns: str) -> None:
+    turns = turns or loop.partition(" in ")[2].partition(":\n")[0]
+    conversion = convert_source(stepped(f"for {loop}\n", f"{head}\n"))
+    assert conversion.diagnostics == ()
+    assert f"in jhvd.shard_turns({turns}):" in conversion.code
+    assert conversion.code.count("jhvd.shard") == 1
+
+
+def test_what_parts_are_made_of_is_one_thing_on_all_ranks() -> None:
+    loop = "for u, v in zip(tf.split(x, 8), tf.split(y, 8)):\n    step(u, v)\n"
+    code = convert_source(stepped(loop, "x = tf.random.normal((256, 3))\n")).code
+    assert "jhvd.draw_alike(tf.random.normal, hvd_seed)" in code
+
+
+def test_turns_over_the_numbers_of_a_sequence_are_divided() -> None:
+    sequence = """
+class Batches(tf.keras.utils.Sequence):
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, i):
+        return x[i * 32:(i + 1) * 32], y[i * 32:(i + 1) * 32]
+
+
+batches = Batches()
+"""
+    loop = "for k in range(len(batches)):\n    a, b = batches[k]\n    step(a, b)\n"
+    conversion = convert_source(stepped(loop, sequence))
+    assert conversion.diagnostics == ()
+    assert "for k in jhvd.shard_turns(range(len(batches))):" in conversion.code

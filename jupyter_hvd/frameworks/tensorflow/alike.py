@@ -64,7 +64,7 @@ class Alike:
             for node in self.values.flow.backward_slice(call)
             if isinstance(node, cst.Subscript)
         )
-        sources = [*self._sources, *cut]
+        sources = [*self._sources, *cut, *self._steps.batches_cut]
         nodes = {node for each in sources for node in self.values.flow.backward_slice(each)}
         generators = {
             value.node

@@ -18,6 +18,7 @@ from .pipelines import Pipelines
 from .randomness import GENERATORS, Randomness
 from .roles import Role
 from .training_data import TrainingData
+from .turns import cuts
 
 #: What computes, by its name, and what of that reads data.
 _COMPUTING = ("builtins.", "math.", "numpy.", "random.", "tensorflow.")
@@ -47,6 +48,7 @@ class StepLoops:
         self.training = data.training
         self.values = data.values
         self.module = data.module
+        self._turns = data.turns
         self._pipelines = pipelines
         self._slices: dict[cst.Call, dict[cst.CSTNode, None]] = {}
 
@@ -91,33 +93,35 @@ class StepLoops:
         found = {}
         for call, around in self._countings.items():
             used = set(self._slice(call))
+            loops = [loop for loop in around if isinstance(loop, cst.For)]
             whole = any(
-                self.data.gives_row_numbers(x.iter) for x in around if isinstance(x, cst.For)
+                self._turns.numbers(x.iter) and not self._turns.counts(x.iter) for x in loops
             )
-            cuts = [
+            taken = [
                 node
                 for node in used
                 if isinstance(node, cst.Subscript) and self._is_of_data(node, whole)
             ]
             by = {
                 node
-                for cut in cuts
+                for cut in taken
                 for part in cut.slice
                 for node in self.values.flow.backward_slice(part)
             }
-            loop = next(
-                (loop for loop in around if isinstance(loop, cst.For) and loop.iter in by), None
-            )
+            parts = {x.iter for x in loops if x.iter in used and self._turns.parts(x.iter)}
+            loop = next((loop for loop in loops if loop.iter in by | parts), None)
             if loop is not None:
                 found[call] = loop
         inner = {a for loop in found.values() for a in self.module.ancestors(loop)}
         return {call: loop for call, loop in found.items() if loop not in inner}
 
     @cached_property
-    def batches_cut(self) -> list[cst.Subscript]:
+    def batches_cut(self) -> list[cst.BaseExpression]:
         """The parts of arrays that the turns of these loops take."""
-        found: dict[cst.Subscript, None] = {}
+        found: dict[cst.BaseExpression, None] = {}
         for call, loop in self.cut.items():
+            if self._turns.parts(loop.iter):
+                found[loop.iter] = None
             for node in self._slice(call):
                 if isinstance(node, cst.Subscript) and self._is_of_data(node):
                     slices = (
@@ -349,15 +353,22 @@ class StepLoops:
         Args:
             by_numbers: an index may be the numbers of rows.
         """
-        takes = by_numbers or _cuts(node) or self._holds_cuts(node.value)
+        takes = by_numbers or cuts(node) or self._by_slice(node) or self._holds_cuts(node.value)
         return takes and not self.values.kinds(node.value) & {
             Role.MODEL,
             Role.OPTIMIZER,
             Role.VARIABLE,
         }
 
+    def _by_slice(self, node: cst.Subscript) -> bool:
+        """Whether a subscript takes rows by a slice that has a name: `x[rows]`."""
+        indices = [e.slice.value for e in node.slice[:1] if isinstance(e.slice, cst.Index)]
+        return any(map(self._turns.is_slice, indices))
+
     def _holds_cuts(self, batches: cst.BaseExpression) -> bool:
-        """Whether the elements of a list are parts of arrays, or several such parts, and nothing else."""
+        """Whether the elements are parts of arrays, or several such parts, and nothing else, or batches of a `Sequence`."""
+        if self._turns.parts(batches) or self.data.is_sequence(batches):
+            return True
         pending: list[Source] = [(batches, (ELEMENT,))]
         seen, found = set[Source](), False
         while pending:
@@ -365,7 +376,11 @@ class StepLoops:
             if (node, path) in seen:
                 continue
             seen.add((node, path))
-            if not path and isinstance(node, cst.Subscript) and _cuts(node):
+            if (
+                not path
+                and isinstance(node, cst.Subscript)
+                and (cuts(node) or self._by_slice(node))
+            ):
                 found = True
                 continue
             sources = self.values.flow.predecessors(node, path)
@@ -483,11 +498,6 @@ class StepLoops:
             return [iterator]
         bound = self.values.definitions.of(iterator)
         return [b if isinstance(b, cst.CSTNode) else b.value for b in bound]
-
-
-def _cuts(node: cst.Subscript) -> bool:
-    """Whether a subscript takes rows from one number to another: `x[i:i + n]`."""
-    return any(isinstance(element.slice, cst.Slice) for element in node.slice)
 
 
 def is_one_more(statement: cst.CSTNode | None) -> cst.Name | None:

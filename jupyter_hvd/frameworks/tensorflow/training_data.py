@@ -20,12 +20,8 @@ from .keras_loops import fit_argument
 from .pipelines import Pipeline, Pipelines, parts
 from .roles import Role
 from .training import Training
+from .turns import Turns
 from .updates import Update
-
-
-def is_range(name: str) -> bool:
-    """Whether calling this canonical name counts: a loop over it runs over numbers, not data."""
-    return name in ("builtins.range", "tensorflow.range") or name.endswith(".trange")
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +64,7 @@ class TrainingData:
         self.values = training.values
         self.module = training.module
         self.anew = Anew(training)
+        self.turns = Turns(self.values)
         self._pipelines = pipelines
 
     # Loops
@@ -265,37 +262,8 @@ class TrainingData:
         """Whether a loop runs over data, not over numbers."""
         if iterable in self.training.variable_loops:
             return False
-        return not (self.counts(iterable) or self.gives_row_numbers(iterable))
-
-    def counts(
-        self, iterable: cst.BaseExpression, seen: frozenset[cst.CSTNode] = frozenset()
-    ) -> bool:
-        """Whether a loop runs over the numbers of a range, by way of names and bars too: `bar = tqdm(range(steps))`."""
-        inner = self.values.flow.unwrap_iteration(iterable)
-        if isinstance(inner, cst.Call) and is_range(self.values.qualified(inner.func)):
-            return True
-        made = self.values.of(inner)
-        if made and all(is_range(value.name) for value in made):
-            return True
-        sources = self.values.flow.predecessors(inner) if inner not in seen else []
-        return bool(sources) and all(
-            not path and self.counts(source, seen | {inner}) for source, path in sources
-        )
-
-    def gives_row_numbers(self, iterable: cst.BaseExpression) -> bool:
-        """Whether a loop runs over parts of the numbers of rows: `np.array_split(rng.permutation(len(x)), 32)`."""
-        inner = self.values.flow.unwrap_iteration(iterable)
-        if not isinstance(inner, cst.Call) or not inner.args:
-            return False
-        if self.values.qualified(inner.func) not in ("numpy.array_split", "numpy.split"):
-            return False
-        numbers: list[cst.CSTNode] = [inner.args[0].value]
-        while numbers:
-            node = numbers.pop()
-            if isinstance(node, cst.Call):
-                return method(node) in ("arange", "permutation")
-            numbers += [source for source, path in self.values.flow.predecessors(node) if not path]
-        return False
+        turns = self.turns
+        return not (turns.counts(iterable) or turns.numbers(iterable) or turns.parts(iterable))
 
     # `fit`
 
@@ -341,8 +309,7 @@ class TrainingData:
         ]
         found: dict[cst.BaseExpression, BatchSource] = {}
         for expression in given:
-            values = self.values.of(expression)
-            if values and all(self._is_sequence(v) for v in values):
+            if self.is_sequence(expression):
                 found[expression] = BatchSource(expression, True)
         given += [
             self.values.flow.unwrap_iteration(data)
@@ -357,6 +324,11 @@ class TrainingData:
             if goes_through or self.values.kinds(expression) == {Kind.GENERATOR}:
                 found[expression] = BatchSource(expression, False)
         return list(found.values())
+
+    def is_sequence(self, expression: cst.BaseExpression) -> bool:
+        """Whether an expression is a `Sequence`, which gives batches by their numbers."""
+        values = self.values.of(expression)
+        return bool(values) and all(map(self._is_sequence, values))
 
     def _is_sequence(self, value: Value) -> bool:
         return tf_api.sequence(value.name) or (

@@ -17,7 +17,7 @@ from ...frameworks.tensorflow.compiled import EagerSite
 from ...frameworks.tensorflow.lifting import lift
 from ...frameworks.tensorflow.settings import Setting
 from ...frameworks.tensorflow.tapes import TrainingTape
-from ...frameworks.tensorflow.training_data import is_range
+from ...frameworks.tensorflow.turns import is_range
 from ...frameworks.tensorflow.updates import Update, whole_list
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program

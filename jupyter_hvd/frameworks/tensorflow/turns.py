@@ -1,0 +1,136 @@
+"""Loops whose turns say which part of the data a step takes: by numbers, slices, numbers of rows, or as parts of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import libcst as cst
+
+from ...analysis.flow import Source
+from ...analysis.index import ELEMENT, Path
+from ...analysis.syntax import method, nodes_in
+from ...analysis.values import MAX_PATH, ValueAnalysis
+
+#: What gives as many parts of an array as it is told.
+_PARTING = frozenset({"numpy.array_split", "numpy.split", "numpy.vsplit", "tensorflow.split"})
+#: What gives numbers or slices, and what goes over those that it is given.
+_NUMBERING = frozenset({"numpy.arange", "sklearn.utils.gen_batches"})
+_GOING_OVER = frozenset(
+    {
+        *(f"builtins.{name}" for name in ("enumerate", "reversed", "sorted", "zip")),
+        *("random.sample", "numpy.random.permutation"),
+    }
+)
+#: What takes slices by brackets.
+_SLICING = frozenset({"numpy.s_", "numpy.index_exp"})
+
+
+def is_range(name: str) -> bool:
+    """Whether calling this canonical name counts: a loop over it runs over numbers, not data."""
+    return name in ("builtins.range", "tensorflow.range") or name.endswith(".trange")
+
+
+def cuts(node: cst.Subscript) -> bool:
+    """Whether a subscript takes rows from one number to another: `x[i:i + n]`."""
+    return any(isinstance(element.slice, cst.Slice) for element in node.slice)
+
+
+class Turns:
+    """What the loops of one module run over that is no data."""
+
+    def __init__(self, values: ValueAnalysis) -> None:
+        self._values = values
+
+    def counts(self, iterable: cst.BaseExpression) -> bool:
+        """Whether a loop runs over the numbers of a range, by way of names and bars too: `bar = tqdm(range(steps))`."""
+        return self._is_all(iterable, (ELEMENT,), self._counts)
+
+    def numbers(self, iterable: cst.BaseExpression) -> bool:
+        """Whether a loop runs over numbers, in any order, over slices, or over the numbers of rows."""
+        return self._is_all(iterable, (ELEMENT,), self._numbers)
+
+    def parts(self, iterable: cst.BaseExpression, path: Path = (ELEMENT,)) -> bool:
+        """Whether a loop runs over parts of arrays: `zip(np.array_split(x, 8), np.array_split(y, 8))`."""
+        return self._is_all(iterable, path, self._parts)
+
+    def is_slice(self, index: cst.BaseExpression) -> bool:
+        """Whether an expression is a slice: `rows = slice(i, i + 32)`."""
+        return self._is_all(index, (), self._slices)
+
+    def _is_all(
+        self,
+        expression: cst.BaseExpression,
+        path: Path,
+        is_one: Callable[[cst.BaseExpression, Path], bool],
+    ) -> bool:
+        """Whether the part `path` of an expression is one of these, wherever it comes from; of `zip`, all that it goes over."""
+        pending: list[Source] = [(expression, path)]
+        seen, found = set[Source](), False
+        while pending:
+            node, part = pending.pop()
+            if (node, part) in seen:
+                continue
+            seen.add((node, part))
+            if is_one(node, part):
+                found = True
+                continue
+            sources = list(self._sources(node, part))
+            if not sources and not (isinstance(node, cst.List) and not node.elements):
+                return False
+            pending += sources
+        return found
+
+    def _sources(self, node: cst.BaseExpression, path: Path) -> Iterator[Source]:
+        if len(path) > MAX_PATH:
+            return
+        values = self._values
+        name = values.qualified(node.func) if isinstance(node, cst.Call) else ""
+        if isinstance(node, cst.Call) and path == (ELEMENT,) and name in _GOING_OVER:
+            over = node.args if name == "builtins.zip" else node.args[:1]
+            yield from ((arg.value, path) for arg in over if not arg.star)
+        else:
+            yield from values.flow.predecessors(node, path)
+            for made in values.of(node) if isinstance(node, cst.Call) and path else ():
+                if made.node in values.index.generators:
+                    yield from ((value, path[1:]) for value in _yielded(made.node))
+
+    def _counts(self, node: cst.BaseExpression, path: Path) -> bool:
+        if path != (ELEMENT,):
+            return False
+        if isinstance(node, cst.Call) and is_range(self._values.qualified(node.func)):
+            return True
+        made = self._values.of(node)
+        return bool(made) and all(is_range(value.name) for value in made)
+
+    def _numbers(self, node: cst.BaseExpression, path: Path) -> bool:
+        if not path and isinstance(node, cst.Tuple) and node.elements:  # `(i, min(i + 32, n))`
+            return self._is_all(node.elements[0].value, (), self._numbers)
+        if self._slices(node, path) or self._counts(node, path):
+            return True
+        if not isinstance(node, cst.Call) or path != (ELEMENT,):
+            return False
+        name = self._values.qualified(node.func)
+        if name in _NUMBERING or method(node) == "permutation":
+            return True
+        return name in _PARTING and bool(node.args) and self.numbers(node.args[0].value)
+
+    def _parts(self, node: cst.BaseExpression, path: Path) -> bool:
+        named = isinstance(node, cst.Call) and self._values.qualified(node.func) in _PARTING
+        return named and path == (ELEMENT,)
+
+    def _slices(self, node: cst.BaseExpression, path: Path) -> bool:
+        if path:
+            return False
+        match node:
+            case cst.Call():
+                return self._values.qualified(node.func) == "builtins.slice"
+            case cst.Subscript(value=maker):
+                return self._values.qualified(maker) in _SLICING and cuts(node)
+        return False
+
+
+def _yielded(function: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """What a function yields, one by one."""
+    for node in nodes_in(function):
+        if isinstance(node, cst.Yield) and isinstance(node.value, cst.BaseExpression):
+            yield node.value
