@@ -308,3 +308,67 @@ def test_a_name_that_each_step_binds_anew_keeps_nothing_of_the_steps_before() ->
     conversion = convert_source(HEAD + source)
     assert conversion.status == "converted"
     assert conversion.diagnostics == ()
+
+
+INLINE = """
+        weight, fisher = 1.0, [1.0, 1.0]
+        for bx, by in batches:
+            with tf.GradientTape() as tape:
+                loss = weight * tf.reduce_mean((model(bx) - by) ** 2)
+            gradients = tape.gradient(loss, model.trainable_variables)
+            opt.apply_gradients(zip(gradients, model.trainable_variables))
+            {line}
+        """
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("weight = 0.9 * weight + float(loss)", True),
+        ("weight, other = float(loss), 1", True),
+        ("weight = 0.9 * weight + float(tf.norm(gradients[0]))", False),
+        ("weight = 0.9 * weight", False),
+        ("other = 0.9 * weight + float(loss)", False),
+    ],
+)
+def test_what_a_turn_leaves_to_the_loss_of_the_next_is_told(line: str, told: bool) -> None:
+    """It was told where steps stand in a function alone; gradients are averaged."""
+    conversion = convert_source(HEAD + program(INLINE.replace("{line}", line)))
+    assert conversion.status == "converted"
+    assert [d.code for d in conversion.diagnostics] == ["HVD509"] * told
+
+
+MINED = """
+        def losses_of(bx, by):
+            return tf.reduce_sum((model(bx) - by) ** 2, axis=1)
+
+
+        for epoch in range(5):
+            order = np.argsort({answer})
+            for start in range(0, len(x), 32):
+                rows = order[start:start + 32]
+                bx, by = x[rows], y[rows]
+                {own}
+                with tf.GradientTape() as tape:
+                    loss = tf.reduce_mean(losses_of(bx, by))
+                gradients = tape.gradient(loss, model.trainable_variables)
+                opt.apply_gradients(zip(gradients, model.trainable_variables))
+        """
+
+
+def test_answers_of_the_loss_to_all_data_are_rank_0s() -> None:
+    """They were taken for what each rank has seen of its own batches."""
+    source = MINED.replace("{answer}", "losses_of(x, y)").replace("{own}", "")
+    conversion = convert_source(HEAD + program(source))
+    assert conversion.diagnostics == ()
+    assert "np.argsort(hvd.broadcast_object(losses_of(x, y), root_rank=0))" in conversion.code
+    assert "return tf.reduce_sum((model(bx) - by) ** 2, axis=1)" in conversion.code
+
+
+def test_an_answer_to_a_rank_s_own_batch_is_its_own() -> None:
+    """Rank 0's answer to its batch chose the rows of the others' batches."""
+    own = "hard = np.argsort(model(bx)[:, 0])[:8]; bx, by = bx[hard], by[hard]"
+    source = MINED.replace("{answer}", "y[:, 0]").replace("{own}", own)
+    conversion = convert_source(HEAD + program(source))
+    assert conversion.diagnostics == ()
+    assert own in conversion.code

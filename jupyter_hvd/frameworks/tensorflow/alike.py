@@ -6,6 +6,7 @@ wherever it is drawn, is divided. The rest is each rank's own: dropout, augmenta
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 
 import libcst as cst
@@ -49,6 +50,11 @@ class Alike:
             *(batches.expression for batches in self.data.batch_sources),
             *self._sharding.at_use,
         ]
+
+    @property
+    def turns(self) -> Iterable[cst.CSTNode]:
+        """The loops whose turns take a rank's own batches."""
+        return self._steps.cut.values()
 
     @property
     def parted(self) -> list[cst.BaseExpression]:

@@ -76,9 +76,11 @@ class Untrained:
     def asked_for_data(self) -> list[cst.Call]:
         """The eager calls of trained models whose answers data are made of: which examples are hard, which labels likely.
 
-        Before its first update a model is another on each rank, and so are the moving averages of its layers later.
+        Before its first update a model is another on each rank, and so are the moving averages of its layers later. In a turn
+        that takes a rank's own batch, the answer is to that batch.
         """
-        return [
+        turns = {*self._alike.turns}
+        asked = [
             call
             for call in self.values.index.calls
             if call in self._alike.divided
@@ -86,6 +88,22 @@ class Untrained:
             and self.module.function_of(call) not in self.values.index.generators
             and self.is_asked(call)
         ]
+        return [
+            outer
+            for outer in dict.fromkeys(each for call in asked for each in self._beside_loss(call))
+            if not any(
+                turns.intersection(self.module.ancestors(each))
+                for each in self.values.calls.leading_to(outer)
+            )
+        ]
+
+    def _beside_loss(self, call: cst.Call) -> Iterator[cst.Call]:
+        """A call; of one in a function by which the loss is computed, too, the calls of that function that are for data."""
+        function = self.module.function_of(call)
+        if call not in self._losses or function is None:
+            yield call
+        elif function not in self.training.functions:
+            yield from (s for s in self.values.calls.sites(function) if s in self._alike.divided)
 
     def is_asked(self, call: cst.Call) -> bool:
         """Whether a call asks a model that is trained for its answer to data."""

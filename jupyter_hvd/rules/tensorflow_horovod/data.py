@@ -667,7 +667,7 @@ class OwnChoice(Rule):
             edits = context.wrap(call, asked, ", root_rank=0)", Layer.FUNCTION)
             yield Fix(call, edits, ANSWERED)
         for data in context.alike.parted:
-            if is_seen_by_rank(context, data):
+            if is_seen_by_rank(context, data, context.untrained.asked_for_data):
                 yield Problem(
                     data,
                     "these data go by what each rank has seen of its own batches, so ranks would divide data that are not the same",
@@ -699,7 +699,7 @@ class OwnChoice(Rule):
         step = context.module.enclosing(gradient, (cst.FunctionDef, cst.For, cst.While))
         if target is None or step is None:
             return
-        kept = self._kept(context)
+        kept, answers = self._kept(context), context.untrained.asked_for_data
         function = context.module.function_of(gradient)
         for node in context.values.flow.computed_from(target.value):
             beside = context.module.function_of(node) is function
@@ -718,11 +718,15 @@ class OwnChoice(Rule):
             if not isinstance(node, cst.Name):
                 continue
             for bound in context.values.definitions.reaching(node):
-                if not isinstance(bound, Binding) or bound.place is None or bound.path:
+                if not isinstance(bound, Binding) or bound.place is None:
                     continue
-                if self._is_carried(context, bound.place, step, gradient) and is_seen_by_rank(
-                    context, bound.value
-                ):
+                if isinstance(context.module.parent(bound.value), cst.For | cst.CompFor):
+                    continue  # a batch
+                carried = self._is_carried(context, bound.place, step, gradient)
+                if step in context.module.ancestors(bound.place):  # from one turn to the next
+                    behind = context.module.span(bound.place).start
+                    carried = beside and behind > context.module.span(node).start
+                if carried and is_seen_by_rank(context, bound.value, answers):
                     yield Problem(
                         bound.place,
                         "the loss goes by this, which each rank makes of its own batches, so that ranks train by losses that differ",

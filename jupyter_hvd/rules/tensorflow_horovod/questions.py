@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import libcst as cst
 
@@ -193,12 +193,19 @@ def _bound_rates(context: Context, in_place: bool) -> Iterator[cst.BaseExpressio
                 yield binding.value
 
 
-def is_seen_by_rank(context: Context, expression: cst.BaseExpression) -> bool:
-    """Whether a value comes from the losses of a rank's own batches, by way of a history or a metric too."""
-    seen = context.training.seen_by_rank
+def is_seen_by_rank(
+    context: Context, expression: cst.BaseExpression, same: Collection[cst.CSTNode] = ()
+) -> bool:
+    """Whether a value comes from the losses of a rank's own batches, by way of a history or a metric too, and not of gradients, which
+    are averaged.
+
+    Args:
+        same: what is the same on all ranks, whatever it is computed from.
+    """
+    seen, same = context.training.seen_by_rank, {*context.training.training_gradients, *same}
     pending, asked = [expression], set[cst.CSTNode]()
     while pending:
-        for node in context.values.flow.computed_from(pending.pop()):
+        for node in context.values.flow.computed_from(pending.pop(), same.__contains__):
             if node in seen:
                 return True
             if node in asked:
