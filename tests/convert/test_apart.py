@@ -485,3 +485,106 @@ def test_where_the_order_of_a_set_numbers_something_is_told(numbers: str, told: 
     assert found == told
     alone = convert_source(source, options=Options(standalone=True)).diagnostics
     assert [d.severity for d in alone if d.code == "HVD105"] == ["warning" for _ in told]
+
+
+ANNEALING = """
+class Annealing(tf.keras.callbacks.Callback):
+    def __init__(self, beta, steps):
+        super().__init__()
+        self.beta, self.steps, self.step = beta, steps, 0
+
+    def {when}(self, number, logs=None):
+        {counts}
+        {sets}
+
+
+beta = tf.Variable(0.0, trainable=False)
+model.add(Penalty(beta))
+model.compile('sgd', 'mse')
+model.fit(x, y, epochs=3, callbacks=[Annealing(beta, {steps})])
+"""
+PENALTY = """
+class Penalty(tf.keras.layers.Layer):
+    def __init__(self, beta):
+        super().__init__()
+        self.beta = beta
+
+    def call(self, x):
+        self.add_loss(self.beta * tf.reduce_mean(x ** 2))
+        return x
+
+
+"""
+SETS = "self.beta.assign(min(1.0, self.step / self.steps))"
+
+
+@pytest.mark.parametrize(
+    ("when", "counts", "sets", "told"),
+    [
+        ("on_train_batch_end", "self.step += 1", SETS, True),
+        ("on_train_batch_end", "self.step = self.step + 1", SETS, True),
+        ("on_train_batch_begin", "pass", SETS.replace("self.step /", "number /"), True),
+        ("on_train_batch_end", "self.step += 1", f"if self.step > 500:\n            {SETS}", True),
+        ("on_train_batch_end", "pass", "self.beta.assign_add(1 / self.steps)", True),
+        ("on_train_batch_end", "pass", "self.beta.assign(self.beta * 0.99)", True),
+        (
+            "on_train_batch_end",
+            "self.step += 1",
+            "tf.keras.backend.set_value(self.beta, self.step / self.steps)",
+            True,
+        ),
+        ("on_epoch_begin", "self.step += 1", SETS, False),
+        ("on_epoch_begin", "pass", "self.beta.assign_add(1 / self.steps)", False),
+        ("on_train_batch_end", "self.step += 1", "print(self.step)", False),
+        ("on_train_batch_end", "pass", "self.beta.assign(logs['loss'])", False),
+    ],
+)
+def test_a_variable_that_a_callback_sets_by_its_count_of_batches_is_told(
+    when: str, counts: str, sets: str, told: bool
+) -> None:
+    source = HEAD + PENALTY + ANNEALING.format(when=when, counts=counts, sets=sets, steps=1000)
+    conversion = convert_source(source)
+    assert conversion.status == "converted", conversion.diagnostics
+    assert [d.severity for d in conversion.diagnostics if d.code == "HVD208"] == ["warning"] * told
+
+
+def test_a_variable_that_a_lambda_callback_sets_is_told() -> None:
+    given = "tf.keras.callbacks.LambdaCallback({}=lambda n, logs: beta.assign(n / 1000))"
+    for when, told in (("on_train_batch_end", 1), ("on_epoch_end", 0)):
+        source = HEAD + PENALTY + ANNEALING.format(when=when, counts="pass", sets="pass", steps=1)
+        source = source.replace("Annealing(beta, 1)", given.format(when))
+        codes = [d.code for d in convert_source(source).diagnostics]
+        assert codes.count("HVD208") == told
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("tau *= 0.99", True),
+        ("tau = 0.5", False),
+        ("tau += 0.1 * float(loss)", False),
+        ("if epoch > 3: tau *= 0.99", False),
+    ],
+)
+def test_what_each_step_makes_smaller_is_told_where_the_loss_goes_by_it(
+    change: str, told: bool
+) -> None:
+    step = STEP.replace("** 2)", "** 2) * tau")
+    source = (
+        f"{HEAD}tau = 1.0\nfor epoch in range(9):\n    for xb, yb in dataset:\n"
+        f"{indented(step, 8)}        {change}\n"
+    )
+    conversion = convert_source(source)
+    assert conversion.status == "converted", conversion.diagnostics
+    assert [d.severity for d in conversion.diagnostics if d.code == "HVD208"] == ["warning"] * told
+
+
+def test_a_count_is_not_multiplied_where_it_goes_up() -> None:
+    """`step = (step * hvd.size()) + 1` doubled at each step."""
+    source = (
+        f"{HEAD}step = 0\nfor epoch in range(9):\n    for xb, yb in dataset:\n{indented(STEP, 8)}"
+        "        step = step + 1\n        opt.learning_rate = 0.1 * 0.99 ** step\n"
+    )
+    lines = [line.strip() for line in convert_source(source).code.splitlines()]
+    assert "step = step + 1" in lines
+    assert "opt.learning_rate = (0.1 * 0.99 ** (step * hvd.size())) * hvd.size()" in lines

@@ -14,7 +14,7 @@ import libcst as cst
 from ...analysis.definitions import Identity
 from ...analysis.index import Binding
 from ...analysis.reach import leaving_tests
-from ...analysis.syntax import method, nodes_in, parameters
+from ...analysis.syntax import Function, method, nodes_in, parameters
 from ...analysis.uniformity import is_uniform, tests_of
 from .step_loops import StepLoops, is_one_more
 
@@ -146,28 +146,40 @@ class Stops:
         """The names that count steps."""
         turns, _ = self._around
         found: set[Identity] = set()
-        for loop in turns:
-            for node in nodes_in(loop.body):
+        for block in (*self._batch_methods, *turns):
+            for node in nodes_in(block.body):
                 if (name := is_one_more(node)) is not None:
                     found.add(self.values.definitions.identity(name))
-            if isinstance(loop, cst.For):
-                found.update(map(self.values.definitions.identity, self._numbers(loop)))
+            if isinstance(block, cst.For):
+                found.update(map(self.values.definitions.identity, self._numbers(block)))
         return frozenset(found)
 
     @cached_property
-    def _batch_methods(self) -> list[cst.FunctionDef]:
-        """The methods of callbacks of the program's own that Keras calls for each batch of `fit`."""
+    def _batch_methods(self) -> list[Function]:
+        """What Keras calls for each batch of `fit`: methods of callbacks of the program's own, functions of `LambdaCallback`."""
+        given = (
+            value.node
+            for call in self.values.index.calls
+            if self.values.qualified(call.func).endswith(".LambdaCallback")
+            for arg in call.args
+            if arg.keyword is not None and arg.keyword.value in BATCH_METHODS
+            for value in self.values.of(arg.value)
+        )
         return [
-            function
-            for function in self.values.index.functions
-            if function.name.value in BATCH_METHODS
-            and self.training.keras.is_callback(self.module.class_of(function))
+            *(function for function in given if isinstance(function, cst.FunctionDef | cst.Lambda)),
+            *(
+                function
+                for function in self.values.index.functions
+                if function.name.value in BATCH_METHODS
+                and self.training.keras.is_callback(self.module.class_of(function))
+            ),
         ]
 
     @cached_property
     def _batch_numbers(self) -> frozenset[cst.CSTNode]:
         """The parameters by which these methods are told which batch of the epoch it is."""
-        return frozenset(p for f in self._batch_methods for p in parameters(f)[1:2])
+        numbers = ((f, int(self.module.class_of(f) is not None)) for f in self._batch_methods)
+        return frozenset(p for f, place in numbers for p in parameters(f)[place : place + 1])
 
     @cached_property
     def _counted_attributes(self) -> frozenset[cst.CSTNode]:
@@ -183,6 +195,15 @@ class Stops:
                         value=cst.Integer(value="1"),
                     ):
                         found.add(counted)
+                    case cst.Assign(
+                        targets=[cst.AssignTarget(target=cst.Attribute() as counted)],
+                        value=cst.BinaryOperation(
+                            left=cst.Attribute() as before,
+                            operator=cst.Add(),
+                            right=cst.Integer(value="1"),
+                        ),
+                    ) if self.module.text(before) == self.module.text(counted):
+                        found |= {counted, before}
         return frozenset(found)
 
     def counts_behind(
@@ -204,6 +225,7 @@ class Stops:
             if isinstance(node, (cst.Name, cst.Attribute))
             and self._is_counter(node)
             and node not in self._counted_attributes
+            and is_one_more(self.module.enclosing(node, cst.BaseSmallStatement)) is None
             and not isinstance(self.module.parent(node), (cst.Param, cst.AssignTarget))
         ]
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import libcst as cst
 
+from ...analysis.index import Binding
 from ...analysis.library import Kind
 from ...analysis.reach import tests_around
 from ...analysis.syntax import argument, method
+from ...analysis.uniformity import is_uniform
 from ...frameworks.tensorflow import tf_api
+from ...frameworks.tensorflow.agreement import ASSIGNING
 from ...frameworks.tensorflow.roles import Role
+from ...frameworks.tensorflow.step_loops import is_one_more
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, Context, Rule
 from .questions import (
@@ -387,6 +391,8 @@ ANNEALED = program(
 class StepSchedule(Rule):
     """Tell what goes by a count of steps beside the rate: a weight in the loss, when layers thaw, when a copy is renewed.
 
+    A variable that a callback, or the loop, sets by such a count is told, and so is what each step makes larger or smaller.
+
     N ranks make an N-th of the steps, so it comes only an N-th of its way in the same data. Whether it is to go by the data or by the updates is
     for who trains to say, so nothing is changed.
     """
@@ -411,6 +417,18 @@ class StepSchedule(Rule):
                 counted |= dict.fromkeys(n for n in behind if _is_counting_variable(context, n))
             for count in counted:
                 yield self._told(count, "the loss goes by this count of steps")
+            yield from self._carried(context, loss, ends)
+        for call, variable, given in _set_variables(context):
+            counts = context.stops.counts_behind(given, ends)
+            for count in counts:
+                yield self._told(count, "a variable is set by this count of steps")
+            if not counts and not context.stops.data_counts(given):
+                changed = _is_changed(context, call, variable, given)
+                tests = [] if changed else list(_counted_tests(context, call))
+                if changed:
+                    yield self._told(call, "this variable changes at each step")
+                for test in tests:
+                    yield self._told(test, "when this happens is decided by a count of steps")
         for test in dict.fromkeys(
             t for n in self._switched(context) for t in _counted_tests(context, n)
         ):
@@ -425,6 +443,26 @@ class StepSchedule(Rule):
             if method(call) == "add_loss" and (added := argument(call, "loss", 0)) is not None:
                 yield added.value
 
+    def _carried(
+        self, context: Context, loss: cst.BaseExpression, ends: Callable[[cst.CSTNode], bool]
+    ) -> Iterator[Finding]:
+        """What a loss goes by that each step makes larger or smaller: `temperature *= 0.99`."""
+        values, module = context.values, context.module
+        for node in dict.fromkeys(values.flow.backward_slice(loss, ends)):
+            named = values.definitions.of(node) if isinstance(node, cst.Name) else []
+            bound = {b.target: b for b in named if isinstance(b, Binding) and b.target is not None}
+            for place, each in bound.items():
+                loops = {a for a in module.ancestors(place) if isinstance(a, cst.For | cst.While)}
+                others = (other for other in bound if other is not place)
+                if (
+                    each.adds
+                    and all(loops.isdisjoint(module.ancestors(other)) for other in others)
+                    and is_one_more(module.enclosing(place, cst.BaseSmallStatement)) is None
+                    and context.stops.is_at_each_step(place)
+                    and is_uniform(values, each.value)
+                ):
+                    yield self._told(place, "the loss goes by this, which changes at each step")
+
     def _switched(self, context: Context) -> Iterator[cst.CSTNode]:
         """Where the training sets what is trained, and weights."""
         bound = context.values.index.attribute_bindings.get("trainable", ())
@@ -438,6 +476,46 @@ class StepSchedule(Rule):
             "if it is to go by the data, multiply the count by hvd.size() in the converted program, or let the epochs decide",
             "warning",
         )
+
+
+def _set_variables(
+    context: Context,
+) -> Iterator[tuple[cst.Call, cst.BaseExpression, cst.BaseExpression]]:
+    """The calls that set variables which are no weights, rates or counts, with the variable and what it is set to."""
+    for call in context.values.index.calls:
+        match call:
+            case cst.Call(func=cst.Attribute(value=variable), args=[given, *_]) if (
+                method(call) in ASSIGNING
+            ):
+                pass
+            case cst.Call(args=[cst.Arg(value=variable), given, *_]) if (
+                context.values.qualified(call.func) == "tensorflow.keras.backend.set_value"
+            ):
+                pass
+            case _:
+                continue
+        of_training = context.training.agreement.is_weight(variable) or is_rate(context, variable)
+        if not of_training and not _is_counting_variable(context, variable):
+            yield call, variable, given.value
+
+
+def _is_changed(
+    context: Context, call: cst.Call, variable: cst.BaseExpression, given: cst.BaseExpression
+) -> bool:
+    """Whether a variable is made larger or smaller at each step, by what is the same at all: `beta.assign_add(0.001)`."""
+    own = context.module.text(variable)
+    parts: list[cst.CSTNode] = [given]
+    reads = method(call) in ("assign_add", "assign_sub")
+    while parts:
+        part = parts.pop()
+        if isinstance(part, cst.Name | cst.Attribute):
+            is_own = context.module.text(part) == own
+            reads = reads or is_own
+            if not is_own and not is_uniform(context.values, part):
+                return False
+        else:
+            parts += part.children
+    return reads and context.stops.is_at_each_step(call)
 
 
 def _takes_rows(context: Context, node: cst.CSTNode) -> bool:
