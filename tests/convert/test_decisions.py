@@ -329,6 +329,7 @@ INLINE = """
         ("weight = 0.9 * weight + float(tf.norm(gradients[0]))", False),
         ("weight = 0.9 * weight", False),
         ("other = 0.9 * weight + float(loss)", False),
+        ("for n in range(3): other = weight; weight = float(loss)", True),
     ],
 )
 def test_what_a_turn_leaves_to_the_loss_of_the_next_is_told(line: str, told: bool) -> None:
@@ -372,3 +373,19 @@ def test_an_answer_to_a_rank_s_own_batch_is_its_own() -> None:
     conversion = convert_source(HEAD + program(source))
     assert conversion.diagnostics == ()
     assert own in conversion.code
+
+
+def test_what_a_loop_within_a_step_hands_on_is_of_this_step() -> None:
+    source = program(
+        """
+        for bx, by in batches:
+            with tf.GradientTape() as tape:
+                state, loss = by, 0.0
+                for n in range(4):
+                    answer = model(bx + state)
+                    state, loss = answer, loss + tf.reduce_mean(answer ** 2)
+            gradients = tape.gradient(loss, model.trainable_variables)
+            opt.apply_gradients(zip(gradients, model.trainable_variables))
+        """
+    )
+    assert convert_source(HEAD + source).diagnostics == ()

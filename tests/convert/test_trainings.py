@@ -175,6 +175,19 @@ def test_a_history_that_says_how_long_to_train_is_of_all_ranks() -> None:
     assert "jhvd.MetricAverageCallback()" not in second
 
 
+@pytest.mark.parametrize(
+    ("fit", "averaged"),
+    [
+        ("h = model.fit(x, y)", True),
+        ("draw(model.fit(x, y).history)", True),
+        ("model.fit(x, y)", False),
+    ],
+)
+def test_a_history_that_is_kept_is_of_all_ranks(fit: str, averaged: bool) -> None:
+    """It was of rank 0's share."""
+    assert ("jhvd.MetricAverageCallback()" in convert(f"model = build()\n{fit}\n").code) is averaged
+
+
 WHOLE = """opt = tf.keras.optimizers.{made}
 net = tf.keras.Sequential([tf.keras.layers.Dense(1)])
 {loop}

@@ -693,6 +693,23 @@ class OwnChoice(Rule):
             a in around for a in module.ancestors(place) if isinstance(a, (cst.For, cst.While))
         )
 
+    def _is_left_to_next(
+        self, context: Context, place: cst.CSTNode, step: cst.CSTNode, used: cst.CSTNode
+    ) -> bool:
+        """Whether what a turn binds behind the place where it is used is there in the next turn."""
+        module = context.module
+        inner, others = (
+            {a for a in module.ancestors(n) if isinstance(a, cst.For | cst.While)}
+            for n in (place, used)
+        )
+        loops = inner & others
+        return (
+            isinstance(step, cst.For | cst.While)
+            and step in loops
+            and loops <= {step, *module.ancestors(step)}
+            and module.span(place).start > module.span(used).start
+        )
+
     def _in_loss(self, context: Context, gradient: cst.Call) -> Iterator[Finding]:
         """What a loss goes by that earlier steps have seen: weights of tasks, a threshold, a margin."""
         target = argument(gradient, "target", 0)
@@ -722,10 +739,9 @@ class OwnChoice(Rule):
                     continue
                 if isinstance(context.module.parent(bound.value), cst.For | cst.CompFor):
                     continue  # a batch
-                carried = self._is_carried(context, bound.place, step, gradient)
-                if step in context.module.ancestors(bound.place):  # from one turn to the next
-                    behind = context.module.span(bound.place).start
-                    carried = beside and behind > context.module.span(node).start
+                carried = self._is_carried(context, bound.place, step, gradient) or (
+                    beside and self._is_left_to_next(context, bound.place, step, node)
+                )
                 if carried and is_seen_by_rank(context, bound.value, answers):
                     yield Problem(
                         bound.place,

@@ -35,7 +35,7 @@ class FitCallbacks(Rule):
     It comes first in `callbacks=`, whatever stands there: a list, a name, one
     callback, `None`, nothing. `EarlyStopping` and `ReduceLROnPlateau` must run on all
     ranks and decide alike, or some ranks stop and the others wait for them forever:
-    before them the metrics are averaged, as they are where the history of one `fit` says how many epochs another has; before
+    before them the metrics are averaged, as they are where the history is kept, so that it is that of all ranks; before
     `TerminateOnNaN`, and callbacks of the program's own that stop or set rates by a batch, those of each batch are. Keras 3 compiles steps with XLA unless told otherwise,
     which the same callback sees to where there are several ranks.
     """
@@ -74,7 +74,8 @@ class FitCallbacks(Rule):
         for call in context.training.keras.shown_fits:
             arg = fit_argument(call, "callbacks")
             callbacks = {"BroadcastGlobalVariablesCallback": "0"}
-            if call in deciding or self._needs_average(context, call):
+            kept = not isinstance(context.module.parent(call), cst.Expr)
+            if kept or call in deciding or self._needs_average(context, call):
                 given = {tf_api.callback(value.name) for value in callback_values(context, call)}
                 each = given & tf_api.BATCH_CALLBACKS or self._decides_by_batch(context, call)
                 callbacks["MetricAverageCallback"] = "each_batch=True" if each else ""

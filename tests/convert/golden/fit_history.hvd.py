@@ -10,6 +10,6 @@ history = model.fit(
     jhvd.shard_rows(x),
     jhvd.shard_rows(y),
     epochs=3,
-    callbacks=[jhvd.BroadcastGlobalVariablesCallback(0)],
+    callbacks=[jhvd.BroadcastGlobalVariablesCallback(0), jhvd.MetricAverageCallback()],
     verbose=1 if hvd.rank() == 0 else 0,
 )
