@@ -11,8 +11,11 @@ _NO_SEED: int = 87654321
 _drawn: dict[int, int] = {}
 
 
-def same_seed() -> int | None:
+def same_seed(*generators: Any) -> int | None:
     """Let all ranks draw the same random numbers in Python and NumPy: those that rank 0 would draw.
+
+    Args:
+        generators: of random numbers of the program's own, which draw the same from here on, too.
 
     Returns:
         a seed, the same on all ranks, for generators of the program's own; None on one rank, whose are left alone.
@@ -26,10 +29,30 @@ def same_seed() -> int | None:
     if hvd.size() == 1:
         return None
     states = np.random.get_state(), random.getstate(), secrets.randbits(32)
-    state, python_state, seed = hvd.broadcast_object(states, root_rank=0, name="seed")
+    states += tuple(map(_state_of, generators))
+    state, python_state, seed, *own = hvd.broadcast_object(states, root_rank=0, name="seed")
     np.random.set_state(state)
     random.setstate(python_state)
+    for generator, there in zip(generators, own, strict=True):
+        _set_state(generator, there)
     return int(seed)
+
+
+def _state_of(generator: Any) -> Any:
+    """The state of a generator of NumPy's or Python's."""
+    if hasattr(generator, "getstate"):
+        return generator.getstate()
+    bits = getattr(generator, "bit_generator", None)
+    return generator.get_state() if bits is None else bits.state
+
+
+def _set_state(generator: Any, state: Any) -> None:
+    if hasattr(generator, "setstate"):
+        generator.setstate(state)
+    elif hasattr(generator, "bit_generator"):
+        generator.bit_generator.state = state
+    else:
+        generator.set_state(state)
 
 
 def in_one_order(make: Callable[..., Any], seed: int | None) -> Callable[..., Any]:
@@ -141,27 +164,35 @@ def go_on_alike(*generators: Any) -> Callable[[], None]:
     return go_on
 
 
-def _fresh(generator: Any) -> Callable[[], Any]:
-    """What lets a generator of NumPy's or Python's go on, whatever it has drawn until then, from a number that it draws now."""
+def _fresh(generator: Any, apart: int = 0) -> Callable[[], Any]:
+    """What lets a generator of NumPy's or Python's go on, whatever it has drawn until then, from a number that it draws now.
+
+    Args:
+        apart: what is added to that number.
+    """
     import functools
     import random
 
     import numpy as np
 
     if hasattr(generator, "getrandbits"):
-        state = random.Random(generator.getrandbits(32)).getstate()  # noqa: S311
+        state = random.Random(generator.getrandbits(32) + apart).getstate()  # noqa: S311
         return functools.partial(generator.setstate, state)
     if hasattr(generator, "set_state"):
-        fresh = np.random.RandomState(generator.randint(2**31)).get_state()
+        fresh = np.random.RandomState(generator.randint(2**31) + apart).get_state()
         return functools.partial(generator.set_state, fresh)
     bits = generator.bit_generator
-    return functools.partial(setattr, bits, "state", type(bits)(generator.integers(2**31)).state)
+    drawn = int(generator.integers(2**31)) + apart
+    return functools.partial(setattr, bits, "state", type(bits)(drawn).state)
 
 
-def draw_apart() -> None:
+def draw_apart(*generators: Any) -> None:
     """From here on let each rank draw random numbers of its own in Python and NumPy, until `same_seed` is called.
 
     What they are follows from the numbers before and the rank, so that a program with a seed does the same again.
+
+    Args:
+        generators: of random numbers of the program's own, beside those of NumPy and Python for the whole process.
     """
     import random
 
@@ -169,5 +200,5 @@ def draw_apart() -> None:
     import numpy as np
 
     if hvd.size() > 1:
-        np.random.seed((np.random.randint(2**31) + hvd.rank()) % 2**31)
-        random.seed(random.getrandbits(32) + hvd.rank())
+        for each in (np.random, random, *generators):
+            _fresh(each, hvd.rank())()

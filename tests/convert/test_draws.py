@@ -184,3 +184,72 @@ def test_what_chooses_examples_at_random_chooses_the_same_on_all_ranks() -> None
     code = convert_source(HEAD + body).code
     assert "jhvd.in_one_order(" in code
     assert ".rejection_resample, hvd_seed)(classes, [0.5, 0.5])" in code
+
+
+OWN_ROWS = """
+x, y = np.load('x.npy'), np.load('y.npy')
+{made}
+
+
+def batch():
+    rows = {draw}
+    return x[rows], y[rows]
+
+
+for turn in range(100):
+    {anew}
+    step(*batch())
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "draw", "anew", "named"),
+    [
+        ("rng = np.random.default_rng(1)", "rng.integers(0, 256, 32)", "pass", "rng"),
+        ("rng = np.random.RandomState(1)", "rng.choice(256, 32)", "pass", "rng"),
+        ("rng = random.Random(1)", "rng.sample(range(256), 32)", "pass", "rng"),
+        ("rng = 0", "rng.integers(0, 256, 32)", "rng = np.random.default_rng(turn)", None),
+    ],
+)
+def test_rows_that_a_generator_draws_are_each_ranks_own(
+    made: str, draw: str, anew: str, named: str | None
+) -> None:
+    """Their steps were refused; a generator that each turn makes draws the same rows on all ranks."""
+    body = OWN_ROWS.format(made=made, draw=draw, anew=anew).replace(
+        "step(*batch())", "a, b = batch()\n    step(a, b)"
+    )
+    conversion = convert_source(f"import random\n{HEAD}{body}")
+    if named is None:
+        assert [d.code for d in conversion.diagnostics if d.severity == "error"] == ["HVD504"]
+        return
+    assert conversion.diagnostics == ()
+    assert (
+        f"jhvd.draw_apart({named})\nfor turn in range(100 // hvd.size() or 100):" in conversion.code
+    )
+    assert conversion.code.endswith(f"jhvd.same_seed({named})\n")
+
+
+def test_a_generator_of_an_object_s_own_draws_apart() -> None:
+    body = """
+class Trainer:
+    def __init__(self, seed):
+        self.rng = np.random.default_rng(seed)
+
+    def batch(self):
+        rows = self.rng.integers(0, 256, 32)
+        return x[rows], y[rows]
+
+    def train(self):
+        for turn in range(100):
+            a, b = self.batch()
+            step(a, b)
+
+
+x, y = np.load('x.npy'), np.load('y.npy')
+Trainer(1).train()
+"""
+    code = convert_source(HEAD + body).code
+    assert (
+        "        jhvd.draw_apart(self.rng)\n        for turn in range(100 // hvd.size() or 100):"
+        in code
+    )

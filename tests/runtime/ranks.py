@@ -173,6 +173,14 @@ assert len(set(of_all((np.random.rand(), random.random())))) == 2
 jhvd.same_seed()
 assert len(set(of_all((np.random.rand(), random.random())))) == 1
 
+own = np.random.default_rng(7), np.random.RandomState(7), random.Random(7)
+jhvd.draw_apart(*own)
+assert len(set(of_all((own[0].random(), own[1].rand(), own[2].random())))) == 2
+for each in (own[0].random(), own[1].rand(), own[2].random()):
+    assert len(set(of_all(each))) == 2
+jhvd.same_seed(*own)
+assert len(set(of_all((own[0].random(), own[1].rand(), own[2].random())))) == 1
+
 # Batches with their numbers: what is left over is divided by rows, the number is each rank's.
 numbered = list(jhvd.shard_batches(enumerate([np.arange(4)] * 3)))
 assert of_all([(n, rows.tolist()) for n, rows in numbered]) == [

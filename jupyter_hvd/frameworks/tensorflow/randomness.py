@@ -20,6 +20,10 @@ from . import tf_api
 #: Generators of random numbers of their own; without a seed no two ranks draw the same.
 GENERATORS = frozenset({"numpy.random.default_rng", "numpy.random.RandomState", "random.Random"})
 _SEEDS = frozenset({"numpy.random.seed", "random.seed", "tensorflow.keras.utils.set_random_seed"})
+#: Methods of generators that draw rows, or their numbers.
+DRAWING_ROWS = frozenset(
+    "choice choices integers permutation permuted randint random_integers randrange sample".split()
+)
 #: What seeds TensorFlow's random numbers.
 _TENSORFLOW_SEEDS = frozenset(
     {
@@ -168,6 +172,18 @@ class Randomness:
         return [
             call for call in self.values.index.calls if self.values.qualified(call.func) in _OF_ROWS
         ]
+
+    @cached_property
+    def draws_of_generators(self) -> dict[cst.Call, cst.Name | cst.Attribute]:
+        """What draws rows, or their numbers, from generators of the program's own, with the generator as it is named there."""
+        return {
+            call: call.func.value
+            for call in self.values.index.calls
+            if method(call) in DRAWING_ROWS
+            and isinstance(call.func, cst.Attribute)
+            and isinstance(call.func.value, cst.Name | cst.Attribute)
+            and {value.name for value in self.values.of(call.func.value)} & GENERATORS
+        }
 
     @cached_property
     def of_tensorflow(self) -> list[tuple[cst.Call, cst.Call]]:

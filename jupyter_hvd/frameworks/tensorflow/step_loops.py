@@ -15,7 +15,7 @@ from ...analysis.library import Kind
 from ...analysis.syntax import argument, method
 from . import tf_api
 from .pipelines import Pipelines
-from .randomness import GENERATORS, Randomness
+from .randomness import DRAWING_ROWS, GENERATORS, Randomness
 from .roles import Role
 from .training_data import TrainingData
 from .turns import cuts
@@ -33,10 +33,6 @@ _KNOWN = (*_COMPUTING, *tf_api.INERT)
 _ENVIRONMENTS = frozenset({"gym", "gymnasium", "suite_gym", "pettingzoo"})
 #: What takes rows by their numbers, as brackets do.
 _TAKING = frozenset({"tensorflow.gather", "tensorflow.slice", "numpy.take"})
-#: Methods of generators that draw rows, or their numbers.
-_DRAWING_ROWS = frozenset(
-    "choice choices integers permutation permuted randint random_integers randrange sample".split()
-)
 
 
 class StepLoops:
@@ -154,14 +150,46 @@ class StepLoops:
 
     def _draws_examples(self, call: cst.Call, loop: cst.For | cst.While) -> bool:
         """Whether each turn of a loop draws rows for a step, or all that it is given, or plays an episode."""
+        own = {d for d in self._randomness.draws_of_generators if self.named_at(d, loop)}
         return (
-            self._draws(call, loop, set(self._randomness.draws_of_rows))
+            self._draws(call, loop, own.union(self._randomness.draws_of_rows))
             or (
                 self._draws(call, loop, set(self._randomness.draws_apart))
                 and self._is_made_up(call, loop)
             )
             or loop in self.played
         )
+
+    def generators(self, loop: cst.For | cst.While) -> list[str]:
+        """The generators of the program's own that rows are drawn from in the turns of a loop, as they are called there."""
+        steps = [call for call, found in self.drawn.items() if found is loop]
+        names = (
+            self.named_at(draw, loop)
+            for call in steps
+            for draw in self._randomness.draws_of_generators
+            if draw in (behind := self._slice(call)) and self._is_within(draw, loop, behind)
+        )
+        return [name for name in dict.fromkeys(names) if name is not None]
+
+    def named_at(self, draw: cst.Call, loop: cst.CSTNode) -> str | None:
+        """What the generator that a call draws from is called around a loop before which it is made; None if that is not seen."""
+        generator, module = self._randomness.draws_of_generators[draw], self.module
+        around = [loop, *(a for a in module.ancestors(loop) if isinstance(a, cst.For | cst.While))]
+        made = [value.node for value in self.values.of(generator)]
+        if any(n is None or set(around) & set(module.ancestors(n)) for n in made):
+            return None
+        here, there = module.function_of(loop), module.function_of(draw)
+        if here is there:
+            return module.text(generator)
+        if isinstance(generator, cst.Name):
+            bound = [
+                b.target for b in self.values.definitions.of(generator) if isinstance(b, Binding)
+            ]
+            is_global = all(t is not None and module.function_of(t) is None for t in bound)
+            return generator.value if bound and is_global else None
+        owners = [module.class_of(function) if function else None for function in (here, there)]
+        is_own = module.text(generator.value) == "self" and owners[0] is owners[1] is not None
+        return module.text(generator) if is_own else None
 
     @cached_property
     def played(self) -> frozenset[cst.For | cst.While]:
@@ -238,7 +266,7 @@ class StepLoops:
                     index: list[cst.CSTNode] = [*parts]
                 case cst.Call() if self.values.qualified(node.func) in _TAKING:
                     index = [arg.value for arg in node.args[1:]]
-                case cst.Call(func=cst.Attribute(value=generator)) if method(node) in _DRAWING_ROWS:
+                case cst.Call(func=cst.Attribute(value=generator)) if method(node) in DRAWING_ROWS:
                     if {value.name for value in self.values.of(generator)} & GENERATORS:
                         return False
                     continue

@@ -153,8 +153,9 @@ class TurnShare(Rule):
             outer = self._outermost(context, steps)
             start = context.module.span(outer).start
             newline, indent = context.module.newline, context.module.indentation(start)
-            apart = f"{context.runtime('draw_apart')}(){newline}{indent}"
-            again = [f"{context.runtime('same_seed')}()"]
+            own = ", ".join(context.step_loops.generators(steps))
+            apart = f"{context.runtime('draw_apart')}({own}){newline}{indent}"
+            again = [f"{context.runtime('same_seed')}({own})"]
             edits = (
                 context.insert(start, apart, Layer.WAIT),
                 context.after_statement(outer, again, Layer.BEHIND_BLOCK),
