@@ -588,3 +588,22 @@ def test_a_count_is_not_multiplied_where_it_goes_up() -> None:
     lines = [line.strip() for line in convert_source(source).code.splitlines()]
     assert "step = step + 1" in lines
     assert "opt.learning_rate = (0.1 * 0.99 ** (step * hvd.size())) * hvd.size()" in lines
+
+
+def test_gradients_that_are_added_up_are_no_schedule_and_no_loss_of_another_step() -> None:
+    """The loop over `zip(sums, tape.gradient(…))` was taken for the step, and the loss for one of an earlier step."""
+    step = """\
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(xb) - yb) ** 2) / 4
+        for total, gradient in zip(sums, tape.gradient(loss, model.trainable_variables)):
+            total.assign_add(gradient)
+        if (n + 1) % 4 == 0:
+            opt.apply_gradients(zip(sums, model.trainable_variables))
+            for total in sums:
+                total.assign(tf.zeros_like(total))
+"""
+    sums = "sums = [tf.Variable(tf.zeros_like(v), trainable=False) for v in model.trainable_variables]\n"
+    source = (
+        f"{HEAD}{sums}for epoch in range(2):\n    for n, (xb, yb) in enumerate(dataset):\n{step}"
+    )
+    assert convert_source(source).diagnostics == ()

@@ -138,6 +138,8 @@ CALLED = "model = build(4)\nmodel.fit(x, y, callbacks=[Stop()])\n"
         ("self.model(x)", "error < 1", "self.model.stop_training = True", "self.model(x)"),
         ("0", "time.time() > 9", "self.model.stop_training = True", "time.time() > 9"),
         ("self.model.evaluate(x, y)", "error < 1", "self.low = True", ""),
+        ("self.model.evaluate(x, y)", "error < 1", "logs['low'] = error", "evaluate"),
+        ("self.model.evaluate(x, y)", "error < 1", "logs.update(low=error)", "evaluate"),
         ("0", "time.time() > 9", "self.late = True", ""),
     ],
 )

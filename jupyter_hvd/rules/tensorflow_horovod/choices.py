@@ -242,6 +242,17 @@ def _deciding_callbacks(context: Context) -> set[cst.ClassDef]:
     return {
         owner
         for owner in context.values.index.classes
-        if context.training.keras.is_callback(owner)
-        and any(isinstance(n, cst.Attribute) and n.attr.value in DECIDED for n in nodes_in(owner))
+        if context.training.keras.is_callback(owner) and any(_decides(n) for n in nodes_in(owner))
     }
+
+
+def _decides(node: cst.CSTNode) -> bool:
+    """Whether a callback ends the training, sets rates or weights, or adds to the metrics by which those behind it do."""
+    match node:
+        case cst.Attribute(attr=cst.Name(value=name)):
+            return name in DECIDED
+        case cst.AssignTarget(target=cst.Subscript(value=cst.Name("logs"))):
+            return True
+        case cst.Call(func=cst.Attribute(value=cst.Name("logs"), attr=cst.Name("update"))):
+            return True
+    return False

@@ -714,6 +714,8 @@ class OwnChoice(Rule):
         """What a loss goes by that earlier steps have seen: weights of tasks, a threshold, a margin."""
         target = argument(gradient, "target", 0)
         step = context.module.enclosing(gradient, (cst.FunctionDef, cst.For, cst.While))
+        if isinstance(step, cst.For) and gradient in nodes_in(step.iter):  # `for v, g in zip(…)`
+            step = context.module.enclosing(step, (cst.FunctionDef, cst.For, cst.While))
         if target is None or step is None:
             return
         kept, answers = self._kept(context), context.untrained.asked_for_data

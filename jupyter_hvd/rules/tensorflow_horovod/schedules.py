@@ -424,10 +424,10 @@ class StepSchedule(Rule):
                 yield self._told(count, "a variable is set by this count of steps")
             if not counts and not context.stops.data_counts(given):
                 changed = _is_changed(context, call, variable, given)
-                tests = [] if changed else list(_counted_tests(context, call))
+                tests = [] if changed else _counted_tests(context, call)
                 if changed:
                     yield self._told(call, "this variable changes at each step")
-                for test in tests:
+                for test in (t for t in tests if not self._accumulates(context, t)):
                     yield self._told(test, "when this happens is decided by a count of steps")
         for test in dict.fromkeys(
             t for n in self._switched(context) for t in _counted_tests(context, n)
@@ -442,6 +442,11 @@ class StepSchedule(Rule):
         for call in context.values.index.calls:
             if method(call) == "add_loss" and (added := argument(call, "loss", 0)) is not None:
                 yield added.value
+
+    def _accumulates(self, context: Context, test: cst.BaseExpression) -> bool:
+        """Whether gradients of so many steps are applied where a test holds: as many of each rank."""
+        around = context.module.parent(test)
+        return any(around in context.module.ancestors(u.call) for u in context.training.updates)
 
     def _carried(
         self, context: Context, loss: cst.BaseExpression, ends: Callable[[cst.CSTNode], bool]
