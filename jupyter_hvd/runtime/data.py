@@ -241,17 +241,44 @@ def first_turn(turn: Any) -> Any:
 def _every_nth(batches: Iterable[Any]) -> Iterator[Any]:
     import horovod.tensorflow as hvd
 
-    group: list[Any] = []
-    for batch in batches:
-        if hvd.size() > 1 and not hasattr(batch, "__len__") and not hasattr(batch, "shape"):
-            raise TypeError(
-                f"a loop over {type(batch).__name__} objects is none over batches of data"
-            )
-        group.append(batch)
-        if len(group) == hvd.size():
+    if hvd.size() == 1:
+        yield from batches
+        return
+    read, go_on = _drawing_apart(iter(batches)), go_on_alike()
+    try:
+        while len(group := read(hvd.size())) == hvd.size():
             yield group[hvd.rank()]
-            group = []
-    yield from map(_shard_batch, group)
+        yield from map(_shard_batch, group)
+    finally:
+        go_on()
+
+
+def _drawing_apart(batches: Iterator[Any]) -> Callable[[int], list[Any]]:
+    """What reads so many batches; all ranks draw the same random numbers of NumPy and Python where these are made, whatever each
+    draws for its own.
+    """
+    import random
+
+    import numpy as np
+
+    make = go_on_alike()
+
+    def read(count: int) -> list[Any]:
+        nonlocal make
+        own = np.random.get_state(), random.getstate()
+        make()
+        group = list(itertools.islice(batches, count))
+        make = go_on_alike()
+        np.random.set_state(own[0])
+        random.setstate(own[1])
+        for batch in group:
+            if not hasattr(batch, "__len__") and not hasattr(batch, "shape"):
+                raise TypeError(
+                    f"a loop over {type(batch).__name__} objects is none over batches of data"
+                )
+        return group
+
+    return read
 
 
 def _shard_dataset(dataset: Any) -> Any:

@@ -188,6 +188,23 @@ assert of_all([(n, rows.tolist()) for n, rows in numbered]) == [
     [(1, [0, 1, 2, 3]), (2, [1, 3])],
 ]
 
+
+# What each draws for batches of other sizes changes nothing of the batches that are made next.
+def of_sizes() -> Iterator[np.ndarray]:
+    for rows in (3, 2, 3):
+        yield np.random.rand(rows)
+
+
+for _ in range(2):
+    read = []
+    for batch in jhvd.shard_batches(of_sizes()):
+        read.append(batch.tolist())
+        np.random.rand(len(batch)), [random.random() for _ in batch]
+    every = of_all(read)
+    assert [len(each) for each in every] == [2, 2]
+    assert len({number for each in every for rows in each for number in rows}) == 8
+    assert len(set(of_all((np.random.rand(), random.random())))) == 1
+
 # Turns: as many on each rank.
 assert of_all(list(jhvd.shard_turns(range(0, 50, 10)))) == [[0, 20, 40], [10, 30, 40]]
 

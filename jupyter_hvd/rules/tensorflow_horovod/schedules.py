@@ -446,7 +446,8 @@ class StepSchedule(Rule):
     def _accumulates(self, context: Context, test: cst.BaseExpression) -> bool:
         """Whether gradients of so many steps are applied where a test holds: as many of each rank."""
         around = context.module.parent(test)
-        return any(around in context.module.ancestors(u.call) for u in context.training.updates)
+        applied = (context.module.ancestors(update.call) for update in context.training.updates)
+        return around is not None and any(around in ancestors for ancestors in applied)
 
     def _carried(
         self, context: Context, loss: cst.BaseExpression, ends: Callable[[cst.CSTNode], bool]
