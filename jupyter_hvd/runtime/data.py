@@ -242,7 +242,9 @@ def _every_nth(batches: Iterable[Any]) -> Iterator[Any]:
     import horovod.tensorflow as hvd
 
     if hvd.size() == 1:
-        yield from batches
+        yield from itertools.chain(
+            batches
+        )  # a generator itself would be closed, and may be asked again
         return
     read, go_on = _drawing_apart(iter(batches)), go_on_alike()
     try:
