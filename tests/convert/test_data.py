@@ -1011,3 +1011,44 @@ batches = Batches()
     conversion = convert_source(stepped(loop, sequence))
     assert conversion.diagnostics == ()
     assert "for k in jhvd.shard_turns(range(len(batches))):" in conversion.code
+
+
+def test_what_grows_from_turn_to_turn_is_no_batch() -> None:
+    """Each rank trained on another beginning of the series, and all averaged their gradients."""
+    loop = "for t in range(100, 256, 20):\n    for epoch in range(9):\n        step(x[:t], y[:t])\n"
+    assert convert_source(stepped(loop)).status == "refused"
+
+
+@pytest.mark.parametrize(("inner", "told"), [("for epoch in range(9):", 1), ("if True:", 0)])
+def test_stages_that_are_learned_one_after_the_other_are_told(inner: str, told: int) -> None:
+    loop = f"for u, v in zip(tf.split(x, 4), tf.split(y, 4)):\n    {inner}\n        step(u, v)\n"
+    codes = [d.code for d in convert_source(stepped(loop)).diagnostics]
+    assert codes == ["HVD507"] * told
+
+
+CRITIC = """
+import numpy as np
+import tensorflow as tf
+x = np.load('x.npy')
+opt = tf.keras.optimizers.Adam(1e-3)
+critic = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+maker = tf.keras.Sequential([tf.keras.layers.Dense(3)])
+for epoch in range(2):
+    for k in range(8):
+        real = x[32 * k:32 * k + 32]
+        for _ in range(5):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(critic(maker(tf.random.normal((32, 2))))) - tf.reduce_mean(critic(real))
+            opt.apply_gradients(zip(tape.gradient(loss, critic.trainable_variables), critic.trainable_variables))
+        with tf.GradientTape() as tape:
+            loss = -tf.reduce_mean(critic(maker(tf.random.normal((32, 2)))))
+        opt.apply_gradients(zip(tape.gradient(loss, maker.trainable_variables), maker.trainable_variables))
+"""
+
+
+def test_a_step_of_noise_beside_cut_batches_does_not_divide_them_again() -> None:
+    """The generator's step had the ranks draw apart, and the loop's turns divided once more."""
+    conversion = convert_source(CRITIC)
+    assert conversion.diagnostics == ()
+    assert "    for k in jhvd.shard_turns(range(8)):" in conversion.code
+    assert "draw_apart" not in conversion.code

@@ -18,7 +18,7 @@ from .pipelines import Pipelines
 from .randomness import DRAWING_ROWS, GENERATORS, Randomness
 from .roles import Role
 from .training_data import TrainingData
-from .turns import cuts
+from .turns import cuts, grows
 
 #: What computes, by its name, and what of that reads data.
 _COMPUTING = ("builtins.", "math.", "numpy.", "random.", "tensorflow.")
@@ -109,7 +109,24 @@ class StepLoops:
             if loop is not None:
                 found[call] = loop
         inner = {a for loop in found.values() for a in self.module.ancestors(loop)}
-        return {call: loop for call, loop in found.items() if loop not in inner}
+        found = {call: loop for call, loop in found.items() if loop not in inner}
+        return found | self._noisy_beside(set(found.values()))
+
+    def _noisy_beside(self, divided: set[cst.For]) -> dict[cst.Call, cst.For]:
+        """The steps in loops that are divided which are given noise and nothing else, as the generator of a GAN."""
+        noise = set(self._randomness.draws_of_noise)
+        return {
+            call: loop
+            for call, around in self._countings.items()
+            if self._draws(call, around[0], noise) and self._is_made_up(call, around[0])
+            for loop in around
+            if isinstance(loop, cst.For) and loop in divided
+        }
+
+    def repeats(self, loop: cst.For) -> bool:
+        """Whether each turn of a loop that is divided takes several steps, by one loop within it, on what it cuts."""
+        steps = [call for call, found in self.cut.items() if found is loop]
+        return all(self._countings[call][0] is not loop for call in steps)
 
     @cached_property
     def batches_cut(self) -> list[cst.BaseExpression]:
@@ -381,6 +398,8 @@ class StepLoops:
         Args:
             by_numbers: an index may be the numbers of rows.
         """
+        if grows(node):
+            return False
         takes = by_numbers or cuts(node) or self._by_slice(node) or self._holds_cuts(node.value)
         return takes and not self.values.kinds(node.value) & {
             Role.MODEL,

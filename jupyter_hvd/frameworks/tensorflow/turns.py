@@ -35,6 +35,14 @@ def cuts(node: cst.Subscript) -> bool:
     return any(isinstance(element.slice, cst.Slice) for element in node.slice)
 
 
+def grows(node: cst.Subscript) -> bool:
+    """Whether a subscript takes all rows up to a number, or from one on: no batch, `x[:i]`."""
+    return any(
+        isinstance(e.slice, cst.Slice) and (e.slice.lower is None) is not (e.slice.upper is None)
+        for e in node.slice
+    )
+
+
 class Turns:
     """What the loops of one module run over that is no data."""
 

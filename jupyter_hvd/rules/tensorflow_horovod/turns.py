@@ -148,6 +148,14 @@ class TurnShare(Rule):
             drawn = "".join(f", {each}" for each in self._generators(context, loop))
             edits = context.wrap(turns, f"{context.runtime('shard_turns')}(", f"{drawn})")
             yield Fix(turns, edits, needs=(HOROVOD, "shard_turns"))
+            if context.step_loops.repeats(loop):
+                yield Problem(
+                    loop.iter,
+                    "each turn of this loop takes several steps on a part of the data, and ranks take theirs side by side: as batches,"
+                    " not as tasks or stages that are learned one after the other",
+                    "for stages, divide each of them: by a tf.data.Dataset, or by a loop that cuts batches out of it",
+                    "warning",
+                )
             yield from self._asked_of_number(context, loop)
         for steps in dict.fromkeys(context.step_loops.drawn.values()):
             outer = self._outermost(context, steps)
