@@ -9,7 +9,7 @@ import libcst as cst
 
 from ...analysis.index import Binding
 from ...analysis.library import Kind, Value
-from ...analysis.syntax import argument, method
+from ...analysis.syntax import argument, method, nodes_in
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.agreement import ASSIGNING
 from ...frameworks.tensorflow.keras_loops import fit_argument
