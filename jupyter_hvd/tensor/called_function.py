@@ -14,7 +14,7 @@ from .cost.model import Cost
 from .frontend import signature
 from .instance import Instance
 from .language.errors import TensorError
-from .language.pairs import from_pairs, laid
+from .language.pairs import from_pairs, laid, one_array
 from .language.terms import Lambda
 from .language.types import Parameter
 from .ssa.program import Program
@@ -56,6 +56,9 @@ class CalledFunction(ABC):
         self._defaults = tuple(
             NEEDED if p.default is empty else p.default for p in parameters.parameters.values()
         )
+        self._annotated = {
+            x: signature.declared(x, p.annotation) for x, p in parameters.parameters.items()
+        }
         self._before = Before()
         self._last: Instance | None = None
         self._shards: Along = ()
@@ -205,7 +208,11 @@ class CalledFunction(ABC):
             if value is NEEDED:
                 message = f"{self.__name__}{self.__signature__}: missing a required argument: '{x}'"
                 raise TensorError(message)
-        return {x: laid(value) for x, value in bound.arguments.items()}
+        return {x: self.laid(x, value) for x, value in bound.arguments.items()}
+
+    def laid(self, parameter: str, value: Any) -> Any:
+        """An argument as tuples and arrays; for a parameter that is declared an array a list is one."""
+        return laid(value) if self._annotated[parameter] is None else one_array(value)
 
     # Programs
 

@@ -31,6 +31,8 @@ class Differentiable(Protocol):
 
     def specialised(self, *args: Any) -> Any: ...
 
+    def laid(self, parameter: str, value: Any) -> Any: ...
+
     def vjp(self, *names: str) -> Self: ...
 
 
@@ -91,7 +93,7 @@ class TensorFlowOp:
         except TypeError as error:
             raise TensorError(f"{self.__name__}{self.__signature__}: {error}") from error
         bound.apply_defaults()
-        return {x: _converted(laid(value)) for x, value in bound.arguments.items()}
+        return {x: _converted(self.function.laid(x, value)) for x, value in bound.arguments.items()}
 
     def _kernel(self, arguments: Mapping[str, Any], dtype: Any) -> Callable[..., list[Any]]:
         """The function of the tensors alone, as NumPy's arrays, all of its results in a list."""

@@ -43,8 +43,6 @@ class WrittenFunction(TensorFunction):
         functools.update_wrapper(self, function)
         self._python = function
         self._rewritten = rewritten
-        parameters = self.__signature__.parameters
-        self._annotated = {x: signature.declared(x, p.annotation) for x, p in parameters.items()}
         self._traced = functools.lru_cache(maxsize=256)(self._trace)
         self._named = functools.lru_cache(maxsize=256)(self._trace_named)
         self._seen: tuple[Captured, Captured] | None = None  # values from outside, and their keys

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..language.affine import Affine
 from ..language.errors import TensorError
-from ..language.pairs import Laid, halves, to_pairs
+from ..language.pairs import Laid, bare, halves, to_pairs
 from ..language.predicates import own_name
 from ..language.types import (
     REAL,
@@ -90,10 +90,8 @@ def observed(name: str, value: Any) -> tuple[ParameterType, Layout]:
     what is no tensor.
     """
     if isinstance(value, tuple):
-        if len(value) < 2:
-            raise TensorError(
-                f"`{name}` is a tuple of {len(value)}", "a tuple has two parts or more"
-            )
+        if not value:
+            raise TensorError(f"`{name}` is an empty tuple", "pass one that has a part, or none")
         parts = [observed(f"{name}_{k}", part) for k, part in enumerate(value)]
         if any(not isinstance(t, Real | Array | Product) for t, _ in parts):
             raise TensorError(
@@ -142,10 +140,10 @@ def words(parameters: Sequence[Parameter]) -> dict[str, str]:
         for axis, size in enumerate(_dims(type_)):
             if size.name == f"{name}_{axis}":
                 found[size.name] = f"{written}.shape[{axis}]" if axis else f"len({written})"
-        if not isinstance(type_, Product) or layout is None:
+        if layout is None:
             return
-        parts: list[Type] = []
-        rest: Type = type_
+        parts: list[ParameterType] = []
+        rest: ParameterType = type_
         while len(parts) < len(layout) - 1 and isinstance(rest, Product):
             parts.append(rest.first)
             rest = rest.second
@@ -220,12 +218,12 @@ def matches(name: str, type_: ParameterType, value: Any) -> None:
     says.
     """
     if isinstance(type_, Product):
-        if not isinstance(value, tuple) or len(value) < 2:
+        if not isinstance(bare(value), tuple):
             raise TensorError(f"`{name}` is a tuple of type {type_}, not {type(value).__name__}")
         for part_type, part in zip((type_.first, type_.second), halves(value), strict=True):
             matches(name, part_type, part)
     else:
-        adapt(name, type_, value)
+        adapt(name, type_, bare(value))
 
 
 def _dims(type_: ParameterType) -> tuple[Affine, ...]:
@@ -289,7 +287,7 @@ def _axes(type_: ParameterType, value: Any) -> list[tuple[int, Affine, int]]:
     if isinstance(type_, Product):
         first, rest = halves(value)
         return _axes(type_.first, first) + _axes(type_.second, rest)
-    dims = _dims(type_)
+    dims, value = _dims(type_), bare(value)
     shape = np.shape(value) if dims else ()
     return [(axis, *pair) for axis, pair in enumerate(zip(dims, shape, strict=True))]
 
@@ -299,6 +297,7 @@ def plain(type_: Type, value: Any) -> Any:
     if isinstance(type_, Product):
         first, rest = halves(value)
         return plain(type_.first, first), plain(type_.second, rest)
+    value = bare(value)
     if isinstance(value, int | float | Fraction):
         return value
     return np.asarray(value).tolist()

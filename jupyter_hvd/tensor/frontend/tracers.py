@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 from ..language.affine import Affine
 from ..language.errors import Place, TensorError
@@ -101,6 +101,13 @@ class Value:
 
     def __float__(self) -> float:
         raise self.tracer.error("this needs a number now", "call a function of `math` or NumPy")
+
+
+def is_tuple(value: Any) -> TypeGuard[Value]:
+    """Whether a value is a tuple, or another of what its user knows parts of."""
+    if not isinstance(value, Value):
+        return False
+    return isinstance(value.type, Product) or (value.layout is not None and len(value.layout) == 1)
 
 
 class Selected:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..cost.counting import in_order
-from ..language.pairs import halves
+from ..language.pairs import bare, halves
 from ..language.types import Integer, Product, TupleSet
 
 
@@ -22,6 +22,7 @@ def as_array(type_: Any, value: Any) -> Any:
         return ()
     if isinstance(type_, TupleSet):
         return in_order(value, type_.arity).astype(np.int32)
+    value = bare(value)
     if isinstance(value, tuple):
         return tuple(as_array(None, part) for part in value)
     if isinstance(value, list):

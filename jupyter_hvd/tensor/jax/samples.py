@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 import numpy as np
 
+from ..language.pairs import from_pairs, laid
 from ..language.predicates import own_name
 from ..language.types import Array, Integer, Product, Real, dimensions
 
@@ -22,17 +23,14 @@ def random_arguments(
     random = np.random.default_rng(0)
     dtype = jnp.result_type(float)
 
-    def made(type_: Any, layout: Any) -> Any:
+    def made(type_: Any) -> Any:
         if isinstance(type_, Product):
-            assert layout is not None
-            if len(layout) == 2:
-                return made(type_.first, layout[0]), made(type_.second, layout[1])
-            return (made(type_.first, layout[0]), *made(type_.second, layout[1:]))
+            return made(type_.first), made(type_.second)
         dims = tuple(n.evaluate(sizes) for n in dimensions(type_))
         return np.asarray(random.uniform(0.5, 1.5, dims), dtype)
 
     return {
-        x: made(type_, layout)
+        x: laid(from_pairs(made(type_), layout))
         if isinstance(type_, Real | Array | Product)
         else sizes[own_name(x)]
         if isinstance(type_, Integer)

@@ -6,7 +6,7 @@ struct-of-arrays form, where pairs stand outside arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import reduce
 from typing import Any, TypeVar
@@ -55,20 +55,22 @@ class Laid(tuple[Any, ...]):
 
 
 def laid(value: Any) -> Any:
-    """An argument's lists, dictionaries, named tuples and dataclasses as tuples, where they hold
-    several arrays.
+    """An argument's lists of arrays, dictionaries, named tuples and dataclasses as tuples; lists of
+    numbers are arrays.
     """
     if isinstance(value, dict) and value and all(isinstance(key, str) for key in value):
         return Laid(map(laid, value.values()), Form(tuple(value), dict))
     if is_dataclass(value) and not isinstance(value, type):
         names = tuple(field.name for field in fields(value))
         return Laid((laid(getattr(value, name)) for name in names), Form(names, type(value)))
+    if isinstance(value, Laid):
+        return Laid(map(laid, value), value.form)
     if isinstance(value, tuple):
         names = getattr(value, "_fields", ())
         parts = tuple(map(laid, value))
         return Laid(parts, Form(names, type(value))) if names else parts
-    if isinstance(value, list) and not _is_one_array(value):
-        return Laid(map(laid, value), Form((), list))
+    if isinstance(value, list):
+        return one_array(value) if _holds_numbers(value) else Laid(map(laid, value), Form((), list))
     return value
 
 
@@ -79,21 +81,62 @@ def field_names(class_: type) -> tuple[str, ...]:
     return tuple(getattr(class_, "_fields", ())) if issubclass(class_, tuple) else ()
 
 
-def _is_one_array(value: list[Any]) -> bool:
-    """Whether a list is one array: of numbers, lists of numbers, or arrays of one shape."""
-    if any(isinstance(entry, dict | tuple) or is_dataclass(entry) for entry in value):
+def _holds_numbers(value: list[Any]) -> bool:
+    """Whether a list is one array: of numbers, of lists of numbers, or of arrays of integers or
+    booleans, which are data. A list of arrays of floats is none: JAX and users know it as several.
+    """
+    return {*map(type, value)} <= _NUMBERS or all(map(_is_number, value))
+
+
+def _is_number(entry: Any) -> bool:
+    if isinstance(entry, list):
+        return _holds_numbers(entry)
+    if isinstance(entry, dict | tuple) or is_dataclass(entry):
         return False
-    shapes = {getattr(entry, "shape", None) for entry in value}
-    return len(shapes) < 2 or None in shapes
+    return not getattr(entry, "shape", ()) or getattr(entry.dtype, "kind", "f") in "biu"
+
+
+def one_array(value: Any) -> Any:
+    """A list of numbers as the array of whoever made them, JAX's stand-ins among them, which NumPy cannot
+    take; one of Python's and NumPy's own, and what is no list, as it is.
+    """
+    if not isinstance(value, list):
+        return value
+    owner: Any = next((x for x in _numbers(value) if type(x).__module__ not in _PLAIN), None)
+    if not hasattr(owner, "__array_namespace__"):
+        return value
+    return owner.__array_namespace__().asarray(value)
+
+
+def _numbers(value: list[Any]) -> Iterator[Any]:
+    if {*map(type, value)} <= _NUMBERS:
+        return
+    for entry in value:
+        if isinstance(entry, list):
+            yield from _numbers(entry)
+        else:
+            yield entry
+
+
+_NUMBERS = frozenset((int, float, bool))
+_PLAIN = ("builtins", "numpy", "fractions")
 
 
 def to_pairs(parts: Sequence[T], pair: Callable[[T, T], T]) -> T:
-    """The parts of a tuple, two or more, as nested pairs, the last innermost."""
+    """The parts of a tuple as nested pairs, the last innermost; of one, that."""
     return reduce(lambda rest, part: pair(part, rest), reversed(parts))
+
+
+def bare(value: Any) -> Any:
+    """The only part of a tuple of one, of which the type is that of its part; anything else as it is."""
+    while isinstance(value, tuple) and len(value) == 1:
+        (value,) = value
+    return value
 
 
 def halves(value: tuple[Any, ...]) -> tuple[Any, Any]:
     """A tuple as a pair: its first part, and the rest."""
+    value = bare(value)
     return value[0], tuple(value)[1:] if len(value) > 2 else value[1]
 
 

@@ -34,10 +34,10 @@ from ...language.terms import (
     lets,
     substitute,
 )
-from ...language.types import Array, Integer, Layout, Parameter, Product, Relation
+from ...language.types import Array, Integer, Layout, Parameter, Relation
 from .. import forms
 from ..helpers import helper_of
-from ..tracers import Barred, Data, Index, Nature, Selected, Value, data_help, kind
+from ..tracers import Barred, Data, Index, Nature, Selected, Value, data_help, is_tuple, kind
 from .conditions import as_truth
 from .loops import Iteration
 from .recurrences import LONG, Appended
@@ -169,7 +169,7 @@ class Tracer(Selections):
     def whole(self, value: Any) -> Value:
         """A value of any kind as an array or a scalar, a list of arrays as one array."""
         value = self._structure(value)
-        if isinstance(value, list):
+        if isinstance(value, list) or (isinstance(value, tuple) and len(value) == 1):
             return cast("Value", forms.build(self, "stack", value))
         return super().whole(value)
 
@@ -369,13 +369,13 @@ class Tracer(Selections):
 
     def _structure(self, value: Any) -> Any:
         """A tuple as what its user knows it for."""
-        if isinstance(value, Value) and isinstance(value.type, Product):
+        if is_tuple(value):
             return self.structured(value)
         return value
 
     def attribute(self, value: Any, name: str) -> Any:
         """`x.T`, `x.sum`, `params.w`."""
-        if isinstance(value, Value) and isinstance(value.type, Product):
+        if is_tuple(value):
             layout = value.layout
             if isinstance(layout, Laid) and layout.form.make is dict and name in DICT:
                 return getattr(self.structured(value), name)
@@ -405,8 +405,8 @@ class Tracer(Selections):
     def pack_container(self, value: dict[str, Any] | list[Any]) -> tuple[Term, Layout]:
         """A dictionary or list as nested pairs, with the layout that gives it back."""
         if isinstance(value, dict):
-            if len(value) < 2 or not all(isinstance(key, str) for key in value):
-                raise self.error("a dictionary's keys are two strings or more", "return a tuple")
+            if not value or not all(isinstance(key, str) for key in value):
+                raise self.error("a dictionary's keys are strings, one or more", "return a tuple")
             return self.pack(Laid(value.values(), Form(tuple(value), dict)))
         if not value:
             raise self.error("an empty list has no type", "use `[0 for i in range(n)]`")

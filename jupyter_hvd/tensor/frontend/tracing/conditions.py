@@ -293,7 +293,7 @@ class Conditions(Wholes):
                 "give both the same shape",
             )
         if a.type == REAL:
-            return Value(self, Add(guarded(p, a), guarded(q, b)))
+            return Value(self, Add(guarded(p, a), guarded(q, b)), layout)
         first = self._bind("then", Value(self, Guard(p, a))).term
         second = self._bind("other", Value(self, Guard(q, b))).term
         return Value(self, self._entrywise(first, second, p, q), layout)

@@ -11,7 +11,7 @@ from ...language.predicates import Predicate, Related, compare, conj, disj
 from ...language.terms import Add, At, Const, Gen, Guard, Pair, Proj, Sum, Term
 from ...language.types import REAL, Array, Product, Relation, TupleSet
 from ...polyhedral import sets
-from ..tracers import Condition, Data, Index, IndexEntry, Remainder, Value
+from ..tracers import Condition, Data, Index, IndexEntry, Remainder, Value, is_tuple
 from .subscripts import Changed, Subscripts
 from .traced import Lookup
 from .wholes import lists_of, nature_of, numbers_of, numbers_written
@@ -74,7 +74,7 @@ class Entries(Subscripts):
             return entries
         packed = [self.pack(entry) for entry in entries]
         types = {term.type for term, _ in packed}
-        if len(types) > 1:
+        if len(types) > 1 or any(layout and len(layout) == 1 for _, layout in packed):
             return entries
         index = self.name("k")
         body, layout = packed[0]
@@ -140,9 +140,7 @@ class Entries(Subscripts):
         raise NotImplementedError
 
     def _entry(self, array: Any, place: Any) -> Any:
-        if isinstance(array, tuple) or (
-            isinstance(array, Value) and isinstance(array.type, Product)
-        ):
+        if isinstance(array, tuple) or is_tuple(array):
             return self._selection(array, place)
         if isinstance(array, Data):
             return self._data_entry(array, place)

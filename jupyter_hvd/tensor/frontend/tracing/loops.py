@@ -12,8 +12,8 @@ from ...language.affine import Affine
 from ...language.errors import TensorError
 from ...language.predicates import TRUE, Predicate, compare, conj, disj, exists, own_name
 from ...language.terms import Binder, Gen, Sum, Term, guard, lets
-from ...language.types import REAL, Array, Product
-from ..tracers import Condition, Data, Index, IndexEntry, Value, kind
+from ...language.types import REAL, Array
+from ..tracers import Condition, Data, Index, IndexEntry, Value, is_tuple, kind
 from .conditions import Conditions
 from .packing import guarded
 from .wholes import SizesMet, beyond, lists_of, nature_of, numbers_written
@@ -49,7 +49,7 @@ class Loops(Conditions):
         """What a loop runs over: an array's entries, the parts of a tuple, list or dictionary, in order."""
         if isinstance(value, Iteration):
             return value
-        if isinstance(value, Value) and isinstance(value.type, Product):
+        if is_tuple(value):
             value = self.structured(value)
         if isinstance(value, dict | list | tuple):
             return Iteration(Affine.of(len(value)), self._nowhere, tuple(value))
@@ -154,7 +154,7 @@ class Loops(Conditions):
         )
 
     def _several(self, value: Any, pattern: tuple[Any, ...]) -> list[Any]:
-        if isinstance(value, Value) and isinstance(value.type, Product):
+        if is_tuple(value):
             value = self.structured(cast("Value", self._bind(pattern_name(pattern), value)))
         if isinstance(value, Value) and isinstance(value.type, Array):
             size = value.type.size
@@ -262,6 +262,8 @@ class Loops(Conditions):
         with self.scope(Binder(index, size)) as scope:
             entry = body(*item())
             term, layout = self.pack(entry)
+        if layout is not None and len(layout) == 1:
+            raise self.error("an array of tuples of one part", "leave the tuple out")
         self.at(k)
         made = Value(self, Gen(index, size, lets(scope.bindings, term)), layout)
         nature = nature_of([entry])

@@ -186,8 +186,8 @@ class Packing:
                     )
                 return Const(value), None
             case tuple():
-                if len(value) < 2:
-                    raise self.error("a tuple needs at least two parts")
+                if not value:
+                    raise self.error("an empty tuple is no value", "give it a part")
                 parts = [self.pack(part) for part in value]
                 term = to_pairs([part for part, _ in parts], Pair)
                 layouts = tuple(layout for _, layout in parts)

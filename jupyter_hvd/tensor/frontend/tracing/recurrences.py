@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from ...language.affine import Affine
 from ...language.errors import TensorError
-from ...language.pairs import to_pairs
+from ...language.pairs import Laid, to_pairs
 from ...language.predicates import TRUE, Predicate, compare
 from ...language.terms import (
     At,
@@ -364,7 +364,7 @@ class Recurrences(Entries):
     def _carried_on(self, one: State | Appended | Any, value: Any) -> tuple[State, Term] | None:
         """What is carried, and what a turn leaves there."""
         if isinstance(one, State) and not isinstance(value, Barred):
-            return one, self.pack(value)[0]
+            return one, self.pack(_listed_like(one.layout, value))[0]
         if isinstance(one, Appended) and (value is not one or one.value is None):
             raise self.error(
                 f"`{one.name}` is not appended to in every turn",
@@ -449,6 +449,14 @@ def _twins(carried: Sequence[tuple[State, Term]]) -> dict[str, State]:
     """Of lists to which each turn appends what it carries on, that; by what the list itself would be carried as."""
     plain = {e: state for state, e in carried if not state.list and len(state.parts) == 1}
     return {state.parts[0].name: plain[e] for state, e in carried if state.list and e in plain}
+
+
+def _listed_like(layout: Layout, value: Any) -> Any:
+    """A list that is written out as several arrays, where that is what the loop carries."""
+    written = value.written if isinstance(value, Value) else None
+    if written is None or not isinstance(layout, Laid) or layout.form.make is not list:
+        return value
+    return Laid(written, layout.form)
 
 
 def left_there(name: str) -> str:

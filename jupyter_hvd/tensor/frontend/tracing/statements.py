@@ -30,9 +30,9 @@ from ...language.terms import (
     lets,
     substitute,
 )
-from ...language.types import REAL, Product
+from ...language.types import REAL
 from ...polyhedral import sets
-from ..tracers import Barred, Data, Index, IndexEntry, Selected, Value, kind
+from ..tracers import Barred, Data, Index, IndexEntry, Selected, Value, is_tuple, kind
 from .conditions import is_index_array
 from .loops import Iteration, Pattern
 from .memory import arrays
@@ -529,7 +529,7 @@ class Statements(Recurrences):
                     "append once a turn, `y.append(a if p else b)`",
                 )
             target.value = self.whole(value)
-            if isinstance(target.value.type, Product):
+            if is_tuple(target.value):
                 raise self.error("a list of tuples", "append to a list for each part")
             return target
         if isinstance(target, list):

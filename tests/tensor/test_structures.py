@@ -1,0 +1,157 @@
+"""Lists, dictionaries and tuples of arrays, of one part too, are what JAX knows as trees: gradients come back in their form."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jupyter_hvd.tensor import TensorError, tensor
+
+R = np.random.default_rng(5)
+X, W, V = R.uniform(0.3, 1.3, 3), R.uniform(0.3, 1.3, (3, 3)), R.uniform(0.3, 1.3, (3, 3))
+
+
+class Named(NamedTuple):
+    w: object
+
+
+@dataclass
+class Record:
+    w: object
+
+
+@tensor
+def layers(Ws, x):
+    for W in Ws:
+        x = np.tanh(W @ x)
+    return np.sum(x**2)
+
+
+@tensor
+def scaled(p, x):
+    return np.sum(p["w"] * x)
+
+
+@tensor
+def attribute(p, x):
+    return np.sum(p.w * x)
+
+
+@tensor
+def nested(p, x):
+    return np.sum(p["l"][0]["w"] * x) ** 2 + p["b"]
+
+
+@tensor
+def stepped(Ws, x):
+    for _ in range(50):
+        Ws = [W - 0.1 * W * x[:, None] for W in Ws]
+    return sum(np.sum(W**2) for W in Ws)
+
+
+def layers_in_jax(Ws, x):
+    for each in Ws:
+        x = jnp.tanh(each @ x)
+    return jnp.sum(x**2)
+
+
+TREES = {
+    "a list of equal shapes": (layers, [W, V], layers_in_jax),
+    "a list of one": (layers, [W], layers_in_jax),
+    "a tuple of one": (layers, (W,), layers_in_jax),
+    "a dictionary of one": (scaled, {"w": X}, lambda p, x: jnp.sum(p["w"] * x)),
+    "a number in it": (scaled, {"w": 2.0}, lambda p, x: jnp.sum(p["w"] * x)),
+    "a named tuple of one": (attribute, Named(X), lambda p, x: jnp.sum(p.w * x)),
+    "one in one in two": (
+        nested,
+        {"l": [{"w": X}], "b": 1.0},
+        lambda p, x: jnp.sum(p["l"][0]["w"] * x) ** 2 + p["b"],
+    ),
+    "carried in a loop": (
+        stepped,
+        [W, V],
+        lambda Ws, x: sum(jnp.sum((each * (1 - 0.1 * x[:, None]) ** 50) ** 2) for each in Ws),
+    ),
+}
+
+
+def close(found, expected):
+    leaves, tree = jax.tree_util.tree_flatten(expected)
+    assert jax.tree_util.tree_structure(found) == tree
+    for one, other in zip(jax.tree_util.tree_leaves(found), leaves, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_gradients_have_the_form_of_what_is_given(name):
+    f, tree, plain = TREES[name]
+    expected = jax.grad(plain)(jax.tree_util.tree_map(jnp.asarray, tree), X)
+    np.testing.assert_allclose(f(tree, X), plain(tree, X), rtol=1e-5)
+    (first,) = {next(iter(f.__signature__.parameters))}
+    for gradient in (f.grad(first), jax.jit(f.grad(first).jax), jax.grad(f.jax)):
+        close(gradient(tree, X), expected)
+        close(gradient(tree, X), expected)  # as a call that is known
+    if f is not stepped:
+        close(f.grad(first).interpret(tree, X), expected)
+
+
+def test_a_dataclass_of_one_part():
+    made = attribute.grad("p")(Record(X), X)
+    assert isinstance(made, Record)
+    np.testing.assert_allclose(made.w, X)
+
+
+def test_a_list_of_numbers_is_an_array_with_and_without_jit():
+    @tensor
+    def squares(v):
+        return sum(v[i] ** 2 for i in range(len(v)))
+
+    for gradient in (squares.grad("v"), jax.jit(squares.grad("v").jax)):
+        np.testing.assert_allclose(gradient([1.0, 2.0, 3.0]), [2, 4, 6])
+    assert jax.grad(squares.jax)([1.0, 2.0]) == [2, 4]
+
+
+def test_a_list_of_index_arrays_is_one():
+    @tensor
+    def both(pairs, x):
+        return sum(x[pairs[e][0]] * x[pairs[e][1]] for e in range(len(pairs)))
+
+    pairs = [np.array([0, 1]), np.array([1, 2])]
+    for gradient in (both.grad("x"), jax.jit(both.grad("x").jax)):
+        np.testing.assert_allclose(gradient(pairs, X), [X[1], X[0] + X[2], X[1]], rtol=1e-6)
+
+
+def test_where_an_array_is_declared_a_list_is_one():
+    @tensor
+    def first(Ws: 'Float[Array, "k n n"]', x):  # noqa: F821, F722
+        return np.sum(Ws[0] @ x)
+
+    assert first.grad("Ws")([W, V], X).shape == (2, 3, 3)
+
+
+def test_tuples_of_one_are_returned():
+    @tensor
+    def returned(x):
+        return (np.sum(x),), {"a": x * 2}, Named(x)
+
+    for f in (returned, returned.interpret, jax.jit(returned.jax)):
+        close(f(X), ((X.sum(),), {"a": X * 2}, Named(X)))
+
+
+def test_what_a_tree_of_one_part_costs_is_measured():
+    scaled({"w": X}, X)
+    assert "$" in str(scaled.certify("p"))
+
+
+def test_an_array_of_tuples_of_one_part_is_refused():
+    @tensor
+    def listed(x):
+        y = [(x[i],) for i in range(len(x))]
+        return sum(v for (v,) in y)
+
+    with pytest.raises(TensorError, match="one part") as refused:
+        listed(X)
+    assert "leave the tuple out" in str(refused.value)
