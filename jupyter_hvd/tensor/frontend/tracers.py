@@ -162,17 +162,18 @@ class IndexEntry:
         return Related(self.relation, (*self.arguments, a - self.offset))
 
 
-class Remainder:
-    """A stand-in for `a % n` of an index: a place on a circle."""
+class Divided:
+    """A stand-in for `a % n` or `a // n` of an index."""
 
-    def __init__(self, tracer: Tracing, affine: Affine, divisor: Affine) -> None:
+    def __init__(self, tracer: Tracing, op: str, affine: Affine, divisor: Affine) -> None:
         self.tracer = tracer
+        self.op = op
         self.affine = affine
         self.divisor = divisor
 
     def refused(self) -> TensorError:
         return self.tracer.error(
-            "`%` makes this index not affine",
+            f"`{self.op}` makes this index not affine",
             "use i, n, constants, +, - and constant multiples, or read an entry there, `x[(i + 1) % n]`; "
             "for anything else pass an index array",
         )
@@ -265,7 +266,7 @@ def kind(value: Any) -> str:
             return describe(value.type, value.tracer.spelt)
         case Condition():
             return "a condition"
-        case Index():
+        case Index() | Divided():
             return "an index"
         case IndexEntry():
             return "an entry of an index array"

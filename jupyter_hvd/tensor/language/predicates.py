@@ -251,7 +251,8 @@ def negate(p: Predicate) -> Predicate | None:
     """`¬p` in the grammar, which has no negation: comparisons turn round and a relation becomes
     its complement `¬R`.
 
-    None where a quantifier stands in the way; `sets.complement` can still eliminate it there.
+    None where a quantifier stands in the way that is none over a multiple, `∃ q:n. 2·q = i`;
+    `sets.complement` can still eliminate it there.
     """
     match p:
         case Compare("<", left, right):
@@ -268,7 +269,18 @@ def negate(p: Predicate) -> Predicate | None:
             if len(whole) < len(complements):
                 return None
             return disj(*whole) if isinstance(p, And) else conj(*whole)
+        case Exists(index, size, Compare("=") as equality) if index not in size.names:
+            return _other_remainders(index, size, equality.difference)
     return None
+
+
+def _other_remainders(index: str, size: Affine, difference: Affine) -> Predicate:
+    """Where `∃ index:size. k·index = a` holds nowhere: a is below 0, or k·size and more, or leaves a remainder by k."""
+    k = difference.coefficient(index)
+    a = (difference - Affine.of(index) * k) * (-1 if k > 0 else 1)
+    k = abs(k)
+    others = (exists(index, size, compare("=", a, Affine.of(index) * k + r)) for r in range(1, k))
+    return disj(compare("<", a, 0), compare("≤", size * k, a), *others)
 
 
 def own_name(name: str) -> str:

@@ -57,6 +57,8 @@ class Points(ABC):
                     return (zero == 0 if isinstance(p, And) else zero != 0), axes
                 values, axes = self.together([self.holds(part) for part in parts])
                 return reduce(operator.and_ if isinstance(p, And) else operator.or_, values), axes
+            case Exists(index, size, Compare("=") as equality) if index not in size.names:
+                return self._multiple(index, max(0, size.constant), equality.difference)
             case Exists(index, size, body):
                 extent, bound = max(0, size.constant), f"∃{index}"
                 inner = self.along(bound, extent)
@@ -66,3 +68,10 @@ class Points(ABC):
                 left = tuple(axis for axis in axes if axis != bound)
                 return inside.any(axis=axes.index(bound)), left
         raise TypeError(p)
+
+    def _multiple(self, index: str, extent: int, difference: Affine) -> Aligned:
+        """Where `∃ index:extent. difference = 0`: at each point by a division, not by trying all."""
+        k = difference.coefficient(index)
+        rest, axes = self.index((difference - Affine.of(index) * k) * (-1 if k > 0 else 1))
+        k = abs(k)
+        return (rest % k == 0) & (rest >= 0) & (rest < k * extent), axes

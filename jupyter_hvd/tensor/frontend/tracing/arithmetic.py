@@ -12,7 +12,7 @@ from ...language.errors import TensorError
 from ...language.function import named
 from ...language.predicates import conj
 from ...language.terms import Add, Call, Const, Guard, Mul, Term
-from ..tracers import Condition, Index, IndexEntry, Remainder, Value
+from ..tracers import Condition, Divided, Index, IndexEntry, Nature, Value
 from .loops import Loops
 from .packing import guarded
 from .wholes import Range, lists_of, numbers_of, range_of
@@ -49,6 +49,7 @@ class Arithmetic(Loops):
             if op not in _PYTHON:
                 raise self._unknown(op)
             return _PYTHON[op](left, right)
+        left, right = self._divided_out(left), self._divided_out(right)
         if isinstance(left, Index | IndexEntry | int) and isinstance(
             right, Index | IndexEntry | int
         ):
@@ -173,6 +174,13 @@ class Arithmetic(Loops):
             return Value(self, Call(named("recip"), (a,)))
         return Value(self, Call(named("pow"), (a, b)))
 
+    def _divided_out(self, value: Any) -> Any:
+        """`i % 2` and `i // 2` as numbers to compute with."""
+        if not isinstance(value, Divided):
+            return value
+        made = Value(self, self.pack(value)[0])
+        return made.of_nature(Nature(numbers="int", within=range_of(value)))
+
     def _index_arithmetic(self, op: str, left: Any, right: Any) -> Any:
         if isinstance(left, IndexEntry) or isinstance(right, IndexEntry):
             if op == "+" and isinstance(right, IndexEntry):
@@ -203,8 +211,10 @@ class Arithmetic(Loops):
                 if divisor := self.number(b):
                     return _PYTHON[op](self.number(a), divisor)
                 raise self.error("this divides by zero")
-            case "%" if not b.names & {i for i, _ in self.binders}:
-                return Remainder(self, a, b)
+            case "//" | "%" if not b.names & {i for i, _ in self.binders}:
+                if b == Affine.of(0):
+                    raise self.error("this divides by zero")
+                return Divided(self, op, a, b)
         raise self.error(
             f"`{op}` makes this index not affine",
             "use i, n, constants, +, - and constant multiples; for anything else pass an index array",

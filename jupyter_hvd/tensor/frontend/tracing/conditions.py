@@ -11,7 +11,19 @@ from typing import Any
 
 from ...language.affine import Affine
 from ...language.function import named
-from ...language.predicates import FALSE, TRUE, Predicate, Related, compare, conj, disj, negate
+from ...language.predicates import (
+    FALSE,
+    TRUE,
+    Predicate,
+    Related,
+    compare,
+    conj,
+    disj,
+    exists,
+    fresh,
+    in_range,
+    negate,
+)
 from ...language.terms import (
     Add,
     At,
@@ -28,7 +40,18 @@ from ...language.terms import (
 )
 from ...language.types import REAL, Array, IndexArray, Layout, Product, TupleSet
 from ...polyhedral import sets
-from ..tracers import Condition, Data, Index, IndexEntry, Nature, Shares, Value, describe, kind
+from ..tracers import (
+    Condition,
+    Data,
+    Divided,
+    Index,
+    IndexEntry,
+    Nature,
+    Shares,
+    Value,
+    describe,
+    kind,
+)
 from .packing import guarded, is_counting, is_numpy_scalar, is_truth
 from .wholes import Wholes, lists_of, nature_of, range_of
 
@@ -138,21 +161,99 @@ class Conditions(Wholes):
         if self.is_array(left) or self.is_array(right):
             return self.spread((left, right), lambda x, y: self.whole(self._compare(op, x, y)))
         left, right = self._as_size(left), self._as_size(right)
+        if isinstance(left, Divided) or isinstance(right, Divided):
+            p = self._of_divided(op, left, right)
+            return self._compared(op, left, right) if p is None else self._known(p)
         if any(isinstance(side, Value | float) for side in (left, right)):
             return self._compared(op, left, right)
         a, b = (self.affine(side, "a comparison") for side in (left, right))
+        return self._known(self._of_indices(op, a, b))
+
+    def _known(self, p: Predicate) -> Condition | bool:
+        return p is TRUE if p in (TRUE, FALSE) else Condition(self, p)
+
+    def _of_indices(self, op: str, a: Affine, b: Affine) -> Predicate:
         match op:
             case "<" | ">":
-                p = compare("<", *((a, b) if op == "<" else (b, a)))
+                return compare("<", *((a, b) if op == "<" else (b, a)))
             case "<=" | ">=":
-                p = compare("≤", *((a, b) if op == "<=" else (b, a)))
+                return compare("≤", *((a, b) if op == "<=" else (b, a)))
             case "==":
-                p = compare("=", a, b)
+                return compare("=", a, b)
             case "!=":
-                p = disj(compare("<", a, b), compare("<", b, a))
-            case _:
-                raise self.error(f"`{op}` is no comparison of indices", "use <, <=, ==, != or in")
-        return p is TRUE if p in (TRUE, FALSE) else Condition(self, p)
+                return disj(compare("<", a, b), compare("<", b, a))
+        raise self.error(f"`{op}` is no comparison of indices", "use <, <=, ==, != or in")
+
+    # Remainders
+
+    def condition(self, value: Any) -> Predicate:
+        if isinstance(value, Divided):
+            value = self._compare("!=", value, 0)
+        return super().condition(value)
+
+    def divisor_of(self, divided: Divided) -> int | None:
+        """The constant that an index is divided by; None where it is a size, or not positive."""
+        b = divided.divisor
+        k = self.number(b) if b.names <= self.integers else 0
+        return k if k > 0 else None
+
+    def multiples(self, a: Affine, k: int) -> tuple[Affine, Affine]:
+        """The least multiple of k, and how many there are, between which `a` lies at all indices around; they may be more than
+        there need be.
+        """
+        for x in a.names & self.integers:  # which may be negative
+            self.number(Affine.of(x))
+        low = high = a
+        for i, n in reversed(self.binders):
+            first, last = Affine.of(0), n - 1
+            up = low.coefficient(i) > 0, high.coefficient(i) > 0
+            low = low.substitute({i: first if up[0] else last})
+            high = high.substitute({i: last if up[1] else first})
+        # Sizes are not negative, so that each counts at least as much whole as divided by k.
+        falls = Affine(tuple((x, c) for x, c in low.terms if c < 0), min(0, low.constant) // k)
+        rises = Affine(tuple((x, c) for x, c in high.terms if c > 0), max(0, high.constant) // k)
+        return falls, rises - falls + 1
+
+    def is_multiple(self, a: Affine, k: int) -> Predicate:
+        """Whether k divides an index: `∃ q:n. k·q = a`."""
+        first, count = self.multiples(a, k)
+        q = fresh("q", a.names | count.names)
+        return exists(q, count, compare("=", a, (Affine.of(q) + first) * k))
+
+    def _of_divided(self, op: str, left: Any, right: Any) -> Predicate | None:
+        """A comparison with a remainder or a quotient by a constant; None where it is one of numbers."""
+        if not isinstance(left, Divided):
+            op, left, right = _TURNED.get(op, op), right, left
+        k = self.divisor_of(left)
+        if isinstance(right, Divided):
+            same = left.op == right.op == "%" and left.divisor == right.divisor
+            if not same or not k or op not in ("==", "!="):
+                return None
+            p = self.is_multiple(left.affine - right.affine, k)
+            return p if op == "==" else self._negation(p)
+        if not k or not isinstance(right, Index | int):
+            return None
+        a, b = left.affine, self.affine(right, "a comparison")
+        if left.op == "//":
+            return self._quotients(op, a, b * k, k)
+        if op in ("==", "!="):
+            p = conj(in_range(b, Affine.of(k)), self.is_multiple(a - b, k))
+            return p if op == "==" else self._negation(p)
+        if k > MANY:
+            return None
+        remainders = ((self._of_indices(op, Affine.of(r), b), r) for r in range(k))
+        return disj(*(conj(p, self.is_multiple(a - r, k)) for p, r in remainders if p != FALSE))
+
+    def _quotients(self, op: str, a: Affine, low: Affine, k: int) -> Predicate:
+        """`a // k op b` where low is k·b."""
+        match op:
+            case "==":
+                return conj(compare("≤", low, a), compare("<", a, low + k))
+            case "!=":
+                return disj(compare("<", a, low), compare("≤", low + k, a))
+            case "<" | ">=":
+                return self._of_indices(op, a, low)
+        return self._of_indices("<" if op == "<=" else ">=", a, low + k)
 
     def _counts(self, value: Value) -> bool:
         """Whether a value is an index as a number, or an array of such."""
@@ -201,9 +302,9 @@ class Conditions(Wholes):
                 f"`{op}` is no comparison of numbers", "use <, <=, ==, != and the like"
             )
         for side in (left, right):
-            if not isinstance(side, Value | Index | int | float | Fraction) and not is_numpy_scalar(
-                side
-            ):
+            if not isinstance(
+                side, Value | Index | Divided | int | float | Fraction
+            ) and not is_numpy_scalar(side):
                 raise self.error(f"a comparison with {kind(side)}", "compare numbers, or indices")
         name, swapped, negated = _INDICATORS[op]
         a, b = (self.scalar(side, "a comparison") for side in (left, right))
@@ -322,6 +423,8 @@ def as_truth(value: Any) -> Any:
     return value.of_nature(Nature(numbers="bool")) if isinstance(value, Value) else value
 
 
+MANY = 32  # remainders up to which one that is compared by `<` is each looked at
+_TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 # How a comparison of data is spelt: an indicator, whether its sides change places, whether it is negated.
 _INDICATORS = {
     "<": ("less", False, False),

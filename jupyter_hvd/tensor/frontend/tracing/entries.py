@@ -8,10 +8,10 @@ from typing import Any
 
 from ...language.affine import Affine
 from ...language.predicates import Predicate, Related, compare, conj, disj
-from ...language.terms import Add, At, Const, Gen, Guard, Pair, Proj, Sum, Term
+from ...language.terms import Add, At, Binder, Const, Gen, Guard, Pair, Proj, Term, sums
 from ...language.types import REAL, Array, Product, Relation, TupleSet
 from ...polyhedral import sets
-from ..tracers import Condition, Data, Index, IndexEntry, Remainder, Value, is_tuple
+from ..tracers import Condition, Data, Divided, Index, IndexEntry, Value, is_tuple
 from .subscripts import Changed, Subscripts
 from .traced import Lookup
 from .wholes import lists_of, nature_of, numbers_of, numbers_written
@@ -156,8 +156,8 @@ class Entries(Subscripts):
             return self._gathered(array, place, size)
         if isinstance(place, Value) and not self.is_array(place):
             return self.found(array, place)
-        if isinstance(place, Remainder):
-            return self._around(array, place)
+        if isinstance(place, Divided):
+            return self._divided_entry(array, place)
         a = self.from_start(place, size)
         return self.entry_within(array, a)
 
@@ -167,10 +167,39 @@ class Entries(Subscripts):
         index = self.name("j")
         at = Affine.of(index)
         return Value(
-            self, self._sum_of(index, size, place.equals(at), At(array.term, at)), array.layout
+            self,
+            self._sum_of([Binder(index, size)], place.equals(at), At(array.term, at)),
+            array.layout,
         )
 
-    def _around(self, array: Value, place: Remainder) -> Any:
+    def _divided_entry(self, array: Value, place: Divided) -> Any:
+        """`x[a // k]` and `x[a % k]` are `Σ j:n. Σ e:m. [k·j + e = a]·x[j]` and `Σ e. Σ j. [k·j + e = a]·x[e]`, which
+        have one term; once round, `x[(i + 1) % n]`, it is an entry.
+        """
+        assert isinstance(array.type, Array)
+        a, size = place.affine, array.type.size
+        once = disj(compare("<", a, place.divisor * -1), compare("≤", place.divisor * 2, a))
+        binders = tuple(self.binders)
+        near = place.op == "%" and sets.impossible(binders, conj(*self.conditions, once))
+        if near or not (k := self.divisor_of(place)):
+            if place.op == "//":
+                raise place.refused()
+            return self._around(array, place)
+        j, e = self.name("j"), self.name("e")
+        first, count = (Affine.of(0), size) if place.op == "//" else self.multiples(a, k)
+        met = compare("=", (Affine.of(j) + first) * k + Affine.of(e), a)
+        self.require_below(place, size)
+        at = Affine.of(j if place.op == "//" else e)
+        both = [Binder(j, count), Binder(e, Affine.of(k))]
+        return Value(self, self._sum_of(both, met, At(array.term, at)), array.layout)
+
+    def require_below(self, place: Divided, size: Affine) -> None:
+        """A remainder or a quotient is an index of an axis of this size: checked as every read is."""
+        if k := self.divisor_of(place):
+            a, n = (place.affine, size * k) if place.op == "//" else (Affine.of(k - 1), size)
+            self.looked("the index", "the array", a, n)
+
+    def _around(self, array: Value, place: Divided) -> Any:
         """`x[a % n]`, where a is less than n before its range or behind it: `[0≤a<n]·x[a] + [n≤a]·x[a-n] + …`. What is
         further away is out of range, and refused as such.
         """
@@ -213,17 +242,16 @@ class Entries(Subscripts):
             )
         )
 
-    def _sum_of(self, index: str, size: Affine, p: Predicate, e: Term) -> Term:
+    def _sum_of(self, binders: Sequence[Binder], p: Predicate, e: Term) -> Term:
         match e.type:
             case Array(inner, _):
                 i = self.name("i")
-                return Gen(i, inner, self._sum_of(index, size, p, At(e, Affine.of(i))))
+                return Gen(i, inner, self._sum_of(binders, p, At(e, Affine.of(i))))
             case Product():
                 return Pair(
-                    self._sum_of(index, size, p, Proj(0, e)),
-                    self._sum_of(index, size, p, Proj(1, e)),
+                    self._sum_of(binders, p, Proj(0, e)), self._sum_of(binders, p, Proj(1, e))
                 )
-        return Sum(index, size, Guard(p, e))
+        return sums(tuple(binders), Guard(p, e))
 
     def _selection(self, value: Any, place: Any) -> Any:
         parts = value if isinstance(value, tuple) else self.parts(value)

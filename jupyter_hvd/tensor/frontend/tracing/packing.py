@@ -10,6 +10,7 @@ from typing import Any
 
 from ...language.affine import Affine
 from ...language.errors import Place, TensorError
+from ...language.function import named
 from ...language.pairs import Laid, to_pairs
 from ...language.predicates import FALSE, TRUE, Predicate, conj, fresh, own_name
 from ...language.terms import (
@@ -31,10 +32,10 @@ from ..tracers import (
     Barred,
     Condition,
     Data,
+    Divided,
     Index,
     IndexEntry,
     Nature,
-    Remainder,
     Selected,
     Value,
     data_help,
@@ -168,8 +169,11 @@ class Packing:
                 raise self.error(f"`{value.name}` is not an array of numbers", data_help(value))
             case Barred():
                 raise self.error(value.message, value.help)
-            case Remainder():
-                raise value.refused()
+            case Divided():
+                sides = (
+                    self._size_as_number(Index(self, a)) for a in (value.affine, value.divisor)
+                )
+                return Call(named("mod" if value.op == "%" else "floor_divide"), tuple(sides)), None
             case Selected():
                 raise TensorError(
                     "entries that a condition chooses are as many as data decide",
@@ -241,7 +245,7 @@ class Packing:
                     f"{what} takes an affine index, not an entry of an index array",
                     "read an array with it, `x[src[e]]`, or compare it, `src[e] == j`",
                 )
-            case Remainder():
+            case Divided():
                 raise value.refused()
         if is_numpy_scalar(value) and isinstance(value.item(), int):
             return Affine.of(value.item())

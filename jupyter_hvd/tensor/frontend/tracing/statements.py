@@ -32,7 +32,7 @@ from ...language.terms import (
 )
 from ...language.types import REAL
 from ...polyhedral import sets
-from ..tracers import Barred, Data, Index, IndexEntry, Selected, Value, is_tuple, kind
+from ..tracers import Barred, Data, Divided, Index, IndexEntry, Selected, Value, is_tuple, kind
 from .conditions import is_index_array
 from .loops import Iteration, Pattern
 from .memory import arrays
@@ -664,6 +664,11 @@ class Statements(Recurrences):
             if op and isinstance(place, IndexEntry):
                 self.entry_is_below(place, n)
                 taken.append(place.equals(k))
+                continue
+            if op and isinstance(place, Divided):
+                with self._inside([Binder(name, n)]):
+                    taken.append(self.condition(self._compare("==", place, Index(self, k))))
+                self.require_below(place, n)
                 continue
             if isinstance(place, slice):
                 axis = self._axis(place, n, root, j)

@@ -36,7 +36,7 @@ from ...language.terms import (
     sums,
 )
 from ...language.types import Array, Product, Relation, dimensions
-from ..tracers import Condition, Data, Index, Nature, Value, kind
+from ..tracers import Condition, Data, Divided, Index, Nature, Value, kind
 from .packing import Packing, guarded
 from .traced import Access
 
@@ -340,7 +340,7 @@ def numbers_of(value: Any) -> str:
         return "bool" if isinstance(value.type, Relation) else "int"
     if isinstance(value, Condition | bool):
         return "bool"
-    if isinstance(value, int | Index):
+    if isinstance(value, int | Index | Divided):
         return "int"
     return value.nature.numbers if isinstance(value, Value) else ""
 
@@ -353,6 +353,8 @@ def range_of(value: Any) -> Range | None:
     """Between which sizes the whole numbers lie that a value is, where that is known."""
     if isinstance(value, Index):
         return value.affine, value.affine + 1
+    if isinstance(value, Divided):
+        return (Affine.of(0), value.divisor) if value.op == "%" else None
     if isinstance(value, int) and not isinstance(value, bool):
         return Affine.of(value), Affine.of(value + 1)
     return value.nature.within if isinstance(value, Value) else None
