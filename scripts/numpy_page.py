@@ -225,13 +225,13 @@ A is n×m, B m×n, S n×n, T b×n×m, U b×m×n, s a number.
   that is chosen and not through the choice, as in JAX. `+`, `-`, `%`, `np.clip`, `np.where`, lists and loops keep them places, as Viterbi's algorithm needs; `y[p] = v`, `at[p].add`, `bincount`, `one_hot`,
   comparisons with labels take them. Of such a number it is known between which sizes it lies, so that every read is in range before anything runs; what is only rounded, `np.floor(x).astype(int)`, needs `np.clip`.
   They come back as floats that are whole, of float32 up to 2²⁴.
-- **What adds where indices say**, `y[p] += v`, is added once in NumPy where p names a place twice: refused; `y.at[p].add(v)` and `np.bincount` add all of it.
+- **What indices name twice**: of `y[p] = v` the last counts, and `y[p] += v` adds once, as in NumPy; `y.at[p].add(v)` and `np.bincount` add all of it. Which is the last takes as many operations as p has pairs of entries.
 - **Not there:** what gives as many entries as data decide (`nonzero`, `unique`), decompositions that iterate (`eigh`, `svd`), random numbers,
   complex numbers and Fourier transforms, `grad` inside. Each is refused at its line, with what to write instead. What has only the name of one of these, `scipy.ndimage.convolve`,
   `jax.lax.max`, is another function, and refused.
 - **Functions of functions** are the loops and comprehensions that they stand for: `scan`, `fori_loop`, `reduce` and `accumulate` carry values ([loops](recurrences.md)); `vmap` is a comprehension.
 - **Index arrays**, which are parameters, may be cut, `labels[1:]`, `labels[:, None]`, compared, `labels == k`, and used in `take_along_axis`, `one_hot(labels, k)`, `segment_sum(x, labels, num_segments=k)`,
-  `bincount(labels, weights=x, minlength=k)`, and to store one entry in each row, `A[np.arange(n), labels] = 0`.
+  `bincount(labels, weights=x, minlength=k)`, and to store, `y[k] = v`, `A[np.arange(n), labels] = 0`.
 - **Constants.** An array that NumPy makes of numbers alone, `np.hanning(5)`, is written out, if it has 64 entries or fewer.
 - **Integers and conditions** keep NumPy's types as far as that matters: arrays of integers are not assigned floats, and `+` of two conditions, which is *or*, is refused."""
 

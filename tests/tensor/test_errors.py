@@ -73,7 +73,6 @@ REFUSED = [
     ("return «x[x * 1.0]»", (X,), "a size that data decide", "np.where"),
     ("return «x[:np.argmax(x)]»", (X,), "a slice takes an affine expression", ""),
     ("return [x[0] for i in «range(np.argmax(x))»]", (X,), "data decide how often", "int"),
-    ("y = x * 1\n    «y[np.argsort(x)] += 1»\n    return y", (X,), "added once in NumPy", ".at[p]"),
     ("return «np.sum(x, axis=1)»", (X,), "axis 1", ""),
     ("return «np.sum(x, axes=1)»", (X,), "axes", "docs/numpy.md"),
     ("return «x.reshape(2, 2)»", (X,), "do not fit", ""),

@@ -336,8 +336,8 @@ def test_what_is_added_to_a_place_twice():
         z[p] += v
         return z.sum()
 
-    with pytest.raises(TensorError, match="added once in NumPy"):
-        f.interpret(np.zeros(3), np.array([1, 1]), np.ones(2))
+    for once in (f, f.interpret):
+        assert once(np.zeros(3), np.array([1, 1]), np.array([2.0, 3.0])) == 3
 
 
 def test_a_loop_without_turns_leaves_what_it_began_with():

@@ -158,10 +158,6 @@ class Tracer(Selections):
         """What an operation makes of each prefix along an axis."""
         return forms.prefixes(self, value, axis, combine)
 
-    def largest_along(self, array: Value, axis: int) -> Value:
-        """The largest entries along an axis."""
-        return cast("Value", forms.build(self, "max", array, axis))
-
     def mapped(self, name: str, *values: Any) -> Value:
         """A black box, entry by entry."""
         return self.spread(values, lambda *xs: self.function(name, *xs))
@@ -302,8 +298,10 @@ class Tracer(Selections):
         if isinstance(value, tuple):
             return tuple(map(self._lifted, value))
         if getattr(value, "ndim", 0) and value.dtype.kind in "fiu" and 0 < value.size <= WRITTEN:
-            numbers = "" if value.dtype.kind == "f" else "int"
-            return self.of_numbers(self.no_list(self._of_numbers(value.tolist())), numbers)
+            made = self.no_list(self._of_numbers(value.tolist()))
+            if value.dtype.kind == "f":
+                return made
+            return self.ranging(made, Affine.of(int(value.min())), Affine.of(int(value.max()) + 1))
         return value
 
     def _of_numbers(self, value: Any) -> Any:

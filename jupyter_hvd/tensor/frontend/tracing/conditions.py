@@ -162,8 +162,8 @@ class Conditions(Wholes):
             return self.spread((left, right), lambda x, y: self.whole(self._compare(op, x, y)))
         left, right = self._as_size(left), self._as_size(right)
         if isinstance(left, Divided) or isinstance(right, Divided):
-            p = self._of_divided(op, left, right)
-            return self._compared(op, left, right) if p is None else self._known(p)
+            q = self._of_divided(op, left, right)
+            return self._compared(op, left, right) if q is None else self._known(q)
         if any(isinstance(side, Value | float) for side in (left, right)):
             return self._compared(op, left, right)
         a, b = (self.affine(side, "a comparison") for side in (left, right))

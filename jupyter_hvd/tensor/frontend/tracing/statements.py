@@ -561,14 +561,10 @@ class Statements(Recurrences):
         if len(places) == 1 and numbers_of(places[0]) == "bool" and self.is_array(places[0]):
             value, places = self._where_it_holds(places[0], root, value, op), (...,)
             op = ""
-        if op and self._of_several_places(places):
-            raise self.error(
-                "what this adds to a place that several name is added once in NumPy",
-                "to add all of it, write `y = y.at[p].add(v)`, or `np.bincount(p, v, minlength=n)`",
-            )
         if not isinstance(target, Carried):
             self._holds(name, root, value)
-            made = self.stored(self.whole(root), places, value, op)
+            change = self.stored_once if self._of_several_places(places) else self.stored
+            made = change(self.whole(root), places, value, op)
             return self._bind(name, self._in_place(root, made))
         return self._stored_in_loop(target, self.whole(root), places, value, op)
 
@@ -587,7 +583,7 @@ class Statements(Recurrences):
     def _of_several_places(self, places: tuple[Any, ...]) -> bool:
         """Whether an array names the places alone, and may name one twice."""
         many = [p for p in places if is_index_array(p) or self.is_array(p)]
-        return bool(many) and not any(self._counting(p) or self._integers(p) for p in many)
+        return bool(many) and not any(map(self._counting, many))
 
     def _where_it_holds(self, test: Any, root: Any, value: Any, op: str) -> Any:
         """What `y[y > 1] = 0` makes of an array: `where(y > 1, 0, y)`."""

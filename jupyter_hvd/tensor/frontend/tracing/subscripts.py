@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial, reduce
 from typing import Any
 
 from ...language.affine import Affine
-from ...language.predicates import Predicate, compare, conj, disj, exists
-from ...language.terms import Binder, Const, Gen, Var
+from ...language.function import named as named_
+from ...language.predicates import TRUE, Predicate, compare, conj, disj, exists
+from ...language.terms import Binder, Call, Const, Gen, Var
 from ...language.types import REAL, IndexArray
 from ..tracers import Data, Index, IndexEntry, Value, kind
 from .conditions import is_index_array
@@ -286,8 +288,6 @@ class Subscripts(Places):
 
     def _axis(self, place: Any, size: Affine, value: Value, axis: int) -> Axis:
         owner = value.term.name if isinstance(value.term, Var) else "the array"
-        if isinstance(place, Counting):
-            raise self.error("rows and columns side by side", "loop over them: `A[i, i] = v`")
         if not isinstance(place, slice):
             a = self.from_start(place, size)
             self.looked(f"{owner}[{a.renamed(self.spelt)}]", owner, a, size, axis)
@@ -367,18 +367,16 @@ class Subscripts(Places):
             one_each = counting is not None and abs(counting.axis.step) == 1
             if counting and one_each and all(is_list_of_places(p) for p in places[1:]):
                 return self._one_in_each_row(array, counting, places[1:], value, op)
+            if not op:
+                return self.stored_once(array, places, value, op)
             return self._scattered(array, places, value, op)
+        if any(isinstance(p, Counting) for p in places):  # which names no place twice
+            return self.stored_once(array, places, value, op)
         axes = [
             self._axis(p, n, array, k)
             for k, (p, n) in enumerate(zip(self._spelt_out(places, len(own)), own, strict=True))
         ]
-        out = tuple(axis.length for axis in axes if axis.length is not None)
-        rank = len(self.dims(value))
-        if rank > len(out):
-            raise self.error(f"{kind(value)} does not fit into this place")
-        for mine, theirs in zip(out[len(out) - rank :], self.dims(value), strict=True):
-            if mine != theirs and theirs != Affine.of(1):
-                self.same(mine, theirs)
+        self._fits_into(value, [axis.length for axis in axes if axis.length is not None])
         value = self.once(value, "new")
         steps = any(abs(axis.step) > 1 for axis in axes)
 
@@ -419,7 +417,9 @@ class Subscripts(Places):
         if self.is_array(place):
             if len(places) == 2 and isinstance(places[0], Counting) and axis == 1:
                 return self._one_found_in_each_row(array, places[0], place, value, op)
-            return self._scattered_where_found(array, places, value, op)
+            if not op:
+                return self.stored_once(array, places, value, op)
+            return self._added_where_found(array, places, value, op)
         self.lies_within(place, own[axis])
         place = self.once(place, "place")
         spelt[axis] = slice(None)
@@ -458,14 +458,14 @@ class Subscripts(Places):
 
         return self.build(own, entry, array, value, place)
 
-    def _scattered_where_found(
+    def _added_where_found(
         self, array: Value, places: tuple[Any, ...], value: Value, op: str
     ) -> Value:
-        """`y[p] = v`: at k what the last e left with `p[e] = k`; `y.at[p].add(v)`: `y[k] + Σ e. kept(equal(p[e], k), v[e])`."""
+        """`y.at[p].add(v)`: `y[k] + Σ e. kept(equal(p[e], k), v[e])`."""
         own = self.dims(array)
-        if op not in ("", "+") or len(places) != 1 or len(self.dims(places[0])) != 1:
+        if op != "+" or len(places) != 1 or len(self.dims(places[0])) != 1:
             raise self.error(
-                "an array of places that data decide takes assignments and additions along the first axis",
+                "an array of places that data decide takes assignments, and additions along the first axis",
                 "write `y[p] = v`, or `y.at[p].add(v)`",
             )
         (place,) = places
@@ -473,47 +473,192 @@ class Subscripts(Places):
         place, value = self.once(place, "place"), self.once(value, "new")
         (turns,) = self.dims(place)
 
-        def written(e: Affine, here: Sequence[Affine]) -> Value:
-            return self._aligned(value, (e, *here[1:]))
-
-        def added(*here: Affine) -> Value:
+        def entry(*here: Affine) -> Value:
             def term(e: Affine) -> Value:
                 is_here = self.is_place(self.read(place, e), here[0])
-                return self._chosen(is_here, written(e, here), self.whole(0))
+                return self._chosen(is_here, self._aligned(value, (e, *here[1:])), self.whole(0))
 
             return self.plus_of(self.read(array, *here), self.total([turns], term, value, place))
 
-        if op:
-            return self.build(own, added, array, value)
-        last = self._last_at(place, own[0])
+        return self.build(own, entry, array, value)
+
+    # Changes where arrays say
+
+    def stored_once(self, array: Value, places: tuple[Any, ...], value: Any, op: str) -> Value:
+        """NumPy's `y[k] = v` and `y[k] += v`: of what k says of one place the last counts."""
+        array, value = self.once(array, "old"), self.once(self.whole(value), "new")
+        own = self.dims(array)
+        if any(map(self._integers, places)):
+            return self._stored_by_lists(array, places, value, op)
+        spelt = self._spelt_out(
+            tuple(self._counting(p) or self._found_many(p) for p in places), len(own)
+        )
+        many = [(k, p) for k, p in enumerate(spelt) if isinstance(p, _Many)]
+        if not _side_by_side(spelt) or any(isinstance(p, IndexEntry | Value) for p in spelt):
+            raise self.error(
+                "an array of places beside other indices than slices and numbers",
+                "store row by row: `for i in range(n): y[i, k] = v[i]`",
+            )
+        turns = self._together([p for _, p in many])
+        for k, p in many:
+            self._in_range(p, own[k])
+        axes = {
+            k: self._axis(p, own[k], array, k)
+            for k, p in enumerate(spelt)
+            if not isinstance(p, _Many)
+        }
+        lead = sum(a.length is not None for k, a in axes.items() if k < many[0][0])
+        lengths = [a.length for a in axes.values() if a.length is not None]
+        out = (*lengths[:lead], *turns, *lengths[lead:])
+        self._fits_into(value, out)
+        theirs = self.dims(value)[-(len(out) - lead) :] if len(out) > lead else ()
+        apart = [
+            n for n in theirs[: len(theirs) - len(out) + lead + len(turns)] if n != Affine.of(1)
+        ]
+        if apart and op:
+            value = self.once(self.computed(op, self.subscript(array, places), value), "new")
+            op = ""
+        sizes = [own[k] for k, _ in many]
+
+        def named(e: Sequence[Affine], at: Sequence[Affine]) -> Value:
+            here = [self._names(p, e, a) for (_, p), a in zip(many, at, strict=True)]
+            return reduce(self.product, here)
+
+        def times(*at: Affine) -> Value:
+            return self.total(turns, lambda *e: named(e, at), value)
+
+        count = self.once(self.build(sizes, times, value), "count")
+        later = self._named_later(many, turns, sizes, value) if apart else None
 
         def entry(*here: Affine) -> Value:
-            def term(e: Affine) -> Value:
-                is_last = self.is_place(self.read(last, here[0]), e + 1)
-                return self._chosen(is_last, written(e, here), self.whole(0))
+            holds = {k: axis.holds(here[k]) for k, axis in axes.items()}
+            p = conj(*(q for q, _ in holds.values()))
+            inner = [i for k, (_, i) in holds.items() if axes[k].length is not None]
+            at, old = [here[k] for k, _ in many], self.read(array, *here)
 
-            new = self.total([turns], term, value, last)
-            none = self.is_place(self.read(last, here[0]), Affine.of(0))
-            return self.plus_of(
-                new, Value(self, self._chosen(none, self.read(array, *here), self.whole(0)).term)
+            def put(e: Sequence[Affine]) -> Value:
+                return self._aligned(value, (*inner[:lead], *e, *inner[lead:]))
+
+            def last(*e: Affine) -> Value:
+                assert later is not None
+                new = Value(self, Call(named_("dropped"), (self.read(later, *e).term, put(e).term)))
+                here_ = named(e, at)
+                if (q := self.predicate_of(here_)) is not None:
+                    return self.conditioned(q, new)
+                return self._chosen(here_, new, self.whole(0))
+
+            if later is not None:
+                new = self.total(turns, last, value, later)
+            else:
+                new = put([Affine.of(0)] * len(turns))
+                new = self.computed(op, old, new) if op else new
+            none = Value(self, Call(named_("equal"), (self.read(count, *at).term, Const(0))))
+            made = self._chosen(none, old, new)
+            if p == TRUE:
+                return made
+            return self.plus_of(self.conditioned(p, made), self.conditioned(self._negation(p), old))
+
+        made = self.build(own, entry, array, value, count)
+        within = None if op else nature_of([array, value]).within
+        return made.of_nature(replace(made.nature, within=within))
+
+    def _together(self, many: Sequence[Any]) -> list[Affine]:
+        """The sizes of index arrays side by side, which are the same."""
+        first, *others = [list(p.dims) for p in many]
+        for dims in others:
+            if len(dims) != len(first):
+                raise self.error("index arrays of several numbers of dimensions side by side")
+            for mine, theirs in zip(dims, first, strict=True):
+                self.same(mine, theirs)
+        return first
+
+    def _in_range(self, place: Any, size: Affine) -> None:
+        if isinstance(place, Data):
+            self.within(place, size)
+        elif isinstance(place, Found):
+            self.lies_within(place.places, size)
+        else:
+            for end in (place.axis.start, place.axis.place(place.dims[0] - 1)):
+                self.looked("the index array", "the array", end, size)
+
+    def _fits_into(self, value: Value, out: Sequence[Affine]) -> None:
+        dims = self.dims(value)
+        if len(dims) > len(out):
+            raise self.error(f"{kind(value)} does not fit into this place")
+        for mine, theirs in zip(out[len(out) - len(dims) :], dims, strict=True):
+            if mine != theirs and theirs != Affine.of(1):
+                self.same(mine, theirs)
+
+    def _names(self, place: Any, e: Sequence[Affine], k: Affine) -> Value:
+        """Whether the e-th entry of an index array is k, as 1 or 0."""
+        if isinstance(place, Found):
+            return self.is_place(place.entry(self, e), k)
+        if isinstance(place, Counting):
+            return self.truth_of(compare("=", k, place.axis.place(e[0])))
+        return self.truth_of(self._looked_up(place, e).equals(k))
+
+    def _named_later(
+        self,
+        many: Sequence[tuple[int, Any]],
+        turns: Sequence[Affine],
+        sizes: Sequence[Affine],
+        of: Value,
+    ) -> Value | None:
+        """How many later entries name the place that an entry of index arrays names."""
+        looked = [(p, n) for (_, p), n in zip(many, sizes, strict=True) if isinstance(p, Data)]
+
+        def entry(*e: Affine) -> Value:
+            def same(*at: Affine) -> Value:
+                after, places = at[: len(turns)], at[len(turns) :]
+                agree = [self.truth_of(_before(e, after))]
+                for (p, _), k in zip(looked, places, strict=True):
+                    agree += [self._names(p, e, k), self._names(p, after, k)]
+                for _, p in many:
+                    if isinstance(p, Found):
+                        both = (p.entry(self, e).term, p.entry(self, after).term)
+                        agree.append(Value(self, Call(named_("equal"), both)))
+                    elif isinstance(p, Counting):
+                        agree.append(self.truth_of(compare("=", e[0], after[0])))
+                return reduce(self.product, agree)
+
+            return self.total([*turns, *(n for _, n in looked)], same, of)
+
+        return self.once(self.build(turns, entry, of), "later")
+
+    def _stored_by_lists(
+        self, array: Value, places: tuple[Any, ...], value: Value, op: str
+    ) -> Value:
+        """`y[[0, 2]] = v`: one place after the other, of those that are named twice the last."""
+        own = self.dims(array)
+        spelt = self._spelt_out(places, len(own))
+        lists = {k: p.written for k, p in enumerate(spelt) if self._integers(p)}
+        counts = {*map(len, lists.values())}
+        slices = [k for k, p in enumerate(spelt) if isinstance(p, slice)]
+        others = [p for k, p in enumerate(spelt) if k not in lists and k not in slices]
+        if len(counts) > 1 or not all(isinstance(p, int | Index) for p in others):
+            raise self.error(
+                "a list of indices beside another index", "store in several statements"
             )
-
-        made = self.build(own, entry, array, value, last)
-        return made.of_nature(replace(made.nature, within=nature_of([array, value]).within))
-
-    def _last_at(self, place: Value, size: Affine) -> Value:
-        """Of each k, 1 + the last e with `place[e] = k`; 0 where there is none."""
-        (turns,) = self.dims(place)
-
-        def entry(k: Affine, e: Affine) -> Value:
-            number = Value(self, self.index_term(e + 1))
-            return self._chosen(self.is_place(self.read(place, e), k), number, self.whole(0))
-
-        return self.once(self.largest_along(self.build([size, turns], entry, place), 1), "last")
-
-    def largest_along(self, array: Value, axis: int) -> Value:
-        """The largest entries along an axis."""
-        raise NotImplementedError
+        (count,) = counts
+        taken = [k for k in range(len(spelt)) if k not in slices]
+        if taken[-1] - taken[0] + 1 != len(taken):
+            raise self.error("a list of indices apart from another index", "store row by row")
+        # The value's axis along the list: of the axes behind, each is one of the value.
+        behind = sum(k > taken[0] for k in slices)
+        dims = self.dims(value)
+        along = len(dims) - behind - 1
+        if along >= 0:
+            self.meet(Affine.of(count), dims[along])
+        rows = {tuple(_from_start(p[j], own[k]) for k, p in lists.items()): j for j in range(count)}
+        made = array
+        for j in sorted(rows.values()):
+            at = tuple(lists[k][j] if k in lists else p for k, p in enumerate(spelt))
+            row = value
+            if along >= 0:
+                part = j if dims[along] == Affine.of(count) else 0
+                row = self.subscript(value, (*[slice(None)] * along, part))
+            made = self.stored(made, at, row, op)
+        return made
 
     def _spread_out(
         self, axes: Sequence[Axis], here: Sequence[Affine], value: Value
@@ -602,6 +747,19 @@ class Subscripts(Places):
             return self.plus_of(self.read(array, *here), self.total(src.dims, term, value))
 
         return self.build(own, entry, array, value)
+
+
+def _before(one: Sequence[Affine], other: Sequence[Affine]) -> Predicate:
+    """Whether indices come before others, in the order in which NumPy goes through an array."""
+    cases = [
+        conj(*map(partial(compare, "="), one[:k], other[:k]), compare("<", one[k], other[k]))
+        for k in range(len(one))
+    ]
+    return disj(*cases)
+
+
+def _from_start(j: int, size: Affine) -> Affine:
+    return Affine.of(j) if j >= 0 else size + j
 
 
 def is_list_of_places(value: Any) -> bool:
