@@ -254,8 +254,10 @@ class CalledFunction(ABC):
 
     @property
     def jax(self) -> Callable[..., Any]:
-        """The function as JAX sees it, to compose with `jax.jit`, `jax.vmap` and the like."""
-        return self.__call__
+        """The function as JAX sees it, to compose with `jax.jit`, `jax.vmap` and the like: this one, whose signature
+        tells JAX where a parameter stands that is static.
+        """
+        return self
 
     def sharded(self, index: str, devices: int | None = None) -> Self:
         """The same function, its sums over one index divided among JAX's devices, and so are its

@@ -71,15 +71,33 @@ class WrittenFunction(TensorFunction):
     def _resolve(self, arguments: Mapping[str, Any] | None) -> Instance:
         types = tuple(self._parameter(x, arguments) for x in self._annotated)
         captured = self.captured()
-        found, refused = self._named(types, captured), None
-        while isinstance(found, Undecided):
-            refused = refused or found.met.refused
+        found, refused = self._first_named(types, captured, arguments), None
+        while True:
             sizes = None if arguments is None else signature.sizes_of(found.parameters, arguments)
+            if isinstance(found, Instance):
+                if sizes is None or (name := found.traced.cut_off(sizes)) is None:
+                    return found
+                found = Undecided.of(found.parameters, name)
+            refused = refused or found.met.refused
             try:
                 found = self._named(found.decided(sizes), captured)
             except TensorError as error:
                 raise refused or error from None
-        return found
+
+    def _first_named(
+        self,
+        types: tuple[Parameter, ...],
+        captured: Captured,
+        arguments: Mapping[str, Any] | None,
+    ) -> Instance | Undecided:
+        """As `_named`; what an integer is needed for of which JAX says nothing is refused with the way out."""
+        try:
+            return self._named(types, captured)
+        except TensorError as error:
+            if name := signature.unknown_integer(arguments or {}):
+                message = f"`{name}` is an integer that JAX traces, and here: {error.message}"
+                raise TensorError(message, signature.static(name), error.place) from None
+            raise
 
     def captured(self, within: frozenset[CalledFunction | Helper] = frozenset()) -> Captured:
         if self in within:

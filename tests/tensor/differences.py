@@ -1,5 +1,6 @@
 """Functions that are compared with what Python and NumPy make of them, and their gradients with central differences."""
 
+import linecache
 from collections.abc import Callable
 from typing import Any
 
@@ -35,3 +36,13 @@ def check(function: Callable[..., Any], arguments: Any) -> Any:
     found = f.vjp(by)(*arguments, weights if np.ndim(expected) else float(weights))
     np.testing.assert_allclose(found, slopes(function, arguments, weights), rtol=1e-4, atol=1e-7)
     return f
+
+
+def written(source: str, names: list[str], namespace: dict[str, Any] | None = None) -> Any:
+    """A function of these names that returns an expression."""
+    text = f"def f({', '.join(names)}):\n    return {source}\n"
+    file = f"<{source}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+    made = {"np": np, **(namespace or {})}
+    exec(compile(text, file, "exec"), made)
+    return made["f"]

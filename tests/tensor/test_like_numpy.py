@@ -4,7 +4,6 @@ brackets drawn at random. What the language takes, gives what NumPy gives.
 
 from __future__ import annotations
 
-import linecache
 import re
 import warnings
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ import jax
 import numpy as np
 import pytest
 import scipy.special
+from differences import written
 
 from jupyter_hvd.tensor import TensorError, tensor
 from jupyter_hvd.tensor.frontend.forms.table import FORMS
@@ -47,16 +47,6 @@ MODULES = {
     "np.linalg": np.linalg,
 }
 NAMESPACE = {"np": np, "jax": jax, "scipy": scipy}
-
-
-def written(source: str, names: list[str]):
-    """A function of these names that returns an expression."""
-    text = f"def f({', '.join(names)}):\n    return {source}\n"
-    file = f"<{source}>"
-    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
-    namespace = dict(NAMESPACE)
-    exec(compile(text, file, "exec"), namespace)
-    return namespace["f"]
 
 
 def same(found: object, expected: object) -> bool:

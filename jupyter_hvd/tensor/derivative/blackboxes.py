@@ -7,10 +7,13 @@ A derivative that is no black box of this table becomes one, with the derivative
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
 from typing import Any
+
+import numpy as np
 
 from ..language.errors import TensorError
 from ..language.function import (
@@ -95,7 +98,14 @@ def _combined(f: Function, how: Total | Cotangent) -> Term | None:
 
 
 def _recip(x: Any) -> Any:
+    if x == 0:
+        return math.copysign(math.inf, x)
     return Fraction(1, x) if isinstance(x, int) else 1 / x
+
+
+def _whole(rounded: Callable[[Any], int]) -> Callable[[Any], Any]:
+    """A rounding that leaves what is infinite, or no number."""
+    return lambda x: rounded(x) if math.isfinite(x) else x
 
 
 def _sign(x: Any) -> int:
@@ -104,12 +114,34 @@ def _sign(x: Any) -> int:
 
 def _power(x: Any, y: Any) -> Any:
     exact = isinstance(x, int | Fraction) and isinstance(y, int | Fraction) and y == int(y)
-    return Fraction(x) ** int(y) if exact else x**y
+    if exact and x != 0:
+        return Fraction(x) ** int(y)
+    with np.errstate(all="ignore"):
+        return x**y if exact and y >= 0 else float(np.power(float(x), float(y)))
 
 
 def _extreme(of: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Python's `max` or `min` of two, and what is no number where one is none."""
     return lambda x, y: x if x != x else y if y != y else of(x, y)
+
+
+def _divided(divide: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A division with remainder, which by zero gives what NumPy's floats do."""
+
+    def compute(x: Any, y: Any) -> Any:
+        if y != 0:
+            return divide(x, y)
+        with np.errstate(all="ignore"):
+            return float(divide(np.float64(x), np.float64(y)))
+
+    return compute
+
+
+def _lgamma(x: Any) -> float:
+    try:
+        return math.lgamma(x)
+    except ValueError:  # a pole
+        return math.inf
 
 
 def _polygamma(n: int) -> Callable[[Any], float]:
@@ -126,6 +158,23 @@ def _beyond(_: int) -> Term:
         "the fifth derivative of `gammaln`",
         "there are four: `digamma`, `polygamma(1, x)` and two more",
     )
+
+
+def _of_floats(name: str) -> Callable[..., Any]:
+    """A function of `math`, which beyond where it is finite gives what NumPy does."""
+    of_one = getattr(math, name)
+
+    def compute(*arguments: Any) -> Any:
+        try:
+            return of_one(*arguments)
+        except (ValueError, OverflowError):
+            with np.errstate(all="ignore"):
+                return float(getattr(np, _OF_NUMPY.get(name, name))(*map(float, arguments)))
+
+    return compute
+
+
+_OF_NUMPY = {"asin": "arcsin", "acos": "arccos", "acosh": "arccosh", "atanh": "arctanh"}
 
 
 def _enter(name: str, arity: int, compute: Callable[..., Any], *slopes: str) -> None:
@@ -145,37 +194,37 @@ def _read(slope: str) -> Term | None:
     return None if slope == "0" else parse(slope, dict.fromkeys(PARAMETERS, REAL))
 
 
-_enter_simple("sin", math.sin, "cos(x)")
-_enter_simple("cos", math.cos, "-1·sin(x)")
-_enter_simple("exp", math.exp, "exp(x)")
-_enter_simple("log", math.log, "recip(x)")
-_enter_simple("sinh", math.sinh, "cosh(x)")
-_enter_simple("cosh", math.cosh, "sinh(x)")
+_enter_simple("sin", _of_floats("sin"), "cos(x)")
+_enter_simple("cos", _of_floats("cos"), "-1·sin(x)")
+_enter_simple("exp", _of_floats("exp"), "exp(x)")
+_enter_simple("log", _of_floats("log"), "recip(x)")
+_enter_simple("sinh", _of_floats("sinh"), "cosh(x)")
+_enter_simple("cosh", _of_floats("cosh"), "sinh(x)")
 _enter_simple("abs", abs, "sign(x)")
 _enter_simple("sign", _sign, "0")
-_enter_simple("floor", math.floor, "0")
-_enter_simple("rint", round, "0")
-_enter("floor_divide", 2, lambda x, y: x // y, "0", "0")
-_enter("mod", 2, lambda x, y: x % y, "1", "-1·floor_divide(x, y)")
-_enter_simple("lgamma", math.lgamma, "digamma(x)")
+_enter_simple("floor", _whole(math.floor), "0")
+_enter_simple("rint", _whole(round), "0")
+_enter("floor_divide", 2, _divided(operator.floordiv), "0", "0")
+_enter("mod", 2, _divided(operator.mod), "1", "-1·floor_divide(x, y)")
+_enter_simple("lgamma", _lgamma, "digamma(x)")
 _enter_simple("digamma", _polygamma(0), "polygamma1(x)")
 _enter_simple("polygamma1", _polygamma(1), "polygamma2(x)")
 _enter_simple("polygamma2", _polygamma(2), "polygamma3(x)")
 _register("polygamma3", 1, _polygamma(3), _beyond, simple=True)
 _enter("recip", 1, _recip, "-1·recip(x)·recip(x)")
-_enter("sqrt", 1, math.sqrt, "1/2·recip(sqrt(x))")
-_enter("tan", 1, math.tan, "1 + tan(x)·tan(x)")
+_enter("sqrt", 1, _of_floats("sqrt"), "1/2·recip(sqrt(x))")
+_enter("tan", 1, _of_floats("tan"), "1 + tan(x)·tan(x)")
 _enter("tanh", 1, math.tanh, "1 + -1·tanh(x)·tanh(x)")
 _enter("atan", 1, math.atan, "recip(1 + x·x)")
-_enter("asin", 1, math.asin, "recip(sqrt(1 + -1·x·x))")
-_enter("acos", 1, math.acos, "-1·recip(sqrt(1 + -1·x·x))")
+_enter("asin", 1, _of_floats("asin"), "recip(sqrt(1 + -1·x·x))")
+_enter("acos", 1, _of_floats("acos"), "-1·recip(sqrt(1 + -1·x·x))")
 _enter("asinh", 1, math.asinh, "recip(sqrt(1 + x·x))")
-_enter("acosh", 1, math.acosh, "recip(sqrt(-1 + x·x))")
-_enter("atanh", 1, math.atanh, "recip(1 + -1·x·x)")
+_enter("acosh", 1, _of_floats("acosh"), "recip(sqrt(-1 + x·x))")
+_enter("atanh", 1, _of_floats("atanh"), "recip(1 + -1·x·x)")
 _enter("cbrt", 1, math.cbrt, "1/3·recip(cbrt(x)·cbrt(x))")
 _enter("erf", 1, math.erf, f"{2 / math.sqrt(math.pi)!r}·exp(-1·x·x)")
-_enter("expm1", 1, math.expm1, "exp(x)")
-_enter("log1p", 1, math.log1p, "recip(1 + x)")
+_enter("expm1", 1, _of_floats("expm1"), "exp(x)")
+_enter("log1p", 1, _of_floats("log1p"), "recip(1 + x)")
 # By the exponent it is 0 where x is, whose logarithm is minus infinity.
 _enter("pow", 2, _power, "y·pow(x, y + -1)", "pow(x, y)·log(x + equal(x, 0))")
 _enter("atan2", 2, math.atan2, "y·recip(x·x + y·y)", "-1·x·recip(x·x + y·y)")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -27,7 +26,7 @@ from ..language.terms import (
 from ..language.types import Array, IndexArray, Parameter, Relation, TupleSet
 from ..polyhedral import sets
 from ..reference.evaluate import Environment, points
-from .signature import environment
+from .signature import environment, is_abstract
 from .tracing.traced import Access, Lookup, Traced
 
 
@@ -76,16 +75,11 @@ def check_call(
     """
     relations = [p for p in parameters if isinstance(p.type, Relation | IndexArray | TupleSet)]
     data = {p.name: arguments[p.name] for p in relations}
-    if not (pending or checked.lookups) or any(map(_is_abstract, data.values())):
+    if not (pending or checked.lookups) or any(map(is_abstract, data.values())):
         return
     arrays = {x: np.asarray(v) for x, v in data.items() if not isinstance(v, set | frozenset)}
     env = environment(relations, arguments, sizes)
     check(checked, pending, env, arrays)
-
-
-def _is_abstract(value: Any) -> bool:
-    jax = sys.modules.get("jax")
-    return jax is not None and isinstance(value, jax.core.Tracer)
 
 
 def _outside(read: Access) -> Predicate:

@@ -222,6 +222,7 @@ class _Rewriter(cst.CSTTransformer):
         self.marks = False  # whether lines are marked with those of the source
         self.made = 0  # functions made of a statement's parts
         self.elifs: set[cst.If] = set()
+        self.branches: set[cst.CSTNode] = set()  # blocks of `if` statements
         self.returning: list[tuple[cst.If, cst.If]] = []
         self.assigned: dict[str, bool] = {}  # names that the function assigns to
         self.names: dict[str, None] = {}  # that the function uses, with their attributes dotted
@@ -554,8 +555,11 @@ class _Rewriter(cst.CSTTransformer):
         )
 
     def visit_If(self, node: cst.If) -> None:
+        self.branches.add(node.body)
         if isinstance(node.orelse, cst.If):
             self.elifs.add(node.orelse)
+        elif node.orelse is not None:
+            self.branches.add(node.orelse.body)
 
     def leave_If(
         self, node: cst.If, updated: cst.If
@@ -600,13 +604,20 @@ class _Rewriter(cst.CSTTransformer):
     def leave_IndentedBlock(
         self, node: cst.IndentedBlock, updated: cst.IndentedBlock
     ) -> cst.IndentedBlock:
-        """Where an `if` returns, what follows it is its other branch."""
-        statements = list(updated.body)
-        for k in range(len(statements) - 1, -1, -1):
-            found = next((pair for pair in self.returning if pair[1] is statements[k]), None)
+        """Where an `if` returns, what follows it is its other branch; what that is in a branch of an `if`,
+        the block around it says.
+        """
+        if node in self.branches:
+            return updated
+        return updated.with_changes(body=self._closed(list(updated.body)))
+
+    def _closed(self, statements: list[cst.BaseStatement]) -> list[cst.BaseStatement]:
+        """Statements of which each `if` that returns is a choice between the ways to go on."""
+        for k, statement in enumerate(statements):
+            found = next((pair for pair in self.returning if pair[1] is statement), None)
             if found is not None:
-                statements[k:] = self._returned(*found, statements[k + 1 :])
-        return updated.with_changes(body=statements)
+                return [*statements[:k], *self._returned(*found, statements[k + 1 :])]
+        return statements
 
     def _returned(
         self, node: cst.If, updated: cst.If, rest: list[cst.BaseStatement]
@@ -634,10 +645,10 @@ class _Rewriter(cst.CSTTransformer):
         ]
         call = self.call(node.test, "returned", updated.test, cst.Name(then), cst.Name(other))
         return [
-            self._function(node, then, parameters, first, None).with_changes(
+            self._function(node, then, parameters, self._closed(first), None).with_changes(
                 leading_lines=updated.leading_lines
             ),
-            self._function(node, other, parameters, second, None),
+            self._function(node, other, parameters, self._closed(second), None),
             self._line(node, cst.Return(call)),
         ]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 from itertools import chain
@@ -111,9 +112,30 @@ def observed(name: str, value: Any) -> tuple[ParameterType, Layout]:
     dims = tuple(Affine.of(f"{name}_{axis}") for axis in range(len(shape)))
     if kind == "b":
         return Relation(dims), None
+    if kind in "iu" and not dims:  # under `jax.jit` it is a number, of which nothing is known
+        return (REAL if is_abstract(value) else Integer()), None
     if kind in "iu":
-        return (IndexArray(dims) if dims else Integer()), None
+        return IndexArray(dims), None
     return array(dims), None
+
+
+def is_abstract(value: Any) -> bool:
+    """Whether a value is JAX's stand-in for one that is not known yet."""
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(value, jax.core.Tracer)
+
+
+def static(name: str) -> str:
+    """How JAX passes an integer as what it is."""
+    return f'tell JAX that it is known: `jax.jit(f.jax, static_argnames="{name}")`'
+
+
+def unknown_integer(arguments: Mapping[str, Any]) -> str | None:
+    """A parameter that is an integer, of which JAX says nothing more."""
+    for name, value in arguments.items():
+        if is_abstract(value) and not value.shape and value.dtype.kind in "iu":
+            return name
+    return None
 
 
 def _arity(name: str, tuples: Collection[Any]) -> int:
@@ -200,7 +222,8 @@ def adapt(name: str, declared_: ParameterType, value: Any) -> ParameterType:
     found, _ = observed(name, value)
     if isinstance(declared_, Integer):
         if not isinstance(found, Integer):
-            raise TensorError(f"`{name}` is declared an integer, but is {value!r}", "pass an int")
+            advice = static(name) if is_abstract(value) else "pass an int"
+            raise TensorError(f"`{name}` is declared an integer, but is {value!r}", advice)
         return declared_
     # Whole numbers are as good as floats where floats are declared.
     if isinstance(declared_, Real) and isinstance(found, Integer):

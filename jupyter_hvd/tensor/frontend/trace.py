@@ -65,6 +65,11 @@ class Undecided:
     parameters: tuple[Parameter, ...]
     met: SizesMet
 
+    @staticmethod
+    def of(parameters: tuple[Parameter, ...], name: str) -> Undecided:
+        """What a size must be known as a number for."""
+        return Undecided(parameters, SizesMet(Affine.of(name), None, True, None))
+
     def decided(self, sizes: Mapping[str, int] | None) -> tuple[Parameter, ...]:
         """The parameters' types at such sizes: two sizes are one, or a size is a number. Raises
         TensorError where the sizes do not go together.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -414,9 +415,56 @@ def radians(t: Any, x: Any) -> Any:
     return t.computed("*", 0.017453292519943295, x)
 
 
+@form("isnan")
+def isnan(t: Any, x: Any) -> Any:
+    """`x != x`."""
+    x = t.once(t.whole(x), "x")
+    return t._compare("!=", x, x)
+
+
+@form("isinf")
+def isinf(t: Any, x: Any) -> Any:
+    """`|x| == ∞`."""
+    return t._compare("==", t.mapped("abs", x), math.inf)
+
+
+@form("isposinf")
+def isposinf(t: Any, x: Any) -> Any:
+    """`x == ∞`."""
+    return t._compare("==", t.whole(x), math.inf)
+
+
+@form("isneginf")
+def isneginf(t: Any, x: Any) -> Any:
+    """`x == -∞`."""
+    return t._compare("==", t.whole(x), -math.inf)
+
+
+@form("isfinite")
+def isfinite(t: Any, x: Any) -> Any:
+    """`|x| < ∞`."""
+    return t._compare("<", t.mapped("abs", x), math.inf)
+
+
 @form("nan_to_num")
-def nan_to_num(t: Any, x: Any) -> Any:
-    """Refused: there are no missing entries."""
-    raise t.error(
-        "the language has no missing entries", "`np.where(present, x, 0)` under a boolean array"
-    )
+def nan_to_num(t: Any, x: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    """x, and numbers for what is none: of infinities the largest of float64, which in float32 stay what they are."""
+    x = t.once(t.whole(x), "x")
+    made = t.chosen(isnan(t, x), nan, x)
+    for infinite, given, largest in ((isposinf, posinf, LARGEST), (isneginf, neginf, -LARGEST)):
+        made = t.chosen(infinite(t, x), largest if given is None else given, made)
+    return made
+
+
+@form("copysign")
+def copysign(t: Any, x: Any, y: Any) -> Any:
+    """`|x|` with the sign of y, of zeros the positive one."""
+    return t.spread((x, y), lambda a, b: _with_sign(t, t.mapped("abs", a), b))
+
+
+def _with_sign(t: Any, size: Any, sign: Any) -> Any:
+    size = t.once(size, "size")
+    return t.chosen(t._compare("<", sign, 0), t.negative(size), size)
+
+
+LARGEST = 1.7976931348623157e308  # of float64

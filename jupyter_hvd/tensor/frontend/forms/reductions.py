@@ -68,6 +68,45 @@ def sum_of_numbers(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> 
     return total(t, t.chosen(t._compare("==", x, x), x, 0), axis, keepdims)
 
 
+@form("nanmean")
+def mean_of_numbers(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """`nansum(x) / sum(x == x)`."""
+    x = t.once(t.whole(x), "x")
+    counted = total(t, t._compare("==", x, x), axis, keepdims)
+    return t.computed("/", sum_of_numbers(t, x, axis, keepdims), counted)
+
+
+@form("nanmax")
+def largest_number(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """`max(where(x == x, x, -∞))`."""
+    x = t.once(t.whole(x), "x")
+    return build(t, "max", t.chosen(t._compare("==", x, x), x, -math.inf), axis, keepdims)
+
+
+@form("nanmin")
+def smallest_number(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """`min(where(x == x, x, ∞))`."""
+    x = t.once(t.whole(x), "x")
+    return build(t, "min", t.chosen(t._compare("==", x, x), x, math.inf), axis, keepdims)
+
+
+@form("nanvar")
+def var_of_numbers(t: Any, x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+    """`nansum((x - nanmean(x))**2) / (sum(x == x) - ddof)`."""
+    x = t.once(t.whole(x), "x")
+    present = t._compare("==", x, x)
+    apart = t.chosen(present, t.computed("-", x, mean_of_numbers(t, x, axis, True)), 0)
+    counted = total(t, present, axis, keepdims)
+    squares = total(t, t.computed("**", apart, 2), axis, keepdims)
+    return t.computed("/", squares, t.computed("-", counted, ddof) if ddof else counted)
+
+
+@form("nanstd")
+def std_of_numbers(t: Any, x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+    """`sqrt(nanvar(x))`."""
+    return t.mapped("sqrt", var_of_numbers(t, x, axis, ddof, keepdims))
+
+
 def total_of(t: Any, x: Any, start: Any = 0) -> Any:
     """Python's `sum`, along the first axis."""
     x = t.listed_from(x)

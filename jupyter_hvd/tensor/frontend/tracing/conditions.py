@@ -11,6 +11,7 @@ from typing import Any
 
 from ...language.affine import Affine
 from ...language.function import named
+from ...language.pairs import Laid
 from ...language.predicates import (
     FALSE,
     TRUE,
@@ -332,8 +333,7 @@ class Conditions(Wholes):
                 with ways.one():
                     second = other()
             with self.memory.as_it_was():
-                made = self.chosen(test, first, second)
-                return made.of_nature(self.nature_of_one(first, second))
+                return self.one_of_two(test, first, second)
         p = self.condition(test)
         not_p = self._negation(p)
         branches, values = [], []
@@ -345,6 +345,19 @@ class Conditions(Wholes):
                 branches.append((condition, lets(scope.bindings, term), layout))
         self.at(k)
         return self._either(branches).of_nature(self.nature_of_one(*values))
+
+    def one_of_two(self, test: Value, one: Any, two: Any) -> Any:
+        """One value where data say so, else the other; of tuples each part."""
+        one, two = self._structure(one), self._structure(two)
+        if isinstance(one, dict) and isinstance(two, dict) and [*one] == [*two]:
+            return {x: self.one_of_two(test, one[x], two[x]) for x in one}
+        if isinstance(one, tuple) and isinstance(two, tuple) and len(one) == len(two):
+            parts = [self.one_of_two(test, a, b) for a, b in zip(one, two, strict=True)]
+            return Laid(parts, one.form) if isinstance(one, Laid) else tuple(parts)
+        return self.chosen(test, one, two).of_nature(self.nature_of_one(one, two))
+
+    def _structure(self, value: Any) -> Any:
+        raise NotImplementedError
 
     def nature_of_one(self, one: Any, two: Any) -> Nature:
         """What is known of a value that is one of two."""

@@ -59,6 +59,11 @@ class Change:
     places: tuple[str, ...] = ()
     at: tuple[Affine, ...] = ()
     anew: bool = False
+    under: Predicate = TRUE  # of its conditions those on which it happens
+
+
+class InOrder(TensorError):  # noqa: N818 - another loop may do
+    """What is refused of a loop whose turns are independent of one another, and not of one that carries values."""
 
 
 class Carried(Barred):
@@ -77,11 +82,20 @@ class Carried(Barred):
         self.masked = masked
         self.plain = plain
         self.changes: list[Change] = []
+        self.before: Value | None = (
+            None  # by a name of its own, for what reads an entry and changes it
+        )
 
     @property
     def in_place(self) -> bool:
         """Whether the loop changes the array that the name has before it."""
         return any(not change.anew for change in self.changes)
+
+    @property
+    def changes_around(self) -> bool:
+        """Whether this loop, or one around it, has changed it already."""
+        around = isinstance(self.start, Carried) and self.start.changes_around
+        return bool(self.changes) or around
 
     @property
     def begun(self) -> Any:

@@ -44,6 +44,7 @@ from .recurrences import (
     Appended,
     Carried,
     Change,
+    InOrder,
     Recurrences,
     gone,
     left_there,
@@ -161,7 +162,7 @@ class Statements(Recurrences):
             elif isinstance(x, Carried | list) or isinstance(y, Carried | list):
                 raise self.error(f"`{name}` is a list or a sum in one branch only")
             else:
-                joined.append(self._bind(name, self._one_of(self.chosen(test, x, y), x, y)))
+                joined.append(self._bind(name, self.one_of_two(test, x, y)))
         return tuple(joined)
 
     def returned(self, k: int, test: Any, then: Callable[[], Any], other: Callable[[], Any]) -> Any:
@@ -217,7 +218,9 @@ class Statements(Recurrences):
             return self.one_by_one(k, pattern, bounds, names, values, body)
         except TensorError as error:
             begun = not all(isinstance(v, Barred) and not isinstance(v, Carried) for v in values)
-            reads = any(left_there(name) in error.message for name in names)
+            reads = isinstance(error, InOrder) or any(
+                left_there(name) in error.message for name in names
+            )
             if turns is None and not (begun and reads):
                 raise
         self.at(k)
@@ -396,13 +399,13 @@ class Statements(Recurrences):
         at = change.at
         if change.op == "=":
             if len(c.changes) > 1 and not self._apart(c.changes, index, size):
-                raise self.error(
+                raise self.in_order(
                     f"`{c.name}` is assigned to at several places in one turn",
                     "write one assignment",
                 )
             alone = [a for a in at if a.coefficient(index)]
             if not alone:
-                raise self.error(
+                raise self.in_order(
                     f"more than one turn may assign to one entry of `{c.name}`",
                     "index it by the loop's index: `y[i] = …`",
                 )
@@ -436,7 +439,13 @@ class Statements(Recurrences):
             term = Gen(place, n, term)
         return self._bind(c.name, Value(self, term))
 
+    def in_order(self, message: str, help_: str) -> InOrder:
+        return InOrder(message, help_, self.place)
+
     def _apart(self, changes: list[Change], index: str, size: Affine) -> bool:
+        """Whether the changes of a turn may be made one after the other, each in all turns."""
+        if all(_of_one_turn(changes[0].at, c.at, index) for c in changes):
+            return True
         binders = (*self.binders, Binder(index, size))
         return all(
             _elsewhere(a.at, b.at, index)
@@ -492,16 +501,16 @@ class Statements(Recurrences):
         return self.append(self.here, target, entries[0])
 
     def _record(self, c: Carried, change: Change) -> None:
-        conditions = conj(*self.conditions[c.depth :])
-        change.condition = conj(conditions, change.condition)
-        for mask in self.masks[c.masked :]:
+        change.under = conj(*self.conditions[c.depth :])
+        change.condition = conj(change.under, change.condition)
+        for mask in self.masks[c.masked :] if change.op != "=" else ():
             change.term = self._under(mask, change)
         c.changes.append(change)
 
     def _under(self, mask: Value, change: Change) -> Term:
-        if change.op in ("append", "="):
+        if change.op == "append":
             raise self.error(
-                "data decide whether this happens", "write `np.where(p, new, old)` as the value"
+                "data decide whether this happens", "append either way: `y.append(a if p else b)`"
             )
         value = Value(self, change.term)
         if change.op == "*":
@@ -567,6 +576,31 @@ class Statements(Recurrences):
             made = change(self.whole(root), places, value, op)
             return self._bind(name, self._in_place(root, made))
         return self._stored_in_loop(target, self.whole(root), places, value, op)
+
+    def _now(self, target: Carried, root: Value, places: tuple[Any, ...]) -> Any:
+        """What an array that a loop changes has at a place that is one turn's, as far as is known in that turn."""
+        if not target.changes_around:
+            return self.entry(self.here, self._before(target, root), *places)
+        last = target.changes[-1] if target.changes else None
+        spelt = [isinstance(p, int | Index) for p in places]
+        under = conj(*self.conditions[target.depth :])
+        if last and last.op == "=" and last.under == under and all(spelt):
+            at = [self.from_start(p, n) for p, n in zip(places, self.dims(root), strict=False)]
+            if tuple(at) == last.at and len(at) == len(self.dims(root)):
+                return Value(self, last.term)
+        raise InOrder(target.message, target.help, self.place)
+
+    def _before(self, target: Carried, root: Value) -> Value:
+        """An array as it is before the loops that change it, by a name that nothing in them changes."""
+        while isinstance(target.start, Carried):
+            target = target.start
+        if target.before is None:
+            target.before = root
+            if isinstance(root.term, Var):
+                name = self.name(root.term.name)
+                self.scopes[target.depth - 1].bindings.append((name, root.term))
+                target.before = Value(self, Var(name, root.type), root.layout)
+        return target.before
 
     def one_place(self, k: int, place: Any) -> Any:
         """The first index of `y[i][j] = e`, which names a row."""
@@ -642,7 +676,10 @@ class Statements(Recurrences):
         own = self.dims(root)
         self._holds(target.name, root, value)
         if op not in ("", "+", "-"):
-            raise self.error(f"`{op}=` to an entry in a loop", "write a comprehension")
+            value, op = self.computed(op, self._now(target, root, places), value), ""
+        masks = self.masks[target.masked :] if not op else []
+        for mask in masks[::-1]:
+            value = self.chosen(mask, value, self._now(target, root, places))
         value = self.negative(value) if op == "-" else self.whole(value)
         value = self.once(value, "new")
         names = tuple(self.name(letter) for letter, _ in zip("abcdefgh", own, strict=False))
@@ -683,6 +720,11 @@ class Statements(Recurrences):
         change = Change("=" if not op else "+=", term, conj(*taken), names, tuple(at))
         self._record(target, change)
         return target
+
+
+def _of_one_turn(one: Sequence[Affine], other: Sequence[Affine], index: str) -> bool:
+    """Whether two places are the same in no two turns of a loop, `y[i, 0]` and `y[i, j]`: each entry is one turn's."""
+    return bool(one and other and one[0] == other[0] and one[0].coefficient(index))
 
 
 def _in_any_order(changes: Sequence[Change]) -> bool:

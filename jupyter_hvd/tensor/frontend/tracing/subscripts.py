@@ -322,10 +322,10 @@ class Subscripts(Places):
                 text = f"the slice of {owner}"
                 empty = conj(*self.conditions, compare("<", 0, length))
                 self.conditions.append(empty)
-                self.looked(text, owner, end, size, axis)
+                self.looked(text, owner, end, size, axis, clips=True)
                 self.conditions.pop()
         if not length.is_constant and place != slice(None):
-            self.looked(f"the slice of {owner}", owner, length, size + 1, axis)
+            self.looked(f"the slice of {owner}", owner, length, size + 1, axis, clips=True)
         return Axis(low, step, length)
 
     def _end(self, given: Any, size: Affine, default: Affine, owner: str, axis: int) -> Affine:

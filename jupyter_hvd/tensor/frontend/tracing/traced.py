@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ...language.affine import Affine
@@ -40,6 +41,7 @@ class Access:
     binders: Binders
     condition: Predicate
     place: Place | None
+    clips: bool = False  # the end of a slice, which NumPy cuts off where the array ends
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,15 @@ class Traced:
     lookups: tuple[Lookup, ...] = ()
     accesses: tuple[Access, ...] = ()
     spelt: dict[str, str] = field(default_factory=dict, compare=False)
+
+    def cut_off(self, sizes: Mapping[str, int]) -> str | None:
+        """A size or an integer that must be known as a number, for an array ends before a slice of it does."""
+        for read in self.accesses:
+            names = read.index.names | read.size.names
+            known = read.clips and names and names <= sizes.keys()
+            if known and not 0 <= read.index.evaluate(sizes) < read.size.evaluate(sizes):
+                return min(names)
+        return None
 
     def called(self, name: str) -> frozenset[str]:
         """The indices that the program calls so."""

@@ -269,7 +269,15 @@ class Wholes(Packing):
             return Value(self, guarded(both, a))
         return Value(self, guarded(both, Mul(a, b)))
 
-    def looked(self, text: str, owner: str, index: Affine, size: Affine, axis: int = 0) -> None:
+    def looked(
+        self,
+        text: str,
+        owner: str,
+        index: Affine,
+        size: Affine,
+        axis: int = 0,
+        clips: bool = False,
+    ) -> None:
         """A read that must be in range, though its entry may be put in place of it."""
         self.accesses.append(
             Access(
@@ -281,6 +289,7 @@ class Wholes(Packing):
                 tuple(self.binders),
                 conj(*self.conditions),
                 self.place,
+                clips,
             )
         )
 
