@@ -36,12 +36,6 @@ REFUSED = [
         "return",
         "a if p",
     ),
-    (
-        "y = np.zeros(2)\n    for «i» in range(len(x)):\n        y[0] = x[i]\n    return y",
-        (X,),
-        "more than one turn",
-        "y[i]",
-    ),
     ("return [x[i] for i in range(len(x)) if «i > 1»]", (X,), "size", "else 0"),
     ("return sum(x) * «np.random.rand()»", (X,), "each call", "outside"),
     ("y = []\n    «y.insert(0, x[0])»\n    return y", (X,), "in place", "[::-1]"),
@@ -92,7 +86,7 @@ REFUSED = [
         "",
     ),
     (
-        "n = len(x)\n    return [x[i // 2] for i in range(n)]",
+        "n = len(x)\n    return [x[i // n] for i in range(n)]",
         (X,),
         "not affine",
         "constant multiples",
