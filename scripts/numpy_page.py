@@ -80,7 +80,7 @@ CALLS = {
         "np.pad(x, 1, mode='wrap')", "np.pad(x, 1, mode='reflect')", "np.stack([x, y])",
         "np.stack([x, y], axis=1)", "np.concatenate([x, y])", "np.hstack([x, y])", "np.vstack([x, y])",
         "np.column_stack([x, y])", "np.repeat(x, 2)", "np.tile(x, 3)", "np.diff(x)", "np.diff(x, 2)",
-        "np.copy(x)", "np.atleast_2d(x)", "np.delete(x, 1)", "np.block([[S, A]])", "np.r_[x, y]", "np.c_[x, y]",
+        "np.copy(x)", "np.atleast_2d(x)", "np.delete(x, 1)", "np.insert(x, 1, s)", "np.vander(x, 3)", "np.block([[S, A]])", "np.r_[x, y]", "np.c_[x, y]",
     ),
     "parts": (
         "x[1:]", "x[:-1]", "x[::-1]", "x[1:3]", "x[::2]", "A[0]", "A[:, 1]", "A[1:, :-1]", "T[..., 0]", "A[-1]",

@@ -329,6 +329,36 @@ def test_an_array_that_is_read_by_another_name_is_refused():
         shared(X)
 
 
+@tensor
+def checked(x, y):
+    if len(x) != len(y):
+        raise ValueError("lengths differ")
+    if x.ndim != 1:
+        raise ValueError("a vector, please")
+    return np.sum(x**2 * y)
+
+
+def test_what_is_raised_where_sizes_decide():
+    np.testing.assert_allclose(checked(X, X), np.sum(X**3))
+    np.testing.assert_allclose(checked.grad("x")(X, X), 2 * X**2)
+    with pytest.raises(TensorError, match="lengths differ"):
+        checked(X, X[1:])
+    with pytest.raises(TensorError, match="a vector, please"):
+        checked(A, A)
+
+
+def test_what_data_may_raise_is_refused():
+    @tensor
+    def large(x):
+        if x[0] > 10:
+            raise ValueError("large")
+        return np.sum(x)
+
+    with pytest.raises(TensorError, match="large") as refused:
+        large(X)
+    assert "in the caller" in str(refused.value)
+
+
 Q = np.array([1.0, np.nan, np.inf, -np.inf, 0.5, -2.0])
 M = np.array([[1.0, np.nan, 2.0], [3.0, 4.0, 5.0]])
 MISSING = {
@@ -343,6 +373,8 @@ MISSING = {
     "np.nanstd(x)": M,
     "np.nanvar(x, axis=1, ddof=1)": M,
     "np.copysign(x, -1.0)": Q[4:],
+    "np.insert(x, 1, x[0]) + np.insert(x, -1, 2.0)": Q[4:],
+    "np.vander(x, 3).sum(axis=0)": Q[4:],
 }
 
 

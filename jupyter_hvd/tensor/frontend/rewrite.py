@@ -43,7 +43,6 @@ _REFUSED: dict[type[cst.CSTNode], tuple[str, str]] = {
     cst.With: ("a `with` statement is no expression", "move it to the caller"),
     cst.Try: ("a `try` statement is no expression", "move it to the caller"),
     cst.Assert: ("an `assert` is no expression", "move it to the caller"),
-    cst.Raise: ("a `raise` is no expression", "move it to the caller"),
     cst.Del: ("`del` is a mutation", "let the name go out of use"),
     cst.Global: ("`global` is a mutation", "return the value"),
     cst.Nonlocal: ("`nonlocal` is a mutation", "return the value"),
@@ -342,6 +341,13 @@ class _Rewriter(cst.CSTTransformer):
         if node.value is None:
             raise self.refuse(node, "this returns nothing", "end the function with `return …`")
 
+    def visit_Raise(self, _node: cst.Raise) -> bool:
+        return False
+
+    def leave_Raise(self, node: cst.Raise, _updated: cst.Raise) -> cst.Return:
+        error = cst.SimpleString(repr(_code(node.exc) if node.exc else "raise"))
+        return cst.Return(self.call(node, "raised", error), cst.SimpleWhitespace(" "))
+
     def leave_Return(self, node: cst.Return, updated: cst.Return) -> cst.Return:
         assert updated.value is not None
         value = self.call(node, "result", updated.value)
@@ -513,7 +519,7 @@ class _Rewriter(cst.CSTTransformer):
     def visit_For(self, node: cst.For) -> None:
         if node.orelse is not None:
             raise self.refuse(node.orelse, "`else` of a loop", "leave it out")
-        for inner in (cst.Return, cst.Break, cst.Continue):
+        for inner in (cst.Return, cst.Raise, cst.Break, cst.Continue):
             for found in _within(node.body, inner):
                 word = inner.__name__.lower()
                 message = f"`{word}` inside a `for` makes its count depend on what it finds"
@@ -898,17 +904,18 @@ def _nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
 
 
 def has_return(node: cst.CSTNode) -> bool:
-    return next(_within(node, cst.Return), None) is not None
+    """Whether a function may end in a statement, by `return` or by `raise`."""
+    return any(next(_within(node, kind), None) is not None for kind in (cst.Return, cst.Raise))
 
 
 def returns(body: cst.BaseSuite) -> bool:
-    """Whether a block's end is a `return`, on every way to it."""
+    """Whether a block's end is a `return` or a `raise`, on every way to it."""
     last: cst.CSTNode = body.body[-1]
     if isinstance(last, cst.SimpleStatementLine):
         last = last.body[-1]
     if isinstance(last, cst.If):
         return returns_all(last)
-    return isinstance(last, cst.Return)
+    return isinstance(last, cst.Return | cst.Raise)
 
 
 def returns_all(node: cst.If) -> bool:

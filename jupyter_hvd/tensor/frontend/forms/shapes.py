@@ -445,6 +445,28 @@ def _at_least(t: Any, x: Any, rank: int) -> Any:
     return x
 
 
+@form("insert")
+def insert(t: Any, x: Any, at: Any, value: Any) -> Any:
+    """`concatenate((x[:at], [value], x[at:]))`, of one place of a vector."""
+    x = t.once(t.whole(x), "x")
+    if not isinstance(at, int) or len(t.dims(x)) != 1 or t.is_array(value):
+        raise t.error(
+            "`insert` takes a vector, a constant place and a number",
+            "join the parts: `np.concatenate((x[:k], v, x[k:]))`",
+        )
+    parts = [t.subscript(x, (slice(None, at),)), [value], t.subscript(x, (slice(at, None),))]
+    return build(t, "concatenate", parts)
+
+
+@form("vander")
+def vander(t: Any, x: Any, n: Any = None, increasing: bool = False) -> Any:
+    """The powers of a vector's entries, the highest first."""
+    x = t.once(t.whole(x), "x")
+    count = t.number(t.dims(x)[0] if n is None else t.size_of(n))
+    powers = range(count) if increasing else range(count - 1, -1, -1)
+    return build(t, "stack", [t.computed("**", x, k) for k in powers], 1)
+
+
 @form("delete")
 def delete(t: Any, x: Any, place: Any, axis: Any = None) -> Any:
     """What is before a place, and what is behind it."""

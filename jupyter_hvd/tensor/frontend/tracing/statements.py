@@ -32,7 +32,18 @@ from ...language.terms import (
 )
 from ...language.types import REAL
 from ...polyhedral import sets
-from ..tracers import Barred, Data, Divided, Index, IndexEntry, Selected, Value, is_tuple, kind
+from ..tracers import (
+    Barred,
+    Condition,
+    Data,
+    Divided,
+    Index,
+    IndexEntry,
+    Selected,
+    Value,
+    is_tuple,
+    kind,
+)
 from .conditions import is_index_array
 from .loops import Iteration, Pattern
 from .memory import arrays
@@ -50,6 +61,10 @@ from .recurrences import (
     left_there,
 )
 from .wholes import lists_of, numbers_of
+
+
+class Raised(TensorError):  # noqa: N818 - it says what the program raises
+    """What a `raise` in the program gives, where it is met."""
 
 
 class Statements(Recurrences):
@@ -166,8 +181,23 @@ class Statements(Recurrences):
         return tuple(joined)
 
     def returned(self, k: int, test: Any, then: Callable[[], Any], other: Callable[[], Any]) -> Any:
-        """`if p: return a`, and what comes after it."""
-        return self.choose(k, test, then, other)
+        """`if p: return a`, and what comes after it; where `raise` is on one way, sizes that decide are numbers."""
+        try:
+            return self.choose(k, test, then, other)
+        except Raised:
+            if isinstance(test, Condition) and not test.predicate.relations:
+                for size in sorted(test.predicate.names - {i for i, _ in self.binders}):
+                    self.number(Affine.of(size))
+            raise
+
+    def raised(self, k: int, error: str) -> Any:
+        """`raise ValueError(…)`, where the program comes there."""
+        self.at(k)
+        raise Raised(
+            f"this raises {error}",
+            "where data decide whether it does, check them in the caller",
+            self.place,
+        )
 
     # for
 
