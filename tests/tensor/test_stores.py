@@ -265,6 +265,30 @@ def a_diagonal_by_numpy(x):
     return y
 
 
+@case(x, k)
+def at_an_entry_of_an_index_array_in_a_loop(x, k):
+    y = x.copy()
+    for e in range(len(k)):
+        y[k[e]] = 2 * y[k[e]] + x[e]
+    return y
+
+
+@case(x, kk)
+def where_the_last_turn_counts(x, k):
+    y = np.zeros(len(x))
+    for e in range(len(k)):
+        y[k[e]] = x[e]
+    return y
+
+
+@case(x)
+def at_quotients_and_remainders_in_a_loop(x):
+    y = np.ones(len(x))
+    for i in range(len(x)):
+        y[i // 2] = y[i % 3] * x[i]
+    return y
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_values_and_gradients(name):
     check(*CASES[name])

@@ -733,6 +733,11 @@ class Statements(Recurrences):
                     taken.append(self.condition(self._compare("==", place, Index(self, k))))
                 self.require_below(place, n)
                 continue
+            if isinstance(place, Divided | IndexEntry | Value | Data):
+                raise self.in_order(
+                    f"more than one turn may assign to one entry of `{target.name}`",
+                    "index it by the loop's index: `y[i] = …`",
+                )
             if isinstance(place, slice):
                 axis = self._axis(place, n, root, j)
                 holds, i = axis.holds(k)
@@ -767,5 +772,7 @@ def _elsewhere(one: Sequence[Affine], other: Sequence[Affine], index: str) -> bo
     """Whether two places are the same in no two turns of a loop, as `y[i, 0]` and `y[i, 1]`; `y[i]` and
     `y[i + 1]` are.
     """
+    if len(one) != len(other):
+        return False
     pairs = [(a, a - b) for a, b in zip(one, other, strict=True) if index not in (a - b).names]
     return any(d.is_constant and d.constant != 0 and index not in a.names for a, d in pairs)

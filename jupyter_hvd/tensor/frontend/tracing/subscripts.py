@@ -9,10 +9,10 @@ from typing import Any
 
 from ...language.affine import Affine
 from ...language.function import named as named_
-from ...language.predicates import TRUE, Predicate, compare, conj, disj, exists
+from ...language.predicates import TRUE, Predicate, compare, conj, disj, exists, negate
 from ...language.terms import Binder, Call, Const, Gen, Var
 from ...language.types import REAL, IndexArray
-from ..tracers import Data, Index, IndexEntry, Value, kind
+from ..tracers import Data, Divided, Index, IndexEntry, Value, kind
 from .conditions import is_index_array
 from .places import Found, Places
 from .traced import Lookup
@@ -53,6 +53,25 @@ class Axis:
             for r in range(1, step)
         ]
         return disj(compare("<", k, low), compare("<", high, k), *between)
+
+
+@dataclass(frozen=True)
+class One:
+    """One entry along an axis, where a condition on its index says."""
+
+    equals: Callable[[Affine], Predicate]
+    length: None = None
+    step: int = 1
+
+    def holds(self, k: Affine) -> tuple[Predicate, Affine]:
+        """Whether this is the entry."""
+        return self.equals(k), Affine.of(0)
+
+    def misses(self, k: Affine, name: Callable[[str], str]) -> Predicate:
+        """Whether it is another."""
+        p = negate(self.equals(k))
+        assert p is not None
+        return p
 
 
 @dataclass(frozen=True)
@@ -294,6 +313,24 @@ class Subscripts(Places):
             return Axis(a)
         return self._sliced(place, size, owner, axis)
 
+    def _taken(self, place: Any, size: Affine, value: Value, axis: int) -> Axis | One:
+        """As `_axis`, of what is stored; also at `src[e]`, `i // 2` and `i % 2`."""
+        if isinstance(place, IndexEntry):
+            self.entry_is_below(place, size)
+            return One(place.equals)
+        if isinstance(place, Divided):
+            self.require_below(place, size)
+            return One(lambda k: self.condition(self._compare("==", place, Index(self, k))))
+        return self._axis(place, size, value, axis)
+
+    def entry_is_below(self, place: IndexEntry, size: Affine) -> None:
+        """What an index array says here is a place below a size."""
+        raise NotImplementedError
+
+    def require_below(self, place: Divided, size: Affine) -> None:
+        """A remainder or a quotient is an index of an axis of this size."""
+        raise NotImplementedError
+
     def _sliced(self, place: slice, size: Affine, owner: str, axis: int) -> Axis:
         step = 1 if place.step is None else place.step
         if isinstance(step, Index):
@@ -362,7 +399,7 @@ class Subscripts(Places):
         places = tuple(self._counting(p) or p for p in places)
         if any(isinstance(p, Value) for p in places):
             return self._stored_where_found(array, places, value, op)
-        if any(isinstance(p, Data | IndexEntry) for p in places):
+        if any(isinstance(p, Data) for p in places):
             counting = places[0] if isinstance(places[0], Counting) else None
             one_each = counting is not None and abs(counting.axis.step) == 1
             if counting and one_each and all(is_list_of_places(p) for p in places[1:]):
@@ -373,7 +410,7 @@ class Subscripts(Places):
         if any(isinstance(p, Counting) for p in places):  # which names no place twice
             return self.stored_once(array, places, value, op)
         axes = [
-            self._axis(p, n, array, k)
+            self._taken(p, n, array, k)
             for k, (p, n) in enumerate(zip(self._spelt_out(places, len(own)), own, strict=True))
         ]
         self._fits_into(value, [axis.length for axis in axes if axis.length is not None])
@@ -661,7 +698,7 @@ class Subscripts(Places):
         return made
 
     def _spread_out(
-        self, axes: Sequence[Axis], here: Sequence[Affine], value: Value
+        self, axes: Sequence[Axis | One], here: Sequence[Affine], value: Value
     ) -> tuple[Predicate, Value]:
         """Where every second entry is stored: whether this is one, and what is stored there."""
         lengths = [axis.length for axis in axes if axis.length is not None]
@@ -670,7 +707,7 @@ class Subscripts(Places):
         def term(*at: Affine) -> Value:
             rest = iter(at)
             taken = [
-                compare("=", k, a.start if a.length is None else a.place(next(rest)))
+                a.holds(k)[0] if a.length is None else compare("=", k, a.place(next(rest)))
                 for a, k in zip(axes, here, strict=True)
             ]
             p = conj(*taken)
