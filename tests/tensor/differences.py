@@ -40,8 +40,11 @@ def check(function: Callable[..., Any], arguments: Any) -> Any:
 
 def written(source: str, names: list[str], namespace: dict[str, Any] | None = None) -> Any:
     """A function of these names that returns an expression."""
-    text = f"def f({', '.join(names)}):\n    return {source}\n"
-    file = f"<{source}>"
+    return compiled(f"def f({', '.join(names)}):\n    return {source}\n", f"<{source}>", namespace)
+
+
+def compiled(text: str, file: str, namespace: dict[str, Any] | None = None) -> Any:
+    """The function f of a source that stands in no file."""
     linecache.cache[file] = (len(text), None, text.splitlines(True), file)
     made = {"np": np, **(namespace or {})}
     exec(compile(text, file, "exec"), made)

@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from differences import check, written
+import random_stores
+from differences import check, compiled, written
 from scipy.special import logsumexp
 
 from jupyter_hvd.tensor import TensorError, tensor
@@ -327,6 +328,28 @@ def test_an_array_that_is_read_by_another_name_is_refused():
 
     with pytest.raises(TensorError, match="by another name"):
         shared(X)
+
+
+def test_loops_drawn_at_random_store_what_numpy_stores():
+    """What is taken is right; and more than half of it is taken."""
+    taken = drawn = 0
+    for seed in range(60):
+        f = compiled(random_stores.program(seed), f"<stores {seed}>")
+        R = np.random.default_rng(seed)
+        x, A, k = R.normal(size=5), R.normal(size=(6, 6)), R.integers(0, 5, 5)
+        try:
+            with np.errstate(all="ignore"):
+                expected = f(x, A, k)
+        except (IndexError, ValueError):
+            continue
+        drawn += 1
+        try:
+            found = tensor(f).interpret(x, A, k)
+        except TensorError:
+            continue
+        taken += 1
+        np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
+    assert taken > 0.6 * drawn
 
 
 @tensor
