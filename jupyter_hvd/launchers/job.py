@@ -121,7 +121,9 @@ def run_job(
                         listener(rank, stream, text)
             code = process.wait()
         if expired.is_set():
-            return JobResult(TIMED_OUT, None, f"the job was ended after {round(timeout or 0, 1):g} s, as asked")
+            return JobResult(
+                TIMED_OUT, None, f"the job was ended after {round(timeout or 0, 1):g} s, as asked"
+            )
         return _result(status, code, exits, said)
 
 
