@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import random_stores
+from cases import entering_by_name
 from differences import check, compiled, written
 from scipy.special import logsumexp
 
@@ -13,14 +14,7 @@ from jupyter_hvd.tensor import TensorError, tensor
 R = np.random.default_rng(0)
 X, A, Z = R.uniform(0.3, 1.3, 5), R.uniform(0.3, 1.3, (4, 5)), R.normal(size=6)
 CASES = {}
-
-
-def case(*arguments):
-    def enter(function):
-        CASES[function.__name__] = function, arguments
-        return function
-
-    return enter
+case = entering_by_name(CASES)
 
 
 @case(Z)

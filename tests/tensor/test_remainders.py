@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from cases import entering_by_name
 from differences import check
 
 from jupyter_hvd.tensor import TensorError, tensor
@@ -16,14 +17,7 @@ from jupyter_hvd.tensor.reference.evaluate import Environment, holds
 R = np.random.default_rng(7)
 X, A = R.uniform(0.3, 1.3, 9), R.uniform(0.3, 1.3, (4, 5))
 CASES = {}
-
-
-def case(*arguments):
-    def enter(function):
-        CASES[function.__name__] = function, arguments
-        return function
-
-    return enter
+case = entering_by_name(CASES)
 
 
 @case(X)

@@ -5,6 +5,7 @@
 import jax
 import numpy as np
 import pytest
+from cases import entering_by_name
 from differences import check
 
 from jupyter_hvd.tensor import TensorError, tensor
@@ -15,14 +16,7 @@ B, C, V2 = R.uniform(0.3, 1.3, (3, 5)), R.uniform(0.3, 1.3, (4, 3)), R.uniform(0
 k, kk, c = np.array([0, 3, 1]), np.array([0, 3, 0]), np.array([1, 4, 2])
 PLACES = np.array([[0, 1], [1, 2]])
 CASES = {}
-
-
-def case(*arguments):
-    def enter(function):
-        CASES[function.__name__] = function, arguments
-        return function
-
-    return enter
+case = entering_by_name(CASES)
 
 
 @case(x, k)

@@ -282,7 +282,7 @@ def _flattened(
 ) -> list[Step]:
     """Sums that one sum alone reads, once, and arrays times constants, as parts of the sums that read them."""
     reads = Counter(r.array for s in steps for r in s.action.accesses)
-    constants = {s.name for s in steps if isinstance(s.action, Fill) and not s.action.out}
+    constants = _constants(steps).keys()
     sums: dict[str, Accumulate] = {}
     scaled: dict[str, Contract] = {}
     found = []
@@ -307,11 +307,16 @@ def _flattened(
     return found
 
 
+def _constants(steps: Sequence[Step]) -> dict[str, Step]:
+    """The numbers, by name."""
+    return {s.name: s for s in steps if isinstance(s.action, Fill) and not s.action.out}
+
+
 def _scaled_before(steps: Sequence[Step], whole: AbstractSet[str]) -> list[Step]:
     """What all sums of an array multiply it by, as a part of the array, where that is fewer multiplications by far: the
     derivatives of a mean square are sums of the residuals, times 2/n. Behind each sum such a number is a kernel of its own.
     """
-    constants = {s.name: s for s in steps if isinstance(s.action, Fill) and not s.action.out}
+    constants = _constants(steps)
     readers: dict[str, list[Step]] = {}
     for step in steps:
         for name in step.action.sources:
