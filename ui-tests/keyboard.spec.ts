@@ -131,7 +131,7 @@ def scaled(a, x):
   await tabTo(page, panel.getByRole('button', { name: 'Accept' }));
   await page.keyboard.press('Enter');
   await expect(panel.getByText(/In the cell now, equal on 8 random inputs/)).toBeVisible({
-    timeout: 40_000
+    timeout: 120_000
   });
   expect((await lab.sources())[1]).toContain(
     'return a * sum(x[i] for i in range(len(x)))'

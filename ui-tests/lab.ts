@@ -114,8 +114,7 @@ export class Lab {
     }
     const lab = new Lab(page, name);
     if (frontEnd === 'Notebook 7') {
-      await page.goto(`notebooks/${name}?token=${TOKEN}`);
-      await lab.ready();
+      await lab.load(() => page.goto(`notebooks/${name}?token=${TOKEN}`));
     } else {
       await lab.open();
     }
@@ -126,8 +125,9 @@ export class Lab {
   static async beside(first: Lab): Promise<Lab> {
     const page = await first.page.context().newPage();
     const lab = new Lab(page, first.name);
-    await page.goto(`lab/workspaces/beside/tree/${first.name}?reset&token=${TOKEN}`);
-    await lab.ready();
+    await lab.load(() =>
+      page.goto(`lab/workspaces/beside/tree/${first.name}?reset&token=${TOKEN}`)
+    );
     return lab;
   }
 
@@ -145,8 +145,9 @@ export class Lab {
   /** Open the notebook alone, in the page that is there, or in a new one. */
   private async open(): Promise<void> {
     if (!new URL(this.page.url()).pathname.startsWith(`${BASE}lab`)) {
-      await this.page.goto(`lab/tree/${this.name}?reset&token=${TOKEN}`);
-      return this.ready();
+      return this.load(() =>
+        this.page.goto(`lab/tree/${this.name}?reset&token=${TOKEN}`)
+      );
     }
     await this.execute('filebrowser:refresh');
     await this.execute('docmanager:open', { path: this.name });
@@ -170,9 +171,14 @@ export class Lab {
   }
 
   /** Load the page again, as it was. */
-  async reload(): Promise<void> {
-    await expect(async () => {
-      await this.page.reload();
+  reload(): Promise<void> {
+    return this.load(() => this.page.reload());
+  }
+
+  /** Load a page, and wait for its notebook; one that does not come in a minute is loaded again, as people do. */
+  private load(page: () => Promise<unknown>): Promise<void> {
+    return expect(async () => {
+      await page();
       await this.ready();
     }).toPass();
   }

@@ -14,10 +14,10 @@ export default defineConfig({
   reporter: [['list']],
   workers,
   fullyParallel: true,
-  // A test may find a machine that does something else for a minute. What passes at its second turn
-  // is told as flaky, at the end and by name.
-  retries: 1,
-  timeout: 180_000,
+  // A test may find a machine that does something else for some minutes. What passes at its second or third
+  // turn is told as flaky, at the end and by name.
+  retries: 2,
+  timeout: 300_000,
   expect: { timeout: 30_000 },
   use: {
     extraHTTPHeaders: HEADERS,
