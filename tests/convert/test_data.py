@@ -1052,3 +1052,21 @@ def test_a_step_of_noise_beside_cut_batches_does_not_divide_them_again() -> None
     assert conversion.diagnostics == ()
     assert "    for k in jhvd.shard_turns(range(8)):" in conversion.code
     assert "draw_apart" not in conversion.code
+
+
+def test_the_way_out_of_a_while_that_counts_batches_divides_it() -> None:
+    """It was told to make a dataset, where the loop needs but another line."""
+    told = convert_source(
+        stepped(
+            "i = 0\nwhile i < len(x):\n    step(x[i:i + bs], y[i:i + bs])\n    i += bs\n",
+            "bs = 32\n",
+        )
+    )
+    assert [d.code for d in told.diagnostics] == ["HVD504"]
+    line = "for i in range(i, len(x), bs):"
+    assert f"`{line}`" in told.diagnostics[0].help
+    done = convert_source(
+        stepped(f"i = 0\n{line}\n    step(x[i:i + bs], y[i:i + bs])\n", "bs = 32\n")
+    )
+    assert done.diagnostics == ()
+    assert "for i in jhvd.shard_turns(range(i, len(x), bs)):" in done.code

@@ -9,7 +9,7 @@ import libcst as cst
 
 from ...analysis.index import Binding
 from ...analysis.library import Kind, Value
-from ...analysis.syntax import argument, method, nodes_in
+from ...analysis.syntax import argument, method, names_in, nodes_in
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.agreement import ASSIGNING
 from ...frameworks.tensorflow.keras_loops import fit_argument
@@ -528,10 +528,12 @@ class UnseenData(Rule):
                 if (
                     not updates <= told and context.rowwise.shares(call) is None
                 ):  # else HVD510 divides it
+                    callers = context.values.calls.sites(function) if function else ()
+                    ways = (_as_range(context, step) for step in (call, *callers))
                     yield Problem(
                         call,
                         f"every rank takes this step on all its data, as one process would{alone}: that is right, and no faster",
-                        f"to divide it, {ADVICE}",
+                        f"to divide it, {next(filter(None, ways), ADVICE)}",
                         "warning",
                     )
                 told |= updates
@@ -560,6 +562,31 @@ class UnseenData(Rule):
                     "it cannot be seen what data this fit is given, so they cannot be divided",
                     ADVICE,
                 )
+
+
+def _as_range(context: Context, step: cst.CSTNode) -> str:
+    """How a `while` around a step that cuts batches by a number it counts itself is written so that its turns can be divided; else ''."""
+    loop = context.module.enclosing(step, (cst.FunctionDef, cst.For, cst.While))
+    if not isinstance(loop, cst.While):
+        return ""
+    match loop.test:
+        case cst.Comparison(
+            left=cst.Name(value=number),
+            comparisons=[cst.ComparisonTarget(operator=cst.LessThan(), comparator=end)],
+        ):
+            cuts = (n for n in nodes_in(loop.body) if isinstance(n, cst.Subscript))
+            if not any(name.value == number for cut in cuts for name in names_in(cut)):
+                return ""
+        case _:
+            return ""
+    text = context.module.text
+    for node in nodes_in(loop.body):
+        match node:
+            case cst.AugAssign(
+                target=cst.Name(value=counted), operator=cst.AddAssign(), value=step
+            ) if counted == number:
+                return f"write this loop as `for {number} in range({number}, {text(end)}, {text(step)}):`"
+    return ""
 
 
 class RowShare(Rule):
