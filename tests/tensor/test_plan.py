@@ -85,6 +85,17 @@ def test_blocks_are_told(monkeypatch):
     assert "u0<1 u1<19 u2<3 where u0+β≤u1" in text
 
 
+def test_blocks_that_add_long_rows_have_one_each(monkeypatch):
+    """XLA adds up the rows of a block down their columns, which takes ten times as long once they are long."""
+    monkeypatch.setattr(tiling, "BIG", 300)
+    monkeypatch.setattr(tiling, "BLOCK", 240)
+    x, m = np.random.default_rng(0).normal(size=(20, 3)), np.ones(20)
+    assert "5 times, 4 rows of β at a time:" in str(gravity.grad("x").plan(x, m))
+    monkeypatch.setattr(tiling, "LONG", 19 * 3)
+    assert "19 times, 1 rows of β at a time:" in str(gravity.grad("x").plan(x, m))
+    np.testing.assert_allclose(gravity.grad("x")(x, m), gravity.grad("x").interpret(x, m))
+
+
 def test_what_comes_out_as_large_is_not_made_in_blocks(monkeypatch):
     """Arrays of one dimension, and those of which blocks would leave as many entries, as here for the gradient."""
     monkeypatch.setattr(tiling, "BIG", 30)

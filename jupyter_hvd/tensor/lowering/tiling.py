@@ -189,7 +189,8 @@ def _assembled(
     if sum(entries[x] for x in region) <= sum(entries[x] for x, _ in joined):
         return None  # what comes out of it is no smaller
     widest = max(prod(_shape(s)) // extent for s, _ in inside if s.name in region)
-    rows = max(1, min(extent, BLOCK // widest))
+    down = any(entries[x] >= LONG for x in added)  # a block of one row has no columns to add up
+    rows = 1 if down else max(1, min(extent, BLOCK // widest))
     made = tuple(strip_mine(s, axis, region, rows, extent) for s, axis in inside)
     blocks = Blocks(made, extent, rows, tuple(added), tuple(joined))
     return (*before, blocks, *after)
