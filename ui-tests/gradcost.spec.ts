@@ -478,6 +478,7 @@ def chain(A, B, x):
   const accept = advice.getByRole('button', { name: 'Accept' }).first();
 
   const sleeping = lab.run(4);
+  sleeping.catch(() => undefined); // where the test fails before it waits for this, the page goes first
   await expect
     .poll(() => lab.inNotebook(panel_ => panel_.sessionContext.session.kernel.status))
     .toBe('busy');
