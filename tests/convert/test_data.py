@@ -1070,3 +1070,10 @@ def test_the_way_out_of_a_while_that_counts_batches_divides_it() -> None:
     )
     assert done.diagnostics == ()
     assert "for i in jhvd.shard_turns(range(i, len(x), bs)):" in done.code
+    seldom = convert_source(
+        stepped(
+            "i = 0\nwhile i < len(x):\n    step(x[i:i + bs], y[i:i + bs])\n    if x[i, 0]:\n        i += bs\n",
+            "bs = 32\n",
+        )
+    )
+    assert "tf.data.Dataset" in seldom.diagnostics[0].help

@@ -566,26 +566,32 @@ class UnseenData(Rule):
 
 def _as_range(context: Context, step: cst.CSTNode) -> str:
     """How a `while` around a step that cuts batches by a number it counts itself is written so that its turns can be divided; else ''."""
-    loop = context.module.enclosing(step, (cst.FunctionDef, cst.For, cst.While))
-    if not isinstance(loop, cst.While):
-        return ""
-    match loop.test:
-        case cst.Comparison(
-            left=cst.Name(value=number),
-            comparisons=[cst.ComparisonTarget(operator=cst.LessThan(), comparator=end)],
-        ):
-            cuts = (n for n in nodes_in(loop.body) if isinstance(n, cst.Subscript))
-            if not any(name.value == number for cut in cuts for name in names_in(cut)):
-                return ""
-        case _:
-            return ""
-    text = context.module.text
-    for node in nodes_in(loop.body):
-        match node:
-            case cst.AugAssign(
-                target=cst.Name(value=counted), operator=cst.AddAssign(), value=step
-            ) if counted == number:
-                return f"write this loop as `for {number} in range({number}, {text(end)}, {text(step)}):`"
+    match context.module.enclosing(step, (cst.FunctionDef, cst.For, cst.While)):
+        case cst.While(
+            test=cst.Comparison(
+                left=cst.Name(value=number),
+                comparisons=[cst.ComparisonTarget(operator=cst.LessThan(), comparator=end)],
+            ),
+            body=cst.IndentedBlock(
+                body=[
+                    *lines,
+                    cst.SimpleStatementLine(
+                        body=[
+                            cst.AugAssign(
+                                target=cst.Name(value=counted), operator=cst.AddAssign(), value=by
+                            ) as last
+                        ]
+                    ),
+                ]
+            ),
+        ) if counted == number:
+            text = context.module.text
+            subscripts = (
+                n for line in lines for n in nodes_in(line) if isinstance(n, cst.Subscript)
+            )
+            if any(name.value == number for each in subscripts for name in names_in(each)):
+                line = f"for {number} in range({number}, {text(end)}, {text(by)}):"
+                return f"write this loop as `{line}`, without `{text(last)}`"
     return ""
 
 
