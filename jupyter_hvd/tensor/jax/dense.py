@@ -65,16 +65,10 @@ from ..lowering.strategy import Pairing, pairing
 from ..polyhedral.points import Aligned
 from .access import Space, align
 from .access import read as read_at
-from .elementwise import call, scalar
+from .elementwise import AS_IN_JAX, call, scalar
 from .halves import folded, folds
 from .masks import mask
 from .spans import Span, spans
-
-#: Black boxes that have the same slopes in JAX, wherever they have any. (JAX's `abs` has 1 at 0 in some versions.)
-AS_IN_JAX = frozenset(
-    "sin cos tan exp log sinh cosh tanh sqrt recip expm1 log1p erf atan asinh less less_equal equal kept dropped".split()
-)
-
 
 @dataclass(frozen=True, eq=False)
 class Dense:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -91,7 +91,7 @@ def fusion_barriers(steps: Sequence[Step]) -> frozenset[str]:
     found |= _looked_up(steps, found) & large
     large = {s.name for s in steps if COSTLY <= _entries(s) < CACHED}
     costly = _costly(steps, found)
-    beyond = frozenset(margins(steps, frozenset(costly & large)))
+    beyond = _behind_branches(steps, frozenset(costly & large))
     behind = Counter(
         s.name for x in beyond for s in producers(steps, x, found | beyond) if s.name in costly
     )
@@ -118,10 +118,9 @@ def _read_often(steps: Sequence[Step]) -> set[str]:
             continue
         axes = action.axes
         here = tuple(map(Affine.of, axes))
-        together = _together(action, shapes)
+        for array, way in _ways(step, shapes):
+            ways.setdefault(array, set()).add((way, here))
         for read in unsummed_reads(step):
-            way: Subscripts | Chain = together.get(read, read.indices)
-            ways.setdefault(read.array, set()).add((way, here))
             repeated = len(names_of(read.indices)) < len(axes)
             if (read.array in mixed and not repeated) or _moved(read.indices, axes):
                 mixed.add(step.name)
@@ -185,14 +184,19 @@ def _looked_up(steps: Sequence[Step], barriers: frozenset[str]) -> set[str]:
     return found
 
 
-def _together(action: Action, shapes: Mapping[str, Sequence[int]]) -> dict[Access, Chain]:
-    """The reads of one array that are parts of a chain, by what they are together: each entry is computed once for
-    all of them.
-    """
+def _ways(
+    step: Step, shapes: Mapping[str, Sequence[int]]
+) -> Iterator[tuple[str, Subscripts | Chain]]:
+    """The ways in which a step that sums nothing reads arrays: of the parts of a chain one is computed for each entry."""
+    action = step.action
     if not isinstance(action, Accumulate):
-        return {}
-    chains = [x for x in joined(action.addends, action.extents, shapes) if isinstance(x, Chain)]
-    return {p.addend.read: chain for chain in chains for p in chain.parts}
+        yield from ((read.array, read.indices) for read in unsummed_reads(step))
+        return
+    for found in joined(action.addends, action.extents, shapes):
+        if isinstance(found, Chain):
+            yield from found.ways()
+        else:
+            yield found.read.array, found.read.indices
 
 
 def _costly(steps: Sequence[Step], barriers: frozenset[str]) -> set[str]:
@@ -300,16 +304,50 @@ def margins(
         action = step.action
         if not isinstance(action, Entrywise):
             continue
-        for read in unsummed_reads(step):
+        for read, extents in _reads_where(step, shapes):
             shape = shapes.get(read.array)  # what blocks make has no margins
-            if shape and read.array in arrays and names_of(read.indices) <= action.extents.keys():
+            if shape and read.array in arrays and names_of(read.indices) <= extents.keys():
                 before = found.get(read.array, ((0, 0),) * len(shape))
-                reached = (a.reach(action.extents) for a in read.indices)
+                reached = (a.reach(extents) for a in read.indices)
                 found[read.array] = tuple(
                     (max(b, -low), max(e, high - n + 1))
                     for (b, e), (low, high), n in zip(before, reached, shape, strict=True)
                 )
     return {x: ends for x, ends in found.items() if any(b or e for b, e in ends)}
+
+
+def _behind_branches(steps: Sequence[Step], arrays: frozenset[str]) -> frozenset[str]:
+    """Of some arrays those that XLA computes behind a branch for each entry: they are read beyond their ends, or a part of an
+    axis beside other addends.
+    """
+    shapes = {s.name: s.action.shape for s in steps if isinstance(s.action, Entrywise)}
+    found = {*margins(steps, arrays)}
+    for action in (s.action for s in steps):
+        if isinstance(action, Accumulate):
+            addends = joined(action.addends, action.extents, shapes)
+            if len(addends) > 1:
+                chains = (x for x in addends if isinstance(x, Chain))
+                found |= {m.read.array for x in chains for p in x.parts for m in p.addends}
+    return frozenset(found & arrays)
+
+
+def _reads_where(
+    step: Step, shapes: Mapping[str, Sequence[int]]
+) -> Iterator[tuple[Access, Mapping[str, int]]]:
+    """The reads of a step that sums nothing, and the extents where each is read: a part of a chain, of its part alone."""
+    action = step.action
+    if not isinstance(action, Accumulate):
+        assert isinstance(action, Entrywise)
+        yield from ((read, action.extents) for read in unsummed_reads(step))
+        return
+    for found in joined(action.addends, action.extents, shapes):
+        if isinstance(found, Chain):
+            for part in found.parts:
+                at = {found.axis: Affine.of(found.axis) + part.start}
+                extents = {**action.extents, found.axis: part.stop - part.start}
+                yield from ((m.read.substitute(at), extents) for m in part.addends)
+        else:
+            yield found.read, action.extents
 
 
 def _moved(indices: Sequence[Affine], axes: Sequence[str]) -> bool:

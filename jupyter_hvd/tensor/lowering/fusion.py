@@ -13,10 +13,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from functools import reduce
 from math import prod
+from operator import and_
 
 from ..language.affine import Affine
-from ..language.predicates import TRUE
+from ..language.predicates import TRUE, conj
 from ..ssa.program import Output, flat
 from .conditions import asked_once
 from .dataflow import names_of, needed_steps
@@ -37,6 +39,7 @@ from .storage import Storage
 
 #: Terms of sums for each entry of an array, from which on multiplying the entries is nothing beside them.
 MANY_TERMS = 8
+MINUS_ONE = Fill((), -1)
 
 Shape = tuple[int, ...]
 End = tuple[str, bool]  # of an axis, the first or the last
@@ -282,9 +285,11 @@ def _flattened(
 ) -> list[Step]:
     """Sums that one sum alone reads, once, and arrays times constants, as parts of the sums that read them."""
     reads = Counter(r.array for s in steps for r in s.action.accesses)
-    constants = _constants(steps).keys()
+    constants = _constants(steps)
     sums: dict[str, Accumulate] = {}
     scaled: dict[str, Contract] = {}
+    bare: dict[Accumulate, str] = {}
+    shapes = dict(shapes)
     found = []
     for step in steps:
         action = step.action
@@ -293,8 +298,17 @@ def _flattened(
             action = replace(action, addends=tuple(m for part in parts for m in part))
             if reads[step.name] == 1 and step.name not in whole:
                 sums[step.name] = action
-            found.append(replace(step, action=action))
-            continue
+            scale = _common(action) if reads[step.name] > 1 and step.name not in whole else ()
+            if not scale:
+                found.append(replace(step, action=action))
+                continue
+            sum_ = replace(action, addends=tuple(_without(m, scale) for m in action.addends))
+            if sum_ not in bare:
+                bare[sum_] = f"{step.name}″"
+                shapes[bare[sum_]] = sum_.shape
+                found.append(Step(bare[sum_], sum_, step.statement))
+            at = Access(bare[sum_], tuple(map(Affine.of, action.axes)))
+            action = Contract(action.out, (), (at, *(Access(x, ()) for x in scale)))
         if isinstance(action, Contract) and action.sums and not action.scatter_to:
             factors = [_factors(r, scaled, action.extents, shapes) for r in action.reads]
             action = replace(action, reads=tuple(r for part in factors for r in part))
@@ -363,7 +377,7 @@ def _common_scale(
     return scales.pop() if few and len(scales) == 1 else ()
 
 
-def _scaled(action: Action, constants: AbstractSet[str]) -> Masked | None:
+def _scaled(action: Action, constants: Mapping[str, Step]) -> Masked | None:
     """An array times constants, as an addend."""
     product = _as_product(action)
     if product is None:
@@ -371,7 +385,21 @@ def _scaled(action: Action, constants: AbstractSet[str]) -> Masked | None:
     rest = [r for r in product.reads if r.array not in constants]
     if len(rest) != 1 or len(rest) == len(product.reads):
         return None
-    return Masked(rest[0], scale=tuple(r.array for r in product.reads if r.array in constants))
+    scale = [r.array for r in product.reads if r.array in constants]
+    negative = [x for x in scale if constants[x].action == MINUS_ONE]
+    minus = len(negative) % 2 == 1
+    return Masked(rest[0], scale=tuple(x for x in scale if x not in negative), minus=minus)
+
+
+def _common(action: Accumulate) -> tuple[str, ...]:
+    """The numbers by which all addends of a sum are multiplied, where there are several."""
+    first, *others = (Counter(m.scale) for m in action.addends)
+    return tuple(reduce(and_, others, first).elements()) if others else ()
+
+
+def _without(addend: Masked, scale: Sequence[str]) -> Masked:
+    left = Counter(addend.scale) - Counter(scale)
+    return replace(addend, scale=tuple(left.elements()))
 
 
 def _parts(
@@ -382,16 +410,24 @@ def _parts(
 ) -> tuple[Masked, ...]:
     """What an addend adds up; itself where its own extents cut off some of that."""
     inner = sums.get(addend.read.array)
-    if inner is None or addend.mask != TRUE or addend.lookups:
+    if inner is None or addend.lookups:
         return (addend,)
-    if addend.scale and len(inner.addends) > 1:
-        return (addend,)  # a sum is multiplied once
+    if len(inner.addends) > 1 and (addend.scale or addend.mask != TRUE):
+        return (addend,)  # a sum is multiplied and masked once
     beyond = _beyond(addend.read, inner, extents)
     if not all(beyond <= _ending(m.read, inner.extents, shapes) for m in inner.addends):
         return (addend,)
     at = dict(zip(inner.axes, addend.read.indices, strict=True))
     parts = (m.rewritten(Rewriting.substituting(at)) for m in inner.addends)
-    return tuple(replace(m, scale=(*addend.scale, *m.scale)) for m in parts)
+    return tuple(
+        replace(
+            m,
+            mask=conj(addend.mask, m.mask),
+            scale=(*addend.scale, *m.scale),
+            minus=addend.minus != m.minus,
+        )
+        for m in parts
+    )
 
 
 def _factors(

@@ -310,20 +310,25 @@ class Contract(Entrywise):
 
 @dataclass(frozen=True)
 class Masked:
-    """`[mask]·read`, an addend; times the numbers in `scale`, arrays of no dimension."""
+    """`[mask]·read`, an addend, or what is subtracted; times the numbers in `scale`, arrays of no dimension."""
 
     read: Access
     mask: Predicate = TRUE
     lookups: tuple[IndexLookup, ...] = ()
     scale: tuple[str, ...] = ()
+    minus: bool = False
 
     @property
     def accesses(self) -> tuple[Access, ...]:
         return (self.read, *(Access(x, ()) for x in self.scale))
 
     def rewritten(self, change: Rewriting) -> Masked:
-        lookups = tuple(map(change.lookup, self.lookups))
-        return Masked(change.access(self.read), change.mask(self.mask), lookups, self.scale)
+        return replace(
+            self,
+            read=change.access(self.read),
+            mask=change.mask(self.mask),
+            lookups=tuple(map(change.lookup, self.lookups)),
+        )
 
 
 @dataclass(frozen=True)

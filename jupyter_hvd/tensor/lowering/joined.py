@@ -1,25 +1,32 @@
 """Addends of a sum that end where others begin: put one after the other they are one array, and neither padded nor masked.
 
 So are the gates of a cell (`z[i]`, `z[n+i]`, …), and the two parts of what goes round: `x[i-1]` where 0 < i, and
-`x[n-1]` where i = 0.
+`x[n-1]` where i = 0. Where all that ends does so along the first axis, as in arrays of one axis, the whole sum is put
+together so: `d[i-1] - d[i]` is `-d[0]`, then the differences, then `d[n-1]`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import prod
 
 from ..language.predicates import Compare, Predicate, conj, conjuncts
 from .ir import Masked
 
+LEAST = 1 << 12  # entries below which a padding costs nothing
+SHORT = 16  # entries of a row, beside which a branch for each row counts
+MOST = 16  # parts: XLA compiles each
+
 
 @dataclass(frozen=True)
 class Part:
-    """An addend that is zero outside of `start ≤ axis < stop`, without the conditions that say so."""
+    """Addends where `start ≤ axis < stop`, without the conditions that say so."""
 
     start: int
     stop: int
-    addend: Masked
+    addends: tuple[Masked, ...]
 
 
 @dataclass(frozen=True)
@@ -28,6 +35,15 @@ class Chain:
 
     axis: str
     parts: tuple[Part, ...]
+
+    def ways(self) -> Iterator[tuple[str, Chain]]:
+        """Of each array what is read of it together: the first read of each part, then the second, …"""
+        arrays = dict.fromkeys(m.read.array for p in self.parts for m in p.addends)
+        for array in arrays:
+            own = [(p, [m for m in p.addends if m.read.array == array]) for p in self.parts]
+            for k in range(max(len(addends) for _, addends in own)):
+                parts = (replace(p, addends=(ms[k],)) for p, ms in own if k < len(ms))
+                yield array, Chain(self.axis, tuple(parts))
 
 
 def joined(
@@ -38,6 +54,9 @@ def joined(
     """A sum's addends, those that are parts of a whole together, where the first of them was. An array whose shape is
     not known is read within it.
     """
+    whole = _in_parts(addends, extents, shapes)
+    if whole is not None:
+        return [whole]
     left: list[Masked | Chain] = list(addends)
     for axis, extent in extents.items():
         while (chain := _chain(left, axis, extent, shapes)) is not None:
@@ -45,6 +64,36 @@ def joined(
             left[places[0]] = found
             left = [x for k, x in enumerate(left) if k not in places[1:]]
     return left
+
+
+def _in_parts(
+    addends: Sequence[Masked], extents: Mapping[str, int], shapes: Mapping[str, Sequence[int]]
+) -> Chain | None:
+    """A sum cut where its addends begin and end, if they do so along the first axis alone."""
+    entries = prod(extents.values())
+    if not extents or entries < LEAST:
+        return None
+    axis, *others = extents
+    if entries > SHORT * extents[axis]:
+        return None
+    if any(_begins_or_ends(m, i, extents[i], shapes) for m in addends for i in others):
+        return None
+    parts = [_part(m, axis, extents[axis], shapes) for m in addends]
+    cuts = sorted({0, extents[axis], *(x for p in parts for x in (p.start, p.stop))})
+    if not 2 < len(cuts) <= MOST:
+        return None
+    return Chain(axis, tuple(Part(a, b, _between(parts, a, b)) for a, b in pairwise(cuts)))
+
+
+def _between(parts: Sequence[Part], start: int, stop: int) -> tuple[Masked, ...]:
+    return tuple(m for p in parts if p.start <= start and stop <= p.stop for m in p.addends)
+
+
+def _begins_or_ends(
+    addend: Masked, axis: str, extent: int, shapes: Mapping[str, Sequence[int]]
+) -> bool:
+    part = _part(addend, axis, extent, shapes)
+    return (part.start, part.stop) != (0, extent)
 
 
 def _chain(
@@ -55,7 +104,8 @@ def _chain(
         k: part
         for k, addend in enumerate(addends)
         if isinstance(addend, Masked)
-        if (part := _part(addend, axis, extent, shapes)) is not None
+        if (part := _part(addend, axis, extent, shapes)).start < part.stop
+        if (part.start, part.stop) != (0, extent)
     }
     for first in (k for k, part in parts.items() if part.start == 0):
         places = [first]
@@ -71,10 +121,8 @@ def _chain(
     return None
 
 
-def _part(
-    addend: Masked, axis: str, extent: int, shapes: Mapping[str, Sequence[int]]
-) -> Part | None:
-    """An addend as a part of an axis; None where it is all of it, or nothing."""
+def _part(addend: Masked, axis: str, extent: int, shapes: Mapping[str, Sequence[int]]) -> Part:
+    """An addend where along an axis it is other than zero; of no entries where nowhere."""
     start, stop = 0, extent
     shape = shapes.get(addend.read.array, ())
     for a, n in zip(addend.read.indices, shape, strict=False):
@@ -89,9 +137,9 @@ def _part(
         low, high = ends
         start = start if low is None else max(start, low)
         stop = stop if high is None else min(stop, high)
-    if start >= stop or (start, stop) == (0, extent):
-        return None
-    return Part(start, stop, replace(addend, mask=conj(*left)))
+    if start >= stop:
+        return Part(0, 0, ())
+    return Part(start, stop, (replace(addend, mask=conj(*left)),))
 
 
 def _ends(q: Predicate, axis: str) -> tuple[int | None, int | None] | None:

@@ -325,7 +325,8 @@ def _is_joined(action: Contract) -> bool:
 
 
 def _sum(addends: Sequence[Masked]) -> str:
-    return " + ".join(map(_addend, addends)) or "0"
+    text = "".join(f" {'-' if m.minus else '+'} {_addend(m)}" for m in addends)
+    return text.removeprefix(" + ").lstrip() or "0"
 
 
 def _addend(m: Masked) -> str:

@@ -68,7 +68,7 @@ def _terms(
         case Accumulate(out, addends):
             found: list[str] = []
             for a in addends:
-                if a.mask != TRUE or a.lookups or a.scale:
+                if a.mask != TRUE or a.lookups or a.scale or a.minus:
                     return None
                 terms = _read(a.read, pointwise(out), extents_of(out), actions, shapes)
                 if terms is None:
