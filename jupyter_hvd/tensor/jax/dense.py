@@ -70,6 +70,7 @@ from .halves import folded, folds
 from .masks import mask
 from .spans import Span, spans
 
+
 @dataclass(frozen=True, eq=False)
 class Dense:
     """Translates a let-lifted, pair-free program at given sizes into JAX operations, for relations with
