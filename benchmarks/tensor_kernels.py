@@ -19,15 +19,19 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from tensor_programs import ALL, JOINS, STRUCTURED, SUMS_UP_TO, Benchmark
+
+from jupyter_hvd.tensor.jax.backend import kernel
+from jupyter_hvd.tensor.lowering.choices import MODEL, Choices
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -82,6 +86,30 @@ def compiled(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[An
     handed, began_xla = time.process_time(), time.perf_counter()
     made = lowered.compile()
     return made, handed - began, time.perf_counter() - began_xla
+
+
+def kernels(
+    made: Any, arguments: tuple[Any, ...], named: Mapping[str, Any] = MappingProxyType({})
+) -> tuple[Callable[..., Any], Callable[..., Any], str]:
+    """What a call of a derivative runs once a first one has measured, and what the model alone would; and which was found. Both
+    know these arguments: index arrays may be known to be in range, relations by their tuples.
+    """
+    made(*arguments, **named)
+    found = made.plan(*arguments, **named).choices
+    call = made.specialised(*arguments, **named)
+    at_sizes = kernel(call.instance, call.sizes, call.constants)
+    operands = at_sizes.operands(tuple(call.arguments.values()))
+    key = at_sizes.counts(operands), at_sizes.dtype(operands)
+    # Numbers, too, lie on the device, as JAX's do.
+    operands = tuple(jnp.asarray(x, key[1]) if isinstance(x, float) else x for x in operands)
+
+    def by(choices: Choices) -> Any:
+        plan = at_sizes.compile(*key, choices)
+        executable = jax.jit(lambda *xs: at_sizes.executed(plan, xs)).lower(*operands).compile()
+        return lambda *_: executable(*operands)
+
+    first = by(MODEL)
+    return first if found == MODEL else by(found), first, str(found)
 
 
 def once(executable: Any, arguments: tuple[Any, ...]) -> float:

@@ -4,15 +4,17 @@ them in JAX (`peer_programs.py`), and what a call costs beside a jitted function
     python benchmarks/tensor_peers.py [--only NAME] [--write]
 
 As in `tensor_kernels.py`, whose other part `make bench` is: jitted functions of the same arrays in one
-process, one run of each in turn, ratios medians over the turns. `--write` puts the table into
-docs/performance.md.
+process, one run of each in turn, ratios medians over the turns. Of ours there are two: what a call runs once a first one has
+measured, if it does, in a cache of its own, and what the model alone would. `--write` puts the table into docs/performance.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import os
 import statistics
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,24 +26,26 @@ from peer_programs import PEERS, Peer, differences
 from tensor_kernels import (
     DOCS,
     compiled,
-    derivatives,
     device,
     device_arrays,
     difference,
+    kernels,
     paired,
     warm_up,
 )
 
 BEGIN, END = "<!-- peers -->", "<!-- end of peers -->"
 HEADER = (
-    "| program | size | gradient ms | JAX's fastest ms | JAX's time / ours | slower ways / ours | "
-    "difference |\n|---|---|---|---|---|---|---|"
+    "| program | size | gradient ms | JAX's fastest ms | JAX's time / ours | by the model alone | kernel | slower ways / ours | "
+    "difference |\n|---|---|---|---|---|---|---|---|---|"
 )
 
 
 @dataclass(frozen=True)
 class Row:
-    """Times in ms; `ratios` are JAX's times over ours, one for each way of writing it."""
+    """Times in ms; `ratios` are JAX's times over ours, one for each way of writing it, `first` the least of them over the time of
+    what the model alone would run.
+    """
 
     peer: Peer
     mine: float
@@ -49,6 +53,8 @@ class Row:
     ratios: tuple[float, ...]
     better: tuple[tuple[str, float], ...]
     error: float
+    first: float
+    kernel: str
 
     @property
     def ratio(self) -> float:
@@ -58,9 +64,10 @@ class Row:
         benchmark = self.peer.benchmark
         slower = ", ".join(f"{r:.2f}" for r in sorted(self.ratios)[1:])
         better = ", ".join(f"another algorithm, {name}: {r:.3g}" for name, r in self.better)
+        others = "; ".join(filter(None, (slower, better)))
         return (
             f"| {benchmark.name} | {benchmark.size:,} | {self.mine:.3g} | {min(self.ways):.3g} | "
-            f"**{self.ratio:.2f}** | {'; '.join(filter(None, (slower, better)))} | {self.error:.0e} |"
+            f"**{self.ratio:.2f}** | {self.first:.2f} | {self.kernel} | {others} | {self.error:.0e} |"
         )
 
 
@@ -70,15 +77,24 @@ def measure(peer: Peer, runs: int) -> Row:
     places = benchmark.places if len(benchmark.places) > 1 else benchmark.places[0]
     ways = (benchmark.direct, *peer.ways)
     others = [jax.grad(way, places) for way in (*ways, *peer.better)]
-    made = [compiled(f, arguments)[0] for f in (derivatives(benchmark)[0], *others)]
+    mine, first, kernel = kernels(benchmark.function.grad(*benchmark.wrt), arguments)
+    made = [mine, *(compiled(f, arguments)[0] for f in others)]
     expected = [f(*arguments) for f in made[1:]]
-    error = max(difference(made[0](*arguments), found) for found in expected)
-    times, shares = paired(made, arguments, runs)
-    ratios = [1 / share for share in shares[1:]]
+    error = max(difference(mine(*arguments), found) for found in expected)
+    times, shares = paired([*made, first], arguments, runs)
+    ratios = [1 / share for share in shares[1:-1]]
+    before = min(ratios[: len(ways)]) * (1 if first is mine else shares[-1])
     names = [way.__name__.split("_")[0] for way in peer.better]
     better = tuple(zip(names, ratios[len(ways) :], strict=True))
     return Row(
-        peer, times[0], tuple(times[1 : len(ways) + 1]), tuple(ratios[: len(ways)]), better, error
+        peer,
+        times[0],
+        tuple(times[1 : len(ways) + 1]),
+        tuple(ratios[: len(ways)]),
+        better,
+        error,
+        before,
+        kernel,
     )
 
 
@@ -111,6 +127,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=25)
     parser.add_argument("--write", action="store_true", help="the table of docs/performance.md")
     options = parser.parse_args()
+    os.environ["JUPYTER_HVD_CACHE"] = tempfile.mkdtemp()  # where nothing has been tuned
     warm_up()
     print(HEADER, flush=True)
     rows = []

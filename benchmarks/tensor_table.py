@@ -36,12 +36,10 @@ import numpy as np
 from generated_programs import drawn
 from gradbench_programs import EVALUATIONS
 from jax import tree_util
-from tensor_kernels import DOCS, ROOT, compiled, device, difference, once, warm_up
+from tensor_kernels import DOCS, ROOT, compiled, device, difference, kernels, once, warm_up
 
 from jupyter_hvd.tensor import TensorError, tensor
 from jupyter_hvd.tensor.jax import tuning
-from jupyter_hvd.tensor.jax.backend import kernel
-from jupyter_hvd.tensor.lowering.choices import MODEL, Choices
 
 sys.path.insert(0, str(ROOT / "tests" / "tensor"))
 
@@ -281,29 +279,14 @@ def theirs(program: Program, arguments: Any) -> Any:
 
 def ours(program: Program, f: Any, arguments: Any) -> Any:
     """What a call runs once a first one has measured, and what it runs before; and which kernel was found. Both take what JAX's
-    takes, and know these arguments: index arrays may be known to be in range, relations by their tuples.
+    takes.
     """
     wrt = list(inspect.signature(program.function).parameters)[program.place]
     seed = seed_of(program, arguments)
     made = f.grad(wrt) if seed is None else f.vjp(wrt)
     extra = {} if seed is None else {list(made.__signature__.parameters)[-1]: seed}
     on_device = tree_util.tree_map(_on_device, tuple(arguments))
-    made(*on_device, **extra)
-    found = made.plan(*on_device, **extra).choices
-    call = made.specialised(*on_device, **extra)
-    at_sizes = kernel(call.instance, call.sizes, call.constants)
-    operands = at_sizes.operands(tuple(call.arguments.values()))
-    key = at_sizes.counts(operands), at_sizes.dtype(operands)
-    # Numbers, too, lie on the device, as JAX's do.
-    operands = tuple(jnp.asarray(x, key[1]) if isinstance(x, float) else x for x in operands)
-
-    def by(choices: Choices) -> Any:
-        plan = at_sizes.compile(*key, choices)
-        executable = jax.jit(lambda *xs: at_sizes.executed(plan, xs)).lower(*operands).compile()
-        return lambda *_: executable(*operands)
-
-    first = by(MODEL)
-    return first if found == MODEL else by(found), first, str(found)
+    return kernels(made, on_device, extra)
 
 
 def equations(program: Program, arguments: tuple[Any, ...]) -> int:

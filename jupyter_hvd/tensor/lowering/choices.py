@@ -11,6 +11,7 @@ class Choices:
 
     Attributes:
         fused: what only moves or repeats entries is read through, and sums of sums are one (`fusion`).
+        columns: on CPUs large arrays with a short last axis are made column by column (`columns`).
         apart: some arrays are computed before anything reads them (`dataflow.fusion_barriers`).
         blocked: big intermediates are made a block of rows at a time (`tiling`).
         windows: on CPUs a correlation is a convolution, or slices that are added (`strategy`).
@@ -18,6 +19,7 @@ class Choices:
     """
 
     fused: bool = True
+    columns: bool = True
     apart: bool = True
     blocked: bool = True
     windows: bool = True
@@ -50,4 +52,4 @@ DENSE = Choices(dense=True)
 #: That of the model, first, each way to leave out one thing, and JAX's.
 CANDIDATES = (MODEL, *(Choices.without((x,)) for x in _WAYS), DENSE)
 #: Those that a first call measures.
-LIKELY = (MODEL, Choices.without(("apart",)), DENSE)
+LIKELY = (MODEL, Choices.without(("columns",)), Choices.without(("apart",)), DENSE)

@@ -34,10 +34,11 @@ def _asked_of_products(steps: Sequence[Step], filled: dict[str, Conditions]) -> 
     linear, found = set[str](), list[Step]()
     for step in steps:
         action = step.action
-        if isinstance(action, Contract) and _is_entrywise(action):
+        if isinstance(action, Contract) and _is_product(action):
             each = [(r.array, _known(r, filled)) for r in action.reads]
             several = Counter(q for _, known in each for q in known)
-            asked = [q for x, known in each for q in known if several[q] < len(each) or x in linear]
+            rest = len(each) if _is_entrywise(action) else 0
+            asked = [q for x, known in each for q in known if several[q] < rest or x in linear]
             action = replace(action, mask=conj(action.mask, *dict.fromkeys(asked)))
         if isinstance(action, Contract | Accumulate):
             linear.add(step.name)
@@ -46,10 +47,15 @@ def _asked_of_products(steps: Sequence[Step], filled: dict[str, Conditions]) -> 
     return found
 
 
-def _is_entrywise(action: Contract) -> bool:
-    """Whether a product multiplies entry by entry, each of its factors read along all of its axes."""
+def _is_product(action: Contract) -> bool:
+    """Whether several factors are multiplied, which are no product of matrices."""
     if action.scatter_to or action.lookups or len(action.reads) < 2:
         return False
+    return not action.sums or _is_entrywise(action)
+
+
+def _is_entrywise(action: Contract) -> bool:
+    """Whether each factor is read along all axes."""
     return all({i for a in r.indices for i in a.names} == {*action.extents} for r in action.reads)
 
 

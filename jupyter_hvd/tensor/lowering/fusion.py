@@ -393,8 +393,9 @@ def _scaled(action: Action, constants: Mapping[str, Step]) -> Masked | None:
 
 def _common(action: Accumulate) -> tuple[str, ...]:
     """The numbers by which all addends of a sum are multiplied, where there are several."""
-    first, *others = (Counter(m.scale) for m in action.addends)
-    return tuple(reduce(and_, others, first).elements()) if others else ()
+    if len(action.addends) < 2:
+        return ()
+    return tuple(reduce(and_, (Counter(m.scale) for m in action.addends)).elements())
 
 
 def _without(addend: Masked, scale: Sequence[str]) -> Masked:

@@ -47,6 +47,7 @@ from ..ssa.program import (
 )
 from .choices import MODEL, Choices
 from .coiteration import is_table
+from .columns import by_columns
 from .coo import table
 from .dataflow import fusion_barriers, names_of, needed_steps, read_both_ways, used_lookups
 from .fusion import Fused, fused
@@ -126,6 +127,8 @@ def lower(
     output = renamed_output(program.output, wholes)
     steps = needed_steps(lowering.steps, output)
     run = fused(steps, output, lowering.storages) if choices.fused else Fused(steps, {})
+    if choices.columns and platform == "cpu":
+        run = replace(run, steps=by_columns(run.steps, output))
     barriers = fusion_barriers(run.steps) if choices.apart else frozenset[str]()
     order: tuple[Step | Blocks, ...] = run.steps
     if choices.blocked:
