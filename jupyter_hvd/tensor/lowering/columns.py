@@ -10,13 +10,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import TypeGuard
 
 from ..language.affine import Affine
 from ..language.predicates import FALSE, compare
 from ..language.terms import Binders
 from ..ssa.program import Output, flat
 from .dataflow import needed_steps
-from .ir import Access, Accumulate, Apply, Contract, Entrywise, Fill, Masked, Rewriting, Step
+from .ir import (
+    Access,
+    Accumulate,
+    Action,
+    Apply,
+    Contract,
+    Entrywise,
+    Fill,
+    Masked,
+    Rewriting,
+    Step,
+)
 
 SHORT = 4  # entries of a last axis, at most; of two axes one less, for XLA goes through both as one
 LARGE = 1 << 15  # entries of an array, at least
@@ -28,7 +40,8 @@ def by_columns(steps: Sequence[Step], output: Output) -> tuple[Step, ...]:
     XLA computes as one long axis, or where a split array would have to be put together again.
     """
     kept = frozenset(flat(output))
-    split = _Split({s.name: s.action for s in steps if s.name not in kept and _is_split(s)})
+    actions = ((s.name, s.action) for s in steps if s.name not in kept)
+    split = _Split({name: action for name, action in actions if _is_split(action)})
     if not any(map(split.meets, steps)):
         return tuple(steps)
     found = needed_steps([made for step in steps for made in split.made(step)], output)
@@ -36,9 +49,8 @@ def by_columns(steps: Sequence[Step], output: Output) -> tuple[Step, ...]:
     return tuple(steps) if again else found
 
 
-def _is_split(step: Step) -> bool:
+def _is_split(action: Action) -> TypeGuard[Entrywise]:
     """Whether an array is large, computed entry by entry, and its last axis short."""
-    action = step.action
     if not isinstance(action, Entrywise) or action.summed or _scatters(action):
         return False
     shape = action.shape
