@@ -420,7 +420,7 @@ model.fit(x, y, epochs=3)
         (COUNTS, "self.step.assign_add(tf.constant(1.0))", "self.step / 1000.0", 1),
         (COUNTS, "pass", "tf.cast(self.optimizer.iterations, tf.float32) / 1000.0", 1),
         (COUNTS, "self.step.assign_add(1.0)", "0.5", 0),
-        (COUNTS, "self.step.assign_add(0.1)", "self.step", 0),
+        (COUNTS, "self.step.assign_add(0.1)", "self.step", 1),
         (ADDS_LOSS, "self.steps.assign_add(1.0)", "tf.minimum(self.steps / 500.0, 1.0)", 1),
         (ADDS_LOSS, "self.steps.assign_add(1.0)", "0.5", 0),
     ],
@@ -563,7 +563,7 @@ def test_a_variable_that_a_lambda_callback_sets_is_told() -> None:
         ("tau *= 0.99", True),
         ("tau = 0.5", False),
         ("tau += 0.1 * float(loss)", False),
-        ("if epoch > 3: tau *= 0.99", False),
+        ("if epoch > 3: tau *= 0.99", True),
     ],
 )
 def test_what_each_step_makes_smaller_is_told_where_the_loss_goes_by_it(

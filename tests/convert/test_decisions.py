@@ -336,7 +336,7 @@ def test_what_a_turn_leaves_to_the_loss_of_the_next_is_told(line: str, told: boo
     """It was told where steps stand in a function alone; gradients are averaged."""
     conversion = convert_source(HEAD + program(INLINE.replace("{line}", line)))
     assert conversion.status == "converted"
-    assert [d.code for d in conversion.diagnostics] == ["HVD509"] * told
+    assert [d.code for d in conversion.diagnostics if d.code == "HVD509"] == ["HVD509"] * told
 
 
 MINED = """

@@ -12,6 +12,7 @@ from .library import TensorFlowLibrary
 from .parts import Parts
 from .pipelines import Pipelines
 from .randomness import Randomness
+from .recurring import Recurring
 from .rowwise import Rowwise
 from .settings import Settings
 from .sharding import Sharding
@@ -63,6 +64,10 @@ class TensorFlowProgram:
     @cached_property
     def stops(self) -> Stops:
         return Stops(self.step_loops, self.sharding.counts_shard)
+
+    @cached_property
+    def recurring(self) -> Recurring:
+        return Recurring(self.stops)
 
     @cached_property
     def alike(self) -> Alike:

@@ -6,12 +6,13 @@ of `enumerate`, a name that goes up by one, an optimizer's `iterations`, a list 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from functools import cached_property
 
 import libcst as cst
 
-from ...analysis.definitions import Identity
+from ...analysis.definitions import Definition, Identity
 from ...analysis.index import Binding
 from ...analysis.reach import leaving_tests
 from ...analysis.syntax import Function, method, nodes_in, parameters
@@ -229,8 +230,12 @@ class Stops:
             and not isinstance(self.module.parent(node), (cst.Param, cst.AssignTarget))
         ]
 
-    def is_at_each_step(self, node: cst.CSTNode) -> bool:
-        """Whether a node runs once for each batch: in the body of such a loop, or of a callback's method, under no condition."""
+    def is_at_each_step(
+        self, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()
+    ) -> bool:
+        """Whether a node runs once for each batch, under no condition: in the body of such a loop, of a callback's method, of a
+        model's own `train_step`, or of what these call.
+        """
         function, turns = self.module.function_of(node), self._around[0]
         for ancestor in self.module.ancestors(node):
             if ancestor is function:
@@ -239,7 +244,55 @@ class Stops:
                 return ancestor in turns
             if isinstance(ancestor, (cst.If, cst.IfExp)):
                 return False
-        return function in self._batch_methods
+        if function is None or function in seen:
+            return False
+        sites = self.values.calls.sites(function)
+        return self._is_of_batch(function) or any(
+            self.is_at_each_step(site, seen | {function}) for site in sites
+        )
+
+    def is_in_turns(self, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()) -> bool:
+        """Whether a node runs there, be it at some steps and not at others."""
+        function = self.module.function_of(node)
+        if self.turn_around(node) is not None:
+            return True
+        if function is None or function in seen:
+            return False
+        sites = self.values.calls.sites(function)
+        return self._is_of_batch(function) or any(
+            self.is_in_turns(site, seen | {function}) for site in sites
+        )
+
+    @cached_property
+    def ending(self) -> frozenset[cst.BaseExpression]:
+        """The tests by which loops whose turns are steps go on."""
+        return frozenset(loop.test for loop in self._around[0] if isinstance(loop, cst.While))
+
+    def turn_around(self, node: cst.CSTNode) -> Loop | None:
+        """The loop around a node, in its function, whose turns are steps."""
+        function, turns = self.module.function_of(node), self._around[0]
+        around = itertools.takewhile(lambda a: a is not function, self.module.ancestors(node))
+        return next((a for a in around if isinstance(a, Loop) and a in turns), None)
+
+    def _is_of_batch(self, function: cst.FunctionDef) -> bool:
+        return function in self._batch_methods or self.training.keras.runs(function)
+
+    def is_once_a_pass(self, test: cst.BaseExpression) -> bool:
+        """Whether a test holds at one batch of each pass over the data: `i == 0` of `enumerate`, or of a callback's batch."""
+        match test:
+            case cst.Comparison(
+                left=cst.Name() as number, comparisons=[cst.ComparisonTarget(operator=cst.Equal())]
+            ):
+                found = self.values.definitions.of(number)
+                return any(d in self._batch_numbers or self._is_number_of_batch(d) for d in found)
+        return False
+
+    def _is_number_of_batch(self, definition: Definition) -> bool:
+        """Whether a loop over data, or over the numbers that cut these, gives a name the number of its turn."""
+        loop = self.module.parent(definition.value) if isinstance(definition, Binding) else None
+        return isinstance(loop, cst.For) and (
+            self._enumerates(loop.iter) or loop in self._steps.cut.values()
+        )
 
     def _numbers(self, loop: cst.For) -> Iterator[cst.Name]:
         """The name that a loop gives the numbers of its turns."""

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 import libcst as cst
 
-from ...analysis.index import Binding
-from ...analysis.library import Kind
+from ...analysis.library import Kind, Value
 from ...analysis.reach import tests_around
 from ...analysis.syntax import argument, method
 from ...analysis.uniformity import is_uniform
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.agreement import ASSIGNING
+from ...frameworks.tensorflow.randomness import DRAWING_ROWS, GENERATORS
 from ...frameworks.tensorflow.roles import Role
-from ...frameworks.tensorflow.step_loops import is_one_more
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, Context, Rule
 from .questions import (
     KNOWN_LIBRARIES,
+    RATES,
+    decided_from,
     is_own_schedule,
     is_rate,
     kept_schedules,
@@ -34,6 +35,14 @@ STEP_COUNTS = re.compile(
     r"(begin|end|decay|warm_?up|total|max|stop|hold|num|num_train|num_training|num_warmup)_(steps?|iterations?)"
     r"|steps_per_epoch"
 )
+#: What is set in a model, or a layer, of which other rules tell.
+_OF_TRAINING = frozenset({*RATES, "optimizer", "stop_training", "trainable"})
+#: What draws random numbers, by name, and methods that do, of generators.
+_DRAWN = re.compile(r"(numpy\.|tensorflow\.)?random\.(?!(\w+\.)*\w*seed)")
+_DRAWING = frozenset({"binomial", "choice", "choices", "normal", "rand", "random", "uniform"})
+#: Arguments by which it is told how likely each of several is; and those that say how many numbers there are, and where they begin.
+_WEIGHING = frozenset({"p", "weights", "mean", "stddev"})
+_PLACING = frozenset({"seed", "shape", "size"})
 #: Why a count is multiplied that a schedule of the program's own is given.
 COUNTED = "It is counted from one rank's share, and the schedule is asked for the step of one process that has all."
 
@@ -391,7 +400,8 @@ ANNEALED = program(
 class StepSchedule(Rule):
     """Tell what goes by a count of steps beside the rate: a weight in the loss, when layers thaw, when a copy is renewed.
 
-    A variable that a callback, or the loop, sets by such a count is told, and so is what each step makes larger or smaller.
+    A variable that a callback, or the loop, sets by such a count is told, and so is what each step makes larger or smaller: a temperature in the
+    loss, a chance of exploring, `eps *= 0.995`, the rate of a dropout.
 
     N ranks make an N-th of the steps, so it comes only an N-th of its way in the same data. Whether it is to go by the data or by the updates is
     for who trains to say, so nothing is changed.
@@ -417,7 +427,6 @@ class StepSchedule(Rule):
                 counted |= dict.fromkeys(n for n in behind if _is_counting_variable(context, n))
             for count in counted:
                 yield self._told(count, "the loss goes by this count of steps")
-            yield from self._carried(context, loss, ends)
         for call, variable, given in _set_variables(context):
             counts = context.stops.counts_behind(given, ends)
             for count in counts:
@@ -429,10 +438,24 @@ class StepSchedule(Rule):
                     yield self._told(call, "this variable changes at each step")
                 for test in (t for t in tests if not self._accumulates(context, t)):
                     yield self._told(test, "when this happens is decided by a count of steps")
+        for chance in _chances(context):
+            for count in context.stops.counts_behind(chance, ends):
+                yield self._told(count, "what is drawn goes by this count of steps")
+        for _, given in _set_in_layers(context):
+            for count in context.stops.counts_behind(given, ends):
+                yield self._told(count, "a layer is set by this count of steps")
         for test in dict.fromkeys(
             t for n in self._switched(context) for t in _counted_tests(context, n)
         ):
             yield self._told(test, "when this happens is decided by a count of steps")
+        for place in self._recurring(context):
+            yield Problem(
+                place,
+                "training goes by this number, which changes with each step, of which N ranks make an N-th, so that in the same data it comes"
+                " only an N-th of its way",
+                "if it is to go by the data, change it hvd.size() times a step in the converted program, or let the epochs decide",
+                "warning",
+            )
 
     def _losses(self, context: Context) -> Iterator[cst.BaseExpression]:
         """What is differentiated, and what layers add to it."""
@@ -449,30 +472,33 @@ class StepSchedule(Rule):
         applied = (context.module.ancestors(update.call) for update in context.training.updates)
         return around is not None and any(around in ancestors for ancestors in applied)
 
-    def _carried(
-        self, context: Context, loss: cst.BaseExpression, ends: Callable[[cst.CSTNode], bool]
-    ) -> Iterator[Finding]:
-        """What a loss goes by that each step makes larger or smaller: `temperature *= 0.99`."""
-        values, module = context.values, context.module
-        for node in dict.fromkeys(values.flow.backward_slice(loss, ends)):
-            named = values.definitions.of(node) if isinstance(node, cst.Name) else []
-            bound = {b.target: b for b in named if isinstance(b, Binding) and b.target is not None}
-            for place, each in bound.items():
-                loops = {a for a in module.ancestors(place) if isinstance(a, cst.For | cst.While)}
-                others = (other for other in bound if other is not place)
-                if (
-                    each.adds
-                    and all(loops.isdisjoint(module.ancestors(other)) for other in others)
-                    and is_one_more(module.enclosing(place, cst.BaseSmallStatement)) is None
-                    and context.stops.is_at_each_step(place)
-                    and is_uniform(values, each.value)
-                ):
-                    yield self._told(place, "the loss goes by this, which changes at each step")
+    def _recurring(self, context: Context) -> Iterator[cst.BaseExpression]:
+        """The numbers that each step makes larger or smaller, and that training goes by: `temperature *= 0.99`."""
+        places = context.recurring.places
+        in_layers = {place for place, _ in _set_in_layers(context)}
+        found = {place: None for place in places if place in in_layers}
+        if len(found) < len(places):
+            goals = [*self._losses(context), *_chances(context), *_unscaled_rates(context)]
+            goals += [given for _, _, given in _set_variables(context)]
+            goals += [given for _, given in _set_in_layers(context)]
+            goals += [a.value for c in context.training.compiled_trainings for a in c.args]
+            behind = decided_from(context, *goals, ends=partial(self._goes_by_updates, context))
+            found |= {place: None for node in behind for place in context.recurring.read_in(node)}
+        yield from found
+
+    def _goes_by_updates(self, context: Context, node: cst.CSTNode) -> bool:
+        """Whether what a node goes by is no schedule: weights, which rows are taken, whether a loop over steps goes on."""
+        return (
+            node in context.stops.ending
+            or _takes_rows(context, node)
+            or context.training.agreement.is_weight(node)
+        )
 
     def _switched(self, context: Context) -> Iterator[cst.CSTNode]:
-        """Where the training sets what is trained, and weights."""
+        """Where the training sets what is trained, what a layer does, and weights."""
         bound = context.values.index.attribute_bindings.get("trainable", ())
         yield from (b.place for b in bound if b.place is not None)
+        yield from (place for place, _ in _set_in_layers(context))
         yield from (setting.call for setting in context.settings.every)
 
     def _told(self, node: cst.CSTNode, what: str) -> Problem:
@@ -503,6 +529,59 @@ def _set_variables(
         of_training = context.training.agreement.is_weight(variable) or is_rate(context, variable)
         if not of_training and not _is_counting_variable(context, variable):
             yield call, variable, given.value
+
+
+def _set_in_layers(context: Context) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:
+    """Where an attribute of a layer, or of a model, is set from outside, with what it is set to: `drop.rate = 0.5 - step / 1000`."""
+    for name, bindings in context.values.index.attribute_bindings.items():
+        for bound in bindings if name not in _OF_TRAINING else ():
+            if bound.place is not None and bound.receiver and _is_layer(context, bound.receiver):
+                yield bound.place, bound.value
+
+
+def _is_layer(context: Context, node: cst.BaseExpression) -> bool:
+    """Whether an expression is a layer, or one of a model's; what a layer sets in itself, it may keep for anything."""
+    if isinstance(node, cst.Name) and node.value == "self":
+        return False
+    of_model = any(map(_gives_layers, context.values.flow.computed_from(node)))
+    return of_model or any(_is_of_layers(context, value) for value in context.values.of(node))
+
+
+def _gives_layers(node: cst.CSTNode) -> bool:
+    """Whether a model is asked for layers: `model.get_layer("drop")`, `model.layers`."""
+    asked = node.func if isinstance(node, cst.Call) else node
+    name = asked.attr.value if isinstance(asked, cst.Attribute) else ""
+    return name == ("get_layer" if isinstance(node, cst.Call) else "layers")
+
+
+def _is_of_layers(context: Context, value: Value) -> bool:
+    bases = {value.name}
+    if isinstance(value.node, cst.ClassDef):
+        bases = {*context.values.classes.library_bases(value.node)}
+    return value.kind is Role.MODEL or any(b.startswith("tensorflow.keras.layers.") for b in bases)
+
+
+def _chances(context: Context) -> Iterator[cst.BaseExpression]:
+    """What a number that is drawn is compared with, as a chance of exploring is, `random.random() < eps`, and what it is drawn by: how much
+    noise there is, how likely each of several is.
+    """
+    for call in context.values.index.calls:
+        name = context.values.qualified(call.func)
+        if not (_DRAWN.match(name) or method(call) in _DRAWING) or name in GENERATORS:
+            continue
+        around = context.module.enclosing(call, (cst.Comparison, cst.BaseStatement))
+        if isinstance(around, cst.Comparison):
+            yield around
+        rows = method(call) in DRAWING_ROWS or "stateless" in name
+        for arg in call.args:
+            keyword = arg.keyword.value if arg.keyword is not None else ""
+            if keyword in _WEIGHING or not (rows or keyword in _PLACING):
+                yield arg.value
+
+
+def _unscaled_rates(context: Context) -> Iterator[cst.BaseExpression]:
+    """The rates that are not made of the present one, of which HVD206 tells."""
+    return (rate for rate in set_rates(context) if not reads_rate(context, rate))
 
 
 def _is_changed(
