@@ -18,6 +18,8 @@ Identity = cst.CSTNode | frozenset[BaseAssignment]
 
 #: What defines a name by a block of its own.
 _DEFINING = (cst.FunctionDef, cst.ClassDef)
+#: What a program runs from its first statement to its last, if at all; a suite stands behind its header, `if late: rate = 0.1`.
+BLOCKS = (cst.IndentedBlock, cst.SimpleStatementSuite, cst.Module)
 
 
 class Definitions:
@@ -140,7 +142,9 @@ class Definitions:
         assert binding.target is not None
         if self._module.function_of(name) is not self._module.function_of(binding.target):
             return True
-        statement = self._module.enclosing(binding.target, cst.BaseStatement)
+        statement = self._module.enclosing(
+            binding.target, (cst.BaseSmallStatement, cst.BaseStatement)
+        )
         around = statement is not None and any(a is statement for a in self._module.ancestors(name))
         inside_block = isinstance(statement, cst.BaseCompoundStatement)
         return (not around or inside_block) and (
@@ -151,9 +155,9 @@ class Definitions:
         assert binding.target is not None
         if binding.adds:
             return False
-        block = self._module.enclosing(binding.target, (cst.IndentedBlock, cst.Module))
+        block = self._module.enclosing(binding.target, BLOCKS)
         while block is not None and _runs_once(around := self._module.parent(block)):
-            block = self._module.enclosing(around, (cst.IndentedBlock, cst.Module))
+            block = self._module.enclosing(around, BLOCKS)
         elsewhere = self._module.function_of(name) is not self._module.function_of(binding.target)
         return (
             isinstance(block, cst.Module)

@@ -24,6 +24,12 @@ def test_what_is_added_to_keeps_what_it_was() -> None:
     assert texts_reaching("x = first\nx = x // 2\nx\n") == {"x // 2"}
 
 
+def test_what_stands_behind_a_header_is_not_sure_to_run() -> None:
+    assert texts_reaching("x = first\nif late: x = second\nx\n") == {"first", "second"}
+    assert texts_reaching("x = first\nfor n in turns: y = x; x = f(y)\ny\n") == {"x"}
+    assert texts_reaching("x = first; x = second\nx\n") == {"second"}
+
+
 CLASS = "class A:\n{decorator}    def f({parameters}):\n        return b\n\n\n{call}\n"
 
 

@@ -13,7 +13,7 @@ from enum import Enum, auto
 
 import libcst as cst
 
-from ...analysis.definitions import Definition
+from ...analysis.definitions import BLOCKS, Definition
 from ...analysis.index import Binding
 from ...analysis.library import Kind, Value
 from ...analysis.syntax import Function, argument, has_star, method, parameters
@@ -233,9 +233,9 @@ class _Step:
 
     def _block(self, target: cst.CSTNode) -> cst.CSTNode | None:
         """The block in which a name is sure to be bound where its `with` is come to."""
-        block = self._module.enclosing(target, (cst.IndentedBlock, cst.Module))
+        block = self._module.enclosing(target, BLOCKS)
         while block is not None and isinstance(around := self._module.parent(block), cst.With):
-            block = self._module.enclosing(around, (cst.IndentedBlock, cst.Module))
+            block = self._module.enclosing(around, BLOCKS)
         return block
 
     def _is_inside(self, definition: object) -> bool:
