@@ -8,6 +8,7 @@ from ...analysis.module import Module
 from ...analysis.values import ValueAnalysis
 from ..base import TrainingLoop
 from .alike import Alike
+from .carried import Carried
 from .library import TensorFlowLibrary
 from .parts import Parts
 from .pipelines import Pipelines
@@ -68,6 +69,10 @@ class TensorFlowProgram:
     @cached_property
     def recurring(self) -> Recurring:
         return Recurring(self.stops)
+
+    @cached_property
+    def carried(self) -> Carried:
+        return Carried(self.stops)
 
     @cached_property
     def alike(self) -> Alike:

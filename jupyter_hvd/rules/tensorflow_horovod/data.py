@@ -777,7 +777,8 @@ class OwnChoice(Rule):
                 carried = self._is_carried(context, bound.place, step, gradient) or (
                     beside and self._is_left_to_next(context, bound.place, step, node)
                 )
-                if carried and is_seen_by_rank(context, bound.value, answers):
+                is_state = bound.place in context.carried.states  # HVD508 says so
+                if carried and not is_state and is_seen_by_rank(context, bound.value, answers):
                     yield Problem(
                         bound.place,
                         "the loss goes by this, which each rank makes of its own batches, so that ranks train by losses that differ",
@@ -796,7 +797,8 @@ class OwnChoice(Rule):
             variable, given = call.func.value, call.args[0].value
             if agreement.is_weight(variable) or agreement.is_equal(given):
                 continue
-            if not context.alike.is_before_steps(call):
+            is_state = call in context.carried.states  # HVD508 says so
+            if not is_state and not context.alike.is_before_steps(call):
                 of = context.values.of(variable)
                 found.update((v, call) for v in of if v.kind is Role.VARIABLE and v.node)
         return found
@@ -807,6 +809,7 @@ class KeptState(Rule):
 
     A stateful layer takes each row of a batch for the continuation of the same row in the batch before. Divided data have no such
     order, so what the layer remembers is of other sequences.
+    So it is where a loop carries a state by itself, `output, state = cell(x, state)`.
     A layer of the program's own that changes its variables by its inputs, as a codebook of moving averages, does so by each rank's own batches.
     """
 
@@ -826,6 +829,14 @@ class KeptState(Rule):
                     "train without stateful=True, or give each rank whole sequences of its own",
                     "warning",
                 )
+        first = {name: place for place, name in reversed(context.carried.states.items())}
+        for place in first.values():
+            yield Problem(
+                place,
+                "this state is carried from batch to batch, and each rank sees every N-th batch, so the state is of other sequences",
+                "begin with a new state at each batch, or give each rank whole sequences of its own",
+                "warning",
+            )
         if context.training.loop != "none":
             yield from self._own(context)
 

@@ -8,12 +8,13 @@ from functools import partial
 
 import libcst as cst
 
-from ...analysis.library import Kind, Value
+from ...analysis.library import Kind
 from ...analysis.reach import tests_around
 from ...analysis.syntax import argument, method
 from ...analysis.uniformity import is_uniform
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.agreement import ASSIGNING
+from ...frameworks.tensorflow.layers import is_layer
 from ...frameworks.tensorflow.randomness import DRAWING_ROWS, GENERATORS
 from ...frameworks.tensorflow.roles import Role
 from ..base import Example, Finding, Fix, Problem, program
@@ -544,7 +545,7 @@ def _is_layer(context: Context, node: cst.BaseExpression) -> bool:
     if isinstance(node, cst.Name) and node.value == "self":
         return False
     of_model = any(map(_gives_layers, context.values.flow.computed_from(node)))
-    return of_model or any(_is_of_layers(context, value) for value in context.values.of(node))
+    return of_model or any(is_layer(context.values, v) for v in context.values.of(node))
 
 
 def _gives_layers(node: cst.CSTNode) -> bool:
@@ -552,13 +553,6 @@ def _gives_layers(node: cst.CSTNode) -> bool:
     asked = node.func if isinstance(node, cst.Call) else node
     name = asked.attr.value if isinstance(asked, cst.Attribute) else ""
     return name == ("get_layer" if isinstance(node, cst.Call) else "layers")
-
-
-def _is_of_layers(context: Context, value: Value) -> bool:
-    bases = {value.name}
-    if isinstance(value.node, cst.ClassDef):
-        bases = {*context.values.classes.library_bases(value.node)}
-    return value.kind is Role.MODEL or any(b.startswith("tensorflow.keras.layers.") for b in bases)
 
 
 def _chances(context: Context) -> Iterator[cst.BaseExpression]:
