@@ -1077,3 +1077,99 @@ def test_the_way_out_of_a_while_that_counts_batches_divides_it() -> None:
         )
     )
     assert "tf.data.Dataset" in seldom.diagnostics[0].help
+
+
+OWN_BATCHES = """
+import numpy as np
+import tensorflow as tf
+
+model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+opt = tf.keras.optimizers.Adam(1e-3)
+rng = np.random.default_rng(0)
+
+
+def step(a, b):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((model(a) - b) ** 2)
+    opt.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+
+
+def batches():
+    while True:
+        rows = rng.integers(0, len(x), 32)
+        yield x[rows], y[rows]
+
+
+class Endless:
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        rows = rng.integers(0, len(x), 32)
+        return x[rows], y[rows]
+
+
+class Numbered:
+    def __len__(self):
+        return len(x) // 32
+
+    def __getitem__(self, n):
+        return x[32 * n:32 * n + 32], y[32 * n:32 * n + 32]
+
+
+class Drawn:
+    def __next__(self):
+        rows = rng.integers(0, len(x), 32)
+        return x[rows], y[rows]
+
+    def batch(self):
+        return next(self)
+
+
+class Trainer:
+    def __init__(self):
+        self.source = batches()
+
+    def train(self, steps):
+        for n in range(steps):
+            step(*next(self.source))
+
+
+"""
+IN_TURNS = "for n in range(900):\n    step(*next({}))\n"
+
+
+@pytest.mark.parametrize(
+    ("loop", "data", "turns"),
+    [
+        ("source = batches()\n" + IN_TURNS.format("source"), "source", "range(900"),
+        ("source = Endless()\n" + IN_TURNS.format("source"), "source", "range(900"),
+        ("source = iter(Numbered())\n" + IN_TURNS.format("source"), "source", "range(900"),
+        ("kept = {'a': batches()}\n" + IN_TURNS.format("kept['a']"), "kept['a']", "range(900"),
+        (IN_TURNS.format("batches()"), "batches()", "range(900"),
+        ("Trainer().train(900)\n", "self.source", "range(steps"),
+        ("for a, b in Endless():\n    step(a, b)\n", "Endless()", ""),
+        ("for a, b in Numbered():\n    step(a, b)\n", "Numbered()", ""),
+    ],
+)
+def test_batches_of_a_class_of_the_programs_own_are_divided(
+    loop: str, data: str, turns: str
+) -> None:
+    """Each rank drew all of them, by one seed, at one process's rate, and took an N-th of the steps; or N times as many."""
+    conversion = convert_source(OWN_BATCHES + loop)
+    assert (conversion.status, conversion.diagnostics) == ("converted", ())
+    assert f"jhvd.shard_batches({data})" in conversion.code
+    assert f"{turns} // hvd.size() or " in conversion.code or not turns
+    assert "Adam(1e-3 * hvd.size())" in conversion.code
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "source = Drawn()\nfor n in range(900):\n    step(*source.batch())\n",
+        "source = batches()\nfor n in range(900):\n    step(*source.__next__())\n",
+    ],
+)
+def test_batches_that_cannot_be_divided_are_not_said_to_be_all_the_data(loop: str) -> None:
+    conversion = convert_source(OWN_BATCHES + loop)
+    assert [(d.code, d.severity) for d in conversion.diagnostics] == [("HVD504", "error")]

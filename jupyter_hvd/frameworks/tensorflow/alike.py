@@ -79,8 +79,19 @@ class Alike:
             for value in self.values.of(node)
             if value.node in self.values.index.generators
         }
-        calls = self.values.index.calls
-        return nodes.union(c for c in calls if self.module.function_of(c) in generators)
+        owners = {
+            value.node
+            for batches in self.data.batch_sources
+            if not batches.is_sequence
+            for value in self.values.of(batches.expression)
+            if isinstance(value.node, cst.ClassDef)
+        }
+        return nodes.union(
+            call
+            for call in self.values.index.calls
+            if (function := self.module.function_of(call)) is not None
+            and (function in generators or self.module.class_of(function) in owners)
+        )
 
     def is_deferred(self, call: cst.CSTNode) -> bool:
         """Whether a call stands in a lambda, or in a function that is compiled."""

@@ -60,12 +60,22 @@ class StepLoops:
             for update, sites in self.data.step_sites
             for site in sites
         ]
-        trained = {data for iterables in self.data.loop_data.values() for data in iterables}
+        trained = {
+            data
+            for call, iterables in self.data.loop_data.items()
+            if call not in self.whole
+            for data in iterables
+        }
         found: dict[cst.For | cst.While, None] = {}
         for drawn in self.values.index.calls:
             if self.values.qualified(drawn.func) != "builtins.next" or not drawn.args:
                 continue
-            made = self.iterators(drawn.args[0].value)
+            # What is made for this draw alone, `next(iter(data))`, gives each turn a batch as well.
+            made = [
+                node
+                for node in self.iterators(drawn.args[0].value)
+                if drawn not in self.module.ancestors(node)
+            ]
             around = [
                 loop
                 for loop in self._counts_around(drawn, frozenset())
@@ -298,6 +308,8 @@ class StepLoops:
         """Whether another module gives a batch, to judge by its name: `loader.get_batch(32)`."""
         if not isinstance(node, cst.Call):
             return False
+        if method(node) == "__next__":
+            return True
         called = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
         if not _BATCH.search(self.module.text(called)):
             return False
@@ -309,6 +321,8 @@ class StepLoops:
     def _is_of_settings(self, iterable: cst.BaseExpression) -> bool:
         """Whether a loop runs over rates, names, models or the like, and over no data."""
         inner = self.values.flow.unwrap_iteration(iterable)
+        if any(map(self.data.gives_batches, self.values.of(inner))):
+            return False
         kinds = {value.kind for value in self.values.of(inner, (ELEMENT,))}
         return bool(kinds) and not kinds & {
             *(Kind.UNKNOWN, Kind.OTHER, Kind.CONTAINER, Kind.GENERATOR),
@@ -540,11 +554,16 @@ class StepLoops:
         return list(found)
 
     def iterators(self, iterator: cst.BaseExpression) -> list[cst.CSTNode]:
-        """Where an iterator is made: the expression itself, or what its name is bound to."""
-        if not isinstance(iterator, cst.Name):
-            return [iterator]
-        bound = self.values.definitions.of(iterator)
-        return [b if isinstance(b, cst.CSTNode) else b.value for b in bound]
+        """Where an iterator is made: the expression itself, or what its name, attribute or container is bound to."""
+        match iterator:
+            case cst.Name():
+                bound = self.values.definitions.of(iterator)
+                return [b if isinstance(b, cst.CSTNode) else b.value for b in bound]
+            case cst.Attribute() if bindings := self.values.flow.bindings_of(iterator):
+                return [b.value for b in bindings]
+            case cst.Subscript(value=container):
+                return self.iterators(container)
+        return [iterator]
 
 
 def is_one_more(statement: cst.CSTNode | None) -> cst.Name | None:

@@ -23,6 +23,9 @@ from .training import Training
 from .turns import Turns
 from .updates import Update
 
+#: Methods by which Python goes through what has them.
+_GOING_THROUGH = ("__iter__", "__next__", "__getitem__")
+
 
 @dataclass(frozen=True, eq=False)
 class ArrayFit:
@@ -311,15 +314,19 @@ class TrainingData:
         for expression in given:
             if self.is_sequence(expression):
                 found[expression] = BatchSource(expression, True)
-        given += [
+        models = {loop.iter for loop in self.values.index.loops if takes_models(loop)}
+        looped = [
             self.values.flow.unwrap_iteration(data)
             for iterables in self.loop_data.values()
             for data in iterables
+            if data not in models
         ]
-        for expression in given:
+        for expression in [*given, *looped]:
+            if expression in found:
+                continue
             values = self.values.of(expression)
-            goes_through = (
-                expression not in found and values and all(map(self._is_sequence, values))
+            goes_through = self.is_sequence(expression) or (
+                expression in looped and values and all(map(self._goes_through, values))
             )
             if goes_through or self.values.kinds(expression) == {Kind.GENERATOR}:
                 found[expression] = BatchSource(expression, False)
@@ -334,6 +341,19 @@ class TrainingData:
         return tf_api.sequence(value.name) or (
             isinstance(value.node, cst.ClassDef)
             and bool(self.values.classes.library_bases(value.node) & tf_api.SEQUENCES)
+        )
+
+    def _goes_through(self, value: Value) -> bool:
+        """Whether a `for` goes through a value that the program makes: a generator, or an object of a class of its own."""
+        through = ("__iter__", "__getitem__")
+        return value.kind is Kind.GENERATOR or self.gives_batches(value, *through)
+
+    def gives_batches(self, value: Value, *methods: str) -> bool:
+        """Whether a value is of a class of the program's own that has such a method, by which Python goes through it."""
+        return (
+            value.kind is Kind.INSTANCE
+            and isinstance(value.node, cst.ClassDef)
+            and any(self.values.classes.methods(value.node, *(methods or _GOING_THROUGH)))
         )
 
     def _is_array(self, expression: cst.BaseExpression) -> bool:

@@ -419,7 +419,7 @@ class ArrayShare(Rule):
 
 
 class BatchShare(Rule):
-    """Give each rank its own batches of a generator, or of a `Sequence`, that the program makes itself.
+    """Give each rank its own batches of a generator, a `Sequence`, or an object of the program's own class, which it goes through.
 
     Every N-th batch is a rank's own. For that all ranks must make the same batches in
     the same order, so they draw the same random numbers (HVD103). A generator still makes every
