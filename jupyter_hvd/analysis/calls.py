@@ -98,8 +98,31 @@ class CallGraph:
         self, function: Function, param: cst.Param
     ) -> list[tuple[cst.Call, cst.BaseExpression]]:
         """The calls of a function that pass this parameter, and what they pass."""
+        return [
+            (call, arg.value)
+            for call, direct, position in self._passing(function, param)
+            if (arg := argument(direct, param.name.value, position)) is not None
+        ]
+
+    def starred_arguments(
+        self, function: Function, param: cst.Param
+    ) -> list[tuple[cst.BaseExpression, int]]:
+        """What calls pass behind a star, `step(*pair)`, and which element of it this parameter is."""
+        found = []
+        for _, direct, position in self._passing(function, param):
+            stars = [place for place, arg in enumerate(direct.args) if arg.star == "*"]
+            if position is None or not stars or argument(direct, param.name.value) is not None:
+                continue
+            if stars[0] <= position:
+                found.append((direct.args[stars[0]].value, position - stars[0]))
+        return found
+
+    def _passing(
+        self, function: Function, param: cst.Param
+    ) -> Iterator[tuple[cst.Call, cst.Call, int | None]]:
+        """The calls of a function, each with what it comes to, and the place of a parameter among its arguments."""
         if param not in parameters(function):
-            return []  # `*args` and `**kwargs`
+            return  # `*args` and `**kwargs`
         position: int | None = parameters(function).index(param)
         owner = self._module.class_of(function) if isinstance(function, cst.FunctionDef) else None
         sites = [site for site in self.sites(function) if self.decided_by(site) is None]
@@ -116,20 +139,10 @@ class CallGraph:
             position = None
         named = function.name.value if isinstance(function, cst.FunctionDef) and owner else None
         explicit = named is not None and not is_decorated(function, "staticmethod", "classmethod")
-        return [
-            (call, arg.value)
-            for call, direct in ((site, self.direct(site)) for site in sites)
-            if (
-                arg := argument(
-                    direct,
-                    param.name.value,
-                    position + 1
-                    if explicit and position is not None and self._names_class(direct, named)
-                    else position,
-                )
-            )
-            is not None
-        ]
+        for call in sites:
+            direct = self.direct(call)
+            shifted = explicit and position is not None and self._names_class(direct, named)
+            yield call, direct, position + 1 if shifted and position is not None else position
 
     def _names_class(self, call: cst.Call, name: str | None) -> bool:
         """Whether a call passes the object too: `Trainer.step(trainer, x)`."""

@@ -103,6 +103,7 @@ class ValueFlow:
                 yield definition.value, definition.path + path
             elif isinstance(definition, cst.Param):
                 yield from ((value, path) for value in self.passed(definition))
+                yield from ((value, (n, *path)) for value, n in self._starred(definition))
                 if definition.default is not None:
                     yield definition.default, path
         yield from self.added_to(name, path)
@@ -127,6 +128,11 @@ class ValueFlow:
         if function is None:
             return []
         return [value for _, value in self._calls.actual_arguments(function, param)]
+
+    def _starred(self, param: cst.Param) -> list[tuple[cst.BaseExpression, int]]:
+        """What the calls of its function pass for a parameter behind a star, and which element of it."""
+        function = self._module.owner(param)
+        return self._calls.starred_arguments(function, param) if function is not None else []
 
     # Attributes
 

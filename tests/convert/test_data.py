@@ -1173,3 +1173,20 @@ def test_batches_of_a_class_of_the_programs_own_are_divided(
 def test_batches_that_cannot_be_divided_are_not_said_to_be_all_the_data(loop: str) -> None:
     conversion = convert_source(OWN_BATCHES + loop)
     assert [(d.code, d.severity) for d in conversion.diagnostics] == [("HVD504", "error")]
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [
+        "step(*listed[n])",
+        "pair = listed[n]; step(*pair)",
+        "step(*listed[n][:2])",
+        "step(listed[n][0], *listed[n][1:])",
+        "a, b = listed[n]; step(a, b)",
+    ],
+)
+def test_batches_that_are_passed_behind_a_star_are_divided(taken: str) -> None:
+    """They were refused: what the step is given was not seen."""
+    listed = "listed = [(x[i:i + 32], y[i:i + 32]) for i in range(0, 960, 32)]\n"
+    code = converted(f"{OWN_BATCHES}{listed}for n in range(len(listed)):\n    {taken}\n")
+    assert "for n in jhvd.shard_turns(range(len(listed))):" in code
