@@ -146,6 +146,7 @@ class ValueAnalysis:
                 | cst.List()
                 | cst.Set()
                 | cst.Dict()
+                | cst.DictComp()
                 | cst.ListComp()
                 | cst.GeneratorExp()
                 | cst.SetComp()

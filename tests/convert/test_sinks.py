@@ -502,3 +502,55 @@ def test_what_is_added_behind_a_comma_is_told_apart(arguments: str) -> None:
     code = converted(f"model.compile('sgd', 'mse')\nmodel.fit({arguments})\n")
     compile(code, "<converted>", "exec")
     assert "callbacks=[jhvd.BroadcastGlobalVariablesCallback(0)]," in code
+
+
+KEPT = """
+import tensorflow as tf
+
+
+def made(n=1):
+    return tf.keras.Sequential([tf.keras.layers.Dense(n)])
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [
+        (
+            "models = {'a': made(), 'b': made()}\nfor model in models.values():\n    model.compile('sgd')\n"
+            "models['a'].fit(x, y)\n",
+            0,
+        ),
+        (
+            "models = {n: made(n) for n in (1, 2)}\nfor n, model in models.items():\n    model.compile('sgd')\n"
+            "for n in models:\n    models[n].fit(x, y)\n",
+            0,
+        ),
+        (
+            "models = {'a': made(), 'b': made()}\nfor n in ('a', 'b'):\n    models[n].compile('sgd')\n"
+            "models['b'].fit(x, y)\n",
+            0,
+        ),
+        (
+            "best = None\nfor n in (1, 2):\n    model = made(n)\n    model.compile('sgd')\n    model.fit(x, y)\n"
+            "    if n > 1:\n        best = model\nbest.fit(x, y)\n",
+            0,
+        ),
+        (
+            "models = {'a': made(), 'b': tf.keras.models.load_model('b.keras')}\nmodels['a'].compile('sgd')\n"
+            "models['a'].fit(x, y)\nmodels['b'].fit(x, y)\n",
+            1,
+        ),
+    ],
+    ids=["values", "items", "keys", "none before", "another of the same dictionary"],
+)
+def test_models_that_are_kept_are_compiled_where_their_names_say_so(
+    program: str, told: int
+) -> None:
+    """What was compiled by `models.values()` was told to come with its optimizer; what was loaded beside it, not averaged."""
+    conversion = convert_source(KEPT + program)
+    assert conversion.status == "converted", conversion.diagnostics
+    assert [d.code for d in conversion.diagnostics] == ["HVD207"] * told
+    assert conversion.code.count("distributed_model(") == told

@@ -75,7 +75,8 @@ class HiddenOptimizer(Rule):
         for call in context.training.compiled_trainings:
             assert isinstance(call.func, cst.Attribute)
             receiver = call.func.value
-            trained = set(self._trained(context, receiver))
+            # What is None before a model is found, `best = None`, is not trained.
+            trained = {v for v in self._trained(context, receiver) if v.kind is not Kind.NONE}
             hidden = [v for v in trained if not self._is_compiled(context, v, call)]
             if not hidden:
                 continue
@@ -141,6 +142,7 @@ class HiddenOptimizer(Rule):
         training, values, module = context.training, context.values, context.module
         compiles = [c for c in values.index.calls if method(c) == "compile"]
         receivers = [(c, c.func.value) for c in compiles if isinstance(c.func, cst.Attribute)]
+        own = module.text(fit.func.value)
         if is_loaded(model) and isinstance(model.node, cst.Call):
             asked = argument(model.node, "compile", 2)
             if asked is not None and module.text(asked.value) == "False":
@@ -148,7 +150,7 @@ class HiddenOptimizer(Rule):
             start = module.span(model.node).start
             around = {*module.ancestors(model.node), *module.ancestors(fit)}
             return any(
-                model in values.of(receiver)
+                self._may_mean(context, receiver, model, own)
                 and start < module.span(c).start
                 and module.enclosing(c, (cst.IndentedBlock, cst.Module)) in around
                 for c, receiver in receivers
@@ -162,8 +164,27 @@ class HiddenOptimizer(Rule):
                 for f in values.index.functions
             ):
                 return True
-        own = module.text(fit.func.value)
-        return any(model in values.of(r) or module.text(r) == own for _, r in receivers)
+        return any(
+            module.text(r) == own or self._may_mean(context, r, model, own) for _, r in receivers
+        )
+
+    def _may_mean(
+        self, context: Context, compiled: cst.BaseExpression, model: Value, own: str
+    ) -> bool:
+        """Whether what is compiled may be a model; of `models["a"]` and `models["b"]`, each is compiled by itself.
+
+        Args:
+            own: how the model is named where it is trained.
+        """
+        found = context.values.of(compiled)
+        match compiled:
+            case cst.Subscript(
+                slice=[
+                    cst.SubscriptElement(slice=cst.Index(value=cst.SimpleString() | cst.Integer()))
+                ]
+            ) if len(found) > 1 and context.module.text(compiled) != own:
+                return False
+        return model in found
 
 
 def is_loaded(model: Value) -> bool:
