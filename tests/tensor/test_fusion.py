@@ -234,6 +234,15 @@ def test_a_number_is_taken_out_of_a_sum_so_that_several_have_it_in_common():
     agrees(rolled.grad("a"), a)
 
 
+def test_a_slope_is_computed_from_the_value():
+    """Of which XLA makes a root, and a reciprocal root of all that the root is taken of."""
+    arguments = normal(9), normal(9, seed=1), 0.25
+    rows = made(catenary.grad("x"), *arguments).values()
+    assert any("half_recip(" in row for row in rows)
+    assert not any("sqrt′" in row for row in rows)
+    agrees(catenary.grad("x"), *arguments)
+
+
 @tensor
 def differences_of_rows(x):
     n, m = x.shape

@@ -191,7 +191,12 @@ def _enter_simple(name: str, compute: Callable[[Any], Any], slope: str) -> None:
 
 @cache
 def _read(slope: str) -> Term | None:
-    return None if slope == "0" else parse(slope, dict.fromkeys(PARAMETERS, REAL))
+    return None if slope == "0" else _scalar(slope)
+
+
+def _scalar(text: str) -> Term:
+    """A term over x, y, z, …"""
+    return parse(text, dict.fromkeys(PARAMETERS, REAL))
 
 
 _enter_simple("sin", _of_floats("sin"), "cos(x)")
@@ -249,3 +254,9 @@ _enter("maximum", 2, _extreme(max), "greater(x, y)", "greater(y, x)")
 _enter("minimum", 2, _extreme(min), "greater(y, x)", "greater(x, y)")
 
 NAMES = names()
+
+#: Slopes as functions of the values: with `y = sqrt(x)` the slope is `1/2·recip(y)`.
+BY_VALUE = {
+    "sqrt": defined("half_recip", 1, _scalar("1/2·recip(x)")),
+    "recip": defined("minus_square", 1, _scalar("-1·x·x")),
+}

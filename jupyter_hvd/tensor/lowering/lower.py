@@ -75,6 +75,7 @@ from .pieces import MANY, Pieces, untested
 from .plan import Counts, Plan
 from .recomputed import Again, computed_again, given, left_out
 from .running import running_sums
+from .slopes import by_value
 from .storage import Piece, Storage, at_end, identity, membership, nonzero_read, zero_outside
 from .tiling import Blocks, blocked, row_by_row
 from .turns import looked_up, relation_of
@@ -127,8 +128,9 @@ def lower(
     output = renamed_output(program.output, wholes)
     steps = needed_steps(lowering.steps, output)
     run = fused(steps, output, lowering.storages) if choices.fused else Fused(steps, {})
-    if choices.columns and platform == "cpu":
-        run = replace(run, steps=by_columns(run.steps, output))
+    if platform == "cpu":
+        run = replace(run, steps=by_value(run.steps))
+        run = replace(run, steps=by_columns(run.steps, output)) if choices.columns else run
     barriers = fusion_barriers(run.steps) if choices.apart else frozenset[str]()
     order: tuple[Step | Blocks, ...] = run.steps
     if choices.blocked:
