@@ -78,27 +78,45 @@ def accumulate(step: Accumulate, values: Values) -> Any:
     """The array of an accumulating step."""
     space = Space(step.extents)
     axes = tuple(space.extents)
-    return jnp.broadcast_to(_added(step.addends, space, values), space.shape(axes))
+    added = _added(step.addends, space, values, step.parted)
+    return jnp.broadcast_to(added, space.shape(axes))
 
 
-def _added(addends: Sequence[Masked], space: Space, values: Values) -> Any:
+def _added(addends: Sequence[Masked], space: Space, values: Values, parted: bool = False) -> Any:
     shapes = {m.read.array: values.arrays[m.read.array].shape for m in addends}
-    found = joined(addends, space.extents, shapes)
+    found = joined(addends, space.extents, shapes, parted)
     padded = not all(inside(m.read, shapes[m.read.array], space) for m in addends)
-    ordered = _ends_first(found) if padded else sorted(found, key=_is_subtracted)
-    return _sum(ordered, space, values)
+    return _sum(
+        _ends_first(found) if padded else found,
+        space,
+        values,
+        padded or _is_stencil(addends, space),
+    )
 
 
-def _sum(addends: Sequence[Masked | Chain], space: Space, values: Values) -> Any:
+def _sum(
+    addends: Sequence[Masked | Chain], space: Space, values: Values, in_order: bool = False
+) -> Any:
+    """A sum, what is subtracted last; or in this order, multiplied by -1: XLA turns `-x + y` round, and a stencil's loop takes
+    longer with a subtraction.
+    """
     result: Any = None
-    for addend in addends:
+    for addend in addends if in_order else sorted(addends, key=_is_subtracted):
         one = _one_after_the_other if isinstance(addend, Chain) else _addend
         array = one(addend, space, values)  # type: ignore[arg-type]
-        if _is_subtracted(addend):
-            result = -array if result is None else result - array
-        else:
-            result = array if result is None else result + array
+        minus = _is_subtracted(addend)
+        if minus and not in_order and result is not None:
+            result = result - array
+            continue
+        array = -1 * array if minus else array
+        result = array if result is None else result + array
     return jnp.zeros((), values.dtype) if result is None else result
+
+
+def _is_stencil(addends: Sequence[Masked], space: Space) -> bool:
+    """Whether entries are read at several places along the axes."""
+    whole = (m.read.indices for m in addends if len(m.read.indices) == len(space.extents))
+    return len({tuple(a.constant for a in indices) for indices in whole}) > 1
 
 
 def _is_subtracted(addend: Masked | Chain) -> bool:
@@ -113,7 +131,7 @@ def _ends_first(addends: Sequence[Masked | Chain]) -> Sequence[Masked | Chain]:
         case [Masked(read=first), Masked(read=second)]:
             before, after = (sum(a.constant for a in read.indices) for read in (first, second))
             return addends if before >= after else addends[::-1]
-    return sorted(addends, key=_is_subtracted)
+    return addends
 
 
 def _one_after_the_other(chain: Chain, space: Space, values: Values) -> Any:
@@ -122,8 +140,7 @@ def _one_after_the_other(chain: Chain, space: Space, values: Values) -> Any:
         at = {chain.axis: Affine.of(chain.axis) + part.start}
         here = Space({**space.extents, chain.axis: part.stop - part.start})
         addends = [m.rewritten(Rewriting.substituting(at)) for m in part.addends]
-        array = _sum(sorted(addends, key=_is_subtracted), here, values)
-        made.append(jnp.broadcast_to(array, here.shape(axes)))
+        made.append(jnp.broadcast_to(_sum(addends, here, values), here.shape(axes)))
     return jnp.concatenate(made, axes.index(chain.axis))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from ..language.affine import Affine
@@ -21,7 +21,7 @@ from .ir import (
     Step,
     Subscripts,
 )
-from .joined import Chain, joined
+from .joined import Chain, in_parts, joined
 
 FENCED = 1 << 16  # entries below which computing some twice costs nothing
 COSTLY = 1 << 12  # and below which functions of them cost nothing
@@ -192,21 +192,40 @@ def _ways(
     if not isinstance(action, Accumulate):
         yield from ((read.array, read.indices) for read in unsummed_reads(step))
         return
-    for found in joined(action.addends, action.extents, shapes):
+    for found in joined(action.addends, action.extents, shapes, action.parted):
         if isinstance(found, Chain):
             yield from found.ways()
         else:
             yield found.read.array, found.read.indices
 
 
-def _costly(steps: Sequence[Step], barriers: frozenset[str]) -> set[str]:
+def part_by_part(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """The steps, with those sums parted in which a branch for each entry would cost: where an addend is an end of the axis alone,
+    so that XLA's loop has no vectors, or reads what functions make that take long.
+    """
+    costly = _costly(steps, frozenset(), CHEAP | {"sqrt"})
+    shapes = {s.name: s.action.shape for s in steps if isinstance(s.action, Entrywise)}
+    found = []
+    for step in steps:
+        action = step.action
+        if isinstance(action, Accumulate):
+            chain = in_parts(action.addends, action.extents, shapes)
+            if chain is not None and (chain.has_ends or action.sources & costly):
+                action = replace(action, parted=True)
+        found.append(replace(step, action=action))
+    return tuple(found)
+
+
+def _costly(
+    steps: Sequence[Step], barriers: frozenset[str], cheap: frozenset[str] = CHEAP
+) -> set[str]:
     """The arrays for which XLA calls functions that take long, entry by entry."""
     found: set[str] = set()
     for step in steps:
         action = step.action
         if not isinstance(action, Entrywise) or action.summed or _scatters(action):
             continue
-        calls = isinstance(action, Apply) and action.function.name not in CHEAP
+        calls = isinstance(action, Apply) and action.function.name not in cheap
         if calls or (action.sources & found) - barriers:
             found.add(step.name)
     return found
@@ -324,7 +343,7 @@ def _behind_branches(steps: Sequence[Step], arrays: frozenset[str]) -> frozenset
     found = {*margins(steps, arrays)}
     for action in (s.action for s in steps):
         if isinstance(action, Accumulate):
-            addends = joined(action.addends, action.extents, shapes)
+            addends = joined(action.addends, action.extents, shapes, action.parted)
             if len(addends) > 1:
                 chains = (x for x in addends if isinstance(x, Chain))
                 found |= {m.read.array for x in chains for p in x.parts for m in p.addends}
@@ -340,7 +359,7 @@ def _reads_where(
         assert isinstance(action, Entrywise)
         yield from ((read, action.extents) for read in unsummed_reads(step))
         return
-    for found in joined(action.addends, action.extents, shapes):
+    for found in joined(action.addends, action.extents, shapes, action.parted):
         if isinstance(found, Chain):
             for part in found.parts:
                 at = {found.axis: Affine.of(found.axis) + part.start}

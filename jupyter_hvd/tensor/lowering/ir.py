@@ -333,9 +333,10 @@ class Masked:
 
 @dataclass(frozen=True)
 class Accumulate(Entrywise):
-    """`result[out] = Σ addends`."""
+    """`result[out] = Σ addends`; where it is `parted`, part by part, cut where addends begin and end (`joined`)."""
 
     addends: tuple[Masked, ...]
+    parted: bool = False
 
     @property
     def accesses(self) -> tuple[Access, ...]:

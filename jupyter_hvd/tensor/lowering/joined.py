@@ -1,12 +1,13 @@
 """Addends of a sum that end where others begin: put one after the other they are one array, and neither padded nor masked.
 
 So are the gates of a cell (`z[i]`, `z[n+i]`, …), and the two parts of what goes round: `x[i-1]` where 0 < i, and
-`x[n-1]` where i = 0. Where all that ends does so along the first axis, as in arrays of one axis, the whole sum is put
-together so: `d[i-1] - d[i]` is `-d[0]`, then the differences, then `d[n-1]`.
+`x[n-1]` where i = 0. Where all that ends does so along the first axis, as in arrays of one axis, a whole sum can be put
+together so: `d[i-1] - d[i]` is `-d[0]`, then the differences, then `d[n-1]` (`dataflow.part_by_part` says where it is).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -36,6 +37,14 @@ class Chain:
     axis: str
     parts: tuple[Part, ...]
 
+    @property
+    def has_ends(self) -> bool:
+        """Whether some addend is other than zero on less than half of the axis."""
+        lengths = Counter[Masked]()
+        for p in self.parts:
+            lengths.update(dict.fromkeys(p.addends, p.stop - p.start))
+        return 2 * min(lengths.values(), default=0) < self.parts[-1].stop
+
     def ways(self) -> Iterator[tuple[str, Chain]]:
         """Of each array what is read of it together: the first read of each part, then the second, …"""
         arrays = dict.fromkeys(m.read.array for p in self.parts for m in p.addends)
@@ -50,12 +59,12 @@ def joined(
     addends: Sequence[Masked],
     extents: Mapping[str, int],
     shapes: Mapping[str, Sequence[int]],
+    parted: bool = False,
 ) -> list[Masked | Chain]:
-    """A sum's addends, those that are parts of a whole together, where the first of them was. An array whose shape is
-    not known is read within it.
+    """A sum's addends, those that are parts of a whole together, where the first of them was; one that is `parted` as a whole.
+    An array whose shape is not known is read within it.
     """
-    whole = _in_parts(addends, extents, shapes)
-    if whole is not None:
+    if parted and (whole := in_parts(addends, extents, shapes)) is not None:
         return [whole]
     left: list[Masked | Chain] = list(addends)
     for axis, extent in extents.items():
@@ -66,7 +75,7 @@ def joined(
     return left
 
 
-def _in_parts(
+def in_parts(
     addends: Sequence[Masked], extents: Mapping[str, int], shapes: Mapping[str, Sequence[int]]
 ) -> Chain | None:
     """A sum cut where its addends begin and end, if they do so along the first axis alone."""

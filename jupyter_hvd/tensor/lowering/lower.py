@@ -49,7 +49,14 @@ from .choices import MODEL, Choices
 from .coiteration import is_table
 from .columns import by_columns
 from .coo import table
-from .dataflow import fusion_barriers, names_of, needed_steps, read_both_ways, used_lookups
+from .dataflow import (
+    fusion_barriers,
+    names_of,
+    needed_steps,
+    part_by_part,
+    read_both_ways,
+    used_lookups,
+)
 from .fusion import Fused, fused
 from .ir import (
     Access,
@@ -131,6 +138,7 @@ def lower(
     if platform == "cpu":
         run = replace(run, steps=by_value(run.steps))
         run = replace(run, steps=by_columns(run.steps, output)) if choices.columns else run
+        run = replace(run, steps=part_by_part(run.steps)) if choices.apart else run
     barriers = fusion_barriers(run.steps) if choices.apart else frozenset[str]()
     order: tuple[Step | Blocks, ...] = run.steps
     if choices.blocked:

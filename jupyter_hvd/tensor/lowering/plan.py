@@ -300,8 +300,8 @@ def _how(action: Action, platform: str) -> str:
                 terms = f"[{places}] += {terms}"
                 strategy += ", joined" if _is_joined(action) else ", scatter-add"
             return f"{strategy}: {terms}{_lookups(action.indirections)}"
-        case Accumulate(_, addends):
-            return f"added: {_sum(addends)}{_lookups(action.indirections)}"
+        case Accumulate(_, addends, parted):
+            return f"added{' part by part' if parted else ''}: {_sum(addends)}{_lookups(action.indirections)}"
         case Apply(_, function, arguments):
             inside = ", ".join(map(_sum, arguments))
             return f"entry by entry: {function.name}({inside}){_lookups(action.indirections)}"
