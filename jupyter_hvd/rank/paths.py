@@ -9,13 +9,13 @@ from __future__ import annotations
 import functools
 import sys
 import types
-from collections import deque
+from collections import UserDict, UserList, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, product
 from typing import Any, Literal, NamedTuple
 
-from .serialization import is_plain, keras_kind, size_of
+from .serialization import is_plain, keras_kind
 
 #: Packages whose objects are not looked into: models come from there, and are found themselves.
 LIBRARIES = frozenset(
@@ -24,18 +24,16 @@ LIBRARIES = frozenset(
         *("numpy", "pandas", "sklearn", "tensorflow", "tf_keras", "torch"),
     }
 )
-#: Bytes up to which a plain value comes back that an object of the user's own holds.
-SMALL_PART = 2**20
 #: How many parts of one object, and how many objects below one name, are looked at.
 MOST = 100_000
 
 
 class Step(NamedTuple):
     """From an object to a part of it: an attribute, an entry by its key, by its place where the key means nothing in
-    another process, or what a function has kept by a name.
+    another process, that key itself, the one member of a set, or what a function has kept by a name.
     """
 
-    kind: Literal["attribute", "entry", "place", "kept"]
+    kind: Literal["attribute", "entry", "place", "key", "member", "kept"]
     key: Any
 
     def take(self, value: Any) -> Any:
@@ -46,6 +44,11 @@ class Step(NamedTuple):
                 return value[self.key]
             case "place":
                 return next(islice(value.values(), self.key, None))
+            case "key":
+                return next(islice(value, self.key, None))
+            case "member":
+                (only,) = value  # several have no order that two processes share
+                return only
             case "kept":
                 return kept_by(value)[self.key]
 
@@ -57,6 +60,10 @@ class Step(NamedTuple):
                 return f"({self.key})"
             case "place":
                 return f"[no. {self.key}]"
+            case "key":
+                return f"{{key no. {self.key}}}"
+            case "member":
+                return f"{{no. {self.key}}}"
             case _:
                 return f"[{self.key!r}]"
 
@@ -68,14 +75,6 @@ class AccessPath:
 
     def __str__(self) -> str:
         return self.name + "".join(map(str, self.steps))
-
-    def put(self, namespace: Mapping[str, Any], value: Any) -> None:
-        """Let its last step lead to something else; nothing happens where the others lead to nothing."""
-        owner = AccessPath(self.name, self.steps[:-1]).follow(namespace)
-        if self.steps[-1].kind == "attribute" and owner is not None:
-            setattr(owner, self.steps[-1].key, value)
-        elif isinstance(owner, (dict, list)):
-            owner[self.steps[-1].key] = value
 
     def follow(self, namespace: Mapping[str, Any]) -> Any:
         """What it leads to; None where it leads to nothing."""
@@ -90,7 +89,7 @@ class AccessPath:
 
 @dataclass(frozen=True)
 class Reached:
-    """What has weights, and the paths that lead to it, one from each name."""
+    """What has weights, and the paths that lead to it from some names."""
 
     value: Any
     paths: tuple[AccessPath, ...]
@@ -99,58 +98,42 @@ class Reached:
 def reached(namespace: Mapping[str, Any], names: Sequence[str]) -> list[Reached]:
     """All that has weights and is reached from some names, which need not be there."""
     found: dict[int, tuple[Any, list[AccessPath]]] = {}
-    for name in names:
-        if name in namespace:
-            for path, _, value in _below(AccessPath(name), namespace[name]):
-                if keras_kind(value) == "weights":
-                    found.setdefault(id(value), (value, []))[1].append(path)
-    return [Reached(value, tuple(paths)) for value, paths in found.values()]
-
-
-@dataclass(frozen=True)
-class Part:
-    """A small plain value, and whose attribute or entry it is."""
-
-    path: AccessPath
-    owner: Any
-    value: Any
-
-
-def plain_parts(namespace: Mapping[str, Any], names: Sequence[str]) -> list[Part]:
-    """The small plain values that objects of the user's own hold, below some names which stand for no plain values."""
+    for path, value in below(namespace, names):
+        if keras_kind(value) == "weights":
+            found.setdefault(id(value), (value, []))[1].append(path)
     return [
-        Part(path, owner, value)
-        for name in names
-        if name in namespace and not is_plain(namespace[name])
-        for path, owner, value in _below(AccessPath(name), namespace[name])
-        if not (owner is None or is_plain(owner))
-        and not isinstance(owner, (type, types.FunctionType))
-        and path.steps[-1].kind in ("attribute", "entry")
-        and is_plain(value)
-        and size_of(value) <= SMALL_PART
+        Reached(value, tuple(p for p in paths if p.follow(namespace) is value) or tuple(paths))
+        for value, paths in found.values()  # a path into a set of several cannot be followed
     ]
 
 
-def _below(path: AccessPath, value: Any) -> Iterator[tuple[AccessPath, Any, Any]]:
-    """A value and what is below it, each object once, by the shortest way, with whose part it is; nothing that is below what
-    has weights, or is plain.
-    """
-    todo = deque([(path.steps, None, value)])
+def below(namespace: Mapping[str, Any], names: Sequence[str]) -> Iterator[tuple[AccessPath, Any]]:
+    """What is reached from some names, by each name and by each entry or attribute of what is reached from it."""
+    for name in names:
+        if name in namespace:
+            yield from _below(AccessPath(name), namespace[name])
+
+
+def _below(path: AccessPath, value: Any) -> Iterator[tuple[AccessPath, Any]]:
+    """A value and its parts, and theirs, each of which is looked into once; nothing that is below what has weights."""
+    todo = deque([(path.steps, value)])
     known = {id(value): value}  # kept, so that no other object gets its id meanwhile
+    yield path, value
     while todo:
-        steps, owner, value = todo.popleft()
-        yield AccessPath(path.name, steps), owner, value
+        steps, value = todo.popleft()
         if isinstance(value, LEAVES) or keras_kind(value) == "weights":
             continue
         for step, part in islice(parts_of(value), MOST):
             if isinstance(part, LEAVES):
-                if step.kind == "attribute" or isinstance(value, dict):
-                    todo.append(((*steps, step), value, part))
-            elif id(part) not in known and len(known) < MOST:
+                continue
+            yield AccessPath(path.name, (*steps, step)), part
+            if id(part) not in known and len(known) < MOST:
                 known[id(part)] = part
-                todo.append(((*steps, step), value, part))
+                todo.append(((*steps, step), part))
 
 
+#: Types of Python's own whose attributes are what users put there.
+HOLDERS = (types.SimpleNamespace, types.FunctionType, UserDict, UserList)
 LEAVES = (types.NoneType, bool, int, float, complex, str, bytes, types.ModuleType)
 
 
@@ -158,15 +141,30 @@ def parts_of(value: Any) -> Iterator[tuple[Step, Any]]:
     """The parts of a container, of an object of the user's own, and what a function has kept."""
     if isinstance(value, dict):
         for place, (key, part) in enumerate([*value.items()]):  # which a thread may add to
-            yield Step("entry", key) if is_plain(key) else Step("place", place), part
+            if is_plain(key):
+                yield Step("entry", key), part
+            else:
+                yield Step("key", place), key
+                yield Step("place", place), part
     elif isinstance(value, (list, tuple, deque)):
         for place, part in enumerate([*value]):
             yield Step("entry", place), part
+    elif isinstance(value, (set, frozenset)):
+        for place, part in enumerate([*value]):
+            yield Step("member", place), part
+    elif is_array_of_objects(value):
+        for index in product(*map(range, value.shape)):
+            yield Step("entry", index), value[index]
     if isinstance(value, types.FunctionType):
         for name, part in kept_by(value).items():
             yield Step("kept", name), part
     for name, part in attributes(value).items():
         yield Step("attribute", name), part
+
+
+def is_array_of_objects(value: Any) -> bool:
+    dtype = value.dtype if type(value).__module__ == "numpy" and hasattr(value, "shape") else None
+    return getattr(dtype, "kind", "") == "O"
 
 
 def attributes(value: Any) -> Mapping[str, Any]:
@@ -180,7 +178,7 @@ def attributes(value: Any) -> Mapping[str, Any]:
     kind = value if isinstance(value, type) else type(value)
     top = kind.__module__.partition(".")[0]
     own = top not in LIBRARIES and top not in sys.stdlib_module_names
-    if not own and not isinstance(value, (types.SimpleNamespace, types.FunctionType)):
+    if not own and not isinstance(value, HOLDERS):
         return {}
     if hasattr(value, "apply_gradients") and not isinstance(value, type):
         return {}  # what an optimizer keeps is not what it trains

@@ -14,7 +14,8 @@ from typing import Any, Literal
 from ..launchers.lifeline import LifelineClient
 from ..launchers.whereabouts import threads
 from ..runtime import guard, randomness, weights
-from .paths import AccessPath, Reached, Step, plain_parts, reached
+from . import links
+from .paths import AccessPath, Reached, reached
 from .reply import Changed, Reply, describe
 from .serialization import (
     SerializedValue,
@@ -117,7 +118,8 @@ def run_cell(
     reopen_outputs()
     first = os.environ.get("HOROVOD_RANK") == "0"
     held = held if first else ()
-    before, parts_before = weighed(shell.user_ns, held), parts_held(shell.user_ns, held)
+    before = weighed(shell.user_ns, held)
+    known = links.before(shell.user_ns, held, wanted if first else ())
     with own_names(shell.user_ns, added), quiet_shell(shell, file):
         try:
             with interruptible():
@@ -137,12 +139,17 @@ def run_cell(
     for stream in (1, 2) if marker else ():
         os.write(stream, f"{marker}\n".encode())
     values: dict[str, SerializedValue] = {}
-    changed, parts = list[Changed](), list[tuple[AccessPath, SerializedValue]]()
+    changed, found = list[Changed](), list[links.Link]()
     if error is None and first:
-        changed = changed_since(before, shell.user_ns, held)
-        parts = parts_since(parts_before, shell.user_ns, held)
+        changed = changed_since(
+            before, shell.user_ns, [*held, *(n for n in wanted if n not in held)]
+        )
         there = {name: shell.user_ns[name] for name in wanted if name in shell.user_ns}
-        values = {n: pack(value) for n, value in there.items() if keras_kind(value) != "weights"}
+        simple = [n for n, v in there.items() if keras_kind(v) != "weights" and v not in known]
+        packed = {name: pack(there[name]) for name in simple}
+        values = {name: value for name, value in packed.items() if value.kind != "none"}
+        others = {name: value for name, value in there.items() if name not in values}
+        found = [*links.since(known), *links.named_since(known, others)]
     return Reply(
         describe(error) if error is not None else None,
         time.time(),
@@ -150,7 +157,7 @@ def run_cell(
         printed - printed_before,
         values,
         changed,
-        parts,
+        found,
         guard.training_digest() if watch != "never" else "",
     )
 
@@ -167,36 +174,15 @@ def weighed(namespace: Mapping[str, Any], held: Sequence[str]) -> Weighed:
 def changed_since(
     before: Weighed, namespace: Mapping[str, Any], held: Sequence[str]
 ) -> list[Changed]:
-    """What is reached from some names and has other weights than before, or was not there."""
-    return [
-        Changed(each.paths, pack(each.value))
-        for key, (each, now) in weighed(namespace, held).items()
-        if weights_of(each.value) and (key not in before or before[key][1] != now)
-    ]
-
-
-#: What objects hold, by their ids, with digests; the objects are kept, as above.
-Held = Mapping[int, tuple[Any, Mapping[Step, int]]]
-
-
-def parts_held(namespace: Mapping[str, Any], held: Sequence[str]) -> Held:
-    found: dict[int, tuple[Any, dict[Step, int]]] = {}
-    for part in plain_parts(namespace, held):
-        _, of_owner = found.setdefault(id(part.owner), (part.owner, {}))
-        of_owner[part.path.steps[-1]] = digest(pack(part.value))
-    return found
-
-
-def parts_since(
-    before: Held, namespace: Mapping[str, Any], held: Sequence[str]
-) -> list[tuple[AccessPath, SerializedValue]]:
-    """What objects hold otherwise than before; those that were not there are others than the notebook's."""
-    return [
-        (part.path, pack(part.value))
-        for part in plain_parts(namespace, held)
-        if id(part.owner) in before
-        and before[id(part.owner)][1].get(part.path.steps[-1]) != digest(pack(part.value))
-    ]
+    """What is reached from some names and has other weights than before, or was not there and is no part of what was."""
+    parts = {id(part) for each, _ in before.values() for part in weights_of(each.value)}
+    changed = []
+    for key, (each, now) in weighed(namespace, held).items():
+        known, was = before.get(key, (None, None))
+        is_part = known is None and parts.issuperset(map(id, weights_of(each.value)))
+        if weights_of(each.value) and not is_part and was != now:
+            changed.append(Changed(each.paths, known.paths if known else (), pack(each.value)))
+    return changed
 
 
 def meet() -> str:

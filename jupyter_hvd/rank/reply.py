@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from .links import Link
 from .paths import AccessPath
 from .serialization import SerializedValue
 
@@ -39,9 +40,15 @@ class RemoteError:
 
 
 class Changed(NamedTuple):
-    """What a cell has given other weights on a rank, the paths that lead to it there, and its weights."""
+    """What a cell has given other weights on a rank.
+
+    Attributes:
+        paths: that lead to it there now. before: that led to it before the cell, and so lead to its counterpart in the
+            notebook; none, where it was not there.
+    """
 
     paths: tuple[AccessPath, ...]
+    before: tuple[AccessPath, ...]
     weights: SerializedValue
 
 
@@ -52,7 +59,7 @@ class Reply:
     Attributes:
         error: None if it ended well. time: by the rank's clock. seconds: that it took.
         printed: how many characters it has printed. values: those that the notebook wants back.
-        changed: what has other weights than before. parts: what objects of the user's own hold otherwise than before.
+        changed: what has other weights than before. links: what names and objects hold otherwise than before.
         trained: a digest of what it has trained, '' where it has updated nothing.
     """
 
@@ -62,7 +69,7 @@ class Reply:
     printed: int = 0
     values: Mapping[str, SerializedValue] = field(default_factory=dict)
     changed: Sequence[Changed] = ()
-    parts: Sequence[tuple[AccessPath, SerializedValue]] = ()
+    links: Sequence[Link] = ()
     trained: str = ""
 
 

@@ -13,6 +13,7 @@ import mmap
 import pickle
 import random
 import sys
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,10 +32,10 @@ class SerializedValue:
 
     Attributes:
         kind: "plain": the value, in `data`; "weights": its weights, arrays; "history": what Keras's
-            `fit` returns, as a dictionary; "none": it stays where it is, `why` says why.
+            `fit` returns, as a dictionary; "linked": as `links` makes it; "none": it stays where it is, `why` says why.
     """
 
-    kind: Literal["plain", "weights", "history", "none"]
+    kind: Literal["plain", "weights", "history", "linked", "none"]
     data: Any = None
     shape: Any = None
     why: str = ""
@@ -44,9 +45,8 @@ def pack(value: Any, limit: int | None = SMALL) -> SerializedValue:
     """What of a value can travel, up to `limit` bytes."""
     keras = keras_kind(value)
     if keras == "history":
-        return SerializedValue(
-            "history", {"history": value.history, "epoch": value.epoch, "params": value.params}
-        )
+        kept = {name: getattr(value, name, {}) for name in ("history", "epoch", "params")}
+        return SerializedValue("history", kept)
     if keras == "weights":
         try:
             return SerializedValue(
@@ -57,12 +57,14 @@ def pack(value: Any, limit: int | None = SMALL) -> SerializedValue:
     if keras == "tensor":
         return pack(value.numpy(), limit)
     if not is_plain(value):
-        return SerializedValue(
-            "none", why=f"a {type(value).__name__} cannot be copied between processes"
-        )
+        return SerializedValue("none", why=why_not(value))
     if limit is not None and size_of(value) > limit:
         return SerializedValue("none", why=f"it is larger than {limit // 2**20} MB")
     return SerializedValue("plain", value)
+
+
+def why_not(value: Any) -> str:
+    return f"a {type(value).__name__} cannot be copied between processes"
 
 
 def unpack(packed: SerializedValue, existing: Any) -> Any:
@@ -105,9 +107,13 @@ def is_plain(value: Any, depth: int = 0) -> bool:
     ):  # a function or class travels as a name, which means nothing elsewhere
         return False
     if isinstance(value, dict):
-        return all(is_plain(k, depth + 1) and is_plain(v, depth + 1) for k, v in value.items())
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return type(value).__module__ == "builtins" and all(is_plain(v, depth + 1) for v in value)
+        return makes_plain(getattr(value, "default_factory", None)) and all(
+            is_plain(k, depth + 1) and is_plain(v, depth + 1) for k, v in value.items()
+        )
+    if isinstance(value, (list, tuple, set, frozenset, deque)):
+        return type(value).__module__ in ("builtins", "collections") and all(
+            is_plain(v, depth + 1) for v in value
+        )
     kind = type(value)
     top = kind.__module__.partition(".")[0]
     if top == "numpy":
@@ -117,6 +123,11 @@ def is_plain(value: Any, depth: int = 0) -> bool:
     if top in PLAIN_MODULES:
         return picklable(value)
     return False
+
+
+def makes_plain(factory: Any) -> bool:
+    """Whether the factory of a `defaultdict`, if it has one, has a name everywhere."""
+    return factory is None or getattr(factory, "__module__", "") == "builtins"
 
 
 def picklable(value: Any) -> bool:
@@ -135,7 +146,7 @@ def size_of(value: Any) -> int:
         return int(value.nbytes)
     if isinstance(value, dict):
         return sum(size_of(k) + size_of(v) for k, v in value.items())
-    if isinstance(value, (list, tuple, set, frozenset)):
+    if isinstance(value, (list, tuple, set, frozenset, deque)):
         return sum(size_of(v) for v in value)
     return sys.getsizeof(value)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -16,8 +16,9 @@ from ..launchers.progress import Stall
 from ..rank import network as rank_network
 from ..rank import remote
 from ..rank.forks import KeptForks
-from ..rank.paths import AccessPath, Reached, reached
-from ..rank.reply import Changed
+from ..rank.links import Link, linked
+from ..rank.paths import AccessPath, Reached, below, reached
+from ..rank.reply import Changed, Reply
 from ..rank.serialization import (
     SMALL,
     SerializedValue,
@@ -51,7 +52,16 @@ from .reports import failure_of, headed, line_of, stall_lines
 from .tracebacks import SentCell
 from .transfer import push
 from .unseen import NOTHING, seen, unseen
-from .weights import alike, counterparts, outermost, owned, same_models, title
+from .weights import (
+    NO_ORDER,
+    alike,
+    counterparts,
+    into_set,
+    outermost,
+    owned,
+    same_models,
+    title,
+)
 
 DEFAULT_SIZE = 2
 #: This machine, or the allocation inside which the notebook runs.
@@ -85,6 +95,8 @@ class Session:
         self._rescued: dict[str, tuple[SerializedValue, int]] = {}
         #: Of what cells on the ranks have used, and the number of the last such cell.
         self._seen, self._seen_at = NOTHING, 0
+        #: Names that lead to other things on the ranks than here, with the number of the cell since which they do.
+        self._parted: dict[str, int] = {}
 
     # What has been executed
 
@@ -262,6 +274,7 @@ class Session:
     def _forget(self) -> None:
         self._state = RanksState()
         self._seen, self._seen_at = NOTHING, 0
+        self._parted.clear()
         self._files.clear()
 
     def start(self, size: int | None, where: Where) -> None:
@@ -318,7 +331,7 @@ class Session:
             *sorted(plan.needs.held & plan.needs.names),
             *sorted(plan.needs.held - plan.needs.names),
         ]
-        held = [name for name in held if self._has_value(name)]
+        held = [n for n in held if self._has_value(n) and not self._is_parted(n, plan, screen)]
         self._push_weights(plan, held, screen)
         marker = f"\x1e{uuid.uuid4().hex}"
         text, file = self._file(plan.number, program)
@@ -340,10 +353,10 @@ class Session:
         self._compare(run, program, screen)
         self._state = self._state.after([plan.number], program, run.trained)
         values = run.replies[0].values
-        self._take_back(values, screen)
-        self._take_parts(run.replies[0].parts, screen)
-        taken = self._take_weights(run.replies[0].changed, plan.needs.names, screen)
-        self._see(values.keys() | taken, plan.number)
+        self._take_back(values)
+        taken = self._take_objects(run.replies[0], plan, screen)
+        linked_names = {link.path.name for link in run.replies[0].links}
+        self._see(values.keys() | taken | linked_names, plan.number)
 
     def _file(self, number: int, program: Program) -> tuple[str, str]:
         """A cell as it is sent, and the file that it is known by."""
@@ -475,7 +488,7 @@ class Session:
         for paths in of_weights.values():
             among = {*map(str, paths)}
             if among <= failed.keys():
-                why = failed[str(paths[0])]
+                why = NO_ORDER if into_set(paths) else failed[str(paths[0])]
                 screen.say(
                     f"the weights of `{title(paths)}` on the ranks are not the notebook's: {why}"
                 )
@@ -487,42 +500,112 @@ class Session:
             screen.say(f"with the notebook's weights: {', '.join(own)}")
         return failed
 
-    def _take_back(self, values: Mapping[str, SerializedValue], screen: CellOutput) -> None:
+    def _take_back(self, values: Mapping[str, SerializedValue]) -> None:
         namespace = self.shell.user_ns
         for name, packed in values.items():
-            if packed.kind != "none":
-                namespace[name] = unpack(packed, namespace.get(name))
+            namespace[name] = unpack(packed, namespace.get(name))
 
-    def _take_parts(
-        self, parts: Sequence[tuple[AccessPath, SerializedValue]], screen: CellOutput
-    ) -> None:
-        """Let the notebook's objects hold what the ranks' do."""
-        for path, packed in parts:
+    def _is_parted(self, name: str, plan: CellPlan, screen: CellOutput) -> bool:
+        """Whether a name leads to other things on the ranks than in the notebook, which is told; until a cell binds it anew."""
+        since = self._parted.get(name)
+        if since is None:
+            return False
+        later = (c for c in self.history(plan.number) if c.number > since and not c.distributed)
+        if any(name in names_of(c.source).binds for c in later):
+            del self._parted[name]
+            return False
+        screen.say(
+            f"`{name}` on the ranks is not that of the notebook since In[{since}]: what it leads to neither comes nor goes. "
+            "Make it anew in an ordinary cell"
+        )
+        return True
+
+    def _names_leading_to(self, owner: Any) -> set[str]:
+        namespace = self.shell.user_ns
+        found = below(namespace, sorted(filter(self._has_value, namespace)))
+        return {path.name for path, value in found if value is owner}
+
+    def _take_objects(self, reply: Reply, plan: CellPlan, screen: CellOutput) -> set[str]:
+        """Let the notebook's objects have what the ranks' do, and tell of what they cannot have; the names whose weights were
+        set.
+
+        Paths led to the notebook's objects before the cell, so all are followed before any object is changed.
+        """
+        namespace = self.shell.user_ns
+        found = [self._counterparts(each, plan.needs.names) for each in reply.changed]
+        for each, there in zip(reply.changed, found, strict=True):
+            if not there:  # what the notebook has at its paths is other things
+                ways = [path for path in each.paths if path.follow(namespace) is not None]
+                self._parted |= {path.name: plan.number for path in ways}
+        for put in [self._resolve(link, plan, screen) for link in reply.links]:
+            put()
+        taken = [
+            self._take_weights(each, there, screen)
+            for each, there in zip(reply.changed, found, strict=True)
+        ]
+        return set[str]().union(*taken)
+
+    def _counterparts(
+        self, changed: Changed, used: Collection[str]
+    ) -> list[tuple[Any, list[AccessPath]]]:
+        """What in the notebook is to have the weights of something on the ranks; for what the cell has made, what it has
+        replaced, if nothing else leads there.
+        """
+        namespace = self.shell.user_ns
+        found = counterparts(changed.before or changed.paths, namespace, used)
+        if changed.before:
+            return found
+        everything = reached(namespace, sorted(filter(self._has_value, namespace)))
+        ways = {id(each.value): {*each.paths} for each in everything}
+        return [(value, own) for value, own in found if ways[id(value)] <= {*changed.paths}]
+
+    def _resolve(self, link: Link, plan: CellPlan, screen: CellOutput) -> Callable[[], None]:
+        """What lets a name or an object of the notebook's hold what the ranks' does."""
+        namespace = self.shell.user_ns
+
+        def tell(why: object) -> None:
+            if link.place is not None or self._has_value(link.path.name):  # else Python tells
+                screen.say(f"`{link}` in the notebook is not that of the ranks: {why}")
+
+        def put() -> None:
             try:
-                path.put(self.shell.user_ns, packed.data)
+                link.put(namespace, owner, value)
             except Exception as error:  # a property of the user's own may raise anything
-                screen.say(f"`{path}` in the notebook is not that of the ranks: {error}")
+                tell(error)
+
+        owner = link.path.follow(namespace)
+        if link.value is not None and link.value.kind == "none":
+            tell(link.value.why)
+            if link.place is not None and link.place.kind == "all":
+                self._parted |= dict.fromkeys(self._names_leading_to(owner), plan.number)
+        else:
+            try:
+                value = linked(link.value, namespace) if link.value is not None else None
+                return put
+            except Exception as error:
+                tell(error)
+        return lambda: None
 
     def _take_weights(
-        self, changed: Sequence[Changed], used: Collection[str], screen: CellOutput
+        self, changed: Changed, found: Sequence[tuple[Any, list[AccessPath]]], screen: CellOutput
     ) -> set[str]:
-        """Set in the notebook what the ranks have trained, and tell of what cannot be; the names whose weights were set."""
+        """Set weights in what the notebook has for what the ranks have trained; the names whose weights were set."""
         namespace, taken = self.shell.user_ns, set[str]()
-        for paths, packed in changed:
-            found = counterparts(paths, namespace, used)
-            if not found:
-                screen.say(
-                    f"the weights of `{title(paths)}` stay on the ranks: the notebook has no model or variable there"
-                )
-            for value, own in found:
-                try:
-                    set_weights(value, packed)
-                except Exception as error:
-                    screen.say(f"`{title(own)}` in the notebook is not that of the ranks: {error}")
-                    continue
-                now, same = digest(pack(value)), [p for p in paths if p.follow(namespace) is value]
-                self._state = self._state.with_pushed({str(path): now for path in same})
-                taken |= {path.name for path in same if not path.steps}
+        lost = [path for path in changed.paths if path.steps and path.follow(namespace) is None]
+        if not found or (lost and not changed.before):
+            none = "the notebook has no model or variable there"
+            why = NO_ORDER if into_set(changed.paths) else none
+            screen.say(f"the weights of `{title(lost or changed.paths)}` stay on the ranks: {why}")
+        for value, own in found:
+            try:
+                set_weights(value, changed.weights)
+            except Exception as error:
+                screen.say(f"`{title(own)}` in the notebook is not that of the ranks: {error}")
+                continue
+            now = digest(pack(value))
+            same = [path for path in changed.paths if path.follow(namespace) is value]
+            self._state = self._state.with_pushed({str(path): now for path in same})
+            taken |= {path.name for path in same if not path.steps}
         return taken
 
     # What went wrong

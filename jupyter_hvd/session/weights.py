@@ -96,3 +96,11 @@ def parts_of_model(model: Any) -> set[int]:
 def title(paths: Sequence[AccessPath]) -> str:
     """What something is called: the shortest path that leads to it."""
     return str(min(paths, key=lambda path: len(path.steps)))
+
+
+#: Why what is in a set, and has no other name, has no counterpart.
+NO_ORDER = "members of a set have no order that processes share. Keep them in a list or a dict, or give them names"
+
+
+def into_set(paths: Sequence[AccessPath]) -> bool:
+    return any(step.kind == "member" for path in paths for step in path.steps)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict, UserDict, namedtuple
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
-from jupyter_hvd.rank.paths import AccessPath, plain_parts, reached
+from jupyter_hvd.rank.paths import AccessPath, reached
 from jupyter_hvd.rank.serialization import pack
 from jupyter_hvd.session.weights import counterparts, outermost, owned, same_models
 
@@ -64,6 +65,11 @@ def keeps(net: Any) -> Any:
         ([Trainer({"a": V})], "m[0].net['a']"),
         (type("Config", (), {"net": V, "__module__": "mine"}), "m.net"),
         (SimpleNamespace(net=V), "m.net"),
+        (UserDict(a=V), "m.data['a']"),
+        (frozenset({Trainer(V)}), "m{no. 0}.net"),
+        ({V.ref(): 1}, None),
+        ({Trainer(V): 1}, "m{key no. 0}.net"),
+        (np.array([None, V], dtype=object), "m[(1,)]"),
         (Slotted(), "m.net"),
         (keeps(V), "m(net)"),
         (Trainer(V).train, "m.__self__.net"),
@@ -81,29 +87,23 @@ def test_what_is_reached(value: Any, path: str | None) -> None:
         assert each.paths[0].follow({"m": value}) is V is each.value
 
 
-def test_plain_parts_of_the_users_own_objects() -> None:
-    trainer = Trainer([1, 2])
-    here = {
-        "t": trainer,
-        "d": {"m": V, "n": 3, "deep": {"x": [1]}},
-        "plain": {"a": 1},
-        "s": Slotted(),
-    }
-    found = {str(part.path): part for part in plain_parts(here, [*here])}
-    assert found.keys() == {"t.net", "d['n']", "d['deep']"}
-    found["t.net"].path.put(here, 4)
-    found["d['n']"].path.put(here, 5)
-    assert (trainer.net, here["d"]["n"]) == (4, 5)
-    found["t.net"].path.put({}, 4)  # which leads to nothing there
-
-
-def test_each_name_has_a_path() -> None:
+def test_each_name_and_entry_has_a_path() -> None:
     trainer = Trainer(V)
     trainer.me = {"again": trainer}
     (one,) = reached({"t": trainer, "m": V, "all": [V, V]}, ["m", "all", "t"])
-    assert list(map(str, one.paths)) == ["m", "all[0]", "t.net"]
+    assert list(map(str, one.paths)) == ["m", "all[0]", "all[1]", "t.net"]
     assert AccessPath("t").follow({}) is None
-    assert one.paths[2].follow({"t": 3}) is None
+    assert one.paths[3].follow({"t": 3}) is None
+
+
+def test_members_of_a_set_have_no_place() -> None:
+    """One alone is known by being alone; of several none is, but by another name."""
+    layer, other = tf.keras.layers.Dense(1), tf.keras.layers.Dense(1)
+    here = {"one": {layer}, "two": {layer, other}, "other": other}
+    found = {id(each.value): [*map(str, each.paths)] for each in reached(here, [*here])}
+    assert found == {id(layer): ["one{no. 0}"], id(other): ["other"]}
+    (first, _) = reached(here, ["two"])
+    assert first.paths[0].follow(here) is None
 
 
 def test_counterparts() -> None:

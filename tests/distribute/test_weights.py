@@ -95,6 +95,65 @@ def test_what_stays_on_the_ranks_is_told(models: Any) -> None:
     assert "nets[0]" not in result.shown.replace("notebook's weights: nets[0]", "")
 
 
+@pytest.mark.parametrize(
+    ("made", "cell", "holds"),
+    [
+        ("d = {'c': m}", f"d['d'] = d['c']\nd['d'].{FIT}", "d['d'] is d['c'] is m"),
+        ("d = [m]", f"d.append(d[0])\nd[0].{FIT}", "len(d) == 2 and d[1] is m"),
+        ("d = {}", f"d['best'] = {{'net': m, 'loss': 0.5}}\nm.{FIT}", "d['best']['net'] is m"),
+        ("d = Trainer(m)", "d.best = d.net\nd.train()", "d.best is m"),
+        ("d = {'a': build(), 'b': m}", f"d['a'], d['b'] = m, d['a']\nm.{FIT}", "d['a'] is m"),
+        ("d = [build(), m]", f"d.reverse()\nm.{FIT}", "d[0] is m"),
+        ("d = {m}", f"chosen = d\nfor n in d:\n    n.{FIT}", "chosen is d and m in d"),
+        ("d = None", f"d = m\nd.{FIT}", "d is m"),
+    ],
+)
+def test_another_entry_or_name_for_a_model(models: Any, made: str, cell: str, holds: str) -> None:
+    """It stayed on the ranks without a word."""
+    models.good(f"m = build()\n{made}\nbefore = sums(m)")
+    shown = models.good(f"%%distribute -n 2\n{cell}").shown
+    assert not any(told in shown for told in ("stay", "in the notebook is not"))
+    here = models.good(f"print({holds}, before != sums(m), sums(m))").stdout
+    assert here.startswith("True True")
+    assert models.good("%%distribute\nprint(sums(m))").stdout.strip() in here
+
+
+def test_members_of_a_set_are_told(models: Any) -> None:
+    """The ranks had weights of their own, and kept what they trained."""
+    models.good("several = {build(), build()}")
+    shown = models.good(f"%%distribute\nfor each in several:\n    each.{FIT}").shown
+    assert (
+        "the weights of `several{no. 0}` on the ranks are not the notebook's: members of" in shown
+    )
+    assert "the weights of `several{no. 0}` stay on the ranks: members of a set have no" in shown
+
+
+def test_models_of_other_places_are_not_confused(models: Any) -> None:
+    """What a cell put before others in a list, or in the place of one that has another name now, gave these its weights."""
+    models.good("a, b = build(), build()\nrow = [a, b]")
+    shown = models.good(f"%%distribute\nrow.insert(0, build())\nrow[0].{FIT}").shown
+    assert "`row` in the notebook is not that of the ranks: a Sequential cannot be" in shown
+    before = models.good("print(sums(a, b))").stdout
+    shown = models.good("%%distribute\nprint(sums(*row[1:]))")
+    assert (shown.stdout, "`row` on the ranks is not that of the" in shown.shown) == (before, True)
+    models.good("row = [a, b]")
+    shown = models.good("%%distribute\nprint(sums(*row))")
+    assert (shown.stdout, "`row` on" in shown.shown) == (before, False)
+    models.good("before = sums(a)")
+    shown = models.good(f"%%distribute\nold = a\na = build()\na.{FIT}").shown
+    assert "the weights of `a` stay on the ranks" in shown
+    assert models.good("print(old is a, before == sums(a))").stdout == "True True\n"
+
+
+def test_names_that_stay_are_told(models: Any) -> None:
+    models.good("batches = tf.data.Dataset.range(3)\nlosses = []")
+    cell = "batches = tf.data.Dataset.range(4)\nlosses.append(tf.constant(2.0))\nown = lambda: 1"
+    shown = models.good(f"%%distribute\n{cell}").shown
+    assert "`batches` in the notebook is not that of the ranks: a _RangeDataset cannot" in shown
+    assert "own" not in shown  # which the notebook does not know at all
+    assert models.good("print(losses == [2.0])").stdout == "True\n"
+
+
 def test_what_the_notebook_has_parted_stays_parted(models: Any) -> None:
     """An ordinary cell gives a name, and an entry, another model: training the first one leaves that as it is."""
     models.good("first = build()")

@@ -1,0 +1,125 @@
+"""What objects hold otherwise than before, on its way to the other side's objects: no process is started here."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from jupyter_hvd.rank import links
+
+MODULES = {"np": np, "tf": tf, "deque": deque, "SimpleNamespace": SimpleNamespace}
+
+
+class Trainer:
+    count = 0
+
+    def __init__(self, net: Any, note: Any = None) -> None:
+        self.net, self.note = net, note
+
+
+def counter() -> Callable[[], int]:
+    count = 0
+
+    def up() -> int:
+        nonlocal count
+        count += 1
+        return count
+
+    return up
+
+
+def make() -> dict[str, Any]:
+    """What the same cells make on both sides."""
+    a, b = tf.keras.layers.Dense(1), tf.keras.layers.Dense(2)
+    made: dict[str, Any] = {"a": a, "b": b, "held": {"a": a, "b": b, "n": 0}, "listed": [a, b]}
+    made |= {"pair": {"a": a, "b": b}, "queue": deque([a]), "few": {a}, "by": {a: 1}, "empty": []}
+    made |= {"ordered": OrderedDict(a=a), "lists": defaultdict(list, k=[a]), "up": counter()}
+    return made | {"trainer": Trainer(a), "space": SimpleNamespace(net=a), "kind": Trainer}
+
+
+def carried(change: Callable[[dict[str, Any]], object]) -> tuple[dict[str, Any], list[str]]:
+    """What the notebook has when a cell has made a change on a rank, and what of that stays there."""
+    rank, notebook = make(), make()
+    known = links.before(rank, [*rank], [*rank, "new"])
+    change(rank)
+    found = [*links.since(known)]
+    found += links.named_since(known, {n: v for n, v in rank.items() if n in ("new", "empty")})
+    ready, stays = [], []
+    for link in found:
+        if link.value is not None and link.value.kind == "none":
+            stays.append(f"{link}: {link.value.why}")
+            continue
+        value = links.linked(link.value, notebook) if link.value is not None else None
+        ready.append((link, link.path.follow(notebook), value))
+    for link, owner, value in ready:
+        link.put(notebook, owner, value)
+    return notebook, stays
+
+
+@pytest.mark.parametrize(
+    ("change", "holds"),
+    [
+        ("held['c'] = held['a']", "held['c'] is a and [*held] == ['a', 'b', 'n', 'c']"),
+        ("held.update(c=[a, (b, {'x': a})])", "held['c'][0] is held['c'][1][1]['x'] is a"),
+        ("held['n'] += 1", "held['n'] == 1"),
+        ("held['n'] = float('nan')", "held['n'] != held['n']"),
+        ("del held['b']", "[*held] == ['a', 'n']"),
+        ("held['me'] = held", "held['me'] is held"),
+        ("pair['a'], pair['b'] = pair['b'], pair['a']", "pair['a'] is b and pair['b'] is a"),
+        ("listed.append(a)", "listed[2] is a and listed[1] is b"),
+        ("listed.reverse()", "listed[0] is b and listed[1] is a"),
+        ("listed.append(3)", "listed[2] == 3"),
+        ("listed.clear()", "listed == []"),
+        ("queue.appendleft(b)", "queue[0] is b and queue[1] is a and type(queue) is deque"),
+        ("few.add(b)", "few == {a, b}"),
+        ("by[b] = 2", "by == {a: 1, b: 2}"),
+        ("ordered['b'] = b", "ordered['b'] is b"),
+        ("lists['k'].append(b)", "lists['k'][1] is b"),
+        ("lists['l'].append(b)", "lists['l'][0] is b and lists['m'] == []"),
+        ("trainer.best = trainer.net", "trainer.best is a"),
+        ("trainer.note = np.ones(3)", "trainer.note.sum() == 3"),
+        ("del trainer.note", "not hasattr(trainer, 'note')"),
+        ("kind.count += 1", "kind.count == 1"),
+        ("space.deep = SimpleNamespace(net=b)", "space.deep.net is b"),
+        ("up()", "up() == 2"),
+        ("empty.append(a)", "empty[0] is a"),
+        ("new = a", "new is a"),
+        ("new = [held, kind(b, 1)]", "new[0] is held and new[1].net is b and new[1].note == 1"),
+        ("new = [tf.constant(2.0), np.float32(3)]", "new == [2.0, 3.0]"),
+        ("new = [tf.keras.callbacks.History()]", "new[0].history == {}"),
+    ],
+)
+def test_what_is_held_comes_back(change: str, holds: str) -> None:
+    found, stays = carried(lambda rank: exec(change, MODULES, rank))
+    assert stays == []
+    assert eval(holds, MODULES, found)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("held['c'] = tf.keras.layers.Dense(3)", "held['c']: a Dense"),
+        ("held['c'] = [a, tf.data.Dataset.range(3)]", "held['c']: a _RangeDataset"),
+        ("listed.append(tf.keras.layers.Dense(3))", "listed: a Dense"),
+        ("trainer.note = lambda: 1", "trainer.note: a function"),
+        ("trainer.note = np.ones(2**18)", "trainer.note: it is larger than 1 MB"),
+        ("new = (x for x in [])", "new: a generator"),
+    ],
+)
+def test_what_stays_is_told(change: str, told: str) -> None:
+    found, (stays,) = carried(lambda rank: exec(change, MODULES, rank))
+    assert stays.startswith(told)
+    assert found.keys() == make().keys()
+
+
+def test_what_is_as_it_was_is_not_sent() -> None:
+    rank = make()
+    known = links.before(rank, [*rank], [*rank])
+    rank["a"].build((2,))
+    assert [*links.since(known)] == []
