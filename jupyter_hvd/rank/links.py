@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from .paths import LEAVES, AccessPath, Step, attributes, below, kept_by
+from .paths import LEAVES, TRAINED, AccessPath, Step, attributes, below, kept_by, states_of_model
 from .serialization import (
     PLAIN_MODULES,
     SMALL,
@@ -24,6 +24,7 @@ from .serialization import (
     is_plain,
     keras_kind,
     pack,
+    rate_of,
     size_of,
     unpack,
     why_not,
@@ -132,7 +133,10 @@ def since(known: Before) -> Iterator[Link]:
         now = dict(holdings(one.value))
         for place, part in now.items():
             if one.held.get(place) != mark(part):
-                yield Link(one.path, place, packed(part, known, SMALL_PART))
+                stays = isinstance(part, Rate)
+                yield Link(
+                    one.path, place, part.stays() if stays else packed(part, known, SMALL_PART)
+                )
         for place in one.held.keys() - now.keys():
             yield Link(one.path, place, None)
 
@@ -150,7 +154,10 @@ def named_since(known: Before, namespace: Mapping[str, Any]) -> Iterator[Link]:
 
 def holdings(value: Any) -> Iterator[tuple[Place, Any]]:
     """What an object holds, where that can be set."""
-    if keras_kind(value) == "weights":
+    if keras_kind(value) in TRAINED:
+        yield from ((Place("attribute", n), part) for n, part in states_of_model(value).items())
+        if hasattr(value, "apply_gradients"):
+            yield Place("attribute", "learning_rate"), Rate(rate_of(value))
         return
     if isinstance(value, dict) and all(map(is_plain, value)):
         yield from ((Place("entry", key), part) for key, part in [*value.items()])
@@ -161,6 +168,20 @@ def holdings(value: Any) -> Iterator[tuple[Place, Any]]:
     if isinstance(value, types.FunctionType):
         yield from ((Place("kept", name), part) for name, part in kept_by(value).items())
     yield from ((Place("attribute", name), part) for name, part in attributes(value).items())
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A learning rate, which is that of several ranks, and another one in the notebook."""
+
+    value: float | None
+
+    def __str__(self) -> str:
+        return "a schedule" if self.value is None else f"{self.value:g}"
+
+    def stays(self) -> SerializedValue:
+        why = f"it is {self} there, for all ranks together; set it in an ordinary cell, too"
+        return SerializedValue("none", why=why)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,6 +196,8 @@ class Same:
 
 def mark(value: Any) -> Any:
     """Changes when what stands at a place does: with its value where that is plain and small."""
+    if isinstance(value, Rate):
+        return value
     if isinstance(value, LEAVES):
         return type(value), repr(value) if value != value else value
     if is_plain(value) and size_of(value) <= SMALL_PART:

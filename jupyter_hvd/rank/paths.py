@@ -30,10 +30,10 @@ MOST = 100_000
 
 class Step(NamedTuple):
     """From an object to a part of it: an attribute, an entry by its key, by its place where the key means nothing in
-    another process, that key itself, the one member of a set, or what a function has kept by a name.
+    another process, that key itself, the one member of a set, one of several, or what a function has kept by a name.
     """
 
-    kind: Literal["attribute", "entry", "place", "key", "member", "kept"]
+    kind: Literal["attribute", "entry", "place", "key", "member", "unordered", "kept"]
     key: Any
 
     def take(self, value: Any) -> Any:
@@ -47,8 +47,10 @@ class Step(NamedTuple):
             case "key":
                 return next(islice(value, self.key, None))
             case "member":
-                (only,) = value  # several have no order that two processes share
+                (only,) = value
                 return only
+            case "unordered":
+                raise LookupError("members of a set have no order that two processes share")
             case "kept":
                 return kept_by(value)[self.key]
 
@@ -62,7 +64,7 @@ class Step(NamedTuple):
                 return f"[no. {self.key}]"
             case "key":
                 return f"{{key no. {self.key}}}"
-            case "member":
+            case "member" | "unordered":
                 return f"{{no. {self.key}}}"
             case _:
                 return f"[{self.key!r}]"
@@ -75,6 +77,11 @@ class AccessPath:
 
     def __str__(self) -> str:
         return self.name + "".join(map(str, self.steps))
+
+    @property
+    def is_unordered(self) -> bool:
+        """Whether it leads into a set of several."""
+        return any(step.kind == "unordered" for step in self.steps)
 
     def follow(self, namespace: Mapping[str, Any]) -> Any:
         """What it leads to; None where it leads to nothing."""
@@ -89,22 +96,25 @@ class AccessPath:
 
 @dataclass(frozen=True)
 class Reached:
-    """What has weights, and the paths that lead to it from some names."""
+    """What has weights, or a state, and the paths that lead to it from some names."""
 
     value: Any
     paths: tuple[AccessPath, ...]
 
 
-def reached(namespace: Mapping[str, Any], names: Sequence[str]) -> list[Reached]:
+#: What has weights, and what has these or something else that training leaves behind.
+WEIGHTS, TRAINED = ("weights",), ("weights", "state")
+
+
+def reached(
+    namespace: Mapping[str, Any], names: Sequence[str], kinds: Sequence[str] = WEIGHTS
+) -> list[Reached]:
     """All that has weights and is reached from some names, which need not be there."""
     found: dict[int, tuple[Any, list[AccessPath]]] = {}
     for path, value in below(namespace, names):
-        if keras_kind(value) == "weights":
+        if keras_kind(value) in kinds:
             found.setdefault(id(value), (value, []))[1].append(path)
-    return [
-        Reached(value, tuple(p for p in paths if p.follow(namespace) is value) or tuple(paths))
-        for value, paths in found.values()  # a path into a set of several cannot be followed
-    ]
+    return [Reached(value, tuple(paths)) for value, paths in found.values()]
 
 
 def below(namespace: Mapping[str, Any], names: Sequence[str]) -> Iterator[tuple[AccessPath, Any]]:
@@ -115,13 +125,13 @@ def below(namespace: Mapping[str, Any], names: Sequence[str]) -> Iterator[tuple[
 
 
 def _below(path: AccessPath, value: Any) -> Iterator[tuple[AccessPath, Any]]:
-    """A value and its parts, and theirs, each of which is looked into once; nothing that is below what has weights."""
+    """A value and its parts, and theirs, each of which is looked into once."""
     todo = deque([(path.steps, value)])
     known = {id(value): value}  # kept, so that no other object gets its id meanwhile
     yield path, value
     while todo:
         steps, value = todo.popleft()
-        if isinstance(value, LEAVES) or keras_kind(value) == "weights":
+        if isinstance(value, LEAVES):
             continue
         for step, part in islice(parts_of(value), MOST):
             if isinstance(part, LEAVES):
@@ -138,7 +148,13 @@ LEAVES = (types.NoneType, bool, int, float, complex, str, bytes, types.ModuleTyp
 
 
 def parts_of(value: Any) -> Iterator[tuple[Step, Any]]:
-    """The parts of a container, of an object of the user's own, and what a function has kept."""
+    """The parts of a container, of an object of the user's own, and what a function has kept; of what has weights what has
+    a state of its own.
+    """
+    if keras_kind(value) in TRAINED:
+        for name, part in states_of_model(value).items():
+            yield Step("attribute", name), part
+        return
     if isinstance(value, dict):
         for place, (key, part) in enumerate([*value.items()]):  # which a thread may add to
             if is_plain(key):
@@ -150,8 +166,9 @@ def parts_of(value: Any) -> Iterator[tuple[Step, Any]]:
         for place, part in enumerate([*value]):
             yield Step("entry", place), part
     elif isinstance(value, (set, frozenset)):
+        kind: Literal["member", "unordered"] = "member" if len(value) == 1 else "unordered"
         for place, part in enumerate([*value]):
-            yield Step("member", place), part
+            yield Step(kind, place), part
     elif is_array_of_objects(value):
         for index in product(*map(range, value.shape)):
             yield Step("entry", index), value[index]
@@ -160,6 +177,15 @@ def parts_of(value: Any) -> Iterator[tuple[Step, Any]]:
             yield Step("kept", name), part
     for name, part in attributes(value).items():
         yield Step("attribute", name), part
+
+
+def states_of_model(model: Any) -> Mapping[str, Any]:
+    """A model's optimizer, and what has a state of the attributes that its own class has given it."""
+    top = type(model).__module__.partition(".")[0]
+    own = {} if top in LIBRARIES else {**getattr(model, "__dict__", {})}
+    own = {name: part for name, part in own.items() if not name.startswith("_")}
+    own["optimizer"] = getattr(model, "optimizer", None)
+    return {name: part for name, part in own.items() if keras_kind(part) == "state"}
 
 
 def is_array_of_objects(value: Any) -> bool:
@@ -180,8 +206,6 @@ def attributes(value: Any) -> Mapping[str, Any]:
     own = top not in LIBRARIES and top not in sys.stdlib_module_names
     if not own and not isinstance(value, HOLDERS):
         return {}
-    if hasattr(value, "apply_gradients") and not isinstance(value, type):
-        return {}  # what an optimizer keeps is not what it trains
     if isinstance(value, type):
         return {n: part for n, part in vars(value).items() if not n.startswith("__")}
     slots = [s for c in kind.__mro__ for s in _slots(c) if hasattr(value, s)]

@@ -14,8 +14,8 @@ from typing import Any, Literal
 from ..launchers.lifeline import LifelineClient
 from ..launchers.whereabouts import threads
 from ..runtime import guard, randomness, weights
-from . import links
-from .paths import AccessPath, Reached, reached
+from . import links, states
+from .paths import TRAINED, AccessPath, Reached, reached
 from .reply import Changed, Reply, describe
 from .serialization import (
     SerializedValue,
@@ -145,7 +145,7 @@ def run_cell(
             before, shell.user_ns, [*held, *(n for n in wanted if n not in held)]
         )
         there = {name: shell.user_ns[name] for name in wanted if name in shell.user_ns}
-        simple = [n for n, v in there.items() if keras_kind(v) != "weights" and v not in known]
+        simple = [n for n, v in there.items() if keras_kind(v) not in TRAINED and v not in known]
         packed = {name: pack(there[name]) for name in simple}
         values = {name: value for name, value in packed.items() if value.kind != "none"}
         others = {name: value for name, value in there.items() if name not in values}
@@ -162,26 +162,31 @@ def run_cell(
     )
 
 
-#: What has weights, by its id, with a digest of these; it is kept, so that nothing else gets its id.
+#: What has weights or a state, by its id, with a digest of these; it is kept, so that nothing else gets its id.
 Weighed = Mapping[int, tuple[Reached, int]]
 
 
 def weighed(namespace: Mapping[str, Any], held: Sequence[str]) -> Weighed:
-    found = reached(namespace, held)
+    found = reached(namespace, held, TRAINED)
     return {id(each.value): (each, digest(pack(each.value))) for each in found}
 
 
 def changed_since(
     before: Weighed, namespace: Mapping[str, Any], held: Sequence[str]
 ) -> list[Changed]:
-    """What is reached from some names and has other weights than before, or was not there and is no part of what was."""
+    """What is reached from some names and has other weights than before, or was not there and is no part of what was; of what
+    has a state only what was there.
+    """
     parts = {id(part) for each, _ in before.values() for part in weights_of(each.value)}
+    there = [each for each, _ in before.values()]
     changed = []
     for key, (each, now) in weighed(namespace, held).items():
         known, was = before.get(key, (None, None))
-        is_part = known is None and parts.issuperset(map(id, weights_of(each.value)))
-        if weights_of(each.value) and not is_part and was != now:
-            changed.append(Changed(each.paths, known.paths if known else (), pack(each.value)))
+        own = weights_of(each.value)
+        is_new = keras_kind(each.value) == "weights" and not parts.issuperset(map(id, own))
+        if own and was != now and (known or is_new):
+            found = states.packed(each, there)
+            changed.append(Changed(each.paths, known.paths if known else (), found))
     return changed
 
 
@@ -269,10 +274,13 @@ def set_values(head: bytes, path: str | None, places: list[tuple[int, int]]) -> 
     failed = {}
     for target, packed in values.items():
         there = target.follow(namespace)
-        if packed.kind == "weights" and there is None:
+        if packed.kind in TRAINED and there is None:
             failed[str(target)] = "no cell that has run there has made it"
             continue
         try:
+            if packed.kind in TRAINED:
+                states.set_state(there, packed, namespace)
+                continue
             value = unpack(packed, there)
             if not target.steps:
                 namespace[target.name] = value
@@ -300,7 +308,7 @@ def digests(paths: Sequence[AccessPath]) -> dict[str, int]:
     return {
         str(path): digest(pack(value, None))
         for path, value in there.items()
-        if keras_kind(value) == "weights" or is_plain(value)
+        if keras_kind(value) in TRAINED or is_plain(value)
     }
 
 

@@ -31,11 +31,11 @@ class SerializedValue:
     """A value as it travels.
 
     Attributes:
-        kind: "plain": the value, in `data`; "weights": its weights, arrays; "history": what Keras's
+        kind: "plain": the value, in `data`; "weights": its weights, arrays; "state": likewise; "history": what Keras's
             `fit` returns, as a dictionary; "linked": as `links` makes it; "none": it stays where it is, `why` says why.
     """
 
-    kind: Literal["plain", "weights", "history", "linked", "none"]
+    kind: Literal["plain", "weights", "state", "history", "linked", "none"]
     data: Any = None
     shape: Any = None
     why: str = ""
@@ -47,11 +47,10 @@ def pack(value: Any, limit: int | None = SMALL) -> SerializedValue:
     if keras == "history":
         kept = {name: getattr(value, name, {}) for name in ("history", "epoch", "params")}
         return SerializedValue("history", kept)
-    if keras == "weights":
+    if keras == "weights" or keras == "state":
         try:
-            return SerializedValue(
-                "weights", [array.numpy() for array in weights_of(value)], build_shape(value)
-            )
+            shape = build_shape(value) if keras == "weights" else None
+            return SerializedValue(keras, [array.numpy() for array in weights_of(value)], shape)
         except Exception as error:
             return SerializedValue("none", why=f"{type(error).__name__}: {error}")
     if keras == "tensor":
@@ -77,7 +76,7 @@ def unpack(packed: SerializedValue, existing: Any) -> Any:
         return packed.data
     if packed.kind == "history":
         return unpack_history(packed.data)
-    if packed.kind == "weights":
+    if packed.kind in ("weights", "state"):
         set_weights(existing, packed)
         return existing
     raise ValueError(packed.why)
@@ -154,12 +153,15 @@ def size_of(value: Any) -> int:
 # Keras; nothing of it is imported here: a value of its types comes from a process that has
 
 
-def keras_kind(value: Any) -> Literal["history", "weights", "tensor"] | None:
+def keras_kind(value: Any) -> Literal["history", "weights", "state", "tensor"] | None:
+    """What of a value travels: all of it, its weights, or what training has made of it beside weights."""
     keras, tf = loaded_keras(), sys.modules.get("tensorflow")
     if tf is None or isinstance(value, type):
         return None
     if keras is not None and isinstance(value, keras.callbacks.History):
         return "history"
+    if isinstance(value, (tf.random.Generator, *states(keras))):
+        return "state"  # metrics of Keras 2 are layers, too
     kinds = (
         tf.Variable,
         *(
@@ -173,6 +175,16 @@ def keras_kind(value: Any) -> Literal["history", "weights", "tensor"] | None:
     if isinstance(value, tf.Tensor) and hasattr(value, "numpy"):
         return "tensor"
     return None
+
+
+def states(keras: Any) -> tuple[type, ...]:
+    """Keras's own types of what has a state and no weights."""
+    if keras is None:
+        return ()
+    optimizers = keras.optimizers
+    legacy = getattr(getattr(optimizers, "legacy", None), "Optimizer", optimizers.Optimizer)
+    generator = getattr(getattr(keras, "random", None), "SeedGenerator", legacy)
+    return (optimizers.Optimizer, legacy, keras.metrics.Metric, generator)
 
 
 def keeps_place(value: Any) -> bool:
@@ -194,13 +206,40 @@ def loaded_keras() -> Any:
 
 
 def weights_of(value: Any) -> list[Any]:
-    """The variables of a model, a layer or a variable itself; none where they are not made yet."""
+    """The variables of a model, a layer or a variable itself; none where they are not made yet.
+
+    Of an optimizer all but its rate, which is another one for several ranks; none where it has not trained.
+    """
+    if keras_kind(value) == "state":
+        return state_of(value)
     if not hasattr(type(value), "weights"):
         return [value]
     try:
         return list(value.weights)
     except ValueError:  # Keras's way to say that the model has not seen an input
         return []
+
+
+def state_of(value: Any) -> list[Any]:
+    if not hasattr(value, "apply_gradients"):
+        return [value.state] if hasattr(value, "state") else list(value.variables)
+    wrapped = getattr(value, "inner_optimizer", value)  # of one that scales losses
+    rates = {id(getattr(each, "_learning_rate", None)) for each in (value, wrapped)}
+    variables = value.variables() if callable(value.variables) else value.variables
+    legacy = not hasattr(wrapped, "build")  # whose variables are made as they are needed
+    is_built = getattr(wrapped, "built", getattr(wrapped, "_built", legacy))
+    return [each for each in variables if id(each) not in rates] if is_built else []
+
+
+def rate_of(optimizer: Any) -> float | None:
+    """The learning rate of an optimizer; None where there is none, or a schedule."""
+    rate = getattr(optimizer, "_learning_rate", None)
+    if rate is None:
+        rate = getattr(optimizer, "learning_rate", None)
+    try:
+        return float(rate)  # type: ignore[arg-type]
+    except Exception:
+        return None  # a schedule; or an optimizer of the user's own has something else by this name
 
 
 def build_shape(model: Any) -> Any:
@@ -211,19 +250,24 @@ def build_shape(model: Any) -> Any:
     return model.get_build_config() if hasattr(model, "get_build_config") else None
 
 
+def the(packed: SerializedValue) -> str:
+    return "these weights" if packed.kind == "weights" else "this state"
+
+
 def set_weights(existing: Any, packed: SerializedValue) -> None:
     if not packed.data:
         return
-    if keras_kind(existing) != "weights":
-        raise ValueError("there is no object here that these weights could be set in")
-    if not weights_of(existing) and packed.shape is not None:
+    if keras_kind(existing) != packed.kind:
+        raise ValueError(f"there is no object here that {the(packed)} could be set in")
+    if packed.kind == "weights" and not weights_of(existing) and packed.shape is not None:
         if isinstance(packed.shape, dict) and hasattr(existing, "build_from_config"):
             existing.build_from_config(packed.shape)
         else:
             existing.build(packed.shape)
     own = weights_of(existing)
     if [tuple(a.shape) for a in own] != [a.shape for a in packed.data]:
-        raise ValueError("its weights have other shapes")
+        what = "weights have" if packed.kind == "weights" else "state has"
+        raise ValueError(f"its {what} other shapes")
     for variable, array in zip(own, packed.data, strict=True):
         variable.assign(array)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -14,10 +15,10 @@ from ..launchers.hosts import LaunchError, parse_hosts
 from ..launchers.places import Where, place
 from ..launchers.progress import Stall
 from ..rank import network as rank_network
-from ..rank import remote
+from ..rank import remote, states
 from ..rank.forks import KeptForks
 from ..rank.links import Link, linked
-from ..rank.paths import AccessPath, Reached, below, reached
+from ..rank.paths import TRAINED, AccessPath, Reached, below, reached
 from ..rank.reply import Changed, Reply
 from ..rank.serialization import (
     SMALL,
@@ -26,7 +27,6 @@ from ..rank.serialization import (
     is_plain,
     keras_kind,
     pack,
-    set_weights,
     unpack,
     weights_of,
 )
@@ -134,6 +134,7 @@ class Session:
         screen = CellOutput(self.shell, self._stall_lines)
         try:
             plan = self._plan(number, source, request)  # a refusal starts nothing
+            self._refuse_sets(plan)
             if not request.dry_run:
                 before = self._state
                 self._ensure(request, screen)
@@ -169,6 +170,23 @@ class Session:
             lambda name: same.get(name, frozenset()),
         )
 
+    def _refuse_sets(self, plan: CellPlan) -> None:
+        """Refuse a cell that uses a set of several models.
+
+        Raises:
+            DistributeError: where they are.
+        """
+        used = sorted(filter(self._has_value, plan.needs.names))
+        paths = [path for each in reached(self.shell.user_ns, used) for path in each.paths]
+        for path in (path for path in paths if path.is_unordered):
+            lines = plan.program.sources[plan.number].splitlines()
+            uses = re.compile(rf"\b{re.escape(path.name)}\b")
+            line = next((f", line {k}" for k, text in enumerate(lines, 1) if uses.search(text)), "")
+            raise DistributeError(
+                f"In[{plan.number}]{line} uses `{path.name}`, where a set has several models: each rank would go through it in "
+                "an order of its own, and train another model than the others. Make it a list, or a dict."
+            )
+
     def _has_weights(self, name: str) -> bool:
         """Whether a name leads to models or variables in the notebook, all with weights, which come to the ranks."""
         found = reached(self.shell.user_ns, [name])
@@ -193,13 +211,6 @@ class Session:
     def _announce(self, plan: CellPlan, screen: CellOutput, verb: str) -> None:
         if plan.needs.run:
             screen.say(f"{verb} first: {', '.join(f'In[{n}]' for n in plan.needs.run)}")
-        state = self._state
-        since = [n for n in plan.needs.run if n in state.sent and n not in state.untrained]
-        if since:
-            cells = ", ".join(f"In[{n}]" for n in since)
-            screen.say(
-                f"{cells} ran on the ranks before, and training since: what optimizers kept that are made there begins anew"
-            )
 
     # Ranks
 
@@ -392,16 +403,19 @@ class Session:
         names &= self.shell.user_ns.keys()
         self._state = self._state.without((), names)
         values = {name: pack(self.shell.user_ns[name], limit=None) for name in sorted(names)}
-        self._push_changed({n: v for n, v in values.items() if v.kind != "weights"}, screen)
+        self._push_changed({n: v for n, v in values.items() if v.kind not in TRAINED}, screen)
         self._state = self._state.with_given(sorted(names & plan.needs.given), plan.number - 1)
 
     def _push_weights(self, plan: CellPlan, held: Sequence[str], screen: CellOutput) -> None:
         """Push the weights that the notebook has and the ranks have not, whoever has changed them under whatever name."""
         assert self.ranks is not None
+        every = reached(self.shell.user_ns, held, TRAINED)
+        ways = [tuple(path for path in each.paths if not path.is_unordered) for each in every]
+        there = [Reached(e.value, paths) for e, paths in zip(every, ways, strict=True) if paths]
         found = [
             owned(each.value, each.paths, plan.needs.names, weights)
-            for each in reached(self.shell.user_ns, held)
-            if (weights := self._weights(each)).data
+            for each in there
+            if (weights := self._weights(each, there)).data
         ]
         known: Mapping[str, int] = self._state.pushed
         if plan.needs.run and found:  # the cells may have made anew what any of these lead to
@@ -478,26 +492,27 @@ class Session:
         run = push(self.ranks, values)
         self._judge(run, screen, "values could not be pushed")
         failed: dict[str, str] = run.replies[0]
-        if plain := [str(path) for path, value in values.items() if value.kind != "weights"]:
+        if plain := [str(path) for path, value in values.items() if value.kind not in TRAINED]:
             screen.say(f"pushed: {', '.join(plain)}")
         of_weights: dict[int, list[AccessPath]] = {}
         for path, value in values.items():
-            if value.kind == "weights":
+            if value.kind in TRAINED:
                 of_weights.setdefault(id(value), []).append(path)
-        rescued, own = list[str](), list[str]()
+        rescued, own = list[str](), dict[str, list[str]]()
         for paths in of_weights.values():
             among = {*map(str, paths)}
             if among <= failed.keys():
-                why = NO_ORDER if into_set(paths) else failed[str(paths[0])]
-                screen.say(
-                    f"the weights of `{title(paths)}` on the ranks are not the notebook's: {why}"
-                )
+                why = failed[str(paths[0])]
+                known = f"the {values[paths[0]].kind} of `{title(paths)}` on the ranks"
+                screen.say(f"{known} {are(values[paths[0]])} not the notebook's: {why}")
             else:
-                (own if self._rescued.keys().isdisjoint(among) else rescued).append(title(paths))
+                fresh = self._rescued.keys().isdisjoint(among)
+                of_kind = own.setdefault(values[paths[0]].kind, []) if fresh else rescued
+                of_kind.append(title(paths))
         if rescued:
             screen.say(f"with the weights that the ranks before had: {', '.join(rescued)}")
-        if own:
-            screen.say(f"with the notebook's weights: {', '.join(own)}")
+        for kind, names in own.items():
+            screen.say(f"with the notebook's {kind}: {', '.join(names)}")
         return failed
 
     def _take_back(self, values: Mapping[str, SerializedValue]) -> None:
@@ -595,10 +610,12 @@ class Session:
         if not found or (lost and not changed.before):
             none = "the notebook has no model or variable there"
             why = NO_ORDER if into_set(changed.paths) else none
-            screen.say(f"the weights of `{title(lost or changed.paths)}` stay on the ranks: {why}")
+            stay = "stay" if changed.weights.kind == "weights" else "stays"
+            known = f"the {changed.weights.kind} of `{title(lost or changed.paths)}`"
+            screen.say(f"{known} {stay} on the ranks: {why}")
         for value, own in found:
             try:
-                set_weights(value, changed.weights)
+                states.set_state(value, changed.weights, namespace)
             except Exception as error:
                 screen.say(f"`{title(own)}` in the notebook is not that of the ranks: {error}")
                 continue
@@ -676,7 +693,7 @@ class Session:
         ]
         if rescued:
             lines.append(
-                f"It goes on with the weights that the ranks had of {quoted(rescued)}; optimizers begin anew. "
+                f"It goes on with the weights that the ranks had of {quoted(rescued)}; optimizers are as in the notebook. "
                 "`%hvd restart` forgets them."
             )
         return lines
@@ -704,9 +721,9 @@ class Session:
         self._rescued |= found
         return sorted(title(each.paths) for each in owned if found.keys() & {*map(str, each.paths)})
 
-    def _weights(self, each: Reached) -> SerializedValue:
+    def _weights(self, each: Reached, among: Sequence[Reached]) -> SerializedValue:
         """What a model is to begin with on the ranks: the notebook's weights, or those that its last ranks had."""
-        own = pack(each.value)
+        own = states.packed(each, among)
         for path in map(str, each.paths):
             rescued, before = self._rescued.get(path, (own, 0))
             if before == digest(own):
@@ -777,7 +794,7 @@ class Session:
                 namespace[name] = unpack(packed, namespace.get(name))
             except Exception as error:
                 raise DistributeError(f"`{name}`: {error}") from None
-            if packed.kind == "weights":
+            if packed.kind in TRAINED:
                 self._state = self._state.with_pushed({name: digest(pack(namespace[name]))})
 
     def push(self, names: Sequence[str]) -> None:
@@ -798,11 +815,11 @@ class Session:
         self.require()
         failed = self._push({AccessPath(n): v for n, v in values.items()}, CellOutput(self.shell))
         arrived = {name: value for name, value in values.items() if name not in failed}
-        weights = {n: digest(v) for n, v in arrived.items() if v.kind == "weights"}
+        weights = {n: digest(v) for n, v in arrived.items() if v.kind in TRAINED}
         self._state = self._state.with_pushed(weights)
         number = len(self.shell.history_manager.input_hist_raw) - 1
         # Weights are set in what a cell has made; that cell is needed as before.
-        plain = [name for name, value in arrived.items() if value.kind != "weights"]
+        plain = [name for name, value in arrived.items() if value.kind not in TRAINED]
         self._state = self._state.with_given(plain, number)
 
     def where(self) -> list[str]:
@@ -860,7 +877,7 @@ class Session:
 def copied(value: Any, limit: int | None = SMALL) -> SerializedValue:
     """A value for a name that stands for nothing on the ranks: weights alone are none."""
     packed = pack(value, limit)
-    if packed.kind != "weights":
+    if packed.kind not in TRAINED:
         return packed
     return SerializedValue(
         "none", why=f"a {type(value).__name__} cannot be copied between processes"
@@ -870,7 +887,7 @@ def copied(value: Any, limit: int | None = SMALL) -> SerializedValue:
 def is_copied(value: Any) -> bool:
     """Whether a value travels as it is, however large."""
     kind = keras_kind(value)
-    return is_plain(value) if kind is None else kind != "weights"
+    return is_plain(value) if kind is None else kind not in TRAINED
 
 
 def is_array(value: Any) -> bool:
@@ -880,7 +897,11 @@ def is_array(value: Any) -> bool:
 
 def is_trained(value: Any) -> bool:
     """Whether a value keeps what training has made of it: a model, a layer, a variable, an optimizer."""
-    return keras_kind(value) == "weights" or hasattr(value, "apply_gradients")
+    return keras_kind(value) in TRAINED or hasattr(value, "apply_gradients")
+
+
+def are(packed: SerializedValue) -> str:
+    return "are" if packed.kind == "weights" else "is"
 
 
 def quoted(names: Collection[str]) -> str:

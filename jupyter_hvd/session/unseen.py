@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..rank import serialization
 from ..rank.serialization import digest, is_plain, keras_kind, pack
 from .cell_names import names_of
 from .dependencies import Cell
@@ -48,13 +49,7 @@ def rate_of(value: Any) -> float | None:
     """The learning rate of an optimizer, or of a model's; None where there is none, or a schedule."""
     if not hasattr(value, "apply_gradients"):
         value = getattr(value, "optimizer", None) if keras_kind(value) == "weights" else None
-    rate = getattr(value, "_learning_rate", None)
-    if rate is None:
-        rate = getattr(value, "learning_rate", None)
-    try:
-        return float(rate)  # type: ignore[arg-type]
-    except Exception:
-        return None  # a schedule; or an optimizer of the user's own has something else by this name
+    return serialization.rate_of(value)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..rank.paths import AccessPath, reached
+from ..rank.paths import TRAINED, AccessPath, reached
 from ..rank.serialization import SerializedValue, digest, keras_kind, weights_of
 
 
@@ -54,7 +54,7 @@ def counterparts(
     cell on the ranks has given an object a second name.
     """
     values = {path: path.follow(namespace) for path in paths}
-    there = [path for path in paths if keras_kind(values[path]) == "weights"]
+    there = [path for path in paths if keras_kind(values[path]) in TRAINED]
     found: dict[int, tuple[Any, list[AccessPath]]] = {}
     for path in meant(there, used):
         found.setdefault(id(values[path]), (values[path], []))[1].append(path)
@@ -103,4 +103,4 @@ NO_ORDER = "members of a set have no order that processes share. Keep them in a 
 
 
 def into_set(paths: Sequence[AccessPath]) -> bool:
-    return any(step.kind == "member" for path in paths for step in path.steps)
+    return any(path.is_unordered for path in paths)

@@ -118,14 +118,13 @@ def test_another_entry_or_name_for_a_model(models: Any, made: str, cell: str, ho
     assert models.good("%%distribute\nprint(sums(m))").stdout.strip() in here
 
 
-def test_members_of_a_set_are_told(models: Any) -> None:
-    """The ranks had weights of their own, and kept what they trained."""
-    models.good("several = {build(), build()}")
-    shown = models.good(f"%%distribute\nfor each in several:\n    each.{FIT}").shown
-    assert (
-        "the weights of `several{no. 0}` on the ranks are not the notebook's: members of" in shown
-    )
-    assert "the weights of `several{no. 0}` stay on the ranks: members of a set have no" in shown
+def test_a_set_of_several_models_is_refused(models: Any) -> None:
+    """Each rank had another order, and waited for ever; or all had the same one, and kept what they trained."""
+    models.good("m = build()\nseveral = {'a': {m, build()}}")
+    failed = models.run(f"%%distribute\nm.{FIT}\nfor each in several['a']:\n    each.{FIT}")
+    assert "line 3 uses `several`, where a set has several models" in failed.traceback
+    assert "Make it a list, or a dict" in failed.traceback
+    models.good(f"%%distribute\nm.{FIT}")
 
 
 def test_models_of_other_places_are_not_confused(models: Any) -> None:
@@ -143,6 +142,60 @@ def test_models_of_other_places_are_not_confused(models: Any) -> None:
     shown = models.good(f"%%distribute\nold = a\na = build()\na.{FIT}").shown
     assert "the weights of `a` stay on the ranks" in shown
     assert models.good("print(old is a, before == sums(a))").stdout == "True True\n"
+
+
+def state(optimizer: str) -> str:
+    """Its count and its moments; its rate is another one on the ranks."""
+    return f"print([round(float(np.sum(v)), 4) for v in {optimizer}.variables if 'rate' not in v.path])"
+
+
+def test_optimizers_go_on_where_they_were(models: Any) -> None:
+    """They went on by themselves on either side: Adam's moments and its count were those of the last training there."""
+    models.good("net = build()\nnet.compile(tf.keras.optimizers.Adam(0.1), loss='mse')")
+    models.good("net.fit(x, y, epochs=2, batch_size=16, verbose=0)")
+    rank = models.good(
+        f"%%distribute -n 2\nnet.fit(x, y, epochs=3, batch_size=16, verbose=0)\n{state('net.optimizer')}"
+    )
+    here = models.good(state("net.optimizer")).stdout
+    assert here.startswith("[14.0, ")
+    assert here in rank.stdout
+    assert "with the notebook's state: net.optimizer" in rank.shown
+    models.good("net.fit(x, y, batch_size=16, verbose=0)")
+    here = models.good(state("net.optimizer")).stdout
+    assert here.startswith("[18.0, ")
+    assert models.good(f"%%distribute\n{state('net.optimizer')}").stdout == here
+    assert models.good("print(round(float(net.optimizer.learning_rate), 4))").stdout == "0.1\n"
+    shown = models.good(
+        "%%distribute\nnet.optimizer.learning_rate = 0.01\nnet.fit(x, y, verbose=0)"
+    )
+    assert "it is 0.02 there, for all ranks together; set it in an ordinary cell" in shown.shown
+    shown = models.good(f"%%distribute\nnet.compile('adam', loss='mse')\nnet.{FIT}").shown
+    assert "`net.optimizer` in the notebook is not that of the ranks: a Adam cannot" in shown
+
+
+def test_what_a_loop_keeps_beside_weights(models: Any) -> None:
+    """An optimizer that has not trained in the notebook, a metric, a count, and a generator of random numbers."""
+    models.good(
+        "net, opt = build(), tf.keras.optimizers.Adam(0.1)\n"
+        "count, seen = tf.Variable(0), tf.keras.metrics.Mean()\n"
+        "draws = tf.random.Generator.from_seed(1)\n"
+        "data = tf.data.Dataset.from_tensor_slices((x, y)).batch(8)"
+    )
+    show = f"print(int(count), float(seen.result()), draws.state.numpy())\n{state('opt')}"
+    rank = models.good(
+        "%%distribute -n 2\nfor a, b in data:\n"
+        "    with tf.GradientTape() as tape:\n"
+        "        loss = tf.reduce_mean((net(a) - b) ** 2)\n"
+        "    g = tape.gradient(loss, net.trainable_variables)\n"
+        "    opt.apply_gradients(zip(g, net.trainable_variables))\n"
+        f"    count.assign_add(1)\n    seen.update_state(loss)\n    draws.normal(())\n{show}"
+    )
+    here = models.good(show).stdout
+    assert here.startswith("4 ")
+    assert rank.stdout == here
+    models.good("opt.iterations.assign_add(5)\nseen.update_state(7.0)")
+    here = models.good(show).stdout
+    assert models.good(f"%%distribute\n{show}").stdout.startswith(here)
 
 
 def test_names_that_stay_are_told(models: Any) -> None:

@@ -1,0 +1,66 @@
+"""What training keeps beside weights: the moments and counts of optimizers, metrics, generators of random numbers.
+
+Like weights it is set in the object that the other side has. An optimizer that has not trained yet has no moments to be set:
+it is told for which variables to make them, by the paths that lead to these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from .paths import AccessPath, Reached, Step
+from .serialization import SerializedValue, keras_kind, pack, set_weights, weights_of
+
+
+def packed(each: Reached, among: Sequence[Reached]) -> SerializedValue:
+    """What has weights or a state, with the paths to what an optimizer trains, as far as these are among what is reached."""
+    found = pack(each.value)
+    if not is_optimizer(each.value):
+        return found
+    return replace(found, shape=places(trained_by(each.value, among), among))
+
+
+def is_optimizer(value: Any) -> bool:
+    return keras_kind(value) == "state" and hasattr(value, "apply_gradients")
+
+
+def trained_by(optimizer: Any, among: Sequence[Reached]) -> Sequence[Any]:
+    """The variables that an optimizer trains, in its order; of those of Keras 2, which keep their keys alone, as far as they are
+    among what is reached.
+    """
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of one that scales losses
+    places: Mapping[str, int] = getattr(optimizer, "_index_dict", {})
+    if not places:
+        return getattr(optimizer, "_trainable_variables", ())
+    weights = (one.value for one in among if keras_kind(one.value) == "weights")
+    known = {optimizer._var_key(v): v for value in weights for v in weights_of(value)}
+    return [known.get(key) for key in sorted(places, key=places.__getitem__)]
+
+
+def places(variables: Sequence[Any], among: Sequence[Reached]) -> tuple[AccessPath, ...] | None:
+    """Paths that lead to variables, None where not all are reached."""
+    known: dict[int, AccessPath] = {}
+    for one in among:
+        if keras_kind(one.value) == "weights":
+            known.setdefault(id(one.value), one.paths[0])
+            for place, variable in enumerate(weights_of(one.value)):
+                steps = (Step("attribute", "weights"), Step("entry", place))
+                path = AccessPath(one.paths[0].name, (*one.paths[0].steps, *steps))
+                known.setdefault(id(variable), path)
+    found = [known.get(id(variable)) for variable in variables]
+    return None if None in found else tuple(path for path in found if path is not None)
+
+
+def set_state(existing: Any, packed: SerializedValue, namespace: Mapping[str, Any]) -> None:
+    """Set weights or a state in what there is.
+
+    Raises:
+        ValueError: it does not fit.
+    """
+    if packed.kind == "state" and is_optimizer(existing):
+        variables = [path.follow(namespace) for path in packed.shape or ()]
+        if not weights_of(existing) and variables and all(v is not None for v in variables):
+            existing.build(variables)
+    set_weights(existing, packed)
