@@ -224,6 +224,37 @@ class ValueFlow:
             and not any(_adds(call, name) for call in self._index.calls)
         )
 
+    def held(self, node: cst.CSTNode, path: Path) -> Iterator[Source]:
+        """What a container gives out by its methods, or has been set to hold, at this part: what an expression may be.
+
+        It is no step of `predecessors`: whether ranks have the same is asked of all that is done to a container, not of this.
+        """
+        match node:
+            case cst.DictComp(value=value) if path:
+                yield value, path[1:]
+            case cst.Name(value=name) if path and name in self._index.stored:
+                if self._is_container(node, cst.Dict, cst.DictComp):
+                    identity = self._definitions.identity
+                    for there, value, part in self._index.stored[name]:
+                        if identity(there) == identity(node):
+                            yield value, part + path[1:]
+            case cst.Call(func=cst.Attribute(value=holder, attr=cst.Name(value=method))):
+                if method in GIVING_OUT and self._is_container(holder):
+                    if method in ("get", "pop"):
+                        yield holder, (ELEMENT, *path)
+                    elif method == "values" and path:
+                        yield holder, path
+                    elif method == "items" and path[1:2] == (1,):
+                        yield holder, (ELEMENT, *path[2:])
+            case cst.Call(func=called, args=[cst.Arg(value=given), *_]) if path:
+                if self._resolver.qualified(called) in ("builtins.reversed", "builtins.sorted"):
+                    yield given, (ELEMENT, *path[1:])
+
+    def _is_container(self, node: cst.BaseExpression, *made: type[cst.CSTNode]) -> bool:
+        values = self._resolver.of(node)
+        nodes = [value.node for value in values if value.kind is Kind.CONTAINER]
+        return any(not made or isinstance(node, made) for node in nodes)
+
     def _through_library(self, call: cst.Call, name: str, path: Path) -> Iterator[Source]:
         """What the library hands on: the elements of what it iterates over, or its argument as it is."""
         if not call.args:
@@ -313,6 +344,10 @@ class ValueFlow:
             found += [added for added, _ in self.added_to(node, (ELEMENT,))]
             self._steps[node] = found
         return found
+
+
+#: Methods of containers that give out what these hold.
+GIVING_OUT = frozenset({"get", "items", "pop", "values"})
 
 
 def is_iteration(name: str) -> bool:

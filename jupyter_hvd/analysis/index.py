@@ -41,8 +41,8 @@ class Index(cst.CSTVisitor):
     generators: set[cst.CSTNode] = field(default_factory=set)
     leaves: list[cst.Break | cst.Continue | cst.Return] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
-    #: For names of containers what their elements are set to, each with the name that is written there.
-    stored: dict[str, list[tuple[cst.Name, cst.BaseExpression]]] = field(default_factory=dict)
+    #: For names of containers what their elements are set to, each with the name that is written there, and the part of it.
+    stored: dict[str, list[tuple[cst.Name, cst.BaseExpression, Path]]] = field(default_factory=dict)
     bound: dict[cst.CSTNode, Binding] = field(default_factory=dict)  # by target node
     filled: dict[str, list[cst.Call]] = field(default_factory=lambda: defaultdict(list))
     filled_attributes: dict[str, list[cst.Call]] = field(default_factory=lambda: defaultdict(list))
@@ -65,7 +65,7 @@ class Index(cst.CSTVisitor):
                 bound = Binding(value, path, receiver, adds=adds, place=target)
                 self.attribute_bindings[name].append(bound)
             case cst.Subscript(value=cst.Name(value=name) as container):
-                self.stored.setdefault(name, []).append((container, value))
+                self.stored.setdefault(name, []).append((container, value, path))
             case cst.Tuple(elements=elements) | cst.List(elements=elements):
                 for index, element in enumerate(elements):
                     starred = isinstance(element, cst.StarredElement)

@@ -95,7 +95,7 @@ def stored(
 ) -> Iterator[tuple[cst.Name, cst.BaseExpression]]:
     """What is stored in the entries of what a name means, and where."""
     identity = values.definitions.identity
-    for there, value in values.index.stored.get(container.value, ()):
+    for there, value, _ in values.index.stored.get(container.value, ()):
         if identity(there) == identity(container):
             yield there, value
 

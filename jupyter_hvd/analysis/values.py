@@ -128,9 +128,10 @@ class ValueAnalysis:
 
     def _resolve(self, node: cst.CSTNode, path: Path) -> Iterator[Value]:
         sources = self.flow.predecessors(node, path, in_order=False)
-        for source, part in sources:
+        held = [*self.flow.held(node, path)]
+        for source, part in (*sources, *held):
             yield from self.of(source, part)
-        yield from self._made_by(node, path, sources)
+        yield from self._made_by(node, path, [*sources, *held])
 
     def _made_by(self, node: cst.CSTNode, path: Path, sources: list[Source]) -> Iterator[Value]:
         """What an expression holds that comes from no other expression."""

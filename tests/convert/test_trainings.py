@@ -832,3 +832,45 @@ def test_callbacks_that_write_are_rank_0_s_however_they_come_into_the_list() -> 
     assert "if hvd.rank() == 0:\n    more.insert(0, CSVLogger('a'))" in conversion.code
     assert "more.extend([*([CSVLogger('b')] if hvd.rank() == 0 else [])])" in conversion.code
     assert "*([Log('c')] if hvd.rank() == 0 else [])" in conversion.code
+
+
+BUILT = """\
+import tensorflow as tf
+def build():
+    made = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    made.compile(tf.keras.optimizers.SGD(0.1), loss="mse")
+    return made
+"""
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "ms = {'a': build(), 'b': build()}\n",
+        "def make():\n    return {'a': build(), 'b': build()}\nms = make()\n",
+        "ms = {k: build() for k in 'ab'}\n",
+        "def make():\n    return {k: build() for k in 'ab'}\nms = make()\n",
+        "ms = {}\nfor k in 'ab':\n    ms[k] = build()\n",
+        "def make():\n    ms = {}\n    for k in 'ab':\n        ms[k] = build()\n    return ms\nms = make()\n",
+    ],
+)
+@pytest.mark.parametrize(
+    "trained",
+    [
+        "for m in ms.values():\n    m.fit(x, y)\n",
+        "for m in list(ms.values()):\n    m.fit(x, y)\n",
+        "for k, m in ms.items():\n    m.fit(x, y)\n",
+        "for i, (k, m) in enumerate(ms.items()):\n    m.fit(x, y)\n",
+        "for k, m in sorted(ms.items()):\n    m.fit(x, y)\n",
+        "for k in ms:\n    ms[k].fit(x, y)\n",
+        "kept = {k: m.fit(x, y) for k, m in ms.items()}\n",
+        "ms['a'].fit(x, y)\n",
+        "ms.get('a').fit(x, y)\n",
+        "m = ms.pop('a')\nm.fit(x, y)\n",
+    ],
+)
+def test_models_in_a_dictionary_are_trained(made: str, trained: str) -> None:
+    """Their `fit` was refused, as of something that nothing tells to be a model, or, of what is sorted, left as it was."""
+    conversion = convert_source(BUILT + made + trained)
+    assert conversion.status == "converted", conversion.diagnostics
+    assert "BroadcastGlobalVariablesCallback" in conversion.code

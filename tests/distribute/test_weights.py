@@ -118,6 +118,15 @@ def test_another_entry_or_name_for_a_model(models: Any, made: str, cell: str, ho
     assert models.good("%%distribute\nprint(sums(m))").stdout.strip() in here
 
 
+def test_models_that_a_function_makes(models: Any) -> None:
+    """Their loop was refused: nothing told that `n.fit` trains a model."""
+    models.good("def make():\n    return {'a': build(), 'b': build()}")
+    models.good("made = make()\nbefore = sums(*made.values())")
+    models.good(f"%%distribute -n 2\nfor n in made.values():\n    n.{FIT}")
+    changed = models.good("print([a != b for a, b in zip(before, sums(*made.values()))])")
+    assert changed.stdout == "[True, True]\n"
+
+
 def test_a_set_of_several_models_is_refused(models: Any) -> None:
     """Each rank had another order, and waited for ever; or all had the same one, and kept what they trained."""
     models.good("m = build()\nseveral = {'a': {m, build()}}")
