@@ -209,7 +209,11 @@ def attributes(value: Any) -> Mapping[str, Any]:
     if isinstance(value, type):
         return {n: part for n, part in vars(value).items() if not n.startswith("__")}
     slots = [s for c in kind.__mro__ for s in _slots(c) if hasattr(value, s)]
-    return {**{s: getattr(value, s) for s in slots}, **getattr(value, "__dict__", {})}
+    found = {**{s: getattr(value, s) for s in slots}, **getattr(value, "__dict__", {})}
+    back = (
+        ("model", "_model") if hasattr(value, "set_model") else ()
+    )  # which `fit` gives a callback
+    return {name: part for name, part in found.items() if name not in back}
 
 
 def _slots(kind: type) -> Sequence[str]:

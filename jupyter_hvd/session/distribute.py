@@ -364,8 +364,8 @@ class Session:
         self._compare(run, program, screen)
         self._state = self._state.after([plan.number], program, run.trained)
         values = run.replies[0].values
-        self._take_back(values)
         taken = self._take_objects(run.replies[0], plan, screen)
+        self._take_back(values)
         linked_names = {link.path.name for link in run.replies[0].links}
         self._see(values.keys() | taken | linked_names, plan.number)
 

@@ -106,6 +106,11 @@ def test_what_stays_on_the_ranks_is_told(models: Any) -> None:
         ("d = [build(), m]", f"d.reverse()\nm.{FIT}", "d[0] is m"),
         ("d = {m}", f"chosen = d\nfor n in d:\n    n.{FIT}", "chosen is d and m in d"),
         ("d = None", f"d = m\nd.{FIT}", "d is m"),
+        (
+            "d = {'a': build()}",
+            f"best, d = d['a'], 3\nm.{FIT}",
+            "d == 3 and best.count_params() == 2",
+        ),
     ],
 )
 def test_another_entry_or_name_for_a_model(models: Any, made: str, cell: str, holds: str) -> None:
@@ -266,6 +271,10 @@ def test_what_objects_hold_comes_back(models: Any) -> None:
         "%%distribute\ncounted.fit(x, y, epochs=3, callbacks=[noted], verbose=0)\nstate['turn'] += 1"
     )
     assert models.good("print(len(noted.losses), noted.epochs, state['turn'])").stdout == "3 3 2\n"
+    new = "%%distribute\nnew = build()\nnew.fit(x, y, callbacks=[noted], verbose=0)\ncounted.get_weights()"
+    assert "noted" not in models.good(new).shown  # whose model is the new one there
+    assert "noted" not in models.good(new).shown
+    assert models.good("print(len(noted.losses))").stdout == "5\n"
 
 
 def test_what_a_function_changes_before_the_ranks_have_it(models: Any) -> None:
