@@ -26,8 +26,6 @@ Part = tuple[cst.CSTNode, Path]
 
 T = TypeVar("T")
 
-#: Which part of what a dictionary's method gives is one of its entries.
-_ENTRIES: dict[str, Path] = {"items": (ELEMENT, 1), "values": (ELEMENT,)}
 #: How many nodes a slice may hold.
 MAX_SLICE = 5_000
 #: How deep a part may lie in what is sliced by parts.
@@ -203,26 +201,6 @@ class ValueFlow:
                 yield from ((value, path) for value in self._index.returns[callee.node])
             elif callee.kind is Kind.LIBRARY:
                 yield from self._through_library(call, callee.name, path)
-        yield from self._through_dictionary(call, path)
-
-    def _through_dictionary(self, call: cst.Call, path: Path) -> Iterator[Source]:
-        """The entries of a dictionary, as its methods give them: `values()`, and beside their keys `items()`."""
-        match call:
-            case cst.Call(func=cst.Attribute(value=cst.Name() as entries, attr=name), args=[]):
-                wanted = _ENTRIES.get(name.value, ())
-                if wanted and path[: len(wanted)] == wanted and self._is_written_whole(entries):
-                    yield entries, (ELEMENT, *path[len(wanted) :])
-
-    def _is_written_whole(self, dictionary: cst.Name) -> bool:
-        """Whether a name means a dictionary to which nothing is added where it is not written."""
-        made = {value.node for value in self._resolver.of(dictionary)}
-        name = dictionary.value
-        return (
-            bool(made)
-            and all(_is_filled(node) for node in made)
-            and name not in self._index.stored
-            and not any(_adds(call, name) for call in self._index.calls)
-        )
 
     def held(self, node: cst.CSTNode, path: Path) -> Iterator[Source]:
         """What a container gives out by its methods, or has been set to hold, at this part: what an expression may be.
@@ -230,8 +208,6 @@ class ValueFlow:
         It is no step of `predecessors`: whether ranks have the same is asked of all that is done to a container, not of this.
         """
         match node:
-            case cst.DictComp(value=value) if path:
-                yield value, path[1:]
             case cst.Name(value=name) if path and name in self._index.stored:
                 if self._is_container(node, cst.Dict, cst.DictComp):
                     identity = self._definitions.identity
@@ -369,19 +345,6 @@ def positional(call: cst.Call) -> list[cst.BaseExpression]:
 
 def is_property(function: cst.FunctionDef) -> bool:
     return any(get_full_name_for_node(d.decorator) == "property" for d in function.decorators)
-
-
-def _is_filled(node: cst.CSTNode | None) -> bool:
-    """Whether a node makes a dictionary with entries."""
-    return isinstance(node, cst.DictComp) or (isinstance(node, cst.Dict) and bool(node.elements))
-
-
-def _adds(call: cst.Call, name: str) -> bool:
-    """Whether a call adds to the dictionary of a name."""
-    match call.func:
-        case cst.Attribute(value=cst.Name(value=changed), attr=cst.Name("update" | "setdefault")):
-            return changed == name
-    return False
 
 
 def _filled(call: cst.Call) -> cst.BaseExpression | None:

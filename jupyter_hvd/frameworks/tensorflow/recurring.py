@@ -50,7 +50,7 @@ class Recurring:
         yield from (target for target in index.bound if isinstance(target, cst.Name))
         for bindings in index.attribute_bindings.values():
             yield from (b.place for b in bindings if isinstance(b.place, cst.Attribute))
-        for container in (name for stored in index.stored.values() for name, _ in stored):
+        for container in (name for stored in index.stored.values() for name, *_ in stored):
             entry = self._module.parent(container)
             if isinstance(entry, cst.Subscript):
                 yield entry
