@@ -31,7 +31,7 @@ from .ir import (
 )
 
 SHORT = 4  # entries of a last axis, at most; of two axes one less, for XLA goes through both as one
-LARGE = 1 << 15  # entries of an array, at least
+LARGE = 20_000  # entries of an array, at least
 MOST = 16  # steps that are made of one
 
 
