@@ -24,7 +24,7 @@ from .ir import (
 from .joined import Chain, in_parts, joined
 
 FENCED = 1 << 16  # entries below which computing some twice costs nothing
-COSTLY = 1 << 12  # and below which functions of them cost nothing
+COSTLY = 1 << 12  # and below which functions of them, and sums entry by entry, cost nothing
 CACHED = 1 << 19  # and from which to store them for that costs memory, and as much time
 Way = tuple[Subscripts | Chain, Subscripts]  # what is read together, and the axes where it goes
 CHEAP = frozenset(  # functions that are an instruction or two
@@ -87,7 +87,8 @@ def fusion_barriers(steps: Sequence[Step]) -> frozenset[str]:
     What repeats the entries of an array with fewer dimensions shifts nothing.
     """
     large = {s.name for s in steps if _entries(s) >= FENCED}
-    found = frozenset(_read_often(steps) & large)
+    often, for_sums = _read_often(steps)
+    found = frozenset(often & large | {s.name for s in steps if _entries(s) >= COSTLY} & for_sums)
     found |= _looked_up(steps, found) & large
     large = {s.name for s in steps if COSTLY <= _entries(s) < CACHED}
     costly = _costly(steps, found)
@@ -107,10 +108,11 @@ def _entries(step: Step) -> int:
     return prod(action.shape) if fused and isinstance(action, Entrywise) else 0
 
 
-def _read_often(steps: Sequence[Step]) -> set[str]:
+def _read_often(steps: Sequence[Step]) -> tuple[set[str], set[str]]:
+    """The arrays that are read in more than two ways, and those of shifted or looked-up entries that sums read."""
     ways: dict[str, set[Way]] = {}
     mixed: set[str] = set()
-    found: set[str] = set()
+    for_sums: set[str] = set()
     shapes = {s.name: s.action.shape for s in steps if isinstance(s.action, Entrywise)}
     for step in steps:
         action = step.action
@@ -125,8 +127,8 @@ def _read_often(steps: Sequence[Step]) -> set[str]:
             if (read.array in mixed and not repeated) or _moved(read.indices, axes):
                 mixed.add(step.name)
         if action.summed:
-            found |= action.sources & mixed
-    return found | {x for x, seen in ways.items() if _at_once(list(seen)) > 2}
+            for_sums |= action.sources & mixed
+    return {x for x, seen in ways.items() if _at_once(list(seen)) > 2}, for_sums
 
 
 def read_once(steps: Sequence[Step]) -> dict[str, str]:
