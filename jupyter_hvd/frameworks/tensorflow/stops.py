@@ -244,24 +244,26 @@ class Stops:
                 return ancestor in turns
             if isinstance(ancestor, (cst.If, cst.IfExp)):
                 return False
-        if function is None or function in seen:
-            return False
-        sites = self.values.calls.sites(function)
-        return self._is_of_batch(function) or any(
-            self.is_at_each_step(site, seen | {function}) for site in sites
-        )
+        return self._is_called_so(function, self.is_at_each_step, seen)
 
     def is_in_turns(self, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()) -> bool:
         """Whether a node runs there, be it at some steps and not at others."""
         function = self.module.function_of(node)
         if self.turn_around(node) is not None:
             return True
+        return self._is_called_so(function, self.is_in_turns, seen)
+
+    def _is_called_so(
+        self,
+        function: cst.FunctionDef | None,
+        runs: Callable[[cst.CSTNode, frozenset[cst.CSTNode]], bool],
+        seen: frozenset[cst.CSTNode],
+    ) -> bool:
+        """Whether a function is one for a batch, or some call of it runs as asked."""
         if function is None or function in seen:
             return False
         sites = self.values.calls.sites(function)
-        return self._is_of_batch(function) or any(
-            self.is_in_turns(site, seen | {function}) for site in sites
-        )
+        return self._is_of_batch(function) or any(runs(site, seen | {function}) for site in sites)
 
     @cached_property
     def ending(self) -> frozenset[cst.BaseExpression]:

@@ -52,6 +52,14 @@ class Function:
     body: Term | None = field(default=None, repr=False)
     derivation: tuple[Function, Derivation] | None = field(default=None, repr=False)
 
+    @property
+    def slope_of(self) -> Function | None:
+        """The function of one argument whose slope this is, if it is one."""
+        match self.derivation:
+            case (base, Partial(0)) if base.arity == 1:
+                return base
+        return None
+
     def total(self, active: tuple[int, ...]) -> Function:
         """`Df(X; dX)` as one black box (6.6)."""
         made = self.derived(Total(active))

@@ -16,7 +16,7 @@ from ..language.affine import Affine
 from ..language.predicates import FALSE, compare
 from ..language.terms import Binders
 from ..ssa.program import Output, flat
-from .dataflow import needed_steps
+from .dataflow import needed_steps, scatters
 from .ir import (
     Access,
     Accumulate,
@@ -51,15 +51,11 @@ def by_columns(steps: Sequence[Step], output: Output) -> tuple[Step, ...]:
 
 def _is_split(action: Action) -> TypeGuard[Entrywise]:
     """Whether an array is large, computed entry by entry, and its last axis short."""
-    if not isinstance(action, Entrywise) or action.summed or _scatters(action):
+    if not isinstance(action, Entrywise) or action.summed or scatters(action):
         return False
     shape = action.shape
     most = SHORT if len(shape) > 2 else SHORT - 1
     return len(shape) > 1 and 1 < shape[-1] <= most and prod(shape) >= LARGE
-
-
-def _scatters(action: Entrywise) -> bool:
-    return isinstance(action, Contract) and bool(action.scatter_to)
 
 
 @dataclass(frozen=True)
@@ -96,7 +92,7 @@ class _Split:
     def _short_axis(self, step: Step) -> str | None:
         """An axis along which a step reads columns, or its last one where there are to be columns of it."""
         action = step.action
-        if not isinstance(action, Entrywise) or _scatters(action):
+        if not isinstance(action, Entrywise) or scatters(action):
             return None
         if step.name in self.arrays:
             return action.axes[-1]
@@ -139,9 +135,8 @@ def _without(binders: Binders, axis: str) -> Binders:
 
 
 def _added(action: Entrywise, _: str, parts: Sequence[Step]) -> Accumulate:
-    whole = tuple(Affine.of(i) for i in action.axes)
     made = (part.name for part in parts if not isinstance(part.action, Fill))
-    return Accumulate(action.out, tuple(Masked(Access(x, whole)) for x in made))
+    return Accumulate(action.out, tuple(Masked(action.entry_of(x)) for x in made))
 
 
 def _side_by_side(action: Entrywise, axis: str, parts: Sequence[Step]) -> Accumulate:

@@ -103,7 +103,7 @@ def _unseen_dropped(
         own = () if step.name in whole else unseen.get(step.name, ())
         action, seen = step.action, Conditions()
         if isinstance(action, Entrywise):
-            here = Access(step.name, tuple(map(Affine.of, action.axes)))
+            here = action.entry_of(step.name)
             seen = tuple(_at(here, q) for q in own)
             action = _without(action, seen)
         for read, asked in _conditioned(action):

@@ -104,7 +104,7 @@ def fusion_barriers(steps: Sequence[Step]) -> frozenset[str]:
 def _entries(step: Step) -> int:
     """How many entries a step makes; none for one that XLA does not fuse, or scatters."""
     action = step.action
-    fused = isinstance(action, Entrywise) and not _scatters(action)
+    fused = isinstance(action, Entrywise) and not scatters(action)
     return prod(action.shape) if fused and isinstance(action, Entrywise) else 0
 
 
@@ -113,7 +113,7 @@ def _read_often(steps: Sequence[Step]) -> tuple[set[str], set[str]]:
     ways: dict[str, set[Way]] = {}
     mixed: set[str] = set()
     for_sums: set[str] = set()
-    shapes = {s.name: s.action.shape for s in steps if isinstance(s.action, Entrywise)}
+    shapes = _shapes(steps)
     for step in steps:
         action = step.action
         if not isinstance(action, Entrywise):
@@ -206,7 +206,7 @@ def part_by_part(steps: Sequence[Step]) -> tuple[Step, ...]:
     so that XLA's loop has no vectors, or reads what functions make that take long.
     """
     costly = _costly(steps, frozenset(), CHEAP | {"sqrt"})
-    shapes = {s.name: s.action.shape for s in steps if isinstance(s.action, Entrywise)}
+    shapes = _shapes(steps)
     found = []
     for step in steps:
         action = step.action
@@ -225,7 +225,7 @@ def _costly(
     found: set[str] = set()
     for step in steps:
         action = step.action
-        if not isinstance(action, Entrywise) or action.summed or _scatters(action):
+        if not isinstance(action, Entrywise) or action.summed or scatters(action):
             continue
         calls = isinstance(action, Apply) and action.function.name not in cheap
         if calls or (action.sources & found) - barriers:
@@ -304,14 +304,19 @@ def producers(steps: Sequence[Step], name: str, barriers: frozenset[str]) -> tup
             continue
         if step.name != name:
             plain = isinstance(action, Entrywise) and not action.summed
-            if not plain or step.name in barriers or _scatters(action):
+            if not plain or step.name in barriers or scatters(action):
                 continue
             found.append(step)
         needed |= action.sources
     return tuple(reversed(found))
 
 
-def _scatters(action: Action) -> bool:
+def _shapes(steps: Sequence[Step]) -> dict[str, tuple[int, ...]]:
+    return {s.name: s.action.shape for s in steps if isinstance(s.action, Entrywise)}
+
+
+def scatters(action: Action) -> bool:
+    """Whether terms add up at places that data, or several axes, give."""
     return isinstance(action, Contract) and bool(action.scatter_to)
 
 
@@ -320,7 +325,7 @@ def margins(
 ) -> dict[str, tuple[tuple[int, int], ...]]:
     """How far entrywise steps read beyond each end of each dimension of some arrays."""
     found: dict[str, tuple[tuple[int, int], ...]] = {}
-    shapes = {s.name: s.action.shape for s in steps if isinstance(s.action, Entrywise)}
+    shapes = _shapes(steps)
     for step in steps:
         action = step.action
         if not isinstance(action, Entrywise):
@@ -341,7 +346,7 @@ def _behind_branches(steps: Sequence[Step], arrays: frozenset[str]) -> frozenset
     """Of some arrays those that XLA computes behind a branch for each entry: they are read beyond their ends, or a part of an
     axis beside other addends.
     """
-    shapes = {s.name: s.action.shape for s in steps if isinstance(s.action, Entrywise)}
+    shapes = _shapes(steps)
     found = {*margins(steps, arrays)}
     for action in (s.action for s in steps):
         if isinstance(action, Accumulate):

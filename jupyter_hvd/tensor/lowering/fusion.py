@@ -307,7 +307,7 @@ def _flattened(
                 bare[sum_] = f"{step.name}″"
                 shapes[bare[sum_]] = sum_.shape
                 found.append(Step(bare[sum_], sum_, step.statement))
-            at = Access(bare[sum_], tuple(map(Affine.of, action.axes)))
+            at = action.entry_of(bare[sum_])
             action = Contract(action.out, (), (at, *(Access(x, ()) for x in scale)))
         if isinstance(action, Contract) and action.sums and not action.scatter_to:
             factors = [_factors(r, scaled, action.extents, shapes) for r in action.reads]
@@ -346,7 +346,7 @@ def _scaled_before(steps: Sequence[Step], whole: AbstractSet[str]) -> list[Step]
         if scale and isinstance(action, Entrywise) and without.isdisjoint(s.name for s in at_once):
             without |= {s.name for s in at_once}
             bare = Step(f"{step.name}′", action, step.statement)
-            at = Access(bare.name, tuple(map(Affine.of, action.axes)))
+            at = action.entry_of(bare.name)
             found |= {r.array: constants[r.array] for r in scale}
             found[bare.name] = bare
             action = Contract(action.out, (), (at, *scale))

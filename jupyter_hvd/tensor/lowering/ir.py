@@ -260,6 +260,10 @@ class Entrywise(Action):
         """Of the result."""
         return extents_of(self.out)
 
+    def entry_of(self, array: str) -> Access:
+        """The entry of an array with the same axes that stands where the result's does."""
+        return Access(array, tuple(map(Affine.of, self.axes)))
+
     def rewritten(self, change: Rewriting) -> Entrywise:
         """The action with other accesses, masks and lookups on the same axes."""
         raise NotImplementedError

@@ -11,9 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..derivative.blackboxes import BY_VALUE
-from ..language.affine import Affine
-from ..language.function import Function, Partial
-from .ir import Access, Apply, Masked, Step
+from .ir import Apply, Masked, Step
 
 
 def by_value(steps: Sequence[Step]) -> tuple[Step, ...]:
@@ -23,24 +21,16 @@ def by_value(steps: Sequence[Step]) -> tuple[Step, ...]:
     for step in steps:
         action = step.action
         if isinstance(action, Apply):
-            function = _sloping(action.function)
-            value = made.get(_key(action, function.name)) if function else None
-            if function and value:
-                at = Access(value, tuple(Affine.of(i) for i in action.axes))
-                slope = BY_VALUE[function.name]
+            base = action.function.slope_of
+            value = made.get(_key(action, base.name)) if base and base.name in BY_VALUE else None
+            if base and value:
+                at = action.entry_of(value)
+                slope = BY_VALUE[base.name]
                 action = replace(action, function=slope, arguments=((Masked(at),),))
             else:
                 made.setdefault(_key(action, action.function.name), step.name)
         found.append(replace(step, action=action))
     return tuple(found)
-
-
-def _sloping(function: Function) -> Function | None:
-    """The function that has this slope, if its values say it."""
-    match function.derivation:
-        case (base, Partial(0)) if base.name in BY_VALUE:
-            return base
-    return None
 
 
 def _key(action: Apply, name: str) -> tuple[Any, ...]:
