@@ -157,17 +157,24 @@ def _warn_of_unequal(counts: list[int]) -> None:
         )
 
 
-def shard_batches(batches: Any) -> Any:
+def shard_batches(batches: Any, beside: bool = False) -> Any:
     """This rank's batches of a dataset or a generator, one of as many as there are ranks.
 
     For each example to be seen once all ranks must have the same batches in the same order. What is left
     over when each rank has had as many is divided by rows; an element that is no batch is then repeated.
+
+    Args:
+        beside: whether they are drawn beside the batches of other data, and may be numbers: a schedule's, which goes by
+            those data then.
+
+    Raises:
+        TypeError: for numbers that are not.
     """
     import tensorflow as tf
 
     if isinstance(batches, tf.data.Dataset):
         return _shard_dataset(batches)
-    return _every_nth(batches)
+    return _every_nth(batches, beside)
 
 
 def shard_turns(turns: Iterable[Any], *generators: Any) -> Iterable[Any]:
@@ -238,7 +245,7 @@ def first_turn(turn: Any) -> Any:
     return _side_by_side[-1][0] if hvd.size() > 1 and _side_by_side else turn
 
 
-def _every_nth(batches: Iterable[Any]) -> Iterator[Any]:
+def _every_nth(batches: Iterable[Any], beside: bool) -> Iterator[Any]:
     import horovod.tensorflow as hvd
 
     if hvd.size() == 1:
@@ -246,7 +253,7 @@ def _every_nth(batches: Iterable[Any]) -> Iterator[Any]:
             batches
         )  # a generator itself would be closed, and may be asked again
         return
-    read, go_on = _drawing_apart(iter(batches)), go_on_alike()
+    read, go_on = _drawing_apart(iter(batches), beside), go_on_alike()
     try:
         while len(group := read(hvd.size())) == hvd.size():
             yield group[hvd.rank()]
@@ -255,7 +262,7 @@ def _every_nth(batches: Iterable[Any]) -> Iterator[Any]:
         go_on()
 
 
-def _drawing_apart(batches: Iterator[Any]) -> Callable[[int], list[Any]]:
+def _drawing_apart(batches: Iterator[Any], beside: bool) -> Callable[[int], list[Any]]:
     """What reads so many batches; all ranks draw the same random numbers of NumPy and Python where these are made, whatever each
     draws for its own.
     """
@@ -273,7 +280,7 @@ def _drawing_apart(batches: Iterator[Any]) -> Callable[[int], list[Any]]:
         make = go_on_alike()
         np.random.set_state(own[0])
         random.setstate(own[1])
-        for batch in group:
+        for batch in group if not beside else ():
             if not hasattr(batch, "__len__") and not hasattr(batch, "shape"):
                 raise TypeError(
                     f"a loop over {type(batch).__name__} objects is none over batches of data"

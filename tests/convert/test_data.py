@@ -1175,6 +1175,45 @@ def test_batches_that_cannot_be_divided_are_not_said_to_be_all_the_data(loop: st
     assert [(d.code, d.severity) for d in conversion.diagnostics] == [("HVD504", "error")]
 
 
+OWN_RATES = """class Rates:
+    def __iter__(self):
+        yield 0.1
+        yield 0.01
+
+
+def rates():
+    yield 0.1
+
+
+data = tf.data.Dataset.from_tensor_slices((x, y)).batch(32)
+"""
+
+
+@pytest.mark.parametrize("rates", ["Rates()", "rates()"])
+@pytest.mark.parametrize(
+    ("inner", "divided"),
+    [
+        ("for a, b in data:\n        step(a, b)", "data = tf.data.Dataset.from_tensor_slices((x, y)).shard("),
+        ("for a, b in data:\n        step(a * rate, b)", "(x, y)).shard(hvd.size(), hvd.rank()).batch(32)"),
+        ("for i in range(0, 960, 32):\n        step(x[i:i + 32], y[i:i + 32])", "in jhvd.shard_turns(range(0, 960, 32))"),
+    ],
+)  # fmt: skip
+def test_a_loop_over_rates_of_the_programs_own_is_none_over_batches(
+    rates: str, inner: str, divided: str
+) -> None:
+    """They were divided as batches, and the program stopped at its first turn."""
+    loop = f"for rate in {rates}:\n    opt.learning_rate.assign(rate)\n    {inner}\n"
+    code = converted(OWN_BATCHES + OWN_RATES + loop)
+    assert f"for rate in {rates}:" in code
+    assert divided in code
+
+
+def test_what_is_drawn_beside_data_may_be_numbers() -> None:
+    loop = "drawn = rates()\nfor a, b in data:\n    step(a * next(drawn), b)\n"
+    code = converted(OWN_BATCHES + OWN_RATES + loop)
+    assert "next(jhvd.shard_batches(drawn, beside=True))" in code
+
+
 @pytest.mark.parametrize(
     "taken",
     [

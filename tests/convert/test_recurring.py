@@ -129,6 +129,40 @@ def test_so_is_one_that_a_function_changes_at_each_step(
     assert told(source) == where
 
 
+TABLES = program(
+    """
+    import itertools
+
+    table, ramp = np.linspace(0, 1, 1000), iter(np.linspace(0, 1, 1000))
+    count, cycle, steps = itertools.count(), itertools.cycle([0.1, 0.2]), 0
+    """
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "where"),
+    [
+        (MIXED.format("random.random() < table[n]"), True),
+        (MIXED.format("random.random() < table[min(n, 999)]"), True),
+        (MIXED.format("random.random() < table[steps]") + "; steps += 1", True),
+        ("drop.rate = table[n]", True),
+        ("a = a + tf.random.normal((8,), stddev=next(ramp))", True),
+        ("weight = next(ramp); a = a * weight", True),
+        (MIXED.format("random.random() < next(count) / 1000"), True),
+        ("drop.rate = next(cycle)", True),
+        ("opt.learning_rate.assign(next(ramp))", True),
+        (MIXED.format("random.random() < table[epoch]"), False),
+        ("drop.rate = next(iter(table))", False),
+        ("print(next(count))", False),
+        ("print(table[n])", False),
+    ],
+)
+def test_a_schedule_of_numbers_for_each_step_is_told(before: str, where: bool) -> None:
+    """Each rank went by the first of them, N-th as many, and nobody said so."""
+    source = TABLES + LOOP.format(before=before, after="pass", behind="pass")
+    assert told(source) == [before] * where
+
+
 @pytest.mark.parametrize(
     ("before", "after", "behind"),
     [

@@ -188,6 +188,13 @@ assert of_all([(n, rows.tolist()) for n, rows in numbered]) == [
     [(1, [0, 1, 2, 3]), (2, [1, 3])],
 ]
 
+# Numbers that a loop over data draws beside these: each rank those of its batches; a loop over numbers alone has no batches.
+weights = iter([0.1, 0.2, 0.3, 0.4])
+drawn = [next(jhvd.shard_batches(weights, beside=True)) for _ in range(2)]
+assert of_all(drawn) == [[0.1, 0.3], [0.2, 0.4]]
+with pytest.raises(TypeError, match="none over batches of data"):
+    list(jhvd.shard_batches([0.1, 0.2]))
+
 
 # What each draws for batches of other sizes changes nothing of the batches that are made next.
 def of_sizes() -> Iterator[np.ndarray]:

@@ -7,7 +7,7 @@ of `enumerate`, a name that goes up by one, an optimizer's `iterations`, a list 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
 import libcst as cst
@@ -114,13 +114,7 @@ class Stops:
             return True
         if isinstance(loop, cst.For):
             return self.data.gives_data(loop.iter)
-        return any(self._is_within(call, loop) for call in self._draws)
-
-    @cached_property
-    def _draws(self) -> list[cst.Call]:
-        """The calls of `next`."""
-        calls = self.values.index.calls
-        return [c for c in calls if c.args and self.values.qualified(c.func) == "builtins.next"]
+        return any(self._is_within(call, loop) for call in self.data.draws)
 
     def _is_within(self, draw: cst.Call, loop: Loop) -> bool:
         """Whether a loop draws from an iterator that goes on from turn to turn."""
@@ -128,6 +122,21 @@ class Stops:
         return loop in self.module.ancestors(draw) and not any(
             loop in self.module.ancestors(node) for node in made
         )
+
+    @cached_property
+    def undivided_draws(self) -> list[cst.Call]:
+        """What divided turns draw from an iterator that goes on from turn to turn, and is none of data: `next(weights)`."""
+        divided = [loop for loop in self._around[0] if self._is_divided(loop)]
+        return [
+            draw
+            for draw in self.data.draws
+            if not self.data.is_divided(draw.args[0].value)
+            and any(self._is_within(draw, loop) for loop in divided)
+        ]
+
+    def _is_divided(self, loop: Loop) -> bool:
+        cut = loop in self._steps.loops or loop in self._steps.cut.values()
+        return cut or (isinstance(loop, cst.For) and self.data.is_divided(loop.iter))
 
     @cached_property
     def _leaving_tests(self) -> list[cst.BaseExpression]:
@@ -145,7 +154,16 @@ class Stops:
     @cached_property
     def _counters(self) -> frozenset[Identity]:
         """The names that count steps."""
-        turns, _ = self._around
+        return self._counted_in(self._around[0])
+
+    @cached_property
+    def _batch_counters(self) -> frozenset[Identity]:
+        """Those of them that count batches which a loop, or `fit`, is given; by the others batches may be cut."""
+        cutting = {*self._steps.loops, *self._steps.cut.values()}
+        return self._counted_in(turn for turn in self._around[0] if turn not in cutting)
+
+    def _counted_in(self, turns: Iterable[Loop]) -> frozenset[Identity]:
+        """The names that count the turns of some loops, and the batches of callbacks."""
         found: set[Identity] = set()
         for block in (*self._batch_methods, *turns):
             for node in nodes_in(block.body):
@@ -320,8 +338,7 @@ class Stops:
     def _is_counter(self, node: cst.CSTNode) -> bool:
         match node:
             case cst.Name():
-                is_batch = any(d in self._batch_numbers for d in self.values.definitions.of(node))
-                return is_batch or self.values.definitions.identity(node) in self._counters
+                return self._is_counted(node, self._counters)
             case cst.Attribute(attr=cst.Name(value="iterations")):
                 return True
             case cst.Attribute() if self._counted_attributes:
@@ -334,6 +351,16 @@ class Stops:
                 turns, _ = self._around
                 return any(a in turns for call in filled for a in self.module.ancestors(call))
         return False
+
+    def _is_counted(self, name: cst.Name, counters: frozenset[Identity]) -> bool:
+        is_batch = any(d in self._batch_numbers for d in self.values.definitions.of(name))
+        return is_batch or self.values.definitions.identity(name) in counters
+
+    def counts_batches(self, node: cst.CSTNode) -> bool:
+        """Whether a name that counts batches, and cuts none, stands in an expression."""
+        if isinstance(node, cst.Name):
+            return self._is_counted(node, self._batch_counters)
+        return any(map(self.counts_batches, node.children))
 
     def counts(self, node: cst.CSTNode) -> bool:
         """Whether a counter stands in an expression."""

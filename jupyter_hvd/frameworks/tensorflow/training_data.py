@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import libcst as cst
@@ -38,10 +38,13 @@ class ArrayFit:
 
 @dataclass(frozen=True, eq=False)
 class BatchSource:
-    """Batches that the program itself makes: one after another, or by number as a `Sequence`."""
+    """Batches that the program itself makes: one after another, or by number as a `Sequence`; or what a loop over data draws
+    beside those, be it numbers.
+    """
 
     expression: cst.BaseExpression
     is_sequence: bool
+    is_beside: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,12 +54,14 @@ class Taken:
     Attributes:
         iterable: the expression in the loop. data: where it is taken from: that, or what those calls pass that train.
         others: what the other calls pass. is_unclear: whether some calls may train and others not, which is not seen.
+        is_beside: whether a loop over data draws it beside these.
     """
 
     iterable: cst.BaseExpression
     data: tuple[cst.BaseExpression, ...]
     others: tuple[cst.BaseExpression, ...] = ()
     is_unclear: bool = False
+    is_beside: bool = False
 
 
 class TrainingData:
@@ -164,7 +169,7 @@ class TrainingData:
         call = chain[-1]
         function = self.module.function_of(call)
         outermost: cst.CSTNode = call
-        runs_over_data = False
+        inner: list[cst.BaseExpression] = []
         for ancestor in self.module.ancestors(call):
             if ancestor is function:
                 break
@@ -173,15 +178,37 @@ class TrainingData:
             if isinstance(ancestor, (cst.For, cst.While)):
                 outermost = ancestor
                 anew = self.anew.is_made_in({chain[0]}, ancestor)
-                if isinstance(ancestor, cst.For) and self.gives_data(ancestor.iter) and not anew:
-                    runs_over_data = True
+                gives = isinstance(ancestor, cst.For) and self.gives_data(ancestor.iter)
+                if gives and not anew and not self._gives_settings(ancestor.iter, chain, inner):
+                    inner.append(ancestor.iter)
                     yield self._passed(ancestor.iter, chain)
         drawn = [d for d in self.draws if outermost in (d, *self.module.ancestors(d))]
         given = set(self.values.flow.backward_slice(call)) if drawn else set()
         # Beside what a step is given, examples may be drawn to be looked at, or for a test.
-        unclear = not runs_over_data and not given & set(drawn)
+        unclear = not inner and not given & set(drawn)
         taken = (d.args[0].value for d in drawn if unclear or d in given)
-        yield from (self._passed(data, chain) for data in taken)
+        passed = (self._passed(data, chain) for data in taken)
+        yield from (replace(each, is_beside=bool(inner)) for each in passed)
+
+    def _gives_settings(
+        self,
+        iterable: cst.BaseExpression,
+        chain: tuple[cst.Call, ...],
+        inner: Sequence[cst.BaseExpression],
+    ) -> bool:
+        """Whether what the program itself makes gives a loop no batches, but rates, say: no step is made of it, or a step has
+        batches of a dataset that is not made of it, which a loop within this one runs over.
+        """
+        values = self.values.of(self.values.flow.unwrap_iteration(iterable))
+        if not values or not all(map(self._goes_through, values)):
+            return False
+        if not any(self._is_made_of(call, iterable) for call in chain):
+            return True
+        datasets = (data for data in inner if self._pipelines.of(data))
+        return any(not self._is_made_of(data, iterable) for data in datasets)
+
+    def _is_made_of(self, node: cst.BaseExpression, iterable: cst.BaseExpression) -> bool:
+        return any(behind is iterable for behind in self.values.flow.backward_slice(node))
 
     def _callers(self, chain: tuple[cst.Call, ...]) -> list[tuple[cst.Call, ...]]:
         """A chain with each of the calls that lead to its last, less those that come round to a function of it."""
@@ -315,12 +342,15 @@ class TrainingData:
             if self.is_sequence(expression):
                 found[expression] = BatchSource(expression, True)
         models = {loop.iter for loop in self.values.index.loops if takes_models(loop)}
+        every = [each for taken in self._taken.values() for each in taken]
+        alone = {data for each in every if not each.is_beside for data in each.data}
         looped = [
             self.values.flow.unwrap_iteration(data)
             for iterables in self.loop_data.values()
             for data in iterables
             if data not in models
         ]
+        shown = {*given, *map(self.values.flow.unwrap_iteration, alone)}
         for expression in [*given, *looped]:
             if expression in found:
                 continue
@@ -329,8 +359,17 @@ class TrainingData:
                 expression in looped and values and all(map(self._goes_through, values))
             )
             if goes_through or self.values.kinds(expression) == {Kind.GENERATOR}:
-                found[expression] = BatchSource(expression, False)
+                found[expression] = BatchSource(expression, False, expression not in shown)
         return list(found.values())
+
+    def is_divided(self, data: cst.BaseExpression) -> bool:
+        """Whether each rank has its own share of what a loop runs over, or draws from."""
+        return self._is_seen(data) or data in self.unseen_iterables
+
+    def _is_seen(self, data: cst.BaseExpression) -> bool:
+        """Whether that is a pipeline, or batches that the program makes."""
+        shared = {batches.expression for batches in self.batch_sources}
+        return self.values.flow.unwrap_iteration(data) in shared or bool(self._pipelines.of(data))
 
     def is_sequence(self, expression: cst.BaseExpression) -> bool:
         """Whether an expression is a `Sequence`, which gives batches by their numbers."""
@@ -408,14 +447,10 @@ class TrainingData:
     @cached_property
     def unseen_loops(self) -> dict[cst.Call, cst.BaseExpression | None]:
         """The training steps of whose data nothing is seen, with the innermost iterable around that may give batches."""
-        shared = {batches.expression for batches in self.batch_sources}
         return {
             call: next(filter(self._may_give_batches, iterables), None)
             for call, iterables in self.loop_data.items()
-            if not any(
-                self.values.flow.unwrap_iteration(data) in shared or self._pipelines.of(data)
-                for data in iterables
-            )
+            if not any(map(self._is_seen, iterables))
         }
 
     @cached_property

@@ -469,7 +469,9 @@ class BatchShare(Rule):
         for batches in context.data.batch_sources:
             share = "shard_sequence" if batches.is_sequence else "shard_batches"
             shuffles = batches.is_sequence and context.randomness.draws
-            closing = ", shuffles=True)" if shuffles else ")"
+            closing = (
+                ", shuffles=True)" if shuffles else ", beside=True)" if batches.is_beside else ")"
+            )
             edits = context.wrap(batches.expression, f"{context.runtime(share)}(", closing)
             yield Fix(batches.expression, edits, needs=(HOROVOD, share))
 

@@ -418,6 +418,30 @@ class StepSchedule(Rule):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
+        told: dict[cst.CSTNode, str] = {}
+        for node, what in self._counted(context):
+            told.setdefault(node, what)
+        yield from (self._told(node, what) for node, what in told.items())
+        places, draws = self._changing(context)
+        for place in places:
+            yield Problem(
+                place,
+                "training goes by this number, which changes with each step, of which N ranks make an N-th, so that in the same data it comes"
+                " only an N-th of its way",
+                "if it is to go by the data, change it hvd.size() times a step in the converted program, or let the epochs decide",
+                "warning",
+            )
+        for draw in draws:
+            yield Problem(
+                draw,
+                "training goes by what each step takes here, and N ranks make an N-th of the steps, so that in the same data it comes"
+                " only an N-th of its way; all ranks take the same",
+                "if it is to go by the data, take hvd.size() a step in the converted program; what are data themselves, make a tf.data.Dataset",
+                "warning",
+            )
+
+    def _counted(self, context: Context) -> Iterator[tuple[cst.CSTNode, str]]:
+        """What goes by counts of steps, with how."""
         ends = partial(_takes_rows, context)
         for loss in self._losses(context):
             counted: dict[cst.CSTNode, None] = dict.fromkeys(
@@ -427,36 +451,28 @@ class StepSchedule(Rule):
                 behind = context.values.flow.backward_slice(loss, ends)
                 counted |= dict.fromkeys(n for n in behind if _is_counting_variable(context, n))
             for count in counted:
-                yield self._told(count, "the loss goes by this count of steps")
+                yield count, "the loss goes by this count of steps"
         for call, variable, given in _set_variables(context):
             counts = context.stops.counts_behind(given, ends)
             for count in counts:
-                yield self._told(count, "a variable is set by this count of steps")
+                yield count, "a variable is set by this count of steps"
             if not counts and not context.stops.data_counts(given):
                 changed = _is_changed(context, call, variable, given)
                 tests = [] if changed else _counted_tests(context, call)
                 if changed:
-                    yield self._told(call, "this variable changes at each step")
+                    yield call, "this variable changes at each step"
                 for test in (t for t in tests if not self._accumulates(context, t)):
-                    yield self._told(test, "when this happens is decided by a count of steps")
+                    yield test, "when this happens is decided by a count of steps"
         for chance in _chances(context):
             for count in context.stops.counts_behind(chance, ends):
-                yield self._told(count, "what is drawn goes by this count of steps")
+                yield count, "what is drawn goes by this count of steps"
         for _, given in _set_in_layers(context):
             for count in context.stops.counts_behind(given, ends):
-                yield self._told(count, "a layer is set by this count of steps")
+                yield count, "a layer is set by this count of steps"
         for test in dict.fromkeys(
             t for n in self._switched(context) for t in _counted_tests(context, n)
         ):
-            yield self._told(test, "when this happens is decided by a count of steps")
-        for place in self._recurring(context):
-            yield Problem(
-                place,
-                "training goes by this number, which changes with each step, of which N ranks make an N-th, so that in the same data it comes"
-                " only an N-th of its way",
-                "if it is to go by the data, change it hvd.size() times a step in the converted program, or let the epochs decide",
-                "warning",
-            )
+            yield test, "when this happens is decided by a count of steps"
 
     def _losses(self, context: Context) -> Iterator[cst.BaseExpression]:
         """What is differentiated, and what layers add to it."""
@@ -473,19 +489,23 @@ class StepSchedule(Rule):
         applied = (context.module.ancestors(update.call) for update in context.training.updates)
         return around is not None and any(around in ancestors for ancestors in applied)
 
-    def _recurring(self, context: Context) -> Iterator[cst.BaseExpression]:
-        """The numbers that each step makes larger or smaller, and that training goes by: `temperature *= 0.99`."""
-        places = context.recurring.places
+    def _changing(self, context: Context) -> tuple[list[cst.BaseExpression], list[cst.Call]]:
+        """The numbers that each step makes larger or smaller, `temperature *= 0.99`, and the draws of each step, `next(weights)`, that
+        training goes by.
+        """
+        places, draws = context.recurring.places, context.stops.undivided_draws
         in_layers = {place for place, _ in _set_in_layers(context)}
         found = {place: None for place in places if place in in_layers}
-        if len(found) < len(places):
-            goals = [*self._losses(context), *_chances(context), *_unscaled_rates(context)]
-            goals += [given for _, _, given in _set_variables(context)]
-            goals += [given for _, given in _set_in_layers(context)]
-            goals += [a.value for c in context.training.compiled_trainings for a in c.args]
-            behind = decided_from(context, *goals, ends=partial(self._goes_by_updates, context))
-            found |= {place: None for node in behind for place in context.recurring.read_in(node)}
-        yield from found
+        if len(found) == len(places) and not draws:
+            return [*found], []
+        goals = [*self._losses(context), *_chances(context), *_unscaled_rates(context)]
+        goals += [given for _, _, given in _set_variables(context)]
+        goals += [given for _, given in _set_in_layers(context)]
+        goals += [a.value for c in context.training.compiled_trainings for a in c.args]
+        ends = partial(self._goes_by_updates, context)
+        behind = dict.fromkeys(decided_from(context, *goals, ends=ends))
+        found |= {place: None for node in behind for place in context.recurring.read_in(node)}
+        return [*found], [draw for draw in draws if draw in behind]
 
     def _goes_by_updates(self, context: Context, node: cst.CSTNode) -> bool:
         """Whether what a node goes by is no schedule: weights, which rows are taken, whether a loop over steps goes on."""
@@ -598,10 +618,15 @@ def _is_changed(
 
 
 def _takes_rows(context: Context, node: cst.CSTNode) -> bool:
-    """Whether a node takes a part of data, or draws at random, by a number: a count in it is no schedule."""
+    """Whether a node takes a part of data, or draws at random, by a number: a count in it is no schedule. What has its own number for
+    each batch that the loop is given, `betas[step]`, is one.
+    """
     match node:
         case cst.Subscript():
-            return True
+            return not any(
+                isinstance(e.slice, cst.Index) and context.stops.counts_batches(e.slice)
+                for e in node.slice
+            )
         case cst.Call():
             name = context.values.qualified(node.func)
             return "random" in name or name.endswith((".gather", ".slice"))
