@@ -177,9 +177,7 @@ class TrainingData:
                 yield Taken(ancestor.for_in.iter, (ancestor.for_in.iter,))
             if isinstance(ancestor, (cst.For, cst.While)):
                 outermost = ancestor
-                anew = self.anew.is_made_in({chain[0]}, ancestor)
-                gives = isinstance(ancestor, cst.For) and self.gives_data(ancestor.iter)
-                if gives and not anew and not self._gives_settings(ancestor.iter, chain, inner):
+                if isinstance(ancestor, cst.For) and self._gives_batches(ancestor, chain, inner):
                     inner.append(ancestor.iter)
                     yield self._passed(ancestor.iter, chain)
         drawn = [d for d in self.draws if outermost in (d, *self.module.ancestors(d))]
@@ -189,6 +187,16 @@ class TrainingData:
         taken = (d.args[0].value for d in drawn if unclear or d in given)
         passed = (self._passed(data, chain) for data in taken)
         yield from (replace(each, is_beside=bool(inner)) for each in passed)
+
+    def _gives_batches(
+        self, loop: cst.For, chain: tuple[cst.Call, ...], inner: Sequence[cst.BaseExpression]
+    ) -> bool:
+        """Whether a loop around the steps of a chain runs over data; `inner` is what those within it run over."""
+        return (
+            self.gives_data(loop.iter)
+            and not self.anew.is_made_in({chain[0]}, loop)
+            and not self._gives_settings(loop.iter, chain, inner)
+        )
 
     def _gives_settings(
         self,
