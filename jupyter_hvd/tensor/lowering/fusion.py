@@ -283,19 +283,28 @@ def _repeating(action: Entrywise | Fill) -> frozenset[int]:
 def _flattened(
     steps: Sequence[Step], whole: AbstractSet[str], shapes: Mapping[str, Shape]
 ) -> list[Step]:
-    """Sums that one sum alone reads, once, and arrays times constants, as parts of the sums that read them."""
+    """Sums that one sum alone reads, once, and arrays times constants, as parts of the sums that read them; parts that are the same,
+    once, times their number.
+    """
     reads = Counter(r.array for s in steps for r in s.action.accesses)
     constants = _constants(steps)
     sums: dict[str, Accumulate] = {}
     scaled: dict[str, Contract] = {}
     bare: dict[Accumulate, str] = {}
+    numbers: dict[int, str] = {}
     shapes = dict(shapes)
     found = []
     for step in steps:
         action = step.action
         if isinstance(action, Accumulate):
             parts = [_parts(m, sums, action.extents, shapes) for m in action.addends]
-            action = replace(action, addends=tuple(m for part in parts for m in part))
+            counted = Counter(m for part in parts for m in part)
+            for times in {n for n in counted.values() if n > 1 and n not in numbers}:
+                numbers[times] = f"{times}″"
+                found.append(Step(numbers[times], Fill((), times), step.statement))
+            action = replace(
+                action, addends=tuple(_times(m, numbers.get(n)) for m, n in counted.items())
+            )
             if reads[step.name] == 1 and step.name not in whole:
                 sums[step.name] = action
             scale = _common(action) if reads[step.name] > 1 and step.name not in whole else ()
@@ -396,6 +405,10 @@ def _common(action: Accumulate) -> tuple[str, ...]:
     if len(action.addends) < 2:
         return ()
     return tuple(reduce(and_, (Counter(m.scale) for m in action.addends)).elements())
+
+
+def _times(addend: Masked, number: str | None) -> Masked:
+    return addend if number is None else replace(addend, scale=(*addend.scale, number))
 
 
 def _without(addend: Masked, scale: Sequence[str]) -> Masked:
