@@ -15,7 +15,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from .paths import LEAVES, TRAINED, AccessPath, Step, attributes, below, kept_by, states_of_model
+from .paths import (
+    LEAVES,
+    TRAINED,
+    AccessPath,
+    Step,
+    attributes,
+    below,
+    kept_by,
+    plain_of_model,
+    states_of_model,
+)
 from .serialization import (
     PLAIN_MODULES,
     SMALL,
@@ -155,7 +165,8 @@ def named_since(known: Before, namespace: Mapping[str, Any]) -> Iterator[Link]:
 def holdings(value: Any) -> Iterator[tuple[Place, Any]]:
     """What an object holds, where that can be set."""
     if keras_kind(value) in TRAINED:
-        yield from ((Place("attribute", n), part) for n, part in states_of_model(value).items())
+        parts = {**states_of_model(value), **plain_of_model(value)}
+        yield from ((Place("attribute", name), part) for name, part in parts.items())
         if hasattr(value, "apply_gradients"):
             yield Place("attribute", "learning_rate"), Rate(rate_of(value))
         return

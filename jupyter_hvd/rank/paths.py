@@ -179,13 +179,36 @@ def parts_of(value: Any) -> Iterator[tuple[Step, Any]]:
         yield Step("attribute", name), part
 
 
+#: What Keras notes in a model of any class, by names like a user's.
+OF_KERAS = frozenset(
+    "activity_regularizer autocast built compiled dtype inputs input_names loss name outputs output_names"
+    " steps_per_execution stop_evaluating stop_predicting stop_training supports_jit trainable unrolled_steps_per_execution".split()
+)
+
+
 def states_of_model(model: Any) -> Mapping[str, Any]:
     """A model's optimizer, and what has a state of the attributes that its own class has given it."""
+    own = {**_own_of_model(model), "optimizer": getattr(model, "optimizer", None)}
+    return {name: part for name, part in own.items() if keras_kind(part) == "state"}
+
+
+def plain_of_model(model: Any) -> Mapping[str, Any]:
+    """The plain values that a model of the user's own class holds, lists and dictionaries as they were before Keras wrapped them."""
+    own = {name: _unwrapped(part) for name, part in _own_of_model(model).items()}
+    return {name: part for name, part in own.items() if name not in OF_KERAS and is_plain(part)}
+
+
+def _own_of_model(model: Any) -> Mapping[str, Any]:
     top = type(model).__module__.partition(".")[0]
     own = {} if top in LIBRARIES else {**getattr(model, "__dict__", {})}
-    own = {name: part for name, part in own.items() if not name.startswith("_")}
-    own["optimizer"] = getattr(model, "optimizer", None)
-    return {name: part for name, part in own.items() if keras_kind(part) == "state"}
+    return {name: part for name, part in own.items() if not name.startswith("_")}
+
+
+def _unwrapped(value: Any) -> Any:
+    """A list or dictionary in the place of one that Keras follows the changes of."""
+    if isinstance(value, dict):
+        return {key: _unwrapped(part) for key, part in value.items()}
+    return [*map(_unwrapped, value)] if isinstance(value, list) else value
 
 
 def is_array_of_objects(value: Any) -> bool:

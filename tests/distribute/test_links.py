@@ -23,6 +23,17 @@ class Trainer:
         self.net, self.note = net, note
 
 
+class Net(tf.keras.Model):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = tf.keras.layers.Dense(1)
+        self.best, self.log, self.notes = 9.0, [1], {"a": [1]}
+        self.compile("sgd", "mse")
+
+    def call(self, x: Any) -> Any:
+        return self.layer(x)
+
+
 def counter() -> Callable[[], int]:
     count = 0
 
@@ -39,6 +50,7 @@ def make() -> dict[str, Any]:
     a, b = tf.keras.layers.Dense(1), tf.keras.layers.Dense(2)
     made: dict[str, Any] = {"a": a, "b": b, "held": {"a": a, "b": b, "n": 0}, "listed": [a, b]}
     made |= {"pair": {"a": a, "b": b}, "queue": deque([a]), "few": {a}, "by": {a: 1}, "empty": []}
+    made |= {"net": Net(), "ones": np.ones((4, 2), "float32")}
     made |= {"ordered": OrderedDict(a=a), "lists": defaultdict(list, k=[a]), "up": counter()}
     return made | {"trainer": Trainer(a), "space": SimpleNamespace(net=a), "kind": Trainer}
 
@@ -88,6 +100,13 @@ def carried(change: Callable[[dict[str, Any]], object]) -> tuple[dict[str, Any],
         ("kind.count += 1", "kind.count == 1"),
         ("space.deep = SimpleNamespace(net=b)", "space.deep.net is b"),
         ("up()", "up() == 2"),
+        ("net.best = 0.5", "net.best == 0.5"),
+        (
+            "net.log.append(2); net.notes['a'].append(3)",
+            "net.log == [1, 2] and net.notes == {'a': [1, 3]}",
+        ),
+        ("net.first = np.ones(2)", "net.first.sum() == 2"),
+        ("net.fit(ones, ones[:, :1], verbose=0)", "not net.built and not net.stop_training"),
         ("empty.append(a)", "empty[0] is a"),
         ("new = a", "new is a"),
         ("new = [held, kind(b, 1)]", "new[0] is held and new[1].net is b and new[1].note == 1"),
