@@ -182,7 +182,8 @@ def parts_of(value: Any) -> Iterator[tuple[Step, Any]]:
 #: What Keras notes in a model of any class, by names like a user's.
 OF_KERAS = frozenset(
     "activity_regularizer autocast built compiled dtype inputs input_names loss name outputs output_names"
-    " steps_per_execution stop_evaluating stop_predicting stop_training supports_jit trainable unrolled_steps_per_execution".split()
+    " steps_per_execution stop_evaluating stop_predicting stop_training supports_jit trainable"
+    " unrolled_steps_per_execution".split()
 )
 
 
@@ -193,7 +194,7 @@ def states_of_model(model: Any) -> Mapping[str, Any]:
 
 
 def plain_of_model(model: Any) -> Mapping[str, Any]:
-    """The plain values that a model of the user's own class holds, lists and dictionaries as they were before Keras wrapped them."""
+    """The plain values that a model of the user's own class holds; lists and dictionaries as Keras was given them."""
     own = {name: _unwrapped(part) for name, part in _own_of_model(model).items()}
     return {name: part for name, part in own.items() if name not in OF_KERAS and is_plain(part)}
 

@@ -283,8 +283,8 @@ def _repeating(action: Entrywise | Fill) -> frozenset[int]:
 def _flattened(
     steps: Sequence[Step], whole: AbstractSet[str], shapes: Mapping[str, Shape]
 ) -> list[Step]:
-    """Sums that one sum alone reads, once, and arrays times constants, as parts of the sums that read them; parts that are the same,
-    once, times their number.
+    """Sums that one sum alone reads, once, and arrays times constants, as parts of the sums that read them; parts that are the
+    same, once, times their number.
     """
     reads = Counter(r.array for s in steps for r in s.action.accesses)
     constants = _constants(steps)
