@@ -617,3 +617,18 @@ def test_a_number_that_all_sums_of_an_array_multiply_by_is_a_part_of_the_array()
     assert len(sums) == 2
     assert not any(action.sources & constants for action in sums)
     agrees(two_ways.grad("x"), normal(60), normal(60))
+
+
+def test_addends_that_are_the_same_are_one():
+    """The derivative of a square by its two factors was computed twice, for each entry."""
+
+    @tensor
+    def away(A):
+        n, m = A.shape
+        y = [sum(A[i, j] ** 2 for i in range(n)) / n for j in range(m)]
+        return sum(np.abs(A[i, j] - y[j]) for i in range(n) for j in range(m))
+
+    A = normal(7, 5)
+    (row,) = (row for row in made(away.grad("A"), A).values() if "2″·" in row)
+    assert row.count(" + ") == 1
+    agrees(away.grad("A"), A)
