@@ -40,6 +40,10 @@ class Needed:
 NEEDED = Needed()
 
 
+def _has_parts(value: Any) -> bool:
+    return isinstance(value, list | dict | tuple) or hasattr(type(value), "__dataclass_fields__")
+
+
 class CalledFunction(ABC):
     """A function of the tensor language, called like the Python function that it was.
 
@@ -94,7 +98,7 @@ class CalledFunction(ABC):
         last. An array of tuples comes back as a tuple of arrays. Raises TensorError where the
         arguments do not fit the types or each other, or a read is out of range.
         """
-        complete = self._in_order(args, kwargs)
+        complete = self._laid_out(self._in_order(args, kwargs))
         outside = self.captured(), len(args), *kwargs  # what is not passed is a constant
         known = None if complete is None else self._before.find(complete, outside)
         if known is None:
@@ -197,6 +201,12 @@ class CalledFunction(ABC):
             return None
         rest = [kwargs.get(x, y) for x, y in zip(left, self._defaults[n:], strict=True)]
         return None if any(value is NEEDED for value in rest) else (*args, *rest)
+
+    def _laid_out(self, complete: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+        """Arguments with tuples and arrays in the place of lists, dictionaries and the like."""
+        if complete is None or not any(map(_has_parts, complete)):
+            return complete
+        return tuple(map(self.laid, self._names, complete))
 
     def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         try:

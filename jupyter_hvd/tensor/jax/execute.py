@@ -13,7 +13,6 @@ from jax import lax
 from ..language.affine import Affine
 from ..language.types import IndexArray, Integer, ParameterType, Relation, TupleSet
 from ..lowering.coo import Tuples, parted, table
-from ..lowering.dataflow import Remade
 from ..lowering.ir import (
     OFFSET,
     Accumulate,
@@ -54,7 +53,7 @@ def completed(plan: Plan, values: Values) -> Any:
         if isinstance(part, Blocks):
             values.arrays.update(run_blocks(part, values))
         elif part.name in plan.remade.readers and can_have_barrier(values):
-            again = again or remade(plan.remade, values)
+            again |= remade(plan.remade.behind(part, again.keys()), again, values)
             here = replace(values, arrays={**values.arrays, **again})
             run_one(part, plan, here)
             values.arrays[part.name] = here.arrays[part.name]
@@ -71,13 +70,15 @@ def run_one(step: Step, plan: Plan, values: Values) -> None:
         run_step(step, plan, values)
 
 
-def remade(what: Remade, values: Values) -> dict[str, Any]:
-    """Arrays once more, of sources that XLA does not know to be the same."""
-    given = {x: values.arrays[x] for x in sorted(what.sources) if values.arrays[x].ndim}
-    sources = {x: hidden(array, values) for x, array in given.items()}
-    here = replace(values, arrays={**values.arrays, **sources})
-    run_all(what.steps, here)
-    return {step.name: here.arrays[step.name] for step in what.steps}
+def remade(steps: Sequence[Step], again: Mapping[str, Any], values: Values) -> dict[str, Any]:
+    """Arrays once more, of sources that XLA does not know to be the same, and of what there is again."""
+    made = {step.name for step in steps}
+    sources = sorted({x for step in steps for x in step.action.sources} - made - again.keys())
+    given = {x: values.arrays[x] for x in sources if values.arrays[x].ndim}
+    hid = {x: hidden(array, values) for x, array in given.items()}
+    here = replace(values, arrays={**values.arrays, **again, **hid})
+    run_all(steps, here)
+    return {x: here.arrays[x] for x in made}
 
 
 def run_step(step: Step, plan: Plan, values: Values) -> None:

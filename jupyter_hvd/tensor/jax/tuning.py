@@ -101,7 +101,7 @@ def tune(
     for k, (choices, plan) in enumerate(plans.items()):
         step()
         try:
-            compiled[choices] = _compiled(made, plan, operands)
+            compiled[choices] = _compiled(made, plan, operands, LINES if once else math.inf)
             result = compiled[choices](*operands)
         except TensorError as error:
             reasons[choices] = str(error)
@@ -149,6 +149,7 @@ def tune(
 LARGE = 1 << 20  # points, about a millisecond's, from which on a kernel's first call measures
 REPEATS = 7
 SECONDS = 0.5  # that a kernel takes which a first call measures
+LINES = 500  # of the program of JAX's own way, beyond which XLA takes seconds: a first call does not wait for that
 PATIENCE = 20  # times as long: then nothing else is tried
 SLOWER = 3  # times as long as the fastest: then it is not timed
 ONCE = 3  # runs that show that
@@ -201,14 +202,18 @@ def _distinct(plans: Mapping[Choices, Plan]) -> dict[Choices, Plan]:
     return {choices: plans[choices] for choices in found.values()}
 
 
-def _compiled(made: Kernel, plan: Plan, operands: Sequence[Any]) -> Any:
+def _compiled(made: Kernel, plan: Plan, operands: Sequence[Any], lines: float) -> Any:
+    """The executable. TensorError where there is not the memory for it, or JAX's own way is longer than so many lines."""
     if plan.choices.dense:
         made.require_fit(plan, operands)
 
     def run(*arrays: Any) -> Any:
         return made.executed(plan, arrays)
 
-    compiled = jax.jit(run).lower(*operands).compile()
+    lowered = jax.jit(run).lower(*operands)
+    if plan.choices.dense and lowered.as_text().count("\n") > lines:
+        raise TensorError("it would take long to compile")
+    compiled = lowered.compile()
     require_memory(compiled, plan)
     return compiled
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -235,11 +236,21 @@ def _costly(
 
 @dataclass(frozen=True)
 class Remade:
-    """Arrays that some steps compute anew: `steps` make them, of `sources`, and `readers` read them so."""
+    """Arrays that some steps compute anew, and which `readers` read them so."""
 
     steps: tuple[Step, ...]
-    sources: frozenset[str]
     readers: frozenset[str]
+
+    def behind(self, reader: Step, again: AbstractSet[str]) -> tuple[Step, ...]:
+        """The steps that make what a reader reads, but for what there is again; their sources come before the reader, those
+        of other readers need not.
+        """
+        needed, found = {*reader.action.sources}, list[Step]()
+        for step in reversed(self.steps):
+            if step.name in needed - again:
+                found.append(step)
+                needed |= step.action.sources
+        return tuple(reversed(found))
 
 
 def remade(steps: Sequence[Step], stored: frozenset[str]) -> Remade:
@@ -275,8 +286,7 @@ def remade(steps: Sequence[Step], stored: frozenset[str]) -> Remade:
         if step.name in wanted:
             chain.append(step)
             wanted |= step.action.sources & made.keys()
-    sources = frozenset[str]().union(*(s.action.sources for s in chain)) - made.keys()
-    return Remade(tuple(reversed(chain)), sources, frozenset(readers))
+    return Remade(tuple(reversed(chain)), frozenset(readers))
 
 
 def _is_cheap(action: Action) -> bool:
