@@ -14,6 +14,7 @@ from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.agreement import ASSIGNING
 from ...frameworks.tensorflow.keras_loops import fit_argument
 from ...frameworks.tensorflow.roles import Role
+from ...frameworks.tensorflow.rowwise import Label
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, TENSORFLOW, Context, Rule
@@ -602,7 +603,8 @@ class RowShare(Rule):
 
     Each step of one process sees all examples, so N ranks take as many steps, at the same rate, and each works out the gradient of its own rows. Their
     mean is the gradient of all rows where it is seen that the loss is a mean over the rows, and that each row's part of it goes by that row and by weights
-    alone: a linear model, or Keras' own layers but for those that look at a batch as a whole, a loss that is known. Other steps on all data stay whole (HVD504).
+    alone: a linear model, or those of Keras' own layers that are known to answer each row by itself, a loss that is known. Other steps on all data stay whole (HVD504),
+    and so do labels that do not stand beside the predictions row by row, as those of shape (n,) beside predictions of (n, 1).
     """
 
     code = "HVD510"
@@ -652,9 +654,20 @@ class RowShare(Rule):
                 if each in told:
                     continue
                 told.add(each)
-                closing = ")" if each in shares.inputs else f", {rows.value})"
+                label = shares.labels.get(each)
+                closing = (
+                    ")"
+                    if label is None or each in shares.inputs
+                    else f", {rows.value}{_beside(label)})"
+                )
                 edits = context.wrap(each, f"{context.runtime('own_rows')}(", closing)
                 yield Fix(each, edits, needs=(HOROVOD, "own_rows"))
+
+
+def _beside(label: Label) -> str:
+    """How labels stand beside what a model answers, as `own_rows` is told."""
+    dimensions = "" if label.dimensions == 0 else f", dimensions={label.dimensions}"
+    return dimensions + (", is_squeezed=True" if label.is_squeezed else "")
 
 
 class OwnChoice(Rule):
