@@ -907,7 +907,8 @@ class UseShare(Rule):
     What shuffles in this program does so in one order on all ranks (HVD103), so that the ranks' batches are not the same;
     data that something else shuffles, each rank draws independently: an N-th of the batches, some of them another rank's too.
     Data to which a layer is adapted after they were shuffled are divided here as well, and so are those that a model is evaluated on
-    as it is trained on them, those that a loop beside the training goes through, and those of which a function
+    as it is trained on them, those that a loop beside the training goes through, those of which something is computed (`reduce`,
+    `get_single_element`, a look at a batch from which a layer's constants are made), and those of which a function
     makes what is trained on and what is tested with alike: whatever does not train sees everything. Where one dataset of a program is
     divided so, all are.
     """
