@@ -1346,6 +1346,19 @@ def test_gradients_that_are_left_behind_the_loop_are_of_its_data(data: str, behi
     assert code.count("jhvd.DistributedGradientTape(tape)") == 1
 
 
+def test_a_step_for_all_that_a_loop_runs_over_is_one_on_all_ranks() -> None:
+    """There are as many of them as in one process: a share of the data, at N times the rate, would be another training."""
+    text = GATHERED.format(data="train", behind=FLUSH.replace("if acc is not None", "if True"))
+    once = text.replace("if (i + 1) % 4 == 0:", "if False:").replace(
+        "            opt.apply_gradients(zip(acc, m.trainable_variables))\n            acc = None\n",
+        "            pass\n",
+        1,
+    )
+    code = converted(once)
+    assert SHARD not in code
+    assert "* hvd.size()" not in code[code.index("train =") :]
+
+
 def test_what_is_made_of_some_batches_cannot_be_divided() -> None:
     """Each rank would choose by its own batches, and have another number of them."""
     text = GATHERED.format(data="(f(b) for b in train if g(b))", behind="")

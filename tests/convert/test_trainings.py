@@ -310,6 +310,7 @@ def test_steps_whose_rows_go_by_one_another_stay_whole(loss: str) -> None:
             "L.Dense(8, activation=lambda t: t * tf.sigmoid(t)), L.LayerNormalization(), L.Dense(1)",
             True,
         ),
+        ("L.Dense(8, activation=L.LeakyReLU()), L.Dense(1)", True),
         ("L.BatchNormalization(), L.Dense(1)", False),
         ("L.Dense(8, activation=lambda t: tf.tanh(t - tf.reduce_mean(t, 0))), L.Dense(1)", False),
         ("L.Dense(8, activation=mix), L.Dense(1)", False),

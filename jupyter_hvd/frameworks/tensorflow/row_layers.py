@@ -93,7 +93,8 @@ def is_rowwise(
         return False
     for name, value in _given(expression, places):
         if name in _CALLED:
-            fits = _is_activation(values, value) or calls_rowwise(value)
+            is_known = _is_activation(values, value) or calls_rowwise(value)
+            fits = is_known or is_rowwise(values, value, calls_rowwise)
         elif name == "layer":
             fits = is_rowwise(values, value, calls_rowwise)
         elif name == "axis":

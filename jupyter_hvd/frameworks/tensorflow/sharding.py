@@ -34,7 +34,14 @@ _GIVING_DATASETS = tf_api.DATASET_METHODS | {
 _NOT_TAKING = (
     "tensorflow.data.",
     *("tensorflow.train.", "horovod.", "jupyter_hvd."),  # the state of an iterator is saved
-    *("collections.", "functools.", "itertools.", "types."),
+    *(
+        "collections.",
+        "functools.",
+        "itertools.",
+        "types.",
+        "random.shuffle",
+        "numpy.random.shuffle",
+    ),
     *(
         f"builtins.{name}"
         for name in "callable dict filter getattr hasattr id isinstance len map next print repr setattr str type".split()

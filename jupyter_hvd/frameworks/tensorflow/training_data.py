@@ -157,14 +157,26 @@ class TrainingData:
                     yield loop.iter
 
     def _gathered_before(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
-        """What the loops run over in which the gradients are computed that a step behind them applies: of the last batches."""
+        """What the loops run over whose turns apply gradients, every few of them, of which a step behind applies the last.
+
+        A step behind a loop that applies none is one for all that the loop runs over: there are as many on N ranks.
+        """
+        gradients = {update: set(self._applied_by(update)) for update in self.training.updates}
         for update, sites in self.step_sites:
-            if update.applied is None or all(site.call is not call for site in sites):
+            if all(site.call is not call for site in sites):
                 continue
-            for gradient in self.training.gradients.flowing_into(*update.applied):
-                if self.module.function_of(gradient) is self.module.function_of(call):
-                    for taken in self._data_beside((gradient,)):
-                        yield from taken.data
+            for other, applied in gradients.items():
+                for gradient in applied & gradients[update] if other is not update else ():
+                    around = self._loop_around(gradient)
+                    if around is not None and around in self.module.ancestors(other.call):
+                        yield from (d for t in self._data_beside((gradient,)) for d in t.data)
+
+    def _applied_by(self, update: Update) -> Iterator[cst.Call]:
+        if update.applied is not None:
+            yield from self.training.gradients.flowing_into(*update.applied)
+
+    def _loop_around(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        return self.module.enclosing(node, (cst.FunctionDef, cst.For))
 
     def _data_around(self, chain: tuple[cst.Call, ...]) -> Iterator[Taken]:
         """What the loops around a call run over, and what is drawn in them, up to the calls that lead there.
