@@ -101,8 +101,8 @@ def own_rows(
                 return rows
             if not hasattr(tf.keras, "ops"):
                 raise ValueError(
-                    f"labels of {found} dimensions are compared with predictions of {wanted}, which may compare each "
-                    "with every other one: give them the shape of the predictions, as by labels[:, None]"
+                    f"labels of shape {np.shape(rows)} are compared with predictions of {wanted} dimensions, each perhaps with "
+                    "every other one: give them the shape of the predictions, as by labels[:, None]"
                 )
     count = len(rows)
     if count < hvd.size():

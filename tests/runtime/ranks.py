@@ -71,7 +71,7 @@ assert len(jhvd.own_rows(answers, column, dimensions=None)) == 3
 if hasattr(tf.keras, "ops"):
     assert len(jhvd.own_rows(answers, column, is_squeezed=True)) == 3
 else:
-    with pytest.raises(ValueError, match="1 dimensions"):
+    with pytest.raises(ValueError, match="labels of shape"):
         jhvd.own_rows(answers, column, is_squeezed=True)
 with warnings.catch_warnings(record=True) as warned:
     warnings.simplefilter("always")
