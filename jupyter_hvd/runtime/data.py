@@ -66,23 +66,44 @@ def shard_rows(rows: Any, batch_size: int = 32) -> Any:
     return rows[hvd.rank() : count : hvd.size()]
 
 
-def own_rows(rows: Any, of: Any = None) -> Any:
+def own_rows(
+    rows: Any, of: Any = None, dimensions: int | None = 0, is_squeezed: bool = False
+) -> Any:
     """This rank's rows of an array that one process takes whole at each step, as many as every other has, or one more.
 
     The mean of what the ranks find in theirs is what one process finds in all; where shares are not equal, rank 0 warns.
 
     Args:
-        of: the array that these rows belong to; what has not as many rows as that is the same for all of them.
+        of: the inputs that these rows belong to; what has not as many rows as those is the same for all of them.
+        dimensions: how many what these rows are compared with has, so many more than `of` where that is 0 or less. An array
+            of others does not stand beside that row by row: each row is compared with all that it holds, and it is left
+            whole. With None rows are compared with rows in any case.
+        is_squeezed: they are in a loss of Keras', which may make the dimensions of the two the same: Keras 3 does.
 
     Raises:
-        ValueError: there are fewer rows than ranks.
+        ValueError: there are fewer rows than ranks, or Keras 2 may compare each row with every other one.
     """
     import warnings
 
     import horovod.tensorflow as hvd
+    import numpy as np
+    import tensorflow as tf
 
-    if hvd.size() == 1 or (of is not None and (not _rows_of(rows) or len(rows) != len(of))):
+    if hvd.size() == 1:
         return rows
+    if of is not None:
+        if not _rows_of(rows) or len(rows) != len(of):
+            return rows
+        found = np.ndim(rows)
+        wanted = dimensions if dimensions is None or dimensions > 0 else dimensions + np.ndim(of)
+        if wanted not in (None, found):
+            if not is_squeezed:
+                return rows
+            if not hasattr(tf.keras, "ops"):
+                raise ValueError(
+                    f"labels of shape {np.shape(rows)} are compared with predictions of {wanted} dimensions, each perhaps with "
+                    "every other one: give them the shape of the predictions, as by labels[:, None]"
+                )
     count = len(rows)
     if count < hvd.size():
         raise ValueError(f"{count} examples cannot be divided among {hvd.size()} ranks")

@@ -81,6 +81,7 @@ class Probe:
         self.endless = False
         self._iterator: Any = None
         self._pending: list[str] = []
+        self._candidate: Any = None  # the iterator of those
         self.fits = 0
         self._batches: Iterator[Any] = iter(())
         self._drawn = self._wanted = 0
@@ -337,6 +338,8 @@ class Probe:
         ).hexdigest()[:16]
         if self._iterator is iterator:
             self.rows.update(names)
+        elif self._candidate is iterator:  # a step may gather gradients of several
+            self._pending += names
         else:
             self._candidate, self._pending = iterator, names
 

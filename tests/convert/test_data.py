@@ -1229,3 +1229,150 @@ def test_batches_that_are_passed_behind_a_star_are_divided(taken: str) -> None:
     listed = "listed = [(x[i:i + 32], y[i:i + 32]) for i in range(0, 960, 32)]\n"
     code = converted(f"{OWN_BATCHES}{listed}for n in range(len(listed)):\n    {taken}\n")
     assert "for n in jhvd.shard_turns(range(len(listed))):" in code
+
+
+LOOKED_AT = """\
+train = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(64).batch(16)
+{use}
+model = tf.keras.Sequential([tf.keras.layers.Rescaling(n), tf.keras.layers.Dense(1)])
+rate = tf.keras.optimizers.schedules.CosineDecay(0.1, 4 * steps)
+model.compile(tf.keras.optimizers.SGD(rate), 'mse')
+model.fit(train)
+"""
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "n = train.reduce(0.0, f)",
+        "print(train.reduce(0.0, f))",
+        "n = next(iter(train.unbatch().batch(64)))[0].numpy().mean()",
+        "n = train.rebatch(64).get_single_element()[0].numpy().std()",
+        "n = tf.data.experimental.get_single_element(train.rebatch(64))[0]",
+        "n = np.mean([u for u, v in train.take(3)])",
+        "for u, v in train:\n    n = u.numpy().mean()\n    break",
+        "n = list(train)[0][0]",
+        "n = np.concatenate(list(train.as_numpy_iterator()))",
+        "n = np.fromiter(train)",
+        "n = sum(u.sum() for u, v in train.as_numpy_iterator())",
+        "norm = tf.keras.layers.Normalization()\nnorm.adapt(train)",
+    ],
+)
+def test_whatever_does_not_train_sees_all(use: str) -> None:
+    """The ranks' models would have other constants, each those of a share."""
+    code = converted(LOOKED_AT.format(use=f"steps = 9\n{use}"))
+    assert "model.fit(jhvd.shard(train)" in code
+    assert ".shard(" not in code.replace("jhvd.shard(", "")
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "for u, v in train.take(1):\n    print(u.shape)",
+        "u, v = next(iter(train))\nn = u.shape[-1]",
+        "for u, v in train:\n    n = len(u)\n    break",
+        "n = train.element_spec[0].shape[1]",
+        "model = build()\nmodel(next(iter(train))[0])",
+        "draw(list(train.take(1))[0])",
+        "n = len(train)",
+        "print(train, type(train), train.cardinality())",
+        "for u, v in train.take(1):\n    print(tf.reduce_mean(u), u.numpy().mean())",
+        "def show(u, v):\n    plt.plot(tf.reduce_sum(v), list(u))\n\nfor b in train.take(2):\n    show(*b)",
+    ],
+)
+def test_what_only_looks_changes_nothing(use: str) -> None:
+    code = converted(LOOKED_AT.format(use=f"steps, n = 9, 2\n{use}"))
+    assert f"from_tensor_slices((x, y)){SHARD}.shuffle(64)" in code
+    assert "jhvd.shard(" not in code
+
+
+@pytest.mark.parametrize(
+    ("steps", "divided"),
+    [
+        ("train.reduce(0, lambda n, _: n + 1).numpy()", True),
+        ("sum(1 for _ in train)", True),
+        ("len(list(train))", True),
+        ("len(train)", False),
+        ("train.cardinality().numpy()", False),
+        ("tf.data.experimental.cardinality(train).numpy()", False),
+    ],
+)
+def test_steps_counted_from_a_dataset_are_divided_once(steps: str, divided: bool) -> None:
+    """What goes through the dataset sees all of it; its length is that of a rank's share."""
+    code = converted(LOOKED_AT.format(use=f"n = 2\nsteps = {steps}"))
+    assert ("max(1, (4 * steps) // hvd.size())" in code) is divided
+    assert ("model.fit(jhvd.shard(train)" in code) is divided
+    assert (SHARD in code) is not divided
+
+
+GATHERED = """\
+train = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(64).batch(10)
+opt = tf.keras.optimizers.Adam(1e-3)
+acc = None
+for epoch in range(3):
+    for i, (u, v) in enumerate({data}):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((m(u) - v) ** 2) / 4
+        g = tape.gradient(loss, m.trainable_variables)
+        acc = g if acc is None else [a + b for a, b in zip(acc, g)]
+        if (i + 1) % 4 == 0:
+            opt.apply_gradients(zip(acc, m.trainable_variables))
+            acc = None
+{behind}
+"""
+FLUSH = """\
+    if acc is not None:
+        opt.apply_gradients(zip(acc, m.trainable_variables))
+        acc = None
+"""
+
+
+@pytest.mark.parametrize(
+    ("data", "behind"),
+    [
+        ("train", FLUSH),
+        ("train", "    opt.apply_gradients(zip(acc, m.trainable_variables))\n    acc = None\n"),
+        ("(f(*b) for b in train)", FLUSH),
+        ("(f(b) for b in (f(b) for b in iter(train)))", ""),
+    ],
+)
+def test_gradients_that_are_left_behind_the_loop_are_of_its_data(data: str, behind: str) -> None:
+    """All ranks have as many batches, so they apply what is left, or not, together; what is made of each batch is of the data."""
+    code = converted(GATHERED.format(data=data, behind=behind))
+    assert (
+        f"from_tensor_slices((x, y)){SHARD}.shuffle(64).batch(10).apply(jhvd.equal_steps)" in code
+    )
+    assert f"enumerate({data})" in code
+    assert code.count("jhvd.DistributedGradientTape(tape)") == 1
+
+
+def test_a_step_for_all_that_a_loop_runs_over_is_one_on_all_ranks() -> None:
+    """There are as many of them as in one process: a share of the data, at N times the rate, would be another training."""
+    text = GATHERED.format(data="train", behind=FLUSH.replace("if acc is not None", "if True"))
+    once = text.replace("if (i + 1) % 4 == 0:", "if False:").replace(
+        "            opt.apply_gradients(zip(acc, m.trainable_variables))\n            acc = None\n",
+        "            pass\n",
+        1,
+    )
+    code = converted(once)
+    assert SHARD not in code
+    assert "* hvd.size()" not in code[code.index("train =") :]
+
+
+def test_what_is_made_of_some_batches_cannot_be_divided() -> None:
+    """Each rank would choose by its own batches, and have another number of them."""
+    text = GATHERED.format(data="(f(b) for b in train if g(b))", behind="")
+    conversion = convert_source(MODEL + text)
+    assert [d.code for d in conversion.diagnostics if d.severity == "error"] == ["HVD504"]
+
+
+def test_variables_that_a_step_goes_through_are_no_batches() -> None:
+    """Each turn takes one step, however many variables that changes."""
+    body = (
+        "P, Q = tf.Variable(x), tf.Variable(y)\nfor s in np.array_split(order, 9):\n"
+        "    with tf.GradientTape() as t:\n        loss = tf.reduce_mean(tf.gather(P, s) * tf.gather(Q, s))\n"
+        "    for v, g in zip((P, Q), t.gradient(loss, (P, Q))):\n        v.assign_sub({})\n"
+    )
+    conversion = convert_source(MODEL + "lr = 0.1\n" + body.format("lr * g"))
+    assert "HVD507" not in {d.code for d in conversion.diagnostics}
+    assert "for s in jhvd.shard_turns(np.array_split(order, 9)):" in conversion.code

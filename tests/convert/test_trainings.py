@@ -277,6 +277,18 @@ def test_steps_on_rows_are_divided() -> None:
         "tf.reduce_mean(tf.nn.softmax(net(x), axis=0))",
         "tf.reduce_mean(tf.square(net(x) - tf.reduce_mean(net(x))))",
         "tf.reduce_mean(other(net(x)))",
+        "tf.reduce_mean(tf.square(y - net(x)) - tf.reduce_max(net(x), 0))",
+        "tf.reduce_mean(tf.sort(tf.square(y - net(x)), 0))",
+        "tf.reduce_mean(tf.cumsum(net(x)))",
+        "tf.reduce_mean(tf.linalg.inv(tf.matmul(net(x), net(x), transpose_a=True)))",
+        "tf.reduce_mean(tf.transpose(net(x)) - net(x))",
+        "tf.reduce_mean(tf.square(y - net(x)) * tf.keras.losses.mse(y, net(x)))",  # (n, 1) by (n,)
+        "tf.math.reduce_std(net(x))",
+        "np.median(tf.square(y - net(x)))",
+        "tf.keras.losses.MeanSquaredError(reduction='sum')(y, net(x))",
+        "tf.keras.losses.MeanSquaredError('sum')(y, net(x))",
+        "tf.reduce_mean(tf.keras.losses.categorical_crossentropy(y, net(x), axis=0))",
+        "(lambda m, d=net(x): tf.reduce_mean(tf.square(d)))(1)",
     ],
 )
 def test_steps_whose_rows_go_by_one_another_stay_whole(loss: str) -> None:
@@ -288,6 +300,63 @@ def test_steps_whose_rows_go_by_one_another_stay_whole(loss: str) -> None:
     assert "nothing else of this program is divided" in told.message
     assert "own_rows" not in conversion.code
     assert "hvd.size()" not in conversion.code
+
+
+@pytest.mark.parametrize(
+    ("layers", "divided"),
+    [
+        ("L.Dense(8, 'relu'), L.Dropout(0.1), L.Dense(1, activation=tf.nn.sigmoid)", True),
+        (
+            "L.Dense(8, activation=lambda t: t * tf.sigmoid(t)), L.LayerNormalization(), L.Dense(1)",
+            True,
+        ),
+        ("L.Dense(8, activation=L.LeakyReLU()), L.Dense(1)", True),
+        ("L.BatchNormalization(), L.Dense(1)", False),
+        ("L.Dense(8, activation=lambda t: tf.tanh(t - tf.reduce_mean(t, 0))), L.Dense(1)", False),
+        ("L.Dense(8, activation=mix), L.Dense(1)", False),
+        ("L.Dense(8, activation='mix'), L.Dense(1)", False),
+        ("L.Dense(8, mix), L.Dense(1)", False),
+        ("L.Activation(lambda t: t - y), L.Dense(1)", False),
+        ("L.LayerNormalization(axis=0), L.Dense(1)", False),
+        ("L.Softmax(axis=0), L.Dense(1)", False),
+        ("L.Lambda(lambda t: t), L.Dense(1)", False),
+        ("Own(), L.Dense(1)", False),
+        ("L.TimeDistributed(L.BatchNormalization()), L.Dense(1)", False),
+        ("L.LSTM(4, time_major=True), L.Dense(1)", False),
+        ("L.EinsumDense('bi,cb->ci', 4), L.Dense(1)", False),
+        ("L.Dense(1)]); net.add(L.BatchNormalization()); print([", False),
+        ("L.Dense(1)]); net.layers[0].activation = print([", False),
+    ],
+)
+def test_rows_of_layers_that_answer_each_by_itself_are_divided(layers: str, divided: bool) -> None:
+    own = "L = tf.keras.layers\nclass Own(L.Layer):\n    def call(self, t):\n        return t - t[0]\n\n"
+    text = WHOLE.format(made="Adam(0.1)", loop=TURNS, after="")
+    conversion = convert(own + text.replace("tf.keras.layers.Dense(1)", layers))
+    assert ("own_rows" in conversion.code) is divided
+    assert [d.code for d in conversion.diagnostics] == ([] if divided else ["HVD504"])
+
+
+@pytest.mark.parametrize(
+    ("layers", "loss", "rows"),
+    [
+        ("L.Dense(1)", "tf.reduce_mean((y - net(x)) ** 2)", "own_rows(y, x)"),
+        ("L.Flatten(), L.Dense(1)", "tf.reduce_mean((y - net(x)) ** 2)", "own_rows(y, x, dimensions=2)"),
+        ("L.Dense(1)", "tf.keras.losses.Huber()(y, net(x))", "own_rows(y, x, is_squeezed=True)"),
+        (
+            "L.Dense(9)",
+            "tf.reduce_mean(w * tf.nn.sparse_softmax_cross_entropy_with_logits(y, net(x)))",
+            "own_rows(w, x, dimensions=-1) * tf.nn.sparse_softmax_cross_entropy_with_logits(jhvd.own_rows(y, x, dimensions=None)",
+        ),
+    ],
+)  # fmt: skip
+def test_labels_are_divided_that_stand_beside_predictions(
+    layers: str, loss: str, rows: str
+) -> None:
+    """Labels of shape (n,) beside predictions of (n, 1) are compared each with each: such are left whole at run time."""
+    text = WHOLE.format(made="Adam(0.1)", loop=TURNS, after="")
+    text = text.replace("tf.keras.layers.Dense(1)", layers)
+    text = text.replace("tf.reduce_mean(tf.square(y - net(x)))", loss)
+    assert f"jhvd.{rows}" in convert(f"L = tf.keras.layers\n{text}").code
 
 
 def test_a_schedule_of_steps_on_whole_data_stays() -> None:

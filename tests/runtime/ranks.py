@@ -60,6 +60,19 @@ assert np.isclose(float(mean), float(slope_gradient(inputs, targets)))
 assert not np.isclose(float(mean), float(own_gradient))
 assert jhvd.own_rows(np.ones(3), inputs).shape == (3,)
 assert jhvd.own_rows(np.float32(1.0), inputs) == 1.0
+# Labels of other dimensions than the predictions beside them are compared each with each: the mean is right where they stay.
+column, answers = inputs[:, None], (inputs + 1) ** 2
+for labels in (answers, answers[:, None]):
+    wide = slope_gradient(jhvd.own_rows(column), jhvd.own_rows(labels, column))
+    assert np.isclose(float(jhvd.average_gradients(wide)), float(slope_gradient(column, labels)))
+assert len(jhvd.own_rows(answers, column, dimensions=1)) == 3
+assert len(jhvd.own_rows(answers, column, dimensions=-1)) == 3
+assert len(jhvd.own_rows(answers, column, dimensions=None)) == 3
+if hasattr(tf.keras, "ops"):
+    assert len(jhvd.own_rows(answers, column, is_squeezed=True)) == 3
+else:
+    with pytest.raises(ValueError, match="labels of shape"):
+        jhvd.own_rows(answers, column, is_squeezed=True)
 with warnings.catch_warnings(record=True) as warned:
     warnings.simplefilter("always")
     assert of_all(len(jhvd.own_rows(np.arange(5)))) == [2, 3]

@@ -11,12 +11,47 @@ from functools import cached_property
 
 import libcst as cst
 
+from ...analysis.flow import Source, is_iteration
+from ...analysis.index import ELEMENT
+from ...analysis.library import Kind
 from ...analysis.syntax import argument, method
 from ...analysis.values import ValueAnalysis
 from . import tf_api
+from .keras_loops import fit_argument
 from .pipelines import SPLITTING, Pipeline, Pipelines
 from .roles import Role
 from .training_data import TrainingData, looks_once
+
+#: Methods of datasets that give one, go through its elements one by one, count them or tell of it.
+_GIVING_DATASETS = tf_api.DATASET_METHODS | {
+    "as_numpy_iterator",
+    "__iter__",
+    "cardinality",
+    "fingerprint",
+    "options",
+}
+#: Functions that take no elements of the datasets that they are given, or hand them on one by one.
+_NOT_TAKING = (
+    "tensorflow.data.",
+    *("tensorflow.train.", "horovod.", "jupyter_hvd."),  # the state of an iterator is saved
+    *(
+        "collections.",
+        "functools.",
+        "itertools.",
+        "types.",
+        "random.shuffle",
+        "numpy.random.shuffle",
+    ),
+    *(
+        f"builtins.{name}"
+        for name in "callable dict filter getattr hasattr id isinstance len map next print repr setattr str type".split()
+    ),
+)
+_LAYERS = "tensorflow.keras.layers."
+#: What a training is made of.
+_PARTS = (Role.MODEL, Role.OPTIMIZER, Role.SCHEDULE)
+#: What is the same of batches that differ.
+_STATIC = frozenset({"shape", "dtype", "ndim", "element_spec"})
 
 
 class Sharding:
@@ -178,31 +213,124 @@ class Sharding:
 
     @cached_property
     def other_uses(self) -> list[tuple[cst.CSTNode, list[Pipeline]]]:
-        """What takes from a training dataset without training: `adapt` of a layer, what saves it, and loops."""
+        """What takes from a training dataset without training: whatever is no method that gives a dataset, and does not train.
+
+        What only looks at some elements is left out, unless what trains is computed from them.
+        """
         trained = {p.source for p in self.data.pipelines}
         if not trained:
             return []
         used = self.data.trained_over
-        found: list[tuple[cst.CSTNode, cst.BaseExpression]] = [
-            (call, call.args[0].value)
-            for call in self.values.index.calls
-            if method(call) == "adapt" and call.args
+        found: list[tuple[cst.CSTNode, cst.BaseExpression, bool]] = [
+            (call, data, False) for call in self.values.index.calls for data in self._taken_by(call)
         ]
         found += [
-            (call, data)
-            for call in self.values.index.calls
-            if (data := saved_dataset(self.values, call)) is not None
-        ]
-        found += [
-            (loop, loop.iter)
+            (loop, loop.iter, looks_once(loop))
             for loop in self.values.index.loops
-            if loop.iter not in used and not looks_once(loop)
+            if loop.iter not in used
+        ]
+        found += [
+            (draw, data, True)
+            for draw in self.data.draws
+            if (data := draw.args[0].value) not in used
         ]
         uses = [
-            (anchor, [p for p in self._pipelines.of(data) if p.source in trained])
-            for anchor, data in found
+            (anchor, looked, looks)
+            for anchor, data, looks in found
+            if (looked := [p for p in self._pipelines.of(data) if p.source in trained])
         ]
-        return [(anchor, looked) for anchor, looked in uses if looked and not _is_sample(looked)]
+        return [
+            (anchor, looked)
+            for anchor, looked, looks in uses
+            if not (looks or _is_sample(looked)) or self._trains_by(anchor)
+        ]
+
+    def _taken_by(self, call: cst.Call) -> list[cst.BaseExpression]:
+        """The datasets that a call takes elements of, to compute with them or to keep them, by itself."""
+        if (saved := saved_dataset(self.values, call)) is not None:
+            return [saved]
+        found: list[cst.BaseExpression] = []
+        values, name = self.values, self.values.qualified(call.func)
+        if isinstance(call.func, cst.Attribute):
+            receiver = call.func.value
+            kinds = values.kinds(receiver)
+            if Role.DATASET in kinds and self._is_dataset(receiver):
+                return [] if method(call) in _GIVING_DATASETS else [receiver]
+            if kinds == {Kind.OTHER}:  # a layer, which is adapted
+                found += [arg.value for arg in call.args]
+        takes = not name.startswith(_NOT_TAKING) or name.endswith(".get_single_element")
+        if name and takes and not is_iteration(name):
+            found += [arg.value for arg in call.args]
+        if (
+            is_iteration(name)
+            and name.endswith("list")
+            and call.args
+            and not self._is_trained_on(call)
+        ):
+            found.append(call.args[0].value)
+        if method(call) == "adapt" and call.args:
+            found.append(call.args[0].value)
+        return [data for data in found if self._is_dataset(data)]
+
+    def _is_dataset(self, data: cst.BaseExpression) -> bool:
+        """Whether an expression is a dataset, or goes through one, and is no element of one."""
+        match self.values.flow.unwrap_iteration(data):
+            case cst.Call(func=cst.Attribute(value=made, attr=cst.Name("as_numpy_iterator"))):
+                return self._is_dataset(made)
+            case inner if not self.values.may_be(inner, Role.DATASET):
+                return False
+        pending: list[Source] = [(inner, ())]
+        seen = set[Source]()
+        while pending:
+            node, path = pending.pop()
+            if (node, path) in seen:
+                continue
+            seen.add((node, path))
+            sources = list(self.values.flow.predecessors(node, path))
+            if isinstance(node, cst.Subscript):  # one of several by name
+                sources.append((node.value, path))
+            if not sources and path[:1] != (ELEMENT,) and self.values.may_be(node, Role.DATASET):
+                return True
+            pending += sources
+        return False
+
+    def _is_trained_on(self, call: cst.Call) -> bool:
+        """Whether a list of batches is what a training runs over."""
+        return any(
+            call in self.values.flow.computed_from(data)
+            for data in self.data.trained_over
+            if isinstance(data, cst.BaseExpression)
+        )
+
+    def _trains_by(self, anchor: cst.CSTNode) -> bool:
+        """Whether what trains is computed from what is seen there: a constant of a layer, a rate, what a dataset is told."""
+        seen = anchor.iter if isinstance(anchor, (cst.For, cst.CompFor)) else anchor
+        return seen in self._behind_training
+
+    @cached_property
+    def _behind_training(self) -> frozenset[cst.CSTNode]:
+        """What models, layers, optimizers, schedules, losses and training data are computed from, but by its shape."""
+        made = [
+            arg.value
+            for call in self.values.index.calls
+            if self.values.qualified(call.func).startswith(_LAYERS)
+            or method(call) == "compile"
+            or any(v.node is call and v.kind in _PARTS for v in self.values.of(call))
+            for arg in call.args
+        ]
+        weighted = (
+            fit_argument(fit, "class_weight") for fit in self.data.training.keras.shown_fits
+        )
+        made += [arg.value for arg in weighted if arg is not None]
+        made += [arg.value for p in self.data.pipelines for s in p.steps for arg in s.args]
+        made += [
+            target.value
+            for gradient in self.data.training.training_gradients
+            if (target := argument(gradient, "target", 0)) is not None
+        ]
+        return frozenset(
+            n for each in made for n in self.values.flow.computed_from(each, _is_static)
+        )
 
     def counts_shard(self, count: cst.BaseExpression) -> bool:
         """Whether a number is counted from a dataset of which each rank has but its share.
@@ -232,6 +360,16 @@ class Sharding:
 
     def _is_behind_point(self, counted: Pipeline) -> bool:
         return any(self.shard_point(training) in counted.chain for training in self.data.pipelines)
+
+
+def _is_static(node: cst.CSTNode) -> bool:
+    """Whether a node is the same of all batches: a shape, a type, how many rows there are."""
+    match node:
+        case cst.Attribute(attr=cst.Name(value=name)):
+            return name in _STATIC
+        case cst.Call(func=cst.Name("len")):
+            return True
+    return False
 
 
 def saved_dataset(values: ValueAnalysis, call: cst.Call) -> cst.BaseExpression | None:

@@ -134,9 +134,10 @@ class StepLoops:
         }
 
     def repeats(self, loop: cst.For) -> bool:
-        """Whether each turn of a loop that is divided takes several steps, by one loop within it, on what it cuts."""
+        """Whether each turn of a divided loop takes several steps on what it cuts, by a loop within it, but over variables."""
         steps = [call for call, found in self.cut.items() if found is loop]
-        return all(self._countings[call][0] is not loop for call in steps)
+        over = self.training.variable_loops
+        return all(next(x for x in self._countings[c] if x not in over) is not loop for c in steps)
 
     @cached_property
     def batches_cut(self) -> list[cst.BaseExpression]:

@@ -81,7 +81,9 @@ class TrainingData:
     def loop_data(self) -> dict[cst.Call, list[cst.BaseExpression]]:
         """For each eager call of a training step, what the loops around it run over and what it draws from."""
         return {
-            call: [data for each in taken for data in each.data] or list(self._drawn_before(call))
+            call: [data for each in taken for data in each.data]
+            or list(self._drawn_before(call))
+            or list(self._gathered_before(call))
             for call, taken in self._taken.items()
         }
 
@@ -153,6 +155,28 @@ class TrainingData:
                 loop = isinstance(binding, Binding) and self.module.parent(binding.value)
                 if isinstance(loop, cst.For) and self._pipelines.of(loop.iter):
                     yield loop.iter
+
+    def _gathered_before(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
+        """What the loops run over whose turns apply gradients, every few of them, of which a step behind applies the last.
+
+        A step behind a loop that applies none is one for all that the loop runs over: there are as many on N ranks.
+        """
+        gradients = {update: set(self._applied_by(update)) for update in self.training.updates}
+        for update, sites in self.step_sites:
+            if all(site.call is not call for site in sites):
+                continue
+            for other, applied in gradients.items():
+                for gradient in applied & gradients[update] if other is not update else ():
+                    around = self._loop_around(gradient)
+                    if around is not None and around in self.module.ancestors(other.call):
+                        yield from (d for t in self._data_beside((gradient,)) for d in t.data)
+
+    def _applied_by(self, update: Update) -> Iterator[cst.Call]:
+        if update.applied is not None:
+            yield from self.training.gradients.flowing_into(*update.applied)
+
+    def _loop_around(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        return self.module.enclosing(node, (cst.FunctionDef, cst.For))
 
     def _data_around(self, chain: tuple[cst.Call, ...]) -> Iterator[Taken]:
         """What the loops around a call run over, and what is drawn in them, up to the calls that lead there.
@@ -259,8 +283,9 @@ class TrainingData:
 
     def _passed(self, iterable: cst.BaseExpression, chain: tuple[cst.Call, ...]) -> Taken:
         """What a loop around the last of a chain runs over; where that is passed to its function, and not all who call it
-        train, what those pass who do.
+        train, what those pass who do. What is made of each batch, `(f(b) for b in data)`, is taken from the data.
         """
+        iterable = self._made_of_each(iterable)
         taken = self.values.flow.unwrap_iteration(iterable)
         bound = self.values.definitions.reaching(taken) if isinstance(taken, cst.Name) else []
         function = self.module.function_of(chain[-1])
@@ -281,6 +306,13 @@ class TrainingData:
                 unclear = several and any(map(self._is_of_parameter, tests))
                 return Taken(iterable, (iterable,), is_unclear=unclear)
         return Taken(iterable, (iterable,))
+
+    def _made_of_each(self, iterable: cst.BaseExpression) -> cst.BaseExpression:
+        match self.values.flow.unwrap_iteration(iterable):
+            case cst.GeneratorExp(for_in=cst.CompFor(iter=data, ifs=[], inner_for_in=None)):
+                data = self._made_of_each(data)
+                return data if self._pipelines.of(data) else iterable
+        return iterable
 
     def _is_of_parameter(self, test: cst.BaseExpression) -> bool:
         """Whether what a function is passed answers a test."""

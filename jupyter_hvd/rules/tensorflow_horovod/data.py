@@ -14,6 +14,7 @@ from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.agreement import ASSIGNING
 from ...frameworks.tensorflow.keras_loops import fit_argument
 from ...frameworks.tensorflow.roles import Role
+from ...frameworks.tensorflow.rowwise import Label
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, TENSORFLOW, Context, Rule
@@ -602,7 +603,8 @@ class RowShare(Rule):
 
     Each step of one process sees all examples, so N ranks take as many steps, at the same rate, and each works out the gradient of its own rows. Their
     mean is the gradient of all rows where it is seen that the loss is a mean over the rows, and that each row's part of it goes by that row and by weights
-    alone: a linear model, or Keras' own layers but for those that look at a batch as a whole, a loss that is known. Other steps on all data stay whole (HVD504).
+    alone: a linear model, or those of Keras' own layers that are known to answer each row by itself, a loss that is known. Other steps on all data stay whole (HVD504),
+    and so do labels that do not stand beside the predictions row by row, as those of shape (n,) beside predictions of (n, 1).
     """
 
     code = "HVD510"
@@ -652,9 +654,20 @@ class RowShare(Rule):
                 if each in told:
                     continue
                 told.add(each)
-                closing = ")" if each in shares.inputs else f", {rows.value})"
+                label = shares.labels.get(each)
+                closing = (
+                    ")"
+                    if label is None or each in shares.inputs
+                    else f", {rows.value}{_beside(label)})"
+                )
                 edits = context.wrap(each, f"{context.runtime('own_rows')}(", closing)
                 yield Fix(each, edits, needs=(HOROVOD, "own_rows"))
+
+
+def _beside(label: Label) -> str:
+    """How labels stand beside what a model answers, as `own_rows` is told."""
+    dimensions = "" if label.dimensions == 0 else f", dimensions={label.dimensions}"
+    return dimensions + (", is_squeezed=True" if label.is_squeezed else "")
 
 
 class OwnChoice(Rule):
@@ -894,7 +907,8 @@ class UseShare(Rule):
     What shuffles in this program does so in one order on all ranks (HVD103), so that the ranks' batches are not the same;
     data that something else shuffles, each rank draws independently: an N-th of the batches, some of them another rank's too.
     Data to which a layer is adapted after they were shuffled are divided here as well, and so are those that a model is evaluated on
-    as it is trained on them, those that a loop beside the training goes through, and those of which a function
+    as it is trained on them, those that a loop beside the training goes through, those of which something is computed (`reduce`,
+    `get_single_element`, a look at a batch from which a layer's constants are made), and those of which a function
     makes what is trained on and what is tested with alike: whatever does not train sees everything. Where one dataset of a program is
     divided so, all are.
     """

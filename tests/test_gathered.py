@@ -1,0 +1,45 @@
+"""Gradients gathered from several batches, the last of them applied behind the loop: on two ranks as in one process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .ledger import verify
+
+GATHERED = """\
+import numpy as np
+import tensorflow as tf
+
+rng = np.random.default_rng(0)
+x = rng.normal(size=(200, 8)).astype("float32")
+y = (x @ rng.normal(size=(8, 1))).astype("float32")
+model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+model(x[:1])
+opt = tf.keras.optimizers.SGD(1e-2)
+ds = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(200).batch(10)
+gathered = None
+for epoch in range(2):
+    for i, (u, v) in enumerate((2 * a, b) for a, b in ds):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(u) - v) ** 2) / 4
+        g = tape.gradient(loss, model.trainable_variables)
+        gathered = g if gathered is None else [a + b for a, b in zip(gathered, g)]
+        if (i + 1) % 4 == 0:
+            opt.apply_gradients(zip(gathered, model.trainable_variables))
+            gathered = None
+    if gathered is not None:
+        opt.apply_gradients(zip(gathered, model.trainable_variables))
+        gathered = None
+"""
+
+
+@pytest.mark.slow
+def test_what_is_left_behind_the_loop_is_applied_by_all_ranks(tmp_path: Path) -> None:
+    program = tmp_path / "gathered.py"
+    program.write_text(GATHERED)
+    verification = verify(program, 2, steps=8)
+    assert verification.holds, verification.checks
+    (divided,) = (check for check in verification.checks if check.check == "work divided")
+    assert divided.status == "pass", divided
