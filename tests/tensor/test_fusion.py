@@ -632,3 +632,18 @@ def test_addends_that_are_the_same_are_one():
     (row,) = (row for row in made(away.grad("A"), A).values() if "2″·" in row)
     assert row.count(" + ") == 1
     agrees(away.grad("A"), A)
+
+
+@tensor
+def looked_up_twice(A, p):
+    k = np.clip(np.floor(p).astype(int), 0, A.shape[1] - 2)
+    a = A[k, k] * (1 - p)
+    b = A[k, k + 1] * p
+    return np.sum((a + b) ** 2)
+
+
+def test_what_is_made_anew_waits_for_what_it_is_made_of(monkeypatch):
+    """All of it was made for the first that reads some of it: a KeyError."""
+    monkeypatch.setattr(dataflow, "FENCED", 64)
+    A, p = normal(6, 6), np.linspace(0, 4.5, 20)
+    agrees(looked_up_twice.grad("A"), A, p, tolerance=1e-6)

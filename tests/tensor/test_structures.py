@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jupyter_hvd.tensor import TensorError, tensor
+from jupyter_hvd.tensor import TensorError, calls, tensor
 
 R = np.random.default_rng(5)
 X, W, V = R.uniform(0.3, 1.3, 3), R.uniform(0.3, 1.3, (3, 3)), R.uniform(0.3, 1.3, (3, 3))
@@ -155,3 +155,35 @@ def test_an_array_of_tuples_of_one_part_is_refused():
     with pytest.raises(TensorError, match="one part") as refused:
         listed(X)
     assert "leave the tuple out" in str(refused.value)
+
+
+@dataclass
+class Graph:
+    x: object
+    src: object
+
+
+@tensor
+def ends(g, Ws):
+    return sum(g.x[g.src[e]] for e in range(len(g.src))) * np.sum(Ws[0]["w"])
+
+
+def test_a_call_with_structures_like_one_before_is_not_checked_again(monkeypatch):
+    """It was, and typed anew, from 0.4 ms for one layer to 19 ms for twelve."""
+    seen = []
+    check = calls.check
+    monkeypatch.setattr(calls, "check", lambda *call: seen.append(call) or check(*call))
+    x, src, w = jnp.arange(4.0), jnp.array([1, 3]), jnp.ones(2)
+    for k in (1, 1, 2):
+        assert ends(Graph(x * k, src), [{"w": w}]) == 8 * k
+    assert len(seen) == 1
+    # Others of the same types: their entries have to be looked at.
+    assert ends(Graph(x, jnp.array([0, 2])), [{"w": w}]) == 4
+    with pytest.raises(TensorError, match="reads index 4 of 4 entries"):
+        ends(Graph(x, jnp.array([1, 4])), [{"w": w}])
+    assert len(seen) == 3
+    gradient = ends.grad("Ws")
+    for _ in range(2):
+        (found,) = gradient(Graph(x, src), [{"w": w}])
+        assert found.keys() == {"w"}
+    assert isinstance(gradient(Graph(x, src), ({"w": w},)), tuple)  # as a tuple, not a list

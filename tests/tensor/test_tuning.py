@@ -588,3 +588,13 @@ def test_jaxs_own_way_is_what_a_jax_user_writes():
     assert "custom_jvp_call" not in text
     assert "dot_general" not in text
     assert text.count("sub ") >= 2  # the columns' logarithms, and in the slope of tanh
+
+
+def test_a_first_call_compiles_no_long_program(monkeypatch):
+    """Twenty turns of a wave, written out, took XLA a minute."""
+    monkeypatch.setattr(tuning, "LARGE", 1 << 10)
+    monkeypatch.setattr(tuning, "LINES", 5)
+    x = jnp.linspace(0.5, 1.0, 4096)
+    np.testing.assert_allclose(entropies.grad("x")(x), slope_by_jax(x), rtol=1e-5)
+    assert entropies.grad("x").plan(x).choices == MODEL
+    assert "long to compile" not in str(entropies.grad("x").tune(x, repeats=1))
