@@ -27,8 +27,10 @@ from .questions import (
     is_rate,
     kept_schedules,
     multiplied_rates,
+    rate_given,
     reads_rate,
     set_rates,
+    takes_rate,
 )
 
 #: Arguments by which another library's functions are told how many steps a training has, or where in it they begin and end.
@@ -72,15 +74,14 @@ def scheduler_functions(context: Context) -> list[cst.BaseExpression]:
 
 def wrapped_schedules(context: Context) -> list[cst.BaseExpression]:
     """The optimizers' rates that are schedules of the program's own."""
-    found = []
+    found: dict[cst.BaseExpression, None] = {}
     for call in context.values.index.calls:
-        name = context.values.qualified(call.func)
-        if tf_api.optimizer(name) or tf_api.makes_optimizer(name):
-            rate = argument(call, "learning_rate", 0) or argument(call, "lr")
+        if takes_rate(context, call) or tf_api.makes_optimizer(context.values.qualified(call.func)):
+            rate = rate_given(context, call)
             values = context.values.of(rate.value) if rate is not None else frozenset()
             if rate is not None and values and all(is_own_schedule(context, v) for v in values):
-                found.append(rate.value)
-    return found
+                found[rate.value] = None
+    return list(found)
 
 
 class ScheduleSteps(Rule):
