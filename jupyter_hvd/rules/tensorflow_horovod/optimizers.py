@@ -493,15 +493,20 @@ def _wrapped(context: Context, optimizer: cst.BaseExpression) -> Iterator[cst.Ba
 
 def _hidden(context: Context, optimizer: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     """Where an optimizer may come from that is made where this program does not show, and of none that it does."""
-    for value in context.values.of(optimizer) or {UNKNOWN}:
-        place = value.node if isinstance(value.node, cst.BaseExpression) else optimizer
-        if value.kind in (Kind.OTHER, Kind.UNKNOWN) and not any(
-            isinstance(node, cst.Call) and (is_copied(node) or optimizer_makers(context, node))
-            for node in context.values.flow.backward_slice(place)
-        ):
-            yield place
-    for inner in _wrapped(context, optimizer):
-        yield from _hidden(context, inner)
+    pending, seen = [optimizer], set[cst.BaseExpression]()
+    while pending:
+        optimizer = pending.pop()
+        if optimizer in seen:
+            continue
+        seen.add(optimizer)
+        pending += _wrapped(context, optimizer)
+        for value in context.values.of(optimizer) or {UNKNOWN}:
+            place = value.node if isinstance(value.node, cst.BaseExpression) else optimizer
+            if value.kind in (Kind.OTHER, Kind.UNKNOWN) and not any(
+                isinstance(node, cst.Call) and (is_copied(node) or optimizer_makers(context, node))
+                for node in context.values.flow.backward_slice(place)
+            ):
+                yield place
 
 
 def is_copied(node: cst.CSTNode) -> bool:

@@ -449,7 +449,7 @@ class StepSchedule(Rule):
                 context.stops.counts_behind(loss, ends)
             )
             if not context.stops.data_counts(loss):
-                behind = context.values.flow.backward_slice(loss, ends)
+                behind = context.values.flow.computed_from(loss, ends)
                 counted |= dict.fromkeys(n for n in behind if _is_counting_variable(context, n))
             for count in counted:
                 yield count, "the loss goes by this count of steps"
@@ -517,11 +517,12 @@ class StepSchedule(Rule):
         )
 
     def _switched(self, context: Context) -> Iterator[cst.CSTNode]:
-        """Where the training sets what is trained, what a layer does, and weights."""
+        """Where the training sets what is trained, what a layer does, and weights, and where it keeps those that it sets later."""
         bound = context.values.index.attribute_bindings.get("trainable", ())
         yield from (b.place for b in bound if b.place is not None)
         yield from (place for place, _ in _set_in_layers(context))
         yield from (setting.call for setting in context.settings.every)
+        yield from (*context.settings.of_callbacks, *context.settings.kept)
 
     def _told(self, node: cst.CSTNode, what: str) -> Problem:
         return Problem(
@@ -640,11 +641,24 @@ def _looks_up(context: Context, count: cst.CSTNode) -> bool:
 
 
 def _counted_tests(context: Context, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """The tests of a count of steps that decide, in its function, whether a node runs."""
+    """The tests of a count of steps that decide, in its function, whether a node runs; a mean over the steps is none, nor what goes by
+    how many steps a rank has.
+    """
     for test in tests_around(context.values, node):
-        behind = context.values.flow.backward_slice(test)
-        if any(context.stops.counts(n) or _counts_steps(context, n) for n in behind):
+        if context.stops.data_counts(test):
+            continue
+        behind = context.values.flow.backward_slice(test, partial(_is_mean, context))
+        if any(context.stops.is_counter(n) or _counts_steps(context, n) for n in behind):
             yield test
+
+
+def _is_mean(context: Context, node: cst.CSTNode) -> bool:
+    """Whether a node divides by a count of steps: `total / n`."""
+    return (
+        isinstance(node, cst.BinaryOperation)
+        and isinstance(node.operator, cst.Divide)
+        and context.stops.counts(node.right)
+    )
 
 
 def _counts_steps(context: Context, node: cst.CSTNode) -> bool:
