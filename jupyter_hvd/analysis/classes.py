@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from .index import Index
+from .index import Binding, Index
 from .library import Kind, Resolver
 
 
@@ -43,6 +43,21 @@ class ClassHierarchy:
             for member in cls.body.body:
                 if isinstance(member, cst.FunctionDef) and member.name.value in names:
                     yield member
+
+    def attributes(self, owner: cst.ClassDef, name: str) -> Iterator[Binding]:
+        """What the body of a class, or of one that it inherits from, binds a name to."""
+        for cls in self.lineage(owner):
+            for line in cls.body.body:
+                for statement in line.body if isinstance(line, cst.SimpleStatementLine) else ():
+                    match statement:
+                        case cst.Assign(targets=targets):
+                            named = [each.target for each in targets]
+                        case cst.AnnAssign(target=target):
+                            named = [target]
+                        case _:
+                            continue
+                    bound = (self._index.bound.get(each) for each in named)
+                    yield from (b for b in bound if b and b.target and b.target.value == name)
 
     def may_share_instances(self, one: cst.ClassDef, other: cst.ClassDef) -> bool:
         """Whether an object may be of both classes: some class is, or inherits from, both."""

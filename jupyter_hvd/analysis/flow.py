@@ -89,7 +89,10 @@ class ValueFlow:
             ):
                 return list(_of_elements(elements, path))
             case cst.Dict(elements=items):
-                return [(item.value, path[1:]) for item in items]
+                return [
+                    (item.value, path if isinstance(item, cst.StarredDictElement) else path[1:])
+                    for item in items
+                ]
             case cst.DictComp(value=value):
                 return [(value, path[1:])]
             case cst.ListComp(elt=elt) | cst.GeneratorExp(elt=elt) | cst.SetComp(elt=elt):
@@ -203,7 +206,8 @@ class ValueFlow:
                 yield from self._through_library(call, callee.name, path)
 
     def held(self, node: cst.CSTNode, path: Path) -> Iterator[Source]:
-        """What a container gives out by its methods, or has been set to hold, at this part: what an expression may be.
+        """What an expression may be: what a container gives out by its methods, or has been set to hold, at this part, and
+        what a class gives its objects.
 
         It is no step of `predecessors`: whether ranks have the same is asked of all that is done to a container, not of this.
         """
@@ -214,6 +218,12 @@ class ValueFlow:
                     for there, value, part in self._index.stored[name]:
                         if identity(there) == identity(node):
                             yield value, part + path[1:]
+            case cst.Attribute(value=receiver, attr=cst.Name(value=name)):
+                for owner in self._classes_of(receiver):
+                    for bound in self._classes.attributes(owner, name):
+                        yield bound.value, bound.path + path
+            case cst.Call(func=cst.Name("dict"), args=given) if path:
+                yield from ((arg.value, path[1:]) for arg in given if arg.keyword is not None)
             case cst.Call(func=cst.Attribute(value=holder, attr=cst.Name(value=method))):
                 if method in GIVING_OUT and self._is_container(holder):
                     if method in ("get", "pop"):

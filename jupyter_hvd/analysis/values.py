@@ -131,7 +131,9 @@ class ValueAnalysis:
         held = [*self.flow.held(node, path)]
         for source, part in (*sources, *held):
             yield from self.of(source, part)
-        yield from self._made_by(node, path, [*sources, *held])
+        # An object may have another attribute than its class gives it.
+        known = sources if isinstance(node, cst.Attribute) else [*sources, *held]
+        yield from self._made_by(node, path, known)
 
     def _made_by(self, node: cst.CSTNode, path: Path, sources: list[Source]) -> Iterator[Value]:
         """What an expression holds that comes from no other expression."""
@@ -284,7 +286,7 @@ class ValueAnalysis:
         ):
             for receiver in self.of(call.func.value):
                 yield self.library.result_of_method(receiver, call)
-        elif not callees:
+        elif not any(c.kind in (Kind.LIBRARY, Kind.FUNCTION, Kind.CLASS) for c in callees):
             yield Value(Kind.UNKNOWN, call)
 
     def _made_by_library(
@@ -296,13 +298,29 @@ class ValueAnalysis:
                 name = self.library.canonical(str(module.evaluated_value))
                 yield Value(Kind.LIBRARY, call, name)
                 return
-        if is_iteration(name):
+        if name == "builtins.getattr" and (found := [*self._got(call)]):
+            yield from found
+        elif is_iteration(name):
             # An iterator stands for the one thing that it runs over.
             over = positional(call) if not path else []
             for arg in over[:1] if name == "builtins.zip" else over:
                 yield from (v for v in self.of(arg) if self._is_collection(v.kind))
         elif not (sources and (path or self.library.is_wrapper(name) or name == "builtins.next")):
             yield Value(self.library.kind_of_result(name), call, name)
+
+    def _got(self, call: cst.Call) -> Iterator[Value]:
+        """What `getattr(library, name)` is; of any name, `library.*`, where all in there make one kind of thing."""
+        match call.args:
+            case [cst.Arg(value=owner), cst.Arg(value=asked), *_]:
+                modules = [value.name for value in self.of(owner) if value.kind is Kind.LIBRARY]
+                for name in self.of(asked) if modules else ():
+                    constant = name.node if isinstance(name.node, cst.SimpleString) else None
+                    for module in modules:
+                        last = str(constant.evaluated_value) if constant else "*"
+                        whole = self.library.canonical(f"{module}.{last}")
+                        made = self.library.kind_of_result(whole)
+                        if constant or made not in (Kind.OTHER, Kind.UNKNOWN):
+                            yield Value(Kind.LIBRARY, call, whole)
 
     def _is_collection(self, kind: Enum) -> bool:
         return kind is Kind.CONTAINER or self.library.is_collection(kind)

@@ -19,6 +19,7 @@ from .calls import (
     distributed_fit,
     distributed_model,
     distributed_tuner,
+    multiplied_rate,
     scaled_optimizer,
 )
 from .data import (
@@ -73,6 +74,7 @@ __all__ = [
     "first_turn",
     "in_one_order",
     "local_rank_zero_first",
+    "multiplied_rate",
     "on_rank_zero",
     "own_folder",
     "own_rows",

@@ -28,17 +28,22 @@ def scaled_optimizer(optimizer: Any) -> Any:
     Raises:
         ValueError: the configuration has a schedule.
     """
-    import horovod.tensorflow as hvd
     import tensorflow as tf
 
     made = tf.keras.optimizers.get(optimizer)
-    return made if made is optimizer or hvd.size() == 1 else _scaled(made)
+    return made if made is optimizer else multiplied_rate(made)
 
 
-def _scaled(optimizer: Any) -> Any:
-    """An optimizer that no line of the program has made, its rate multiplied by the number of ranks."""
+def multiplied_rate(optimizer: Any) -> Any:
+    """An optimizer that was just made of a name or a configuration, its rate multiplied by the number of ranks.
+
+    Raises:
+        ValueError: the configuration has a schedule.
+    """
     import horovod.tensorflow as hvd
 
+    if hvd.size() == 1:
+        return optimizer
     if isinstance(optimizer.get_config()["learning_rate"], dict):
         raise ValueError(
             "the rates of this optimizer's schedule are not multiplied by the number of ranks: make it with "
@@ -277,7 +282,7 @@ def _models_on_all_ranks(estimator: Any, options: dict[str, Any]) -> Iterator[No
             given, args = {"optimizer": args[0], **given}, args[1:]
         made = tf.keras.optimizers.get(given.pop("optimizer", "rmsprop"))
         if "_hvd_distribute" not in vars(made):  # else this program compiles it
-            made = DistributedOptimizer(_scaled(made) if makes else made, **options)
+            made = DistributedOptimizer(multiplied_rate(made) if makes else made, **options)
         return before["compile"](self, made, *args, **given)
 
     def fit(self: Any, *args: Any, **given: Any) -> Any:

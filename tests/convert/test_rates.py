@@ -102,3 +102,148 @@ def test_a_rate_that_is_a_variable(line: str, after: str) -> None:
     code = converted(source)
     assert "rate, other = tf.Variable(0.1 * hvd.size()), tf.Variable(0.1)" in code
     assert f"\n{after}\n" in code
+
+
+CLASSES = """OPTS = {"sgd": tf.keras.optimizers.SGD, "adam": tf.keras.optimizers.Adam}
+
+
+class Settings:
+    made = tf.keras.optimizers.SGD
+
+
+class Noam(tf.keras.optimizers.schedules.LearningRateSchedule):
+    def __call__(self, step):
+        return 0.1
+
+
+"""
+STEP = """
+for bx, by in tf.data.Dataset.from_tensor_slices((x, y)).batch(8):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((model(bx) - by) ** 2)
+    other.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+"""
+RATE = "0.05 * hvd.size()"
+KERAS = "tf.keras.optimizers"
+
+
+@pytest.mark.parametrize(
+    ("made", "after"),
+    [
+        ('OPTS["sgd"](0.05)', f'OPTS["sgd"]({RATE})'),
+        ('dict(sgd=OPTS["sgd"])[args.name](0.05)', f"[args.name]({RATE})"),
+        ("(OPTS['sgd'] if args.name else OPTS['adam'])(lr=0.05)", f"(lr={RATE})"),
+        (f"getattr({KERAS}, 'SGD')(0.05)", f"getattr({KERAS}, 'SGD')({RATE})"),
+        (f"getattr({KERAS}, args.name)(0.05)", f"getattr({KERAS}, args.name)({RATE})"),
+        ("Settings().made(0.05)", f"Settings().made({RATE})"),
+        (f"functools.partial({KERAS}.SGD, 0.05)(momentum=0.9)", f"partial({KERAS}.SGD, {RATE})("),
+        (
+            "OPTS['sgd'](clipnorm=1.0)",
+            "(learning_rate=float(OPTS['sgd']().learning_rate) * hvd.size(), clipnorm=1.0)",
+        ),
+        ("OPTS['sgd'](Noam())", "OPTS['sgd'](jhvd.scaled_schedule(Noam()))"),
+        (f"{KERAS}.get(args.name)", "jhvd.scaled_optimizer(args.name)"),
+        (
+            f"{KERAS}.deserialize(args.name)",
+            f"jhvd.multiplied_rate({KERAS}.deserialize(args.name))",
+        ),
+        (
+            f"{KERAS}.SGD.from_config({{'learning_rate': 0.05}})",
+            f"jhvd.multiplied_rate({KERAS}.SGD.from_config({{'learning_rate': 0.05}}))",
+        ),
+        ("type(opt).from_config(opt.get_config())", "type(opt).from_config(opt.get_config())"),
+        (f"{KERAS}.get({KERAS}.serialize(opt))", f"{KERAS}.get({KERAS}.serialize(opt))"),
+        ("copy.deepcopy(opt)", "copy.deepcopy(opt)"),
+    ],
+)
+def test_an_optimizer_is_scaled_wherever_its_class_is_kept(made: str, after: str) -> None:
+    source = f"import copy\nimport functools\n{CLASSES}other = {made}{STEP}"
+    assert after in converted(source)
+
+
+def test_an_optimizer_in_its_own_name_that_scales_losses() -> None:
+    made = "other = opt\nother = tf.keras.mixed_precision.LossScaleOptimizer(other)"
+    assert converted(made + STEP)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "eval(args.name)(0.05)",
+        "{**OPTS, 'own': lambda rate: tf.keras.optimizers.Lion(rate)}['own'](0.05)",
+        "OPTS['sgd'](**args.options)",
+        "library.optimizer(0.05)",
+        "tf.keras.mixed_precision.LossScaleOptimizer(library.optimizer(0.05))",
+    ],
+)
+def test_an_optimizer_whose_rate_is_not_seen_is_told(made: str) -> None:
+    found = convert_source(f"{HEAD}import library\n{CLASSES}other = {made}{STEP}")
+    assert [d.code for d in found.diagnostics] == ["HVD201"]
+
+
+LOOP = """kept, n, total, best = None, 0, 0.0, 1.0
+for epoch in range(9):
+    for bx, by in dataset:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(bx) - by) ** 2)
+        opt.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+        n += 1
+        total += float(loss)
+        {step}
+    {epoch}
+if kept is not None:
+    model.set_weights(kept)
+"""
+KEEP = "kept = model.get_weights()"
+DATASET = "dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(8)\n"
+
+
+@pytest.mark.parametrize(
+    ("step", "epoch", "told"),
+    [
+        (f"if n > 40: {KEEP}", "pass", True),
+        (f"if n % len(dataset) == 0: {KEEP}", "pass", False),
+        ("if n % 100 == 0: model.save('model.keras')", "pass", False),
+        ("pass", f"if epoch > 4: {KEEP}", False),
+        ("pass", f"if total / n < best: {KEEP}", False),
+    ],
+)
+def test_which_weights_are_kept_by_a_count_of_steps_is_told(
+    step: str, epoch: str, told: bool
+) -> None:
+    found = convert_source(HEAD + DATASET + LOOP.format(step=step, epoch=epoch)).diagnostics
+    assert [d.code for d in found] == ["HVD208"] * told
+
+
+AVERAGE = """class Average(tf.keras.callbacks.Callback):
+    steps, kept = 0, []
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.steps += 1
+        if {test}:
+            self.kept.append(self.model.get_weights())
+
+    def on_train_end(self, logs=None):
+        self.model.set_weights([sum(each) / len(each) for each in zip(*self.kept)])
+
+
+model.fit(x, y, callbacks=[Average()])
+"""
+
+
+@pytest.mark.parametrize(("test", "told"), [("self.steps > 40", True), ("logs['loss'] < 1", False)])
+def test_which_weights_a_callback_averages_by_a_count_of_steps_is_told(
+    test: str, told: bool
+) -> None:
+    found = convert_source(HEAD + AVERAGE.format(test=test)).diagnostics
+    assert [d.code for d in found] == ["HVD208"] * told
+
+
+def test_a_number_of_a_step_beside_its_batch_is_not_in_the_loss() -> None:
+    """The rate goes by it, and this is told."""
+    loop = LOOP.format(step="opt.learning_rate = [0.1, 0.01][n > 40]", epoch="pass")
+    loop = loop.replace(
+        "for bx, by in dataset", "for n, (bx, by) in enumerate(dataset, start=n + 1)"
+    )
+    found = convert_source(HEAD + DATASET + loop.replace("        n += 1\n", "")).diagnostics
+    assert [d.code for d in found] == ["HVD206"]

@@ -943,3 +943,35 @@ def test_models_in_a_dictionary_are_trained(made: str, trained: str) -> None:
     conversion = convert_source(BUILT + made + trained)
     assert conversion.status == "converted", conversion.diagnostics
     assert "BroadcastGlobalVariablesCallback" in conversion.code
+
+
+@pytest.mark.parametrize(
+    ("loop", "told"),
+    [
+        ("for b in data:\n    w.assign_add(tf.transpose(b) @ (b @ w) / 32)", 1),
+        (
+            "for i in range(0, 64, 8):\n    b = x[i : i + 8]\n    w.assign_add(b.T @ (b @ w) / 32)",
+            1,
+        ),
+        (
+            "for b in data:\n    with tf.GradientTape() as tape:\n        r = b @ w\n"
+            "    w.assign_sub(tf.linalg.solve(tape.jacobian(r, w)[:, 0, :, 0], r))",
+            1,
+        ),
+        ("for b in data:\n    w.assign_add(tf.reduce_mean(b, 0)[:, None])", 0),
+        ("for i in range(9):\n    w.assign(x.T @ (x @ w) / (i + 1))", 0),
+        ("for one, other in ((w, w),):\n    one.assign(0.5 * one + 0.5 * other)", 0),
+    ],
+    ids=["data", "rows", "jacobian", "a sum", "no data", "variables"],
+)
+def test_weights_that_no_gradient_sets_are_told(loop: str, told: int) -> None:
+    source = (
+        "import numpy as np\nimport tensorflow as tf\n\nx, y = np.ones((64, 4)), np.ones((64, 1))\n"
+        "w = tf.Variable(tf.zeros((4, 1)))\n"
+        "data = tf.data.Dataset.from_tensor_slices(x).shuffle(64).batch(8)\n"
+        f"{loop}\nmodel = tf.keras.Sequential([tf.keras.layers.Dense(1)])\n"
+        "model.compile('sgd', 'mse')\nmodel.fit(x @ w.numpy(), y, verbose=0)\n"
+    )
+    conversion = convert_source(source)
+    assert conversion.status == "converted"
+    assert [d.code for d in conversion.diagnostics] == ["HVD909"] * told

@@ -326,6 +326,14 @@ assert float(other) == 0.0
 # Rates: N times as large, at the step or epoch that one process would have reached.
 
 
+# What is made of a configuration gets the rate of all ranks, once; an optimizer that is made already keeps its own.
+config = {"class_name": "SGD", "config": {"learning_rate": 0.25}}
+ready = tf.keras.optimizers.deserialize(config)
+assert float(jhvd.multiplied_rate(ready).learning_rate) == 0.5
+assert float(jhvd.scaled_optimizer(config).learning_rate) == 0.5
+assert float(jhvd.scaled_optimizer(ready).learning_rate) == 0.5
+
+
 class Falling(tf.keras.optimizers.schedules.LearningRateSchedule):
     def __call__(self, step: int) -> float:
         return 1 / (1 + step)

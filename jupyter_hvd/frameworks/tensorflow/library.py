@@ -206,13 +206,16 @@ def _completed(begun: cst.Call, call: cst.Call) -> cst.Call:
 
 
 def partial_call(resolver: Resolver, values: Set[Value]) -> cst.Call | None:
-    """The `functools.partial(f, …)` that values are, `f` being the program's own; None where they are anything else."""
+    """The `functools.partial(f, …)` that values are, of a function of the program's own or an optimizer's class; else None."""
     match [*values]:
         case [Value(node=cst.Call(args=[cst.Arg(value=function), *_]) as made)] if (
             resolver.qualified(made.func) == "functools.partial"
         ):
-            own = {value.kind for value in resolver.of(function)} <= {Kind.FUNCTION, Kind.CLASS}
-            return made if own else None
+            called = all(
+                value.kind in (Kind.FUNCTION, Kind.CLASS) or tf_api.makes_optimizer(value.name)
+                for value in resolver.of(function)
+            )
+            return made if called else None
     return None
 
 

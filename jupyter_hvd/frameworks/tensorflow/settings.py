@@ -48,6 +48,21 @@ class Settings:
             if call.args and call not in updates and self._sets(call)
         ]
 
+    @cached_property
+    def kept(self) -> list[cst.CSTNode]:
+        """Where weights are read of which others are made, and set, in callbacks too."""
+        own = (call.args[0].value for call in self.of_callbacks if call.args)
+        made = [*(setting.value for setting in self.every), *own]
+        behind = (node for each in made for node in self._values.flow.backward_slice(each))
+        return [node for node in dict.fromkeys(behind) if self._agreement.reads_weights(node)]
+
+    @cached_property
+    def of_callbacks(self) -> list[cst.Call]:
+        """The calls by which callbacks set weights."""
+        is_callback, owner = self._training.keras.is_callback, self._module.enclosing
+        calls = (call for call in self._values.index.calls if method(call) == "set_weights")
+        return [call for call in calls if is_callback(owner(call, cst.ClassDef))]
+
     def _sets(self, call: cst.Call) -> bool:
         if self._training.keras.is_callback(self._module.enclosing(call, cst.ClassDef)):
             return False

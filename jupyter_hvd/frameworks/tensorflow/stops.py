@@ -65,7 +65,7 @@ class Stops:
             compared = [n for n in nodes if isinstance(n, cst.Comparison) and self.counts(n)]
             if "inf" in self.module.text(test) or test in counted:
                 continue
-            if compared or (alike and any(map(self._is_counter, nodes))):
+            if compared or (alike and any(map(self.is_counter, nodes))):
                 limits = map(self._limit, compared)
                 found[test] = [limit for limit in limits if limit is not None]
         return found
@@ -235,14 +235,14 @@ class Stops:
         Args:
             ends: at which nodes it is not asked any further what they are computed from.
         """
-        behind = list(dict.fromkeys(self.values.flow.backward_slice(expression, ends)))
+        behind = list(dict.fromkeys(self.values.flow.computed_from(expression, ends)))
         if self.data_counts(expression) or any(map(_tells_steps, behind)):
             return []
         return [
             node
             for node in behind
             if isinstance(node, (cst.Name, cst.Attribute))
-            and self._is_counter(node)
+            and self.is_counter(node)
             and node not in self._counted_attributes
             and is_one_more(self.module.enclosing(node, cst.BaseSmallStatement)) is None
             and not isinstance(self.module.parent(node), (cst.Param, cst.AssignTarget))
@@ -335,7 +335,8 @@ class Stops:
             iterable = iterable.args[0].value  # of `tqdm(enumerate(…))`
         return False
 
-    def _is_counter(self, node: cst.CSTNode) -> bool:
+    def is_counter(self, node: cst.CSTNode) -> bool:
+        """Whether a node is a counter itself."""
         match node:
             case cst.Name():
                 return self._is_counted(node, self._counters)
@@ -364,7 +365,7 @@ class Stops:
 
     def counts(self, node: cst.CSTNode) -> bool:
         """Whether a counter stands in an expression."""
-        return self._is_counter(node) or any(map(self.counts, node.children))
+        return self.is_counter(node) or any(map(self.counts, node.children))
 
     def _limit(self, comparison: cst.Comparison) -> cst.BaseExpression | None:
         """The number of steps that a counter is compared with, `n` of `step + 1 >= n` and of `step % n == 0`; else None."""
@@ -386,7 +387,7 @@ class Stops:
 
     def _is_plain(self, counter: cst.BaseExpression) -> bool:
         """Whether an expression is a counter, as it is or but for a small number."""
-        if self._is_counter(counter):
+        if self.is_counter(counter):
             return not isinstance(counter, cst.Name) or self._begins(counter)
         match counter:
             case cst.BinaryOperation(

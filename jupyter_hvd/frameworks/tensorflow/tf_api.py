@@ -60,10 +60,16 @@ _RATES: dict[str, float | None] = {
 OPTIMIZERS = {name.lower(): Optimizer(name, rate) for name, rate in _RATES.items()}
 
 
+#: One of them, of which it is not known which.
+ANY_OPTIMIZER = Optimizer("", None)
+
+
 def optimizer(name: str) -> Optimizer | None:
-    """The optimizer class that a canonical name means, its modules `legacy`, `adam_v2`, … included."""
+    """The optimizer class that a canonical name means, its modules `legacy`, `adam_v2`, … included; `optimizers.*` means any."""
     if not name.startswith("tensorflow.keras.optimizers."):
         return None
+    if name in ("tensorflow.keras.optimizers.*", "tensorflow.keras.optimizers.legacy.*"):
+        return ANY_OPTIMIZER
     found = OPTIMIZERS.get(name.rpartition(".")[2].lower())
     return found if found and name.endswith("." + found.name) else None
 
@@ -197,9 +203,16 @@ def makes_optimizer(name: str) -> bool:
     return (
         optimizer(name) is not None
         or name.startswith("tensorflow_addons.optimizers.")
-        or (name.startswith("tensorflow.keras.optimizers.") and name.endswith(".get"))
+        or configures_optimizer(name)
         or (name.startswith("tensorflow.keras.") and name.endswith(".LossScaleOptimizer"))
     )
+
+
+def configures_optimizer(name: str) -> bool:
+    """Whether calling this canonical name makes an optimizer of its name or its configuration."""
+    owner, _, function = name.rpartition(".")
+    in_keras = f"{owner}.".startswith("tensorflow.keras.optimizers.") and "schedules" not in owner
+    return in_keras and function in ("deserialize", "from_config", "get")
 
 
 #: Methods of `tf.data.Dataset` that give a dataset with the elements of the receiver in another form.

@@ -9,8 +9,8 @@ import libcst as cst
 
 from ...analysis.index import Binding
 from ...analysis.library import Kind
-from ...analysis.syntax import argument, method
-from ...frameworks.tensorflow.agreement import VARIABLE_LISTS
+from ...analysis.syntax import argument, method, names_in
+from ...frameworks.tensorflow.agreement import ASSIGNING, VARIABLE_LISTS
 from ...frameworks.tensorflow.roles import Role
 from ..base import Example, Finding, Problem, program
 from .context import Context, Rule
@@ -41,7 +41,8 @@ class HiddenUpdates(Rule):
     A method that trains is handed on, or kept under another name, instead of called: what calls it, with which data, is not seen. A function that
     computes gradients of weights is handed to another library, L-BFGS of SciPy, say, whose steps are its own. Weights are set from
     gradients as arrays, by `set_weights`. Training runs in a process or thread of its own, while ranks exchange gradients in one order, from
-    one. Gradients of weights that only seem to go nowhere are told.
+    one. Gradients of weights that only seem to go nowhere are told, and so are variables that a loop over data sets by these data and by what
+    it has set before: weights, whatever computes them.
     """
 
     code = "HVD909"
@@ -125,6 +126,7 @@ class HiddenUpdates(Rule):
         set_by_hand = list(self._set_weights(context))
         handed = list(self._functions_handed_on(context, computed))
         yield from (*set_by_hand, *handed)
+        yield from self._learned_otherwise(context)
         if methods or set_by_hand or handed or context.training.loop != "none":
             return
         for call in computed[:1]:
@@ -155,6 +157,61 @@ class HiddenUpdates(Rule):
                     and trains(context, owner, str(asked.evaluated_value))
                 ):
                     yield handed_on(call, context.module.text(call))
+
+    def _learned_otherwise(self, context: Context) -> Iterator[Problem]:
+        """Variables that a loop over data sets, by these data and by what it has set: contrastive divergence, Gauss and Newton's steps."""
+        values, slices, set_in = context.values, {}, {}
+        gradients = context.training.gradients
+        updates = {update.call for update in context.training.updates}
+        for call in values.index.calls:
+            match call:
+                case cst.Call(func=cst.Attribute(value=variable), args=[given, *_]) if (
+                    method(call) in ASSIGNING
+                    and call not in updates
+                    and values.may_be(variable, Role.VARIABLE)
+                ):
+                    behind = {*values.flow.backward_slice(given.value)}
+                    if not any(map(gradients.is_gradient, behind)):
+                        slices[call] = behind
+                        set_in[call] = {*values.flow.backward_slice(variable)}
+        for loop in values.index.loops:
+            if not isinstance(loop, cst.For) or loop in context.alike.loops:
+                continue
+            learned = [
+                call
+                for call, behind in slices.items()
+                if self._takes_from(context, loop, behind) and loop.iter not in set_in[call]
+            ]
+            variables = {
+                value
+                for call in learned
+                if isinstance(call.func, cst.Attribute)
+                for value in values.of(call.func.value)
+                if value.kind is Role.VARIABLE
+            }
+            for call in learned:
+                names = (n for n in slices[call] if isinstance(n, cst.Name | cst.Attribute))
+                if any(variables & values.of(name) for name in names):
+                    yield Problem(
+                        call,
+                        "this loop over data sets variables by these data, and no gradients are seen that ranks could average: each rank sets"
+                        " them by all the data, and in an order of its own where that is drawn, so that ranks may differ",
+                        "if this trains, average what is set over the ranks by hand (hvd.allreduce), and have rank 0's where it ends"
+                        " (hvd.broadcast_variables)",
+                        "warning",
+                    )
+                    break
+
+    def _takes_from(self, context: Context, loop: cst.For, behind: set[cst.CSTNode]) -> bool:
+        """Whether something is made of the data that a loop runs over, or that it cuts by its numbers."""
+        if loop.iter not in behind:
+            return False
+        numbers = {name.value for name in names_in(loop.target)}
+        return context.data.gives_data(loop.iter) or any(
+            isinstance(node, cst.Subscript)
+            and any(name.value in numbers for part in node.slice for name in names_in(part))
+            for node in behind
+        )
 
     def _set_weights(self, context: Context) -> Iterator[Problem]:
         for call in context.values.index.calls:

@@ -6,15 +6,26 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ...analysis.library import Kind, Value
-from ...analysis.syntax import argument, has_star
+from ...analysis.library import UNKNOWN, Kind, Value
+from ...analysis.syntax import argument, has_star, method
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.roles import Role
 from ...frameworks.tensorflow.updates import Update, whole_list
 from ...source.edits import Edit, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import HOROVOD, TENSORFLOW, Context, Rule
-from .questions import RATES, is_own_optimizer, is_own_schedule, kept_rates, reads_rate, taken_whole
+from .questions import (
+    RATES,
+    called,
+    is_own_optimizer,
+    is_own_schedule,
+    kept_rates,
+    optimizer_makers,
+    rate_given,
+    reads_rate,
+    taken_whole,
+    takes_rate,
+)
 
 #: The runtime's function by which an optimizer averages.
 WRAPPER = "DistributedOptimizer"
@@ -29,7 +40,9 @@ class LearningRate(Rule):
     optimizer's default is written out; likewise for a class of the program's own that inherits Keras' optimizers. So is the `decay` of
     Keras 2, which counts steps. Where the rate is one of Keras' schedules, the
     schedule's rates are multiplied instead. A rate that is computed from one that an optimizer has,
-    `Adam(model.optimizer.learning_rate.numpy() / 10)`, is in proportion already. An optimizer whose steps are all taken on whole data (HVD504) keeps its rate.
+    `Adam(model.optimizer.learning_rate.numpy() / 10)`, is in proportion already. The class may come from a dictionary, a variable, or
+    `functools.partial`; of an optimizer that is made of a configuration the rate is multiplied when the program runs, and of one that is made where
+    the program does not show it is told. An optimizer whose steps are all taken on whole data (HVD504) keeps its rate.
     """
 
     code = "HVD201"
@@ -92,22 +105,10 @@ class LearningRate(Rule):
         scaled: set[cst.CSTNode] = set()
         kept = kept_rates(context)
         for call in context.values.index.calls:
-            if call in kept:
-                continue
-            name = context.values.qualified(call.func)
-            known = tf_api.optimizer(name)
-            if known is not None or name.startswith("tensorflow_addons.optimizers."):
-                yield from self._scale(context, call, known, scaled)
-            elif name == "tensorflow.keras.optimizers.get" and len(call.args) == 1:
-                yield from self._named(context, call, call.args[0].value)
-            else:
-                made = context.values.of(call.func)
-                own = [
-                    v.node for v in made if v.kind is Kind.CLASS and is_own_optimizer(context, v)
-                ]
-                if len(own) == len(made) == 1 and isinstance(own[0], cst.ClassDef):
-                    yield from self._of_own(context, call, own[0], scaled)
+            if call not in kept:
+                yield from self._where_made(context, call, scaled)
         yield from self._compiled_for_a_loop(context)
+        yield from self._hidden(context)
         whole = taken_whole(context)
         stepped = _of_optimizers(context)
         for update, sites in context.training.own_updates:
@@ -124,6 +125,57 @@ class LearningRate(Rule):
                     "warning",
                 )
                 break
+
+    def _where_made(
+        self, context: Context, call: cst.Call, scaled: set[cst.CSTNode]
+    ) -> Iterator[Finding]:
+        """Scale the rate of the optimizer that a call makes, of whatever classes it may be."""
+        makers = optimizer_makers(context, call)
+        names = {value.name for value in makers}
+        own = [v.node for v in makers if isinstance(v.node, cst.ClassDef)]
+        if not makers:
+            return
+        if all(map(tf_api.configures_optimizer, names)):
+            yield from self._configured(context, call, names)
+        elif len(own) == len(makers) == 1:
+            yield from self._of_own(context, call, own[0], scaled)
+        elif takes_rate(context, call):
+            known = tf_api.optimizer(names.pop()) if len(called(context, call)) == 1 else None
+            yield from self._scale(context, call, known or tf_api.ANY_OPTIMIZER, scaled)
+        elif own or any(value.kind is Kind.FUNCTION for value in called(context, call)):
+            yield self._unseen(context, call)
+        else:
+            yield from self._scale(context, call, None, scaled)
+
+    def _configured(self, context: Context, call: cst.Call, names: set[str]) -> Iterator[Finding]:
+        """Scale, when the program runs, the rate of an optimizer that is made of a configuration, unless this is another's."""
+        given = call.args[0].value if call.args else None
+        if given is None or any(map(is_copied, context.values.flow.backward_slice(given))):
+            return
+        if any(not name.endswith(".get") for name in names):
+            opening = f"{context.runtime('multiplied_rate')}("
+            edits = context.wrap(call, opening, ")", Layer.FUNCTION)
+            yield Fix(call, edits, needs=(HOROVOD, "multiplied_rate"))
+        elif isinstance(given, cst.SimpleString):
+            yield from self._named(context, call, given)
+        elif context.values.kinds(given) != {Role.OPTIMIZER}:
+            edit = context.replace(call.func, context.runtime("scaled_optimizer"))
+            yield Fix(call, (edit,), needs=(HOROVOD, "scaled_optimizer"))
+
+    def _hidden(self, context: Context) -> Iterator[Problem]:
+        """The optimizers by which weights are trained, and whose rate nothing above has seen."""
+        whole = taken_whole(context)
+        given = [
+            update.optimizer
+            for update, sites in context.training.own_updates
+            if update.optimizer is not None
+            and not (update.is_of_model or update.minimizes)
+            and not all(site.call in whole for site in sites)
+        ]
+        wrapped = (argument(c, "optimizer", 0) for c in context.training.keras.compiles)
+        given += [inner for arg in wrapped if arg for inner in _wrapped(context, arg.value)]
+        for place in dict.fromkeys(place for each in given for place in _hidden(context, each)):
+            yield unscaled(context, place)
 
     def _compiled_for_a_loop(self, context: Context) -> Iterator[Finding]:
         """`model.compile('adam')`, where the program's own loop steps by `model.optimizer`: the optimizer that it gives."""
@@ -161,7 +213,8 @@ class LearningRate(Rule):
             # Keras 2 divides the rate by `1 + decay * steps`, and N ranks take an N-th of the steps.
             yield Fix(decay.value, context.times_size(decay.value))
         position = 0 if known else None
-        arg = argument(call, "learning_rate", position) or argument(call, "lr")
+        direct = context.values.calls.direct(call)
+        arg = rate_given(context, call, position)
         if (
             arg is None
             and known is None
@@ -170,7 +223,7 @@ class LearningRate(Rule):
             )
         ):
             return  # a wrapper such as Lookahead: the optimizer inside has the rate
-        if arg is None and (has_star(call) or known is None):
+        if arg is None and (has_star(direct) or known is None):
             yield self._unseen(context, call)
         elif arg is None:
             assert known is not None
@@ -243,7 +296,10 @@ class LearningRate(Rule):
                 if value.node not in scaled:
                     scaled.add(value.node)  # type: ignore[arg-type]
                     yield from self._scale_source(context, value)
-        else:
+        elif (
+            rate not in scaled
+        ):  # of a call that is begun by `functools.partial`, once for all that complete it
+            scaled.add(rate)
             yield Fix(rate, context.times_size(rate))
 
     def _scale_source(self, context: Context, value: Value) -> Iterator[Finding]:
@@ -408,7 +464,7 @@ class Compile(Rule):
             named = context.wrap(expression, opening, f"){after}")
             yield Fix(expression, named, needs=(*needs, "scaled_optimizer"))
             if not strings:
-                yield self._unscaled(context, expression)
+                yield unscaled(context, expression)
             return
         calls = [
             v.node for v in values if v.kind is Role.OPTIMIZER and isinstance(v.node, cst.Call)
@@ -422,24 +478,49 @@ class Compile(Rule):
             wrapped.add(expression)
             yield Fix(expression, context.wrap(expression, before, after), needs=needs)
             own = bool(values) and all(is_own_optimizer(context, v) for v in values)
-            if (not calls and not own) or any(
-                v.name.endswith(".get") and not self._is_literal(v) for v in values
+            if not calls and not own:
+                yield unscaled(context, expression)
+
+
+def _wrapped(context: Context, optimizer: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """The optimizers in one that scales losses around another, `LossScaleOptimizer(Adam(1e-3))`."""
+    for value in context.values.of(optimizer):
+        if value.name.endswith(".LossScaleOptimizer") and isinstance(value.node, cst.Call):
+            inner = argument(value.node, "inner_optimizer", 0) or argument(value.node, "optimizer")
+            if inner is not None:
+                yield inner.value
+
+
+def _hidden(context: Context, optimizer: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Where an optimizer may come from that is made where this program does not show, and of none that it does."""
+    pending, seen = [optimizer], set[cst.BaseExpression]()
+    while pending:
+        optimizer = pending.pop()
+        if optimizer in seen:
+            continue
+        seen.add(optimizer)
+        pending += _wrapped(context, optimizer)
+        for value in context.values.of(optimizer) or {UNKNOWN}:
+            place = value.node if isinstance(value.node, cst.BaseExpression) else optimizer
+            if value.kind in (Kind.OTHER, Kind.UNKNOWN) and not any(
+                isinstance(node, cst.Call) and (is_copied(node) or optimizer_makers(context, node))
+                for node in context.values.flow.backward_slice(place)
             ):
-                yield self._unscaled(context, expression)
+                yield place
 
-    def _unscaled(self, context: Context, expression: cst.BaseExpression) -> Problem:
-        return Problem(
-            expression,
-            "where this optimizer is made cannot be seen, so its learning rate is not multiplied by the number of ranks",
-            f"multiply the rate by {context.backend.size} where it is made",
-            "warning",
-        )
 
-    @staticmethod
-    def _is_literal(value: Value) -> bool:
-        """Whether `optimizers.get` is given the name of an optimizer as it stands."""
-        arguments = value.node.args if isinstance(value.node, cst.Call) else ()
-        return bool(arguments) and isinstance(arguments[0].value, cst.SimpleString)
+def is_copied(node: cst.CSTNode) -> bool:
+    """Whether a call gives the configuration of an optimizer, whose rate is in proportion already."""
+    return isinstance(node, cst.Call) and method(node) in ("get_config", "serialize")
+
+
+def unscaled(context: Context, expression: cst.CSTNode) -> Problem:
+    return Problem(
+        expression,
+        "where this optimizer is made cannot be seen, so its learning rate is not multiplied by the number of ranks",
+        f"multiply the rate by {context.backend.size} where it is made",
+        "warning",
+    )
 
 
 def made(context: Context, known: tf_api.Optimizer, scaled: bool = True) -> str:

@@ -117,6 +117,38 @@ def is_own_optimizer(context: Context, value: Value) -> bool:
     )
 
 
+def called(context: Context, call: cst.Call) -> frozenset[Value]:
+    """What a call may call."""
+    return context.values.of(context.values.calls.direct(call).func)
+
+
+def optimizer_makers(context: Context, call: cst.Call) -> frozenset[Value]:
+    """Of these, what makes optimizers: their classes, the program's own too, and what makes one of a configuration."""
+    return frozenset(
+        value
+        for value in called(context, call)
+        if (tf_api.makes_optimizer(value.name) and not value.name.endswith(".LossScaleOptimizer"))
+        or (value.kind is Kind.CLASS and is_own_optimizer(context, value))
+    )
+
+
+def takes_rate(context: Context, call: cst.Call) -> bool:
+    """Whether a call makes an optimizer of Keras by its rate, of whatever class; a function of the program may see to its rate itself."""
+    made = called(context, call)
+    own = any(value.kind in (Kind.CLASS, Kind.FUNCTION) for value in made)
+    return not own and any(tf_api.optimizer(value.name) for value in made)
+
+
+def rate_given(context: Context, call: cst.Call, position: int | None = 0) -> cst.Arg | None:
+    """The rate that is given where an optimizer is made.
+
+    Args:
+        position: the place of the rate among the arguments; None where it has a name only.
+    """
+    direct = context.values.calls.direct(call)
+    return argument(direct, "learning_rate", position) or argument(direct, "lr")
+
+
 def is_optimizer(context: Context, node: cst.BaseExpression | None) -> bool:
     """An optimizer for what the roles say, or by the name under which Keras keeps it on a model."""
     pending, seen = [node], set[cst.CSTNode]()
@@ -150,11 +182,8 @@ def is_rate(context: Context, node: cst.CSTNode) -> bool:
 
 def _rate_variables(context: Context) -> frozenset[Value]:
     """The variables that optimizers are given for their rates."""
-    given = (
-        argument(call, "learning_rate", 0) or argument(call, "lr")
-        for call in context.values.index.calls
-        if tf_api.optimizer(context.values.qualified(call.func)) is not None
-    )
+    calls = (call for call in context.values.index.calls if takes_rate(context, call))
+    given = [rate_given(context, call) for call in calls]
     values = (value for arg in given if arg for value in context.values.of(arg.value))
     return frozenset(value for value in values if value.kind is Role.VARIABLE)
 
@@ -335,7 +364,7 @@ def kept_rates(context: Context) -> frozenset[cst.CSTNode]:
     kept = {node for node in whole - others if _has_plain_rate(context, node)}
     by_schedule: dict[cst.CSTNode, set[cst.CSTNode]] = {}
     for call in values.index.calls:
-        if tf_api.optimizer(values.qualified(call.func)) is not None:
+        if takes_rate(context, call):
             for schedule in _schedules(context, call):
                 by_schedule.setdefault(schedule, set()).add(call)
     return frozenset(kept.difference(*(made for made in by_schedule.values() if made - kept)))
@@ -376,21 +405,15 @@ def _has_plain_rate(context: Context, made: cst.CSTNode) -> bool:
         return False
     if tf_api.optimizer(context.values.qualified(made.func)) is None:
         return False
-    rate = _rate_of(made)
+    rate = rate_given(context, made)
     plain = {Kind.CONSTANT, Kind.OTHER, Role.SCHEDULE}
-    return rate is None or context.values.kinds(rate) <= plain
-
-
-def _rate_of(made: cst.Call) -> cst.BaseExpression | None:
-    """The rate that is given where an optimizer is made."""
-    arg = argument(made, "learning_rate", 0) or argument(made, "lr")
-    return arg.value if arg is not None else None
+    return rate is None or context.values.kinds(rate.value) <= plain
 
 
 def _schedules(context: Context, made: cst.CSTNode) -> frozenset[cst.CSTNode]:
     """The calls that make the schedules which an optimizer is made with."""
-    rate = _rate_of(made) if isinstance(made, cst.Call) else None
-    values = context.values.of(rate) if rate is not None else ()
+    rate = rate_given(context, made) if isinstance(made, cst.Call) else None
+    values = context.values.of(rate.value) if rate is not None else ()
     return frozenset(v.node for v in values if v.kind is Role.SCHEDULE and v.node is not None)
 
 

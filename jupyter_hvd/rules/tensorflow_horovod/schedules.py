@@ -27,8 +27,10 @@ from .questions import (
     is_rate,
     kept_schedules,
     multiplied_rates,
+    rate_given,
     reads_rate,
     set_rates,
+    takes_rate,
 )
 
 #: Arguments by which another library's functions are told how many steps a training has, or where in it they begin and end.
@@ -72,15 +74,14 @@ def scheduler_functions(context: Context) -> list[cst.BaseExpression]:
 
 def wrapped_schedules(context: Context) -> list[cst.BaseExpression]:
     """The optimizers' rates that are schedules of the program's own."""
-    found = []
+    found: dict[cst.BaseExpression, None] = {}
     for call in context.values.index.calls:
-        name = context.values.qualified(call.func)
-        if tf_api.optimizer(name) or tf_api.makes_optimizer(name):
-            rate = argument(call, "learning_rate", 0) or argument(call, "lr")
+        if takes_rate(context, call) or tf_api.makes_optimizer(context.values.qualified(call.func)):
+            rate = rate_given(context, call)
             values = context.values.of(rate.value) if rate is not None else frozenset()
             if rate is not None and values and all(is_own_schedule(context, v) for v in values):
-                found.append(rate.value)
-    return found
+                found[rate.value] = None
+    return list(found)
 
 
 class ScheduleSteps(Rule):
@@ -448,7 +449,7 @@ class StepSchedule(Rule):
                 context.stops.counts_behind(loss, ends)
             )
             if not context.stops.data_counts(loss):
-                behind = context.values.flow.backward_slice(loss, ends)
+                behind = context.values.flow.computed_from(loss, ends)
                 counted |= dict.fromkeys(n for n in behind if _is_counting_variable(context, n))
             for count in counted:
                 yield count, "the loss goes by this count of steps"
@@ -516,11 +517,12 @@ class StepSchedule(Rule):
         )
 
     def _switched(self, context: Context) -> Iterator[cst.CSTNode]:
-        """Where the training sets what is trained, what a layer does, and weights."""
+        """Where the training sets what is trained, what a layer does, and weights, and where it keeps those that it sets later."""
         bound = context.values.index.attribute_bindings.get("trainable", ())
         yield from (b.place for b in bound if b.place is not None)
         yield from (place for place, _ in _set_in_layers(context))
         yield from (setting.call for setting in context.settings.every)
+        yield from (*context.settings.of_callbacks, *context.settings.kept)
 
     def _told(self, node: cst.CSTNode, what: str) -> Problem:
         return Problem(
@@ -639,11 +641,24 @@ def _looks_up(context: Context, count: cst.CSTNode) -> bool:
 
 
 def _counted_tests(context: Context, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """The tests of a count of steps that decide, in its function, whether a node runs."""
+    """The tests of a count of steps that decide, in its function, whether a node runs; a mean over the steps is none, nor what goes by
+    how many steps a rank has.
+    """
     for test in tests_around(context.values, node):
-        behind = context.values.flow.backward_slice(test)
-        if any(context.stops.counts(n) or _counts_steps(context, n) for n in behind):
+        if context.stops.data_counts(test):
+            continue
+        behind = context.values.flow.backward_slice(test, partial(_is_mean, context))
+        if any(context.stops.is_counter(n) or _counts_steps(context, n) for n in behind):
             yield test
+
+
+def _is_mean(context: Context, node: cst.CSTNode) -> bool:
+    """Whether a node divides by a count of steps: `total / n`."""
+    return (
+        isinstance(node, cst.BinaryOperation)
+        and isinstance(node.operator, cst.Divide)
+        and context.stops.counts(node.right)
+    )
 
 
 def _counts_steps(context: Context, node: cst.CSTNode) -> bool:
