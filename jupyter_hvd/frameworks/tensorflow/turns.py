@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import libcst as cst
 
-from ...analysis.flow import Source
+from ...analysis.flow import Source, positional
 from ...analysis.index import ELEMENT, Path
 from ...analysis.syntax import method, nodes_in
 from ...analysis.values import MAX_PATH, ValueAnalysis
@@ -28,6 +28,22 @@ _SLICING = frozenset({"numpy.s_", "numpy.index_exp"})
 def is_range(name: str) -> bool:
     """Whether calling this canonical name counts: a loop over it runs over numbers, not data."""
     return name in ("builtins.range", "tensorflow.range") or name.endswith(".trange")
+
+
+def _starts(counting: cst.Call, name: str) -> bool:
+    """Whether a call counts one by one, from 0 or 1 on."""
+    given = positional(counting)
+    if len(given) != len(counting.args):
+        return False
+    if name == "itertools.count":
+        start = given
+    elif is_range(name) and len(given) in (1, 2):
+        start = given[:-1]
+    else:
+        return False
+    return len(start) < 2 and all(
+        isinstance(n, cst.Integer) and n.value in ("0", "1") for n in start
+    )
 
 
 def cuts(node: cst.Subscript) -> bool:
@@ -52,6 +68,28 @@ class Turns:
     def counts(self, iterable: cst.BaseExpression) -> bool:
         """Whether a loop runs over the numbers of a range, by way of names and bars too: `bar = tqdm(range(steps))`."""
         return self._is_all(iterable, (ELEMENT,), self._counts)
+
+    def is_count(self, iterable: cst.BaseExpression) -> bool:
+        """Whether an expression counts the turns of what it is zipped with, from 0 or 1 on: `range(n)`, `itertools.count(1)`."""
+        inner = self._values.flow.unwrap_iteration(iterable)
+        return isinstance(inner, cst.Call) and _starts(inner, self._values.qualified(inner.func))
+
+    def beside(
+        self, iterable: cst.BaseExpression
+    ) -> tuple[cst.BaseExpression, tuple[cst.BaseExpression, ...]]:
+        """What a loop runs over beside counts of its turns, and these: `batches` and `range(n)` of `zip(range(n), batches)`.
+
+        Where it is no such zip, what it runs over as it is, and none.
+        """
+        zipped = self._values.flow.unwrap_iteration(iterable)
+        if isinstance(zipped, cst.Call) and self._values.qualified(zipped.func) == "builtins.zip":
+            given = positional(zipped)
+            counts = tuple(filter(self.is_count, given))
+            others = [each for each in given if each not in counts]
+            if counts and len(others) == 1 and not any(arg.star for arg in zipped.args):
+                inner, more = self.beside(others[0])
+                return inner, (*counts, *more)
+        return iterable, ()
 
     def numbers(self, iterable: cst.BaseExpression) -> bool:
         """Whether a loop runs over numbers, in any order, over slices, or over the numbers of rows."""
