@@ -588,3 +588,59 @@ def test_epochs_beside_their_rates_are_as_many_as_before() -> None:
         """
     )
     assert "zip(range(10), [0.1, 0.01])" in convert_source(source).code
+
+
+NUMBERED = program(
+    """
+    import itertools
+    import tensorflow as tf
+
+    first = tf.data.Dataset.from_tensor_slices(a).repeat().batch(8)
+    second = tf.data.Dataset.from_tensor_slices(b).repeat().batch(8)
+
+
+    def numbered():
+        n = 0
+        while True:
+            n += 1
+            yield n, a[:8], b[:8]
+
+
+    class Loader:
+        def __iter__(self):
+            for start in range(0, 64, 8):
+                yield start // 8, a[start:start + 8], b[start:start + 8]
+
+
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    opt = tf.keras.optimizers.SGD(0.1)
+    for {turns}:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(x) - y) ** 2)
+        opt.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+        {line}
+    """
+)
+BREAK = "if n == 30: break"
+
+
+@pytest.mark.parametrize(
+    ("turns", "line", "severity"),
+    [
+        ("n, x, y in numbered()", BREAK, "error"),
+        ("n, x, y in Loader()", "if n == 6: model.save_weights('w')", "error"),
+        ("x, y, n in zip(first, second, itertools.count())", BREAK, "error"),
+        ("n, x, y in numbered()", "opt.learning_rate = 0.1 / n", "error"),
+        ("n, x, y in numbered()", "if n % 10 == 0: print(n)", "warning"),
+        ("step, (n, x, y) in enumerate(numbered())", "if step == 30: break", None),
+        ("n, x, y in Loader()", "print(n)", None),
+    ],
+)
+def test_what_goes_by_a_number_that_comes_with_the_batch(
+    turns: str, line: str, severity: str | None
+) -> None:
+    """Each rank has every N-th of these numbers; those that count the steps of a loop are as many on all ranks."""
+    conversion = convert_source(NUMBERED.format(turns=turns, line=line))
+    found = [(d.code, d.severity) for d in conversion.diagnostics if d.code == "HVD507"]
+    assert found == ([("HVD507", severity)] if severity else [])
+    assert (conversion.status == "refused") is (severity == "error")
