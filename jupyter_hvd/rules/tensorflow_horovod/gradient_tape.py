@@ -11,7 +11,7 @@ from ...analysis.index import Binding
 from ...analysis.library import Kind
 from ...analysis.reach import conditions, leaving_tests, tests_around
 from ...analysis.syntax import argument, method
-from ...analysis.uniformity import is_uniform
+from ...analysis.uniformity import is_uniform, tests_of
 from ...frameworks.tensorflow.agreement import VARIABLE_LISTS
 from ...frameworks.tensorflow.compiled import EagerSite
 from ...frameworks.tensorflow.lifting import lift
@@ -172,7 +172,8 @@ class AverageUpdate(Rule):
     """Average what an update applies, where it cannot be seen that it is averaged already.
 
     Gradients that were added up in variables, kept in a list, or given by a function that this program does not show, are averaged
-    right before they are applied, which is always right: what is the same on all ranks stays as it is. A gradient that was
+    right before they are applied, which is always right: what is the same on all ranks stays as it is. So is a step whose length
+    each rank finds by its own batch, in a line search. A gradient that was
     clipped before on each rank by itself is then the average of clipped gradients, not the clipped average.
     The rate of an update by hand is the program's own, and is not multiplied by the number of ranks.
     """
@@ -210,9 +211,13 @@ class AverageUpdate(Rule):
     def find(self, context: Context) -> Iterator[Finding]:
         averaged = context.runtime("average_gradients")
         for update in context.training.updates:
-            if update.applied is None or context.training.agreement.is_equal(*update.applied):
+            if update.applied is None:
                 continue
             value, path = update.applied
+            if context.training.agreement.is_equal(value, path) and not _is_decided(
+                context, update
+            ):
+                continue
             if len(path) > 1:  # pairs
                 names = [context.fresh(name) for name in ("gradient", "variable")]
                 before = f"[({averaged}({names[0]}), {names[1]}) for {names[0]}, {names[1]} in "
@@ -220,6 +225,21 @@ class AverageUpdate(Rule):
             else:
                 edits = context.wrap(value, f"{averaged}(", ")", Layer.WRAP)
             yield Fix(value, edits, needs=(HOROVOD, "average_gradients"))
+
+
+def _is_decided(context: Context, update: Update) -> bool:
+    """Whether ranks may each decide by themselves how far a step goes: `while loss(w - a * g) > bound: a *= 0.5`."""
+    agreement, values = context.training.agreement, context.values
+    around = {
+        a.test for a in context.module.ancestors(update.call) if isinstance(a, (cst.If, cst.While))
+    }
+    behind = (
+        values.flow.backward_slice(update.applied[0], context.training.gradients.is_gradient)
+        if update.applied
+        else ()
+    )
+    tests = {t: None for n in behind if isinstance(n, cst.Name) for t in tests_of(values, n)}
+    return any(test not in around and not agreement.is_equal(test) for test in tests)
 
 
 #: Why, where the steps cannot be parted.
