@@ -18,7 +18,7 @@ from .syntax import method
 from .values import MAX_PATH, ValueAnalysis
 
 _UNIFORM_BUILTINS = frozenset(
-    "abs bool divmod float int len list max min pow range round str sum tuple".split()
+    "abs bool divmod float int itertools.count len list max min pow range round str sum tuple".split()
 )
 #: What a program is given when it starts is the same on every rank.
 _UNIFORM_CALLS = frozenset({"os.environ.get", "os.getenv", "os.cpu_count"})

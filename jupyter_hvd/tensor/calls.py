@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from functools import reduce
-from operator import getitem
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
@@ -113,24 +111,21 @@ class Known(NamedTuple):
 
 
 class Same(NamedTuple):
-    """A part of arguments that counts by identity, by its position; of a set that may change, with what it held."""
+    """An argument that counts by identity, by its position; of a set that may change, with what it held."""
 
-    position: tuple[int, ...]
+    position: int
     value: ref[Any]
     held: frozenset[Any] | None
 
     @staticmethod
-    def of(
-        position: tuple[int, ...], arguments: tuple[Any, ...], forget: Callable[[Any], None]
-    ) -> Same:
-        """Such a part; `forget` is called when it is no more."""
-        value = reduce(getitem, position, arguments)
+    def of(position: int, value: Any, forget: Callable[[Any], None]) -> Same:
+        """Such an argument; `forget` is called when it is no more."""
         held = frozenset(value) if isinstance(value, set) else None
         return Same(position, ref(value, forget), held)
 
     def holds(self, arguments: tuple[Any, ...]) -> bool:
         """Whether it is the same in another call."""
-        value = reduce(getitem, self.position, arguments)
+        value = arguments[self.position]
         return self.value() is value and (self.held is None or self.held == value)
 
 
@@ -171,7 +166,7 @@ class Before:
             self._known.pop(key, None)
 
         known = Known(call.instance, call.sizes, run.kept())
-        self._known[key] = known, tuple(Same.of(at, arguments, forget) for at in relations)
+        self._known[key] = known, tuple(Same.of(k, arguments[k], forget) for k in relations)
 
 
 def check(instance: Instance, arguments: Arguments, sizes: Sizes) -> None:

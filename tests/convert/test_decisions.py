@@ -389,3 +389,29 @@ def test_what_a_loop_within_a_step_hands_on_is_of_this_step() -> None:
         """
     )
     assert convert_source(HEAD + source).diagnostics == ()
+
+
+@pytest.mark.parametrize(
+    ("test", "own"),
+    [("tf.reduce_mean((x @ (w - a * g) - y) ** 2) > loss", True), ("tf.norm(a * g) > 1.0", False)],
+    ids=["own batch", "averaged gradient"],
+)
+def test_a_step_of_a_length_that_a_ranks_batch_decides_is_averaged(test: str, own: bool) -> None:
+    """In a line search on the batch of each rank they find other lengths."""
+    source = program(
+        f"""
+        import tensorflow as tf
+
+        w = tf.Variable(tf.zeros((8, 1)))
+        for x, y in tf.data.Dataset.from_tensor_slices((features, labels)).batch(16):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((x @ w - y) ** 2)
+            g = tape.gradient(loss, w)
+            a = 1.0
+            while {test}:
+                a *= 0.5
+            w.assign_sub(a * g)
+        """
+    )
+    code = convert_source(source).code
+    assert ("w.assign_sub(jhvd.average_gradients(a * g))" in code) is own

@@ -253,3 +253,61 @@ Trainer(1).train()
         "        jhvd.draw_apart(self.rng)\n        for turn in range(100 // hvd.size() or 100):"
         in code
     )
+
+
+BETWEEN = "for epoch in range(3):\n    " + LOOP.replace("\n    ", "\n        ")
+EACH = BETWEEN + "    for v in model.trainable_variables:\n        "
+
+
+@pytest.mark.parametrize(
+    ("body", "drawn"),
+    [
+        (EACH + "v.assign(0.8 * v + tf.random.normal(tf.shape(v)))\n", ["tf.random.normal"]),
+        (EACH + "v.assign_add(0.1 * tf.random.normal(v.shape))\n", ["tf.random.normal"]),
+        (
+            BETWEEN
+            + "    model.layers[-1].kernel.assign(tf.keras.random.normal((3, 1)))\n"
+            + "    model.layers[-1].bias.assign(tf.keras.initializers.HeNormal()((1,)))\n",
+            ["tf.keras.random.normal", "tf.keras.initializers.HeNormal"],
+        ),
+        (
+            "tf.random.set_seed(1)\n"
+            + EACH
+            + "v.assign(tf.keras.initializers.HeNormal()(v.shape))\n",
+            ["tf.keras.initializers.HeNormal"],
+        ),
+        (
+            LOOP
+            + "\n\nclass Shrink(tf.keras.callbacks.Callback):\n    def on_epoch_end(self, epoch, logs=None):\n"
+            "        for v in self.model.trainable_variables:\n            v.assign(v + tf.random.normal(tf.shape(v)))\n\n\n"
+            "model.compile(opt, 'mse')\nmodel.fit(x, y, callbacks=[Shrink()])\n",
+            ["tf.random.normal"],
+        ),
+        (BETWEEN + "    noise.assign(tf.random.normal((3,)))\n", []),
+        ("init = tf.keras.initializers.HeNormal()\n" + LOOP, []),
+    ],
+    ids=["set", "added", "layers", "seed", "callback", "no weight", "no draw"],
+)
+def test_what_weights_are_set_to_between_steps_is_drawn_alike(body: str, drawn: list[str]) -> None:
+    """Each rank would draw other numbers, and the ranks part. It is no training step, of which ranks take a share."""
+    body = "x, y = load(), load()\nnoise = tf.Variable(tf.zeros(3), trainable=False)\n" + body
+    assert alike(body) == drawn
+    conversion = convert_source(HEAD + body)
+    assert "average_gradients" not in conversion.code
+    assert not conversion.diagnostics
+
+
+def test_noise_of_numpys_that_weights_are_set_to_is_rank_zeros() -> None:
+    body = "x, y = load(), load()\n" + EACH + "v.assign_add(np.random.normal(size=v.shape))\n"
+    code = convert_source(HEAD + body).code
+    assert "v.assign_add(hvd.broadcast_object(np.random.normal(size=v.shape), root_rank=0))" in code
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["tf.reduce_mean(x[np.random.randint(0, 9, 3)])", "0.1 * bx + tf.random.normal((3, 1))"],
+)
+def test_what_is_computed_of_a_ranks_own_batch_is_averaged(given: str) -> None:
+    """Though something is drawn, too."""
+    body = f"x, y = load(), load()\n{LOOP}    for v in model.trainable_variables:\n        v.assign_add({given})\n"
+    assert f"v.assign_add(jhvd.average_gradients({given}))" in convert_source(HEAD + body).code

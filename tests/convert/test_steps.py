@@ -463,11 +463,11 @@ def test_a_rate_that_goes_by_steps(count: str, told: bool) -> None:
     [
         (
             "for n, (a, b) in zip(range(100), batches)",
-            "for n, (a, b) in jhvd.shard_batches(zip(range(100), batches))",
+            "for n, (a, b) in zip(range(100 // hvd.size() or 100), batches)",
         ),
         (
             "for n, ((a, b), _) in enumerate(zip(batches, range(total)))",
-            "for n, ((a, b), _) in enumerate(jhvd.shard_batches(zip(batches, range(total))))",
+            "for n, ((a, b), _) in enumerate(zip(batches, range(total // hvd.size() or total)))",
         ),
         (
             "for n, (a, b) in zip(names, batches)",
@@ -477,7 +477,9 @@ def test_a_rate_that_goes_by_steps(count: str, told: bool) -> None:
     ids=["first", "last", "names"],
 )
 def test_turns_over_data_and_something_beside_are_divided(turns: str, after: str) -> None:
-    """As many as there are of what ends first, whatever another loop that calls the same step runs over."""
+    """As many as there are of what ends first, whatever another loop that calls the same step runs over; a range is divided by
+    itself, and the data by themselves.
+    """
     source = program(
         f"""
         import tensorflow as tf
@@ -503,3 +505,142 @@ def test_turns_over_data_and_something_beside_are_divided(turns: str, after: str
         """
     )
     assert f"{after}:" in convert_source(source).code
+
+
+@pytest.mark.parametrize(
+    ("turns", "number", "after"),
+    [
+        (
+            "for i, (x, y) in zip(range(60), batches)",
+            "i == 30",
+            "zip(range(60 // hvd.size() or 60), batches)",
+        ),
+        (
+            "for (x, y), i in zip(batches, itertools.count(1))",
+            "i == 30",
+            "zip(batches, itertools.count(1))",
+        ),
+        (
+            "for i, (x, y) in tqdm(zip(range(1, 61), generate()))",
+            "i == 30",
+            "zip(range(1, 1 + max(1, (61 - 1) // hvd.size())), jhvd.shard_batches(generate()))",
+        ),
+        (
+            "for i, (x, y) in zip(tqdm(range(60)), load())",
+            "i + 1 == 30",
+            "zip(tqdm(range(60 // hvd.size() or 60)), jhvd.shard_batches(load()))",
+        ),
+    ],
+    ids=["dataset", "count", "generator", "unseen"],
+)
+def test_a_count_beside_the_data_is_each_ranks_own_count_of_steps(
+    turns: str, number: str, after: str
+) -> None:
+    """What is divided are the data, so that all ranks have one count: they end, and a rate goes, by an N-th of it."""
+    source = program(
+        f"""
+        import itertools
+        import tensorflow as tf
+        from other import load
+        from tqdm import tqdm
+
+        batches = tf.data.Dataset.from_tensor_slices((a, b)).repeat().batch(8)
+
+
+        def generate():
+            while True:
+                yield a[:8], b[:8]
+
+
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+        opt = tf.keras.optimizers.SGD(0.1)
+        {turns}:
+            opt.learning_rate = 0.1 * min(1, i / 1000)
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((model(x) - y) ** 2)
+            opt.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+            if {number}:
+                break
+        """
+    )
+    conversion = convert_source(source)
+    assert after in conversion.code
+    assert "min(1, (i * hvd.size()) / 1000)" in conversion.code
+    assert f"if {number.removesuffix('30')}max(1, 30 // hvd.size()):" in conversion.code
+    assert not conversion.diagnostics
+
+
+def test_epochs_beside_their_rates_are_as_many_as_before() -> None:
+    """A range is a number of steps beside what is divided alone."""
+    source = program(
+        """
+        import tensorflow as tf
+
+        batches = tf.data.Dataset.from_tensor_slices((a, b)).batch(8)
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+        opt = tf.keras.optimizers.SGD(0.1)
+        for epoch, rate in zip(range(10), [0.1, 0.01]):
+            opt.learning_rate = rate
+            for x, y in batches:
+                with tf.GradientTape() as tape:
+                    loss = tf.reduce_mean((model(x) - y) ** 2)
+                opt.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+        """
+    )
+    assert "zip(range(10), [0.1, 0.01])" in convert_source(source).code
+
+
+NUMBERED = program(
+    """
+    import itertools
+    import tensorflow as tf
+
+    first = tf.data.Dataset.from_tensor_slices(a).repeat().batch(8)
+    second = tf.data.Dataset.from_tensor_slices(b).repeat().batch(8)
+
+
+    def numbered():
+        n = 0
+        while True:
+            n += 1
+            yield n, a[:8], b[:8]
+
+
+    class Loader:
+        def __iter__(self):
+            for start in range(0, 64, 8):
+                yield start // 8, a[start:start + 8], b[start:start + 8]
+
+
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    opt = tf.keras.optimizers.SGD(0.1)
+    for {turns}:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(x) - y) ** 2)
+        opt.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+        {line}
+    """
+)
+BREAK = "if n == 30: break"
+
+
+@pytest.mark.parametrize(
+    ("turns", "line", "severity"),
+    [
+        ("n, x, y in numbered()", BREAK, "error"),
+        ("n, x, y in Loader()", "if n == 6: model.save_weights('w')", "error"),
+        ("x, y, n in zip(first, second, itertools.count())", BREAK, "error"),
+        ("n, x, y in numbered()", "opt.learning_rate = 0.1 / n", "error"),
+        ("n, x, y in numbered()", "if n % 10 == 0: print(n)", "warning"),
+        ("step, (n, x, y) in enumerate(numbered())", "if step == 30: break", None),
+        ("n, x, y in Loader()", "print(n)", None),
+    ],
+)
+def test_what_goes_by_a_number_that_comes_with_the_batch(
+    turns: str, line: str, severity: str | None
+) -> None:
+    """Each rank has every N-th of these numbers; those that count the steps of a loop are as many on all ranks."""
+    conversion = convert_source(NUMBERED.format(turns=turns, line=line))
+    found = [(d.code, d.severity) for d in conversion.diagnostics if d.code == "HVD507"]
+    assert found == ([("HVD507", severity)] if severity else [])
+    assert (conversion.status == "refused") is (severity == "error")

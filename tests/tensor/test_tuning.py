@@ -177,8 +177,8 @@ def test_a_disk_that_takes_nothing_is_told_once(tmp_path):
 def test_what_differs_or_fails_is_not_chosen(monkeypatch):
     compiled = tuning._compiled
 
-    def broken(made, plan, operands):
-        run = compiled(made, plan, operands)
+    def broken(made, plan, operands, lines):
+        run = compiled(made, plan, operands, lines)
         if plan.choices.omitted == ("fused",):
             return lambda *arrays: run(*arrays) + 1
         if plan.choices != MODEL:
@@ -243,10 +243,10 @@ def test_a_way_that_xla_cannot_go_is_told_once(monkeypatch):
     monkeypatch.setattr(tuning, "_told", set())
     compiled = tuning._compiled
 
-    def broken(made, plan, operands):
+    def broken(made, plan, operands, lines):
         if plan.choices == DENSE:
             raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")
-        return compiled(made, plan, operands)
+        return compiled(made, plan, operands, lines)
 
     monkeypatch.setattr(tuning, "_compiled", broken)
     with pytest.warns(UserWarning, match="RESOURCE_EXHAUSTED"):
@@ -260,10 +260,10 @@ def test_what_the_model_has_no_memory_for_is_computed_jaxs_way(monkeypatch):
     monkeypatch.setattr(tuning, "LARGE", 1 << 10)
     compiled = tuning._compiled
 
-    def small(made, plan, operands):
+    def small(made, plan, operands, lines):
         if plan.choices == MODEL:
             raise TensorError("no memory")
-        return compiled(made, plan, operands)
+        return compiled(made, plan, operands, lines)
 
     monkeypatch.setattr(tuning, "_compiled", small)
     gradient, x = entropies.grad("x"), jnp.linspace(0.5, 1.0, 4096)

@@ -6,6 +6,8 @@ these and from what is uniform anyhow.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import libcst as cst
 
 from ...analysis.flow import Source
@@ -30,6 +32,8 @@ _COPYING = frozenset(
     "copy.copy copy.deepcopy numpy.array numpy.asarray numpy.copy tensorflow.Variable tensorflow.constant "
     "tensorflow.convert_to_tensor tensorflow.identity tensorflow.keras.backend.get_value".split()
 )
+#: What gives all ranks what one has, in a program that is converted.
+_BROADCASTING = frozenset({"horovod.tensorflow.broadcast_object", "horovod.tensorflow.broadcast"})
 #: Methods whose result is the receiver's value.
 _READING = frozenset({"numpy", "value", "read_value"})
 
@@ -43,7 +47,7 @@ class Agreement:
     def __init__(self, values: ValueAnalysis, gradients: Gradients) -> None:
         self._values = values
         self._gradients = gradients
-        #: Variables that are being asked about: a mean that moves is set to what is made of itself.
+        #: Variables that are being asked about: a mean that moves is set to what is made of itself; and what is drawn alike.
         self._assumed: set[cst.Call] = set()
 
     def is_weight(self, variable: cst.CSTNode, path: Path = ()) -> bool:
@@ -141,6 +145,15 @@ class Agreement:
         ]
         return all(self.is_equal(part, (), seen, trained=trained) for part in parts)
 
+    def is_equal_but_for(self, node: cst.CSTNode, draws: Collection[cst.Call]) -> bool:
+        """Whether an expression is the same on every rank before training, where these calls draw alike."""
+        known = frozenset(self._assumed)
+        self._assumed.update(draws)
+        try:
+            return self.is_equal(node, trained=False)
+        finally:
+            self._assumed.intersection_update(known)
+
     def _is_equal_result(
         self, call: cst.Call, path: Path, seen: set[tuple[cst.CSTNode, Path]], trained: bool
     ) -> bool:
@@ -148,7 +161,7 @@ class Agreement:
         name = self._values.qualified(call.func)
         if name.endswith((".zeros_like", ".ones_like", ".shape")):
             return True
-        if call in self._assumed:
+        if call in self._assumed or name in _BROADCASTING:
             return True
         if name == "tensorflow.Variable" and not (trained and self._stays_equal(call)):
             return False
@@ -157,7 +170,7 @@ class Agreement:
         )
         if method(call) == "get_weights":
             return trained
-        if method(call) == "get_unscaled_gradients":
+        if method(call) == "get_unscaled_gradients" or self._draws_alike(call):
             calculates = True
         elif method(call) in _READING:
             assert isinstance(call.func, cst.Attribute)
@@ -167,6 +180,15 @@ class Agreement:
             for arg in call.args
             for part in ([(), (ELEMENT,)] if self._is_list(arg.value) else [()])
         )
+
+    def _draws_alike(self, call: cst.Call) -> bool:
+        """Whether a call is one of `draw_alike(draw, seed)`, or of what that makes."""
+        maker: cst.BaseExpression = call.func
+        while isinstance(maker, cst.Call):
+            if self._values.qualified(maker.func) == "jupyter_hvd.runtime.draw_alike":
+                return True
+            maker = maker.func
+        return False
 
     def _stays_equal(self, made: cst.Call) -> bool:
         """Whether a variable is assigned nothing that is neither from gradients nor the same on every rank.

@@ -1,7 +1,8 @@
 """What TensorFlow draws at random that must be one thing on all ranks: what they learn, and what is divided among them.
 
 What is drawn before the steps, a true weight or a table of examples, is to be learned; what the data are made of,
-wherever it is drawn, is divided. The rest is each rank's own: dropout, augmentation, the noise of a step.
+wherever it is drawn, is divided; what weights are set to is the same, as they are. The rest is each rank's own: dropout,
+augmentation, the noise of a step.
 """
 
 from __future__ import annotations
@@ -13,10 +14,17 @@ import libcst as cst
 
 from ...analysis.index import ELEMENT, Path
 from ...analysis.library import Value
+from ...analysis.syntax import method
 from . import tf_api
+from .agreement import ASSIGNING
 from .randomness import Randomness
 from .sharding import Sharding
 from .step_loops import StepLoops
+
+#: What Keras' layers call their weights.
+_OF_LAYERS = frozenset(
+    "beta bias depthwise_kernel embeddings gamma kernel pointwise_kernel recurrent_kernel".split()
+)
 
 
 class Alike:
@@ -39,8 +47,30 @@ class Alike:
             for call, made in draws
             if (call in divided and not self.is_deferred(call))
             or (self.is_before_steps(call) and not self._is_first_weight(call))
+            or (call in self._set and not self.is_deferred(call))
         }
         return list(found)
+
+    @cached_property
+    def _set(self) -> set[cst.CSTNode]:
+        """What weights are set to, but for what an update of training makes the same: noise that is added between epochs, say."""
+        updates = {update.call for update in self.training.updates}
+        return {
+            node
+            for call in self.values.index.calls
+            if call.args and call not in updates and self._sets_weights(call)
+            for node in self.values.flow.backward_slice(call.args[0].value)
+        }
+
+    def _sets_weights(self, call: cst.Call) -> bool:
+        """Whether a call sets weights: `model.set_weights(w)`, `v.assign(w)`, `layer.kernel.assign(w)`."""
+        match call.func:
+            case cst.Attribute(attr=cst.Name("set_weights")):
+                return True
+            case cst.Attribute(value=variable) if method(call) in ASSIGNING:
+                named = isinstance(variable, cst.Attribute) and variable.attr.value in _OF_LAYERS
+                return named or self.training.agreement.is_weight(variable)
+        return False
 
     @cached_property
     def _sources(self) -> list[cst.BaseExpression]:

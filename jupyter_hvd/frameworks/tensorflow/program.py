@@ -36,7 +36,7 @@ class TensorFlowProgram:
 
     @cached_property
     def training(self) -> Training:
-        return Training(self.values)
+        return Training(self.values, self.randomness)
 
     @cached_property
     def pipelines(self) -> Pipelines:

@@ -19,7 +19,9 @@ from . import tf_api
 
 #: Generators of random numbers of their own; without a seed no two ranks draw the same.
 GENERATORS = frozenset({"numpy.random.default_rng", "numpy.random.RandomState", "random.Random"})
-_SEEDS = frozenset({"numpy.random.seed", "random.seed", "tensorflow.keras.utils.set_random_seed"})
+#: What seeds all random numbers at once.
+_SEED_OF_ALL = "tensorflow.keras.utils.set_random_seed"
+_SEEDS = frozenset({"numpy.random.seed", "random.seed", _SEED_OF_ALL})
 #: Methods of generators that draw rows, or their numbers.
 DRAWING_ROWS = frozenset(
     "choice choices integers permutation permuted randint random_integers randrange sample".split()
@@ -29,7 +31,7 @@ _TENSORFLOW_SEEDS = frozenset(
     {
         "tensorflow.random.set_seed",
         "tensorflow.compat.v1.set_random_seed",
-        "tensorflow.keras.utils.set_random_seed",
+        _SEED_OF_ALL,
     }
 )
 #: What is another on each rank, beside clocks.
@@ -60,6 +62,11 @@ _OF_ROWS = frozenset(
         "random": ("randint", "randrange", "choice", "choices", "sample"),
     }.items()
     for name in names
+)
+
+#: What draws real numbers, by the last part of its name.
+_NOISE = frozenset(
+    "gauss laplace normal normalvariate rand randn random random_sample sample standard_normal truncated_normal uniform".split()
 )
 
 
@@ -157,7 +164,7 @@ class Randomness:
         """What draws from the random numbers that NumPy, or Python, keeps for the whole process."""
         calls = self.values.index.calls
         seeded = self._seeds(_SEEDS)
-        if "tensorflow.keras.utils.set_random_seed" in seeded:
+        if _SEED_OF_ALL in seeded:
             return []
         libraries = {"numpy": "numpy.random.seed", "random": "random.seed"}
         return [
@@ -187,26 +194,71 @@ class Randomness:
 
     @cached_property
     def of_tensorflow(self) -> list[tuple[cst.Call, cst.Call]]:
-        """What draws from TensorFlow's random numbers without a seed, each with the call to be made alike: itself,
-        or what makes the generator that it draws from.
-        """
-        calls = self.values.index.calls
-        if self._seeds(_TENSORFLOW_SEEDS):
+        """What of `by_tensorflow` draws without a seed."""
+        seeded = self._seeds(_TENSORFLOW_SEEDS)
+        if _SEED_OF_ALL in seeded:
             return []
+        return [
+            (call, made)
+            for call, made in self.by_tensorflow
+            if argument(made, "seed") is None and not (seeded and not self._is_of_keras(made))
+        ]
+
+    @cached_property
+    def by_tensorflow(self) -> list[tuple[cst.Call, cst.Call]]:
+        """What draws from the random numbers of TensorFlow or Keras, each with the call to be made alike: itself, or what makes
+        the generator, or the initializer, that it draws from.
+        """
         found = []
-        for call in calls:
+        for call in self.values.index.calls:
             if tf_api.draws(self.values.qualified(call.func)) or (
                 method(call) == "sample" and self._is_distribution(call)
             ):
-                if argument(call, "seed") is None:
-                    found.append((call, call))
-            elif method(call) in tf_api.DRAWING_METHODS and isinstance(call.func, cst.Attribute):
-                found += [
-                    (call, value.node)
-                    for value in self.values.of(call.func.value)
-                    if value.name in tf_api.UNSEEDED_GENERATORS and isinstance(value.node, cst.Call)
-                ]
+                found.append((call, call))
+                continue
+            drawn_from: cst.BaseExpression = call.func
+            if method(call) in tf_api.DRAWING_METHODS and isinstance(call.func, cst.Attribute):
+                drawn_from = call.func.value
+            found += [
+                (call, value.node)
+                for value in self.values.of(drawn_from)
+                if isinstance(value.node, cst.Call) and value.node is not call
+                if (value.name in tf_api.UNSEEDED_GENERATORS and drawn_from is not call.func)
+                or (tf_api.draws_weights(value.name) and drawn_from is call.func)
+            ]
         return found
+
+    @cached_property
+    def noise_of_tensorflow(self) -> list[cst.Call]:
+        """What of these draws real numbers, and no rows or an order of them."""
+        return [
+            call
+            for call, made in self.by_tensorflow
+            if tf_api.draws_weights(self.values.qualified(made.func)) or self._is_noise(call)
+        ]
+
+    @cached_property
+    def noise_of_numpy(self) -> list[cst.Call]:
+        """What draws such numbers from NumPy or Python, or from generators of the program's own."""
+        return [
+            call
+            for call in self.values.index.calls
+            if self._is_noise(call) and (self.is_draw(call) or self._is_of_generator(call))
+        ]
+
+    def _is_noise(self, call: cst.Call) -> bool:
+        name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
+        last = name.value if isinstance(name, cst.Name) else ""
+        return last in _NOISE and argument(call, "dtype") is None
+
+    def _is_of_generator(self, call: cst.Call) -> bool:
+        if not isinstance(call.func, cst.Attribute):
+            return False
+        return bool({value.name for value in self.values.of(call.func.value)} & GENERATORS)
+
+    def _is_of_keras(self, made: cst.Call) -> bool:
+        """Whether a call draws from Keras' own random numbers, of which `tf.random.set_seed` says nothing."""
+        return self.values.qualified(made.func).startswith("tensorflow.keras.")
 
     def _is_distribution(self, call: cst.Call) -> bool:
         """Whether a method is of something that TensorFlow Probability has made, which draws from TensorFlow's numbers."""

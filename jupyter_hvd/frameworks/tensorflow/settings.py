@@ -16,6 +16,7 @@ from ...analysis.syntax import method
 from ...analysis.uniformity import is_uniform, tests_of
 from .agreement import ASSIGNING, VARIABLE_LISTS
 from .training import Training
+from .updates import is_repeated
 
 #: Methods of lists and dicts that change what they hold in a way that is not followed.
 _CHANGING = frozenset({"update", "setdefault", "insert", "pop", "popleft", "appendleft", "sort"})
@@ -91,8 +92,15 @@ class Settings:
         return self._agreement.is_equal(setting.value) and not any(map(self._may_differ, behind))
 
     def _is_of_training(self, node: cst.CSTNode) -> bool:
-        seen = node in self._training.seen_by_rank
+        seen = node in self._training.seen_by_rank or node in self._noise
         return seen or self._agreement.reads_weights(node) or self._is_changed(node)
+
+    @cached_property
+    def _noise(self) -> frozenset[cst.Call]:
+        """What is drawn from NumPy's or Python's random numbers between steps: ranks may have drawn as many before, or not."""
+        noise = self._training.randomness.noise_of_numpy
+        taken = self._training.gradients.are_taken
+        return frozenset(call for call in noise if taken and is_repeated(self._values, call))
 
     def _may_differ(self, node: cst.CSTNode) -> bool:
         """Whether a part of what is kept is taken by a number of each rank's own, or is changed in a way that is not followed."""

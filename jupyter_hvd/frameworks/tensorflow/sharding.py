@@ -148,7 +148,7 @@ class Sharding:
         for call, iterables in self.data.loop_data.items():
             if call not in self.data.unseen_loops:
                 divided = [data for data in iterables if self._pipelines.of(data)]
-                inner = map(self.values.flow.unwrap_iteration, divided)
+                inner = map(self.data.source, divided)
                 used |= {data: False for data in inner if data not in shared}
         return used | self._unseen
 

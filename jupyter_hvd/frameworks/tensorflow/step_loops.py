@@ -511,13 +511,28 @@ class StepLoops:
         return limit if len(ups) == 1 and not endless else None
 
     @cached_property
+    def zipped_ranges(self) -> dict[cst.BaseExpression, cst.BaseExpression]:
+        """The ranges that end loops over data beside which they are zipped, with these data: `zip(range(steps), batches)`."""
+        return {
+            count: data
+            for loop in self.values.index.loops
+            if loop.iter in self.data.trained_over
+            for data, counts in (self._turns.beside(loop.iter),)
+            if self.data.is_divided(data)
+            for count in counts
+            if self._turns.counts(count)
+        }
+
+    @cached_property
     def unbounded_data(self) -> list[cst.BaseExpression]:
         """The data that training takes without end, stopping by something other than a count of turns."""
         data = dict.fromkeys(data for found in self.data.loop_data.values() for data in found)
+        ended = set(self.zipped_ranges.values())
         return [
             each
             for each in data
-            if (pipelines := self._pipelines.of(each))
+            if each not in ended
+            and (pipelines := self._pipelines.of(each))
             and not any(pipeline.ends for pipeline in pipelines)
             and not any(self._counts_around(each, frozenset()))
         ]

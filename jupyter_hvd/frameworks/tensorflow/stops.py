@@ -309,31 +309,43 @@ class Stops:
 
     def _is_number_of_batch(self, definition: Definition) -> bool:
         """Whether a loop over data, or over the numbers that cut these, gives a name the number of its turn."""
-        loop = self.module.parent(definition.value) if isinstance(definition, Binding) else None
+        if not isinstance(definition, Binding):
+            return False
+        loop = self.module.parent(definition.value)
         return isinstance(loop, cst.For) and (
-            self._enumerates(loop.iter) or loop in self._steps.cut.values()
+            any(name is definition.target for name in self._counts_in(loop.target, loop.iter))
+            or loop in self._steps.cut.values()
         )
 
     def _numbers(self, loop: cst.For) -> Iterator[cst.Name]:
-        """The name that a loop gives the numbers of its turns."""
-        match loop.target:
-            case cst.Name() as name if loop in self._steps.loops:
-                yield name
-            case cst.Tuple(elements=[cst.Element(value=cst.Name() as name), *_]) if (
-                self._enumerates(loop.iter)
-            ):
-                yield name
+        """The names that a loop gives the numbers of its turns."""
+        if isinstance(loop.target, cst.Name) and loop in self._steps.loops:
+            yield loop.target
+        yield from self._counts_in(loop.target, loop.iter)
 
-    def _enumerates(self, iterable: cst.BaseExpression) -> bool:
-        while isinstance(iterable, cst.Call):
-            if self.values.qualified(iterable.func) == "builtins.enumerate":
-                return True
-            if method(iterable) == "enumerate":
-                return True
-            if not iterable.args:
-                return False
-            iterable = iterable.args[0].value  # of `tqdm(enumerate(…))`
-        return False
+    def _counts_in(
+        self, target: cst.BaseExpression, iterable: cst.BaseExpression
+    ) -> Iterator[cst.Name]:
+        """The names in the target of a loop that count its turns: by `enumerate`, or zipped with what is divided by itself."""
+        if not isinstance(target, cst.Tuple) or not isinstance(iterable, cst.Call):
+            return
+        names = [element.value for element in target.elements]
+        given = [arg.value for arg in iterable.args]
+        name = self.values.qualified(iterable.func)
+        if name == "builtins.zip":
+            _, counts = self.data.turns.beside(iterable)
+            for inner, each in zip(names, given, strict=False) if counts else ():
+                if each in counts and isinstance(inner, cst.Name):
+                    yield inner
+                else:
+                    yield from self._counts_in(inner, each)
+        elif name == "builtins.enumerate" or method(iterable) == "enumerate":
+            if isinstance(names[0], cst.Name):
+                yield names[0]
+            if given and len(names) > 1:
+                yield from self._counts_in(names[1], given[0])
+        elif given:
+            yield from self._counts_in(target, given[0])  # of `tqdm(enumerate(…))`
 
     def is_counter(self, node: cst.CSTNode) -> bool:
         """Whether a node is a counter itself."""

@@ -339,6 +339,17 @@ def draws(name: str) -> bool:
     return _DRAWS.fullmatch(name) is not None and "stateless" not in name
 
 
+_INITIALIZER = re.compile(
+    r"tensorflow\.(keras|compat\.v1\.keras)\.initializers\."
+    r"(Random(Normal|Uniform)|TruncatedNormal|VarianceScaling|(Glorot|He|Lecun)(Normal|Uniform)|Orthogonal)"
+)
+
+
+def draws_weights(name: str) -> bool:
+    """Whether calling this canonical name makes one of Keras' initializers that draw random numbers."""
+    return _INITIALIZER.fullmatch(name) is not None
+
+
 #: Base classes of what owns its variables.
 OWNERS = ("tensorflow.Module", "tensorflow.keras.")
 _WEIGHTLESS = re.compile(

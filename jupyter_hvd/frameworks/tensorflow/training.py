@@ -20,6 +20,7 @@ from .agreement import Agreement
 from .compiled import CompiledCode, EagerSite
 from .gradients import Gradients
 from .keras_loops import KerasLoops
+from .randomness import Randomness
 from .roles import Role
 from .tapes import TrainingTape, training_tapes
 from .updates import Update, updates, variable_loops
@@ -28,8 +29,8 @@ from .updates import Update, updates, variable_loops
 class Training:
     """The training of one module."""
 
-    def __init__(self, values: ValueAnalysis) -> None:
-        self.values = values
+    def __init__(self, values: ValueAnalysis, randomness: Randomness) -> None:
+        self.values, self.randomness = values, randomness
         self.module = values.module
         self.gradients = Gradients(values)
         self.agreement = Agreement(values, self.gradients)
@@ -38,7 +39,16 @@ class Training:
 
     @cached_property
     def updates(self) -> list[Update]:
-        return list(updates(self.values, self.gradients, self.agreement, self.keras))
+        noise = (*self.randomness.noise_of_tensorflow, *self.randomness.noise_of_numpy)
+        drawn = [call for call in noise if not self.is_compiled(call)]
+        return list(updates(self.values, self.gradients, self.agreement, self.keras, drawn))
+
+    def is_compiled(self, node: cst.CSTNode) -> bool:
+        """Whether a node runs in a compiled function, where nothing can be asked of rank 0."""
+        function = self.module.function_of(node)
+        return function is not None and (
+            self.compiled.runs_compiled(function) or self.keras.runs(function)
+        )
 
     @cached_property
     def own_updates(self) -> list[tuple[Update, list[EagerSite]]]:

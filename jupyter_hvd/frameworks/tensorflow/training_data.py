@@ -198,7 +198,7 @@ class TrainingData:
             if ancestor is function:
                 break
             if isinstance(ancestor, cst.BaseComp):
-                yield Taken(ancestor.for_in.iter, (ancestor.for_in.iter,))
+                yield Taken(ancestor.for_in.iter, (self.turns.beside(ancestor.for_in.iter)[0],))
             if isinstance(ancestor, (cst.For, cst.While)):
                 outermost = ancestor
                 if isinstance(ancestor, cst.For) and self._gives_batches(ancestor, chain, inner):
@@ -231,7 +231,7 @@ class TrainingData:
         """Whether what the program itself makes gives a loop no batches, but rates, say: no step is made of it, or a step has
         batches of a dataset that is not made of it, which a loop within this one runs over.
         """
-        values = self.values.of(self.values.flow.unwrap_iteration(iterable))
+        values = self.values.of(self.source(iterable))
         if not values or not all(map(self._goes_through, values)):
             return False
         if not any(self._is_made_of(call, iterable) for call in chain):
@@ -286,26 +286,27 @@ class TrainingData:
         train, what those pass who do. What is made of each batch, `(f(b) for b in data)`, is taken from the data.
         """
         iterable = self._made_of_each(iterable)
-        taken = self.values.flow.unwrap_iteration(iterable)
-        bound = self.values.definitions.reaching(taken) if isinstance(taken, cst.Name) else []
+        source = self.source(iterable)
+        bound = self.values.definitions.reaching(source) if isinstance(source, cst.Name) else []
         function = self.module.function_of(chain[-1])
+        data, _ = self.turns.beside(iterable)
         match bound:
             case [cst.Param() as param] if function is not None:
                 live = self._live(chain)
                 passed = self.values.calls.actual_arguments(function, param)
                 others = tuple(value for site, value in passed if site not in live)
                 if others:
-                    data = [self._passed(v, (*chain, s)) for s, v in passed if s in live]
+                    taken = [self._passed(v, (*chain, s)) for s, v in passed if s in live]
                     return Taken(
                         iterable,
-                        tuple(d for each in data for d in each.data),
-                        (*others, *(d for each in data for d in each.others)),
+                        tuple(d for each in taken for d in each.data),
+                        (*others, *(d for each in taken for d in each.others)),
                     )
                 several = len({self.module.text(value) for _, value in passed}) > 1
                 tests = [test for call in chain for test, _ in conditions(self.values, call)]
                 unclear = several and any(map(self._is_of_parameter, tests))
-                return Taken(iterable, (iterable,), is_unclear=unclear)
-        return Taken(iterable, (iterable,))
+                return Taken(iterable, (data,), is_unclear=unclear)
+        return Taken(iterable, (data,))
 
     def _made_of_each(self, iterable: cst.BaseExpression) -> cst.BaseExpression:
         match self.values.flow.unwrap_iteration(iterable):
@@ -327,6 +328,10 @@ class TrainingData:
         """The calls of `next`."""
         calls = self.values.index.calls
         return [c for c in calls if c.args and self.values.qualified(c.func) == "builtins.next"]
+
+    def source(self, iterable: cst.BaseExpression) -> cst.BaseExpression:
+        """What a loop takes its data from, element by element, beside counts of its turns."""
+        return self.values.flow.unwrap_iteration(self.turns.beside(iterable)[0])
 
     def gives_data(self, iterable: cst.BaseExpression) -> bool:
         """Whether a loop runs over data, not over numbers."""
@@ -385,12 +390,12 @@ class TrainingData:
         every = [each for taken in self._taken.values() for each in taken]
         alone = {data for each in every if not each.is_beside for data in each.data}
         looped = [
-            self.values.flow.unwrap_iteration(data)
+            self.source(data)
             for iterables in self.loop_data.values()
             for data in iterables
             if data not in models
         ]
-        shown = {*given, *map(self.values.flow.unwrap_iteration, alone)}
+        shown = {*given, *map(self.source, alone)}
         for expression in [*given, *looped]:
             if expression in found:
                 continue
@@ -409,7 +414,8 @@ class TrainingData:
     def _is_seen(self, data: cst.BaseExpression) -> bool:
         """Whether that is a pipeline, or batches that the program makes."""
         shared = {batches.expression for batches in self.batch_sources}
-        return self.values.flow.unwrap_iteration(data) in shared or bool(self._pipelines.of(data))
+        source = self.source(data)
+        return source in shared or bool(self._pipelines.of(source))
 
     def is_sequence(self, expression: cst.BaseExpression) -> bool:
         """Whether an expression is a `Sequence`, which gives batches by their numbers."""
@@ -514,7 +520,7 @@ class TrainingData:
                 given = next(filter(self._may_give_batches, around), None)
                 if given is None:
                     pending += self._callers(chain)
-                elif self.values.flow.unwrap_iteration(given) not in shared:
+                elif self.source(given) not in shared:
                     found[given] = None
         return list(found)
 

@@ -26,17 +26,22 @@ class TurnNumber:
 
     Args:
         asked: expressions that give all ranks the same, though they read the number.
+        parts: of what the ranks divide, as parts of which the number comes; None where it is that itself.
     """
 
     def __init__(
-        self, values: ValueAnalysis, loop: cst.For, asked: Collection[cst.CSTNode] = ()
+        self,
+        values: ValueAnalysis,
+        loop: cst.For,
+        asked: Collection[cst.CSTNode] = (),
+        parts: Collection[Source] | None = None,
     ) -> None:
-        self._values, self._loop, self._asked = values, loop, asked
+        self._values, self._loop, self._asked, self._parts = values, loop, asked, parts
         self._turns = values.flow.unwrap_iteration(loop.iter)
 
     def beside(self, asked: cst.CSTNode) -> TurnNumber:
         """The same number, where one more expression gives all ranks the same."""
-        return TurnNumber(self._values, self._loop, (*self._asked, asked))
+        return TurnNumber(self._values, self._loop, (*self._asked, asked), self._parts)
 
     @cached_property
     def bodies(self) -> dict[cst.CSTNode, cst.FunctionDef | None]:
@@ -73,10 +78,14 @@ class TurnNumber:
 
     def is_behind(self, expression: cst.BaseExpression) -> bool:
         """Whether an expression is the number, or is computed from it."""
-        return any(
-            node is self._turns and path[:1] == (ELEMENT,)
-            for (node, path), _ in self._behind(expression, through=True)
-        )
+        return any(self._holds(part) for part, _ in self._behind(expression, through=True))
+
+    def _holds(self, part: Source) -> bool:
+        """Whether a part of what is divided is the number, or holds it."""
+        node, path = part
+        if self._parts is not None:
+            return part in self._parts
+        return node is self._turns and path[:1] == (ELEMENT,)
 
     def _is_number(self, part: Source) -> bool:
         return part[0] is self._turns and part[1] == (ELEMENT,)
@@ -96,7 +105,7 @@ class TurnNumber:
             if part in seen or node in self._asked:
                 continue
             seen.add(part)
-            is_turn = node is self._turns and path[:1] == (ELEMENT,)
+            is_turn = self._holds(part)
             sources = [] if is_turn else self._values.flow.predecessors(node, path)
             if through and not is_turn and not sources and not path:
                 sources = [(operand, ()) for operand in self._operands(node)]

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 import libcst as cst
 
-from ...analysis.flow import Source
-from ...analysis.index import ELEMENT, Path
-from ...analysis.syntax import method, nodes_in
+from ...analysis.flow import Source, positional
+from ...analysis.index import ELEMENT, Binding, Path
+from ...analysis.syntax import method, names_in, nodes_in
 from ...analysis.values import MAX_PATH, ValueAnalysis
 
 #: What gives as many parts of an array as it is told.
@@ -28,6 +28,22 @@ _SLICING = frozenset({"numpy.s_", "numpy.index_exp"})
 def is_range(name: str) -> bool:
     """Whether calling this canonical name counts: a loop over it runs over numbers, not data."""
     return name in ("builtins.range", "tensorflow.range") or name.endswith(".trange")
+
+
+def _starts(counting: cst.Call, name: str) -> bool:
+    """Whether a call counts one by one, from 0 or 1 on."""
+    given = positional(counting)
+    if len(given) != len(counting.args):
+        return False
+    if name == "itertools.count":
+        start = given
+    elif is_range(name) and len(given) in (1, 2):
+        start = given[:-1]
+    else:
+        return False
+    return len(start) < 2 and all(
+        isinstance(n, cst.Integer) and n.value in ("0", "1") for n in start
+    )
 
 
 def cuts(node: cst.Subscript) -> bool:
@@ -52,6 +68,78 @@ class Turns:
     def counts(self, iterable: cst.BaseExpression) -> bool:
         """Whether a loop runs over the numbers of a range, by way of names and bars too: `bar = tqdm(range(steps))`."""
         return self._is_all(iterable, (ELEMENT,), self._counts)
+
+    def is_count(self, iterable: cst.BaseExpression) -> bool:
+        """Whether an expression counts the turns of what it is zipped with, from 0 or 1 on: `range(n)`, `itertools.count(1)`."""
+        inner = self._values.flow.unwrap_iteration(iterable)
+        return isinstance(inner, cst.Call) and _starts(inner, self._values.qualified(inner.func))
+
+    def beside(
+        self, iterable: cst.BaseExpression
+    ) -> tuple[cst.BaseExpression, tuple[cst.BaseExpression, ...]]:
+        """What a loop runs over beside counts of its turns, and these: `batches` and `range(n)` of `zip(range(n), batches)`.
+
+        Where it is no such zip, what it runs over as it is, and none.
+        """
+        zipped = self._values.flow.unwrap_iteration(iterable)
+        if isinstance(zipped, cst.Call) and self._values.qualified(zipped.func) == "builtins.zip":
+            given = positional(zipped)
+            counts = tuple(filter(self.is_count, given))
+            others = [each for each in given if each not in counts]
+            if counts and len(others) == 1 and not any(arg.star for arg in zipped.args):
+                inner, more = self.beside(others[0])
+                return inner, (*counts, *more)
+        return iterable, ()
+
+    def numbered(self, loop: cst.For, divided: cst.BaseExpression) -> set[Source]:
+        """The numbers that come beside the batches of what the ranks divide, as the parts of it that a loop has names for."""
+        bound = (d for n in names_in(loop.target) for d in self._values.definitions.of(n))
+        paths = {d.path for d in bound if isinstance(d, Binding) and d.value is loop.iter}
+        pending: list[Source] = [(loop.iter, path) for path in paths]
+        seen, found = set[Source](), set[Source]()
+        while pending:
+            part = node, path = pending.pop()
+            if part in seen or len(path) > MAX_PATH:
+                continue
+            seen.add(part)
+            if node is divided:
+                found |= {part} if self._is_numbered(part) else set()
+            else:
+                pending += self._values.flow.predecessors(node, path)
+        return found
+
+    def _is_numbered(self, part: Source) -> bool:
+        """Whether a part counts: an element of a range, a place of `enumerate`, a name that goes up by itself."""
+        pending, seen, counts = [part], set[Source](), False
+        while pending:
+            node, path = pending.pop()
+            if (node, path) in seen:
+                counts = True  # made of itself
+                continue
+            seen.add((node, path))
+            if self._is_place(node, path):
+                counts = True
+            elif path or not isinstance(node, cst.Integer):
+                sources = list(self._sources(node, path))
+                if not path and isinstance(node, cst.BinaryOperation):
+                    sources = [(node.left, ())]
+                if isinstance(node, cst.Name) and not path:
+                    bound = self._values.definitions.of(node)
+                    counts |= any(isinstance(d, Binding) and d.adds for d in bound)
+                if not sources:
+                    return False
+                pending += sources
+        return counts
+
+    def _is_place(self, node: cst.BaseExpression, path: Path) -> bool:
+        """Whether a part is an element of what counts, or the place that is given with each element."""
+        if not isinstance(node, cst.Call):
+            return False
+        name = self._values.qualified(node.func)
+        if path == (ELEMENT,):
+            return is_range(name) or name in ("itertools.count", "numpy.arange")
+        named = name == "builtins.enumerate" or method(node) == "enumerate"
+        return named and path == (ELEMENT, 0)
 
     def numbers(self, iterable: cst.BaseExpression) -> bool:
         """Whether a loop runs over numbers, in any order, over slices, or over the numbers of rows."""
@@ -99,8 +187,15 @@ class Turns:
         else:
             yield from values.flow.predecessors(node, path)
             for made in values.of(node) if isinstance(node, cst.Call) and path else ():
-                if made.node in values.index.generators:
-                    yield from ((value, path[1:]) for value in _yielded(made.node))
+                for function in self._yielding(made.node):
+                    yield from ((value, path[1:]) for value in _yielded(function))
+
+    def _yielding(self, made: cst.CSTNode | None) -> list[cst.CSTNode]:
+        """The generator that a value is, or that goes through it where it is of a class of the program's own."""
+        if isinstance(made, cst.ClassDef):
+            through = self._values.classes.methods(made, "__iter__")
+            return [f for f in through if f in self._values.index.generators]
+        return [made] if made is not None and made in self._values.index.generators else []
 
     def _counts(self, node: cst.BaseExpression, path: Path) -> bool:
         if path != (ELEMENT,):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -56,9 +56,17 @@ class Update:
 
 
 def updates(
-    values: ValueAnalysis, gradients: Gradients, agreement: Agreement, keras: KerasLoops
+    values: ValueAnalysis,
+    gradients: Gradients,
+    agreement: Agreement,
+    keras: KerasLoops,
+    drawn: Collection[cst.Call],
 ) -> Iterator[Update]:
-    """The updates of one module."""
+    """The updates of one module.
+
+    Args:
+        drawn: calls that draw random numbers which can be the same on all ranks: no step is made of these alone.
+    """
     for call in values.index.calls:
         if not isinstance(call.func, cst.Attribute):
             continue
@@ -83,14 +91,31 @@ def updates(
             if any(True for _ in gradients.flowing_into(value)) or (
                 gradients.are_taken
                 and agreement.is_weight(receiver)
-                and _is_repeated(values, call)
-                and not agreement.is_equal(value, trained=False)
+                and is_repeated(values, call)
+                and not agreement.is_equal_but_for(value, _drawn_beside(values, call, drawn))
                 and not agreement.is_copy(value)
             ):
                 yield Update(call, None, (receiver,), True, function, (value, ()))
 
 
-def _is_repeated(values: ValueAnalysis, call: cst.Call) -> bool:
+def _drawn_beside(
+    values: ValueAnalysis, call: cst.Call, drawn: Collection[cst.Call]
+) -> list[cst.Call]:
+    """Those of some draws that run again where a call does, in its loops, or else in its function: noise, and no data."""
+    module = values.module
+    around: list[cst.CSTNode | None] = [
+        a for a in module.ancestors(call) if isinstance(a, (cst.For, cst.While))
+    ]
+    around = around or [module.function_of(call)]
+    return [
+        draw
+        for draw in drawn
+        if any(a in around for c in values.calls.leading_to(draw) for a in module.ancestors(c))
+    ]
+
+
+def is_repeated(values: ValueAnalysis, call: cst.Call) -> bool:
+    """Whether a call stands in a loop, or in a function, and so may run again."""
     module = values.module
     return module.function_of(call) is not None or any(
         isinstance(a, (cst.For, cst.While)) for a in module.ancestors(call)

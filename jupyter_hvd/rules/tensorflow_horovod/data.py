@@ -271,7 +271,7 @@ class StepCounts(Rule):
             limit = context.step_loops.counter_limit(loop)
             if limit is not None and not context.sharding.counts_shard(limit):
                 yield Fix(limit, context.over_size(limit, compared=True))
-        for zipped in self._zipped(context):
+        for zipped in context.step_loops.zipped_ranges:
             yield from self._in_range(context, zipped)
         for limit in context.stops.limits:
             whole = isinstance(limit, cst.Integer) and limit.value in ("0", "1")
@@ -292,28 +292,6 @@ class StepCounts(Rule):
                 "count the steps with range(steps), `while step < steps` or take(steps), or divide where it stops by the number of ranks",
                 "warning",
             )
-
-    def _zipped(self, context: Context) -> Iterator[cst.BaseExpression]:
-        """The ranges that end loops over data beside which they are zipped: `for step, batch in zip(range(steps), batches)`."""
-        if context.sharding.divides_at_use:
-            return
-        for loop in context.values.index.loops:
-            inner = loop.iter
-            while isinstance(inner, cst.Call) and inner.args:
-                name = context.values.qualified(inner.func)
-                if name == "builtins.zip":
-                    given = [arg.value for arg in inner.args if not arg.star]
-                    if loop.iter in context.data.trained_over:
-                        yield from (each for each in given if self._is_range(context, each))
-                    break
-                inner = inner.args[0].value
-
-    @staticmethod
-    def _is_range(context: Context, node: cst.BaseExpression) -> bool:
-        return isinstance(node, cst.Call) and context.values.qualified(node.func) in (
-            "builtins.range",
-            "tensorflow.range",
-        )
 
     def _in_range(self, context: Context, turns: cst.BaseExpression) -> Iterator[Finding]:
         """The turns of a loop that draws its batches with `next`."""
@@ -953,7 +931,7 @@ class UseShare(Rule):
         for data, is_fit in context.sharding.at_use.items():
             share = "shard" if is_fit else "shard_batches"
             closing = f", {sizes[data]})" if data in sizes else ")"
-            taken = data if is_fit else context.values.flow.unwrap_iteration(data)
+            taken = data if is_fit else context.data.source(data)
             edits = context.wrap(taken, f"{context.runtime(share)}(", closing)
             yield Fix(taken, edits, needs=(HOROVOD, share))
 

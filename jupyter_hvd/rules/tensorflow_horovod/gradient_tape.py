@@ -11,7 +11,7 @@ from ...analysis.index import Binding
 from ...analysis.library import Kind
 from ...analysis.reach import conditions, leaving_tests, tests_around
 from ...analysis.syntax import argument, method
-from ...analysis.uniformity import is_uniform
+from ...analysis.uniformity import is_uniform, tests_of
 from ...frameworks.tensorflow.agreement import VARIABLE_LISTS
 from ...frameworks.tensorflow.compiled import EagerSite
 from ...frameworks.tensorflow.lifting import lift
@@ -172,7 +172,8 @@ class AverageUpdate(Rule):
     """Average what an update applies, where it cannot be seen that it is averaged already.
 
     Gradients that were added up in variables, kept in a list, or given by a function that this program does not show, are averaged
-    right before they are applied, which is always right: what is the same on all ranks stays as it is. A gradient that was
+    right before they are applied, which is always right: what is the same on all ranks stays as it is. So is a step whose length
+    each rank finds by its own batch, in a line search. A gradient that was
     clipped before on each rank by itself is then the average of clipped gradients, not the clipped average.
     The rate of an update by hand is the program's own, and is not multiplied by the number of ranks.
     """
@@ -210,9 +211,13 @@ class AverageUpdate(Rule):
     def find(self, context: Context) -> Iterator[Finding]:
         averaged = context.runtime("average_gradients")
         for update in context.training.updates:
-            if update.applied is None or context.training.agreement.is_equal(*update.applied):
+            if update.applied is None:
                 continue
             value, path = update.applied
+            if context.training.agreement.is_equal(value, path) and not _is_decided(
+                context, update
+            ):
+                continue
             if len(path) > 1:  # pairs
                 names = [context.fresh(name) for name in ("gradient", "variable")]
                 before = f"[({averaged}({names[0]}), {names[1]}) for {names[0]}, {names[1]} in "
@@ -220,6 +225,21 @@ class AverageUpdate(Rule):
             else:
                 edits = context.wrap(value, f"{averaged}(", ")", Layer.WRAP)
             yield Fix(value, edits, needs=(HOROVOD, "average_gradients"))
+
+
+def _is_decided(context: Context, update: Update) -> bool:
+    """Whether ranks may each decide by themselves how far a step goes: `while loss(w - a * g) > bound: a *= 0.5`."""
+    agreement, values = context.training.agreement, context.values
+    around = {
+        a.test for a in context.module.ancestors(update.call) if isinstance(a, (cst.If, cst.While))
+    }
+    behind = (
+        values.flow.backward_slice(update.applied[0], context.training.gradients.is_gradient)
+        if update.applied
+        else ()
+    )
+    tests = {t: None for n in behind if isinstance(n, cst.Name) for t in tests_of(values, n)}
+    return any(test not in around and not agreement.is_equal(test) for test in tests)
 
 
 #: Why, where the steps cannot be parted.
@@ -719,26 +739,26 @@ class Decision(Rule):
         equal = context.training.agreement.is_equal
         skipping = self._of_batches(context)
         for test in skipping:
-            tests.setdefault(test, self._is_compiled(context, test))
+            tests.setdefault(test, context.training.is_compiled(test))
         set_here = list(self._set(context))
         for node in set_here:
             for test in self._around(context, node):
                 if test not in tests and not equal(test):
-                    tests[test] = self._is_compiled(context, test)
+                    tests[test] = context.training.is_compiled(test)
         chosen = choices(context)
-        tests.update((test, self._is_compiled(context, test)) for test in chosen.tests)
+        tests.update((test, context.training.is_compiled(test)) for test in chosen.tests)
         tests.update((test, False) for test in clocks_of_callbacks(context))
         for setting in context.settings.every:
             for test in context.settings.deciding(setting):
-                tests.setdefault(test, self._is_compiled(context, test))
+                tests.setdefault(test, context.training.is_compiled(test))
         for node in (*kept_writes(context), *restored_again(context)):
             for test in self._around(context, node):
                 if test not in tests and not equal(test):
-                    tests[test] = self._is_compiled(context, test)
+                    tests[test] = context.training.is_compiled(test)
         for node in self._of_data(context):
             for test in self._around(context, node):
                 if test not in tests and is_seen_by_rank(context, test):
-                    tests[test] = self._is_compiled(context, test)
+                    tests[test] = context.training.is_compiled(test)
         for test, compiled in tests.items():
             if is_uniform(context.values, test) or (compiled and equal(test)):
                 continue
@@ -768,7 +788,7 @@ class Decision(Rule):
         counts = [count for count in self._counts(context) if self._is_of_rank(context, count)]
         answers = answers_to_callbacks(context)
         asked = dict.fromkeys((*chosen.chosen, *chosen.numbers, *counts, *answers))
-        compiled_ones = [each for each in asked if self._is_compiled(context, each)]
+        compiled_ones = [each for each in asked if context.training.is_compiled(each)]
         for expression in (*chosen.unclear, *compiled_ones):
             yield Problem(
                 expression,
@@ -786,7 +806,7 @@ class Decision(Rule):
         for rate in set_rates(context):
             if rate not in set_here or not is_seen_by_rank(context, rate):
                 continue
-            if self._is_compiled(context, rate):
+            if context.training.is_compiled(rate):
                 yield Problem(
                     rate,
                     "this rate is computed from each rank's own losses, inside a compiled function",
@@ -838,13 +858,13 @@ class Decision(Rule):
     def _is_of_rank(self, context: Context, count: cst.BaseExpression) -> bool:
         """Whether a rank's own losses decide a count; histories of `fit` do not, which are averaged where they decide one."""
         own = context.training.seen_by_rank - {*context.training.keras.fits}
-        return not self._is_compiled(context, count) and any(
+        return not context.training.is_compiled(count) and any(
             node in own for node in decided_from(context, count)
         )
 
     def _of_rank_zero(self, context: Context, setting: Setting) -> Finding:
         """What rank 0 sets weights to, on all ranks."""
-        if self._is_compiled(context, setting.call):
+        if context.training.is_compiled(setting.call):
             return Problem(
                 setting.call,
                 "weights are set here to what may be another on each rank, inside a compiled function",
@@ -854,13 +874,6 @@ class Decision(Rule):
         asked = f"{context.backend.broadcast_function}("
         edits = context.wrap(setting.value, asked, ", root_rank=0)", Layer.FUNCTION)
         return Fix(setting.value, edits, KEPT)
-
-    def _is_compiled(self, context: Context, node: cst.CSTNode) -> bool:
-        """Whether a node runs in a compiled function, where nothing can be asked of rank 0."""
-        function, training = context.module.function_of(node), context.training
-        return function is not None and (
-            training.compiled.runs_compiled(function) or training.keras.runs(function)
-        )
 
     def _set(self, context: Context) -> Iterator[cst.CSTNode]:
         """Where loops around the training set what each rank has of its own and all must have alike: rates and weights."""

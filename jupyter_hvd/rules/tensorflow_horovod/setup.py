@@ -177,7 +177,7 @@ class SameSeed(Rule):
     on from the state of rank 0's random numbers, of NumPy and of Python, and a random generator without a
     seed gets one, as does what is seeded with None, by a clock, or on a condition alone. Where data are shuffled before the ranks part, by a source that shuffles itself, that is done in one order
     on all ranks. What TensorFlow draws before the steps, or makes the data of, is to be learned: that is drawn alike, each call
-    by itself. The rest of TensorFlow's random numbers stay each rank's own, since noise and dropout should differ.
+    by itself. So is what it, or Keras, draws to set weights, between epochs or in a callback, with an initializer too. The rest of TensorFlow's random numbers stay each rank's own, since noise and dropout should differ.
     (Layers of Keras 3 take their seed from Python's, so that these drop the same places on all ranks, each of its own examples.)
     One rank alone changes nothing.
     """

@@ -24,6 +24,9 @@ INDEPENDENT = (
 #: Why, where a rate or weights are set by the number of a turn.
 SET_ALIKE = "What is set by this must be the same on all ranks, each of which has a turn of its own: it goes by the first of these turns."
 
+#: What would come of a test of a number of which each rank has its own.
+ON_SOME = "what hangs on it would happen on some ranks and not on others"
+
 #: Functions of numbers that do nothing else.
 _OF_NUMBERS = frozenset({"min", "max", "int", "len", "abs", "float", "round", "bool", "divmod"})
 
@@ -36,7 +39,8 @@ class TurnShare(Rule):
     turns. What hangs on the number of a turn (printed every ten, saved at the last, a rate set at the hundredth), in functions that run in
     the turn, too, happens on all ranks, at the step that has this turn; where a test of the number chooses the batches themselves, or reads
     numbers that are computed from it, the program is refused, or, if it only prints, that is told. Rates and weights that are computed from
-    the number go by the first of the turns that the ranks take together. A loop that draws rows at random lets each rank draw
+    the number go by the first of the turns that the ranks take together. What goes by a number that comes with each batch, from a generator
+    of the program's own, is refused. A loop that draws rows at random lets each rank draw
     its own, independently, from all the data, and its turns are divided (HVD501). So does one whose examples are drawn anew at each turn,
     and made of nothing else, and one that plays an episode of an environment at each turn and learns from it: each rank plays its own.
     An environment that is given a seed plays the same on all ranks, so that such steps stay whole (HVD504).
@@ -157,6 +161,7 @@ class TurnShare(Rule):
                     "warning",
                 )
             yield from self._asked_of_number(context, loop)
+        yield from self._numbers_of_batches(context)
         for steps in dict.fromkeys(context.step_loops.drawn.values()):
             outer = self._outermost(context, steps)
             start = context.module.span(outer).start
@@ -215,6 +220,44 @@ class TurnShare(Rule):
             yield self._of_some_ranks(context, node, context.module.text(loop.target))
         yield from self._set_by_number(context, number, behind)
 
+    def _numbers_of_batches(self, context: Context) -> Iterator[Problem]:
+        """What goes by a number that comes beside the batches of a generator, or of a zip, which are divided with it."""
+        data = context.data
+        divided = {each.expression for each in data.batch_sources}
+        divided |= {
+            data.source(each) for each, is_fit in context.sharding.at_use.items() if not is_fit
+        }
+        for loop in context.values.index.loops:
+            source = data.source(loop.iter)
+            if not isinstance(loop, cst.For) or source not in divided:
+                continue
+            if loop.iter not in data.trained_over or not (
+                parts := data.turns.numbered(loop, source)
+            ):
+                continue
+            number = TurnNumber(context.values, loop, parts=parts)
+            told = [
+                question.around
+                for body in number.bodies
+                for question in _questions(body)
+                if not question.is_kept and number.is_behind(question.test)
+            ]
+            weights = (setting.value for setting in context.settings.every)
+            told += [
+                value
+                for value in (*set_rates(context), *multiplied_rates(context), *weights)
+                if number.names_behind(value)
+            ]
+            for node in told:
+                prints = _only_prints(context, node)
+                yield Problem(
+                    node,
+                    "this goes by a number that comes with the batch, and each rank has every N-th batch: "
+                    + ("rank 0 may have none of these" if prints else ON_SOME),
+                    "count the steps in the loop, `for step, batch in enumerate(batches):`, and go by that",
+                    "warning" if prints else "error",
+                )
+
     def _set_by_number(
         self, context: Context, number: TurnNumber, behind: Set[cst.CSTNode]
     ) -> Iterator[Finding]:
@@ -247,7 +290,7 @@ class TurnShare(Rule):
             )
         return Problem(
             node,
-            f"{told}what hangs on it would happen on some ranks and not on others",
+            f"{told}{ON_SOME}",
             "cut the batches by a dataset, `tf.data.Dataset.from_tensor_slices(…).batch(…)`, or do this before or behind the loop",
         )
 

@@ -13,8 +13,6 @@ from ..cost.counting import in_order
 from ..language.pairs import Laid, bare, halves
 from ..language.types import Integer, Product, TupleSet
 
-Position = tuple[int, ...]  # of a part of arguments: of an argument, of a part of that, and so on
-
 
 def as_array(type_: Any, value: Any) -> Any:
     """An argument of the given type: a set of tuples as 32-bit rows in order, `()` for an integer, a
@@ -65,51 +63,39 @@ def floating_type(reals: Sequence[Any]) -> np.dtype[Any]:
     return chosen
 
 
-def lasting(arguments: Sequence[Any]) -> tuple[Hashable, Sequence[Position]]:
+def lasting(arguments: Sequence[Any]) -> tuple[Hashable, tuple[int, ...]]:
     """What the checks of a call and its kernel depend on, as far as that stays: the types of arrays
-    of floats; and where JAX's arrays of integers and booleans and sets are, which count by identity. No one can change
+    of floats; and the positions of JAX's arrays of integers and booleans and of sets, which count by identity. No one can change
     them, but for sets that are not frozen: of these the caller compares what they hold. None instead where an argument may change
     otherwise.
     """
-    relations: list[Position] = []
-    found = _parts(arguments, (), relations)
-    return (None if found is None else (jax.config.jax_enable_x64, *found)), relations
-
-
-def _parts(
-    values: Sequence[Any], at: Position, relations: list[Position]
-) -> tuple[Hashable, ...] | None:
     found = []
-    for k, value in enumerate(values):
-        if (what := _lasting(value, (*at, k), relations)) is None:
-            return None
+    for value in arguments:
+        if (what := _lasting(value)) is None:
+            return None, ()
         found.append(what)
-    return tuple(found)
+    relations = tuple([k for k, what in enumerate(found) if type(what) is int])
+    return (jax.config.jax_enable_x64, *found), relations
 
 
-def _lasting(value: Any, at: Position, relations: list[Position]) -> Hashable:
+def _lasting(value: Any) -> Hashable:
     kind = type(value)
-    if kind is tuple:
-        return _parts(value, at, relations)
-    if kind is Laid:
-        parts = _parts(value, at, relations)
-        return None if parts is None else (value.form, parts)
+    if kind is tuple or kind is Laid:
+        parts = tuple(map(_lasting, value))  # of floats: others are parameters of their own
+        return None if None in parts else (getattr(value, "form", None), parts)
     if kind is int or kind is float:
         return kind, value if kind is int else None
     if kind is np.ndarray:
         floats = value.dtype.kind == "f" and value.dtype.isnative
         return (kind, value.shape, value.dtype) if floats else None
     if kind is frozenset or kind is set:
-        relations.append(at)
         return id(value)
     if kind not in _IMMUTABLE:
         _IMMUTABLE[kind] = isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer)
     if not _IMMUTABLE[kind]:
         return None
-    if value.dtype.kind in "fV":  # V: bfloat16 and its like
-        return value.shape, value.dtype, value.weak_type
-    relations.append(at)
-    return id(value)
+    floats = value.dtype.kind in "fV"  # V: bfloat16 and its like
+    return (value.shape, value.dtype, value.weak_type) if floats else id(value)
 
 
 _IMMUTABLE: dict[type, bool] = {}  # whether a type is that of JAX's arrays
