@@ -39,6 +39,13 @@ REFUSED = [
     ("return [x[i] for i in range(len(x)) if «i > 1»]", (X,), "size", "else 0"),
     ("return sum(x) * «np.random.rand()»", (X,), "each call", "outside"),
     ("y = []\n    «y.insert(0, x[0])»\n    return y", (X,), "in place", "[::-1]"),
+    (
+        "y = np.zeros(3)\n    «np.add.at(y, [0, 1], x)»\n    return y",
+        (X,),
+        "in place",
+        "np.bincount",
+    ),
+    ("return np.sum(«np.expand_dims(x, (0, 0))»)", (X,), "twice", ""),
     ("return [x[i] «for j in range(2)» for i in range(2)]", (X,), "flat", "nest"),
     ("return x[«i*i»]", (X,), "not defined", ""),
     ("return sum(«x[i * i]» for i in range(len(x)))", (X,), "", ""),

@@ -68,6 +68,12 @@ _IN_PLACE = {
     "reverse": "write `y = y[::-1]`",
     "sort": "sort outside, and pass the order as an index array",
     "pop": "read the entry, `y[-1]`, and go on with the rest, `y = y[:-1]`",
+    "at": "write `np.bincount(k, x, n)`, or a loop: `for e in range(len(k)): y[k[e]] += x[e]`",
+    "fill": "write `y = np.full(n, 0.5)`",
+    "fill_diagonal": "write a loop: `for i in range(n): A[i, i] = 0.5`",
+    "copyto": "write `y = np.where(mask, x, y)`",
+    "putmask": "write `y = np.where(mask, x, y)`",
+    "put": "write a loop: `for e in range(len(k)): y[k[e]] = x[e]`",
 }
 
 
@@ -323,7 +329,9 @@ class _Rewriter(cst.CSTTransformer):
             return True
         match node.value:
             case cst.Call(func=cst.Attribute(attr=cst.Name(value=name))) if name in _IN_PLACE:
-                raise self.refuse(node, f"`{name}` changes a list in place", _IN_PLACE[name])
+                raise self.refuse(
+                    node, f"`{name}` changes in place what it is given", _IN_PLACE[name]
+                )
         raise self.refuse(
             node, "this statement's value goes nowhere", "give it a name, or take it out"
         )

@@ -153,13 +153,17 @@ def squeeze(t: Any, x: Any, axis: Any = None) -> Any:
 
 @form("expand_dims")
 def expand_dims(t: Any, x: Any, axis: Any) -> Any:
-    """With an axis of size 1."""
+    """With axes of size 1, where the result has them."""
     x = t.plainly(t.whole(x))
-    rank = len(t.dims(x)) + 1
-    (k,) = axes_of(t, axis, rank)
-    dims = list(t.dims(x))
-    dims.insert(k, ONE)
-    return t.build(dims, lambda *at: t.read(x, *at[:k], *at[k + 1 :]), x)
+    named = t.listed(axis)
+    several = len(named) if isinstance(named, tuple | list) else 1
+    rank = len(t.dims(x)) + several
+    new = axes_of(t, named, rank)
+    if len({*new}) < several:
+        raise t.error("`expand_dims` names an axis twice")
+    old = iter(t.dims(x))
+    dims = [ONE if k in new else next(old) for k in range(rank)]
+    return t.build(dims, lambda *at: t.read(x, *(i for k, i in enumerate(at) if k not in new)), x)
 
 
 @form("atleast_1d")
