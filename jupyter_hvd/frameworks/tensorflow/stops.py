@@ -110,7 +110,7 @@ class Stops:
 
     def _takes(self, loop: Loop) -> bool:
         """Whether a turn of a loop takes a batch."""
-        if loop in self._steps.loops or loop in self._steps.cut.values():
+        if loop in self._cutting:
             return True
         if isinstance(loop, cst.For):
             return self.data.gives_data(loop.iter)
@@ -134,9 +134,15 @@ class Stops:
             and any(self._is_within(draw, loop) for loop in divided)
         ]
 
+    @cached_property
+    def _cutting(self) -> frozenset[Loop]:
+        """The loops whose numbers say which batch a turn takes."""
+        return frozenset((*self._steps.loops, *self._steps.cut.values()))
+
     def _is_divided(self, loop: Loop) -> bool:
-        cut = loop in self._steps.loops or loop in self._steps.cut.values()
-        return cut or (isinstance(loop, cst.For) and self.data.is_divided(loop.iter))
+        return loop in self._cutting or (
+            isinstance(loop, cst.For) and self.data.is_divided(loop.iter)
+        )
 
     @cached_property
     def _leaving_tests(self) -> list[cst.BaseExpression]:
@@ -159,8 +165,7 @@ class Stops:
     @cached_property
     def _batch_counters(self) -> frozenset[Identity]:
         """Those of them that count batches which a loop, or `fit`, is given; by the others batches may be cut."""
-        cutting = {*self._steps.loops, *self._steps.cut.values()}
-        return self._counted_in(turn for turn in self._around[0] if turn not in cutting)
+        return self._counted_in(turn for turn in self._around[0] if turn not in self._cutting)
 
     def _counted_in(self, turns: Iterable[Loop]) -> frozenset[Identity]:
         """The names that count the turns of some loops, and the batches of callbacks."""

@@ -126,21 +126,26 @@ class TrainingData:
         return found
 
     @cached_property
+    def _every(self) -> list[Taken]:
+        """What all loops around training steps run over."""
+        return [each for taken in self._taken.values() for each in taken]
+
+    @cached_property
     def trained_over(self) -> frozenset[cst.CSTNode]:
         """What the loops run over that train, and what they take it from."""
-        every = [each for taken in self._taken.values() for each in taken]
+        every = self._every
         data = (data for iterables in self.loop_data.values() for data in iterables)
         return frozenset((*(each.iterable for each in every), *data))
 
     @cached_property
     def tested_over(self) -> list[cst.BaseExpression]:
         """What calls pass to a loop that trains on what others pass, and not on that: `run(test, training=False)`."""
-        return [data for taken in self._taken.values() for each in taken for data in each.others]
+        return [data for each in self._every for data in each.others]
 
     @cached_property
     def unclear_passes(self) -> list[cst.BaseExpression]:
         """What is run over by loops that train in some of the calls of their functions, and it cannot be seen in which."""
-        return [e.iterable for taken in self._taken.values() for e in taken if e.is_unclear]
+        return [each.iterable for each in self._every if each.is_unclear]
 
     def _drawn_before(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
         """What a step that stands in no loop is given, drawn with `next(iter(data))` or left over from a loop."""
@@ -357,13 +362,12 @@ class TrainingData:
         """The `fit` calls of arrays: those that are passed labels."""
         found = []
         datasets = {call for call, _ in self.fit_datasets}
-        batches = {each.expression for each in self.batch_sources}
         for call in self.training.keras.shown_fits:
             x, y = fit_argument(call, "x"), fit_argument(call, "y")
             if (
                 call in datasets
                 or x is None
-                or x.value in batches
+                or x.value in self._shared
                 or (y is None and not self._is_array(x.value))
             ):
                 continue
@@ -387,8 +391,7 @@ class TrainingData:
             if self.is_sequence(expression):
                 found[expression] = BatchSource(expression, True)
         models = {loop.iter for loop in self.values.index.loops if takes_models(loop)}
-        every = [each for taken in self._taken.values() for each in taken]
-        alone = {data for each in every if not each.is_beside for data in each.data}
+        alone = {data for each in self._every if not each.is_beside for data in each.data}
         looped = [
             self.source(data)
             for iterables in self.loop_data.values()
@@ -407,15 +410,19 @@ class TrainingData:
                 found[expression] = BatchSource(expression, False, expression not in shown)
         return list(found.values())
 
+    @cached_property
+    def _shared(self) -> frozenset[cst.BaseExpression]:
+        """The batches that the program makes, of which each rank has its share."""
+        return frozenset(batches.expression for batches in self.batch_sources)
+
     def is_divided(self, data: cst.BaseExpression) -> bool:
         """Whether each rank has its own share of what a loop runs over, or draws from."""
         return self._is_seen(data) or data in self.unseen_iterables
 
     def _is_seen(self, data: cst.BaseExpression) -> bool:
         """Whether that is a pipeline, or batches that the program makes."""
-        shared = {batches.expression for batches in self.batch_sources}
         source = self.source(data)
-        return source in shared or bool(self._pipelines.of(source))
+        return source in self._shared or bool(self._pipelines.of(source))
 
     def is_sequence(self, expression: cst.BaseExpression) -> bool:
         """Whether an expression is a `Sequence`, which gives batches by their numbers."""
@@ -479,14 +486,13 @@ class TrainingData:
     def unseen_fits(self) -> list[cst.BaseExpression]:
         """What `fit` is given where nothing tells what that is."""
         seen = {fit.call for fit in self.fit_arrays}
-        batches = {each.expression for each in self.batch_sources}
         datasets = dict(self.fit_datasets)
         return [
             data.value
             for call in self.training.keras.shown_fits
             if call not in seen
             and (data := fit_argument(call, "x")) is not None
-            and data.value not in batches
+            and data.value not in self._shared
             and not (call in datasets and self._pipelines.of(data.value))
         ]
 
@@ -503,7 +509,6 @@ class TrainingData:
     def unseen_iterables(self) -> list[cst.BaseExpression]:
         """What those loops run over, the innermost that may give batches on each way to a step, of which nothing is seen."""
         found: dict[cst.BaseExpression, None] = {}
-        shared = {batches.expression for batches in self.batch_sources}
         for call, data in self.unseen_loops.items():
             if data is None:
                 continue
@@ -520,7 +525,7 @@ class TrainingData:
                 given = next(filter(self._may_give_batches, around), None)
                 if given is None:
                     pending += self._callers(chain)
-                elif self.source(given) not in shared:
+                elif self.source(given) not in self._shared:
                     found[given] = None
         return list(found)
 
