@@ -314,8 +314,8 @@ def test_costs():
         return x[np.clip(np.floor(u).astype(int), 0, len(x) - 1)]
 
     assert str(place.cost_formula()) == "23"  # 5·n - 2
-    rounded = 6  # floor, its trunc, and both ends
-    assert str(entry.cost_formula()) == f"3*n + {rounded}"
+    rounded = 3  # floor, which is whole already, and both ends
+    assert str(entry.cost_formula()) == f"3*n + {rounded - 1}"
 
 
 def test_of_no_entries_the_largest_is_infinite():

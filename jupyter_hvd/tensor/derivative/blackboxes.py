@@ -137,6 +137,18 @@ def _divided(divide: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return compute
 
 
+def _precedes(x: Any, y: Any) -> int:
+    return int(x < y or (x == x and y != y))
+
+
+def _precedes_or_ties(x: Any, y: Any) -> int:
+    return int(x <= y or y != y)
+
+
+def _comes_before(x: Any, y: Any, first: Any) -> int:
+    return _precedes_or_ties(x, y) if first else _precedes(x, y)
+
+
 def _lgamma(x: Any) -> float:
     try:
         return math.lgamma(x)
@@ -209,6 +221,7 @@ _enter_simple("abs", abs, "sign(x)")
 _enter_simple("sign", _sign, "0")
 _enter_simple("floor", _whole(math.floor), "0")
 _enter_simple("rint", _whole(round), "0")
+_enter_simple("trunc", _whole(math.trunc), "0")
 _enter("floor_divide", 2, _divided(operator.floordiv), "0", "0")
 _enter("mod", 2, _divided(operator.mod), "1", "-1·floor_divide(x, y)")
 _enter_simple("lgamma", _lgamma, "digamma(x)")
@@ -238,10 +251,14 @@ _enter("greater", 2, lambda x, y: int(x > y) + Fraction(int(x == y), 2), "0", "0
 _enter("less", 2, lambda x, y: int(x < y), "0", "0")
 _enter("less_equal", 2, lambda x, y: int(x <= y), "0", "0")
 _enter("equal", 2, lambda x, y: int(x == y), "0", "0")
+# `equal` where y is an index and x a whole number that is known to be one, too: `lowering/picked` reads and adds up there alone.
+_enter("picks", 2, lambda x, y: int(x == y), "0", "0")
 # In the order of sorting, in which what is no number comes last, and all of that is alike.
-_enter("precedes", 2, lambda x, y: int(x < y or (x == x and y != y)), "0", "0")
-_enter("precedes_or_ties", 2, lambda x, y: int(x <= y or y != y), "0", "0")
+_enter("precedes", 2, _precedes, "0", "0")
+_enter("precedes_or_ties", 2, _precedes_or_ties, "0", "0")
 _enter("ties", 2, lambda x, y: int(x == y or (x != x and y != y)), "0", "0")
+# That of two entries, of which on a tie the first comes first where z is 1: `lowering/ordered` sorts.
+_enter("comes_before", 3, _comes_before, "0", "0", "0")
 _enter("kept", 2, lambda c, x: x if c else 0, "0", "kept(x, 1)")
 _enter("dropped", 2, lambda c, x: 0 if c else x, "0", "dropped(x, 1)")
 _enter_simple("stopped", lambda x: x, "0")

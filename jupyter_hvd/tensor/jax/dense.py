@@ -61,13 +61,17 @@ from ..language.terms import (
 )
 from ..language.terms import substitute as substitute_term
 from ..language.types import REAL, Array, IndexArray, ParameterType, dimensions
+from ..lowering.ordered import FEW
+from ..lowering.picked import index_array_of
 from ..lowering.strategy import Pairing, pairing
 from ..polyhedral.points import Aligned
+from . import sorting
 from .access import Space, align
 from .access import read as read_at
 from .elementwise import AS_IN_JAX, call, scalar
 from .halves import folded, folds
 from .masks import mask
+from .places import as_indices, counting, ranking
 from .spans import Span, spans
 
 
@@ -84,20 +88,32 @@ class Dense:
     relations: Mapping[str, tuple[ParameterType, Any]]
     dtype: Any = None
     strict: bool = False
+    picked: Mapping[str, int] = field(default_factory=dict)  # what places are below, by their array
     turns: Mapping[str, Aligned] = field(default_factory=dict)  # of loops around it that are scans
     rows: Mapping[Row, Any] = field(default_factory=dict)  # what these read of arrays in this turn
 
     def block(self, e: Term, values: Mapping[str, Any]) -> Any:
-        found = folds(e, self.at)
+        found, here = folds(e, self.at), self
+        for name in self.picked.keys() & values.keys():
+            here = here.with_places(name, values[name])
         while isinstance(e, Let):
             if isinstance(e.value, Iterate):
-                values = {**values, e.name: self.loop(e.value, values)}
+                values = {**values, e.name: here.loop(e.value, values)}
             elif (half := found.last.get(e.name)) is not None:
                 values = {**values, e.name: folded(_in_order(values[half.source]), half)}
             elif e.name not in found.inner:
-                values = {**values, e.name: self.lying(e.value, values, repeated=False)}
+                values = {**values, e.name: here.lying(e.value, values, repeated=False)}
+            if e.name in self.picked and e.name in values:
+                here = here.with_places(e.name, values[e.name])
             e = e.body
-        return self.output(e, values)
+        return here.output(e, values)
+
+    def with_places(self, name: str, value: Any) -> Dense:
+        """With an array's numbers as an index array."""
+        array, below = _in_order(value), self.picked[name]
+        type_ = IndexArray(tuple(map(Affine.of, array.shape)), below)
+        places = {index_array_of(name): (type_, as_indices(array, below))}
+        return replace(self, relations={**self.relations, **places})
 
     def loop(self, e: Iterate, values: Mapping[str, Any]) -> Any:
         """The histories of what a loop carries, as nested pairs."""
@@ -183,7 +199,8 @@ class Dense:
     def within(self, outer: Space, binders: Binders) -> Space:
         inner = {index: max(0, self.at(size).constant) for index, size in binders}
         entries = {x: v for x, v in outer.entries.items() if x not in inner}
-        return Space({**outer.extents, **inner}, entries)
+        below = {x: n for x, n in outer.below.items() if x in entries}
+        return Space({**outer.extents, **inner}, entries, below=below)
 
     def at(self, a: Affine) -> Affine:
         """An index or a size, the names of sizes replaced."""
@@ -255,7 +272,7 @@ class Dense:
         parts, end = list[tuple[int, Aligned]](), 0
         zero: Aligned = jnp.zeros((), self.floating), ()
         for span in found:
-            inner = Space({**space.extents, axis: span.end - span.start}, space.entries)
+            inner = replace(space, extents={**space.extents, axis: span.end - span.start})
             parts += [(span.start - end, zero)] if span.start > end else []
             parts.append((span.end - span.start, self.scalar(span.term, values, inner)))
             end = span.end
@@ -307,6 +324,8 @@ class Dense:
     def sum(
         self, e: Sum, values: Mapping[str, Any], space: Space, inside: Aligned | None = None
     ) -> Aligned:
+        if (ordered := self.by_sorting(e, values, space)) is not None:
+            return ordered
         binders, p, body = strip_sums(e)
         if self.strict and any(i in space.extents or i in space.entries for i, _ in binders):
             raise TensorError("an index stands within itself")  # and `inside` would mean the other
@@ -316,7 +335,8 @@ class Dense:
         inner = _as_it_lies(e, inner)
         place = None if inside is not None else self.scattered(plain, p, space, inner)
         if place is not None:
-            inner = Space({i: n for i, n in inner.extents.items() if i != place[1]}, inner.entries)
+            left = {i: n for i, n in inner.extents.items() if i != place[1]}
+            inner = replace(inner, extents=left)
             p = conj(*(q for q in conjuncts(p) if q is not place[0]))
         summed = tuple(index for index, _ in binders if index in inner.extents)
         if p == TRUE and place is None:
@@ -344,6 +364,25 @@ class Dense:
             if index not in seen:
                 array = array * float(inner.extents[index])
         return array, axes
+
+    def by_sorting(self, e: Sum, values: Mapping[str, Any], space: Space) -> Aligned | None:
+        """Ranks, or how many entries precede others, of more than a few."""
+        count = self.at(e.size).constant
+        if count * prod(space.extents.values()) < FEW:
+            return None
+        if (ranked := ranking(e)) is not None:
+            x, i, descending = ranked
+            array, axes = self.scalar(x, values, space)
+            if i not in axes or space.extents.get(i) != count:
+                return None
+            return sorting.ranks(array, axes.index(i), descending), axes
+        if (counted := counting(e)) is not None and counted[0] in values:
+            name, x, ties = counted
+            among = _in_order(values[name])
+            if among.shape == (count,):
+                array, axes = self.scalar(x, values, space)
+                return sorting.counted(among, array, ties), axes
+        return None
 
     def hosted(
         self, factors: Sequence[Term], p: Predicate, space: Space
@@ -377,9 +416,13 @@ class Dense:
             array, axes = read_at(self.relation(q.relation)[1], q.arguments[:-1], space)
             n = space.extents[index]
             extents = {i: size for i, size in space.extents.items() if i != index}
-            space = Space(extents, {**space.entries, index: (array.astype(jnp.int32), axes)})
+            entries = {**space.entries, index: (array.astype(jnp.int32), axes)}
+            space = Space(extents, entries, below={**space.below})
             left = [r for r in left if r is not q]
-            if not any(self.reads_all(factor, index, n) for factor in factors):
+            below = self.relation(q.relation)[0].below  # type: ignore[union-attr]
+            if below is not None and below <= n:
+                space.below[index] = below
+            elif not any(self.reads_all(factor, index, n) for factor in factors):
                 left.append(in_range(Affine.of(index), Affine.of(n)))
         return space, conj(*left)
 
@@ -629,7 +672,7 @@ def _as_it_lies(e: Term, space: Space) -> Space:
     largest = max(read, key=lambda order: prod(known[i] for i in order), default=())
     lying = iter(dict.fromkeys(largest))
     axes = [next(lying) if i in largest else i for i in known]
-    return Space({i: known[i] for i in axes}, space.entries)
+    return replace(space, extents={i: known[i] for i in axes})
 
 
 def _orders(e: Term) -> Iterator[tuple[str, ...]]:

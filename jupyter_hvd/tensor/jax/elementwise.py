@@ -36,7 +36,7 @@ _tangent.defjvp(_slope)
 
 
 _SAME = (
-    *("sin", "cos", "tan", "exp", "log", "sinh", "cosh", "tanh", "abs", "sign", "floor"),
+    *("sin", "cos", "tan", "exp", "log", "sinh", "cosh", "tanh", "abs", "sign", "floor", "trunc"),
     *("sqrt", "expm1", "log1p", "maximum", "minimum", "rint", "floor_divide", "mod", "cbrt"),
 )
 FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -56,9 +56,12 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "recip": lambda x: 1 / x,
     "less": lambda x, y: (x < y).astype(x.dtype),
     "less_equal": lambda x, y: (x <= y).astype(x.dtype),
-    "equal": lambda x, y: (x == y).astype(x.dtype),
+    **{name: lambda x, y: (x == y).astype(x.dtype) for name in ("equal", "picks")},
     "precedes": lambda x, y: (~(y <= x) & (x == x)).astype(x.dtype),
     "precedes_or_ties": lambda x, y: ((x <= y) | (y != y)).astype(x.dtype),
+    "comes_before": lambda x, y, ties: (
+        (x < y) | ((x == x) & (y != y)) | ((ties != 0) & ((x == y) | (y != y)))
+    ).astype(x.dtype),
     "ties": lambda x, y: ((x == y) | ((x != x) & (y != y))).astype(x.dtype),
     "kept": lambda c, x: jnp.where(c != 0, x, jnp.zeros((), x.dtype)),
     "dropped": lambda c, x: jnp.where(c != 0, jnp.zeros((), x.dtype), x),
@@ -70,7 +73,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 #: Black boxes that have the same slopes in JAX, wherever they have any. (JAX's `abs` has 1 at 0 in some versions.)
 AS_IN_JAX = frozenset(
-    "sin cos tan exp log sinh cosh tanh sqrt recip expm1 log1p erf atan asinh less less_equal equal kept dropped".split()
+    "sin cos tan exp log sinh cosh tanh sqrt recip expm1 log1p erf atan asinh less less_equal equal picks kept dropped".split()
 )
 
 

@@ -20,6 +20,7 @@ from ..lowering.ir import (
     Apply,
     Contract,
     Fill,
+    Indices,
     Load,
     Nonzero,
     Rerun,
@@ -29,13 +30,15 @@ from ..lowering.ir import (
     Take,
     extents_of,
 )
+from ..lowering.ordered import Counted, Ranked
 from ..lowering.plan import Plan
 from ..lowering.running import solving_order
 from ..lowering.tiling import Blocks
 from ..lowering.turns import relation_of
 from ..ssa.program import Output, flat, map_output
-from . import contraction, elementwise
+from . import contraction, elementwise, sorting
 from .arguments import nested
+from .places import as_indices
 from .runtime import Values, always, can_have_barrier, hidden
 
 
@@ -137,7 +140,9 @@ def started(plan: Plan, arrays: Sequence[Any]) -> Values:
             data[x] = type_, jnp.asarray(value)
         elif not isinstance(type_, Integer):
             reals[x] = nested(type_, value)
-    return Values(plan.dtype, reals, data, both_ways=plan.both_ways, platform=plan.windows)
+    return Values(
+        plan.dtype, reals, data, both_ways=plan.both_ways, platform=plan.windows, made=plan.made
+    )
 
 
 def run(action: Action, values: Values) -> Any:
@@ -165,6 +170,12 @@ def run(action: Action, values: Values) -> Any:
             return elementwise.apply(action, values)
         case Nonzero(array):
             return values.arrays[array] != 0
+        case Indices(array, below):
+            return as_indices(values.arrays[array], below)
+        case Ranked(array, axis, descending):
+            return sorting.ranks(values.arrays[array], axis, descending)
+        case Counted(among, array, ties):
+            return sorting.counted(values.arrays[among], values.arrays[array], ties)
         case Scan():
             return scanned(action, values)
         case Rerun():
@@ -282,6 +293,7 @@ def _turns(action: Scan, values: Values) -> Callable[..., tuple[Carried, Carried
             data,
             both_ways=body.both_ways,
             platform=body.windows,
+            made=body.made,
         )
         turns = {**values.turns, relation_of(action.index): action.count}
         here = replace(here, under_shard_map=values.under_shard_map, turns=turns)

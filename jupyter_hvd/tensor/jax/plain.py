@@ -45,6 +45,7 @@ from ..ssa.normalize import normalize
 from .dense import Dense, added_in_turn, turn_rows
 from .execute import started
 from .halves import folds
+from .places import with_index_arrays
 
 TURNS = 64  # of loops that are written out
 ROWS = 8  # of an array that are arrays of their own
@@ -60,7 +61,12 @@ class Plain:
 
     @cached_property
     def body(self) -> Term:
-        return rows_apart(normalize(self.primal.function.body), self.sizes)
+        return self._body_and_places[0]
+
+    @cached_property
+    def _body_and_places(self) -> tuple[Term, Mapping[str, int]]:
+        body = rows_apart(normalize(self.primal.function.body), self.sizes)
+        return with_index_arrays(body, self.sizes)
 
     @cached_property
     def reason(self) -> str:
@@ -83,7 +89,8 @@ class Plain:
         """The results of a plan; traceable by JAX."""
         values = started(plan, arrays)
         given = jax.tree_util.tree_map(lambda x: jnp.asarray(x, plan.dtype), values.arguments)
-        dense = Dense(self.sizes, values.data, plan.dtype, strict=True)
+        picked = self._body_and_places[1]
+        dense = Dense(self.sizes, values.data, plan.dtype, strict=True, picked=picked)
 
         def value(moved: Mapping[str, Any]) -> Any:
             found = dense.block(self.body, {**given, **moved})

@@ -34,7 +34,8 @@ class Values:
     `around` has arrays with zeros around them, and where in it they start. `both_ways` are the arrays
     that are read straight and turned round, `inverted` has of reciprocals what they are of, `turns` of
     relations that hold the turn of a loop how many there are. `platform` is the kind of device for which
-    strategies are chosen, `offsets` the first row of the block or the share that runs, scalars by name. `under_shard_map` says
+    strategies are chosen, `offsets` the first row of the block or the share that runs, scalars by name, `made` the types of
+    the index arrays that steps make. `under_shard_map` says
     that XLA is to see the program without barriers, to divide it among devices.
     """
 
@@ -49,10 +50,13 @@ class Values:
     platform: str = "any"
     under_shard_map: bool = False
     offsets: Mapping[str, Any] = field(default_factory=dict)
+    made: Mapping[str, ParameterType] = field(default_factory=dict)
 
     def relation(self, name: str) -> tuple[ParameterType, Any]:
-        """A relation's type and data; one that a step made is a boolean array."""
-        return self.data[name] if name in self.data else (Relation(()), self.arrays[name])
+        """A relation's type and data; one that a step made is a boolean array, or one of `made`."""
+        if name in self.data:
+            return self.data[name]
+        return self.made.get(name, Relation(())), self.arrays[name]
 
 
 def fusion_barrier(array: Any, values: Values, change: Callable[[Any], Any] = lambda x: x) -> Any:

@@ -29,7 +29,7 @@ COSTLY = 1 << 12  # and below which functions of them, and sums entry by entry, 
 CACHED = 1 << 19  # and from which to store them for that costs memory, and as much time
 Way = tuple[Subscripts | Chain, Subscripts]  # what is read together, and the axes where it goes
 CHEAP = frozenset(  # functions that are an instruction or two
-    "abs sign floor maximum minimum less less_equal equal precedes precedes_or_ties ties".split()
+    "abs sign floor rint trunc maximum minimum less less_equal equal picks precedes precedes_or_ties comes_before ties".split()
     + "kept dropped stopped finite greater".split()
 )
 

@@ -29,12 +29,13 @@ from .ir import (
     Contract,
     Entrywise,
     Fill,
+    MadeRelation,
     Masked,
-    Nonzero,
     Rewriting,
     Step,
     extents_of,
 )
+from .ordered import Counted, Ranked
 from .storage import Storage
 
 #: Terms of sums for each entry of an array, from which on multiplying the entries is nothing beside them.
@@ -91,7 +92,11 @@ def _shapes(steps: Sequence[Step]) -> dict[str, Shape]:
 
 def _read_whole(action: Action) -> frozenset[str]:
     """The arrays of which a step needs the shape."""
-    return action.sources if isinstance(action, Nonzero) or action.loops else frozenset()
+    return (
+        action.sources
+        if isinstance(action, MadeRelation | Ranked | Counted) or action.loops
+        else frozenset()
+    )
 
 
 # Views

@@ -131,14 +131,26 @@ class Fill(Action):
 
 
 @dataclass(frozen=True)
-class Nonzero(Action):
-    """`result[…] = array[…] ≠ 0`, a relation for the masks of later steps."""
+class MadeRelation(Action):
+    """A relation for the masks of later steps, made of a whole array."""
 
     array: str
 
     @cached_property
     def sources(self) -> frozenset[str]:
         return frozenset((self.array,))
+
+
+@dataclass(frozen=True)
+class Nonzero(MadeRelation):
+    """`result[…] = array[…] ≠ 0`."""
+
+
+@dataclass(frozen=True)
+class Indices(MadeRelation):
+    """The whole numbers of an array as an index array, which are all below `below` (`picked`)."""
+
+    below: int
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,7 @@ from .ir import (
     Contract,
     Fill,
     IndexLookup,
+    Indices,
     Load,
     Masked,
     Nonzero,
@@ -78,6 +79,8 @@ from .ir import (
 from .iteration import IterationDomain
 from .joins import Join, TupleCounts
 from .liveness import restrict
+from .ordered import Counted, Ranked, by_sorting
+from .picked import index_array_of, with_index_arrays
 from .pieces import MANY, Pieces, untested
 from .plan import Counts, Plan
 from .recomputed import Again, computed_again, given, left_out
@@ -121,13 +124,17 @@ def lower(
     lowering.kept = kept_whole(program)
     lowering.again = computed_again(program)
     within_blocks = left_out(lowering.again)
+    program, arrays = with_index_arrays(program)
     for statement in program.statements:
         if statement.name in within_blocks:
             continue
         lowering.statement = statement.name
         lowering.gens[statement.name] = statement.rhs.gens
+        lowering.defined[statement.name] = statement.rhs
         lowering.pieces[statement.name] = lowering.rhs(statement.rhs)
         lowering.supports[statement.name] = simplify(support(statement.rhs), statement.rhs.gens)
+        if statement.name in arrays:
+            lowering.as_indices(statement.name, arrays[statement.name])
     wholes = {}
     for name in dict.fromkeys(flat(program.output)):
         lowering.statement = name
@@ -162,14 +169,15 @@ def lower(
 
 @dataclass
 class _Lowering(Pieces):
-    """`supports` has the predicate of each variable, `tests` the relations made from quantifiers,
-    `outer` the factors of arrays that are outer products, `kept` the histories that are stored, `again`
-    the loops in reverse that run block by block.
+    """`defined` has the right-hand side of each variable so far, `supports` its predicate, `tests` the relations made from
+    quantifiers, `outer` the factors of arrays that are outer products, `kept` the histories that are stored, `again` the loops in
+    reverse that run block by block.
     """
 
     dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(float))
     platform: str = ""
     choices: Choices = MODEL
+    defined: dict[str, Rhs] = field(default_factory=dict)
     supports: dict[str, Predicate] = field(default_factory=dict)
     tests: dict[tuple[Predicate, Binders], str] = field(default_factory=dict)
     outer: dict[str, list[Reading]] = field(default_factory=dict)
@@ -195,7 +203,7 @@ class _Lowering(Pieces):
             case Map():
                 return self.map(rhs)
             case Contraction():
-                return self.contraction(rhs)
+                return self.contraction(rhs) if (made := self.sorted(rhs)) is None else (made,)
             case Recurrence():
                 return (self.loop(rhs),)
             case Part(source, place, _, gens):
@@ -324,6 +332,24 @@ class _Lowering(Pieces):
             self.steps.append(Step(name, Nonzero(whole.name), self.statement))
             self.types[name] = Relation(ranges(gens))
         return Related(self.tests[key], tuple(Affine.of(i) for i, _ in free))
+
+    def as_indices(self, name: str, type_: IndexArray) -> None:
+        """A variable's numbers as an index array."""
+        assert type_.below is not None
+        relation = index_array_of(name)
+        made = Indices(self.whole(name), type_.below)
+        self.steps.append(Step(relation, made, self.statement))
+        self.types[relation] = type_
+
+    def sorted(self, rhs: Contraction) -> Piece | None:
+        """A sum of comparisons by sorting, where it is one."""
+        match by_sorting(rhs, self.defined):
+            case Ranked(array) as found:
+                return self.piece(replace(found, array=self.whole(array)), identity(rhs.gens))
+            case Counted(among, array) as found:
+                found = replace(found, among=self.whole(among), array=self.whole(array))
+                return self.piece(found, identity(rhs.gens))
+        return None
 
     # Contractions
 

@@ -28,7 +28,9 @@ from .ir import (
     Entrywise,
     Fill,
     IndexLookup,
+    Indices,
     Load,
+    MadeRelation,
     Masked,
     Nonzero,
     Rerun,
@@ -38,6 +40,7 @@ from .ir import (
     extents_of,
 )
 from .joins import Join
+from .ordered import Counted, Ranked
 from .storage import Storage
 from .strategy import choose
 from .tiling import Blocks
@@ -114,6 +117,12 @@ class Plan:
         }
 
     @cached_property
+    def made(self) -> Mapping[str, IndexArray]:
+        """The types of the index arrays that steps make."""
+        found = ((s.name, s.action) for s in self.steps)
+        return {x: IndexArray((), a.below) for x, a in found if isinstance(a, Indices)}
+
+    @cached_property
     def joins(self) -> tuple[Join, ...]:
         """The joins whose tables its steps read."""
         read = frozenset[str]().union(*(step.action.relations for step in self.steps))
@@ -128,7 +137,7 @@ class Plan:
                     found[step.name] = action.shape
                 case Fill(out, _):
                     found[step.name] = extents_of(out)
-                case Nonzero(array):
+                case MadeRelation(array) | Ranked(array) | Counted(_, array):
                     found[step.name] = found[array]
                 case Load() | Take():
                     found[step.name] = self.storages[step.name].extents
@@ -278,6 +287,12 @@ def _how(action: Action, platform: str) -> str:
             return f"constant {value}"
         case Nonzero(array):
             return f"{array} ≠ 0"
+        case Indices(array, below):
+            return f"{array} as indices below {below}"
+        case Ranked(array, axis, descending):
+            return f"ranks along axis {axis}, by sorting: {array}{', descending' if descending else ''}"
+        case Counted(among, array, ties):
+            return f"by sorting: how many of {among} {'≤' if ties else '<'} {array}"
         case Scan(index, count, _, _, _, _, _, _, every, backwards):
             kept = f", the values at every {_ordinal(every)} kept" if every else ""
             kept += ", rows from the last" if backwards else ""

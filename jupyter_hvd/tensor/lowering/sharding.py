@@ -38,10 +38,12 @@ from .ir import (
     Contract,
     Entrywise,
     Load,
+    MadeRelation,
     Masked,
     Rewriting,
     Step,
 )
+from .ordered import Ranked
 from .plan import Plan
 from .tiling import strip_mine
 
@@ -183,7 +185,14 @@ class _Found:
 
     def note(self, step: Step) -> str | None:
         """The axis of a step that is divided, if one is; and what it makes."""
-        action, axis = step.action, _axis(step, self.along, self.data)
+        action = step.action
+        if isinstance(action, MadeRelation) and action.array in self.along:
+            self.data[step.name] = self.along[action.array]
+            return None
+        if isinstance(action, Ranked) and self.along.get(action.array, action.axis) != action.axis:
+            self.along[step.name] = self.along[action.array]
+            return None
+        axis = _axis(step, self.along, self.data)
         if axis is not None and isinstance(action, Entrywise):
             self.extents.add(action.extents[axis])
             place = _place(action, axis)

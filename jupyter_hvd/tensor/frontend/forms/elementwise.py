@@ -350,9 +350,8 @@ def ceil(t: Any, x: Any) -> Any:
 
 @form("trunc", "fix")
 def trunc(t: Any, x: Any) -> Any:
-    """`sign(x)·floor(|x|)`."""
-    x = t.once(t.whole(x))
-    return t.computed("*", t.mapped("sign", x), t.mapped("floor", t.mapped("abs", x)))
+    """The whole number next to x on the side of 0."""
+    return t.mapped("trunc", t.whole(x))
 
 
 @form("fmod")

@@ -50,7 +50,7 @@ def argsort(
     x, k = along_one(t, x, axis)
     places = t.build(t.dims(x), lambda *at: t.ramp(at[k]))
     n = t.dims(x)[k]
-    return t.ranging(placed(t, places, ranks(t, x, k, descending), k, n, t.ramp), ZERO, n)
+    return t.ranging(placed(t, places, ranks(t, x, k, descending), k, n, lambda at: at), ZERO, n)
 
 
 @form("top_k")
@@ -133,7 +133,7 @@ def one_hot(t: Any, x: Any, num_classes: Any) -> Any:
         places = t.once(t.whole(x), "place")
         return t.build(
             [*t.dims(places), classes],
-            lambda *at: t.is_place(t.read(places, *at[:-1]), at[-1]),
+            lambda *at: t.function("equal", t.read(places, *at[:-1]), t.index(at[-1])),
             places,
         )
     if not t.is_index_array(x):

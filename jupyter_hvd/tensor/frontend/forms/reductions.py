@@ -351,27 +351,25 @@ def ranks(t: Any, x: Any, axis: int, descending: bool = False) -> Any:
             here = t.read(x, *at)
             other = t.read(x, *at[:axis], j, *at[axis + 1 :])
             pair = (here, other) if descending else (other, here)
-            first = t.conditioned(compare("<", j, at[axis]), t.mapped("precedes_or_ties", *pair))
-            return t.plus_of(
-                first, t.conditioned(compare("<", at[axis], j), t.mapped("precedes", *pair))
-            )
+            return t.function("comes_before", *pair, t.truth_of(compare("<", j, at[axis])))
 
         return t.total([dims[axis]], before, x)
 
     return t.once(t.build(dims, entry, x), "rank")
 
 
-def placed(t: Any, x: Any, rank: Any, axis: int, length: Affine, place: Callable[..., Any]) -> Any:
-    """Along an axis, the entries whose ranks are `place(k)` for k below a length."""
+def placed(
+    t: Any, x: Any, rank: Any, axis: int, length: Affine, place: Callable[[Affine], Affine]
+) -> Any:
+    """Along an axis, the entries whose ranks are the `place(k)` for k below a length."""
     dims = list(t.dims(x))
     n, dims[axis] = dims[axis], length
 
     def entry(*at: Affine) -> Any:
         def term(i: Affine) -> Any:
             there = (*at[:axis], i, *at[axis + 1 :])
-            return t.chosen(
-                t._compare("==", t.read(rank, *there), place(at[axis])), t.read(x, *there), 0
-            )
+            here = t.is_place(t.read(rank, *there), place(at[axis]))
+            return t.chosen(here, t.read(x, *there), t.whole(0))
 
         return t.total([n], term, x, rank)
 
@@ -391,7 +389,7 @@ def sort(t: Any, x: Any, axis: Any = -1, descending: bool = False) -> Any:
     """`[sum(x[i] for i in range(n) if rank[i] == k) for k in range(n)]`."""
     x, axis = along_one(t, x, axis)
     n = t.dims(x)[axis]
-    return placed(t, x, ranks(t, x, axis, descending), axis, n, t.ramp)
+    return placed(t, x, ranks(t, x, axis, descending), axis, n, lambda k: k)
 
 
 @form("median")
@@ -433,9 +431,9 @@ def _order_statistic(
     low = int(q * (n - 1))
     part = q * (n - 1) - low
     rank = ranks(t, x, axis)
-    made = placed(t, x, rank, axis, ONE, lambda _: low)
+    made = placed(t, x, rank, axis, ONE, lambda _: Affine.of(low))
     if part:
-        made = between(made, placed(t, x, rank, axis, ONE, lambda _: low + 1), part)
+        made = between(made, placed(t, x, rank, axis, ONE, lambda _: Affine.of(low + 1)), part)
     numbers = total(t, t._compare("==", x, x), axis, keepdims=True)
     anyhow = t.mapped("stopped", total(t, x, axis, keepdims=True))
     made = t.chosen(t._compare("==", numbers, n), made, anyhow)

@@ -40,6 +40,7 @@ from ..helpers import helper_of
 from ..tracers import Barred, Data, Index, Nature, Selected, Value, data_help, is_tuple, kind
 from .conditions import as_truth
 from .loops import Iteration
+from .packing import is_rounded
 from .recurrences import LONG, Appended
 from .selections import Selections
 from .subscripts import Changed
@@ -143,7 +144,9 @@ class Tracer(Selections):
             within = (Affine.of(0), Affine.of(2)) if exact else value.nature.within
             return value.of_nature(Nature(numbers="int", within=within))
         if name.startswith("int"):
-            return self.counted(forms.build(self, "trunc", value))
+            value = self.whole(value)
+            rounded = is_rounded(value.term)
+            return self.counted(value if rounded else forms.build(self, "trunc", value))
         if dtype is not None and name.startswith(("uint", "complex")):
             raise self.error("numbers are real here", "leave the type out; round with `np.floor`")
         return value.of_nature(replace(value.nature, numbers="", within=None)) if dtype else value

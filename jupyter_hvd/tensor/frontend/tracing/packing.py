@@ -345,8 +345,18 @@ def is_truth(e: Term) -> bool:
         case Call(function, arguments):
             if function.name == "maximum":
                 return all(map(is_truth, arguments))
-            return function.name in ("less", "less_equal", "equal")
+            return function.name in ("less", "less_equal", "equal", "picks")
     return e is Const(1)
+
+
+def is_rounded(e: Term) -> bool:
+    """Whether a term is a rounded number, or an array of such."""
+    match e:
+        case Gen(_, _, body) | Mul(Const(-1), body):
+            return is_rounded(body)
+        case Call(function, _):
+            return function.name in ("floor", "rint", "trunc")
+    return False
 
 
 def is_counting(e: Term) -> bool:

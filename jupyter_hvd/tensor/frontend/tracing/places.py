@@ -1,4 +1,4 @@
-"""Whole numbers that data decide, `np.argmax(x)`, as indices: `x[p]` is `Σ j:n. kept(equal(p, j), x[j])`.
+"""Whole numbers that data decide, `np.argmax(x)`, as indices: `x[p]` is `Σ j:n. kept(picks(p, j), x[j])`.
 
 No index expression of the language is data. So an entry that data choose is a sum under an indicator, whose
 derivative goes to the entry that is chosen and not through the choice, as JAX has it. That it is in range is known
@@ -9,11 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 from ...language.affine import Affine
 from ...language.function import named
-from ...language.terms import At, Binder, Call, Const, Gen, Pair, Proj, Sum, Term
+from ...language.terms import (
+    At,
+    Binder,
+    Binders,
+    Call,
+    Const,
+    Gen,
+    Mul,
+    Pair,
+    Proj,
+    Term,
+    sums,
+)
 from ...language.types import Array, Product
 from ..tracers import Data, Index, Nature, Value
 from .arithmetic import Arithmetic
@@ -83,20 +96,28 @@ class Places(Arithmetic):
             self.looked("the upper end", "what `clip` leaves", first[0] - bottom, below - bottom)
         return self.ranging(made, bottom, below)
 
-    def found(self, array: Value, place: Value) -> Value:
-        """`x[p]` where data decide p: one of n entries, and n - 1 zeros."""
-        sized = self._as_size(place)
-        assert isinstance(array.type, Array)
-        size = array.type.size
+    def found(self, array: Value, *places: Value) -> Value:
+        """`x[p, q]` where data decide p and q: one of the entries, and zeros for all others."""
+        sized = self._as_size(places[0])
         if isinstance(sized, Index):
-            self.looked("the index", "the array", sized.affine, size)
-            return self.entry_within(array, sized.affine)
-        self.lies_within(place, size)
-        place = self.once(place, "place")
-        j = self.name("j")
-        term = self._chosen_of(j, size, self.is_place(place, Affine.of(j)).term, array.term)
+            assert isinstance(array.type, Array)
+            self.looked("the index", "the array", sized.affine, array.type.size)
+            row = self.entry_within(array, sized.affine)
+            return self.found(row, *places[1:]) if places[1:] else row
+        known = (k for k, p in enumerate(places) if isinstance(self._as_size(p), Index))
+        count = next(known, len(places))
+        rows, binders, tests = array.term, list[Binder](), list[Term]()
+        for place in places[:count]:
+            assert isinstance(rows.type, Array)
+            j = Binder(self.name("j"), rows.type.size)
+            self.lies_within(place, j.size)
+            tests.append(self.is_place(self.once(place, "place"), Affine.of(j.name)).term)
+            rows = self._entry_term(rows, Affine.of(j.name))
+            binders.append(j)
+        term = self._chosen_of(tuple(binders), reduce(Mul, tests), rows)
         nature = Nature(numbers=array.nature.numbers, within=array.nature.within)
-        return Value(self, term, array.layout).of_nature(nature)
+        found = Value(self, term, array.layout).of_nature(nature)
+        return self.found(found, *places[count:]) if places[count:] else found
 
     def lies_within(self, place: Value, size: Affine) -> None:
         """Whole numbers that data decide are indices of an axis of this size: checked as every read is."""
@@ -106,15 +127,15 @@ class Places(Arithmetic):
             self.looked("the index", "the array", low + Affine.of(k), size)
 
     def is_place(self, place: Value, j: Affine) -> Value:
-        """Whether a whole number is j: 1 or 0."""
-        return Value(self, Call(named("equal"), (place.term, self.index_term(j))))
+        """Whether a whole number, which is known to be an index of j's axis, is j: 1 or 0."""
+        return Value(self, Call(named("picks"), (place.term, self.index_term(j))))
 
     def index_term(self, a: Affine) -> Term:
         """An index as a number."""
         return Const(a if a.terms else a.constant)
 
-    def _chosen_of(self, j: str, size: Affine, here: Term, array: Term) -> Term:
-        """`Σ j:size. kept(here, array[j])`, entry by entry where these are arrays, part by part of pairs."""
+    def _chosen_of(self, binders: Binders, here: Term, rows: Term) -> Term:
+        """`Σ j…. kept(here, rows)`, entry by entry where these are arrays, part by part of pairs."""
 
         def summed(e: Term) -> Term:
             match e.type:
@@ -123,15 +144,15 @@ class Places(Arithmetic):
                     return Gen(i, inner, summed(self._entry_term(e, Affine.of(i))))
                 case Product():
                     return Pair(summed(Proj(0, e)), summed(Proj(1, e)))
-            return Sum(j, size, Call(named("kept"), (here, e)))
+            return sums(binders, Call(named("kept"), (here, e)))
 
-        return summed(self._entry_term(array, Affine.of(j)))
+        return summed(rows)
 
     def _entry_term(self, e: Term, a: Affine) -> Term:
         return self.read(Value(self, e), a).term if isinstance(e, Gen) else At(e, a)
 
     def same_places(self, data: Data, found: Value, same: bool) -> Value:
-        """`labels == np.argmax(A, axis=1)`: whether `Σ j:n. [labels(i, j)]·equal(p[i], j)`, which has one term, is 1."""
+        """`labels == np.argmax(A, axis=1)`: whether `Σ j:n. [labels(i, j)]·picks(p[i], j)`, which has one term, is 1."""
         low, below = self._bounds_of(found)
         if low.constant < 0 or any(c < 0 for _, c in low.terms):
             raise self.error(

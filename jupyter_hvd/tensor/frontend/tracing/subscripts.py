@@ -217,23 +217,24 @@ class Subscripts(Places):
 
         def entry(*here: Affine) -> Value:
             whole: Any = value
+            picked: list[Value] = []  # places that data decide, one axis after the other
             for axis, k in axes:
+                if isinstance(axis, Value | Found):
+                    at = here[k : k + len(axis.dims)] if isinstance(axis, Found) else ()
+                    picked.append(axis.entry(self, at) if isinstance(axis, Found) else axis)
+                    continue
+                whole, picked = self.found(whole, *picked) if picked else whole, []
                 if isinstance(axis, Counting):
                     whole = self.read(whole, axis.axis.place(here[k]))
                 elif isinstance(axis, IndexEntry):
                     whole = self._gathered(whole, axis, whole.type.size)
-                elif isinstance(axis, Value):
-                    whole = self.found(whole, axis)
-                elif isinstance(axis, Found):
-                    at = here[k : k + len(axis.dims)]
-                    whole = self.found(whole, axis.entry(self, at))
                 elif isinstance(axis, Data):
                     found = self._looked_up(axis, here[k : k + len(axis.dims)])
                     whole = self._gathered(whole, found, whole.type.size)
                 else:
                     i = here[k] if axis.length is not None else Affine.of(0)
                     whole = self.read(whole, axis.place(i))
-            return self.whole(whole)
+            return self.whole(self.found(whole, *picked) if picked else whole)
 
         made = self.build(out, entry, value)
         copied = any(isinstance(axis, (*_Many, IndexEntry, Value)) for axis, _ in axes)
@@ -498,7 +499,7 @@ class Subscripts(Places):
     def _added_where_found(
         self, array: Value, places: tuple[Any, ...], value: Value, op: str
     ) -> Value:
-        """`y.at[p].add(v)`: `y[k] + Σ e. kept(equal(p[e], k), v[e])`."""
+        """`y.at[p].add(v)`: `y[k] + Σ e. kept(picks(p[e], k), v[e])`."""
         own = self.dims(array)
         if op != "+" or len(places) != 1 or len(self.dims(places[0])) != 1:
             raise self.error(

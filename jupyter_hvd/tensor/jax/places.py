@@ -1,0 +1,89 @@
+"""Whole numbers that a program computes as index arrays of it, as `lowering/picked` has them; and ranks and counts by sorting, as
+`lowering/ordered` has them: what a JAX user would gather, scatter and sort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+
+from ..language.affine import Affine
+from ..language.predicates import Predicate, Related, compare, conj
+from ..language.terms import (
+    At,
+    Call,
+    Const,
+    Gen,
+    Guard,
+    Iterate,
+    Mul,
+    Sum,
+    Term,
+    Var,
+    rebuild,
+    strip_entries,
+)
+from ..language.terms import substitute as substitute_term
+from ..lowering.picked import index_array_of
+
+COUNTED = ("precedes", "precedes_or_ties")
+
+
+def as_indices(array: Any, below: int) -> Any:
+    """Whole numbers, as integers first: what is no number would be any index there."""
+    return jnp.clip(array.astype(jnp.int32), 0, below - 1)
+
+
+def with_index_arrays(e: Term, sizes: Mapping[str, int]) -> tuple[Term, dict[str, int]]:
+    """The program with `kept(picks(p[a], j), x)` as `[ρ(a, j)]·x`; and the variables p, with what their numbers are below."""
+    below: dict[str, int] = {}
+
+    def rewritten(e: Term, extents: Mapping[str, Affine]) -> Term:
+        inner = {**extents, e.index: e.size} if isinstance(e, Gen | Sum | Iterate) else extents
+        e = rebuild(e, lambda child: rewritten(child, inner))
+        if not isinstance(e, Call) or e.function.name != "kept":
+            return e
+        test, x = e.arguments
+        p = _picking(test, extents)
+        return e if p is None else Guard(p, x)
+
+    def _picking(test: Term, extents: Mapping[str, Affine]) -> Predicate | None:
+        match test:
+            case Mul(left, right):
+                p, q = _picking(left, extents), _picking(right, extents)
+                return None if p is None or q is None else conj(p, q)
+            case Call(function, (place, Const(Affine() as j))) if function.name == "picks":
+                array, at = strip_entries(place)
+                if not isinstance(array, Var) or j.name is None:
+                    return None
+                if j.name not in extents or any(j.name in a.names for a in at):
+                    return None
+                n = extents[j.name].evaluate(sizes)
+                below[array.name] = min(n, below.get(array.name, n))
+                return Related(index_array_of(array.name), (*at, j))
+        return None
+
+    return rewritten(e, {}), below
+
+
+def counting(e: Sum) -> tuple[str, Term, bool] | None:
+    """The list of which a sum counts what precedes an entry, that entry, and whether ties count; None for any other sum."""
+    match e.body:
+        case Call(function, (At(Var(x), i), wanted)) if function.name in COUNTED:
+            if i.name == e.index and e.index not in wanted.names:
+                return x, wanted, function.name == "precedes_or_ties"
+    return None
+
+
+def ranking(e: Sum) -> tuple[Term, str, bool] | None:
+    """What is ranked by a sum of comparisons, along which index, and whether in descending order; None for any other sum."""
+    match e.body:
+        case Call(function, (left, right, Guard(p, Const(1)))) if function.name == "comes_before":
+            for x, other, descending in ((right, left, False), (left, right, True)):
+                for i in x.names - other.names:
+                    moved = substitute_term(x, indices={i: Affine.of(e.index)})
+                    if moved == other and p == compare("<", e.index, i):
+                        return x, i, descending
+    return None

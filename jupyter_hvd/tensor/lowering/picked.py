@@ -1,0 +1,138 @@
+"""Whole numbers that a kernel computes, as index arrays: what is looked up at them is gathered, what is sent to them scattered.
+
+The language says `x[p]` as `Σ j. kept(picks(p, j), x[j])`, n terms of which one is left. With the numbers of `p` as an index
+array ρ that a step makes, `kept(picks(p[i], j), e)` is `[ρ(i, j)]·e`, and the sum is eliminated as one over an index array of
+the program's is (`coiteration`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ..language.affine import Affine
+from ..language.function import Function, Partial
+from ..language.predicates import TRUE, Predicate, Related, conj, substitute
+from ..language.terms import put, ranges
+from ..language.types import IndexArray
+from ..ssa.program import (
+    Constant,
+    Contraction,
+    Factor,
+    Map,
+    Program,
+    Rhs,
+    Statement,
+    pointwise,
+)
+
+PICKS = "picks"
+ONE = "⌊1⌋"  # the statement of that number
+
+
+def index_array_of(name: str) -> str:
+    """The relation that has the numbers of a variable as indices."""
+    return f"⌊{name}⌋"
+
+
+def with_index_arrays(program: Program) -> tuple[Program, dict[str, IndexArray]]:
+    """A program with integers for its sizes, its computed places as index arrays, and these by the variable that has the numbers:
+    a step makes such an array when that variable is there.
+    """
+    if not any(_is_picking(s.rhs) for s in program.statements):
+        return program, {}
+    found = _Picked({s.name: s.rhs for s in program.statements})
+    statements = [replace(s, rhs=found.rewritten(s.rhs)) for s in program.statements]
+    one = (Statement(ONE, Constant((), 1)),) if found.arrays else ()
+    return Program((*one, *statements), program.output), found.arrays
+
+
+def _is_picking(rhs: Rhs) -> bool:
+    return isinstance(rhs, Map) and rhs.function.name == PICKS
+
+
+@dataclass
+class _Picked:
+    """`defined` are the statements' right-hand sides, `arrays` the index arrays so far."""
+
+    defined: Mapping[str, Rhs]
+    arrays: dict[str, IndexArray] = field(default_factory=dict)
+
+    def rewritten(self, rhs: Rhs) -> Rhs:
+        if not isinstance(rhs, Map) or not rhs.arguments:
+            return rhs
+        here = pointwise(rhs.gens)
+        if _is_picking(rhs):
+            p = self.picking(rhs, here)
+            return rhs if p is None else Contraction(rhs.gens, (), conj(rhs.mask, p), (_ONE,))
+        kept = _as_kept(rhs.function)
+        p = None if kept is None else self.holds(rhs.arguments[0], here)
+        if p is None:
+            return rhs
+        p = conj(rhs.mask, p)
+        match kept:
+            case "":
+                return Contraction(rhs.gens, (), p, (Factor(rhs.arguments[1], here),))
+            case "1":
+                return Contraction(rhs.gens, (), p, (_ONE,))
+        return replace(rhs, mask=p)
+
+    def holds(self, name: str, at: Sequence[Affine]) -> Predicate | None:
+        """The condition for an entry that is 1 where places are picked, 0 elsewhere; None for any other."""
+        rhs = self.defined[name]
+        if isinstance(rhs, Map) and _is_picking(rhs):
+            return self.picking(rhs, at)
+        if not isinstance(rhs, Contraction) or rhs.sums:
+            return None
+        here = put(rhs.gens, at)
+        parts = [self.holds(f.name, f.substitute(here).indices) for f in rhs.factors]
+        known = [p for p in parts if p is not None]
+        if len(known) < len(parts):
+            return None
+        return conj(substitute(rhs.mask, here), *known)
+
+    def picking(self, rhs: Map, at: Sequence[Affine]) -> Predicate | None:
+        """`picks(p[a], j)` as a condition, where a has not the index j."""
+        array, place = (place_read(x, pointwise(rhs.gens), self.defined) for x in rhs.arguments)
+        number = self.defined[place[0]]
+        if not isinstance(number, Constant) or not isinstance(number.value, Affine):
+            return None
+        j = number.value.substitute(put(number.gens, place[1]))
+        if len(j.terms) != 1 or abs(j.terms[0][1]) != 1:
+            return None
+        name, indices = array
+        if j.names & frozenset[str]().union(*(a.names for a in indices)):
+            return None
+        _, last = j.reach({i: n.constant for i, n in rhs.gens})
+        before = self.arrays.get(name)
+        below = last + 1 if before is None or before.below is None else min(before.below, last + 1)
+        self.arrays[name] = IndexArray(ranges(self.defined[name].gens), below)
+        p = Related(index_array_of(name), (*indices, j))
+        return substitute(p, put(rhs.gens, at))
+
+
+def place_read(
+    name: str, at: Sequence[Affine], defined: Mapping[str, Rhs]
+) -> tuple[str, tuple[Affine, ...]]:
+    """The variable that has an entry, and its place there: through those that only repeat or reorder."""
+    rhs = defined[name]
+    if not isinstance(rhs, Contraction) or rhs.sums or rhs.mask != TRUE or len(rhs.factors) != 1:
+        return name, tuple(at)
+    (factor,) = rhs.factors
+    return place_read(factor.name, factor.substitute(put(rhs.gens, at)).indices, defined)
+
+
+_ONE = Factor(ONE, ())
+
+
+def _as_kept(function: Function) -> str | None:
+    """Whether a black box is `kept`, "", its slope, which is 1, or comes from it otherwise, "f"; None where it does not. All are
+    zero where the first argument is.
+    """
+    match function.derivation:
+        case None:
+            return "" if function.name == "kept" else None
+        case (base, Partial(1)) if base.name == "kept":
+            return "1"
+        case (base, _):
+            return None if _as_kept(base) is None else "f"
