@@ -65,6 +65,21 @@ def weighted(w, R):
 
 
 @tensor
+def looked_up(v, p):
+    """At places that are computed: of v in all shares, and of p in each."""
+    return sum(
+        (v[np.clip(np.floor(p[k]).astype(int), 0, len(v) - 1)] - p[k]) ** 2 for k in range(len(p))
+    )
+
+
+@tensor
+def in_order(X, w):
+    """Rows are put in order where they lie."""
+    ordered = np.sort(X, axis=1)
+    return sum(ordered[row, j] * w[j] for row in range(len(X)) for j in range(len(w)))
+
+
+@tensor
 def trace(A):
     return sum(A[k, k] for k in range(len(A)))
 
@@ -385,6 +400,14 @@ def main():
     for size in (1, 2, 4):  # a set of another size is another kernel, frozen or not
         pairs = {(k, k) for k in range(size)}
         assert factor(np.ones(16), pairs) == factor(np.ones(16), frozenset(pairs)) == size * 16
+
+    v, p = rng.normal(size=20), rng.uniform(-2, 23, size=63)
+    for n in (63, 9, 3):
+        same(looked_up.sharded("k")(v, p[:n]), looked_up(v, p[:n]))
+        for name in ("v", "p"):
+            same(looked_up.sharded("k").grad(name)(v, p[:n]), looked_up.grad(name)(v, p[:n]))
+    A, c = rng.normal(size=(20, 80)), rng.normal(size=80)
+    same(in_order.sharded("row").grad("X")(A, c), in_order.grad("X")(A, c))
 
     w = rng.normal(size=5)
     for n in (63, 9, 3, 1):

@@ -335,11 +335,18 @@ def _needed_values(pulled: Program, own: set[str]) -> dict[str, Binders]:
     for s in reversed(pulled.statements):
         if s.name not in needed:
             continue
-        if s.name in values and not _is_read(s.rhs):
+        if s.name in values and not (_is_read(s.rhs) or _is_picking(s.rhs)):
             kept[s.name] = s.rhs.gens
         else:
             needed |= {*operands(s.rhs)}
     return kept
+
+
+def _is_picking(rhs: Rhs) -> bool:
+    """Whether a variable says which entries a place picks: the place is kept for all turns, a number, and not all of these. It
+    has no adjoint, so that to compute it again is within the bound.
+    """
+    return isinstance(rhs, Map) and rhs.function.name == "picks"
 
 
 def _is_read(rhs: Rhs) -> bool:

@@ -65,13 +65,18 @@ class Fused:
         )
 
 
-def fused(steps: Sequence[Step], output: Output, storages: Mapping[str, Storage]) -> Fused:
-    """The same arrays made in fewer steps."""
+def fused(
+    steps: Sequence[Step],
+    output: Output,
+    storages: Mapping[str, Storage],
+    below: Mapping[str, int],
+) -> Fused:
+    """The same arrays made in fewer steps; of index arrays it is known what their entries are `below`."""
     whole = frozenset(flat(output)).union(*(_read_whole(s.action) for s in steps))
     shapes = {x: storage.extents for x, storage in storages.items()}
     asked = asked_once(steps, whole)
-    found = needed_steps(_through_views(asked, {**shapes, **_shapes(asked)}), output)
-    less, dropped = _without_repetition(found, whole)
+    found = needed_steps(_through_views(asked, {**shapes, **_shapes(asked)}, below), output)
+    less, dropped = _without_repetition(found, whole, below)
     lying, orders = _as_read(less, whole)
     flat_ = needed_steps(_flattened(lying, whole, {**shapes, **_shapes(lying)}), output)
     dimensions = {x: _left(storages[x], gone) for x, gone in dropped.items() if x in storages}
@@ -102,18 +107,27 @@ def _read_whole(action: Action) -> frozenset[str]:
 # Views
 
 
-def _through_views(steps: Sequence[Step], shapes: Mapping[str, Shape]) -> list[Step]:
+def _through_views(
+    steps: Sequence[Step], shapes: Mapping[str, Shape], below: Mapping[str, int]
+) -> list[Step]:
     """Reads of arrays that are slices, permutations or repetitions of others, as reads of those."""
     views: dict[str, Contract] = {}
     found = []
     for step in steps:
         action = step.action
         if isinstance(action, Entrywise):
-            action = action.rewritten(_reading_through(views, action.extents, shapes))
+            action = action.rewritten(_reading_through(views, _extents(action, below), shapes))
             if (view := _as_product(action)) is not None and _is_view(view.reads):
                 views[step.name] = view
         found.append(replace(step, action=action))
     return found
+
+
+def _extents(action: Entrywise, below: Mapping[str, int]) -> dict[str, int]:
+    """Those of the axes, and of the entries of index arrays that are known to be below a number."""
+    looked = action.indirections
+    known = {x.name: below[x.relation] for x in looked if x.relation in below and not x.searched}
+    return known | action.extents
 
 
 def _reading_through(
@@ -219,12 +233,12 @@ def _order_read(action: Entrywise) -> tuple[int, ...] | None:
 
 
 def _without_repetition(
-    steps: Sequence[Step], whole: AbstractSet[str]
+    steps: Sequence[Step], whole: AbstractSet[str], below: Mapping[str, int]
 ) -> tuple[list[Step], dict[str, tuple[int, ...]]]:
     """Arrays without the dimensions along which their entries are the same, where all that is read
     of them there are entries.
     """
-    inside = _dimensions_read_inside(steps)
+    inside = _dimensions_read_inside(steps, below)
     dropped: dict[str, tuple[int, ...]] = {}
 
     def access(r: Access) -> Access:
@@ -246,13 +260,15 @@ def _without_repetition(
     return found, dropped
 
 
-def _dimensions_read_inside(steps: Sequence[Step]) -> dict[str, frozenset[int]]:
+def _dimensions_read_inside(
+    steps: Sequence[Step], below: Mapping[str, int]
+) -> dict[str, frozenset[int]]:
     """Of each array the dimensions along which no read lies outside of it."""
     shapes = {s.name: _shape(s.action) for s in steps}
     found: dict[str, frozenset[int]] = {}
     for step in steps:
         if isinstance(step.action, Entrywise):
-            extents = step.action.extents
+            extents = _extents(step.action, below)
             for r in step.action.accesses:
                 places = enumerate(zip(r.indices, shapes[r.array], strict=False))
                 here = frozenset(d for d, (a, n) in places if _within(a, n, extents))

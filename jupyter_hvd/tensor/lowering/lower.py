@@ -141,7 +141,9 @@ def lower(
         wholes[name] = lowering.whole(name)
     output = renamed_output(program.output, wholes)
     steps = needed_steps(lowering.steps, output)
-    run = fused(steps, output, lowering.storages) if choices.fused else Fused(steps, {})
+    known = ((x, t.below) for x, t in lowering.types.items() if isinstance(t, IndexArray))
+    bounds = {x: n for x, n in known if n is not None} | lowering.turns
+    run = fused(steps, output, lowering.storages, bounds) if choices.fused else Fused(steps, {})
     if platform == "cpu":
         run = replace(run, steps=by_value(run.steps))
         run = replace(run, steps=by_columns(run.steps, output)) if choices.columns else run
