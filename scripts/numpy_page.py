@@ -214,7 +214,7 @@ A is n×m, B m×n, S n×n, T b×n×m, U b×m×n, s a number.
 - **Remainders and rounding.** `x // y`, `floor` and `round` have derivative zero, `x % y` has 1 by x and `-(x // y)` by y, as in JAX.
 - **What a condition chooses.** `x[x > 0]` has as many entries as data decide. What is computed of it entry by entry is computed of all entries, functions seeing 1 where
   nothing is chosen; a sum, mean, variance, norm, product, `max` or `min` (of none ∓∞) takes those that are, and `y[p] = f(x[p])` puts them back. Returned, looped over or indexed, it is refused.
-- **In order.** The rank of an entry is how many come before it, equal ones in their order; a sort of n entries takes about 5·n² operations in all. `sort` takes the entry of each rank, `median`
+- **In order.** The rank of an entry is how many come before it, equal ones in their order; a sort of n entries takes about 5·n² operations in all, as it is written; a kernel sorts. `sort` takes the entry of each rank, `median`
   and `quantile` of one or two. The derivative goes to the entry that is taken. What is no number (`nan`) comes last, as in NumPy, and makes a median, a quantile, a maximum or a minimum one that is none;
   `argmax` and `argmin` are the first such place.
 - **Linear systems** are loops, written in the language (`frontend/forms/linear.py`). `solve`, `inv`, `det`, `slogdet`, `lstsq` and `qr` go by Householder's reflections, about 4/3·n³ operations, twice
@@ -223,7 +223,7 @@ A is n×m, B m×n, S n×n, T b×n×m, U b×m×n, s a number.
   but where a column is zero below the diagonal already LAPACK reflects nothing, and here the signs of that column of Q and that row of R change. Value and gradient obey the bound of [loops](recurrences.md) (`tests/tensor/test_form_theorems.py`, as for what is
   in order and places). XLA's own of large matrices are much faster.
 - **Places that data decide.** `argmax` and `argmin` are the least place whose entry is the largest (5·n - 2 operations; of equal entries the first), `argsort` the places of
-  each rank, equal ones in their order (8·n²). They are whole numbers with derivative zero, and indices: `x[p]` is `Σ j:n. kept(equal(p, j), x[j])`, 3·n - 1 operations, so that the derivative goes to the entry
+  each rank, equal ones in their order (8·n²). They are whole numbers with derivative zero, and indices: `x[p]` is `Σ j:n. kept(picks(p, j), x[j])`, 3·n - 1 operations (in a kernel one gather), so that the derivative goes to the entry
   that is chosen and not through the choice, as in JAX. `+`, `-`, `%`, `np.clip`, `np.where`, lists and loops keep them places, as Viterbi's algorithm needs; `y[p] = v`, `at[p].add`, `bincount`, `one_hot`,
   comparisons with labels take them. Of such a number it is known between which sizes it lies, so that every read is in range before anything runs; what is only rounded, `np.floor(x).astype(int)`, needs `np.clip`.
   They come back as floats that are whole, of float32 up to 2²⁴.

@@ -31,6 +31,7 @@ from ..language.function import (
 from ..language.parser import parse
 from ..language.terms import Call, Const, Mul, Term, Var, substitute
 from ..language.types import REAL
+from ..language.whole_functions import PREFIX, WHOLE
 from ..reference.evaluate import Environment, evaluate
 from .forward import differential
 
@@ -271,6 +272,10 @@ _enter("maximum", 2, _extreme(max), "greater(x, y)", "greater(y, x)")
 _enter("minimum", 2, _extreme(min), "greater(y, x)", "greater(x, y)")
 
 NAMES = names()
+
+for _name, (_, _operands) in WHOLE.items():
+    _count = len(_operands)
+    _enter(f"{PREFIX}{_name}", 1 + _count, lambda x, *_: x, "1", *["0"] * _count)
 
 #: Slopes as functions of the values: with `y = sqrt(x)` the slope is `1/2·recip(y)`.
 BY_VALUE = {

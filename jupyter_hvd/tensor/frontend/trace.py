@@ -10,7 +10,7 @@ parameter is a reference (`Var`), an entry of a tuple a selection (`Proj`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..language.affine import Affine
@@ -28,6 +28,7 @@ from ..language.types import (
     at_sizes,
     size_names,
 )
+from ..language.whole_functions import has_notes, unnoted
 from .signature import words
 from .tracers import Data, Index, Value
 from .tracing.calls import Tracer
@@ -188,6 +189,10 @@ def _traced(
     except (TypeError, ValueError, AttributeError, NameError, IndexError) as error:
         raise TensorError(str(error), place=rewritten.place_of(error)) from error
     body = lets(tracer.scopes[0].bindings, term)
-    function = Lambda("arg", tuple((x, t) for x, t, _ in parameters), body)
+    noted = Lambda("arg", tuple((x, t) for x, t, _ in parameters), body)
     checked = tuple(tracer.lookups), tuple(tracer.accesses)
-    return Traced(function, layout, tracer.places_of, *checked, tracer.spelt)
+    if not has_notes(body):
+        return Traced(noted, layout, tracer.places_of, *checked, tracer.spelt)
+    places = {unnoted(term): place for term, place in tracer.places_of.items()}
+    function = replace(noted, body=unnoted(body))
+    return Traced(function, layout, places, *checked, tracer.spelt, noted)

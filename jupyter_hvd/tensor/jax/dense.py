@@ -61,6 +61,7 @@ from ..language.terms import (
 )
 from ..language.terms import substitute as substitute_term
 from ..language.types import REAL, Array, IndexArray, ParameterType, dimensions
+from ..language.whole_functions import whole_function
 from ..lowering.ordered import FEW
 from ..lowering.picked import index_array_of
 from ..lowering.strategy import Pairing, pairing
@@ -73,6 +74,7 @@ from .halves import folded, folds
 from .masks import mask
 from .places import as_indices, counting, ranking
 from .spans import Span, spans
+from .whole import computed
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +101,9 @@ class Dense:
         while isinstance(e, Let):
             if isinstance(e.value, Iterate):
                 values = {**values, e.name: here.loop(e.value, values)}
+            elif (whole := whole_function(e.value)) is not None:
+                operands = [_in_order(values[x.name]) for x in whole.operands]
+                values = {**values, e.name: computed(whole, operands)}
             elif (half := found.last.get(e.name)) is not None:
                 values = {**values, e.name: folded(_in_order(values[half.source]), half)}
             elif e.name not in found.inner:

@@ -228,14 +228,27 @@ class Kernel:
         return self.by_model(arrays) if found is None else found
 
     def by_model(self, arrays: Sequence[Any]) -> Choices:
-        """The way that is taken where none was measured: JAX's own where largest entries are found, which is one reduction
-        there, and nothing is lost by dense arrays.
+        """The way that is taken where none was measured: JAX's own where it has functions of whole arrays that are loops here, or
+        finds largest entries, which is one reduction there, and nothing is lost by dense arrays.
         """
         key = self.counts(arrays), self.dtype(arrays)
         if key not in self.models:
             folds = self.plain is not None and self.plain.has_folds
-            self.models[key] = DENSE if folds and self.is_dense(arrays) else MODEL
+            dense = self.takes_whole_functions(arrays) or (folds and self.is_dense(arrays))
+            self.models[key] = DENSE if dense else MODEL
         return self.models[key]
+
+    def takes_whole_functions(self, arrays: Sequence[Any]) -> bool:
+        """Whether JAX's own way has functions of whole arrays, fits, and nothing else is said by tuples: the loops for these
+        need not be compiled to see that they take longer.
+        """
+        if self.plain is None or not self.plain.has_whole_functions or self._sets or self._sparse:
+            return False
+        try:
+            self.require_fit(self.compile(self.counts(arrays), self.dtype(arrays), DENSE), arrays)
+        except TensorError:
+            return False
+        return True
 
     def is_dense(self, arrays: Sequence[Any]) -> bool:
         """Whether JAX's own way makes not many more entries than the kernel visits points."""

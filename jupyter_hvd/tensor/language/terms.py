@@ -423,6 +423,15 @@ def gens(binders: Binders, body: Term) -> Term:
     return body
 
 
+def strip_gens(e: Term) -> tuple[Binders, Term]:
+    """`⊞ i… . e` as its binders and its body."""
+    binders: list[Binder] = []
+    while isinstance(e, Gen):
+        binders.append(Binder(e.index, e.size))
+        e = e.body
+    return tuple(binders), e
+
+
 def sums(binders: Binders, body: Term) -> Term:
     """`Σ` over several binders, the first outermost."""
     for index, size in reversed(binders):

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ...language.affine import Affine
+from ...language.whole_functions import PREFIX
 from .table import build, form
 
 
@@ -88,7 +90,7 @@ def cholesky_factor(s: Any, n: Any) -> Any:
 
 def _square(t: Any, a: Any) -> tuple[Any, Any]:
     """A matrix, and how many rows and columns it has."""
-    a = t.once(t.whole(a), "a")
+    a = t.named(t.whole(a), "a")
     if len(t.dims(a)) != 2:
         raise t.error("this takes one matrix here", "map it over several: `jax.vmap(f)(a)`")
     return a, t.index(t.same(*t.dims(a)))
@@ -105,21 +107,35 @@ def _as_given(t: Any, x: Any, b: Any) -> Any:
     return t.subscript(x, (slice(None), 0)) if len(t.dims(t.whole(b))) == 1 else x
 
 
+def _noted(t: Any, name: str, x: Any, *operands: Any) -> Any:
+    """x, and that it is a function of whole arrays (`language/whole_functions`)."""
+    first = [t.read(a, *[Affine.of(0)] * len(t.dims(a))) for a in operands]
+    made = t.build(
+        t.dims(x), lambda *at: t.function(PREFIX + name, t.read(x, *at), *first), x, *operands
+    )
+    return t.named(made, "whole")
+
+
 @form("solve")
 def solve(t: Any, a: Any, b: Any) -> Any:
     """`x` where `a @ x = b`, by reflections."""
     a, n = _square(t, a)
-    m = build(t, "concatenate", [a, _columns(t, b)], 1)
+    y = t.named(_columns(t, b), "b")
+    return _as_given(t, _noted(t, "solve", _solved(t, a, y, n), a, y), b)
+
+
+def _solved(t: Any, a: Any, b: Any, n: Any) -> Any:
+    m = build(t, "concatenate", [a, b], 1)
     r = t.once(t.defined_by(triangularized, m, n, t.binary(t.here, "-", n, 1), *PLAIN), "R")
     y = t.subscript(r, (slice(None), slice(n, None)))
-    return _as_given(t, t.defined_by(back_substituted, r, y, n), b)
+    return t.defined_by(back_substituted, r, y, n)
 
 
 @form("inv")
 def inv(t: Any, a: Any) -> Any:
     """`solve(a, eye(n))`."""
     a, n = _square(t, a)
-    return solve(t, a, build(t, "eye", n))
+    return _noted(t, "inv", _solved(t, a, build(t, "eye", n), n), a)
 
 
 @form("lstsq")
@@ -171,9 +187,10 @@ def slogdet(t: Any, a: Any) -> Any:
     a, n = _square(t, a)
     d, steps = _diagonal(t, a, n, PLAIN)
     sign = build(t, "prod", t.mapped("sign", d))
+    log = build(t, "sum", t.mapped("log", t.mapped("abs", d)))
     return (
-        t.negative(sign) if steps % 2 else sign,
-        build(t, "sum", t.mapped("log", t.mapped("abs", d))),
+        _noted(t, "sign_of_det", t.negative(sign) if steps % 2 else sign, a),
+        _noted(t, "log_of_det", log, a),
     )
 
 
@@ -212,7 +229,7 @@ def cholesky(t: Any, a: Any, lower: bool = True, upper: bool = False) -> Any:
     """`L` where `L @ L.T = a`, column by column; of a matrix that is not symmetric, of `(a + a.T)/2`."""
     a, n = _square(t, a)
     half = t.computed("*", 0.5, t.computed("+", a, build(t, "transpose", a)))
-    made = t.defined_by(cholesky_factor, half, n)
+    made = _noted(t, "cholesky", t.defined_by(cholesky_factor, half, n), a)
     return build(t, "transpose", made) if upper or not lower else made
 
 
@@ -242,11 +259,13 @@ def solve_triangular(t: Any, a: Any, b: Any, trans: Any = 0, lower: bool = False
     a, n = _square(t, a)
     if trans in (1, "T"):
         a, lower = build(t, "transpose", a), not lower
-    y = _columns(t, b)
+    a, y = t.named(a, "a"), t.named(_columns(t, b), "b")
     if lower:
-        a, y = build(t, "flip", a), build(t, "flip", y, 0)
-    x = t.defined_by(back_substituted, t.once(a, "a"), t.once(y, "b"), n)
-    return _as_given(t, build(t, "flip", x, 0) if lower else x, b)
+        turned = build(t, "flip", a), build(t, "flip", y, 0)
+        x = build(t, "flip", t.defined_by(back_substituted, *turned, n), 0)
+    else:
+        x = t.defined_by(back_substituted, a, y, n)
+    return _as_given(t, _noted(t, f"solve_{'lower' if lower else 'upper'}", x, a, y), b)
 
 
 @form("matrix_power")

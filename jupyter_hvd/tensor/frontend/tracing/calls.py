@@ -638,7 +638,7 @@ class Tracer(Selections):
 
     def apply(self, traced: Traced, arguments: dict[str, Any]) -> Value:
         """Call a derived function: its program, with its parameters bound to the arguments."""
-        body = traced.function.body
+        body = traced.with_notes.body
         values: dict[str, Term] = {}
         sizes: dict[str, Affine] = {}
         for x, type_ in traced.function.parameter_type:

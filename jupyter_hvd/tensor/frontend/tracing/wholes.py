@@ -169,6 +169,10 @@ class Wholes(Packing):
             return value
         return cast("Value", self._bind(name, value))
 
+    def named(self, value: Value, name: str) -> Value:
+        """A value that is a variable."""
+        return cast("Value", self._bind(name, value))
+
     def plainly(self, value: Value, name: str = "t") -> Value:
         """A value whose entries can be read where they are wanted, each once."""
         term = value.term
