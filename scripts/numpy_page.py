@@ -221,7 +221,7 @@ A is n×m, B m×n, S n×n, T b×n×m, U b×m×n, s a number.
   those of an elimination, but no pivot is chosen and nothing is lost where the first entries are small. `cholesky` takes n³/3, `solve_triangular` n² for each right-hand side. They take one matrix, `jax.vmap` several. Of a
   singular matrix `solve` gives what is no number. `det` is right there and so is its gradient, which is that of the minors: one more reflection beforehand leaves it to the last entry of the diagonal to be zero. `qr` has LAPACK's signs,
   but where a column is zero below the diagonal already LAPACK reflects nothing, and here the signs of that column of Q and that row of R change. Value and gradient obey the bound of [loops](recurrences.md) (`tests/tensor/test_form_theorems.py`, as for what is
-  in order and places). XLA's own of large matrices are much faster.
+  in order and places). A kernel of a dense program takes XLA's own of `solve`, `inv`, `slogdet`, `cholesky` and `solve_triangular` for the loops; of the others XLA's own are much faster.
 - **Places that data decide.** `argmax` and `argmin` are the least place whose entry is the largest (5·n - 2 operations; of equal entries the first), `argsort` the places of
   each rank, equal ones in their order (8·n²). They are whole numbers with derivative zero, and indices: `x[p]` is `Σ j:n. kept(picks(p, j), x[j])`, 3·n - 1 operations (in a kernel one gather), so that the derivative goes to the entry
   that is chosen and not through the choice, as in JAX. `+`, `-`, `%`, `np.clip`, `np.where`, lists and loops keep them places, as Viterbi's algorithm needs; `y[p] = v`, `at[p].add`, `bincount`, `one_hot`,

@@ -131,6 +131,8 @@ class Plain:
         """
         if self.reason:
             raise TensorError(self.reason)
+        if self.has_whole_functions and plan.dtype.itemsize < 4:
+            raise TensorError(f"JAX solves no linear systems in {plan.dtype}")
         try:
             jaxpr = jax.make_jaxpr(lambda *xs: self.run(plan, xs))(*arrays).jaxpr
         except Exception as error:  # what of a program JAX cannot do, nobody has listed
