@@ -106,7 +106,7 @@ def test_no_loop_is_left():
     A, b = definite(4).astype(np.float32), draw(4).astype(np.float32)
     gradient = tensor(of_a_row_and_of_numbers).grad("A", "b")
     gradient(A, b)
-    made, operands = prepared(gradient, A, b)
+    made, _ = prepared(gradient, A, b)
     assert "lu" in primitives(gradient, A, b)
     assert made.plain.reason == ""
     assert "iterate" not in str(made.plain.body)
@@ -157,7 +157,7 @@ def test_of_a_function_of_the_languages_within_another():
         return np.sum(inner(A, b) ** 2)
 
     A, b = definite(4), draw(4)
-    made, operands = prepared(outer.grad("A"), A, b)
+    made, _ = prepared(outer.grad("A"), A, b)
     assert made.plain.has_whole_functions
     with keeping_float64(True):
         np.testing.assert_allclose(
