@@ -62,20 +62,17 @@ class _Picked:
         if not isinstance(rhs, Map) or not rhs.arguments:
             return rhs
         here = pointwise(rhs.gens)
+        factor: Factor | None
         if _is_picking(rhs):
-            p = self.picking(rhs, here)
-            return rhs if p is None else Contraction(rhs.gens, (), conj(rhs.mask, p), (_ONE,))
-        kept = _as_kept(rhs.function)
-        p = None if kept is None else self.holds(rhs.arguments[0], here)
+            p, factor = self.picking(rhs, here), _ONE
+        elif _is_kept(rhs.function):
+            p, factor = self.holds(rhs.arguments[0], here), _kept(rhs, here)
+        else:
+            return rhs
         if p is None:
             return rhs
         p = conj(rhs.mask, p)
-        match kept:
-            case "":
-                return Contraction(rhs.gens, (), p, (Factor(rhs.arguments[1], here),))
-            case "1":
-                return Contraction(rhs.gens, (), p, (_ONE,))
-        return replace(rhs, mask=p)
+        return replace(rhs, mask=p) if factor is None else Contraction(rhs.gens, (), p, (factor,))
 
     def holds(self, name: str, at: Sequence[Affine]) -> Predicate | None:
         """The condition for an entry that is 1 where places are picked, 0 elsewhere; None for any other."""
@@ -122,17 +119,21 @@ def place_read(
     return place_read(factor.name, factor.substitute(put(rhs.gens, at)).indices, defined)
 
 
-_ONE = Factor(ONE, ())
+def _is_kept(function: Function) -> bool:
+    """Whether a black box is `kept`, or derived from it: zero where its first argument is."""
+    while function.derivation is not None:
+        function, _ = function.derivation
+    return function.name == "kept"
 
 
-def _as_kept(function: Function) -> str | None:
-    """Whether a black box is `kept`, "", its slope, which is 1, or comes from it otherwise, "f"; None where it does not. All are
-    zero where the first argument is.
-    """
-    match function.derivation:
+def _kept(rhs: Map, here: Sequence[Affine]) -> Factor | None:
+    """What is kept, as a read; 1 of the slope of `kept`; None of what else is derived from it."""
+    match rhs.function.derivation:
         case None:
-            return "" if function.name == "kept" else None
-        case (base, Partial(1)) if base.name == "kept":
-            return "1"
-        case (base, _):
-            return None if _as_kept(base) is None else "f"
+            return Factor(rhs.arguments[1], tuple(here))
+        case (base, Partial(1)) if base.derivation is None:
+            return _ONE
+    return None
+
+
+_ONE = Factor(ONE, ())
