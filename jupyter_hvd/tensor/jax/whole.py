@@ -17,6 +17,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "solve": jnp.linalg.solve,
     "inv": jnp.linalg.inv,
     "cholesky": jnp.linalg.cholesky,
+    "det": jnp.linalg.det,
     "sign_of_det": lambda a: jnp.linalg.slogdet(a)[0],
     "log_of_det": lambda a: jnp.linalg.slogdet(a)[1],
     "solve_lower": lambda a, b: solve_triangular(a, b, lower=True),

@@ -20,6 +20,7 @@ WHOLE: Mapping[str, tuple[int, tuple[int, ...]]] = {
     "solve": (2, (2, 2)),
     "inv": (2, (2,)),
     "cholesky": (2, (2,)),
+    "det": (0, (2,)),
     "sign_of_det": (0, (2,)),
     "log_of_det": (0, (2,)),
     "solve_lower": (2, (2, 2)),

@@ -171,7 +171,7 @@ def det(t: Any, a: Any) -> Any:
     a, n = _square(t, a)
     d, steps = _diagonal(t, t.once(t.defined_by(mixed, a, n), "mixed"), n, SAFE)
     made = build(t, "prod", d)
-    return made if steps % 2 else t.negative(made)
+    return _noted(t, "det", made if steps % 2 else t.negative(made), a)
 
 
 def mixed(a: Any, n: Any) -> Any:
