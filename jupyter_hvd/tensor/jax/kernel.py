@@ -79,6 +79,7 @@ class Kernel:
         self.parameters = tuple((x, types.at_sizes(t, known)) for x, t in kinds)
         self.plans: dict[tuple[Counts, np.dtype[Any], Choices], Plan] = {}
         self.models: dict[tuple[Counts, np.dtype[Any]], Choices] = {}
+        self.fitting: dict[tuple[Counts, np.dtype[Any]], int | TensorError] = {}
         self.wanted: dict[Counts, dict[Join, int]] = {}
         self.digests: dict[tuple[Counts, np.dtype[Any]], str] = {}
         self.dtypes: dict[Any, np.dtype[Any]] = {}
@@ -299,7 +300,16 @@ class Kernel:
             raise TensorError("JAX has no such derivative")
         if any(isinstance(value, Tuples | dict) for value in arrays):
             raise TensorError("a relation that comes by its tuples is no dense array")
-        return self.plain.require_fit(plan, arrays)
+        key = plan.counts, plan.dtype
+        if key not in self.fitting:
+            try:
+                self.fitting[key] = self.plain.require_fit(plan, arrays)
+            except TensorError as error:
+                self.fitting[key] = error
+        found = self.fitting[key]
+        if isinstance(found, TensorError):
+            raise found
+        return found
 
     def stages(self, arguments: Sequence[Any]) -> Iterator[Stage]:
         """The statements one by one; each needs the arrays kept of those before it."""
