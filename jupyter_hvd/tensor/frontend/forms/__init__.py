@@ -11,7 +11,7 @@ from . import (  # noqa: F401 — they enter their functions
     products,
     shapes,
 )
-from .reductions import prefixes, total_of
+from .reductions import halved, prefixes, total_of
 from .table import (
     MODULES,
     Form,
@@ -32,6 +32,7 @@ __all__ = [
     "form_of",
     "function_module",
     "function_name",
+    "halved",
     "prefixes",
     "total_of",
 ]

@@ -122,6 +122,19 @@ def where(t: Any, test: Any, then: Any = None, other: Any = None) -> Any:
     return t.chosen(test, then, other)
 
 
+@form("select")
+def select(t: Any, condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    """The value of the first condition that holds: `a if p else b if q else default`, entry by entry."""
+    tests, values = (list(t.several(t.listed(x))) for x in (condlist, choicelist))
+    if len(tests) != len(values) or not tests:
+        raise t.error("`select` takes a value for each condition, one or more")
+    if any(t.numbers_of(test) != "bool" for test in tests):
+        raise t.error("`select` takes conditions, not numbers", "compare them: `x > 0`")
+    for test, value in reversed(list(zip(tests, values, strict=True))):
+        default = t.chosen(test, value, default)
+    return default
+
+
 @form("logical_and", "bitwise_and")
 def logical_and(t: Any, x: Any, y: Any) -> Any:
     """`a and b`, entry by entry."""

@@ -82,7 +82,9 @@ class Tracer(Selections):
             return handler(self, *arguments, **named_arguments)
         form = forms.form_of(function)
         if form is not None and (
-            form.maker or not self._are_plain((*arguments, *named_arguments.values()))
+            form.maker
+            or any(isinstance(x, tuple | list) for x in arguments)
+            or not self._are_plain((*arguments, *named_arguments.values()))
         ):
             return form.call(self, arguments, named_arguments)
         if isinstance(function, type) and (fields := field_names(function)):
@@ -158,6 +160,12 @@ class Tracer(Selections):
         """What an operation makes of each prefix along an axis."""
         return forms.prefixes(self, value, axis, combine)
 
+    def halved(
+        self, value: Any, axis: Any, combine: Callable[[Any, Any], Any], keepdims: bool = False
+    ) -> Any:
+        """An array with axes reduced by an operation that is associative."""
+        return forms.halved(self, value, axis, keepdims, combine)
+
     def mapped(self, name: str, *values: Any) -> Value:
         """A black box, entry by entry."""
         return self.spread(values, lambda *xs: self.function(name, *xs))
@@ -177,6 +185,11 @@ class Tracer(Selections):
         array = self.once(self.whole(values))
         count = self.number(self.dims(array)[0])
         return [self._entry(array, j) for j in range(count)]
+
+    def is_several(self, value: Any) -> bool:
+        """Whether a value is a tuple of several, and no record."""
+        parts = self._structure(value)
+        return isinstance(parts, tuple) and not getattr(parts, "form", None)
 
     def viewing(self, of: Any, made: Any) -> None:
         """What is made of an array, or several parts of it, shares its entries."""
@@ -219,6 +232,22 @@ class Tracer(Selections):
         """The sizes of a shape: one, or several in a list or tuple."""
         shape = self.listed(shape)
         return [self.size_of(n) for n in (shape if isinstance(shape, tuple | list) else (shape,))]
+
+    def as_sizes(self, values: Sequence[Any]) -> list[Affine] | None:
+        """Whole numbers and sizes as sizes; None where one is something else."""
+        values = [self._as_size(value) for value in values]
+        if any(not isinstance(x, int | Index) or isinstance(x, bool) for x in values):
+            return None
+        return [self.size_of(x) for x in values]
+
+    def depends_on_a_turn(self, size: Affine) -> bool:
+        """Whether this is another number in each turn of a loop around."""
+        return bool(size.names & {i for i, _ in self.binders})
+
+    def entry_around(self, array: Value, a: Affine, size: Affine) -> Any:
+        """`array[a % size]`."""
+        place = self.binary(self.here, "%", Index(self, a), Index(self, size))
+        return self._entry(array, place)
 
     def scalar_of(self, size: Affine) -> Any:
         """A size as a number to compute with."""

@@ -54,7 +54,7 @@ from ..tracers import (
     kind,
 )
 from .packing import guarded, is_counting, is_numpy_scalar, is_truth
-from .wholes import Wholes, lists_of, nature_of, range_of
+from .wholes import Wholes, lists_of, nature_of, numbers_of, range_of
 
 
 class Conditions(Wholes):
@@ -67,7 +67,7 @@ class Conditions(Wholes):
 
     def _both(self, left: Any, right: Any) -> Any:
         if self.is_array(left) or self.is_array(right):
-            return self.spread((left, right), lambda a, b: self.whole(self._both(a, b)))
+            return self._of_truths(self._both, left, right)
         if self._on_data(left) or self._on_data(right):
             return self.product(self.truth(left), self.truth(right))
         return Condition(self, conj(self.condition(left), self.condition(right)))
@@ -79,7 +79,7 @@ class Conditions(Wholes):
 
     def _either_of(self, left: Any, right: Any) -> Any:
         if self.is_array(left) or self.is_array(right):
-            return self.spread((left, right), lambda a, b: self.whole(self._either_of(a, b)))
+            return self._of_truths(self._either_of, left, right)
         if self._on_data(left) or self._on_data(right):
             a, b = self.truth(left), self.truth(right)
             return Value(self, Call(named("maximum"), (a.term, b.term)))
@@ -92,17 +92,27 @@ class Conditions(Wholes):
 
     def _negated(self, value: Any) -> Any:
         if self.is_array(value):
-            return self.spread((value,), lambda a: self.whole(self._negated(a)))
+            return self._of_truths(self._negated, value)
         if self._on_data(value):
             return Value(self, Call(named("equal"), (self.truth(value).term, Const(0))))
         return Condition(self, self._negation(self.condition(value)))
+
+    def _of_truths(self, combine: Callable[..., Any], *values: Any) -> Value:
+        """A combination of conditions entry by entry: an entry of an array of conditions is one, whatever it is made of."""
+        known = [numbers_of(value) == "bool" for value in values]
+
+        def entry(*entries: Value) -> Value:
+            pairs = zip(entries, known, strict=True)
+            return self.whole(combine(*(as_truth(e) if truth else e for e, truth in pairs)))
+
+        return self.spread(values, entry)
 
     def _on_data(self, value: Any) -> bool:
         """Whether this is a truth value that only data decide: an indicator, 1 or 0."""
         return (
             isinstance(value, Value)
             and self.predicate_of(value) is None
-            and self.indicates(value.term)
+            and (numbers_of(value) == "bool" or self.indicates(value.term))
         )
 
     def indicates(self, e: Term) -> bool:
@@ -190,6 +200,8 @@ class Conditions(Wholes):
     def condition(self, value: Any) -> Predicate:
         if isinstance(value, Divided):
             value = self._compare("!=", value, 0)
+        if isinstance(value, Value) and (p := self.predicate_of(value)) is not None:
+            return p
         return super().condition(value)
 
     def divisor_of(self, divided: Divided) -> int | None:

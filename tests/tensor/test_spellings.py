@@ -1,0 +1,135 @@
+"""NumPy's functions with the arguments and in the company that its users give them: values are NumPy's, gradients as by
+differences; what is refused says what to write.
+"""
+
+import re
+
+import numpy as np
+import pytest
+from cases import entering_by_name
+from differences import check, written
+
+from jupyter_hvd.tensor import TensorError, tensor
+
+R = np.random.default_rng(5)
+ARRAYS = {
+    "x": R.normal(size=5),
+    "y": R.normal(size=5),
+    "z": R.normal(size=6),
+    "A": R.normal(size=(4, 5)),
+    "D": R.normal(size=(4, 4)),
+    "T": R.normal(size=(2, 3, 4)),
+    "k": -8,
+    "keep": np.array([True, False, True, True, False]),
+}
+CASES = {}
+case = entering_by_name(CASES)
+
+
+def arguments(source):
+    return {name: value for name, value in ARRAYS.items() if re.search(rf"\b{name}\b", source)}
+
+
+SOURCES = (
+    # what comes first of several
+    "np.select([x > 0.5, x < -0.5], [x**2, -x], 0.1*x)", "np.select((x > y, x < 0), (x*y, 3.0))",
+    "np.select([A > x, A < 0], [A*x, 3.0], default=x)",
+    # differences
+    "np.diff(x, prepend=0.0)", "np.diff(x, prepend=x[:1], append=x[-1])", "np.diff(A, n=2, axis=0, append=1.0)",
+    "np.diff(A, axis=0, prepend=0, append=A[:1])", "np.gradient(x, 0.3)", "np.gradient(A, axis=0)",
+    "np.gradient(A, 0.5, axis=-1)", "np.gradient(x, np.cumsum(y**2 + 1))", "np.gradient(A, np.cumsum(y**2 + 1), axis=1)",
+    "np.gradient(A)[1] * np.gradient(A, 0.5, 2.0)[0]", "np.gradient(x, edge_order=2)", "np.gradient(x[:2])",
+    # reductions and tables of operations
+    "np.maximum.reduce(A, 0)", "np.minimum.reduce(A, axis=None)", "np.add.reduce(A, axis=1, keepdims=True)",
+    "np.multiply.reduce(A)", "np.maximum.reduce([x, y, x*y])", "np.logaddexp.reduce(x)", "np.fmax.reduce(A, axis=1)",
+    "np.fmin.accumulate(x)",
+    "np.logical_and.reduce([x > 0, y > 0]) * x", "np.logical_or.reduce((x > 0, y > 0)) * x", "np.mean((x, y), axis=0)",
+    "np.hypot.outer(x, y)", "np.multiply.outer(x, A)", "np.less.outer(x, y) * x",
+    # where and initial
+    "np.max(x, initial=0.3)", "np.min(A, axis=1, initial=0.0, keepdims=True)", "np.max(A, axis=1, initial=-5.0, where=A < 0.5)",
+    "np.max(x[:0], initial=2.0) * x", "np.sum(A, axis=0, initial=1.5, where=A > 0)", "np.mean(x, where=y > 0)",
+    "np.prod(x, initial=3.0, where=x > 0)", "np.std(A, axis=1, where=A > -1)", "np.any(A > 0.5, axis=1, where=A < 1) * A[:, 0]",
+    # products of nothing, and of sizes
+    "np.prod(x[:0]) * x", "np.prod(A[:, :0], axis=1) * A[:, 0]", "np.prod(A.shape) * A", "np.prod(A.shape[2:]) * A",
+    "T.reshape(len(T), np.prod(T.shape[1:]))",
+    # the type and the result's array come before what else there is
+    "np.sum(A, 0, float)", "A.mean(0, np.float64)", "np.var(A, 0, None, None, 1)", "np.max(A, 0, None, True)",
+    "np.cumsum(A, 0, float)", "np.median(A, 1, None, False, True)", "np.quantile(A, 0.3, 0, None, False, 'linear', True)",
+    # round and beyond
+    "np.roll(x, 7)", "np.roll(x, -13)", "np.roll(A, (1, -2), axis=(0, 1))", "np.roll(A, 3, axis=(0, 1))", "np.roll(A, 6)",
+    "np.roll(A, (1, 2), axis=0)", "np.roll(x, k)", "sum((k + 1.0) * x * np.roll(x, k) for k in range(len(x)))",
+    "np.pad(x, 2, mode='symmetric')", "np.pad(A, ((1, 1), (2, 0)), mode='symmetric')", "np.pad(x, 5, mode='wrap')",
+    "np.pad(x, 5, mode='reflect')", "np.pad(x[:1], (3, 2), 'reflect')",
+    *(f"np.pad(x, (12, 7), mode='{mode}')" for mode in ("symmetric", "reflect", "edge", "wrap")),
+    "np.pad(x, (2, 1), constant_values=(3.0, x[0]))", "np.pad(A, ((1, 2), (0, 1)), constant_values=((1.0, 2.0), (0, 3)))",
+    "np.pad(A, ((1,), (2,)))",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_spellings(source):
+    given = arguments(source)
+    check(written(source, [*given]), tuple(given.values()))
+
+
+@case(ARRAYS["x"], ARRAYS["y"])
+def attention_of_what_is_kept(x, y):
+    n = len(x)
+    causal = np.tril(np.ones((n, n), dtype=bool))
+    keep = y > 0
+    mask = causal & keep[None, :] | np.eye(n, dtype=bool)
+    scores = np.where(mask, np.outer(x, x), -np.inf)
+    e = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True) @ y
+
+
+@case(ARRAYS["x"], ARRAYS["keep"])
+def a_mask_of_a_table_and_an_argument(x, keep):
+    mask = np.tri(len(x), dtype=bool) & keep[None, :]
+    return np.where(~mask, np.outer(x, x), 0.5)
+
+
+@case(ARRAYS["x"], ARRAYS["y"])
+def pairs_of_what_is_valid(x, y):
+    valid = y > 0
+    pair = valid[:, None] & valid[None, :]
+    pair = pair & ~np.eye(len(x), dtype=bool)
+    return np.sum((x[:, None] - x[None, :]) ** 2 * pair) / np.sum(pair)
+
+
+@case(ARRAYS["x"], ARRAYS["y"])
+def what_just_one_condition_holds_of(x, y):
+    a, b = x > 0, y > 0
+    both, either = a & b, a | b
+    only = either & ~both
+    return np.where(only, x * y, x) + np.sum(only) * x[0]
+
+
+@case(ARRAYS["x"], ARRAYS["y"])
+def masks_by_the_functions_of_logic(x, y):
+    n = len(x)
+    causal = np.arange(n)[:, None] >= np.arange(n)
+    mask = np.logical_and(causal, (y > 0).astype(bool))
+    return np.where(np.logical_not(mask), 0, np.outer(x, x))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_in_company(name):
+    check(*CASES[name])
+
+
+REFUSED = (
+    ("np.sum(A, 0, None, x)", "out"),
+    ("np.max(x, where=x > 0)", "initial=0"),
+    ("np.select([x, y], [x, y])", "x > 0"),
+    ("np.pad(x, 1, mode='mean')", "'symmetric'"),
+)
+
+
+@pytest.mark.parametrize(("source", "advice"), REFUSED)
+def test_refused(source, advice):
+    given = arguments(source)
+    with pytest.raises(TensorError) as error:
+        tensor(written(source, [*given])).interpret(*given.values())
+    assert advice in str(error.value)
+    assert error.value.place
