@@ -60,7 +60,7 @@ CALLS = {
         "A @ B", "A @ B[:, 0]", "x @ S", "x @ y", "T @ U", "np.matmul(A, B)", "np.dot(x, y)", "S.dot(x)",
         "np.vdot(x, y)", "np.inner(x, y)", "np.outer(x, y)", "np.subtract.outer(x, c)", "np.hypot.outer(x, c)", "np.tensordot(A, B, 1)",
         "np.tensordot(T, A, axes=([1, 2], [0, 1]))", "np.einsum('ij,jk->ik', A, B)",
-        "np.einsum('ii', S)", "np.einsum('bij,ij->b', T, A)", "np.convolve(x, c)",
+        "np.einsum('ii', S)", "np.einsum('...nm,m->...n', T, y[:3])", "np.einsum('bij,ij->b', T, A)", "np.convolve(x, c)",
         "np.convolve(x, c, mode='valid')", "np.convolve(x, c, 'same')", "np.correlate(x, c)",
         "np.kron(x, c)",
     ),

@@ -19,6 +19,9 @@ ARRAYS = {
     "A": R.normal(size=(4, 5)),
     "D": R.normal(size=(4, 4)),
     "T": R.normal(size=(2, 3, 4)),
+    "P": R.normal(size=(6, 2)),
+    "X": R.normal(size=(2, 70)),
+    "edges": np.array([[0, 1], [1, 2], [5, 3], [2, 0]]),
     "k": -8,
     "keep": np.array([True, False, True, True, False]),
 }
@@ -55,6 +58,16 @@ SOURCES = (
     # the type and the result's array come before what else there is
     "np.sum(A, 0, float)", "A.mean(0, np.float64)", "np.var(A, 0, None, None, 1)", "np.max(A, 0, None, True)",
     "np.cumsum(A, 0, float)", "np.median(A, 1, None, False, True)", "np.quantile(A, 0.3, 0, None, False, 'linear', True)",
+    # axes without a name
+    "np.einsum('...i,i->...', T, D[0])", "np.einsum('...ij,kj->...ik', T, D)", "np.einsum('...ii->...i', T[:, :, :3])",
+    "np.einsum('i...->...', T)", "np.einsum('...j,...j', T, A[:3, :4])", "np.einsum('...,...->...', D[0], D)",
+    "np.einsum('b...d,b...d->b...', T, T)", "np.einsum('...i,...i->...', T[:, :1], T)",
+    # pairs and edges
+    "z[edges.T[0]] - z[edges.T[1]]", "D[np.triu_indices(len(D), 1)].sum()", "np.mean(D[np.tril_indices_from(D, -1)]**2)",
+    "D[np.diag_indices(len(D))]", "np.std(D[np.tril(np.ones((4, 4), dtype=bool))])", "D[np.triu_indices(4)]",
+    # windows
+    *(f"z * np.{name}(len(z))" for name in ("hanning", "hamming", "blackman", "bartlett")),
+    *(f"X * np.{name}(X.shape[1])" for name in ("hanning", "hamming", "blackman", "bartlett")), "z * np.hanning(6)",
     # round and beyond
     "np.roll(x, 7)", "np.roll(x, -13)", "np.roll(A, (1, -2), axis=(0, 1))", "np.roll(A, 3, axis=(0, 1))", "np.roll(A, 6)",
     "np.roll(A, (1, 2), axis=0)", "np.roll(x, k)", "sum((k + 1.0) * x * np.roll(x, k) for k in range(len(x)))",
@@ -113,12 +126,48 @@ def masks_by_the_functions_of_logic(x, y):
     return np.where(np.logical_not(mask), 0, np.outer(x, x))
 
 
+@case(ARRAYS["z"], ARRAYS["edges"])
+def along_edges(z, edges):
+    i, j = edges.T
+    return np.sum((z[i] - z[j]) ** 2) / len(edges)
+
+
+@case(ARRAYS["P"])
+def a_potential_of_all_pairs(P):
+    i, j = np.triu_indices(len(P), 1)
+    d = P[i] - P[j]
+    r = np.linalg.norm(d, axis=1)
+    return np.sum(1 / r**2 + np.exp(-r) * d[:, 0]) / len(i) + np.sum(np.abs(i - j) * P[i, 0])
+
+
+@case(ARRAYS["D"])
+def what_is_stored_in_triangles(D):
+    n = len(D)
+    upper = np.triu_indices(n, 1)
+    C = D.copy()
+    C[upper] = D.T[upper]
+    C[np.tril_indices(n, -1)] *= 2
+    C[np.diag_indices(n)] = np.exp(np.diag(C))
+    return C
+
+
+@case(ARRAYS["x"])
+def a_triangle_of_a_vector(x):
+    n = 3
+    L = np.zeros((n, n))
+    L[np.triu_indices(n, 1)] = x[:3]
+    return L - 2 * L.T
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_in_company(name):
     check(*CASES[name])
 
 
 REFUSED = (
+    ("np.einsum('...i->i', T)", "`...` behind `->`"),
+    ("sum(z[list(i)] for i in zip(*edges))", "edges.T"),
+    ("D[0, np.triu_indices(len(D))[0]]", "D[i, j]"),
     ("np.sum(A, 0, None, x)", "out"),
     ("np.max(x, where=x > 0)", "initial=0"),
     ("np.select([x, y], [x, y])", "x > 0"),

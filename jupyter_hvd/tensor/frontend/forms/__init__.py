@@ -13,6 +13,7 @@ from . import (  # noqa: F401 — they enter their functions
 )
 from .reductions import halved, prefixes, total_of
 from .table import (
+    FEW,
     MODULES,
     Form,
     attribute_of,
@@ -24,6 +25,7 @@ from .table import (
 )
 
 __all__ = [
+    "FEW",
     "MODULES",
     "Form",
     "attribute_of",

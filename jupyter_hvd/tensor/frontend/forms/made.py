@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
+
+from ...language.affine import Affine
 from ...language.predicates import compare
-from .table import build, form
+from .table import FEW, build, form
 
 
 @form("zeros", "empty", maker=True)
@@ -107,3 +111,48 @@ def meshgrid(t: Any, *vectors: Any, indexing: str = "xy") -> Any:
         return t.build(shape, lambda *at: t.read(x, at[axis]), x)
 
     return tuple(along(x, order.index(k)) for k, x in enumerate(parts))
+
+
+def _window(t: Any, n: Any, name: str, *weights: float) -> Any:
+    """`weights[0] + weights[1]·cos(2π·i/(n - 1)) + …`, as constants where they are few."""
+    count = t.number(t.size_of(n))
+    if 0 < count <= FEW:
+        return t.constants(getattr(np, name)(count), f"`{name}`")
+    turn = 2 * math.pi / max(1, count - 1)
+
+    def entry(i: Affine) -> Any:
+        made: Any = weights[0]
+        for k, weight in enumerate(weights[1:], 1):
+            wave = t.mapped("cos", t.computed("*", k * turn, t.ramp(i)))
+            made = t.computed("+", made, t.computed("*", weight, wave))
+        return made
+
+    return t.build([Affine.of(max(0, count))], entry)
+
+
+@form("hanning", maker=True)
+def hanning(t: Any, n: Any) -> Any:
+    """`½ - ½·cos(2π·i/(n - 1))`."""
+    return _window(t, n, "hanning", 0.5, -0.5)
+
+
+@form("hamming", maker=True)
+def hamming(t: Any, n: Any) -> Any:
+    """`0.54 - 0.46·cos(2π·i/(n - 1))`."""
+    return _window(t, n, "hamming", 0.54, -0.46)
+
+
+@form("blackman", maker=True)
+def blackman(t: Any, n: Any) -> Any:
+    """`0.42 - ½·cos(2π·i/(n - 1)) + 0.08·cos(4π·i/(n - 1))`."""
+    return _window(t, n, "blackman", 0.42, -0.5, 0.08)
+
+
+@form("bartlett", maker=True)
+def bartlett(t: Any, n: Any) -> Any:
+    """`1 - |2·i/(n - 1) - 1|`."""
+    count = t.number(t.size_of(n))
+    if 0 < count <= FEW:
+        return t.constants(np.bartlett(count), "`bartlett`")
+    ends = build(t, "linspace", -1, 1, count)
+    return t.computed("-", 1, t.mapped("abs", ends))

@@ -429,15 +429,6 @@ def transformed(t: Any, *_: Any, **__: Any) -> Any:
     )
 
 
-@form("triu_indices", "tril_indices", "indices", "ix_", "diag_indices")
-def index_tables(t: Any, *_: Any, **__: Any) -> Any:
-    """Refused: a table of indices."""
-    raise t.error(
-        "a table of indices is no array of numbers",
-        "sum over the indices: `sum(D[i, j] for i in range(n) for j in range(i + 1, n))`",
-    )
-
-
 # In order, by ranks: how many entries come before each, n² comparisons
 
 

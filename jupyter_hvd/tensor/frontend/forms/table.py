@@ -60,6 +60,8 @@ class Form:
             made = t.typed(made, dtype, self.name in WHOLE)
         if self.name in VIEWS:
             t.viewing(arguments[0], made)
+        if self.name in KEEPING and (numbers := t.numbers_of(arguments[0])):
+            t.of_numbers(made, numbers)
         if self.name in TRUTHS:
             t.as_truth(made)
         return made
@@ -75,6 +77,7 @@ class Form:
         return arguments[:1], {x: v for x, v in by_name.items() if x not in UNUSED}
 
 
+FEW = 64  # entries up to which an array of constants is written out
 #: What reduces an array, by NumPy's own order of arguments.
 REDUCING = (
     *("sum", "prod", "mean", "std", "var", "max", "amax", "min", "amin", "any", "all"),
@@ -93,6 +96,8 @@ OF_ARRAYS = (
     *("median", "quantile", "percentile", "average", "ptp", "count_nonzero", "cumprod"),
     *("nansum", "nanmean", "nanmax", "nanmin", "nanvar", "nanstd", "logsumexp"),
 )
+#: What gives entries of an array, or 0: conditions of conditions, whole numbers of whole numbers.
+KEEPING = ("tril", "triu", "roll", "repeat", "tile", "delete", "take", "rot90")
 #: What makes whole numbers.
 WHOLE = ("zeros", "ones", "eye", "identity", "tri", "zeros_like", "ones_like", "one_hot")
 #: What gives conditions.

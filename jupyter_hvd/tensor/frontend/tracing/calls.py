@@ -34,7 +34,7 @@ from ...language.terms import (
     lets,
     substitute,
 )
-from ...language.types import Array, Integer, Layout, Parameter, Relation
+from ...language.types import Array, Integer, Layout, Parameter, Relation, TupleSet
 from .. import forms
 from ..helpers import helper_of
 from ..tracers import Barred, Data, Index, Nature, Selected, Value, data_help, is_tuple, kind
@@ -326,12 +326,21 @@ class Tracer(Selections):
         """What NumPy gives of constants, `np.hanning(5)`: a short array is written out."""
         if isinstance(value, tuple):
             return tuple(map(self._lifted, value))
-        if getattr(value, "ndim", 0) and value.dtype.kind in "fiu" and 0 < value.size <= WRITTEN:
+        if getattr(value, "ndim", 0) and value.dtype.kind in "fiu" and 0 < value.size <= forms.FEW:
             made = self.no_list(self._of_numbers(value.tolist()))
             if value.dtype.kind == "f":
                 return made
             return self.ranging(made, Affine.of(int(value.min())), Affine.of(int(value.max()) + 1))
         return value
+
+    def constants(self, value: Any, what: str) -> Any:
+        """Arrays of constants, written out; `what` names in the error what they are."""
+        made = self._lifted(tuple(value) if isinstance(value, list) else value)
+        if any(not isinstance(x, Value) for x in (made if isinstance(made, tuple) else (made,))):
+            raise self.error(
+                f"{what} of more than {forms.FEW} entries, or none", "pass it as an argument"
+            )
+        return made
 
     def _of_numbers(self, value: Any) -> Any:
         if isinstance(value, list):
@@ -426,6 +435,8 @@ class Tracer(Selections):
                 )
             return forms.attribute_of(self, value, name)
         if isinstance(value, Data) and not isinstance(value.type, Relation):
+            if name == "T" and not isinstance(value.type, TupleSet):
+                return value.transposed
             raise TensorError(f"`{value.name}` has no `.{name}`", data_help(value))
         return forms.attribute_of(self, value, name)
 
@@ -707,7 +718,6 @@ def in_the_language(function: Callable[..., Any]) -> Rewritten:
     return rewrite(function)
 
 
-WRITTEN = 64  # entries up to which an array of constants is written out
 RECURRENCES = 200  # how often functions may call themselves, each written out
 _MODULES = ("math", *forms.MODULES)
 DICT = ("items", "keys", "values")

@@ -597,6 +597,8 @@ class Statements(Recurrences):
                 f"`{name}` is the caller's, and this changes it",
                 f"begin with a copy: `y = {name}.copy()`",
             )
+        if any(isinstance(place, Selected) for place in places):
+            places = self._as_condition(self.whole(root), places, value)
         if len(places) == 1 and numbers_of(places[0]) == "bool" and self.is_array(places[0]):
             value, places = self._where_it_holds(places[0], root, value, op), (...,)
             op = ""
@@ -648,6 +650,20 @@ class Statements(Recurrences):
         """Whether an array names the places alone, and may name one twice."""
         many = [p for p in places if is_index_array(p) or self.is_array(p)]
         return bool(many) and not any(map(self._counting, many))
+
+    def _as_condition(self, root: Value, places: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
+        """`D[i, j] = 0` where i and j are the rows and columns of pairs, as `D[p] = 0`; of an array, at constants."""
+        pairs = [p.pairs for p in places if isinstance(p, Selected) and p.pairs]
+        if len(pairs) != len(places) or [p.axis for p in pairs] != [0, 1]:
+            raise self.error(
+                "this stores at entries that data choose", "keep every entry: `np.where(p, new, y)`"
+            )
+        if not isinstance(value, Selected) and self.dims(self.whole(value)):
+            return tuple(pairs[0].constants())
+        mask = places[0].mask
+        for mine, theirs in zip(self.dims(root), self.dims(mask), strict=True):
+            self.same(mine, theirs)
+        return (mask,)
 
     def _where_it_holds(self, test: Any, root: Any, value: Any, op: str) -> Any:
         """What `y[y > 1] = 0` makes of an array: `where(y > 1, 0, y)`."""
