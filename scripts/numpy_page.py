@@ -76,7 +76,7 @@ CALLS = {
     "shapes": (
         "A.T", "np.transpose(T, (2, 0, 1))", "np.swapaxes(T, 0, 1)", "np.moveaxis(T, 0, 2)",
         "A.reshape(-1)", "A.reshape(2, 6)", "x[:, None]", "A.ravel()", "np.expand_dims(x, 0)", "np.expand_dims(A, (0, 2))",
-        "np.squeeze(x[None, :])", "np.broadcast_to(x, (3, len(x)))", "np.flip(x)", "np.roll(x, 1)",
+        "np.squeeze(x[None, :])", "np.rot90(A)", "A.reshape(-1, order='F')", "np.dstack([x, y])", "np.broadcast_to(x, (3, len(x)))", "np.flip(x)", "np.roll(x, 1)",
         "np.roll(A, -1, axis=0)", "np.roll(A, (1, -2), axis=(0, 1))", "np.roll(A, 5)",
         "np.pad(x, 1)", "np.pad(A, ((1, 0), (0, 2)))", "np.pad(x, 1, mode='edge')",
         "np.pad(x, 1, mode='wrap')", "np.pad(x, 1, mode='reflect')", "np.pad(x, (1, 2), mode='symmetric')",

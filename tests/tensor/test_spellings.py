@@ -68,6 +68,18 @@ SOURCES = (
     # windows
     *(f"z * np.{name}(len(z))" for name in ("hanning", "hamming", "blackman", "bartlett")),
     *(f"X * np.{name}(X.shape[1])" for name in ("hanning", "hamming", "blackman", "bartlett")), "z * np.hanning(6)",
+    # turned, by columns, on grids
+    "np.rot90(A)", "np.rot90(A, -1)", "np.rot90(A, 2)", "np.rot90(T, 1, axes=(1, 2))", "A.reshape(-1, order='F')",
+    "A.ravel(order='F')", "A.flatten('F')", "T.reshape((6, 4), order='F')", "np.reshape(z, (2, -1), 'F')", "np.dstack([x, y])",
+    "np.dstack((A, A**2))", "np.dstack([T, T])", "A * np.mgrid[0:4, 0:5][1]", "A * np.mgrid[-1:1:4j, 0:1:5j][0]",
+    "x * np.mgrid[0:5]", "A * np.indices(A.shape)[0]", "np.sum(A * np.ogrid[:A.shape[0], :A.shape[1]][1], axis=1)",
+    "A[np.ix_([0, 2], [1, 3])]", "A[np.ix_(np.arange(2), [1, 3])]", "np.outer(z, z)[np.ix_(edges[:, 0], edges[:3, 1])]",
+    "np.isclose(x, x[0], atol=0.5) * x", "np.allclose(x, x + 1e-9) * x",
+    # slices as long as a turn says
+    "sum(np.dot(x[:i], x[:i]) for i in range(len(x)))", "[np.sum(x[i:]) for i in range(len(x))]",
+    "sum(np.mean(x[i:] * x[:-i]) for i in range(1, len(x)))", "[x[:i + 1] @ x[i::-1] for i in range(len(x))]",
+    "sum(np.sum((A[:i] @ x - z[:i])**2) / i for i in range(1, len(A)))", "sum(np.max(x[:i]) for i in range(1, len(x)))",
+    "sum(np.min(np.sum((P[:i] - P[i])**2, axis=1)) for i in range(1, len(P)))",
     # round and beyond
     "np.roll(x, 7)", "np.roll(x, -13)", "np.roll(A, (1, -2), axis=(0, 1))", "np.roll(A, 3, axis=(0, 1))", "np.roll(A, 6)",
     "np.roll(A, (1, 2), axis=0)", "np.roll(x, k)", "sum((k + 1.0) * x * np.roll(x, k) for k in range(len(x)))",
@@ -159,12 +171,54 @@ def a_triangle_of_a_vector(x):
     return L - 2 * L.T
 
 
+@case(ARRAYS["D"] + 3 * np.eye(4), ARRAYS["x"][:4])
+def back_substitution(U, b):
+    n = len(b)
+    x = np.zeros(n)
+    for i in range(n - 1, -1, -1):
+        x[i] = (b[i] - U[i, i + 1 :] @ x[i + 1 :]) / U[i, i]
+    return x
+
+
+@case(ARRAYS["D"] @ ARRAYS["D"].T + np.eye(4))
+def cholesky_by_rows(A):
+    n = len(A)
+    L = np.zeros((n, n))
+    for j in range(n):
+        L[j, j] = np.sqrt(A[j, j] - np.sum(L[j, :j] ** 2))
+        for i in range(j + 1, n):
+            L[i, j] = (A[i, j] - np.sum(L[i, :j] * L[j, :j])) / L[j, j]
+    return L
+
+
+@case(ARRAYS["x"])
+def branches_on_all_entries(x):
+    if np.any(x > 0):
+        y, s = x**2, 1.0
+    else:
+        y, s = -x, 2.0
+    if not np.all(x > -10) or np.allclose(x, 0):
+        return np.sum(x)
+    return s * np.sum(np.sin(y))
+
+
+@case(ARRAYS["x"], ARRAYS["y"])
+def what_is_asserted_of_sizes(x, y):
+    assert x.ndim == 1
+    assert x.shape == y.shape, f"{x.shape} and {y.shape}"
+    assert len(x) > 2
+    return x * y
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_in_company(name):
     check(*CASES[name])
 
 
 REFUSED = (
+    ("sum(np.sum(x[: i - 1]) for i in range(len(x)))", "0 <= i-1"),
+    ("sum(np.sum(A.T[:i, :i]) for i in range(len(A)))", "sum(x[j] for j in range(i))"),
+    ("A.ravel(order='K')", "`C` or `F`"),
     ("np.einsum('...i->i', T)", "`...` behind `->`"),
     ("sum(z[list(i)] for i in zip(*edges))", "edges.T"),
     ("D[0, np.triu_indices(len(D))[0]]", "D[i, j]"),
@@ -182,3 +236,20 @@ def test_refused(source, advice):
         tensor(written(source, [*given])).interpret(*given.values())
     assert advice in str(error.value)
     assert error.value.place
+
+
+def test_what_is_asserted():
+    @tensor
+    def of_sizes(x, y):
+        assert len(x) == len(y), "sizes"
+        return x @ y
+
+    @tensor
+    def of_data(x):
+        assert np.all(x > 0)
+        return x.sum()
+
+    with pytest.raises(TensorError, match="do not go together"):
+        of_sizes(np.ones(3), np.ones(4))
+    with pytest.raises(TensorError, match="check it in the caller"):
+        of_data(np.ones(3))

@@ -42,7 +42,6 @@ _REFUSED: dict[type[cst.CSTNode], tuple[str, str]] = {
     cst.While: ("a `while` loop has no size that is known beforehand", LOOP_HELP),
     cst.With: ("a `with` statement is no expression", "move it to the caller"),
     cst.Try: ("a `try` statement is no expression", "move it to the caller"),
-    cst.Assert: ("an `assert` is no expression", "move it to the caller"),
     cst.Del: ("`del` is a mutation", "let the name go out of use"),
     cst.Global: ("`global` is a mutation", "return the value"),
     cst.Nonlocal: ("`nonlocal` is a mutation", "return the value"),
@@ -112,7 +111,8 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
     rewriter = _Rewriter(source.splitlines(), first, filename)
     try:
         with deep():  # the parser goes as deep as a sum has terms
-            text = MetadataWrapper(cst.parse_module(source)).visit(rewriter).code
+            module = cst.parse_module(source).visit(_Unexplained())
+            text = MetadataWrapper(module).visit(rewriter).code
         code = _compiled(text, first, filename, rewriter.marks)
     except cst.ParserSyntaxError as error:
         message = f"`{function.__name__}` is not written as one function"
@@ -207,6 +207,13 @@ def _source(function: Callable[..., Any]) -> tuple[str, int, str]:
     if function.__name__ == "<lambda>":
         raise TensorError("a lambda has no statement of its own", "define it with `def`")
     return textwrap.dedent("".join(lines)), first, function.__code__.co_filename
+
+
+class _Unexplained(cst.CSTTransformer):
+    """Takes the messages of assertions away, which need not be expressions of the language."""
+
+    def leave_Assert(self, original_node: cst.Assert, updated_node: cst.Assert) -> cst.Assert:
+        return updated_node.with_changes(msg=None, comma=cst.MaybeSentinel.DEFAULT)
 
 
 class _Rewriter(cst.CSTTransformer):
@@ -355,6 +362,9 @@ class _Rewriter(cst.CSTTransformer):
     def leave_Raise(self, node: cst.Raise, _updated: cst.Raise) -> cst.Return:
         error = cst.SimpleString(repr(_code(node.exc) if node.exc else "raise"))
         return cst.Return(self.call(node, "raised", error), cst.SimpleWhitespace(" "))
+
+    def leave_Assert(self, node: cst.Assert, updated: cst.Assert) -> cst.Expr:
+        return cst.Expr(self.call(node, "asserted", updated.test))
 
     def leave_Return(self, node: cst.Return, updated: cst.Return) -> cst.Return:
         assert updated.value is not None

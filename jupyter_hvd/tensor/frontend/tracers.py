@@ -129,12 +129,20 @@ class Selected:
         self.mask = mask
         self.place = tracer.place
         self.written = written  # the condition as it is written: `x > 0` twice is one condition
+        self.length: Affine | None = None  # of a slice, where it is another in each turn of a loop
         self.pairs: Pairs | None = None  # where the entries are indices, `np.triu_indices(n)`
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         return self.tracer.attribute(self, name)
+
+
+@dataclass(frozen=True)
+class Crossed:
+    """The places along an axis that meet those along the others, as `np.ix_` gives them."""
+
+    places: Any
 
 
 class Index:

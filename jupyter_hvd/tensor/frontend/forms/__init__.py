@@ -11,6 +11,7 @@ from . import (  # noqa: F401 — they enter their functions
     products,
     shapes,
 )
+from .made import grid
 from .reductions import halved, prefixes, total_of
 from .table import (
     FEW,
@@ -34,6 +35,7 @@ __all__ = [
     "form_of",
     "function_module",
     "function_name",
+    "grid",
     "halved",
     "prefixes",
     "total_of",

@@ -459,6 +459,16 @@ def isfinite(t: Any, x: Any) -> Any:
     return t._compare("<", t.mapped("abs", x), math.inf)
 
 
+@form("isclose")
+def isclose(t: Any, a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8) -> Any:
+    """`|a - b| <= atol + rtol·|b|`; infinities are close to their like alone."""
+    a, b = t.once(t.whole(a), "a"), t.once(t.whole(b), "b")
+    apart = t.mapped("abs", t.computed("-", a, b))
+    most = t.computed("+", atol, t.computed("*", rtol, t.mapped("abs", b)))
+    close = t._both(isfinite(t, b), t._compare("<=", apart, most))
+    return t._either_of(t._compare("==", a, b), close)
+
+
 @form("nan_to_num")
 def nan_to_num(t: Any, x: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     """x, and numbers for what is none: of infinities the largest of float64, which in float32 stay what they are."""

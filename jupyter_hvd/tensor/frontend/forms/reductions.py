@@ -387,6 +387,12 @@ def all_(t: Any, x: Any, axis: Any = None, keepdims: bool = False, where: Any = 
     return smallest(t, _among(t, t._compare("!=", t.whole(x), 0), where, 1), axis, keepdims, 1)
 
 
+@form("allclose")
+def allclose(t: Any, a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8) -> Any:
+    """`isclose`, of all entries."""
+    return all_(t, build(t, "isclose", a, b, rtol, atol))
+
+
 @form("trapezoid", "trapz")
 def trapezoid(t: Any, y: Any, x: Any = None, dx: Any = 1.0, axis: Any = -1) -> Any:
     """`sum(½·(y[i] + y[i + 1])·(x[i + 1] - x[i]))`."""

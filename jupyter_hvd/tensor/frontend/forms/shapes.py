@@ -68,14 +68,18 @@ def moveaxis(t: Any, x: Any, source: int, destination: int) -> Any:
 
 
 @form("reshape", method=True)
-def reshape(t: Any, x: Any, *shape: Any) -> Any:
-    """Entry k of the flattened array at place k of the new shape."""
+def reshape(t: Any, x: Any, *shape: Any, order: str = "C") -> Any:
+    """Entry k of the flattened array at place k of the new shape; with `order="F"` by columns, as of what is transposed."""
+    if shape and isinstance(shape[-1], str):
+        shape, order = shape[:-1], shape[-1]
     x = t.once(t.whole(x))
     dims = t.dims(x)
     if len(shape) == 1 and isinstance(shape[0], tuple | list):
         shape = tuple(shape[0])
     if len(shape) == 1:
         shape = tuple(s) if isinstance(s := t.listed(shape[0]), list) else shape
+    if _by_columns(t, order):
+        return transpose(t, reshape(t, transpose(t, x), *reversed(shape)))
     wanted = [None if n == -1 and isinstance(n, int) else t.size_of(n) for n in shape]
     kept = [n for n in dims if n != ONE]
     if None not in wanted and [n for n in wanted if n != ONE] == kept:
@@ -93,6 +97,12 @@ def reshape(t: Any, x: Any, *shape: Any) -> Any:
     if min(numbers, default=0) < 0 or _multiplied(numbers) != whole:
         raise t.error(f"{whole} entries do not fit into the shape {tuple(shape)}")
     return _regrouped(t, x, sizes, numbers)
+
+
+def _by_columns(t: Any, order: str) -> bool:
+    if order not in ("C", "F"):
+        raise t.error(f"order {order!r} goes by how NumPy has stored the array", "`C` or `F`")
+    return order == "F"
 
 
 def _multiplied(numbers: Sequence[int]) -> int:
@@ -129,9 +139,10 @@ def _regrouped(t: Any, x: Any, sizes: Sequence[int], wanted: Sequence[int]) -> A
 
 
 @form("ravel", "flatten", method=True)
-def ravel(t: Any, x: Any) -> Any:
-    """The rows one after the other."""
+def ravel(t: Any, x: Any, order: str = "C") -> Any:
+    """The rows one after the other, or the columns."""
     x = t.whole(x)
+    x = transpose(t, x) if _by_columns(t, order) else x
     return x if len(t.dims(x)) == 1 else reshape(t, x, -1)
 
 
@@ -221,6 +232,20 @@ def flip(t: Any, x: Any, axis: Any = None) -> Any:
     )
 
 
+@form("rot90")
+def rot90(t: Any, m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
+    """`A[j, m - 1 - i]`: turned from the first axis to the second, k times."""
+    m = t.whole(m)
+    one, two = (axes_of(t, axis, len(t.dims(m)))[0] for axis in t.listed(axes))
+    if one == two or not isinstance(k, int):
+        raise t.error("`rot90` takes two different axes, and a constant number of turns")
+    if k % 4 == 2:
+        return flip(t, m, (one, two))
+    if k % 2:
+        return swapaxes(t, flip(t, m, two if k % 4 == 1 else one), one, two)
+    return m
+
+
 @form("roll")
 def roll(t: Any, x: Any, shift: Any, axis: Any = None) -> Any:
     """`x[i - shift]`, what falls off at one end at the other."""
@@ -243,7 +268,7 @@ def roll(t: Any, x: Any, shift: Any, axis: Any = None) -> Any:
     x = t.once(x)
     dims = t.dims(x)
     n = dims[k]
-    if t.depends_on_a_turn(size := t.size_of(shift)):
+    if t.varies(size := t.size_of(shift)):
 
         def around(*at: Affine) -> Any:
             row = t.build([n], lambda j: t.read(x, *at[:k], j, *at[k + 1 :]), x)
@@ -386,6 +411,13 @@ def hstack(t: Any, arrays: Any) -> Any:
 def vstack(t: Any, arrays: Any) -> Any:
     """One under the other."""
     return concatenate(t, [atleast_2d(t, x) for x in t.several(arrays)], 0)
+
+
+@form("dstack")
+def dstack(t: Any, arrays: Any) -> Any:
+    """Matrices along a third axis; a vector is one row."""
+    parts = [atleast_2d(t, x) for x in t.several(arrays)]
+    return concatenate(t, [expand_dims(t, x, 2) if len(t.dims(x)) == 2 else x for x in parts], 2)
 
 
 @form("column_stack")

@@ -104,7 +104,7 @@ WHOLE = ("zeros", "ones", "eye", "identity", "tri", "zeros_like", "ones_like", "
 TRUTHS = (
     *("less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "any", "all"),
     *("logical_and", "logical_or", "logical_not", "bitwise_and", "bitwise_or", "bitwise_not"),
-    *("invert", "isclose", "isnan", "isinf", "isfinite", "isposinf", "isneginf"),
+    *("invert", "isclose", "allclose", "isnan", "isinf", "isfinite", "isposinf", "isneginf"),
 )
 #: What is logic where all its arguments are conditions.
 LOGIC = (

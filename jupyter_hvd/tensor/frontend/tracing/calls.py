@@ -240,10 +240,6 @@ class Tracer(Selections):
             return None
         return [self.size_of(x) for x in values]
 
-    def depends_on_a_turn(self, size: Affine) -> bool:
-        """Whether this is another number in each turn of a loop around."""
-        return bool(size.names & {i for i, _ in self.binders})
-
     def entry_around(self, array: Value, a: Affine, size: Affine) -> Any:
         """`array[a % size]`."""
         place = self.binary(self.here, "%", Index(self, a), Index(self, size))
@@ -364,6 +360,9 @@ class Tracer(Selections):
         if name == "hstack" and any(len(self.dims(self.whole(p))) > 1 for p in places):
             name = "vstack"
         return self.no_list(forms.build(self, name, list(places)))
+
+    def grid(self, sparse: bool, places: tuple[Any, ...]) -> Any:
+        return forms.grid(self, places if len(places) > 1 else places[0], sparse)
 
     def joined_lists(self, left: Any, right: Any) -> Any:
         first, second = (self._entries(self._structure(side)) for side in (left, right))

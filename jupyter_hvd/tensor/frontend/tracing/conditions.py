@@ -63,41 +63,41 @@ class Conditions(Wholes):
     def both(self, k: int, left: Any, right: Any) -> Any:
         """`left and right`, `left & right`; of arrays entry by entry."""
         self.at(k)
-        return as_truth(self._both(left, right))
+        return self._both(left, right)
 
     def _both(self, left: Any, right: Any) -> Any:
         if self.is_array(left) or self.is_array(right):
             return self._of_truths(self._both, left, right)
         if self._on_data(left) or self._on_data(right):
-            return self.product(self.truth(left), self.truth(right))
+            return as_truth(self.product(self.truth(left), self.truth(right)))
         return Condition(self, conj(self.condition(left), self.condition(right)))
 
     def either(self, k: int, left: Any, right: Any) -> Any:
         """`left or right`, `left | right`; of arrays entry by entry."""
         self.at(k)
-        return as_truth(self._either_of(left, right))
+        return self._either_of(left, right)
 
     def _either_of(self, left: Any, right: Any) -> Any:
         if self.is_array(left) or self.is_array(right):
             return self._of_truths(self._either_of, left, right)
         if self._on_data(left) or self._on_data(right):
             a, b = self.truth(left), self.truth(right)
-            return Value(self, Call(named("maximum"), (a.term, b.term)))
+            return as_truth(Value(self, Call(named("maximum"), (a.term, b.term))))
         return Condition(self, disj(self.condition(left), self.condition(right)))
 
     def negated(self, k: int, value: Any) -> Any:
         """`not value`, `~value`; of arrays entry by entry."""
         self.at(k)
-        return as_truth(self._negated(value))
+        return self._negated(value)
 
     def _negated(self, value: Any) -> Any:
         if self.is_array(value):
             return self._of_truths(self._negated, value)
         if self._on_data(value):
-            return Value(self, Call(named("equal"), (self.truth(value).term, Const(0))))
+            return as_truth(Value(self, Call(named("equal"), (self.truth(value).term, Const(0)))))
         return Condition(self, self._negation(self.condition(value)))
 
-    def _of_truths(self, combine: Callable[..., Any], *values: Any) -> Value:
+    def _of_truths(self, combine: Callable[..., Any], *values: Any) -> Any:
         """A combination of conditions entry by entry: an entry of an array of conditions is one, whatever it is made of."""
         known = [numbers_of(value) == "bool" for value in values]
 
@@ -105,7 +105,7 @@ class Conditions(Wholes):
             pairs = zip(entries, known, strict=True)
             return self.whole(combine(*(as_truth(e) if truth else e for e, truth in pairs)))
 
-        return self.spread(values, entry)
+        return as_truth(self.spread(values, entry))
 
     def _on_data(self, value: Any) -> bool:
         """Whether this is a truth value that only data decide: an indicator, 1 or 0."""
@@ -156,6 +156,12 @@ class Conditions(Wholes):
         plain = [side is None or isinstance(side, str) for side in (left, right)]
         if any(plain) and op in ("is", "is not", "==", "!="):
             return (all(plain) and left == right) == (op in ("is", "=="))
+        if op in ("==", "!=") and isinstance(left, tuple) and isinstance(right, tuple):
+            if len(left) != len(right):
+                return op == "!="
+            pairs = zip(left, right, strict=True)
+            same = reduce(self._both, (self._compare("==", *pair) for pair in pairs), True)
+            return same if op == "==" else self._negated(same)
         if op in ("in", "not in"):
             inside = self._contains(left, right)
             return inside if op == "in" else Condition(self, self._negation(inside.predicate))
@@ -170,7 +176,9 @@ class Conditions(Wholes):
             p = entry.equals(self.affine(other, "a comparison with an index array's entry"))
             return Condition(self, p if op == "==" else self._negation(p))
         if self.is_array(left) or self.is_array(right):
-            return self.spread((left, right), lambda x, y: self.whole(self._compare(op, x, y)))
+            return as_truth(
+                self.spread((left, right), lambda x, y: self.whole(self._compare(op, x, y)))
+            )
         left, right = self._as_size(left), self._as_size(right)
         if isinstance(left, Divided) or isinstance(right, Divided):
             q = self._of_divided(op, left, right)
@@ -308,7 +316,7 @@ class Conditions(Wholes):
                 return Index(self, Affine.of(a))
         return value
 
-    def _compared(self, op: str, left: Any, right: Any) -> Value:
+    def _compared(self, op: str, left: Any, right: Any) -> Any:
         """A comparison of data: an indicator, whose derivative is zero."""
         if op not in _INDICATORS:
             raise self.error(
@@ -322,7 +330,7 @@ class Conditions(Wholes):
         name, swapped, negated = _INDICATORS[op]
         a, b = (self.scalar(side, "a comparison") for side in (left, right))
         made = Value(self, Call(named(name), (b, a) if swapped else (a, b)))
-        return self._negated(made) if negated else made
+        return self._negated(made) if negated else as_truth(made)
 
     def _contains(self, left: Any, right: Any) -> Condition:
         if not isinstance(right, Data) or not isinstance(right.type, TupleSet):

@@ -30,7 +30,7 @@ class Selections(Statements):
         if isinstance(array, Selected) and len(places) > 1 and places[0] == slice(None):
             lead = [slice(None)] * len(self.dims(array.mask))
             part = self.subscript(array.array, (*lead, *places[1:]))
-            return Selected(self, self.once(part), array.mask, array.written)
+            return self._chosen_with(array, part)
         if len(places) != 1 or not self.is_array(places[0]) or numbers_of(places[0]) != "bool":
             return None
         if isinstance(array, Data) and self.is_array(array):
@@ -103,7 +103,7 @@ class Selections(Statements):
         given: list[Any] = []
         for value in values:
             if isinstance(value, Selected):
-                if value.written is not first.written:
+                if not self._alike(value, first):
                     raise self.error(
                         "entries that two conditions choose side by side",
                         "choose by one: `p = x > 0`, `x[p] * y[p]`",
@@ -119,7 +119,21 @@ class Selections(Statements):
         made = self.whole(function(*given))
         if len(self.dims(made)) < len(self.dims(first.mask)):
             raise self.error("this is no function entry by entry", "keep every entry: `np.where`")
-        return Selected(self, self.once(made), first.mask, first.written)
+        return self._chosen_with(first, made)
+
+    def _chosen_with(self, value: Selected, array: Value) -> Selected:
+        """Entries of another array that the same condition chooses."""
+        made = Selected(self, self.once(array), value.mask, value.written)
+        made.length = value.length
+        return made
+
+    def _alike(self, one: Selected, other: Selected) -> bool:
+        """Whether both are chosen by one condition. Slices are as long as each other, or the sizes say that they are."""
+        if one.length is not None and other.length is not None:
+            inner = {i: Affine.of(0) for i, _ in self.binders}
+            if not self.varies(one.length - other.length):
+                self.same(one.length.substitute(inner), other.length.substitute(inner))
+        return one.written is other.written
 
     def _where_chosen(self, value: Selected, other: Any) -> Value:
         return self.chosen(self._widened(value), value.array, other)
@@ -138,6 +152,17 @@ class Selections(Statements):
         """What a function makes of selections: a number, or an array of the axes that are not chosen of."""
         value, *others = arguments
         chosen = [isinstance(x, Selected) for x in arguments]
+        ranks = [
+            len(self.dims(x.array)) - len(self.dims(x.mask))
+            for x in arguments
+            if isinstance(x, Selected)
+        ]
+        if name in ("dot", "matmul") and not named and len(others) == 1:
+            if chosen == [True, False] and ranks[0]:
+                made = forms.build(self, "matmul", value.array, others[0])
+                return self._chosen_with(value, made)
+            if chosen == [True, True] and ranks == [0, 1] and self._alike(*arguments):
+                return forms.build(self, "matmul", *(self._where_chosen(x, 0) for x in arguments))
         if name in PRODUCTS and chosen == [True, True] and not named:
             both = self.selected(lambda a, b: self.computed("*", a, b), False, *arguments)
             if len(self.dims(both.array)) == len(self.dims(both.mask)):
@@ -191,7 +216,7 @@ class Selections(Statements):
         """A function along an axis that is not chosen of, one of the last."""
         form = forms.form_named(name)
         made = form.call(self, (self._where_chosen(value, 1),), {**named, "axis": axis})
-        return Selected(self, self.once(self.whole(made)), value.mask, value.written)
+        return self._chosen_with(value, self.whole(made))
 
     def _extreme_of_chosen(self, name: str, value: Selected, axis: Any) -> Any:
         """The largest: of all entries, where those that are not chosen lie below every one; of none it is -inf."""

@@ -16,7 +16,17 @@ from typing import Any, cast
 from ...language.affine import Affine
 from ...language.errors import TensorError
 from ...language.function import named
-from ...language.predicates import TRUE, Predicate, compare, conj, exists, negate
+from ...language.predicates import (
+    FALSE,
+    TRUE,
+    Compare,
+    Predicate,
+    compare,
+    conj,
+    conjuncts,
+    exists,
+    negate,
+)
 from ...language.terms import (
     At,
     Binder,
@@ -198,6 +208,21 @@ class Statements(Recurrences):
             "where data decide whether it does, check them in the caller",
             self.place,
         )
+
+    def asserted(self, k: int, test: Any) -> None:
+        """`assert p`, of what sizes and numbers decide: sizes that it says are equal are one."""
+        self.at(k)
+        if isinstance(test, Condition) and not test.predicate.relations:
+            for part in conjuncts(test.predicate):
+                if isinstance(part, Compare) and part.op == "=":
+                    self.same(part.left, part.right)
+            for size in sorted(test.predicate.names - {i for i, _ in self.binders}):
+                self.number(Affine.of(size))
+            test = test.predicate == TRUE if test.predicate in (TRUE, FALSE) else test
+        if test is False:
+            raise self.error("this assertion does not hold")
+        if test is not True:
+            raise self.error("data decide whether this assertion holds", "check it in the caller")
 
     # for
 

@@ -12,7 +12,7 @@ from ...language.function import named as named_
 from ...language.predicates import TRUE, Predicate, compare, conj, disj, exists, negate
 from ...language.terms import Binder, Call, Const, Gen, Var
 from ...language.types import REAL, IndexArray
-from ..tracers import Data, Divided, Index, IndexEntry, Value, kind
+from ..tracers import Data, Divided, Index, IndexEntry, Nature, Selected, Value, kind
 from .conditions import is_index_array
 from .places import Found, Places
 from .traced import Lookup
@@ -208,10 +208,12 @@ class Subscripts(Places):
             if isinstance(place, IndexEntry | Value):
                 axes.append((place, 0))
                 continue
-            axis = self._axis(place, size, value, at - 1)
+            axis = self._axis(place, size, value, at - 1, ragged=True)
             axes.append((axis, len(out)))
             if axis.length is not None:
                 out.append(axis.length)
+        if any(map(self.varies, out)):
+            return self._ragged(value, axes, out)
         if not out and all(isinstance(axis, Axis) for axis, _ in axes):
             return self.read(value, *(axis.start for axis, _ in axes))
 
@@ -241,6 +243,37 @@ class Subscripts(Places):
         return made.of_nature(
             replace(value.nature, shares=shares, lists=min(value.nature.lists, 1))
         )
+
+    def varies(self, size: Affine) -> bool:
+        """Whether a size is another in each turn of a loop around."""
+        return bool(size.names & {i for i, _ in self.binders})
+
+    def _ragged(self, value: Value, axes: Sequence[tuple[Any, int]], out: list[Affine]) -> Selected:
+        """`x[:i]`, whose length the turns of a loop say: what a condition chooses of as many entries as there are at most."""
+        length, *rest = out
+        first = next(axis for axis, k in axes if isinstance(axis, Axis) and axis.length is length)
+        simple = all(isinstance(axis, Axis) for axis, _ in axes) and abs(first.step) == 1
+        if not simple or not self.varies(length) or any(map(self.varies, rest)):
+            raise self.error(
+                "this slice's length depends on an index",
+                "take such a slice of the first axis, `A.T[:i]`; or sum with a condition, "
+                "`sum(x[j] for j in range(i))`",
+            )
+        most = length
+        for i, n in reversed(self.binders):
+            most = most.substitute({i: n if most.coefficient(i) > 0 else Affine.of(0)})
+        most = most - min(0, most.constant)
+
+        def entry(j: Affine, *at: Affine) -> Value:
+            here = (j, *at)
+            places = [a.start if a.length is None else a.place(here[k]) for a, k in axes]
+            return self.conditioned(compare("<", j, length), self.read(value, *places))
+
+        mask = self.condition_array([most], lambda j: compare("<", j, length))
+        mask.of_nature(Nature(numbers="bool"))
+        made = Selected(self, self.build([most, *rest], entry, value), mask, mask.term)
+        made.length = length
+        return made
 
     def _integers(self, place: Any) -> bool:
         """Whether a place is a list of constants, `x[[0, 2]]`."""
@@ -305,13 +338,15 @@ class Subscripts(Places):
             return (*places[:k], *rest, *places[k + 1 :])
         return (*places, *rest)
 
-    def _axis(self, place: Any, size: Affine, value: Value, axis: int) -> Axis:
+    def _axis(
+        self, place: Any, size: Affine, value: Value, axis: int, ragged: bool = False
+    ) -> Axis:
         owner = value.term.name if isinstance(value.term, Var) else "the array"
         if not isinstance(place, slice):
             a = self.from_start(place, size)
             self.looked(f"{owner}[{a.renamed(self.spelt)}]", owner, a, size, axis)
             return Axis(a)
-        return self._sliced(place, size, owner, axis)
+        return self._sliced(place, size, owner, axis, ragged)
 
     def _taken(self, place: Any, size: Affine, value: Value, axis: int) -> Axis | One:
         """As `_axis`, of what is stored; also at `src[e]`, `i // 2` and `i % 2`."""
@@ -331,7 +366,7 @@ class Subscripts(Places):
         """A remainder or a quotient is an index of an axis of this size."""
         raise NotImplementedError
 
-    def _sliced(self, place: slice, size: Affine, owner: str, axis: int) -> Axis:
+    def _sliced(self, place: slice, size: Affine, owner: str, axis: int, ragged: bool) -> Axis:
         step = 1 if place.step is None else place.step
         if isinstance(step, Index):
             step = self.number(step.affine)
@@ -346,11 +381,17 @@ class Subscripts(Places):
         low = self._end(place.start, size, Affine.of(0) if step > 0 else size - 1, owner, axis)
         high = self._end(place.stop, size, size if step > 0 else Affine.of(-1), owner, axis)
         length = (high - low) if step > 0 else (low - high)
-        if length.names & {i for i, _ in self.binders}:
-            raise self.error(
-                "this slice's length depends on an index",
-                "sum with a condition, `sum(x[j] for j in range(i))`, or multiply by a mask",
-            )
+        if self.varies(length):
+            if not ragged:
+                raise self.error(
+                    "this slice's length depends on an index",
+                    "sum with a condition, `sum(x[j] for j in range(i))`, or multiply by a mask",
+                )
+            for end in (
+                (low, high) if step > 0 else (low + 1, high + 1)
+            ):  # below 0 it is counted from the end
+                self.looked(f"the slice of {owner}", owner, end, size + 1, axis)
+            return Axis(low, step, length)
         if abs(step) > 1:
             length = self._divided(length, abs(step))
         for end in (low, high - 1) if step > 0 else (low, high + 1):
