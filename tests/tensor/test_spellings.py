@@ -202,6 +202,39 @@ def branches_on_all_entries(x):
     return s * np.sum(np.sin(y))
 
 
+@case(ARRAYS["z"], ARRAYS["edges"])
+def forces_of_springs(z, edges):
+    i, j = edges.T
+    f, K = np.zeros(len(z)), np.zeros((6, 6))
+    d = np.tanh(z[i] - z[j])
+    np.add.at(f, i, d)
+    np.subtract.at(f, j, d)
+    np.add.at(K, (i, j), d)
+    np.add.at(f, [0, 0, 1], z[:3])
+    return f + K @ z
+
+
+@case(ARRAYS["D"], ARRAYS["z"])
+def what_changes_in_place(D, z):
+    G = D @ D.T
+    np.fill_diagonal(G, z[:4])
+    y, w = np.zeros(4), D[0].copy()
+    y.fill(z[0])
+    w[1] = 2.0
+    np.copyto(y, w * y)
+    for k in range(3):
+        B = D * (k + 1)
+        np.fill_diagonal(B, 0.0)
+        y = y + B.sum(axis=0)
+    return G @ y
+
+
+@case(ARRAYS["D"])
+def pairs_of_views(D):
+    pos = np.roll(np.arange(4), 2)
+    return D[np.arange(4), pos] + D[0][np.tile(np.arange(2), 2)]
+
+
 @case(ARRAYS["x"], ARRAYS["y"])
 def what_is_asserted_of_sizes(x, y):
     assert x.ndim == 1
@@ -216,6 +249,7 @@ def test_in_company(name):
 
 
 REFUSED = (
+    ("np.sum((edges[:, :1] == edges[:, 1:]) * z[0])", "boolean array"),
     ("sum(np.sum(x[: i - 1]) for i in range(len(x)))", "0 <= i-1"),
     ("sum(np.sum(A.T[:i, :i]) for i in range(len(A)))", "sum(x[j] for j in range(i))"),
     ("A.ravel(order='K')", "`C` or `F`"),

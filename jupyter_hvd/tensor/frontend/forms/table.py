@@ -60,8 +60,8 @@ class Form:
             made = t.typed(made, dtype, self.name in WHOLE)
         if self.name in VIEWS:
             t.viewing(arguments[0], made)
-        if self.name in KEEPING and (numbers := t.numbers_of(arguments[0])):
-            t.of_numbers(made, numbers)
+        if self.name in KEEPING:
+            t.like(made, arguments[0], self.name in PLACED)
         if self.name in TRUTHS:
             t.as_truth(made)
         return made
@@ -97,7 +97,8 @@ OF_ARRAYS = (
     *("nansum", "nanmean", "nanmax", "nanmin", "nanvar", "nanstd", "logsumexp"),
 )
 #: What gives entries of an array, or 0: conditions of conditions, whole numbers of whole numbers.
-KEEPING = ("tril", "triu", "roll", "repeat", "tile", "delete", "take", "rot90")
+PLACED = ("roll", "repeat", "tile", "delete", "take", "rot90")
+KEEPING = ("tril", "triu", *PLACED)
 #: What makes whole numbers.
 WHOLE = ("zeros", "ones", "eye", "identity", "tri", "zeros_like", "ones_like", "one_hot")
 #: What gives conditions.

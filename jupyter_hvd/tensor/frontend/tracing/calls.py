@@ -43,7 +43,7 @@ from .loops import Iteration
 from .recurrences import LONG, Appended
 from .selections import Selections
 from .subscripts import Changed
-from .wholes import lists_of, numbers_of
+from .wholes import lists_of, numbers_of, range_of
 
 if TYPE_CHECKING:
     from ..rewrite import Rewritten
@@ -220,6 +220,11 @@ class Tracer(Selections):
         """An array whose numbers NumPy has of this type."""
         return value.of_nature(replace(value.nature, numbers=numbers))
 
+    def like(self, made: Value, of: Any, within: bool) -> None:
+        """What NumPy knows of an array's numbers, and between which they lie, is known of what is made of them."""
+        range_ = range_of(of) if within else None
+        made.of_nature(replace(made.nature, numbers=numbers_of(of), within=range_))
+
     def counted(self, value: Value) -> Value:
         """An array of integers, as NumPy has it."""
         return value.of_nature(Nature(numbers="int", within=value.nature.within))
@@ -259,6 +264,9 @@ class Tracer(Selections):
             bound = self.name(value.term.name)
             self.scopes[-1].bindings.append((bound, value.term))
             return Value(self, Var(bound, value.type), value.layout)
+        if value.nature.shares:
+            apart = replace(value.nature, shares=frozenset())
+            return Value(self, value.term, value.layout).of_nature(apart)
         return value
 
     def changeable(self, value: Any) -> Any:
@@ -360,6 +368,9 @@ class Tracer(Selections):
         if name == "hstack" and any(len(self.dims(self.whole(p))) > 1 for p in places):
             name = "vstack"
         return self.no_list(forms.build(self, name, list(places)))
+
+    def every_place(self, size: Affine) -> Any:
+        return forms.build(self, "arange", Index(self, size))
 
     def grid(self, sparse: bool, places: tuple[Any, ...]) -> Any:
         return forms.grid(self, places if len(places) > 1 else places[0], sparse)

@@ -167,6 +167,11 @@ class Conditions(Wholes):
             return inside if op == "in" else Condition(self, self._negation(inside.predicate))
         if op in ("==", "!=") and (is_index_array(left) or is_index_array(right)):
             data, other = (left, right) if is_index_array(left) else (right, left)
+            if is_index_array(other):
+                raise self.error(
+                    "two index arrays side by side",
+                    "pass one as floats, or what is equal as a boolean array: `same = i[:, None] == j[None, :]`",
+                )
             if isinstance(other, Value) and range_of(other) and not self._counts(other):
                 return self.same_places(data, other, op == "==")
             return self._equal_places(op, data, other)

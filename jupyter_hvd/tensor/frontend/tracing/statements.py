@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import reduce
 from typing import Any, cast
 
 from ...language.affine import Affine
@@ -616,12 +617,7 @@ class Statements(Recurrences):
             return self._part_replaced(k, op, name, root, places, value)
         if root is UNSET:
             raise self.error(f"`{name}` has no value yet", f"begin with `{name} = np.zeros(n)`")
-        of = arrays(self.memory.of(root))
-        if isinstance(root, Data) or not of.isdisjoint(self.reserved | self.borrowed):
-            raise self.error(
-                f"`{name}` is the caller's, and this changes it",
-                f"begin with a copy: `y = {name}.copy()`",
-            )
+        self._may_change(name, root)
         if any(isinstance(place, Selected) for place in places):
             places = self._as_condition(self.whole(root), places, value)
         if len(places) == 1 and numbers_of(places[0]) == "bool" and self.is_array(places[0]):
@@ -633,6 +629,49 @@ class Statements(Recurrences):
             made = change(self.whole(root), places, value, op)
             return self._bind(name, self._in_place(root, made))
         return self._stored_in_loop(target, self.whole(root), places, value, op)
+
+    def changed(self, k: int, how: str, name: str, target: Any, *given: Any) -> Any:
+        """`y.fill(e)`, `np.copyto(y, e)`, `np.fill_diagonal(y, e)`; `np.add.at(y, k, e)` adds each time a place is named."""
+        self.at(k)
+        *where, value = given
+        if how in ("fill", "copyto"):
+            return self.store(k, "", name, target, (...,), value)
+        root = target
+        while isinstance(root, Carried):
+            root = root.start
+        if how == "fill_diagonal":
+            n, *others = self.dims(self.whole(root))
+            along = self.every_place(reduce(self.same, others, n))
+            return self.store(k, "", name, target, (along,) * (1 + len(others)), value)
+        places = where[0] if isinstance(where[0], tuple) else tuple(where)
+        op = "+" if how == "add" else "-"
+        if not self._of_several_places(places):
+            return self.store(k, op, name, target, places, value)
+        if isinstance(target, Carried):
+            raise self.error(
+                f"`{how}.at` in a loop",
+                "loop over the places too: `for e in range(len(k)): y[k[e]] += x[e]`",
+            )
+        self._may_change(name, root)
+        self._holds(name, root, value)
+        for place, size in zip(places, self.dims(self.whole(root)), strict=False):
+            if isinstance(place, Data):
+                self.within(place, size)
+        value = self.negative(self.whole(value)) if op == "-" else value
+        made = self.stored(self.whole(root), places, value, "+")
+        return self._bind(name, self._in_place(root, made))
+
+    def _may_change(self, name: str, root: Any) -> None:
+        of = arrays(self.memory.of(root))
+        if isinstance(root, Data) or not of.isdisjoint(self.reserved | self.borrowed):
+            raise self.error(
+                f"`{name}` is the caller's, and this changes it",
+                f"begin with a copy: `y = {name}.copy()`",
+            )
+
+    def every_place(self, size: Affine) -> Any:
+        """`np.arange(n)`."""
+        raise NotImplementedError
 
     def _now(self, target: Carried, root: Value, places: tuple[Any, ...]) -> Any:
         """What an array that a loop changes has at a place that is one turn's, as far as is known in that turn."""

@@ -809,20 +809,26 @@ class Subscripts(Places):
 
     def _scattered(self, array: Value, places: tuple[Any, ...], value: Value, op: str) -> Value:
         """`x.at[src].add(v)`: at k, `x[k] + Σ e. [src(e)=k]·v[e]`."""
-        if op != "+" or len(places) != 1 or not isinstance(places[0], Data):
+        if op != "+" or not all(isinstance(place, Data) for place in places):
             raise self.error(
                 "an array of places takes only additions",
                 "write `y.at[src].add(v)`, or `np.bincount(src, v, minlength=n)`",
             )
-        (src,) = places
         own, value = self.dims(array), self.once(value, "new")
+        count, dims = len(places), places[0].dims
+        if any(len(src.dims) != len(dims) for src in places) or count > len(own):
+            raise self.error("index arrays of different dimensions side by side")
+        for src in places[1:]:
+            for mine, theirs in zip(src.dims, dims, strict=True):
+                self.same(mine, theirs)
 
         def entry(*here: Affine) -> Value:
             def term(*e: Affine) -> Value:
-                p = self._looked_up(src, e).equals(here[0])
-                return self.conditioned(p, self._aligned(value, (*e, *here[1:])))
+                pairs = zip(places, here, strict=False)
+                p = conj(*(self._looked_up(src, e).equals(a) for src, a in pairs))
+                return self.conditioned(p, self._aligned(value, (*e, *here[count:])))
 
-            return self.plus_of(self.read(array, *here), self.total(src.dims, term, value))
+            return self.plus_of(self.read(array, *here), self.total(dims, term, value))
 
         return self.build(own, entry, array, value)
 
