@@ -191,6 +191,28 @@ def cholesky_by_rows(A):
     return L
 
 
+@case(ARRAYS["D"] @ ARRAYS["D"].T + np.eye(4))
+def elimination_row_by_row(A):
+    n = len(A)
+    U = A.copy()
+    for k in range(n - 1):
+        for i in range(k + 1, n):
+            U[i, k:] -= U[i, k] / U[k, k] * U[k, k:]
+    return np.sum(np.log(np.abs(np.diag(U))))
+
+
+@case(ARRAYS["x"])
+def stored_along_slices(x):
+    y, z = np.zeros(len(x)), x * 1.0
+    for i in range(1, len(x)):
+        y[i:] += 0.5 * i * x[:-i]
+        y[i:] -= x[i]
+    for i in range(1, len(x)):
+        z[:i] *= 0.9
+        z[:i] = z[:i] + z[i]
+    return y * z
+
+
 @case(ARRAYS["x"])
 def branches_on_all_entries(x):
     if np.any(x > 0):
@@ -252,6 +274,7 @@ REFUSED = (
     ("np.sum((edges[:, :1] == edges[:, 1:]) * z[0])", "boolean array"),
     ("sum(np.sum(x[: i - 1]) for i in range(len(x)))", "0 <= i-1"),
     ("sum(np.sum(A.T[:i, :i]) for i in range(len(A)))", "sum(x[j] for j in range(i))"),
+    ("[x[:i] for i in range(len(x))]", "np.sum(x[:i])"),
     ("A.ravel(order='K')", "`C` or `F`"),
     ("np.einsum('...i->i', T)", "`...` behind `->`"),
     ("sum(z[list(i)] for i in zip(*edges))", "edges.T"),
@@ -260,6 +283,8 @@ REFUSED = (
     ("np.max(x, where=x > 0)", "initial=0"),
     ("np.select([x, y], [x, y])", "x > 0"),
     ("np.pad(x, 1, mode='mean')", "'symmetric'"),
+    ("np.pad(x, -1)", "x[1:-1]"),
+    ("np.diff(x, -1)", "not negative"),
 )
 
 
@@ -287,3 +312,24 @@ def test_what_is_asserted():
         of_sizes(np.ones(3), np.ones(4))
     with pytest.raises(TensorError, match="check it in the caller"):
         of_data(np.ones(3))
+
+
+def test_slices_that_do_not_fit():
+    @tensor
+    def of_numbers(x, v):
+        y = np.zeros(len(x))
+        for i in range(len(x) - 1):
+            y[i : i + 2] += v * x[i]
+        return y
+
+    @tensor
+    def of_turns(x):
+        y = np.zeros(len(x))
+        for i in range(1, len(x)):
+            y[i:] += x[:i]
+        return y
+
+    with pytest.raises(TensorError, match="go together"):
+        of_numbers(np.ones(5), np.ones(3))
+    with pytest.raises(TensorError, match="do not go together"):
+        of_turns(np.ones(5))

@@ -301,6 +301,8 @@ def pad(t: Any, x: Any, width: Any, mode: str = "constant", constant_values: Any
     x = t.once(t.whole(x))
     rank = len(t.dims(x))
     widths = [[t.number(t.size_of(w)) for w in pair] for pair in _each_end(t, width, rank)]
+    if any(w < 0 for pair in widths for w in pair):
+        raise t.error("`pad` makes no array shorter", "take a slice: `x[1:-1]`")
     if mode == "constant":
         values = _each_end(t, constant_values, rank)
         if all(isinstance(v, int | float) and v == values[0][0] for pair in values for v in pair):
@@ -617,6 +619,8 @@ def diff(
     """`x[i + 1] - x[i]`; what is before the first entry and behind the last may be named."""
     x = t.whole(x)
     (k,) = axes_of(t, axis, len(t.dims(x)))
+    if not isinstance(n, int) or n < 0:
+        raise t.error("`diff` takes how often as a constant, which is not negative")
     ends = [None if end is None else t.whole(end) for end in (prepend, append)]
     if n and ends != [None, None]:
         x = t.once(x)

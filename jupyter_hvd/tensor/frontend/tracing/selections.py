@@ -130,9 +130,7 @@ class Selections(Statements):
     def _alike(self, one: Selected, other: Selected) -> bool:
         """Whether both are chosen by one condition. Slices are as long as each other, or the sizes say that they are."""
         if one.length is not None and other.length is not None:
-            inner = {i: Affine.of(0) for i, _ in self.binders}
-            if not self.varies(one.length - other.length):
-                self.same(one.length.substitute(inner), other.length.substitute(inner))
+            self.as_long(one.length, other.length)
         return one.written is other.written
 
     def _where_chosen(self, value: Selected, other: Any) -> Value:

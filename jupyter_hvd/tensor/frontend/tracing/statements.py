@@ -786,16 +786,16 @@ class Statements(Recurrences):
         own = self.dims(root)
         self._holds(target.name, root, value)
         if op not in ("", "+", "-"):
-            value, op = self.computed(op, self._now(target, root, places), value), ""
+            value, op = self.binary(self.here, op, self._now(target, root, places), value), ""
         masks = self.masks[target.masked :] if not op else []
         for mask in masks[::-1]:
             value = self.chosen(mask, value, self._now(target, root, places))
-        value = self.negative(value) if op == "-" else self.whole(value)
-        value = self.once(value, "new")
+        value = self.minus(self.here, value) if op == "-" else value
         names = tuple(self.name(letter) for letter, _ in zip("abcdefgh", own, strict=False))
         spelt = self._spelt_out(places, len(own))
         taken: list[Predicate] = []
         inner: list[Affine] = []
+        lengths: list[Affine] = []
         at: list[Affine] = []
         found: list[tuple[Value, Affine]] = []
         for j, (place, n, name) in enumerate(zip(spelt, own, names, strict=True)):
@@ -819,14 +819,16 @@ class Statements(Recurrences):
                     "index it by the loop's index: `y[i] = …`",
                 )
             if isinstance(place, slice):
-                axis = self._axis(place, n, root, j)
+                axis = self._axis(place, n, root, j, ragged=True)
                 holds, i = axis.holds(k)
                 taken.append(holds)
                 inner.append(i)
+                lengths.append(cast("Affine", axis.length))
                 continue
             a = self._axis(place, n, root, j).start
             taken.append(compare("=", k, a))
             at.append(a)
+        value = self.once(self.filling(value, lengths), "new")
         with self._inside(list(map(Binder, names, own))):
             entry = self._aligned(value, inner)
             for place, k in found:

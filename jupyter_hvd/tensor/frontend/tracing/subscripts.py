@@ -356,7 +356,7 @@ class Subscripts(Places):
         if isinstance(place, Divided):
             self.require_below(place, size)
             return One(lambda k: self.condition(self._compare("==", place, Index(self, k))))
-        return self._axis(place, size, value, axis)
+        return self._axis(place, size, value, axis, ragged=True)
 
     def entry_is_below(self, place: IndexEntry, size: Affine) -> None:
         """What an index array says here is a place below a size."""
@@ -382,7 +382,7 @@ class Subscripts(Places):
         high = self._end(place.stop, size, size if step > 0 else Affine.of(-1), owner, axis)
         length = (high - low) if step > 0 else (low - high)
         if self.varies(length):
-            if not ragged:
+            if not ragged or abs(step) > 1:
                 raise self.error(
                     "this slice's length depends on an index",
                     "sum with a condition, `sum(x[j] for j in range(i))`, or multiply by a mask",
@@ -435,9 +435,10 @@ class Subscripts(Places):
 
     def stored(self, array: Value, places: tuple[Any, ...], value: Any, op: str) -> Value:
         """The array with `value` at these places: instead of what was there, or combined with it."""
-        array, value = self.once(array, "old"), self.whole(value)
+        array = self.once(array, "old")
         own = self.dims(array)
         places = tuple(self._counting(p) or p for p in places)
+        value = value if isinstance(value, Selected) else self.whole(value)
         if any(isinstance(p, Value) for p in places):
             return self._stored_where_found(array, places, value, op)
         if any(isinstance(p, Data) for p in places):
@@ -454,8 +455,9 @@ class Subscripts(Places):
             self._taken(p, n, array, k)
             for k, (p, n) in enumerate(zip(self._spelt_out(places, len(own)), own, strict=True))
         ]
-        self._fits_into(value, [axis.length for axis in axes if axis.length is not None])
-        value = self.once(value, "new")
+        value = self.once(
+            self.filling(value, [a.length for a in axes if a.length is not None]), "new"
+        )
         steps = any(abs(axis.step) > 1 for axis in axes)
 
         def entry(*here: Affine) -> Value:
@@ -483,6 +485,33 @@ class Subscripts(Places):
         made = self.build(own, entry, array, value)
         within = None if op else nature_of([array, value]).within
         return made.of_nature(replace(made.nature, within=within))
+
+    def filling(self, value: Any, lengths: Sequence[Affine]) -> Value:
+        """What is stored along slices of these lengths, of which the first may be another in each turn of a loop."""
+        if not any(map(self.varies, lengths)):
+            array = self.whole(value)
+            self._fits_into(array, lengths)
+            return array
+        length, *rest = lengths
+        slice_ = isinstance(value, Selected) and value.length is not None
+        array = value.array if slice_ else self.whole(value)
+        if any(map(self.varies, rest)) or (len(self.dims(array)) > len(rest)) != slice_:
+            raise self.error(
+                "this slice's length depends on an index",
+                "store numbers there, or a slice as long, `y[i:] += x[i:]`; or entry by entry: `for j in range(i): y[j] = …`",
+            )
+        if slice_ and not self.as_long(value.length, length):
+            one, other = (n.renamed(self.spelt) for n in (value.length, length))
+            raise self.error(f"slices of {one} and of {other} entries do not go together")
+        self._fits_into(array, [*self.dims(array)[:slice_], *rest])
+        return array
+
+    def as_long(self, one: Affine, other: Affine) -> bool:
+        """Whether two slices are as long as each other in every turn, which the sizes may have to say."""
+        inner = {i: Affine.of(0) for i, _ in self.binders}
+        if not self.varies(one - other):
+            self.same(one.substitute(inner), other.substitute(inner))
+        return one == other
 
     def _stored_where_found(
         self, array: Value, places: tuple[Any, ...], value: Value, op: str
