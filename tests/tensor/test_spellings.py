@@ -262,6 +262,8 @@ def what_is_asserted_of_sizes(x, y):
     assert x.ndim == 1
     assert x.shape == y.shape, f"{x.shape} and {y.shape}"
     assert len(x) > 2
+    if x.shape != y.shape:
+        raise ValueError(x.shape)
     return x * y
 
 

@@ -160,7 +160,11 @@ class Conditions(Wholes):
             if len(left) != len(right):
                 return op == "!="
             pairs = zip(left, right, strict=True)
-            same = reduce(self._both, (self._compare("==", *pair) for pair in pairs), True)
+            each = [self._compare("==", *pair) for pair in pairs]
+            open_ = [same for same in each if not isinstance(same, bool)]
+            if not open_ or False in each:
+                return all(same is True for same in each) == (op == "==")
+            same = reduce(self._both, open_)
             return same if op == "==" else self._negated(same)
         if op in ("in", "not in"):
             inside = self._contains(left, right)
