@@ -40,7 +40,7 @@ REFUSED = [
     ("return sum(x) * «np.random.rand()»", (X,), "each call", "outside"),
     ("y = []\n    «y.insert(0, x[0])»\n    return y", (X,), "in place", "[::-1]"),
     (
-        "y = np.zeros(3)\n    «np.add.at(y, [0, 1], x)»\n    return y",
+        "y = np.zeros(3)\n    «np.multiply.at(y, [0, 1], x)»\n    return y",
         (X,),
         "in place",
         "np.bincount",

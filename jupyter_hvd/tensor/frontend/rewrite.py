@@ -42,7 +42,6 @@ _REFUSED: dict[type[cst.CSTNode], tuple[str, str]] = {
     cst.While: ("a `while` loop has no size that is known beforehand", LOOP_HELP),
     cst.With: ("a `with` statement is no expression", "move it to the caller"),
     cst.Try: ("a `try` statement is no expression", "move it to the caller"),
-    cst.Assert: ("an `assert` is no expression", "move it to the caller"),
     cst.Del: ("`del` is a mutation", "let the name go out of use"),
     cst.Global: ("`global` is a mutation", "return the value"),
     cst.Nonlocal: ("`nonlocal` is a mutation", "return the value"),
@@ -112,7 +111,8 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
     rewriter = _Rewriter(source.splitlines(), first, filename)
     try:
         with deep():  # the parser goes as deep as a sum has terms
-            text = MetadataWrapper(cst.parse_module(source)).visit(rewriter).code
+            module = cst.parse_module(source).visit(_Unexplained())
+            text = MetadataWrapper(module).visit(rewriter).code
         code = _compiled(text, first, filename, rewriter.marks)
     except cst.ParserSyntaxError as error:
         message = f"`{function.__name__}` is not written as one function"
@@ -207,6 +207,13 @@ def _source(function: Callable[..., Any]) -> tuple[str, int, str]:
     if function.__name__ == "<lambda>":
         raise TensorError("a lambda has no statement of its own", "define it with `def`")
     return textwrap.dedent("".join(lines)), first, function.__code__.co_filename
+
+
+class _Unexplained(cst.CSTTransformer):
+    """Takes the messages of assertions away, which need not be expressions of the language."""
+
+    def leave_Assert(self, original_node: cst.Assert, updated_node: cst.Assert) -> cst.Assert:
+        return updated_node.with_changes(msg=None, comma=cst.MaybeSentinel.DEFAULT)
 
 
 class _Rewriter(cst.CSTTransformer):
@@ -325,7 +332,7 @@ class _Rewriter(cst.CSTTransformer):
     def visit_Expr(self, node: cst.Expr) -> bool:
         if isinstance(node.value, cst.SimpleString | cst.ConcatenatedString):
             return False
-        if _appended_to(node.value) or isinstance(node.value, cst.Ellipsis):
+        if _changed_by(node.value) or isinstance(node.value, cst.Ellipsis):
             return True
         match node.value:
             case cst.Call(func=cst.Attribute(attr=cst.Name(value=name))) if name in _IN_PLACE:
@@ -337,13 +344,18 @@ class _Rewriter(cst.CSTTransformer):
         )
 
     def leave_Expr(self, node: cst.Expr, updated: cst.Expr) -> cst.BaseSmallStatement:
-        target = _appended_to(node.value)
-        if target is None:
+        change = _changed_by(node.value)
+        if change is None:
             return updated
         assert isinstance(updated.value, cst.Call)
-        return _assigned(
-            [target.value], self.call(node, "append", target, updated.value.args[-1].value)
-        )
+        how, target = change
+        assert isinstance(node.value, cst.Call)
+        given = [arg.value for arg in updated.value.args[-len(node.value.args) :]]
+        if how == "append":
+            return _assigned([target.value], self.call(node, how, target, given[-1]))
+        name, values = cst.SimpleString(repr(target.value)), given[how not in METHODS :]
+        kind = cst.SimpleString(repr(how))
+        return _assigned([target.value], self.call(node, "changed", kind, name, target, *values))
 
     def visit_Return(self, node: cst.Return) -> None:
         if node.value is None:
@@ -355,6 +367,9 @@ class _Rewriter(cst.CSTTransformer):
     def leave_Raise(self, node: cst.Raise, _updated: cst.Raise) -> cst.Return:
         error = cst.SimpleString(repr(_code(node.exc) if node.exc else "raise"))
         return cst.Return(self.call(node, "raised", error), cst.SimpleWhitespace(" "))
+
+    def leave_Assert(self, node: cst.Assert, updated: cst.Assert) -> cst.Expr:
+        return cst.Expr(self.call(node, "asserted", updated.test))
 
     def leave_Return(self, node: cst.Return, updated: cst.Return) -> cst.Return:
         assert updated.value is not None
@@ -948,13 +963,30 @@ def self_added(node: cst.CSTNode) -> tuple[str, str] | None:
     return None
 
 
-def _appended_to(e: cst.BaseExpression) -> cst.Name | None:
-    """`y` of `y.append(e)`."""
+METHODS = ("append", "fill")
+
+
+def _changed_by(e: cst.BaseExpression) -> tuple[str, cst.Name] | None:
+    """How a call changes what it is given, and y: `y.append(e)`, `y.fill(e)`, `np.fill_diagonal(y, e)`, `np.add.at(y, k, e)`."""
     match e:
         case cst.Call(
-            func=cst.Attribute(value=cst.Name() as target, attr=cst.Name(value="append")), args=[_]
+            func=cst.Attribute(value=cst.Name() as target, attr=cst.Name(value=how)),
+            args=[cst.Arg(keyword=None)],
+        ) if how in METHODS:
+            return how, target
+        case cst.Call(
+            func=cst.Attribute(attr=cst.Name(value="fill_diagonal" | "copyto" as how)),
+            args=[cst.Arg(value=cst.Name() as target), cst.Arg(keyword=None)],
         ):
-            return target
+            return how, target
+        case cst.Call(
+            func=cst.Attribute(
+                value=cst.Attribute(attr=cst.Name(value="add" | "subtract" as how)),
+                attr=cst.Name(value="at"),
+            ),
+            args=[cst.Arg(value=cst.Name() as target), cst.Arg(), cst.Arg(keyword=None)],
+        ):
+            return how, target
     return None
 
 
@@ -987,8 +1019,8 @@ def changed_names(node: cst.CSTNode) -> dict[str, bool]:
                 root = _root(node.target)
                 if isinstance(root, cst.Name):
                     add(root.value, False)
-            case cst.Expr(value=value) if target := _appended_to(value):
-                add(target.value, False)
+            case cst.Expr(value=value) if change := _changed_by(value):
+                add(change[1].value, False)
         for child in node.children:
             see(child)
 

@@ -110,6 +110,14 @@ def is_tuple(value: Any) -> TypeGuard[Value]:
     return isinstance(value.type, Product) or (value.layout is not None and len(value.layout) == 1)
 
 
+@dataclass(frozen=True)
+class Pairs:
+    """Which index of a table entries are, and both indices as constants."""
+
+    axis: int
+    constants: Callable[[], Any]
+
+
 class Selected:
     """A stand-in for the entries of an array that a condition on data chooses, `x[x > 0]`: the array, with
     whatever it has elsewhere, and the condition, which is as long as its first axes.
@@ -121,11 +129,20 @@ class Selected:
         self.mask = mask
         self.place = tracer.place
         self.written = written  # the condition as it is written: `x > 0` twice is one condition
+        self.length: Affine | None = None  # of a slice, where it is another in each turn of a loop
+        self.pairs: Pairs | None = None  # where the entries are indices, `np.triu_indices(n)`
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         return self.tracer.attribute(self, name)
+
+
+@dataclass(frozen=True)
+class Crossed:
+    """The places along an axis that meet those along the others, as `np.ix_` gives them."""
+
+    places: Any
 
 
 class Index:
@@ -228,6 +245,16 @@ class Data:
     @property
     def shape(self) -> tuple[Index, ...]:
         return tuple(Index(self.tracer, n) for n in self.dims)
+
+    @property
+    def transposed(self) -> Data:
+        """With its axes in reverse."""
+        return self.part(self.dims[::-1], lambda at: tuple(at[::-1]))
+
+    def __iter__(self) -> Iterator[Any]:
+        raise self.tracer.error(
+            f"`{self.name}` is as long as data decide", f"take its columns: `i, j = {self.name}.T`"
+        )
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

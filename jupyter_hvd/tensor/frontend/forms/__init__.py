@@ -11,8 +11,10 @@ from . import (  # noqa: F401 — they enter their functions
     products,
     shapes,
 )
-from .reductions import prefixes, total_of
+from .made import grid
+from .reductions import halved, prefixes, total_of
 from .table import (
+    FEW,
     MODULES,
     Form,
     attribute_of,
@@ -24,6 +26,7 @@ from .table import (
 )
 
 __all__ = [
+    "FEW",
     "MODULES",
     "Form",
     "attribute_of",
@@ -32,6 +35,8 @@ __all__ = [
     "form_of",
     "function_module",
     "function_name",
+    "grid",
+    "halved",
     "prefixes",
     "total_of",
 ]

@@ -122,6 +122,19 @@ def where(t: Any, test: Any, then: Any = None, other: Any = None) -> Any:
     return t.chosen(test, then, other)
 
 
+@form("select")
+def select(t: Any, condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    """The value of the first condition that holds: `a if p else b if q else default`, entry by entry."""
+    tests, values = (list(t.several(t.listed(x))) for x in (condlist, choicelist))
+    if len(tests) != len(values) or not tests:
+        raise t.error("`select` takes a value for each condition, one or more")
+    if any(t.numbers_of(test) != "bool" for test in tests):
+        raise t.error("`select` takes conditions, not numbers", "compare them: `x > 0`")
+    for test, value in reversed(list(zip(tests, values, strict=True))):
+        default = t.chosen(test, value, default)
+    return default
+
+
 @form("logical_and", "bitwise_and")
 def logical_and(t: Any, x: Any, y: Any) -> Any:
     """`a and b`, entry by entry."""
@@ -443,6 +456,16 @@ def isneginf(t: Any, x: Any) -> Any:
 def isfinite(t: Any, x: Any) -> Any:
     """`|x| < ∞`."""
     return t._compare("<", t.mapped("abs", x), math.inf)
+
+
+@form("isclose")
+def isclose(t: Any, a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8) -> Any:
+    """`|a - b| <= atol + rtol·|b|`; infinities are close to their like alone."""
+    a, b = t.once(t.whole(a), "a"), t.once(t.whole(b), "b")
+    apart = t.mapped("abs", t.computed("-", a, b))
+    most = t.computed("+", atol, t.computed("*", rtol, t.mapped("abs", b)))
+    close = t._both(isfinite(t, b), t._compare("<=", apart, most))
+    return t._either_of(t._compare("==", a, b), close)
 
 
 @form("nan_to_num")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
+
+from ...language.affine import Affine
 from ...language.predicates import compare
-from .table import build, form
+from .table import FEW, build, form
 
 
 @form("zeros", "empty", maker=True)
@@ -94,6 +98,44 @@ def linspace(t: Any, low: Any, high: Any, num: Any = 50, endpoint: bool = True) 
     return t.build([n], lambda i: t.computed("+", low, t.computed("*", step, t.ramp(i))), low, step)
 
 
+def grid(t: Any, ranges: Any, sparse: bool) -> Any:
+    """`np.mgrid[a:b, c:d]`, a table of each index; `np.ogrid`: each index along an axis of its own."""
+    each = [_range(t, r) for r in (ranges if isinstance(ranges, tuple) else (ranges,))]
+    if not isinstance(ranges, tuple):
+        return each[0]
+    if sparse:
+        count = len(each)
+        return tuple(
+            t.subscript(x, (*[None] * k, slice(None), *[None] * (count - 1 - k)))
+            for k, x in enumerate(each)
+        )
+    made = t.stacked(list(meshgrid(t, *each, indexing="ij")), 0)
+    whole = all(t.numbers_of(x) == "int" for x in each)
+    return t.of_numbers(made, "int") if whole else made
+
+
+def _range(t: Any, range_: Any) -> Any:
+    """`a:b:step` as an array; with `3j` for a step, three numbers of which b is the last."""
+    if not isinstance(range_, slice) or range_.stop is None:
+        raise t.error("a grid is of ranges that have an end", "`np.mgrid[0:n, 0:m]`")
+    start = 0 if range_.start is None else range_.start
+    if isinstance(range_.step, complex):
+        return linspace(t, start, range_.stop, int(abs(range_.step)))
+    return arange(t, start, range_.stop, 1 if range_.step is None else range_.step)
+
+
+@form("indices", maker=True)
+def indices(t: Any, dimensions: Any, sparse: bool = False) -> Any:
+    """`np.mgrid[0:n, 0:m]` of a shape."""
+    return grid(t, tuple(slice(0, t.index(n)) for n in t.shape_of(dimensions)), sparse)
+
+
+@form("ix_")
+def ix_(t: Any, *places: Any) -> Any:
+    """Rows and columns that meet: `A[np.ix_(i, j)]` is `A[i][:, j]`."""
+    return tuple(map(t.crossed, places))
+
+
 @form("meshgrid")
 def meshgrid(t: Any, *vectors: Any, indexing: str = "xy") -> Any:
     """`x[j]` and `y[i]` at every `[i, j]`, or `x[i]` and `y[j]`; further vectors along further axes."""
@@ -107,3 +149,48 @@ def meshgrid(t: Any, *vectors: Any, indexing: str = "xy") -> Any:
         return t.build(shape, lambda *at: t.read(x, at[axis]), x)
 
     return tuple(along(x, order.index(k)) for k, x in enumerate(parts))
+
+
+def _window(t: Any, n: Any, name: str, *weights: float) -> Any:
+    """`weights[0] + weights[1]·cos(2π·i/(n - 1)) + …`, as constants where they are few."""
+    count = t.number(t.size_of(n))
+    if 0 < count <= FEW:
+        return t.constants(getattr(np, name)(count), f"`{name}`")
+    turn = 2 * math.pi / max(1, count - 1)
+
+    def entry(i: Affine) -> Any:
+        made: Any = weights[0]
+        for k, weight in enumerate(weights[1:], 1):
+            wave = t.mapped("cos", t.computed("*", k * turn, t.ramp(i)))
+            made = t.computed("+", made, t.computed("*", weight, wave))
+        return made
+
+    return t.build([Affine.of(max(0, count))], entry)
+
+
+@form("hanning", maker=True)
+def hanning(t: Any, n: Any) -> Any:
+    """`½ - ½·cos(2π·i/(n - 1))`."""
+    return _window(t, n, "hanning", 0.5, -0.5)
+
+
+@form("hamming", maker=True)
+def hamming(t: Any, n: Any) -> Any:
+    """`0.54 - 0.46·cos(2π·i/(n - 1))`."""
+    return _window(t, n, "hamming", 0.54, -0.46)
+
+
+@form("blackman", maker=True)
+def blackman(t: Any, n: Any) -> Any:
+    """`0.42 - ½·cos(2π·i/(n - 1)) + 0.08·cos(4π·i/(n - 1))`."""
+    return _window(t, n, "blackman", 0.42, -0.5, 0.08)
+
+
+@form("bartlett", maker=True)
+def bartlett(t: Any, n: Any) -> Any:
+    """`1 - |2·i/(n - 1) - 1|`."""
+    count = t.number(t.size_of(n))
+    if 0 < count <= FEW:
+        return t.constants(np.bartlett(count), "`bartlett`")
+    ends = build(t, "linspace", -1, 1, count)
+    return t.computed("-", 1, t.mapped("abs", ends))

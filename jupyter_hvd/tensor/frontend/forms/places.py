@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ...language.affine import Affine
+from ...language.predicates import compare
 from .reductions import along_one, axes_of, largest, placed, ranks, smallest
-from .table import build, form
+from .table import FEW, build, form
 
 ZERO, ONE = Affine.of(0), Affine.of(1)
 
@@ -92,6 +95,57 @@ def unravel_index(t: Any, indices: Any, shape: Any) -> Any:
         made.append(t.ranging(t.computed("%", rest, n), ZERO, Affine.of(n)))
         rest = t.once(t.computed("//", rest, n), "rest")
     return tuple(reversed([*made, t.ranging(rest, ZERO, Affine.of(sizes[0]))]))
+
+
+def _triangle(t: Any, name: str, n: Any, m: Any, holds: Any) -> Any:
+    """The rows and the columns of a part of a table, row by row: as constants where they are few."""
+    rows = t.size_of(n)
+    columns = rows if m is None else t.size_of(m)
+
+    def constants() -> Any:
+        own, other = (t.number(size) for size in (rows, columns))
+        places = np.indices((own, other)).reshape(2, -1)
+        return t.constants([x[holds(*places)] for x in places], f"`{name}`")
+
+    if rows.is_constant and columns.is_constant and rows.constant * columns.constant <= FEW:
+        return constants()
+    return t.places_of_pairs(rows, columns, holds, constants)
+
+
+@form("triu_indices", maker=True)
+def triu_indices(t: Any, n: Any, k: int = 0, m: Any = None) -> Any:
+    """The i and the j with `i + k <= j`, in the order of their rows."""
+    return _triangle(t, "triu_indices", n, m, lambda i, j: _ordered(i + k, j))
+
+
+@form("tril_indices", maker=True)
+def tril_indices(t: Any, n: Any, k: int = 0, m: Any = None) -> Any:
+    """The i and the j with `j <= i + k`, in the order of their rows."""
+    return _triangle(t, "tril_indices", n, m, lambda i, j: _ordered(j, i + k))
+
+
+def _ordered(a: Any, b: Any) -> Any:
+    return compare("≤", a, b) if isinstance(a, Affine) else a <= b
+
+
+@form("triu_indices_from")
+def triu_indices_from(t: Any, arr: Any, k: int = 0) -> Any:
+    """`triu_indices(n, k, m)` of an array's sizes."""
+    n, m = t.whole(arr).shape
+    return triu_indices(t, n, k, m)
+
+
+@form("tril_indices_from")
+def tril_indices_from(t: Any, arr: Any, k: int = 0) -> Any:
+    """`tril_indices(n, k, m)` of an array's sizes."""
+    n, m = t.whole(arr).shape
+    return tril_indices(t, n, k, m)
+
+
+@form("diag_indices", maker=True)
+def diag_indices(t: Any, n: Any, ndim: int = 2) -> Any:
+    """`np.arange(n)`, for each axis."""
+    return (build(t, "arange", n),) * ndim
 
 
 @form("take_along_axis")

@@ -90,7 +90,12 @@ def _stretched(t: Any, x: Any, outer: Sequence[Affine]) -> Any:
         return x
     own = dims[:-2]
     wanted = (*outer[len(outer) - len(own) :], *dims[-2:])
-    if wanted == dims:
+    return _repeated(t, x, wanted)
+
+
+def _repeated(t: Any, x: Any, wanted: Sequence[Affine]) -> Any:
+    """x with its axes of size 1 as long as they are wanted."""
+    if tuple(wanted) == t.dims(x):
         return x
     x = t.once(x)
     return t.build(wanted, lambda *at: t._aligned(x, at), x)
@@ -173,22 +178,53 @@ def einsum(t: Any, spec: Any, *arrays: Any) -> Any:
     """The sum that the letters say."""
     if not isinstance(spec, str):
         raise t.error("`einsum` takes its letters first", "write `np.einsum('ij,j->i', A, x)`")
-    text = spec.replace(" ", "")
-    left, arrow, right = text.partition("->")
+    left, arrow, right = spec.replace(" ", "").partition("->")
     each = left.split(",")
-    if (
-        "..." in text
-        or not re.fullmatch(r"[A-Za-z,]*", left)
-        or not re.fullmatch(r"[A-Za-z]*", right)
-    ):
+    if not re.fullmatch(LETTERS, right) or not all(re.fullmatch(LETTERS, part) for part in each):
         raise t.error(f"`{spec}` is more than letters", "name every axis: `bij,bjk->bik`")
     if len(each) != len(arrays):
         raise t.error(f"`{spec}` names {len(each)} arrays, and there are {len(arrays)}")
-    flat = left.replace(",", "")
-    out = list(right) if arrow else sorted(x for x in set(flat) if flat.count(x) == 1)
-    if not set(out) <= set(flat) or len(set(out)) < len(out):
+    flat = re.sub(r"[,.]", "", left)
+    if not arrow:
+        right = "..." + "".join(sorted(x for x in set(flat) if flat.count(x) == 1))
+    letters = right.replace("...", "")
+    if not set(letters) <= set(flat) or len(set(letters)) < len(letters):
         raise t.error(f"`{right}` has a letter twice, or one that no array has")
-    return contracted(t, [list(x) for x in each], out, arrays)
+    names, wholes = _unnamed(t, spec, each, arrays)
+    if names and "..." not in right:
+        raise t.error(f"`{spec}` leaves axes out that `...` stands for", "write `...` behind `->`")
+    spelt = [_with_names(part, names, len(t.dims(x))) for part, x in zip(each, wholes, strict=True)]
+    return contracted(t, spelt, _with_names(right, names, len(letters) + len(names)), wholes)
+
+
+LETTERS = r"[A-Za-z]*(\.\.\.)?[A-Za-z]*"  # of one array
+
+
+def _unnamed(
+    t: Any, spec: str, each: Sequence[str], arrays: Sequence[Any]
+) -> tuple[list[str], list[Any]]:
+    """Names for the axes that `...` stands for, and the arrays with these broadcast against each other."""
+    wholes = [t.whole(x) for x in arrays]
+    spans: list[tuple[int, int]] = []
+    for part, x in zip(each, wholes, strict=True):
+        first, last = part.find("..."), len(t.dims(x)) - len(part.rpartition("...")[2])
+        spans.append((first, last) if first >= 0 else (0, 0))
+        if first > last:
+            raise t.error(f"`{spec}`: `{part}` has more letters than its array has axes")
+    outer = t.broadcast_dims([t.dims(x)[a:b] for x, (a, b) in zip(wholes, spans, strict=True)])
+    made = []
+    for x, (a, b) in zip(wholes, spans, strict=True):
+        dims = t.dims(x)
+        wanted = (*dims[:a], *outer[len(outer) - (b - a) :], *dims[b:]) if b > a else dims
+        made.append(_repeated(t, x, wanted))
+    return [f"…{k}" for k in range(len(outer))], made
+
+
+def _with_names(part: str, names: Sequence[str], rank: int) -> list[str]:
+    """The names of an array's axes, of the last ones that `...` stands for."""
+    before, _, after = part.partition("...")
+    several = rank - len(before) - len(after) if "..." in part else 0
+    return [*before, *names[len(names) - several :], *after]
 
 
 @form("trace", method=True)

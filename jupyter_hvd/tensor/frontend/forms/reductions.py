@@ -49,16 +49,28 @@ def at_axes(
 
 
 @form("sum", method=True)
-def total(t: Any, x: Any, axis: Any = None, keepdims: bool = False, where: Any = None) -> Any:
+def total(
+    t: Any,
+    x: Any,
+    axis: Any = None,
+    keepdims: bool = False,
+    where: Any = None,
+    initial: Any = None,
+) -> Any:
     """`Σ` along axes."""
-    if where is not None:
-        x = t.chosen(where, x, 0)
+    x = _among(t, x, where, 0)
 
     def make(x: Any, rest: dict[int, Affine], gone: Sequence[int]) -> Any:
         dims = [t.dims(x)[k] for k in gone]
         return t.total(dims, lambda *at: at_axes(t, x, rest, gone, at), x)
 
-    return reduced(t, x, axis, keepdims, make)
+    made = reduced(t, x, axis, keepdims, make)
+    return made if initial is None else t.computed("+", made, initial)
+
+
+def _among(t: Any, x: Any, where: Any, other: Any) -> Any:
+    """The entries where a condition holds, another number elsewhere."""
+    return x if where is None or where is True else t.chosen(where, x, other)
 
 
 @form("nansum")
@@ -124,11 +136,20 @@ def count(t: Any, x: Any, axis: Any) -> Any:
     return made
 
 
+def _how_many(t: Any, x: Any, axis: Any, keepdims: bool, where: Any) -> Any:
+    """How many entries there are along axes, or how many where a condition holds."""
+    if where is None or where is True:
+        return count(t, x, axis)
+    every = build(t, "broadcast_to", 1, t.whole(x).shape)
+    return total(t, every, axis, keepdims, where)
+
+
 @form("mean", method=True)
-def mean(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def mean(t: Any, x: Any, axis: Any = None, keepdims: bool = False, where: Any = None) -> Any:
     """`sum(x) / n`."""
     x = t.whole(x)
-    return t.computed("/", total(t, x, axis, keepdims), count(t, x, axis))
+    n = _how_many(t, x, axis, keepdims, where)
+    return t.computed("/", total(t, x, axis, keepdims, where), n)
 
 
 average = form("average")(
@@ -145,22 +166,36 @@ average = form("average")(
 
 
 @form("var", method=True)
-def var(t: Any, x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+def var(
+    t: Any,
+    x: Any,
+    axis: Any = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    where: Any = None,
+) -> Any:
     """`sum((x - mean(x))**2) / (n - ddof)`."""
     x = t.once(t.whole(x), "x")
-    apart = t.computed("-", x, mean(t, x, axis, keepdims=True))
-    n = count(t, x, axis)
+    apart = t.computed("-", x, mean(t, x, axis, keepdims=True, where=where))
+    n = _how_many(t, x, axis, keepdims, where)
     return t.computed(
         "/",
-        total(t, t.computed("**", apart, 2), axis, keepdims),
+        total(t, t.computed("**", apart, 2), axis, keepdims, where),
         n if not ddof else t.computed("-", n, ddof),
     )
 
 
 @form("std", method=True)
-def std(t: Any, x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+def std(
+    t: Any,
+    x: Any,
+    axis: Any = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    where: Any = None,
+) -> Any:
     """`sqrt(var(x))`."""
-    return t.mapped("sqrt", var(t, x, axis, ddof, keepdims))
+    return t.mapped("sqrt", var(t, x, axis, ddof, keepdims, where))
 
 
 @form("count_nonzero")
@@ -172,12 +207,19 @@ def count_nonzero(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> A
 # By halves: as many operations as entries less one, in ⌈log2 n⌉ statements
 
 
-def halved(t: Any, x: Any, axis: Any, keepdims: bool, combine: Callable[[Any, Any], Any]) -> Any:
-    """x with axes reduced by an operation on two entries, half of them at a time."""
+def halved(
+    t: Any,
+    x: Any,
+    axis: Any,
+    keepdims: bool,
+    combine: Callable[[Any, Any], Any],
+    of_none: Any = None,
+) -> Any:
+    """x with axes reduced by an operation on two entries, half of them at a time; of no entries, a value that is given."""
     x = t.whole(x)
     gone = axes_of(t, axis, len(t.dims(x)))
     for k in gone:
-        x = _folded(t, x, k, combine)
+        x = _folded(t, x, k, combine, of_none)
     return x if keepdims else _without(t, x, gone)
 
 
@@ -190,11 +232,14 @@ def _without(t: Any, x: Any, gone: Sequence[int]) -> Any:
     return reduced(t, x, gone, False, make)
 
 
-def _folded(t: Any, x: Any, axis: int, combine: Callable[[Any, Any], Any]) -> Any:
+def _folded(t: Any, x: Any, axis: int, combine: Callable[[Any, Any], Any], of_none: Any) -> Any:
     x = t.once(x)
     n = t.number(t.dims(x)[axis])
-    if n == 0:
+    if n == 0 and of_none is None:
         raise t.error("a reduction of no entries has no value")
+    if n == 0:
+        dims = [*t.dims(x)[:axis], ONE, *t.dims(x)[axis + 1 :]]
+        return t.build(dims, lambda *_: t.whole(of_none))
     while n > 1:
         half = n // 2
         x = t.once(_half(t, x, axis, n, half, combine), "half")
@@ -216,47 +261,103 @@ def _half(t: Any, x: Any, axis: int, n: int, half: int, combine: Callable[[Any, 
             return combine(t.read(x, *at), t.read(x, *place(i + half)))
         # The middle one waits for the next round.
         paired = compare("<", i, half)
-        both = combine(t.read(x, *at), t.read(x, *place(i + (n - half))))
+        both = t.under(paired, lambda: combine(t.read(x, *at), t.read(x, *place(i + (n - half)))))
         alone = compare("=", i, half)
-        return t.plus_of(t.conditioned(paired, both), t.conditioned(alone, t.read(x, *at)))
+        return t.plus_of(both, t.conditioned(alone, t.read(x, *at)))
 
     return t.build(dims, entry, x)
 
 
 @form("prod", "product", method=True)
-def prod(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def prod(
+    t: Any,
+    x: Any,
+    axis: Any = None,
+    keepdims: bool = False,
+    where: Any = None,
+    initial: Any = None,
+) -> Any:
     """A product by halves, whose derivative divides by nothing."""
-    return halved(t, x, axis, keepdims, lambda a, b: t.computed("*", a, b))
+    if (
+        isinstance(x, list)
+        and axis is None
+        and not keepdims
+        and (sizes := t.as_sizes(x)) is not None
+    ):
+        return _product_of_sizes(t, sizes)
+    x = _among(t, x, where, 1)
+    made = halved(t, x, axis, keepdims, lambda a, b: t.computed("*", a, b), of_none=1)
+    return made if initial is None else t.computed("*", made, initial)
 
 
-def largest(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def _product_of_sizes(t: Any, sizes: Sequence[Affine]) -> Any:
+    """`np.prod(x.shape)`, which is a size: as an index expression where it is one."""
+    unknown = [n for n in sizes if not n.is_constant]
+    if len(unknown) > 1:
+        return math.prod(t.number(n) for n in sizes)
+    whole = math.prod(n.constant for n in sizes if n.is_constant)
+    return t.index(unknown[0] * whole) if unknown else whole
+
+
+def largest(t: Any, x: Any, axis: Any = None, keepdims: bool = False, of_none: Any = None) -> Any:
     """`maximum` by halves, of what is not differentiated."""
-    return halved(t, x, axis, keepdims, lambda a, b: t.mapped("maximum", a, b))
+    return halved(t, x, axis, keepdims, lambda a, b: t.mapped("maximum", a, b), of_none)
 
 
-def smallest(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def smallest(t: Any, x: Any, axis: Any = None, keepdims: bool = False, of_none: Any = None) -> Any:
     """`minimum` by halves, of what is not differentiated."""
-    return halved(t, x, axis, keepdims, lambda a, b: t.mapped("minimum", a, b))
+    return halved(t, x, axis, keepdims, lambda a, b: t.mapped("minimum", a, b), of_none)
 
 
 @form("max", "amax", method=True)
-def max_(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def max_(
+    t: Any,
+    x: Any,
+    axis: Any = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
     """`maximum` by halves; equal entries share the derivative equally."""
-    return _shared(t, x, axis, keepdims, largest)
+    x = _beside_initial(t, x, initial, where, -math.inf)
+    made = _shared(t, x, axis, keepdims, largest, None if initial is None else -math.inf)
+    return made if initial is None else t.mapped("maximum", made, initial)
 
 
 @form("min", "amin", method=True)
-def min_(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def min_(
+    t: Any,
+    x: Any,
+    axis: Any = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Any:
     """`minimum` by halves; equal entries share the derivative equally."""
-    return _shared(t, x, axis, keepdims, smallest)
+    x = _beside_initial(t, x, initial, where, math.inf)
+    made = _shared(t, x, axis, keepdims, smallest, None if initial is None else math.inf)
+    return made if initial is None else t.mapped("minimum", made, initial)
 
 
-def _shared(t: Any, x: Any, axis: Any, keepdims: bool, extreme: Callable[..., Any]) -> Any:
+def _beside_initial(t: Any, x: Any, initial: Any, where: Any, end: float) -> Any:
+    if where is not None and where is not True and initial is None:
+        raise t.error("what this is where the condition nowhere holds", "say so: `initial=0`")
+    return _among(t, x, where, end)
+
+
+def _shared(
+    t: Any,
+    x: Any,
+    axis: Any,
+    keepdims: bool,
+    extreme: Callable[..., Any],
+    of_none: Any = None,
+) -> Any:
     """`top + Σ tangent(x, x == top)/Σ (x == top)`, top being a constant to the derivative."""
     x = t.once(t.whole(x))
     gone = axes_of(t, axis, len(t.dims(x)))
     if math.prod(t.number(t.dims(x)[k]) for k in gone) <= 2:  # Two that are equal share it already.
-        return extreme(t, x, axis, keepdims)
+        return extreme(t, x, axis, keepdims, of_none)
     top = t.once(t.mapped("stopped", extreme(t, x, axis, keepdims=True)), "top")
     best = t.once(t.mapped("equal", x, top), "best")
     # None of them equals what is no number.
@@ -275,15 +376,21 @@ def ptp(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 
 
 @form("any", method=True)
-def any_(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def any_(t: Any, x: Any, axis: Any = None, keepdims: bool = False, where: Any = None) -> Any:
     """The largest of `x != 0`."""
-    return largest(t, t._compare("!=", t.whole(x), 0), axis, keepdims)
+    return largest(t, _among(t, t._compare("!=", t.whole(x), 0), where, 0), axis, keepdims, 0)
 
 
 @form("all", method=True)
-def all_(t: Any, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def all_(t: Any, x: Any, axis: Any = None, keepdims: bool = False, where: Any = None) -> Any:
     """The smallest of `x != 0`."""
-    return smallest(t, t._compare("!=", t.whole(x), 0), axis, keepdims)
+    return smallest(t, _among(t, t._compare("!=", t.whole(x), 0), where, 1), axis, keepdims, 1)
+
+
+@form("allclose")
+def allclose(t: Any, a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8) -> Any:
+    """`isclose`, of all entries."""
+    return all_(t, build(t, "isclose", a, b, rtol, atol))
 
 
 @form("trapezoid", "trapz")
@@ -325,15 +432,6 @@ def transformed(t: Any, *_: Any, **__: Any) -> Any:
     raise t.error(
         "a Fourier transform is complex, and numbers are real here",
         "write its sums of `np.cos` and `np.sin`; or transform outside, and pass the result",
-    )
-
-
-@form("triu_indices", "tril_indices", "indices", "ix_", "diag_indices")
-def index_tables(t: Any, *_: Any, **__: Any) -> Any:
-    """Refused: a table of indices."""
-    raise t.error(
-        "a table of indices is no array of numbers",
-        "sum over the indices: `sum(D[i, j] for i in range(n) for j in range(i + 1, n))`",
     )
 
 
@@ -545,7 +643,7 @@ def _further(t: Any, x: Any, axis: int, reach: int, combine: Callable[[Any, Any]
         i = at[axis]
         before = t.read(x, *at[:axis], i - reach, *at[axis + 1 :])
         here = t.read(x, *at)
-        far = t.conditioned(compare("≤", reach, i), combine(before, here))
+        far = t.under(compare("≤", reach, i), lambda: combine(before, here))
         return t.plus_of(far, t.conditioned(compare("<", i, reach), here))
 
     return t.build(t.dims(x), entry, x)

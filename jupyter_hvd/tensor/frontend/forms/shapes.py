@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
+
+import numpy as np
 
 from ...language.affine import Affine
 from ...language.predicates import Predicate, compare, conj, in_range
@@ -17,6 +19,8 @@ ZERO = Affine.of(0)
 @form("transpose", "permute_dims", method=True)
 def transpose(t: Any, x: Any, *axes: Any) -> Any:
     """`A[j, i]`, or the axes in the order that is named."""
+    if t.is_index_array(x) and not axes:
+        return x.transposed
     x = t.plainly(t.whole(x))
     dims = t.dims(x)
     if len(axes) == 1 and isinstance(axes[0], tuple | list):
@@ -64,14 +68,18 @@ def moveaxis(t: Any, x: Any, source: int, destination: int) -> Any:
 
 
 @form("reshape", method=True)
-def reshape(t: Any, x: Any, *shape: Any) -> Any:
-    """Entry k of the flattened array at place k of the new shape."""
+def reshape(t: Any, x: Any, *shape: Any, order: str = "C") -> Any:
+    """Entry k of the flattened array at place k of the new shape; with `order="F"` by columns, as of what is transposed."""
+    if shape and isinstance(shape[-1], str):
+        shape, order = shape[:-1], shape[-1]
     x = t.once(t.whole(x))
     dims = t.dims(x)
     if len(shape) == 1 and isinstance(shape[0], tuple | list):
         shape = tuple(shape[0])
     if len(shape) == 1:
         shape = tuple(s) if isinstance(s := t.listed(shape[0]), list) else shape
+    if _by_columns(t, order):
+        return transpose(t, reshape(t, transpose(t, x), *reversed(shape)))
     wanted = [None if n == -1 and isinstance(n, int) else t.size_of(n) for n in shape]
     kept = [n for n in dims if n != ONE]
     if None not in wanted and [n for n in wanted if n != ONE] == kept:
@@ -89,6 +97,12 @@ def reshape(t: Any, x: Any, *shape: Any) -> Any:
     if min(numbers, default=0) < 0 or _multiplied(numbers) != whole:
         raise t.error(f"{whole} entries do not fit into the shape {tuple(shape)}")
     return _regrouped(t, x, sizes, numbers)
+
+
+def _by_columns(t: Any, order: str) -> bool:
+    if order not in ("C", "F"):
+        raise t.error(f"order {order!r} goes by how NumPy has stored the array", "`C` or `F`")
+    return order == "F"
 
 
 def _multiplied(numbers: Sequence[int]) -> int:
@@ -125,9 +139,10 @@ def _regrouped(t: Any, x: Any, sizes: Sequence[int], wanted: Sequence[int]) -> A
 
 
 @form("ravel", "flatten", method=True)
-def ravel(t: Any, x: Any) -> Any:
-    """The rows one after the other."""
+def ravel(t: Any, x: Any, order: str = "C") -> Any:
+    """The rows one after the other, or the columns."""
     x = t.whole(x)
+    x = transpose(t, x) if _by_columns(t, order) else x
     return x if len(t.dims(x)) == 1 else reshape(t, x, -1)
 
 
@@ -217,32 +232,55 @@ def flip(t: Any, x: Any, axis: Any = None) -> Any:
     )
 
 
+@form("rot90")
+def rot90(t: Any, m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
+    """`A[j, m - 1 - i]`: turned from the first axis to the second, k times."""
+    m = t.whole(m)
+    one, two = (axes_of(t, axis, len(t.dims(m)))[0] for axis in t.listed(axes))
+    if one == two or not isinstance(k, int):
+        raise t.error("`rot90` takes two different axes, and a constant number of turns")
+    if k % 4 == 2:
+        return flip(t, m, (one, two))
+    if k % 2:
+        return swapaxes(t, flip(t, m, two if k % 4 == 1 else one), one, two)
+    return m
+
+
 @form("roll")
 def roll(t: Any, x: Any, shift: Any, axis: Any = None) -> Any:
     """`x[i - shift]`, what falls off at one end at the other."""
     x = t.whole(x)
-    if isinstance(axis := t.listed(axis), tuple | list):
-        shifts = t.listed(shift)
-        shifts = shifts if isinstance(shifts, tuple | list) else [shifts] * len(axis)
-        if len(shifts) != len(axis):
+    shifts, axes = (
+        each if isinstance(each := t.listed(one), tuple | list) else [each] for one in (shift, axis)
+    )
+    if len(shifts) > 1 or len(axes) > 1:
+        many = max(len(shifts), len(axes))
+        shifts, axes = (one * many if len(one) == 1 else one for one in (shifts, axes))
+        if len(shifts) != len(axes):
             raise t.error("`roll` takes a shift for each axis")
-        for one, k in zip(shifts, axis, strict=True):
+        for one, k in zip(shifts, axes, strict=True):
             x = roll(t, x, one, k)
         return x
+    (shift,), (axis,) = shifts, axes
     if axis is None and len(t.dims(x)) != 1:
-        raise t.error(
-            "`roll` of a matrix without an axis", "name the axis: `np.roll(A, 1, axis=0)`"
-        )
+        return reshape(t, roll(t, ravel(t, x), shift), [t.index(n) for n in t.dims(x)])
     (k,) = axes_of(t, 0 if axis is None else axis, len(t.dims(x)))
-    shift = t.number(t.size_of(shift))
     x = t.once(x)
     dims = t.dims(x)
     n = dims[k]
+    if t.varies(size := t.size_of(shift)):
+
+        def around(*at: Affine) -> Any:
+            row = t.build([n], lambda j: t.read(x, *at[:k], j, *at[k + 1 :]), x)
+            return t.entry_around(row, at[k] - size, n)
+
+        return t.build(dims, around, x)
+    shift = t.number(size)
     if n.is_constant:
         shift %= max(1, n.constant)
     first = n + shift if shift < 0 else Affine.of(shift)  # place of what was the first entry
     if shift:
-        t.looked("the roll of the array", "it", Affine.of(abs(shift)), n + 1, k)
+        t.looked("the roll of the array", "it", Affine.of(abs(shift)), n + 1, k, clips=True)
 
     def entry(*at: Affine) -> Any:
         i = at[k]
@@ -261,24 +299,49 @@ def roll(t: Any, x: Any, shift: Any, axis: Any = None) -> Any:
 def pad(t: Any, x: Any, width: Any, mode: str = "constant", constant_values: Any = 0) -> Any:
     """`x[i - before] if 0 <= i - before < n else 0`."""
     x = t.once(t.whole(x))
-    dims, width = t.dims(x), t.listed(width)
-    if isinstance(width, int):
-        widths: Any = [(width, width)] * len(dims)
-    elif len(width) == 2 and all(isinstance(w, int) for w in width):
-        widths = [tuple(width)] * len(dims)
-    else:
-        widths = [tuple(w) for w in width]
-    if len(widths) == 1:
-        widths *= len(dims)
-    if mode not in ("constant", "edge", "wrap", "reflect"):
-        raise t.error(
-            f"`pad` with mode {mode!r}", "there are 'constant', 'edge', 'wrap' and 'reflect'"
-        )
+    rank = len(t.dims(x))
+    widths = [[t.number(t.size_of(w)) for w in pair] for pair in _each_end(t, width, rank)]
+    if any(w < 0 for pair in widths for w in pair):
+        raise t.error("`pad` makes no array shorter", "take a slice: `x[1:-1]`")
     if mode == "constant":
-        return _padded(t, x, widths, constant_values)
+        values = _each_end(t, constant_values, rank)
+        if all(isinstance(v, int | float) and v == values[0][0] for pair in values for v in pair):
+            return _padded(t, x, widths, values[0][0])
+        for k, ((before, after), (low, high)) in enumerate(zip(widths, values, strict=True)):
+            own = [t.index(n) for n in t.dims(x)]
+            sizes = [[*own[:k], w, *own[k + 1 :]] for w in (before, after)]
+            first, last = (
+                broadcast_to(t, v, size) for v, size in zip((low, high), sizes, strict=True)
+            )
+            x = concatenate(t, [first, x, last], k)
+        return x
+    if mode not in ("edge", "wrap", "reflect", "symmetric"):
+        raise t.error(
+            f"`pad` with mode {mode!r}",
+            "there are 'constant', 'edge', 'wrap', 'reflect' and 'symmetric'",
+        )
     for k, (before, after) in enumerate(widths):
         x = _continued(t, x, k, before, after, mode)
     return x
+
+
+def _each_end(t: Any, value: Any, rank: int) -> list[list[Any]]:
+    """What is said once, for both ends, or for both ends of each axis, as the last."""
+
+    def parts(one: Any) -> Any:
+        one = t.listed(t._structure(one))
+        return list(one) if isinstance(one, tuple | list) else one
+
+    said = parts(value)
+    rows = [*map(parts, said)] if isinstance(said, list) else [said]
+    if not any(isinstance(row, list) for row in rows):  # `w`, `(w,)` or `(before, after)`
+        rows = [rows]
+    rows = [row * 2 if isinstance(row, list) and len(row) == 1 else row for row in rows]
+    if len(rows) == 1:
+        rows *= rank
+    if len(rows) != rank or any(not isinstance(row, list) or len(row) != 2 for row in rows):
+        raise t.error("`pad` takes one number, or two for each axis", "`((before, after), …)`")
+    return rows
 
 
 def _padded(t: Any, x: Any, widths: Any, constant: Any) -> Any:
@@ -301,8 +364,14 @@ def _continued(t: Any, x: Any, k: int, before: int, after: int, mode: str) -> An
         return x
     x = t.once(x)
     dims = list(t.dims(x))
-    n = dims[k]
-    t.looked("the padding", "the array", Affine.of(max(before, after)), n + 1, k)
+    n, width = dims[k], 0 if mode == "edge" else max(before, after)
+    beyond = n if mode in ("edge", "reflect") else n + 1
+    if n.is_constant and width >= beyond.constant:  # more than once round, or to and fro
+        if n == ZERO:
+            raise t.error("there is nothing to go on with beside an array without entries")
+        places = np.pad(np.arange(n.constant), (before, after), cast("Any", mode)).tolist()
+        return t.subscript(x, (*[slice(None)] * k, t.written_out(places)))
+    t.looked("the padding", "the array", Affine.of(width), beyond, k, clips=True)
 
     def entry(*at: Affine) -> Any:
         i = at[k] - before
@@ -310,6 +379,7 @@ def _continued(t: Any, x: Any, k: int, before: int, after: int, mode: str) -> An
             "edge": (ZERO, n - 1),
             "wrap": (i + n, i - n),
             "reflect": (i * -1, (n - 1) * 2 - i),
+            "symmetric": (i * -1 - 1, n * 2 - 1 - i),
         }[mode]
 
         def moved(p: Predicate, a: Affine) -> Any:
@@ -343,6 +413,13 @@ def hstack(t: Any, arrays: Any) -> Any:
 def vstack(t: Any, arrays: Any) -> Any:
     """One under the other."""
     return concatenate(t, [atleast_2d(t, x) for x in t.several(arrays)], 0)
+
+
+@form("dstack")
+def dstack(t: Any, arrays: Any) -> Any:
+    """Matrices along a third axis; a vector is one row."""
+    parts = [atleast_2d(t, x) for x in t.several(arrays)]
+    return concatenate(t, [expand_dims(t, x, 2) if len(t.dims(x)) == 2 else x for x in parts], 2)
 
 
 @form("column_stack")
@@ -536,13 +613,26 @@ def tile(t: Any, x: Any, reps: Any) -> Any:
 
 
 @form("diff")
-def diff(t: Any, x: Any, n: int = 1, axis: int = -1) -> Any:
-    """`x[i + 1] - x[i]`."""
+def diff(
+    t: Any, x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None
+) -> Any:
+    """`x[i + 1] - x[i]`; what is before the first entry and behind the last may be named."""
     x = t.whole(x)
+    (k,) = axes_of(t, axis, len(t.dims(x)))
+    if not isinstance(n, int) or n < 0:
+        raise t.error("`diff` takes how often as a constant, which is not negative")
+    ends = [None if end is None else t.whole(end) for end in (prepend, append)]
+    if n and ends != [None, None]:
+        x = t.once(x)
+        beside = [t.index(ONE if j == k else size) for j, size in enumerate(t.dims(x))]
+        before, after = (
+            [] if end is None else [end if t.dims(end) else broadcast_to(t, end, beside)]
+            for end in ends
+        )
+        x = concatenate(t, [*before, x, *after], k)
     for _turn in range(n):
         x = t.once(x)
         dims = list(t.dims(x))
-        (k,) = axes_of(t, axis, len(dims))
         dims[k] = dims[k] - 1
         x = t.build(dims, _differences(t, x, k), x)
     return x
@@ -554,6 +644,59 @@ def _differences(t: Any, x: Any, k: int) -> Any:
         return t.computed("-", after, t.read(x, *at))
 
     return entry
+
+
+@form("gradient")
+def gradient(t: Any, f: Any, *spacing: Any, axis: Any = None, edge_order: int = 1) -> Any:
+    """`(f[i + 1] - f[i - 1])/(2·h)`, at both ends the difference of two; an array for each axis. Spacings are numbers, or
+    places along an axis.
+    """
+    f = t.once(t.whole(f), "f")
+    axes = axes_of(t, axis, len(t.dims(f)))
+    widths = spacing * len(axes) if len(spacing) == 1 else spacing or (1,) * len(axes)
+    if len(widths) != len(axes) or edge_order not in (1, 2):
+        raise t.error("`gradient` takes one spacing, or one for each axis, and edge_order 1 or 2")
+    made = [_slopes(t, f, t.whole(h), k, edge_order) for h, k in zip(widths, axes, strict=True)]
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+def _slopes(t: Any, f: Any, h: Any, k: int, order: int) -> Any:
+    n = t.dims(f)[k]
+    t.looked("the gradient", "the array", Affine.of(order), n, k)
+
+    def part(of: Any, *ends: Any) -> Any:
+        return t.subscript(of, (*[slice(None)] * k, slice(*ends)))
+
+    def slope(at: Any, ends: tuple[Any, Any], other: tuple[Any, Any]) -> Any:
+        return t.computed("/", t.computed("-", part(f, *ends), part(f, *other)), at)
+
+    if not t.dims(h):
+        both, h = t.once(t.whole(t.computed("*", 2, h)), "width"), t.once(h, "h")
+        first, last = slope(h, (1, 2), (0, 1)), slope(h, (-1, None), (-2, -1))
+        inner = slope(both, (2, None), (None, -2))
+        if order == 2:  # of three entries, exact for parabolas
+            first = _further_out(t, first, slope(h, (2, 3), (1, 2)))
+            last = _further_out(t, last, slope(h, (-2, -1), (-3, -2)))
+        return concatenate(t, [first, inner, last], k)
+    if order == 2 or len(t.dims(h)) != 1:
+        raise t.error("`gradient` takes places of one dimension, and edge_order=1 beside them")
+    t.same(t.dims(h)[0], n)
+    width = t.subscript(diff(t, h), (*[None] * k, ..., *[None] * (len(t.dims(f)) - 1 - k)))
+    width = t.once(width, "width")
+    each = t.once(t.computed("/", diff(t, f, axis=k), width), "slope")
+    before, after = part(width, None, -1), part(width, 1, None)
+    # The slopes on both sides, each with the other side's width as its weight.
+    sides = [
+        t.computed("*", after, part(each, None, -1)),
+        t.computed("*", before, part(each, 1, None)),
+    ]
+    inner = t.computed("/", t.computed("+", *sides), t.computed("+", before, after))
+    return concatenate(t, [part(each, 0, 1), inner, part(each, -1, None)], k)
+
+
+def _further_out(t: Any, near: Any, far: Any) -> Any:
+    """The slope at an end, from those half a step and one and a half steps from it."""
+    return t.computed("-", t.computed("*", 1.5, near), t.computed("*", 0.5, far))
 
 
 @form("take", method=True)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ...language.errors import TensorError
 from ..tracers import Selected
 
@@ -38,8 +40,12 @@ class Form:
         Raises:
             TensorError: it does not take these, or is asked for integers.
         """
+        if self.name in REDUCING:
+            arguments, named = self._by_names(t, arguments, named)
         dtype = named.get("dtype")
         named = {x: v for x, v in named.items() if x not in IGNORED}
+        if (self.method or self.name in OF_ARRAYS) and arguments and t.is_several(arguments[0]):
+            arguments = [t.several(arguments[0]), *arguments[1:]]
         try:
             inspect.signature(self.build).bind(t, *arguments, **named)
         except TypeError as error:
@@ -54,24 +60,52 @@ class Form:
             made = t.typed(made, dtype, self.name in WHOLE)
         if self.name in VIEWS:
             t.viewing(arguments[0], made)
+        if self.name in KEEPING:
+            t.like(made, arguments[0], self.name in PLACED)
         if self.name in TRUTHS:
             t.as_truth(made)
         return made
 
+    def _by_names(
+        self, t: Any, arguments: Sequence[Any], named: Mapping[str, Any]
+    ) -> tuple[Sequence[Any], dict[str, Any]]:
+        """The arguments behind the first by NumPy's names, whose order has an array to write to among them."""
+        _, *names = inspect.signature(getattr(np, self.name)).parameters
+        by_name = {**dict(zip(names, arguments[1:], strict=False)), **named}
+        if len(arguments) > len(names) + 1 or by_name.get("out") is not None:
+            raise t.error(f"`{self.name}` writes into no array here", "leave `out` out")
+        return arguments[:1], {x: v for x, v in by_name.items() if x not in UNUSED}
 
+
+FEW = 64  # entries up to which an array of constants is written out
+#: What reduces an array, by NumPy's own order of arguments.
+REDUCING = (
+    *("sum", "prod", "mean", "std", "var", "max", "amax", "min", "amin", "any", "all"),
+    *("cumsum", "cumprod", "argmax", "argmin", "median", "quantile", "percentile", "ptp"),
+    *("nansum", "nanmean", "nanmax", "nanmin", "nanvar", "nanstd"),
+)
+UNUSED = ("out", "overwrite_input")
 #: What gives a view: an array that shares its entries with the one that it is made from.
 VIEWS = (
     *("transpose", "permute_dims", "swapaxes", "moveaxis", "reshape", "ravel", "squeeze"),
     *("expand_dims", "broadcast_to", "diagonal", "diag", "flip", "flipud", "fliplr", "asarray"),
     *("split", "hsplit", "vsplit", "array_split", "atleast_1d", "atleast_2d"),
 )
+#: What takes one array, and is no method; a tuple in its place is a list of arrays.
+OF_ARRAYS = (
+    *("median", "quantile", "percentile", "average", "ptp", "count_nonzero", "cumprod"),
+    *("nansum", "nanmean", "nanmax", "nanmin", "nanvar", "nanstd", "logsumexp"),
+)
+#: What gives entries of an array, or 0: conditions of conditions, whole numbers of whole numbers.
+PLACED = ("roll", "repeat", "tile", "delete", "take", "rot90")
+KEEPING = ("tril", "triu", *PLACED)
 #: What makes whole numbers.
 WHOLE = ("zeros", "ones", "eye", "identity", "tri", "zeros_like", "ones_like", "one_hot")
 #: What gives conditions.
 TRUTHS = (
     *("less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "any", "all"),
     *("logical_and", "logical_or", "logical_not", "bitwise_and", "bitwise_or", "bitwise_not"),
-    *("invert", "isclose", "isnan", "isinf", "isfinite", "isposinf", "isneginf"),
+    *("invert", "isclose", "allclose", "isnan", "isinf", "isfinite", "isposinf", "isneginf"),
 )
 #: What is logic where all its arguments are conditions.
 LOGIC = (
@@ -161,9 +195,7 @@ def form_of(function: Any) -> Form | None:
     name, module = function_name(function), function_module(function)
     owner = getattr(function, "__self__", None)
     if owner is not None and name in OF_TWO and function_module(owner) in MODULES:
-        of = ALIASES.get(function_name(owner), function_name(owner))
-        known = of in FORMS and (name == "outer" or of in ASSOCIATIVE)
-        return OF_TWO[name](FORMS[of]) if known else None
+        return OF_TWO[name](owner)
     if _is_another(function, name):
         return None
     if _is_of_the_normal_distribution(function):
@@ -210,28 +242,52 @@ def _is_of_the_normal_distribution(function: Any) -> bool:
     return module.endswith("stats.norm") or (module.startswith("scipy.stats") and owner == "norm")
 
 
-def _outer(of: Form) -> Form:
+def _outer(function: Any) -> Form:
     """`np.subtract.outer`: every entry of one array with every entry of the other."""
 
     def build(t: Any, a: Any, b: Any) -> Any:
         a, b = t.whole(a), t.whole(b)
-        return of.build(t, t.subscript(a, (..., *[None] * len(t.dims(b)))), b)
+        return t.applied(function, t.subscript(a, (..., *[None] * len(t.dims(b)))), b)
 
-    return Form(f"{of.name}.outer", build, method=False, maker=False)
+    return Form(f"{function_name(function)}.outer", build, method=False, maker=False)
 
 
-def _accumulated(of: Form) -> Form:
+def _accumulated(function: Any) -> Form | None:
     """`np.maximum.accumulate`: of every prefix along an axis."""
 
     def build(t: Any, x: Any, axis: Any = 0) -> Any:
-        return t.prefixes(x, axis, lambda a, b: of.build(t, a, b))
+        return t.prefixes(x, axis, lambda a, b: t.applied(function, a, b))
 
-    return Form(f"{of.name}.accumulate", build, method=False, maker=False)
+    name = function_name(function)
+    known = name in ASSOCIATIVE
+    return Form(f"{name}.accumulate", build, method=False, maker=False) if known else None
+
+
+def _reduced(function: Any) -> Form | None:
+    """`np.maximum.reduce`: along the first axis, if no other is named."""
+    name = function_name(function)
+
+    def build(t: Any, array: Any, axis: Any = 0, **named: Any) -> Any:
+        if name in REDUCTIONS:
+            return FORMS[REDUCTIONS[name]].call(t, (array,), {"axis": axis, **named})
+        return t.halved(array, axis, lambda a, b: t.applied(function, a, b), **named)
+
+    known = name in (*ASSOCIATIVE, *REDUCTIONS)
+    return Form(f"{name}.reduce", build, method=False, maker=False) if known else None
 
 
 #: Of which a prefix may be made of two halves.
 ASSOCIATIVE = ("add", "multiply", "maximum", "minimum", "fmax", "fmin", "logaddexp")
-OF_TWO = {"outer": _outer, "accumulate": _accumulated}
+#: What reduces an array by an operation.
+REDUCTIONS = {
+    "add": "sum",
+    "multiply": "prod",
+    "maximum": "max",
+    "minimum": "min",
+    "logical_and": "all",
+    "logical_or": "any",
+}
+OF_TWO = {"outer": _outer, "accumulate": _accumulated, "reduce": _reduced}
 ALIASES = {
     "amax": "max",
     "amin": "min",

@@ -34,7 +34,7 @@ from ...language.terms import (
     lets,
     substitute,
 )
-from ...language.types import Array, Integer, Layout, Parameter, Relation
+from ...language.types import Array, Integer, Layout, Parameter, Relation, TupleSet
 from .. import forms
 from ..helpers import helper_of
 from ..tracers import Barred, Data, Index, Nature, Selected, Value, data_help, is_tuple, kind
@@ -44,7 +44,7 @@ from .packing import is_rounded
 from .recurrences import LONG, Appended
 from .selections import Selections
 from .subscripts import Changed
-from .wholes import lists_of, numbers_of
+from .wholes import lists_of, numbers_of, range_of
 
 if TYPE_CHECKING:
     from ..rewrite import Rewritten
@@ -83,7 +83,9 @@ class Tracer(Selections):
             return handler(self, *arguments, **named_arguments)
         form = forms.form_of(function)
         if form is not None and (
-            form.maker or not self._are_plain((*arguments, *named_arguments.values()))
+            form.maker
+            or any(isinstance(x, tuple | list) for x in arguments)
+            or not self._are_plain((*arguments, *named_arguments.values()))
         ):
             return form.call(self, arguments, named_arguments)
         if isinstance(function, type) and (fields := field_names(function)):
@@ -161,6 +163,12 @@ class Tracer(Selections):
         """What an operation makes of each prefix along an axis."""
         return forms.prefixes(self, value, axis, combine)
 
+    def halved(
+        self, value: Any, axis: Any, combine: Callable[[Any, Any], Any], keepdims: bool = False
+    ) -> Any:
+        """An array with axes reduced by an operation that is associative."""
+        return forms.halved(self, value, axis, keepdims, combine)
+
     def mapped(self, name: str, *values: Any) -> Value:
         """A black box, entry by entry."""
         return self.spread(values, lambda *xs: self.function(name, *xs))
@@ -180,6 +188,11 @@ class Tracer(Selections):
         array = self.once(self.whole(values))
         count = self.number(self.dims(array)[0])
         return [self._entry(array, j) for j in range(count)]
+
+    def is_several(self, value: Any) -> bool:
+        """Whether a value is a tuple of several, and no record."""
+        parts = self._structure(value)
+        return isinstance(parts, tuple) and not getattr(parts, "form", None)
 
     def viewing(self, of: Any, made: Any) -> None:
         """What is made of an array, or several parts of it, shares its entries."""
@@ -210,6 +223,11 @@ class Tracer(Selections):
         """An array whose numbers NumPy has of this type."""
         return value.of_nature(replace(value.nature, numbers=numbers))
 
+    def like(self, made: Value, of: Any, within: bool) -> None:
+        """What NumPy knows of an array's numbers, and between which they lie, is known of what is made of them."""
+        range_ = range_of(of) if within else None
+        made.of_nature(replace(made.nature, numbers=numbers_of(of), within=range_))
+
     def counted(self, value: Value) -> Value:
         """An array of integers, as NumPy has it."""
         return value.of_nature(Nature(numbers="int", within=value.nature.within))
@@ -222,6 +240,18 @@ class Tracer(Selections):
         """The sizes of a shape: one, or several in a list or tuple."""
         shape = self.listed(shape)
         return [self.size_of(n) for n in (shape if isinstance(shape, tuple | list) else (shape,))]
+
+    def as_sizes(self, values: Sequence[Any]) -> list[Affine] | None:
+        """Whole numbers and sizes as sizes; None where one is something else."""
+        values = [self._as_size(value) for value in values]
+        if any(not isinstance(x, int | Index) or isinstance(x, bool) for x in values):
+            return None
+        return [self.size_of(x) for x in values]
+
+    def entry_around(self, array: Value, a: Affine, size: Affine) -> Any:
+        """`array[a % size]`."""
+        place = self.binary(self.here, "%", Index(self, a), Index(self, size))
+        return self._entry(array, place)
 
     def scalar_of(self, size: Affine) -> Any:
         """A size as a number to compute with."""
@@ -237,6 +267,9 @@ class Tracer(Selections):
             bound = self.name(value.term.name)
             self.scopes[-1].bindings.append((bound, value.term))
             return Value(self, Var(bound, value.type), value.layout)
+        if value.nature.shares:
+            apart = replace(value.nature, shares=frozenset())
+            return Value(self, value.term, value.layout).of_nature(apart)
         return value
 
     def changeable(self, value: Any) -> Any:
@@ -300,12 +333,21 @@ class Tracer(Selections):
         """What NumPy gives of constants, `np.hanning(5)`: a short array is written out."""
         if isinstance(value, tuple):
             return tuple(map(self._lifted, value))
-        if getattr(value, "ndim", 0) and value.dtype.kind in "fiu" and 0 < value.size <= WRITTEN:
+        if getattr(value, "ndim", 0) and value.dtype.kind in "fiu" and 0 < value.size <= forms.FEW:
             made = self.no_list(self._of_numbers(value.tolist()))
             if value.dtype.kind == "f":
                 return made
             return self.ranging(made, Affine.of(int(value.min())), Affine.of(int(value.max()) + 1))
         return value
+
+    def constants(self, value: Any, what: str) -> Any:
+        """Arrays of constants, written out; `what` names in the error what they are."""
+        made = self._lifted(tuple(value) if isinstance(value, list) else value)
+        if any(not isinstance(x, Value) for x in (made if isinstance(made, tuple) else (made,))):
+            raise self.error(
+                f"{what} of more than {forms.FEW} entries, or none", "pass it as an argument"
+            )
+        return made
 
     def _of_numbers(self, value: Any) -> Any:
         if isinstance(value, list):
@@ -329,6 +371,12 @@ class Tracer(Selections):
         if name == "hstack" and any(len(self.dims(self.whole(p))) > 1 for p in places):
             name = "vstack"
         return self.no_list(forms.build(self, name, list(places)))
+
+    def every_place(self, size: Affine) -> Any:
+        return forms.build(self, "arange", Index(self, size))
+
+    def grid(self, sparse: bool, places: tuple[Any, ...]) -> Any:
+        return forms.grid(self, places if len(places) > 1 else places[0], sparse)
 
     def joined_lists(self, left: Any, right: Any) -> Any:
         first, second = (self._entries(self._structure(side)) for side in (left, right))
@@ -400,6 +448,8 @@ class Tracer(Selections):
                 )
             return forms.attribute_of(self, value, name)
         if isinstance(value, Data) and not isinstance(value.type, Relation):
+            if name == "T" and not isinstance(value.type, TupleSet):
+                return value.transposed
             raise TensorError(f"`{value.name}` has no `.{name}`", data_help(value))
         return forms.attribute_of(self, value, name)
 
@@ -681,7 +731,6 @@ def in_the_language(function: Callable[..., Any]) -> Rewritten:
     return rewrite(function)
 
 
-WRITTEN = 64  # entries up to which an array of constants is written out
 RECURRENCES = 200  # how often functions may call themselves, each written out
 _MODULES = ("math", *forms.MODULES)
 DICT = ("items", "keys", "values")

@@ -54,7 +54,7 @@ from ..tracers import (
     kind,
 )
 from .packing import guarded, is_counting, is_numpy_scalar, is_truth
-from .wholes import Wholes, lists_of, nature_of, range_of
+from .wholes import Wholes, lists_of, nature_of, numbers_of, range_of
 
 
 class Conditions(Wholes):
@@ -63,46 +63,56 @@ class Conditions(Wholes):
     def both(self, k: int, left: Any, right: Any) -> Any:
         """`left and right`, `left & right`; of arrays entry by entry."""
         self.at(k)
-        return as_truth(self._both(left, right))
+        return self._both(left, right)
 
     def _both(self, left: Any, right: Any) -> Any:
         if self.is_array(left) or self.is_array(right):
-            return self.spread((left, right), lambda a, b: self.whole(self._both(a, b)))
+            return self._of_truths(self._both, left, right)
         if self._on_data(left) or self._on_data(right):
-            return self.product(self.truth(left), self.truth(right))
+            return as_truth(self.product(self.truth(left), self.truth(right)))
         return Condition(self, conj(self.condition(left), self.condition(right)))
 
     def either(self, k: int, left: Any, right: Any) -> Any:
         """`left or right`, `left | right`; of arrays entry by entry."""
         self.at(k)
-        return as_truth(self._either_of(left, right))
+        return self._either_of(left, right)
 
     def _either_of(self, left: Any, right: Any) -> Any:
         if self.is_array(left) or self.is_array(right):
-            return self.spread((left, right), lambda a, b: self.whole(self._either_of(a, b)))
+            return self._of_truths(self._either_of, left, right)
         if self._on_data(left) or self._on_data(right):
             a, b = self.truth(left), self.truth(right)
-            return Value(self, Call(named("maximum"), (a.term, b.term)))
+            return as_truth(Value(self, Call(named("maximum"), (a.term, b.term))))
         return Condition(self, disj(self.condition(left), self.condition(right)))
 
     def negated(self, k: int, value: Any) -> Any:
         """`not value`, `~value`; of arrays entry by entry."""
         self.at(k)
-        return as_truth(self._negated(value))
+        return self._negated(value)
 
     def _negated(self, value: Any) -> Any:
         if self.is_array(value):
-            return self.spread((value,), lambda a: self.whole(self._negated(a)))
+            return self._of_truths(self._negated, value)
         if self._on_data(value):
-            return Value(self, Call(named("equal"), (self.truth(value).term, Const(0))))
+            return as_truth(Value(self, Call(named("equal"), (self.truth(value).term, Const(0)))))
         return Condition(self, self._negation(self.condition(value)))
+
+    def _of_truths(self, combine: Callable[..., Any], *values: Any) -> Any:
+        """A combination of conditions entry by entry: an entry of an array of conditions is one, whatever it is made of."""
+        known = [numbers_of(value) == "bool" for value in values]
+
+        def entry(*entries: Value) -> Value:
+            pairs = zip(entries, known, strict=True)
+            return self.whole(combine(*(as_truth(e) if truth else e for e, truth in pairs)))
+
+        return as_truth(self.spread(values, entry))
 
     def _on_data(self, value: Any) -> bool:
         """Whether this is a truth value that only data decide: an indicator, 1 or 0."""
         return (
             isinstance(value, Value)
             and self.predicate_of(value) is None
-            and self.indicates(value.term)
+            and (numbers_of(value) == "bool" or self.indicates(value.term))
         )
 
     def indicates(self, e: Term) -> bool:
@@ -146,11 +156,26 @@ class Conditions(Wholes):
         plain = [side is None or isinstance(side, str) for side in (left, right)]
         if any(plain) and op in ("is", "is not", "==", "!="):
             return (all(plain) and left == right) == (op in ("is", "=="))
+        if op in ("==", "!=") and isinstance(left, tuple) and isinstance(right, tuple):
+            if len(left) != len(right):
+                return op == "!="
+            pairs = zip(left, right, strict=True)
+            each = [self._compare("==", *pair) for pair in pairs]
+            open_ = [same for same in each if not isinstance(same, bool)]
+            if not open_ or False in each:
+                return all(same is True for same in each) == (op == "==")
+            same = reduce(self._both, open_)
+            return same if op == "==" else self._negated(same)
         if op in ("in", "not in"):
             inside = self._contains(left, right)
             return inside if op == "in" else Condition(self, self._negation(inside.predicate))
         if op in ("==", "!=") and (is_index_array(left) or is_index_array(right)):
             data, other = (left, right) if is_index_array(left) else (right, left)
+            if is_index_array(other):
+                raise self.error(
+                    "two index arrays side by side",
+                    "pass one as floats, or what is equal as a boolean array: `same = i[:, None] == j[None, :]`",
+                )
             if isinstance(other, Value) and range_of(other) and not self._counts(other):
                 return self.same_places(data, other, op == "==")
             return self._equal_places(op, data, other)
@@ -160,7 +185,9 @@ class Conditions(Wholes):
             p = entry.equals(self.affine(other, "a comparison with an index array's entry"))
             return Condition(self, p if op == "==" else self._negation(p))
         if self.is_array(left) or self.is_array(right):
-            return self.spread((left, right), lambda x, y: self.whole(self._compare(op, x, y)))
+            return as_truth(
+                self.spread((left, right), lambda x, y: self.whole(self._compare(op, x, y)))
+            )
         left, right = self._as_size(left), self._as_size(right)
         if isinstance(left, Divided) or isinstance(right, Divided):
             q = self._of_divided(op, left, right)
@@ -190,6 +217,8 @@ class Conditions(Wholes):
     def condition(self, value: Any) -> Predicate:
         if isinstance(value, Divided):
             value = self._compare("!=", value, 0)
+        if isinstance(value, Value) and (p := self.predicate_of(value)) is not None:
+            return p
         return super().condition(value)
 
     def divisor_of(self, divided: Divided) -> int | None:
@@ -296,7 +325,7 @@ class Conditions(Wholes):
                 return Index(self, Affine.of(a))
         return value
 
-    def _compared(self, op: str, left: Any, right: Any) -> Value:
+    def _compared(self, op: str, left: Any, right: Any) -> Any:
         """A comparison of data: an indicator, whose derivative is zero."""
         if op not in _INDICATORS:
             raise self.error(
@@ -310,7 +339,7 @@ class Conditions(Wholes):
         name, swapped, negated = _INDICATORS[op]
         a, b = (self.scalar(side, "a comparison") for side in (left, right))
         made = Value(self, Call(named(name), (b, a) if swapped else (a, b)))
-        return self._negated(made) if negated else made
+        return self._negated(made) if negated else as_truth(made)
 
     def _contains(self, left: Any, right: Any) -> Condition:
         if not isinstance(right, Data) or not isinstance(right.type, TupleSet):

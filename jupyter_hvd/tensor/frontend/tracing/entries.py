@@ -11,7 +11,7 @@ from ...language.predicates import Predicate, Related, compare, conj, disj
 from ...language.terms import Add, At, Binder, Const, Gen, Guard, Pair, Proj, Term, sums
 from ...language.types import REAL, Array, Product, Relation, TupleSet
 from ...polyhedral import sets
-from ..tracers import Condition, Data, Divided, Index, IndexEntry, Value, is_tuple
+from ..tracers import Condition, Crossed, Data, Divided, Index, IndexEntry, Value, is_tuple
 from .subscripts import Changed, Subscripts
 from .traced import Lookup
 from .wholes import lists_of, nature_of, numbers_of, numbers_written
@@ -112,6 +112,10 @@ class Entries(Subscripts):
             return self._part(array, places)
         if type(array).__name__ in ("RClass", "CClass"):
             return self.side_by_side(array, places)
+        if type(array).__name__ in ("MGridClass", "OGridClass"):
+            return self.grid(type(array).__name__ == "OGridClass", places)
+        if any(isinstance(place, Crossed) for place in places):
+            return self._crossing(array, places)
         if len(places) == 1 and (part := _sliced_list(array, places[0])) is not None:
             return self.written_out(part)
         if isinstance(array, Changed):
@@ -128,6 +132,22 @@ class Entries(Subscripts):
         for place in places:
             array = self._entry(array, place)
         return array
+
+    def crossed(self, places: Any) -> Crossed:
+        """What `np.ix_` gives for an axis."""
+        return Crossed(places)
+
+    def _crossing(self, array: Any, places: tuple[Any, ...]) -> Any:
+        """`A[np.ix_(i, j)]`: one axis after the other."""
+        for k, place in enumerate(places):
+            if not isinstance(place, Crossed):
+                raise self.error("`np.ix_` beside another index", "give it all axes' places")
+            array = self.subscript(array, (*[slice(None)] * k, place.places))
+        return array
+
+    def grid(self, sparse: bool, places: tuple[Any, ...]) -> Any:
+        """`np.mgrid[…]`, `np.ogrid[…]`."""
+        raise NotImplementedError
 
     def _chooses(self, place: Any) -> bool:
         """Whether a place is an array of conditions."""

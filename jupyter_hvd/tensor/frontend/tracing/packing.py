@@ -174,6 +174,12 @@ class Packing:
                     self._size_as_number(Index(self, a)) for a in (value.affine, value.divisor)
                 )
                 return Call(named("mod" if value.op == "%" else "floor_divide"), tuple(sides)), None
+            case Selected(length=Affine()):
+                raise TensorError(
+                    "this slice's length depends on an index",
+                    "sum it, or take its mean: `np.sum(x[:i])`; or multiply by a mask",
+                    value.place,
+                )
             case Selected():
                 raise TensorError(
                     "entries that a condition chooses are as many as data decide",

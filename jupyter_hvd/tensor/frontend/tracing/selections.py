@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...language.affine import Affine
+from ...language.predicates import Predicate
 from .. import forms
-from ..tracers import Data, Selected, Value
+from ..tracers import Data, Pairs, Selected, Value
 from .conditions import as_truth
 from .statements import Statements
 from .wholes import numbers_of
@@ -21,7 +22,15 @@ class Selections(Statements):
     """Parts of arrays that conditions on data choose."""
 
     def selection(self, array: Any, places: tuple[Any, ...]) -> Selected | None:
-        """`x[p]` where p is an array of conditions, as long as the first axes of x."""
+        """`x[p]` where p is an array of conditions, as long as the first axes of x; `x[i, j]` where i and j are the places
+        of pairs; and what there is of a selection behind its first axis.
+        """
+        if any(isinstance(place, Selected) and place.pairs for place in places):
+            return self._at_pairs(array, places)
+        if isinstance(array, Selected) and len(places) > 1 and places[0] == slice(None):
+            lead = [slice(None)] * len(self.dims(array.mask))
+            part = self.subscript(array.array, (*lead, *places[1:]))
+            return self._chosen_with(array, part)
         if len(places) != 1 or not self.is_array(places[0]) or numbers_of(places[0]) != "bool":
             return None
         if isinstance(array, Data) and self.is_array(array):
@@ -37,6 +46,52 @@ class Selections(Statements):
             self.same(mine, theirs)
         return Selected(self, array, mask, test.term)
 
+    def places_of_pairs(
+        self,
+        rows: Affine,
+        columns: Affine,
+        holds: Callable[[Affine, Affine], Predicate],
+        constants: Callable[[], Any],
+    ) -> tuple[Selected, ...]:
+        """The rows and the columns of the pairs of indices that a condition on these chooses."""
+        mask = as_truth(self.condition_array([rows, columns], holds))
+        made = []
+        for axis in (0, 1):
+            ramp = self.build([rows, columns], lambda *at, axis=axis: self.ramp(at[axis]))
+            made.append(Selected(self, ramp, mask, mask.term))
+            made[-1].pairs = Pairs(axis, constants)
+        return tuple(made)
+
+    def _at_pairs(self, array: Any, places: tuple[Any, ...]) -> Selected:
+        """`x[i]`, `D[i, j]`, `P[i, 0]` where i and j are the rows and columns of pairs."""
+        count = 2 if len(places) > 1 and isinstance(places[1], Selected) else 1
+        pairs, rest = places[:count], places[count:]
+        first = pairs[0]
+        same = all(isinstance(p, Selected) and p.written is first.written for p in pairs)
+        if not same or any(isinstance(p, Selected) or self._takes_each(p) for p in rest):
+            raise self.error(
+                "the places of pairs beside other indices",
+                "they index the first axes, `D[i, j]`, `x[i, 0]`; or sum over the indices",
+            )
+        value = self.once(self.whole(array))
+        if rest:
+            value = self.once(self.subscript(value, (*[slice(None)] * count, *rest)))
+        own, taken = self.dims(value), self.dims(first.mask)
+        axes = [p.pairs.axis for p in pairs]
+        if len(own) < count:
+            raise self.error(f"{count} indices for an array of {len(own)} dimensions")
+        for k, axis in enumerate(axes):
+            self.looked("the index", "the array", taken[axis], own[k] + 1, k)
+
+        def entry(*at: Affine) -> Value:
+            return self.read(value, *(at[axis] for axis in axes), *at[2:])
+
+        made = self.build([*taken, *own[count:]], entry, value)
+        return Selected(self, self.once(made), first.mask, first.written)
+
+    def _takes_each(self, place: Any) -> bool:
+        return isinstance(place, Data) or self.is_array(place)
+
     def selected(self, function: Callable[..., Any], safe: bool, *values: Any) -> Selected:
         """A function entry by entry of selections by one condition, and of what is the same for all of these."""
         first = next((value for value in values if isinstance(value, Selected)), None)
@@ -48,7 +103,7 @@ class Selections(Statements):
         given: list[Any] = []
         for value in values:
             if isinstance(value, Selected):
-                if value.written is not first.written:
+                if not self._alike(value, first):
                     raise self.error(
                         "entries that two conditions choose side by side",
                         "choose by one: `p = x > 0`, `x[p] * y[p]`",
@@ -64,7 +119,19 @@ class Selections(Statements):
         made = self.whole(function(*given))
         if len(self.dims(made)) < len(self.dims(first.mask)):
             raise self.error("this is no function entry by entry", "keep every entry: `np.where`")
-        return Selected(self, self.once(made), first.mask, first.written)
+        return self._chosen_with(first, made)
+
+    def _chosen_with(self, value: Selected, array: Value) -> Selected:
+        """Entries of another array that the same condition chooses."""
+        made = Selected(self, self.once(array), value.mask, value.written)
+        made.length = value.length
+        return made
+
+    def _alike(self, one: Selected, other: Selected) -> bool:
+        """Whether both are chosen by one condition. Slices are as long as each other, or the sizes say that they are."""
+        if one.length is not None and other.length is not None:
+            self.as_long(one.length, other.length)
+        return one.written is other.written
 
     def _where_chosen(self, value: Selected, other: Any) -> Value:
         return self.chosen(self._widened(value), value.array, other)
@@ -83,11 +150,26 @@ class Selections(Statements):
         """What a function makes of selections: a number, or an array of the axes that are not chosen of."""
         value, *others = arguments
         chosen = [isinstance(x, Selected) for x in arguments]
+        ranks = [
+            len(self.dims(x.array)) - len(self.dims(x.mask))
+            for x in arguments
+            if isinstance(x, Selected)
+        ]
+        if name in ("dot", "matmul") and not named and len(others) == 1:
+            if chosen == [True, False] and ranks[0]:
+                made = forms.build(self, "matmul", value.array, others[0])
+                return self._chosen_with(value, made)
+            if chosen == [True, True] and ranks == [0, 1] and self._alike(*arguments):
+                return forms.build(self, "matmul", *(self._where_chosen(x, 0) for x in arguments))
         if name in PRODUCTS and chosen == [True, True] and not named:
             both = self.selected(lambda a, b: self.computed("*", a, b), False, *arguments)
             if len(self.dims(both.array)) == len(self.dims(both.mask)):
                 return self._sum_of_chosen(both, None)
         axis = named.get("axis", others[0] if others else None)
+        behind = len(self.dims(value.array)) - len(self.dims(value.mask))
+        if isinstance(axis, int) and -behind <= axis <= behind and axis and not any(chosen[1:]):
+            k = axis - 1 - behind if axis > 0 else axis
+            return self._of_each(name, value, k, {x: v for x, v in named.items() if x != "axis"})
         rest = {x: v for x, v in named.items() if x not in ("axis", "ddof")}
         most = 0 if name == "norm" else 1  # its second argument is no axis
         if name not in REDUCTIONS or rest or chosen[1:].count(True) or len(others) > most:
@@ -128,6 +210,12 @@ class Selections(Statements):
         var = self.computed("/", self._sum_of_chosen(squares, axis), count)
         return self.mapped("sqrt", var) if name == "std" else var
 
+    def _of_each(self, name: str, value: Selected, axis: int, named: dict[str, Any]) -> Selected:
+        """A function along an axis that is not chosen of, one of the last."""
+        form = forms.form_named(name)
+        made = form.call(self, (self._where_chosen(value, 1),), {**named, "axis": axis})
+        return self._chosen_with(value, self.whole(made))
+
     def _extreme_of_chosen(self, name: str, value: Selected, axis: Any) -> Any:
         """The largest: of all entries, where those that are not chosen lie below every one; of none it is -inf."""
         axes, op = self._chosen_axes(value, axis), "-" if name == "max" else "+"
@@ -158,6 +246,10 @@ class Selections(Statements):
 
     def scalar_of(self, size: Affine) -> Any:
         """A size as a number to compute with."""
+        raise NotImplementedError
+
+    def ramp(self, a: Affine) -> Value:
+        """An index as a number."""
         raise NotImplementedError
 
     def mapped(self, name: str, *values: Any) -> Value:

@@ -11,12 +11,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import reduce
 from typing import Any, cast
 
 from ...language.affine import Affine
 from ...language.errors import TensorError
 from ...language.function import named
-from ...language.predicates import TRUE, Predicate, compare, conj, exists, negate
+from ...language.predicates import (
+    FALSE,
+    TRUE,
+    Compare,
+    Predicate,
+    compare,
+    conj,
+    conjuncts,
+    exists,
+    negate,
+)
 from ...language.terms import (
     At,
     Binder,
@@ -198,6 +209,21 @@ class Statements(Recurrences):
             "where data decide whether it does, check them in the caller",
             self.place,
         )
+
+    def asserted(self, k: int, test: Any) -> None:
+        """`assert p`, of what sizes and numbers decide: sizes that it says are equal are one."""
+        self.at(k)
+        if isinstance(test, Condition) and not test.predicate.relations:
+            for part in conjuncts(test.predicate):
+                if isinstance(part, Compare) and part.op == "=":
+                    self.same(part.left, part.right)
+            for size in sorted(test.predicate.names - {i for i, _ in self.binders}):
+                self.number(Affine.of(size))
+            test = test.predicate == TRUE if test.predicate in (TRUE, FALSE) else test
+        if test is False:
+            raise self.error("this assertion does not hold")
+        if test is not True:
+            raise self.error("data decide whether this assertion holds", "check it in the caller")
 
     # for
 
@@ -591,12 +617,9 @@ class Statements(Recurrences):
             return self._part_replaced(k, op, name, root, places, value)
         if root is UNSET:
             raise self.error(f"`{name}` has no value yet", f"begin with `{name} = np.zeros(n)`")
-        of = arrays(self.memory.of(root))
-        if isinstance(root, Data) or not of.isdisjoint(self.reserved | self.borrowed):
-            raise self.error(
-                f"`{name}` is the caller's, and this changes it",
-                f"begin with a copy: `y = {name}.copy()`",
-            )
+        self._may_change(name, root)
+        if any(isinstance(place, Selected) for place in places):
+            places = self._as_condition(self.whole(root), places, value)
         if len(places) == 1 and numbers_of(places[0]) == "bool" and self.is_array(places[0]):
             value, places = self._where_it_holds(places[0], root, value, op), (...,)
             op = ""
@@ -606,6 +629,49 @@ class Statements(Recurrences):
             made = change(self.whole(root), places, value, op)
             return self._bind(name, self._in_place(root, made))
         return self._stored_in_loop(target, self.whole(root), places, value, op)
+
+    def changed(self, k: int, how: str, name: str, target: Any, *given: Any) -> Any:
+        """`y.fill(e)`, `np.copyto(y, e)`, `np.fill_diagonal(y, e)`; `np.add.at(y, k, e)` adds each time a place is named."""
+        self.at(k)
+        *where, value = given
+        if how in ("fill", "copyto"):
+            return self.store(k, "", name, target, (...,), value)
+        root = target
+        while isinstance(root, Carried):
+            root = root.start
+        if how == "fill_diagonal":
+            n, *others = self.dims(self.whole(root))
+            along = self.every_place(reduce(self.same, others, n))
+            return self.store(k, "", name, target, (along,) * (1 + len(others)), value)
+        places = where[0] if isinstance(where[0], tuple) else tuple(where)
+        op = "+" if how == "add" else "-"
+        if not self._of_several_places(places):
+            return self.store(k, op, name, target, places, value)
+        if isinstance(target, Carried):
+            raise self.error(
+                f"`{how}.at` in a loop",
+                "loop over the places too: `for e in range(len(k)): y[k[e]] += x[e]`",
+            )
+        self._may_change(name, root)
+        self._holds(name, root, value)
+        for place, size in zip(places, self.dims(self.whole(root)), strict=False):
+            if isinstance(place, Data):
+                self.within(place, size)
+        value = self.negative(self.whole(value)) if op == "-" else value
+        made = self.stored(self.whole(root), places, value, "+")
+        return self._bind(name, self._in_place(root, made))
+
+    def _may_change(self, name: str, root: Any) -> None:
+        of = arrays(self.memory.of(root))
+        if isinstance(root, Data) or not of.isdisjoint(self.reserved | self.borrowed):
+            raise self.error(
+                f"`{name}` is the caller's, and this changes it",
+                f"begin with a copy: `y = {name}.copy()`",
+            )
+
+    def every_place(self, size: Affine) -> Any:
+        """`np.arange(n)`."""
+        raise NotImplementedError
 
     def _now(self, target: Carried, root: Value, places: tuple[Any, ...]) -> Any:
         """What an array that a loop changes has at a place that is one turn's, as far as is known in that turn."""
@@ -648,6 +714,20 @@ class Statements(Recurrences):
         """Whether an array names the places alone, and may name one twice."""
         many = [p for p in places if is_index_array(p) or self.is_array(p)]
         return bool(many) and not any(map(self._counting, many))
+
+    def _as_condition(self, root: Value, places: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
+        """`D[i, j] = 0` where i and j are the rows and columns of pairs, as `D[p] = 0`; of an array, at constants."""
+        pairs = [p.pairs for p in places if isinstance(p, Selected) and p.pairs]
+        if len(pairs) != len(places) or [p.axis for p in pairs] != [0, 1]:
+            raise self.error(
+                "this stores at entries that data choose", "keep every entry: `np.where(p, new, y)`"
+            )
+        if not isinstance(value, Selected) and self.dims(self.whole(value)):
+            return tuple(pairs[0].constants())
+        mask = places[0].mask
+        for mine, theirs in zip(self.dims(root), self.dims(mask), strict=True):
+            self.same(mine, theirs)
+        return (mask,)
 
     def _where_it_holds(self, test: Any, root: Any, value: Any, op: str) -> Any:
         """What `y[y > 1] = 0` makes of an array: `where(y > 1, 0, y)`."""
@@ -706,16 +786,16 @@ class Statements(Recurrences):
         own = self.dims(root)
         self._holds(target.name, root, value)
         if op not in ("", "+", "-"):
-            value, op = self.computed(op, self._now(target, root, places), value), ""
+            value, op = self.binary(self.here, op, self._now(target, root, places), value), ""
         masks = self.masks[target.masked :] if not op else []
         for mask in masks[::-1]:
             value = self.chosen(mask, value, self._now(target, root, places))
-        value = self.negative(value) if op == "-" else self.whole(value)
-        value = self.once(value, "new")
+        value = self.minus(self.here, value) if op == "-" else value
         names = tuple(self.name(letter) for letter, _ in zip("abcdefgh", own, strict=False))
         spelt = self._spelt_out(places, len(own))
         taken: list[Predicate] = []
         inner: list[Affine] = []
+        lengths: list[Affine] = []
         at: list[Affine] = []
         found: list[tuple[Value, Affine]] = []
         for j, (place, n, name) in enumerate(zip(spelt, own, names, strict=True)):
@@ -739,14 +819,16 @@ class Statements(Recurrences):
                     "index it by the loop's index: `y[i] = …`",
                 )
             if isinstance(place, slice):
-                axis = self._axis(place, n, root, j)
+                axis = self._axis(place, n, root, j, ragged=True)
                 holds, i = axis.holds(k)
                 taken.append(holds)
                 inner.append(i)
+                lengths.append(cast("Affine", axis.length))
                 continue
             a = self._axis(place, n, root, j).start
             taken.append(compare("=", k, a))
             at.append(a)
+        value = self.once(self.filling(value, lengths), "new")
         with self._inside(list(map(Binder, names, own))):
             entry = self._aligned(value, inner)
             for place, k in found:

@@ -12,7 +12,7 @@ from ...language.function import named as named_
 from ...language.predicates import TRUE, Predicate, compare, conj, disj, exists, negate
 from ...language.terms import Binder, Call, Const, Gen, Var
 from ...language.types import REAL, IndexArray
-from ..tracers import Data, Divided, Index, IndexEntry, Value, kind
+from ..tracers import Data, Divided, Index, IndexEntry, Nature, Selected, Value, kind
 from .conditions import is_index_array
 from .places import Found, Places
 from .traced import Lookup
@@ -208,10 +208,12 @@ class Subscripts(Places):
             if isinstance(place, IndexEntry | Value):
                 axes.append((place, 0))
                 continue
-            axis = self._axis(place, size, value, at - 1)
+            axis = self._axis(place, size, value, at - 1, ragged=True)
             axes.append((axis, len(out)))
             if axis.length is not None:
                 out.append(axis.length)
+        if any(map(self.varies, out)):
+            return self._ragged(value, axes, out)
         if not out and all(isinstance(axis, Axis) for axis, _ in axes):
             return self.read(value, *(axis.start for axis, _ in axes))
 
@@ -242,6 +244,37 @@ class Subscripts(Places):
         return made.of_nature(
             replace(value.nature, shares=shares, lists=min(value.nature.lists, 1))
         )
+
+    def varies(self, size: Affine) -> bool:
+        """Whether a size is another in each turn of a loop around."""
+        return bool(size.names & {i for i, _ in self.binders})
+
+    def _ragged(self, value: Value, axes: Sequence[tuple[Any, int]], out: list[Affine]) -> Selected:
+        """`x[:i]`, whose length the turns of a loop say: what a condition chooses of as many entries as there are at most."""
+        length, *rest = out
+        first = next(axis for axis, k in axes if isinstance(axis, Axis) and axis.length is length)
+        simple = all(isinstance(axis, Axis) for axis, _ in axes) and abs(first.step) == 1
+        if not simple or not self.varies(length) or any(map(self.varies, rest)):
+            raise self.error(
+                "this slice's length depends on an index",
+                "take such a slice of the first axis, `A.T[:i]`; or sum with a condition, "
+                "`sum(x[j] for j in range(i))`",
+            )
+        most = length
+        for i, n in reversed(self.binders):
+            most = most.substitute({i: n if most.coefficient(i) > 0 else Affine.of(0)})
+        most = most - min(0, most.constant)
+
+        def entry(j: Affine, *at: Affine) -> Value:
+            here = (j, *at)
+            places = [a.start if a.length is None else a.place(here[k]) for a, k in axes]
+            return self.conditioned(compare("<", j, length), self.read(value, *places))
+
+        mask = self.condition_array([most], lambda j: compare("<", j, length))
+        mask.of_nature(Nature(numbers="bool"))
+        made = Selected(self, self.build([most, *rest], entry, value), mask, mask.term)
+        made.length = length
+        return made
 
     def _integers(self, place: Any) -> bool:
         """Whether a place is a list of constants, `x[[0, 2]]`."""
@@ -306,13 +339,15 @@ class Subscripts(Places):
             return (*places[:k], *rest, *places[k + 1 :])
         return (*places, *rest)
 
-    def _axis(self, place: Any, size: Affine, value: Value, axis: int) -> Axis:
+    def _axis(
+        self, place: Any, size: Affine, value: Value, axis: int, ragged: bool = False
+    ) -> Axis:
         owner = value.term.name if isinstance(value.term, Var) else "the array"
         if not isinstance(place, slice):
             a = self.from_start(place, size)
             self.looked(f"{owner}[{a.renamed(self.spelt)}]", owner, a, size, axis)
             return Axis(a)
-        return self._sliced(place, size, owner, axis)
+        return self._sliced(place, size, owner, axis, ragged)
 
     def _taken(self, place: Any, size: Affine, value: Value, axis: int) -> Axis | One:
         """As `_axis`, of what is stored; also at `src[e]`, `i // 2` and `i % 2`."""
@@ -322,7 +357,7 @@ class Subscripts(Places):
         if isinstance(place, Divided):
             self.require_below(place, size)
             return One(lambda k: self.condition(self._compare("==", place, Index(self, k))))
-        return self._axis(place, size, value, axis)
+        return self._axis(place, size, value, axis, ragged=True)
 
     def entry_is_below(self, place: IndexEntry, size: Affine) -> None:
         """What an index array says here is a place below a size."""
@@ -332,7 +367,7 @@ class Subscripts(Places):
         """A remainder or a quotient is an index of an axis of this size."""
         raise NotImplementedError
 
-    def _sliced(self, place: slice, size: Affine, owner: str, axis: int) -> Axis:
+    def _sliced(self, place: slice, size: Affine, owner: str, axis: int, ragged: bool) -> Axis:
         step = 1 if place.step is None else place.step
         if isinstance(step, Index):
             step = self.number(step.affine)
@@ -347,11 +382,17 @@ class Subscripts(Places):
         low = self._end(place.start, size, Affine.of(0) if step > 0 else size - 1, owner, axis)
         high = self._end(place.stop, size, size if step > 0 else Affine.of(-1), owner, axis)
         length = (high - low) if step > 0 else (low - high)
-        if length.names & {i for i, _ in self.binders}:
-            raise self.error(
-                "this slice's length depends on an index",
-                "sum with a condition, `sum(x[j] for j in range(i))`, or multiply by a mask",
-            )
+        if self.varies(length):
+            if not ragged or abs(step) > 1:
+                raise self.error(
+                    "this slice's length depends on an index",
+                    "sum with a condition, `sum(x[j] for j in range(i))`, or multiply by a mask",
+                )
+            for end in (
+                (low, high) if step > 0 else (low + 1, high + 1)
+            ):  # below 0 it is counted from the end
+                self.looked(f"the slice of {owner}", owner, end, size + 1, axis)
+            return Axis(low, step, length)
         if abs(step) > 1:
             length = self._divided(length, abs(step))
         for end in (low, high - 1) if step > 0 else (low, high + 1):
@@ -395,9 +436,10 @@ class Subscripts(Places):
 
     def stored(self, array: Value, places: tuple[Any, ...], value: Any, op: str) -> Value:
         """The array with `value` at these places: instead of what was there, or combined with it."""
-        array, value = self.once(array, "old"), self.whole(value)
+        array = self.once(array, "old")
         own = self.dims(array)
         places = tuple(self._counting(p) or p for p in places)
+        value = value if isinstance(value, Selected) else self.whole(value)
         if any(isinstance(p, Value) for p in places):
             return self._stored_where_found(array, places, value, op)
         if any(isinstance(p, Data) for p in places):
@@ -414,8 +456,9 @@ class Subscripts(Places):
             self._taken(p, n, array, k)
             for k, (p, n) in enumerate(zip(self._spelt_out(places, len(own)), own, strict=True))
         ]
-        self._fits_into(value, [axis.length for axis in axes if axis.length is not None])
-        value = self.once(value, "new")
+        value = self.once(
+            self.filling(value, [a.length for a in axes if a.length is not None]), "new"
+        )
         steps = any(abs(axis.step) > 1 for axis in axes)
 
         def entry(*here: Affine) -> Value:
@@ -443,6 +486,33 @@ class Subscripts(Places):
         made = self.build(own, entry, array, value)
         within = None if op else nature_of([array, value]).within
         return made.of_nature(replace(made.nature, within=within))
+
+    def filling(self, value: Any, lengths: Sequence[Affine]) -> Value:
+        """What is stored along slices of these lengths, of which the first may be another in each turn of a loop."""
+        if not any(map(self.varies, lengths)):
+            array = self.whole(value)
+            self._fits_into(array, lengths)
+            return array
+        length, *rest = lengths
+        slice_ = isinstance(value, Selected) and value.length is not None
+        array = value.array if slice_ else self.whole(value)
+        if any(map(self.varies, rest)) or (len(self.dims(array)) > len(rest)) != slice_:
+            raise self.error(
+                "this slice's length depends on an index",
+                "store numbers there, or a slice as long, `y[i:] += x[i:]`; or entry by entry: `for j in range(i): y[j] = …`",
+            )
+        if slice_ and not self.as_long(value.length, length):
+            one, other = (n.renamed(self.spelt) for n in (value.length, length))
+            raise self.error(f"slices of {one} and of {other} entries do not go together")
+        self._fits_into(array, [*self.dims(array)[:slice_], *rest])
+        return array
+
+    def as_long(self, one: Affine, other: Affine) -> bool:
+        """Whether two slices are as long as each other in every turn, which the sizes may have to say."""
+        inner = {i: Affine.of(0) for i, _ in self.binders}
+        if not self.varies(one - other):
+            self.same(one.substitute(inner), other.substitute(inner))
+        return one == other
 
     def _stored_where_found(
         self, array: Value, places: tuple[Any, ...], value: Value, op: str
@@ -769,20 +839,26 @@ class Subscripts(Places):
 
     def _scattered(self, array: Value, places: tuple[Any, ...], value: Value, op: str) -> Value:
         """`x.at[src].add(v)`: at k, `x[k] + Σ e. [src(e)=k]·v[e]`."""
-        if op != "+" or len(places) != 1 or not isinstance(places[0], Data):
+        if op != "+" or not all(isinstance(place, Data) for place in places):
             raise self.error(
                 "an array of places takes only additions",
                 "write `y.at[src].add(v)`, or `np.bincount(src, v, minlength=n)`",
             )
-        (src,) = places
         own, value = self.dims(array), self.once(value, "new")
+        count, dims = len(places), places[0].dims
+        if any(len(src.dims) != len(dims) for src in places) or count > len(own):
+            raise self.error("index arrays of different dimensions side by side")
+        for src in places[1:]:
+            for mine, theirs in zip(src.dims, dims, strict=True):
+                self.same(mine, theirs)
 
         def entry(*here: Affine) -> Value:
             def term(*e: Affine) -> Value:
-                p = self._looked_up(src, e).equals(here[0])
-                return self.conditioned(p, self._aligned(value, (*e, *here[1:])))
+                pairs = zip(places, here, strict=False)
+                p = conj(*(self._looked_up(src, e).equals(a) for src, a in pairs))
+                return self.conditioned(p, self._aligned(value, (*e, *here[count:])))
 
-            return self.plus_of(self.read(array, *here), self.total(src.dims, term, value))
+            return self.plus_of(self.read(array, *here), self.total(dims, term, value))
 
         return self.build(own, entry, array, value)
 

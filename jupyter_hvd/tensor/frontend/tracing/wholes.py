@@ -311,6 +311,12 @@ class Wholes(Packing):
         """`[p]·value`."""
         return Value(self, guarded(p, value.term))
 
+    def under(self, p: Predicate, make: Callable[[], Value]) -> Value:
+        """`[p]·make()`, with what it gives names to."""
+        with self.scope(condition=p) as scope:
+            made = make()
+        return Value(self, guarded(p, lets(scope.bindings, made.term)))
+
     def condition_array(self, dims: Sequence[Affine], p: Callable[..., Predicate]) -> Value:
         """`⊞ i:dims[0], …. [p(i, …)]`."""
         return self.build(dims, lambda *at: self.truth_of(p(*at)))
