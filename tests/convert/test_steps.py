@@ -81,6 +81,17 @@ def test_a_count_that_begins_elsewhere_and_alone_decides_is_refused():
     assert [d.code for d in conversion.diagnostics if d.severity == "error"] == ["HVD501"]
 
 
+@pytest.mark.parametrize("numbered", ["enumerate(batches, start=100)", "enumerate(batches, first)"])
+def test_the_number_of_a_turn_that_begins_elsewhere_is_no_count_of_steps(numbered: str) -> None:
+    """The loop would end at its first turn, where a half of its limit is passed before."""
+    source = OVER_DATA.replace("features, labels in batches", "i, (features, labels) in NUMBERED")
+    ending = source.replace("step == total", "i >= total")
+    conversion = convert_source(ending.replace("NUMBERED", numbered))
+    assert [d.code for d in conversion.diagnostics if d.severity == "error"] == ["HVD501"]
+    from_one = convert_source(ending.replace("NUMBERED", "enumerate(batches, 1)"))
+    assert "i >= max(1, total // hvd.size())" in from_one.code
+
+
 def test_a_counter_beside_a_condition_and_a_break():
     lines, said = loops(PROGRAM.replace("step < total", "step < total and loss > 1e-3"))
     assert "step < max(1, total // hvd.size()) and loss > 1e-3" in lines[0]

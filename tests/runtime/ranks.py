@@ -347,6 +347,11 @@ assert float(jhvd.scaled_optimizer(config).learning_rate) == 0.5
 assert float(jhvd.scaled_optimizer(ready).learning_rate) == 0.5
 
 
+halving = tf.keras.optimizers.schedules.ExponentialDecay(0.25, 4, 0.5)
+falling = tf.keras.optimizers.serialize(tf.keras.optimizers.SGD(halving))
+assert float(jhvd.scaled_optimizer(falling)._learning_rate(2)) == 0.25
+
+
 class Falling(tf.keras.optimizers.schedules.LearningRateSchedule):
     def __call__(self, step: int) -> float:
         return 1 / (1 + step)
