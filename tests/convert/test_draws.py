@@ -343,6 +343,18 @@ def test_noise_that_a_compiled_step_adds_to_weights_is_rank_zeros(
     assert not conversion.diagnostics
 
 
+@pytest.mark.parametrize(
+    ("made", "given"),
+    [
+        ("tf.random.Generator.from_non_deterministic_state", "g.normal(v.shape)"),
+        ("tf.keras.initializers.RandomNormal", "g(v.shape)"),
+    ],
+)
+def test_what_draws_noise_in_a_compiled_step_is_made_alike_before_it(made: str, given: str) -> None:
+    body = SHAKING.format(decorator="@tf.function", given=given)
+    assert alike(f"g = {made}()\n{body}" + LOOP.replace("step(", "shake(")) == [made]
+
+
 def test_noise_beside_a_gradient_in_a_step_of_the_programs_own() -> None:
     """Langevin dynamics. Noise of the batch is each rank's own; what weights are given of the batch is averaged."""
     taken = "tape.gradient(loss, model.trainable_variables)\n"

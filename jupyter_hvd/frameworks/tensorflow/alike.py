@@ -47,8 +47,8 @@ class Alike:
             made: None
             for call, made in draws
             if (call in divided and not self.is_deferred(call))
-            or (self.is_before_steps(call) and not self._is_first_weight(call))
-            or (call in self._set and not self.is_deferred(call) and call not in self.compiled)
+            or (self.is_before_steps(call) and not self.is_first_weight(call))
+            or (call in self._set and not self.is_deferred(made) and call not in self.compiled)
         }
         return list(found)
 
@@ -187,7 +187,7 @@ class Alike:
                 pending += self.values.calls.sites(function)
         return found
 
-    def _is_first_weight(self, call: cst.Call) -> bool:
+    def is_first_weight(self, call: cst.Call) -> bool:
         """Whether a weight begins with what is drawn; weights are broadcast."""
         for made in self.module.ancestors(call):
             if isinstance(made, cst.Call) and self.values.qualified(made.func) == (
