@@ -249,7 +249,7 @@ class ValueFlow:
             yield call.args[0].value, (ELEMENT, *path)
         elif self._library.is_wrapper(name):
             yield call.args[0].value, path
-        elif path and (is_iteration(name) or name == "builtins.tuple"):
+        elif path and is_iteration(name):
             args = positional(call)
             if name == "builtins.enumerate":
                 if path[1:2] == (1,) and args:
@@ -345,7 +345,9 @@ def is_iteration(name: str) -> bool:
     return name in _ITERATIONS or last in ("tqdm", "tqdm_notebook")
 
 
-_ITERATIONS = frozenset(f"builtins.{name}" for name in ("enumerate", "iter", "list", "zip"))
+_ITERATIONS = frozenset(
+    f"builtins.{name}" for name in ("enumerate", "iter", "list", "tuple", "zip")
+)
 
 
 def positional(call: cst.Call) -> list[cst.BaseExpression]:

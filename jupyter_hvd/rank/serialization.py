@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from ..runtime.randomness import _set_state, _state_of
+
 #: Values up to this size come back from a cell, and are pushed, without being asked for.
 SMALL = 64 * 2**20
 PLAIN_MODULES = frozenset(
@@ -50,6 +52,8 @@ def pack(value: Any, limit: int | None = SMALL) -> SerializedValue:
     if keras == "weights" or keras == "state":
         try:
             shape = build_shape(value) if keras == "weights" else None
+            if draws(value):
+                return SerializedValue(keras, [pickle.dumps(_state_of(value))])
             return SerializedValue(keras, [array.numpy() for array in weights_of(value)], shape)
         except Exception as error:
             return SerializedValue("none", why=f"{type(error).__name__}: {error}")
@@ -156,6 +160,8 @@ def size_of(value: Any) -> int:
 def keras_kind(value: Any) -> Literal["history", "weights", "state", "tensor"] | None:
     """What of a value travels: all of it, its weights, or what training has made of it beside weights."""
     keras, tf = loaded_keras(), sys.modules.get("tensorflow")
+    if draws(value):
+        return "state"
     if tf is None or isinstance(value, type):
         return None
     if keras is not None and isinstance(value, keras.callbacks.History):
@@ -187,17 +193,22 @@ def states(keras: Any) -> tuple[type, ...]:
     return (optimizers.Optimizer, legacy, keras.metrics.Metric, generator)
 
 
+def draws(value: Any) -> bool:
+    """Whether a value is a generator of random numbers of NumPy's or Python's."""
+    np = sys.modules.get("numpy")
+    of_numpy = (np.random.Generator, np.random.RandomState) if np is not None else ()
+    return isinstance(value, (random.Random, *of_numpy))
+
+
 def keeps_place(value: Any) -> bool:
     """Whether a value gives its elements, or random numbers, in an order that goes on from wherever it has come to."""
-    tf, np = sys.modules.get("tensorflow"), sys.modules.get("numpy")
+    tf = sys.modules.get("tensorflow")
     if isinstance(value, type):
         return False
     if tf is not None and isinstance(value, (tf.data.Dataset, tf.random.Generator)):
         return True
-    if np is not None and isinstance(value, (np.random.Generator, np.random.RandomState)):
-        return True
     # Iterators; and Keras's own datasets, which shuffle between epochs.
-    return isinstance(value, (Iterator, random.Random)) or hasattr(value, "on_epoch_end")
+    return isinstance(value, Iterator) or draws(value) or hasattr(value, "on_epoch_end")
 
 
 def loaded_keras() -> Any:
@@ -221,6 +232,8 @@ def weights_of(value: Any) -> list[Any]:
 
 
 def state_of(value: Any) -> list[Any]:
+    if draws(value):
+        return [value]
     if not hasattr(value, "apply_gradients"):
         return [value.state] if hasattr(value, "state") else list(value.variables)
     wrapped = getattr(value, "inner_optimizer", value)  # of one that scales losses
@@ -259,6 +272,9 @@ def set_weights(existing: Any, packed: SerializedValue) -> None:
         return
     if keras_kind(existing) != packed.kind:
         raise ValueError(f"there is no object here that {the(packed)} could be set in")
+    if draws(existing):
+        _set_state(existing, pickle.loads(packed.data[0]))  # noqa: S301 — from the user's own processes
+        return
     if packed.kind == "weights" and not weights_of(existing) and packed.shape is not None:
         if isinstance(packed.shape, dict) and hasattr(existing, "build_from_config"):
             existing.build_from_config(packed.shape)

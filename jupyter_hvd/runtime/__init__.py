@@ -45,7 +45,7 @@ from .guard import compare_ranks
 from .loops import resumed_loop
 from .optimizer import DistributedOptimizer
 from .process import start
-from .randomness import draw_alike, draw_apart, in_one_order, same_seed
+from .randomness import draw_alike, draw_apart, in_one_order, of_rank_zero, same_seed
 from .rates import scaled_rates, scaled_schedule
 from .restarts import distributed_backup, resumed_fit
 from .weights import broadcast_before, broadcast_behind, broadcast_once
@@ -75,6 +75,7 @@ __all__ = [
     "in_one_order",
     "local_rank_zero_first",
     "multiplied_rate",
+    "of_rank_zero",
     "on_rank_zero",
     "own_folder",
     "own_rows",

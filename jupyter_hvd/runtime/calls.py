@@ -9,6 +9,7 @@ from typing import Any
 from .callbacks import BroadcastGlobalVariablesCallback, MetricAverageCallback
 from .data import shard
 from .optimizer import DistributedOptimizer, _average_outside
+from .rates import scaled_schedule
 
 #: Callbacks that write files or to the screen.
 _ON_RANK_ZERO: tuple[str, ...] = (
@@ -26,7 +27,7 @@ def scaled_optimizer(optimizer: Any) -> Any:
     An optimizer that is made already stays as it is: it is scaled where it is made.
 
     Raises:
-        ValueError: the configuration has a schedule.
+        ValueError: see `multiplied_rate`.
     """
     import tensorflow as tf
 
@@ -35,16 +36,19 @@ def scaled_optimizer(optimizer: Any) -> Any:
 
 
 def multiplied_rate(optimizer: Any) -> Any:
-    """An optimizer that was just made of a name or a configuration, its rate multiplied by the number of ranks.
+    """An optimizer that was just made of a name or a configuration, its rate, or its schedule's, that of all ranks.
 
     Raises:
-        ValueError: the configuration has a schedule.
+        ValueError: it is one of Keras 2's older optimizers, and has a schedule.
     """
     import horovod.tensorflow as hvd
 
     if hvd.size() == 1:
         return optimizer
     if isinstance(optimizer.get_config()["learning_rate"], dict):
+        if hasattr(optimizer, "_learning_rate"):
+            scaled_schedule(optimizer._learning_rate)
+            return optimizer
         raise ValueError(
             "the rates of this optimizer's schedule are not multiplied by the number of ranks: make it with "
             "tf.keras.optimizers in the program itself"

@@ -114,6 +114,17 @@ def draw_alike(draw: Callable[..., Any], seed: int | None) -> Callable[..., Any]
     return drawn
 
 
+def of_rank_zero(drawn: Any) -> Any:
+    """What rank 0 has drawn, on all ranks, in compiled functions too: real numbers of one shape on all of them."""
+    import horovod.tensorflow as hvd
+    import tensorflow as tf
+
+    if hvd.size() == 1:
+        return drawn
+    # A sum, since what Horovod broadcasts shares its memory with what was drawn, which TensorFlow then writes over.
+    return hvd.allreduce(drawn * tf.cast(hvd.rank() == 0, drawn.dtype), op=hvd.Sum)
+
+
 def draw_alike_again() -> None:
     """Let all ranks draw the same random numbers from here on, wherever each was when a training was broken off."""
     import horovod.tensorflow as hvd

@@ -311,3 +311,100 @@ def test_what_is_computed_of_a_ranks_own_batch_is_averaged(given: str) -> None:
     """Though something is drawn, too."""
     body = f"x, y = load(), load()\n{LOOP}    for v in model.trainable_variables:\n        v.assign_add({given})\n"
     assert f"v.assign_add(jhvd.average_gradients({given}))" in convert_source(HEAD + body).code
+
+
+SHAKING = program(
+    """
+    x, y = load(), load()
+    {decorator}
+    def shake(x, y):
+        step(x, y)
+        for v in model.trainable_variables:
+            v.assign_add({given})
+
+
+    """
+)
+
+
+@pytest.mark.parametrize("decorator", ["@tf.function", "@tf.function(jit_compile=True)"])
+@pytest.mark.parametrize(
+    "given", ["tf.random.normal(v.shape)", "0.1 * v + tf.random.normal(v.shape, seed=3)"]
+)
+def test_noise_that_a_compiled_step_adds_to_weights_is_rank_zeros(
+    decorator: str, given: str
+) -> None:
+    """Its mean over the ranks would be smaller; no seed can be set where it is drawn."""
+    body = SHAKING.format(decorator=decorator, given=given)
+    conversion = convert_source(HEAD + body + LOOP.replace("step(", "shake("))
+    drawn = given.replace("tf.random", "jhvd.of_rank_zero(tf.random") + ")"
+    assert f"v.assign_add({drawn})" in conversion.code
+    assert "jit_compile=True" not in conversion.code
+    assert not conversion.diagnostics
+
+
+@pytest.mark.parametrize(
+    ("made", "given"),
+    [
+        ("tf.random.Generator.from_non_deterministic_state", "g.normal(v.shape)"),
+        ("tf.keras.initializers.RandomNormal", "g(v.shape)"),
+    ],
+)
+def test_what_draws_noise_in_a_compiled_step_is_made_alike_before_it(made: str, given: str) -> None:
+    body = SHAKING.format(decorator="@tf.function", given=given)
+    assert alike(f"g = {made}()\n{body}" + LOOP.replace("step(", "shake(")) == [made]
+
+
+def test_noise_beside_a_gradient_in_a_step_of_the_programs_own() -> None:
+    """Langevin dynamics. Noise of the batch is each rank's own; what weights are given of the batch is averaged."""
+    taken = "tape.gradient(loss, model.trainable_variables)\n"
+    langevin = program(
+        """
+        import tensorflow as tf
+
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+        x, y = load(), load()
+
+
+        @tf.function
+        def step(x, y):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.square(y - model(x + tf.random.normal((3,)))))
+            gradients = tape.gradient(loss, model.trainable_variables)
+            for v, g in zip(model.trainable_variables, gradients):
+                v.assign_add(tf.random.normal(v.shape) - 0.1 * g)
+
+
+        """
+    )
+    code = convert_source(langevin + LOOP).code
+    assert "v.assign_add(jhvd.of_rank_zero(tf.random.normal(v.shape)) - 0.1 * g)" in code
+    assert "model(x + tf.random.normal((3,)))" in code
+    assert taken in code
+    own = langevin.replace("- 0.1 * g", "- 0.1 * tf.reduce_mean(x)")
+    averaged = (
+        "v.assign_add(jhvd.average_gradients(tf.random.normal(v.shape) - 0.1 * tf.reduce_mean(x)))"
+    )
+    assert averaged in convert_source(own + LOOP).code
+
+
+def test_noise_of_an_optimizer_of_the_programs_own_is_rank_zeros() -> None:
+    """What it adds to weights after their gradients were averaged would part the ranks."""
+    noisy = program(
+        """
+        import tensorflow as tf
+
+
+        class Noisy(tf.keras.optimizers.Optimizer):
+            def update_step(self, gradient, variable, learning_rate):
+                noise = tf.random.normal(tf.shape(variable))
+                variable.assign_sub(learning_rate * gradient + noise)
+
+
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+        model.compile(Noisy(0.1), "mse")
+        model.fit(load(), load())
+        """
+    )
+    code = convert_source(noisy).code
+    assert "noise = jhvd.of_rank_zero(tf.random.normal(tf.shape(variable)))" in code

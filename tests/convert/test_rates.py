@@ -215,6 +215,33 @@ def test_which_weights_are_kept_by_a_count_of_steps_is_told(
     assert [d.code for d in found] == ["HVD208"] * told
 
 
+SAVED = f"{HEAD}{DATASET}{LOOP}".replace("model.set_weights(kept)", "{back}")
+
+
+@pytest.mark.parametrize(
+    ("save", "back", "told"),
+    [
+        ("model.save_weights('w.h5')", "model.load_weights('w.h5')", True),
+        ("model.save_weights('w.h5')", "model.load_weights('other.h5')", False),
+        ("model.save('m.keras')", "model = tf.keras.models.load_model('m.keras')", True),
+        ("manager.save()", "ckpt.restore(manager.latest_checkpoint)", True),
+        ("manager.save()", "pass", False),
+    ],
+)
+def test_which_weights_come_back_through_a_file_by_a_count_of_steps_is_told(
+    save: str, back: str, told: bool
+) -> None:
+    """Where they are loaded before the training, it goes on from them, whatever they are."""
+    source = SAVED.format(step=f"if n % 100 == 0: {save}", epoch="pass", back=back)
+    manager = (
+        "ckpt = tf.train.Checkpoint(model)\nmanager = tf.train.CheckpointManager(ckpt, 'c', 3)\n"
+    )
+    source = source.replace("kept, n", f"{manager}kept, n")
+    assert [d.code for d in convert_source(source).diagnostics] == ["HVD208"] * told
+    before = source.replace(back, "pass").replace("kept, n", f"if x: {back}\nkept, n")
+    assert not convert_source(before).diagnostics
+
+
 AVERAGE = """class Average(tf.keras.callbacks.Callback):
     steps, kept = 0, []
 

@@ -81,6 +81,17 @@ def test_a_count_that_begins_elsewhere_and_alone_decides_is_refused():
     assert [d.code for d in conversion.diagnostics if d.severity == "error"] == ["HVD501"]
 
 
+@pytest.mark.parametrize("numbered", ["enumerate(batches, start=100)", "enumerate(batches, first)"])
+def test_the_number_of_a_turn_that_begins_elsewhere_is_no_count_of_steps(numbered: str) -> None:
+    """The loop would end at its first turn, where a half of its limit is passed before."""
+    source = OVER_DATA.replace("features, labels in batches", "i, (features, labels) in NUMBERED")
+    ending = source.replace("step == total", "i >= total")
+    conversion = convert_source(ending.replace("NUMBERED", numbered))
+    assert [d.code for d in conversion.diagnostics if d.severity == "error"] == ["HVD501"]
+    from_one = convert_source(ending.replace("NUMBERED", "enumerate(batches, 1)"))
+    assert "i >= max(1, total // hvd.size())" in from_one.code
+
+
 def test_a_counter_beside_a_condition_and_a_break():
     lines, said = loops(PROGRAM.replace("step < total", "step < total and loss > 1e-3"))
     assert "step < max(1, total // hvd.size()) and loss > 1e-3" in lines[0]
@@ -644,3 +655,46 @@ def test_what_goes_by_a_number_that_comes_with_the_batch(
     found = [(d.code, d.severity) for d in conversion.diagnostics if d.code == "HVD507"]
     assert found == ([("HVD507", severity)] if severity else [])
     assert (conversion.status == "refused") is (severity == "error")
+
+
+EPISODES = program(
+    """
+    import numpy as np
+    import tensorflow as tf
+
+    model = tf.keras.Sequential([tf.keras.layers.Dense(2)])
+    opt = tf.keras.optimizers.Adam(1e-2)
+    start = np.zeros((1, 3), "float32")
+    for episode in range(40):
+        states, actions, done = [], [], False
+        while not done:
+            action = int({action})
+            states.append(start + action)
+            actions.append(action)
+            done = len(actions) > 9
+        with tf.GradientTape() as tape:
+            answered = model(np.concatenate(states))
+            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(actions, answered))
+        opt.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+    """
+)
+
+
+@pytest.mark.parametrize(
+    ("action", "own"),
+    [("tf.random.categorical(model(start), 1)[0, 0]", True), ("tf.argmax(model(start)[0])", False)],
+)
+def test_a_step_on_what_each_rank_draws_is_told_as_that(action: str, own: bool) -> None:
+    """Each plays its own episodes, and all are averaged: it is not what one process would do."""
+    found = convert_source(EPISODES.format(action=action)).diagnostics
+    (said,) = (d.message for d in found if d.code == "HVD504")
+    assert ("N times as much is drawn for a step" in said) is own
+    assert ("as one process would" in said) is not own
+
+
+def test_batches_in_a_tuple_are_divided_where_those_in_a_list_are() -> None:
+    listed = OVER_DATA.replace("in batches:", "in list(batches):")
+    assert listed != OVER_DATA
+    listed, inside = convert_source(listed), convert_source(listed.replace("list(", "tuple("))
+    assert listed.status == inside.status == "converted"
+    assert inside.code == listed.code.replace("list(", "tuple(")

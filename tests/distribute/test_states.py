@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ import tensorflow as tf
 
 from jupyter_hvd.rank import states
 from jupyter_hvd.rank.paths import TRAINED, reached
-from jupyter_hvd.rank.serialization import weights_of
+from jupyter_hvd.rank.serialization import draws, pack, weights_of
 
 
 class Own(tf.keras.Model):
@@ -42,6 +43,8 @@ def make() -> dict[str, Any]:
     made = {"model": model, "of_model": model.optimizer, "plain": compiled("sgd"), "own": Own()}
     made |= {"scaled": compiled(scaled(tf.keras.optimizers.SGD(0.1, momentum=0.9)))}
     made |= {"metric": tf.keras.metrics.Mean(), "random": tf.random.Generator.from_seed(1)}
+    made |= {"rng": np.random.default_rng(1), "old": np.random.RandomState(1)}
+    made |= {"python": random.Random(1)}
     return made | {"trainer": {"opt": tf.keras.optimizers.RMSprop(0.1), "net": model}}
 
 
@@ -64,6 +67,9 @@ X, Y = np.ones((8, 2), "float32"), np.ones((8, 1), "float32")
         (lambda has: has["own"].seen.update_state(3.0), "own.seen"),
         (lambda has: has["metric"].update_state(3.0), "metric"),
         (lambda has: has["random"].normal(()), "random"),
+        (lambda has: has["rng"].normal(), "rng"),
+        (lambda has: has["old"].normal(), "old"),
+        (lambda has: has["python"].random(), "python"),
     ],
 )
 @pytest.mark.parametrize("again", [False, True])
@@ -81,7 +87,9 @@ def test_a_state_comes_to_its_counterpart(
         other = one.paths[0].follow(there)
         states.set_state(other, packed, there)
         for mine, its in zip(weights_of(one.value), weights_of(other), strict=True):
-            np.testing.assert_array_equal(mine.numpy(), its.numpy())
+            if hasattr(mine, "numpy"):
+                np.testing.assert_array_equal(mine.numpy(), its.numpy())
+        assert not draws(other) or pack(other).data == packed.data
     now = [float(each.optimizer.learning_rate) for each in (there["model"], there["plain"])]
     assert now == rates
     trained(there)

@@ -212,6 +212,17 @@ def test_what_a_loop_keeps_beside_weights(models: Any) -> None:
     assert models.good(f"%%distribute\n{show}").stdout.startswith(here)
 
 
+def test_generators_of_random_numbers_go_on_where_they_were(models: Any) -> None:
+    """Those of NumPy and Python too: a cell that draws the order of an epoch would have drawn the same one again."""
+    models.good("import random\nrng, python = np.random.default_rng(1), random.Random(1)")
+    show = "print(rng.integers(1000, size=3), python.random())"
+    drawn = [models.good(f"%%distribute -n 2\n{show}").stdout for _ in range(2)]
+    drawn.append(models.good(show).stdout)
+    drawn.append(models.good(f"%%distribute\n{show}").stdout)
+    again = "rng, python = np.random.default_rng(1), random.Random(1)"
+    assert models.good(f"{again}\nfor _ in range(4): {show}").stdout == "".join(drawn)
+
+
 def test_names_that_stay_are_told(models: Any) -> None:
     models.good("batches = tf.data.Dataset.range(3)\nlosses = []")
     cell = "batches = tf.data.Dataset.range(4)\nlosses.append(tf.constant(2.0))\nown = lambda: 1"

@@ -180,6 +180,19 @@ assert len({tuple(numbers) for numbers in drawn}) == 3
 assert of_all(drawn) == [drawn, drawn]
 assert len(set(of_all(float(tf.random.uniform([]))))) == 2
 
+# Noise for weights is rank 0's, in compiled loops too.
+moved = tf.Variable(tf.zeros(3))
+
+
+@tf.function
+def shake() -> None:
+    for _ in tf.range(5):
+        moved.assign_add(0.5 * moved + jhvd.of_rank_zero(tf.random.normal(moved.shape)))
+
+
+shake()
+assert of_all(moved.numpy().tolist())[0] == of_all(moved.numpy().tolist())[1] != [0, 0, 0]
+
 # Random numbers of one's own, and then again the same.
 jhvd.draw_apart()
 assert len(set(of_all((np.random.rand(), random.random())))) == 2
@@ -332,6 +345,11 @@ ready = tf.keras.optimizers.deserialize(config)
 assert float(jhvd.multiplied_rate(ready).learning_rate) == 0.5
 assert float(jhvd.scaled_optimizer(config).learning_rate) == 0.5
 assert float(jhvd.scaled_optimizer(ready).learning_rate) == 0.5
+
+
+halving = tf.keras.optimizers.schedules.ExponentialDecay(0.25, 4, 0.5)
+falling = tf.keras.optimizers.serialize(tf.keras.optimizers.SGD(halving))
+assert float(jhvd.scaled_optimizer(falling)._learning_rate(2)) == 0.25
 
 
 class Falling(tf.keras.optimizers.schedules.LearningRateSchedule):

@@ -145,12 +145,19 @@ class Agreement:
         ]
         return all(self.is_equal(part, (), seen, trained=trained) for part in parts)
 
-    def is_equal_but_for(self, node: cst.CSTNode, draws: Collection[cst.Call]) -> bool:
-        """Whether an expression is the same on every rank before training, where these calls draw alike."""
+    def is_equal_but_for(
+        self,
+        node: cst.CSTNode,
+        draws: Collection[cst.Call],
+        path: Path = (),
+        *,
+        trained: bool = False,
+    ) -> bool:
+        """Whether an expression is the same on every rank, where these calls draw alike; see `is_equal`."""
         known = frozenset(self._assumed)
         self._assumed.update(draws)
         try:
-            return self.is_equal(node, trained=False)
+            return self.is_equal(node, path, trained=trained)
         finally:
             self._assumed.intersection_update(known)
 

@@ -20,6 +20,7 @@ from .agreement import ASSIGNING
 from .randomness import Randomness
 from .sharding import Sharding
 from .step_loops import StepLoops
+from .updates import Update
 
 #: What Keras' layers call their weights.
 _OF_LAYERS = frozenset(
@@ -46,25 +47,49 @@ class Alike:
             made: None
             for call, made in draws
             if (call in divided and not self.is_deferred(call))
-            or (self.is_before_steps(call) and not self._is_first_weight(call))
-            or (call in self._set and not self.is_deferred(call))
+            or (self.is_before_steps(call) and not self.is_first_weight(call))
+            or (call in self._set and not self.is_deferred(made) and call not in self.compiled)
         }
         return list(found)
 
     @cached_property
+    def compiled(self) -> list[cst.Call]:
+        """The calls that draw noise for weights where no seed can be set when they run: in a compiled step, in an optimizer."""
+        return [
+            call
+            for call, made in self._randomness.by_tensorflow
+            if call in self._set
+            and self.training.draws_compiled(call)
+            and (made is call or self.training.draws_compiled(made))
+        ]
+
+    @cached_property
     def _set(self) -> set[cst.CSTNode]:
-        """What weights are set to, but for what an update of training makes the same: noise that is added between epochs, say."""
-        updates = {update.call for update in self.training.updates}
+        """What weights are set to, but for gradients and what an update of training averages: noise that is added, say."""
+        averaged = {update.call for update in self.training.updates if not self._is_noisy(update)}
         return {
             node
             for call in self.values.index.calls
-            if call.args and call not in updates and self._sets_weights(call)
-            for node in self.values.flow.backward_slice(call.args[0].value)
+            if call.args and call not in averaged and self._sets_weights(call)
+            for node in self.values.flow.backward_slice(
+                call.args[0].value, self.training.gradients.is_gradient
+            )
         }
 
+    def _is_noisy(self, update: Update) -> bool:
+        """Whether an update by hand is the same on all ranks but for its noise: `w.assign_add(noise - rate * gradient)`."""
+        if update.optimizer is not None or update.applied is None:
+            return False
+        value, noise = update.applied[0], self.training.noise
+        return self.training.agreement.is_equal_but_for(value, noise, trained=True)
+
     def _sets_weights(self, call: cst.Call) -> bool:
-        """Whether a call sets weights: `model.set_weights(w)`, `v.assign(w)`, `layer.kernel.assign(w)`."""
+        """Whether a call sets weights: `model.set_weights(w)`, `v.assign(w)`, `layer.kernel.assign(w)`, or an optimizer."""
         match call.func:
+            case cst.Attribute() if method(call) in ASSIGNING and self.training.is_of_optimizer(
+                call
+            ):
+                return True
             case cst.Attribute(attr=cst.Name("set_weights")):
                 return True
             case cst.Attribute(value=variable) if method(call) in ASSIGNING:
@@ -162,7 +187,7 @@ class Alike:
                 pending += self.values.calls.sites(function)
         return found
 
-    def _is_first_weight(self, call: cst.Call) -> bool:
+    def is_first_weight(self, call: cst.Call) -> bool:
         """Whether a weight begins with what is drawn; weights are broadcast."""
         for made in self.module.ancestors(call):
             if isinstance(made, cst.Call) and self.values.qualified(made.func) == (

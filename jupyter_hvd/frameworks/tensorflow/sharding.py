@@ -263,7 +263,7 @@ class Sharding:
             found += [arg.value for arg in call.args]
         if (
             is_iteration(name)
-            and name.endswith("list")
+            and name.endswith(("list", "tuple"))
             and call.args
             and not self._is_trained_on(call)
         ):

@@ -15,7 +15,7 @@ import libcst as cst
 from ...analysis.definitions import Definition, Identity
 from ...analysis.index import Binding
 from ...analysis.reach import leaving_tests
-from ...analysis.syntax import Function, method, nodes_in, parameters
+from ...analysis.syntax import Function, argument, method, nodes_in, parameters
 from ...analysis.uniformity import is_uniform, tests_of
 from .step_loops import StepLoops, is_one_more
 
@@ -318,7 +318,7 @@ class Stops:
             return False
         loop = self.module.parent(definition.value)
         return isinstance(loop, cst.For) and (
-            any(name is definition.target for name in self._counts_in(loop.target, loop.iter))
+            any(name is definition.target for name, _ in self._counts_in(loop.target, loop.iter))
             or loop in self._steps.cut.values()
         )
 
@@ -326,12 +326,12 @@ class Stops:
         """The names that a loop gives the numbers of its turns."""
         if isinstance(loop.target, cst.Name) and loop in self._steps.loops:
             yield loop.target
-        yield from self._counts_in(loop.target, loop.iter)
+        yield from (name for name, _ in self._counts_in(loop.target, loop.iter))
 
     def _counts_in(
         self, target: cst.BaseExpression, iterable: cst.BaseExpression
-    ) -> Iterator[cst.Name]:
-        """The names in the target of a loop that count its turns: by `enumerate`, or zipped with what is divided by itself."""
+    ) -> Iterator[tuple[cst.Name, cst.Call | None]]:
+        """The names in the target of a loop that count its turns: by an `enumerate`, given too, or zipped with data."""
         if not isinstance(target, cst.Tuple) or not isinstance(iterable, cst.Call):
             return
         names = [element.value for element in target.elements]
@@ -341,16 +341,36 @@ class Stops:
             _, counts = self.data.turns.beside(iterable)
             for inner, each in zip(names, given, strict=False) if counts else ():
                 if each in counts and isinstance(inner, cst.Name):
-                    yield inner
+                    yield inner, None
                 else:
                     yield from self._counts_in(inner, each)
         elif name == "builtins.enumerate" or method(iterable) == "enumerate":
             if isinstance(names[0], cst.Name):
-                yield names[0]
+                yield names[0], iterable
             if given and len(names) > 1:
                 yield from self._counts_in(names[1], given[0])
         elif given:
             yield from self._counts_in(target, given[0])  # of `tqdm(enumerate(…))`
+
+    def begins_late(self, count: cst.BaseExpression) -> bool:
+        """Whether a count is a number of turns and another one: `i` of `enumerate(batches, start=100)`."""
+        return isinstance(count, cst.Name) and any(
+            isinstance(d, Binding) and self._begins_late(d)
+            for d in self.values.definitions.of(count)
+        )
+
+    def _begins_late(self, binding: Binding) -> bool:
+        loop = self.module.parent(binding.value)
+        if not isinstance(loop, cst.For) or not binding.path:
+            return False
+        counts = self._counts_in(loop.target, loop.iter)
+        enumerated = (by for name, by in counts if by is not None and name is binding.target)
+        starts = (argument(call, "start", int(method(call) != "enumerate")) for call in enumerated)
+        return any(
+            not (isinstance(start.value, cst.Integer) and start.value.value in ("0", "1"))
+            for start in starts
+            if start is not None
+        )
 
     def is_counter(self, node: cst.CSTNode) -> bool:
         """Whether a node is a counter itself."""
@@ -424,6 +444,8 @@ class Stops:
         turns, _ = self._around
         for binding in self.values.definitions.of(counter):
             if not isinstance(binding, Binding) or binding.target is None:
+                return False
+            if self._begins_late(binding):
                 return False
             if binding.path or is_one_more(
                 self.module.enclosing(binding.target, cst.BaseSmallStatement)

@@ -74,6 +74,12 @@ def optimizer(name: str) -> Optimizer | None:
     return found if found and name.endswith("." + found.name) else None
 
 
+def is_optimizer_class(name: str) -> bool:
+    """Whether a canonical name is a class of Keras' optimizers, their base class too."""
+    in_keras = name.startswith("tensorflow.keras.optimizers.")
+    return in_keras and (name.endswith(".Optimizer") or optimizer(name) is not None)
+
+
 #: Learning-rate schedules of Keras: which arguments are rates, by name and by position.
 SCHEDULES: dict[str, tuple[tuple[str, int], ...]] = {
     "ExponentialDecay": (("initial_learning_rate", 0),),

@@ -16,6 +16,7 @@ from ...analysis.reach import is_ruled_out
 from ...analysis.syntax import argument
 from ...analysis.values import ValueAnalysis
 from ..base import TrainingLoop
+from . import tf_api
 from .agreement import Agreement
 from .compiled import CompiledCode, EagerSite
 from .gradients import Gradients
@@ -39,9 +40,28 @@ class Training:
 
     @cached_property
     def updates(self) -> list[Update]:
-        noise = (*self.randomness.noise_of_tensorflow, *self.randomness.noise_of_numpy)
-        drawn = [call for call in noise if not self.is_compiled(call)]
-        return list(updates(self.values, self.gradients, self.agreement, self.keras, drawn))
+        return list(updates(self.values, self.gradients, self.agreement, self.keras, self.noise))
+
+    @cached_property
+    def noise(self) -> list[cst.Call]:
+        """What draws real numbers that can be the same on all ranks."""
+        of_numpy = self.randomness.noise_of_numpy
+        of_tensorflow = self.randomness.noise_of_tensorflow
+        return [
+            *(c for c in of_tensorflow if not self.module.enclosing(c, cst.Lambda)),
+            *(c for c in of_numpy if not self.is_compiled(c)),
+        ]
+
+    def draws_compiled(self, node: cst.CSTNode) -> bool:
+        """Whether a node runs in a compiled function, or may, as what an optimizer of the program's own does; in no lambda."""
+        runs = self.is_compiled(node) or self.is_of_optimizer(node)
+        return runs and not self.module.enclosing(node, cst.Lambda)
+
+    def is_of_optimizer(self, node: cst.CSTNode) -> bool:
+        """Whether a node stands in a class of the program's own that inherits Keras' optimizers."""
+        owner = self.module.enclosing(node, cst.ClassDef)
+        bases = self.values.classes.library_bases(owner) if owner is not None else ()
+        return any(map(tf_api.is_optimizer_class, bases))
 
     def is_compiled(self, node: cst.CSTNode) -> bool:
         """Whether a node runs in a compiled function, where nothing can be asked of rank 0."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -511,12 +511,19 @@ class UnseenData(Rule):
                 ):  # else HVD510 divides it
                     callers = context.values.calls.sites(function) if function else ()
                     ways = (_as_range(context, step) for step in (call, *callers))
-                    yield Problem(
-                        call,
-                        f"every rank takes this step on all its data, as one process would{alone}: that is right, and no faster",
-                        f"to divide it, {next(filter(None, ways), ADVICE)}",
-                        "warning",
-                    )
+                    if _goes_by_own_draws(context, updates):
+                        what = (
+                            f"every rank takes this step with random numbers of its own, and the gradients are averaged{alone}:"
+                            " N times as much is drawn for a step, at the rate of one process"
+                        )
+                        way = (
+                            f"to take no longer than needed, draw an N-th for a step on each rank, `n // {context.backend.size}` in the"
+                            f" converted program; to learn faster of more, multiply the rate by {context.backend.size}"
+                        )
+                    else:
+                        what = f"every rank takes this step on all its data, as one process would{alone}: that is right, and no faster"
+                        way = f"to divide it, {next(filter(None, ways), ADVICE)}"
+                    yield Problem(call, what, way, "warning")
                 told |= updates
             else:
                 iterables = context.data.loop_data[call]
@@ -543,6 +550,15 @@ class UnseenData(Rule):
                     "it cannot be seen what data this fit is given, so they cannot be divided",
                     ADVICE,
                 )
+
+
+def _goes_by_own_draws(context: Context, updates: Collection[cst.CSTNode]) -> bool:
+    """Whether what a step learns is drawn by each rank in its own way: actions, and so episodes."""
+    alike = {*context.alike.draws}
+    own = {c for c, made in context.randomness.of_tensorflow if made not in alike}
+    applied = (u.applied[0] for u in context.training.updates if u.call in updates and u.applied)
+    behind = {n for each in applied for n in context.values.flow.backward_slice(each)}
+    return any(not context.alike.is_first_weight(call) for call in own & behind)
 
 
 def _as_range(context: Context, step: cst.CSTNode) -> str:

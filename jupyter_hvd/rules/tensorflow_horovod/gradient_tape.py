@@ -214,9 +214,10 @@ class AverageUpdate(Rule):
             if update.applied is None:
                 continue
             value, path = update.applied
-            if context.training.agreement.is_equal(value, path) and not _is_decided(
-                context, update
-            ):
+            alike = context.training.agreement.is_equal_but_for(
+                value, context.alike.compiled, path, trained=True
+            )
+            if alike and not _is_decided(context, update):
                 continue
             if len(path) > 1:  # pairs
                 names = [context.fresh(name) for name in ("gradient", "variable")]

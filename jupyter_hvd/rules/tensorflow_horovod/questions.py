@@ -111,9 +111,7 @@ def is_own_schedule(context: Context, value: Value) -> bool:
 def is_own_optimizer(context: Context, value: Value) -> bool:
     """Whether a value is of a class of the program's own that inherits an optimizer of Keras'."""
     return isinstance(value.node, cst.ClassDef) and any(
-        name.endswith(".Optimizer") or tf_api.optimizer(name) is not None
-        for name in context.values.classes.library_bases(value.node)
-        if name.startswith("tensorflow.keras.optimizers.")
+        map(tf_api.is_optimizer_class, context.values.classes.library_bases(value.node))
     )
 
 

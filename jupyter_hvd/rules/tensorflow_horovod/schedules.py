@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import libcst as cst
@@ -22,6 +22,7 @@ from .context import HOROVOD, Context, Rule
 from .questions import (
     KNOWN_LIBRARIES,
     RATES,
+    RESTORES,
     decided_from,
     is_own_schedule,
     is_rate,
@@ -43,6 +44,8 @@ _OF_TRAINING = frozenset({*RATES, "optimizer", "stop_training", "trainable"})
 #: What draws random numbers, by name, and methods that do, of generators.
 _DRAWN = re.compile(r"(numpy\.|tensorflow\.)?random\.(?!(\w+\.)*\w*seed)")
 _DRAWING = frozenset({"binomial", "choice", "choices", "normal", "rand", "random", "uniform"})
+#: Methods that save weights.
+SAVES = ("save", "save_weights", "write")
 #: Arguments by which it is told how likely each of several is; and those that say how many numbers there are, and where they begin.
 _WEIGHING = frozenset({"p", "weights", "mean", "stddev"})
 _PLACING = frozenset({"seed", "shape", "size"})
@@ -335,7 +338,8 @@ class SetRate(Rule):
                 if made.intersection(behind):  # whose own steps are divided
                     continue
                 found = context.stops.counts_behind(rate)
-                if found and not any(_looks_up(context, count) for count in found):
+                late = context.stops.begins_late
+                if found and not any(_looks_up(context, c) or late(c) for c in found):
                     counts |= dict.fromkeys(found)
                 elif found or any(_counts_steps(context, node) for node in behind):
                     yield Problem(
@@ -404,6 +408,7 @@ class StepSchedule(Rule):
 
     A variable that a callback, or the loop, sets by such a count is told, and so is what each step makes larger or smaller: a temperature in the
     loss, a chance of exploring, `eps *= 0.995`, the rate of a dropout.
+    So are weights that are saved by such a count, and loaded again behind the training.
 
     N ranks make an N-th of the steps, so it comes only an N-th of its way in the same data. Whether it is to go by the data or by the updates is
     for who trains to say, so nothing is changed.
@@ -523,6 +528,7 @@ class StepSchedule(Rule):
         yield from (place for place, _ in _set_in_layers(context))
         yield from (setting.call for setting in context.settings.every)
         yield from (*context.settings.of_callbacks, *context.settings.kept)
+        yield from _coming_back(context)
 
     def _told(self, node: cst.CSTNode, what: str) -> Problem:
         return Problem(
@@ -575,6 +581,32 @@ def _gives_layers(node: cst.CSTNode) -> bool:
     asked = node.func if isinstance(node, cst.Call) else node
     name = asked.attr.value if isinstance(asked, cst.Attribute) else ""
     return name == ("get_layer" if isinstance(node, cst.Call) else "layers")
+
+
+def _coming_back(context: Context) -> Iterator[cst.Call]:
+    """Where weights are saved that the program loads again behind this."""
+    values, place = context.values, context.module.span
+    saved = [(c, path) for c in values.index.calls if (path := _weights_file(context, c, SAVES))]
+    for call in values.index.calls if saved else ():
+        loaded = _weights_file(context, call, (*RESTORES, "load_model"))
+        if loaded:
+            last = max(place(each).start for each in values.calls.leading_to(call))
+            yield from (c for c, path in saved if path & loaded and place(c).start < last)
+
+
+def _weights_file(context: Context, call: cst.Call, methods: Sequence[str]) -> set[object]:
+    """What the file of weights that a call of one of these methods saves or loads is known by: its name, a manager of checkpoints."""
+    if method(call) not in methods or not isinstance(call.func, cst.Attribute):
+        return set()
+    managers = {v for v in context.values.of(call.func.value) if v.kind is Role.CHECKPOINT_MANAGER}
+    given = [call.args[0].value] if call.args else []
+    behind = [n for each in given for n in context.values.flow.backward_slice(each)]
+    for node in behind:
+        if isinstance(node, cst.Attribute):
+            of_node = context.values.of(node.value)
+            managers |= {v for v in of_node if v.kind is Role.CHECKPOINT_MANAGER}
+    names = {n.evaluated_value for n in behind if isinstance(n, cst.SimpleString)}
+    return {*managers} or {name for name in names if len(name) > 1}
 
 
 def _chances(context: Context) -> Iterator[cst.BaseExpression]:

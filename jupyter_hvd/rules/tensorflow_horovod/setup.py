@@ -169,6 +169,10 @@ class Initialise(Rule):
         )
 
 
+#: Why noise is broadcast.
+OF_RANK_ZERO = "Noise that weights are given is to be the same on all ranks, or its mean over them is smaller, or they part."
+
+
 class SameSeed(Rule):
     """Let all ranks draw the same random numbers in Python, where the program draws any without a seed.
 
@@ -177,7 +181,7 @@ class SameSeed(Rule):
     on from the state of rank 0's random numbers, of NumPy and of Python, and a random generator without a
     seed gets one, as does what is seeded with None, by a clock, or on a condition alone. Where data are shuffled before the ranks part, by a source that shuffles itself, that is done in one order
     on all ranks. What TensorFlow draws before the steps, or makes the data of, is to be learned: that is drawn alike, each call
-    by itself. So is what it, or Keras, draws to set weights, between epochs or in a callback, with an initializer too. The rest of TensorFlow's random numbers stay each rank's own, since noise and dropout should differ.
+    by itself. So is what it, or Keras, draws to set weights, between epochs or in a callback, with an initializer too; noise that a compiled step, or an optimizer of the program's own, adds to weights is rank 0's. The rest of TensorFlow's random numbers stay each rank's own, since noise and dropout should differ.
     (Layers of Keras 3 take their seed from Python's, so that these drop the same places on all ranks, each of its own examples.)
     One rank alone changes nothing.
     """
@@ -267,6 +271,13 @@ class SameSeed(Rule):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
+        for call in context.alike.compiled:
+            yield Fix(
+                call,
+                context.wrap(call, f"{context.runtime('of_rank_zero')}(", ")"),
+                OF_RANK_ZERO,
+                needs=(HOROVOD, "of_rank_zero"),
+            )
         draws = (*context.randomness.draws, *context.untrained.makers)
         unseeded = context.randomness.unseeded
         wrapped = dict.fromkeys(context.sharding.in_one_order, "in_one_order")

@@ -76,6 +76,7 @@ class WithoutXla(Rule):
         averages = {
             *context.training.training_gradients,
             *(update.call for update, _ in context.training.own_updates),
+            *context.alike.compiled,
         }
         inside = frozenset().union(*(compiled.running(call) for call in averages))
         for function, argument in compiled.by_xla:
