@@ -185,3 +185,17 @@ def test_under_jax():
         many = jax.vmap(f.jax, (None, 0))(img, jnp.stack([at, at[::-1]]))
         np.testing.assert_allclose(many, [f(img, at)] * 2)
         np.testing.assert_allclose(jax.grad(jax.jit(f.jax))(img, at), f.grad("img")(img, at))
+
+
+def test_a_remainder_is_a_place():
+    """Whatever it is the remainder of: what goes round."""
+
+    def around(v, p):
+        k = np.floor(p).astype(int)
+        return np.sum(v[k % len(v)] * v[(k + 1) % len(v)])
+
+    v, p = draw(9), spread(9, 30) * 5
+    names, gradients = of_one(around, (v, p), False)
+    with keeping_float64(True):
+        np.testing.assert_allclose(tensor(around)(v, p), around(v, p))
+        close(tensor(around).grad(*names)(v, p), gradients, 1e-8)

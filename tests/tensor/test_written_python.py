@@ -500,3 +500,11 @@ def _columns_chosen(M, m):
 def test_what_numpy_reads_otherwise_is_refused(function, arguments, message):
     with pytest.raises(TensorError, match=message):
         tensor(function)(*arguments)
+
+
+def test_a_function_that_has_another_name_since():
+    def squares(x):
+        return np.sum(x**2)
+
+    squares.__name__ = "energy"
+    assert tensor(squares)(np.ones(3)) == 3

@@ -137,10 +137,11 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
         enclosing = inspect.getclosurevars(function).nonlocals
         namespace = {**function.__globals__, **enclosing, TRACER: tracer}
         exec(code, namespace)  # noqa: S102 - the user's own function, rewritten
-        made = namespace[function.__name__]
+        name = function.__code__.co_name  # which `def` gives it, whatever it is called since
+        made = namespace[name]
         assert callable(made)
         # Inside, the function's own name is what it is outside: the tensor function.
-        namespace[function.__name__] = function.__globals__.get(function.__name__, made)
+        namespace[name] = function.__globals__.get(name, made)
         return cast("Callable[..., Any]", made)
 
     lines = dict(enumerate(source.splitlines(), first))
@@ -204,7 +205,7 @@ def _source(function: Callable[..., Any]) -> tuple[str, int, str]:
     except (OSError, TypeError) as error:
         message = f"the source of `{getattr(function, '__name__', function)}` cannot be found"
         raise TensorError(message, "define it with `def` in a file or a notebook cell") from error
-    if function.__name__ == "<lambda>":
+    if function.__code__.co_name == "<lambda>":
         raise TensorError("a lambda has no statement of its own", "define it with `def`")
     return textwrap.dedent("".join(lines)), first, function.__code__.co_filename
 

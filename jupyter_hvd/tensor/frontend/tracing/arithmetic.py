@@ -223,9 +223,9 @@ class Arithmetic(Loops):
 
 def _moved(op: str, left: Range | None, right: Range | None) -> Range | None:
     """Between which sizes a sum, a difference, a multiple or a remainder lies."""
-    if left is None or right is None:
+    if right is None or (left is None and op != "%"):
         return None
-    (low, below), (first, end) = left, right
+    (low, below), (first, end) = left or right, right
     if op == "+":
         return low + first, below + end - 1
     if op == "-":
