@@ -1334,6 +1334,7 @@ FLUSH = """\
         ("train", "    opt.apply_gradients(zip(acc, m.trainable_variables))\n    acc = None\n"),
         ("(f(*b) for b in train)", FLUSH),
         ("(f(b) for b in (f(b) for b in iter(train)))", ""),
+        ("map(f, (f(b) for b in train))", FLUSH),
     ],
 )
 def test_gradients_that_are_left_behind_the_loop_are_of_its_data(data: str, behind: str) -> None:

@@ -393,8 +393,12 @@ def test_what_a_loop_within_a_step_hands_on_is_of_this_step() -> None:
 
 @pytest.mark.parametrize(
     ("test", "own"),
-    [("tf.reduce_mean((x @ (w - a * g) - y) ** 2) > loss", True), ("tf.norm(a * g) > 1.0", False)],
-    ids=["own batch", "averaged gradient"],
+    [
+        ("tf.reduce_mean((x @ (w - a * g) - y) ** 2) > loss", True),
+        ("0.1 < tf.reduce_mean((x @ (w - a * g) - y) ** 2)", True),
+        ("tf.norm(a * g) > 1.0", False),
+    ],
+    ids=["own batch", "own batch at the right", "averaged gradient"],
 )
 def test_a_step_of_a_length_that_a_ranks_batch_decides_is_averaged(test: str, own: bool) -> None:
     """In a line search on the batch of each rank they find other lengths."""
