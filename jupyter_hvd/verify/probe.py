@@ -82,6 +82,10 @@ class Probe:
         self._iterator: Any = None
         self._pending: list[str] = []
         self._candidate: Any = None  # the iterator of those
+        self._item: list[tuple[Any, list[str]]] | None = (
+            None  # what was drawn for one that may be another rank's
+        )
+        self._shared: set[int] = set()  # the iterators that this was drawn from
         self.fits = 0
         self._batches: Iterator[Any] = iter(())
         self._drawn = self._wanted = 0
@@ -118,6 +122,7 @@ class Probe:
         self._watch_averages(tf)
         self._copied = state_within(working_folder(self.folder, self.rank))
         if "HOROVOD_RANK" in os.environ:
+            self._watch_sharing()
             self._see_files_of_rank_zero()
             ShellLines.around = self._notes_files
         sys.addaudithook(self.guard)
@@ -336,12 +341,58 @@ class Probe:
         self.data = hashlib.sha1(
             "".join([self.data, *names]).encode(), usedforsecurity=False
         ).hexdigest()[:16]
+        if self._item is None:
+            self._count(iterator, names)
+        else:
+            self._item.append((iterator, names))
+
+    def _count(self, iterator: Any, names: list[str]) -> None:
+        """This rank is to train on what was drawn."""
         if self._iterator is iterator:
             self.rows.update(names)
         elif self._candidate is iterator:  # a step may gather gradients of several
             self._pending += names
         else:
             self._candidate, self._pending = iterator, names
+
+    def _watch_sharing(self) -> None:
+        """Of items that every rank draws, each rank counts what was drawn for those that it keeps."""
+        import horovod.tensorflow as hvd
+
+        from ..runtime import data
+
+        original = data._every_nth
+
+        @functools.wraps(original)
+        def every_nth(batches: Iterable[Any], beside: bool) -> Iterator[Any]:
+            return original(batches if hvd.size() == 1 else self._shares(batches), beside)
+
+        data._every_nth = every_nth
+
+    def _shares(self, items: Iterable[Any]) -> Iterator[Any]:
+        """The items, drawn in groups of one for each rank; those of the last, smaller group are divided by rows."""
+        import horovod.tensorflow as hvd
+
+        rank, size = hvd.rank(), hvd.size()
+        rest, group = iter(items), list[list[tuple[Any, list[str]]]]()
+        while True:
+            self._item = []
+            try:
+                item = next(rest)
+            except StopIteration:
+                break
+            finally:
+                drawn, self._item = self._item, None
+            group.append(drawn)
+            self._shared.update(id(iterator) for iterator, _ in drawn)
+            if len(group) == size:
+                for iterator, names in group[rank]:
+                    self._count(iterator, names)
+                group.clear()
+            yield item
+        for drawn in group:
+            for iterator, names in drawn:
+                self._count(iterator, names[min(rank, len(names) - 1) :: size])
 
     def step(self, number: int = -1) -> None:
         """A training step begins; the program ends where enough have been made.
@@ -542,12 +593,15 @@ class Probe:
                 break
         if self._iterator is None:
             return
+        rest = self._iterator
+        if id(rest) in self._shared:
+            rest = self._shares(rest)
         for _ in range(100_000):
             if sum(self.rows.values()) > MAX_EXAMPLES:
                 self.endless = True
                 return
             try:
-                next(self._iterator)
+                next(rest)
             except StopIteration:
                 return
         self.endless = True

@@ -9,6 +9,7 @@ import pytest
 
 from jupyter_hvd import convert_source
 from jupyter_hvd.convert import ways_divided
+from jupyter_hvd.rules.base import program
 from jupyter_hvd.source.edits import Edit, apply_edits, by_priority
 
 PROGRAM = """\
@@ -584,6 +585,36 @@ def test_a_variable_that_each_rank_fills_is_told_where_the_loss_goes_by_it() -> 
     assert [(d.code, d.severity) for d in told] == [("HVD509", "warning")]
     assert "this variable" in told[0].message
     assert convert_source(MODEL + QUEUE.format("m(b)")).diagnostics == ()
+
+
+def test_the_way_out_for_a_step_that_is_sent_its_batches_is_a_function() -> None:
+    sent = program(
+        """
+        def trainer():
+            loss = None
+            while True:
+                a, b = yield loss
+                with tf.GradientTape() as tape:
+                    loss = tf.reduce_mean((m(a) - b) ** 2)
+                opt.apply_gradients(zip(tape.gradient(loss, m.trainable_variables), m.trainable_variables))
+
+
+        opt = tf.keras.optimizers.SGD(0.1)
+        step = trainer()
+        next(step)
+        for batch in tf.data.Dataset.from_tensor_slices((x, y)).batch(8):
+            step.send(batch)
+        """
+    )
+    (error,) = (d for d in convert_source(MODEL + sent).diagnostics if d.severity == "error")
+    assert error.code == "HVD504"
+    assert "`step(batch)`" in error.help
+    called = sent.replace("trainer():", "step(a, b):").replace("        a, b = yield loss\n", "")
+    called = called.replace("    loss = None\n    while True:\n", "    if True:\n").replace(
+        "step.send(batch)", "step(*batch)"
+    )
+    called = called.replace("step = trainer()\nnext(step)\n", "")
+    assert convert_source(MODEL + called).status == "converted"
 
 
 PLAYED = """
@@ -1334,6 +1365,7 @@ FLUSH = """\
         ("train", "    opt.apply_gradients(zip(acc, m.trainable_variables))\n    acc = None\n"),
         ("(f(*b) for b in train)", FLUSH),
         ("(f(b) for b in (f(b) for b in iter(train)))", ""),
+        ("map(f, (f(b) for b in train))", FLUSH),
     ],
 )
 def test_gradients_that_are_left_behind_the_loop_are_of_its_data(data: str, behind: str) -> None:

@@ -264,7 +264,10 @@ def test_in_a_compiled_step_nobody_can_be_asked(line: str) -> None:
     source = STEP.format(line="pass").replace("def step", "@tf.function\ndef step")
     source = source.replace("    return loss", f"    {line}\n    return loss")
     conversion = convert_source(HEAD + source)
-    assert [d.code for d in conversion.diagnostics if d.severity == "error"] == ["HVD303"]
+    (error,) = (d for d in conversion.diagnostics if d.severity == "error")
+    assert error.code == "HVD303"
+    assert "outside the tf.function" in error.help
+    assert "hvd." not in error.help  # a program that uses Horovod is refused
 
 
 @pytest.mark.parametrize(("made", "told"), [("total / 8", True), ("0.9 ** epoch", False)])
@@ -311,10 +314,10 @@ def test_a_name_that_each_step_binds_anew_keeps_nothing_of_the_steps_before() ->
 
 
 INLINE = """
-        weight, fisher = 1.0, [1.0, 1.0]
+        weight, fisher, table = 1.0, [1.0, 1.0], np.ones(8)
         for bx, by in batches:
             with tf.GradientTape() as tape:
-                loss = weight * tf.reduce_mean((model(bx) - by) ** 2)
+                loss = weight * table[0] * tf.reduce_mean((model(bx) - by) ** 2)
             gradients = tape.gradient(loss, model.trainable_variables)
             opt.apply_gradients(zip(gradients, model.trainable_variables))
             {line}
@@ -330,6 +333,8 @@ INLINE = """
         ("weight = 0.9 * weight", False),
         ("other = 0.9 * weight + float(loss)", False),
         ("for n in range(3): other = weight; weight = float(loss)", True),
+        ("table[:8] = by.numpy() * float(loss)", True),
+        ("table[:8] = float(tf.norm(gradients[0]))", False),
     ],
 )
 def test_what_a_turn_leaves_to_the_loss_of_the_next_is_told(line: str, told: bool) -> None:
@@ -393,8 +398,12 @@ def test_what_a_loop_within_a_step_hands_on_is_of_this_step() -> None:
 
 @pytest.mark.parametrize(
     ("test", "own"),
-    [("tf.reduce_mean((x @ (w - a * g) - y) ** 2) > loss", True), ("tf.norm(a * g) > 1.0", False)],
-    ids=["own batch", "averaged gradient"],
+    [
+        ("tf.reduce_mean((x @ (w - a * g) - y) ** 2) > loss", True),
+        ("0.1 < tf.reduce_mean((x @ (w - a * g) - y) ** 2)", True),
+        ("tf.norm(a * g) > 1.0", False),
+    ],
+    ids=["own batch", "own batch at the right", "averaged gradient"],
 )
 def test_a_step_of_a_length_that_a_ranks_batch_decides_is_averaged(test: str, own: bool) -> None:
     """In a line search on the batch of each rank they find other lengths."""

@@ -317,6 +317,25 @@ def test_updates_are_marked_where_they_stand():
     assert re.search(rf"^    {UPDATER}\(0\); optimizer\.apply_gradients\(", marked, re.MULTILINE)
 
 
+def test_noise_that_rank_0_draws_is_no_step_in_the_conversion_either() -> None:
+    """`verify` counts the steps of both, and would compare other ones."""
+    noise = program(
+        """
+        @tf.function
+        def shake():
+            for w in model.trainable_variables:
+                w.assign_add(tf.random.normal(w.shape))
+
+
+        for epoch in range(3):
+            shake()
+        """
+    )
+    code = convert_source(PROGRAM + noise).code
+    assert "assign_add(jhvd.of_rank_zero(" in code
+    assert f"{UPDATER}(1)" not in mark_steps([code])[0]
+
+
 def record(*steps: tuple[float, str, int], dtype: str = "float32", free: bool = False):
     """One that has a weight after each step, gradients that were applied until then, and how many averages."""
     trail = [

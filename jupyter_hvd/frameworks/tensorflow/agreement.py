@@ -33,7 +33,13 @@ _COPYING = frozenset(
     "tensorflow.convert_to_tensor tensorflow.identity tensorflow.keras.backend.get_value".split()
 )
 #: What gives all ranks what one has, in a program that is converted.
-_BROADCASTING = frozenset({"horovod.tensorflow.broadcast_object", "horovod.tensorflow.broadcast"})
+_BROADCASTING = frozenset(
+    {
+        "horovod.tensorflow.broadcast_object",
+        "horovod.tensorflow.broadcast",
+        "jupyter_hvd.runtime.of_rank_zero",
+    }
+)
 #: Methods whose result is the receiver's value.
 _READING = frozenset({"numpy", "value", "read_value"})
 
@@ -141,7 +147,9 @@ class Agreement:
         parts = [
             child
             for child in node.children
-            if isinstance(child, (cst.BaseExpression, cst.BaseElement, cst.Arg))
+            if isinstance(
+                child, (cst.BaseExpression, cst.BaseElement, cst.Arg, cst.ComparisonTarget)
+            )
         ]
         return all(self.is_equal(part, (), seen, trained=trained) for part in parts)
 

@@ -288,7 +288,7 @@ class TrainingData:
 
     def _passed(self, iterable: cst.BaseExpression, chain: tuple[cst.Call, ...]) -> Taken:
         """What a loop around the last of a chain runs over; where that is passed to its function, and not all who call it
-        train, what those pass who do. What is made of each batch, `(f(b) for b in data)`, is taken from the data.
+        train, what those pass who do. What is made of each batch, `(f(b) for b in data)`, `map(f, data)`, is taken from the data.
         """
         iterable = self._made_of_each(iterable)
         source = self.source(iterable)
@@ -316,9 +316,15 @@ class TrainingData:
     def _made_of_each(self, iterable: cst.BaseExpression) -> cst.BaseExpression:
         match self.values.flow.unwrap_iteration(iterable):
             case cst.GeneratorExp(for_in=cst.CompFor(iter=data, ifs=[], inner_for_in=None)):
-                data = self._made_of_each(data)
-                return data if self._pipelines.of(data) else iterable
-        return iterable
+                pass
+            case cst.Call(args=[_, cst.Arg(value=data, star="")]) as call if (
+                self.values.qualified(call.func) == "builtins.map"
+            ):
+                pass
+            case _:
+                return iterable
+        data = self._made_of_each(data)
+        return data if self._pipelines.of(data) else iterable
 
     def _is_of_parameter(self, test: cst.BaseExpression) -> bool:
         """Whether what a function is passed answers a test."""

@@ -10,6 +10,7 @@ import libcst as cst
 from ...analysis.index import Binding
 from ...analysis.library import Kind, Value
 from ...analysis.syntax import argument, method, names_in, nodes_in
+from ...analysis.uniformity import stored
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.agreement import ASSIGNING
 from ...frameworks.tensorflow.keras_loops import fit_argument
@@ -37,6 +38,8 @@ AGREED = (
 #: Why, where a model answers.
 ANSWERED = "Data are made of this, and must be one thing on all ranks: the answer is rank 0's."
 ADVICE = "feed the training from a tf.data.Dataset that is made in this file"
+#: What to do where a step is sent its batches.
+CALLED = "make the step a function that is called on each batch, as `step(batch)`, and no generator that is sent them"
 
 
 STATEFUL = program(
@@ -530,7 +533,7 @@ class UnseenData(Rule):
                 yield Problem(
                     iterables[0] if iterables else call,
                     "the data of this training loop cannot be divided among the ranks",
-                    ADVICE,
+                    CALLED if _is_sent(context, call) else ADVICE,
                 )
         for fit in context.data.fit_arrays:
             rows = (n for array in fit.arrays for n in context.values.flow.backward_slice(array))
@@ -550,6 +553,15 @@ class UnseenData(Rule):
                     "it cannot be seen what data this fit is given, so they cannot be divided",
                     ADVICE,
                 )
+
+
+def _is_sent(context: Context, step: cst.CSTNode) -> bool:
+    """Whether a step stands in a generator that takes what it is sent: `batch = yield loss`."""
+    function = context.module.function_of(step)
+    return function is not None and any(
+        isinstance(n, cst.Yield) and not isinstance(context.module.parent(n), cst.Expr)
+        for n in nodes_in(function)
+    )
 
 
 def _goes_by_own_draws(context: Context, updates: Collection[cst.CSTNode]) -> bool:
@@ -713,7 +725,7 @@ class OwnChoice(Rule):
                 yield Problem(
                     data,
                     "these data go by what each rank has seen of its own batches, so ranks would divide data that are not the same",
-                    "compute what they go by from all the data behind the steps, as by model.predict, or bring it together with hvd.allreduce",
+                    "compute what they go by from all the data behind the steps, as by model.predict",
                 )
                 return
         for gradient in context.training.training_gradients:
@@ -778,18 +790,22 @@ class OwnChoice(Rule):
                     return
             if not isinstance(node, cst.Name):
                 continue
-            for bound in context.values.definitions.reaching(node):
-                if not isinstance(bound, Binding) or bound.place is None:
-                    continue
-                if isinstance(context.module.parent(bound.value), cst.For | cst.CompFor):
-                    continue  # a batch
-                carried = self._is_carried(context, bound.place, step, gradient) or (
-                    beside and self._is_left_to_next(context, bound.place, step, node)
+            bound = [
+                (each.place, each.value)
+                for each in context.values.definitions.reaching(node)
+                if isinstance(each, Binding)
+                and each.place is not None
+                # else a batch
+                and not isinstance(context.module.parent(each.value), cst.For | cst.CompFor)
+            ]
+            for place, made in (*bound, *stored(context.values, node)):
+                carried = self._is_carried(context, place, step, gradient) or (
+                    beside and self._is_left_to_next(context, place, step, node)
                 )
-                is_state = bound.place in context.carried.states  # HVD508 says so
-                if carried and not is_state and is_seen_by_rank(context, bound.value, answers):
+                is_state = place in context.carried.states  # HVD508 says so
+                if carried and not is_state and is_seen_by_rank(context, made, answers):
                     yield Problem(
-                        bound.place,
+                        place,
                         "the loss goes by this, which each rank makes of its own batches, so that ranks train by losses that differ",
                         "bring together what it is made of, with hvd.allreduce",
                         "warning",

@@ -773,7 +773,7 @@ class Decision(Rule):
                 yield Problem(
                     test,
                     "whether weights are updated is decided by each rank for itself, inside a compiled function",
-                    "average what decides with hvd.allreduce, or decide outside the tf.function",
+                    "decide outside the tf.function: let it return the gradients, and apply them there",
                 )
             elif test in skipping:
                 every = "all" if skipping[test] else "any"
@@ -811,7 +811,7 @@ class Decision(Rule):
                 yield Problem(
                     rate,
                     "this rate is computed from each rank's own losses, inside a compiled function",
-                    "average what it is computed from with hvd.allreduce, or set it outside the tf.function",
+                    "set it outside the tf.function",
                 )
             else:
                 before = f"{context.backend.broadcast_function}(float("
