@@ -9,6 +9,8 @@ from typing import Any
 _NO_SEED: int = 87654321
 #: How often `draw_alike` has drawn for each line of the program.
 _drawn: dict[int, int] = {}
+#: The variable of `of_rank_zero`, once there is one.
+_ranks: list[Any] = []
 
 
 def same_seed(*generators: Any) -> int | None:
@@ -122,7 +124,29 @@ def of_rank_zero(drawn: Any) -> Any:
     if hvd.size() == 1:
         return drawn
     # A sum, since what Horovod broadcasts shares its memory with what was drawn, which TensorFlow then writes over.
-    return hvd.allreduce(drawn * tf.cast(hvd.rank() == 0, drawn.dtype), op=hvd.Sum)
+    if tf.executing_eagerly():
+        return hvd.allreduce(drawn if hvd.rank() == 0 else tf.zeros_like(drawn), op=hvd.Sum)
+    # Which rank this is is read from a variable, each time: of a constant TensorFlow would make zeros on all ranks but rank 0,
+    # and take the sum of these out of a loop, in which rank 0 then waits. That it is changed, too, keeps turns in order, which
+    # otherwise run side by side.
+    rank = _rank()
+    is_first = tf.equal(rank.assign_add(0), 0)
+    found = hvd.allreduce(tf.where(is_first, drawn, tf.zeros_like(drawn)), op=hvd.Sum)
+    with tf.control_dependencies([found]):
+        behind = rank.assign_add(0)
+    with tf.control_dependencies([behind]):
+        return tf.identity(found)
+
+
+def _rank() -> Any:
+    """This rank, as a variable of TensorFlow's."""
+    import horovod.tensorflow as hvd
+    import tensorflow as tf
+
+    if not _ranks:
+        with tf.init_scope():
+            _ranks.append(tf.Variable(hvd.rank(), trainable=False, name="rank"))
+    return _ranks[0]
 
 
 def draw_alike_again() -> None:
