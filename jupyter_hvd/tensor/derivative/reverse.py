@@ -46,6 +46,7 @@ from ..ssa.program import (
     Rhs,
     Statement,
     flat,
+    is_picking,
     operands,
     pointwise,
     rename,
@@ -335,18 +336,13 @@ def _needed_values(pulled: Program, own: set[str]) -> dict[str, Binders]:
     for s in reversed(pulled.statements):
         if s.name not in needed:
             continue
-        if s.name in values and not (_is_read(s.rhs) or _is_picking(s.rhs)):
+        # Of places that pick entries the numbers are kept: what they pick has no adjoint, so that to compute it again is within
+        # the bound.
+        if s.name in values and not (_is_read(s.rhs) or is_picking(s.rhs)):
             kept[s.name] = s.rhs.gens
         else:
             needed |= {*operands(s.rhs)}
     return kept
-
-
-def _is_picking(rhs: Rhs) -> bool:
-    """Whether a variable says which entries a place picks: the place is kept for all turns, a number, and not all of these. It
-    has no adjoint, so that to compute it again is within the bound.
-    """
-    return isinstance(rhs, Map) and rhs.function.name == "picks"
 
 
 def _is_read(rhs: Rhs) -> bool:

@@ -377,8 +377,10 @@ class Dense:
             return None
         if (ranked := ranking(e)) is not None:
             x, i, descending = ranked
+            if space.extents.get(i) != count:
+                return None
             array, axes = self.scalar(x, values, space)
-            if i not in axes or space.extents.get(i) != count:
+            if i not in axes:  # all entries are the same
                 return None
             return sorting.ranks(array, axes.index(i), descending), axes
         if (counted := counting(e)) is not None and counted[0] in values:

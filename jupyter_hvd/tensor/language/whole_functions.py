@@ -44,9 +44,11 @@ def is_note(e: Term) -> bool:
 
 def unnoted(e: Term) -> Term:
     """A term without such notes."""
-    if not has_notes(e):
-        return e
-    e = rebuild(e, unnoted)
+    return _without_notes(e) if has_notes(e) else e
+
+
+def _without_notes(e: Term) -> Term:
+    e = rebuild(e, _without_notes)
     return came_from(e.children[0], e) if is_note(e) else e
 
 

@@ -23,10 +23,10 @@ from ..ssa.program import (
     Program,
     Rhs,
     Statement,
+    is_picking,
     pointwise,
 )
 
-PICKS = "picks"
 ONE = "⌊1⌋"  # the statement of that number
 
 
@@ -39,16 +39,12 @@ def with_index_arrays(program: Program) -> tuple[Program, dict[str, IndexArray]]
     """A program with integers for its sizes, its computed places as index arrays, and these by the variable that has the numbers:
     a step makes such an array when that variable is there.
     """
-    if not any(_is_picking(s.rhs) for s in program.statements):
+    if not any(is_picking(s.rhs) for s in program.statements):
         return program, {}
     found = _Picked({s.name: s.rhs for s in program.statements})
     statements = [replace(s, rhs=found.rewritten(s.rhs)) for s in program.statements]
     one = (Statement(ONE, Constant((), 1)),) if found.arrays else ()
     return Program((*one, *statements), program.output), found.arrays
-
-
-def _is_picking(rhs: Rhs) -> bool:
-    return isinstance(rhs, Map) and rhs.function.name == PICKS
 
 
 @dataclass
@@ -63,7 +59,7 @@ class _Picked:
             return rhs
         here = pointwise(rhs.gens)
         factor: Factor | None
-        if _is_picking(rhs):
+        if is_picking(rhs):
             p, factor = self.picking(rhs, here), _ONE
         elif _is_kept(rhs.function):
             p, factor = self.holds(rhs.arguments[0], here), _kept(rhs, here)
@@ -77,7 +73,7 @@ class _Picked:
     def holds(self, name: str, at: Sequence[Affine]) -> Predicate | None:
         """The condition for an entry that is 1 where places are picked, 0 elsewhere; None for any other."""
         rhs = self.defined[name]
-        if isinstance(rhs, Map) and _is_picking(rhs):
+        if isinstance(rhs, Map) and is_picking(rhs):
             return self.picking(rhs, at)
         if not isinstance(rhs, Contraction) or rhs.sums:
             return None

@@ -211,6 +211,11 @@ def operands(rhs: Rhs) -> tuple[str, ...]:
     return ()
 
 
+def is_picking(rhs: Rhs) -> bool:
+    """Whether a variable says, entry by entry, what places pick."""
+    return isinstance(rhs, Map) and rhs.function.name == "picks"
+
+
 def rename(rhs: Rhs, names: Mapping[str, str]) -> Rhs:
     """Replace the variables that a right-hand side reads."""
     match rhs:
