@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from horovod.runner.common.util.hosts import HostInfo, get_host_assignments
 
+from jupyter_hvd.launchers.authentication import TOKEN_VARIABLE
 from jupyter_hvd.launchers.base import JOB_VARIABLE, Orders
 from jupyter_hvd.launchers.hosts import Host
 from jupyter_hvd.launchers.mpi import (
@@ -44,15 +45,16 @@ def test_no_mpirun(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_the_command_line_names_variables_and_tells_no_value() -> None:
-    ranks = {JOB_VARIABLE: SECRET, "PATH": "/bin", "PYTHONPATH": f"/{SECRET}", "TOKEN": SECRET}
-    environment = mpirun_environment({JOB_VARIABLE: SECRET, "PATH": "/bin"}, ranks)
+    own = {"PATH": "/bin", "PYTHONPATH": f"/{SECRET}"}
+    ranks = {**own, TOKEN_VARIABLE: SECRET, "PASSWORD": SECRET}
+    environment = mpirun_environment({JOB_VARIABLE: "job", "PATH": "/bin"}, ranks)
     hosts = (Host("a", 2), Host("b", 1))
     command = mpirun_command(3, hosts, ["python", "-m", "module"], environment)
     assert SECRET not in " ".join(command)
     assert command[command.index("--host") + 1] == "a:2,b:1"
-    assert "TOKEN" not in environment  # it goes to the ranks alone
+    assert "PASSWORD" not in environment  # it goes to the ranks alone
     named = {command[at + 1] for at, word in enumerate(command) if word == "-x"}
-    assert named == {JOB_VARIABLE, "PATH", "PYTHONPATH"}
+    assert named == {JOB_VARIABLE, TOKEN_VARIABLE, "PATH", "PYTHONPATH"}
 
 
 def test_what_the_user_sets_of_mpi_goes_before_what_is_set_here() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from .base import ECHO, Exit, Orders, Output, Queued, describe_exit, rank_environment
 from .hosts import LaunchError
-from .lifeline import ADDRESS_VARIABLE, Lifelines
+from .lifeline import Lifelines
 from .places import Place
 from .processes import end_processes
 from .reaper import PrivateFolder
@@ -86,15 +86,14 @@ def run_job(
     launcher, address = place.launcher, place.address
     exits: dict[int, int] = {}
     said: list[str] = []
-    with _status_folder(folder) as status, _lifelines(folder.job, address, place.size) as lines:
-        lifeline = f"{address}:{lines.port}"
+    with _status_folder(folder) as status, _lifelines(address, place.size) as lines:
         orders = Orders(
             folder.job,
             place.size,
             place.hosts,
             program.module,
             _arguments(program, status),
-            rank_environment(folder.job, {ADDRESS_VARIABLE: lifeline, **(environment or {})}),
+            rank_environment(folder.job, {**lines.variables, **(environment or {})}),
             os.getcwd(),  # noqa: PTH109 — as the user's shell names it
             address,
             reach=launcher.reach,
@@ -140,16 +139,14 @@ def run_single(
     """
     with (
         _status_folder(folder) as status,
-        _lifelines(folder.job, "127.0.0.1", 1) as lines,
+        _lifelines("127.0.0.1", 1) as lines,
         # Files and not pipes: a child that the program leaves behind would hold a pipe open.
         tempfile.TemporaryFile("w+", errors="replace", dir=folder.path) as printed,
         tempfile.TemporaryFile("w+", errors="replace", dir=folder.path) as said,
     ):
         process = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
             [sys.executable, "-P", "-m", program.module, *_arguments(program, status)],
-            env=rank_environment(
-                folder.job, {ADDRESS_VARIABLE: f"127.0.0.1:{lines.port}", **(environment or {})}
-            ),
+            env=rank_environment(folder.job, {**lines.variables, **(environment or {})}),
             stdin=subprocess.DEVNULL,
             stdout=printed,
             stderr=said,
@@ -179,10 +176,10 @@ def _status_folder(folder: PrivateFolder) -> Iterator[Path]:
 
 
 @contextmanager
-def _lifelines(job: str, address: str, size: int) -> Iterator[Lifelines]:
+def _lifelines(address: str, size: int) -> Iterator[Lifelines]:
     """Listen for the ranks and their launcher: they end with this process, on whatever host."""
     names = ["launcher", *(f"rank {rank}" for rank in range(size))]
-    lifelines = Lifelines(job, address, 0, lambda: None, names)
+    lifelines = Lifelines(address, 0, lambda: None, names)
     try:
         yield lifelines
     finally:

@@ -10,9 +10,9 @@ Everything else goes through ipyparallel.
 from __future__ import annotations
 
 import errno
-import hmac
 import json
 import os
+import secrets
 import selectors
 import socket
 import threading
@@ -20,8 +20,10 @@ import time
 from collections.abc import Callable, Collection, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
+from .authentication import TOKEN_VARIABLE, ClientHandshake, ServerHandshake, take_token
+from .peers import is_own
 from .whereabouts import cpu_seconds, unknown_whereabouts, whereabouts
 
 #: Where the kernel listens, for the processes of a job: `host:port`.
@@ -30,6 +32,8 @@ ADDRESS_VARIABLE = "JUPYTER_HVD_LIFELINE"
 FIRST_LINE, LONGEST_LINE = 2**12, 2**20
 #: Connections that have not said who they are, at most; more are not accepted until some have gone.
 STRANGERS = 64
+#: Seconds for the kernel to answer a process that has connected; it may be busy with something else.
+GREETING_TIMEOUT = 120.0
 
 Message = Mapping[str, Any]
 CUT_OFF = frozenset({errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH})
@@ -74,6 +78,7 @@ class Member:
     """
 
     connection: socket.socket
+    handshake: ServerHandshake
     name: str = ""
     told: dict[str, Any] = field(default_factory=dict)
     unread: bytes = b""
@@ -83,13 +88,17 @@ class Member:
 class Lifelines:
     """The kernel's end of all lifelines of one job.
 
-    Anybody on this machine can connect. Nothing that a stranger sends is heeded but the token, in a
-    first line of moderate length; each member is known by one of the expected names, once at a time.
+    Connections of other users of this machine are closed at once. Nothing that a stranger sends is heeded but the
+    proof that it knows the token, in a first line of moderate length (`authentication.py`); each member is known by
+    one of the expected names, once at a time.
+
+    Attributes:
+        token: the job's secret. port: where it listens.
+        variables: by which the processes of the job find and authenticate one another, for their environment.
     """
 
     def __init__(
         self,
-        token: str,
         host: str,
         port: int,
         changed: Callable[[], None],
@@ -102,10 +111,12 @@ class Lifelines:
         """
         self.members: dict[str, Member] = {}
         self.gone: dict[str, Member] = {}
-        self._token, self._changed, self._expected = token, changed, frozenset(expected)
+        self.token = secrets.token_hex(32)
+        self._changed, self._expected = changed, frozenset(expected)
         self._strangers: list[Member] = []
         self._listener = socket.create_server((host, port))
         self.port: int = self._listener.getsockname()[1]
+        self.variables = {ADDRESS_VARIABLE: f"{host}:{self.port}", TOKEN_VARIABLE: self.token}
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ, None)
         self._closing, self._wake = socket.socketpair()
@@ -147,9 +158,13 @@ class Lifelines:
 
     def _accept(self) -> None:
         with suppress(OSError):
-            connection, _ = self._listener.accept()
+            connection, peer = self._listener.accept()
+            if is_own(peer, connection.getsockname()) is False:
+                connection.close()
+                return
             keep_alive(connection)
-            member = Member(connection)
+            member = Member(connection, ServerHandshake(self.token))
+            connection.sendall(encode(member.handshake.challenge))
             self._selector.register(connection, selectors.EVENT_READ, member)
             self._strangers.append(member)
         if len(self._strangers) > STRANGERS:  # the ranks of a job speak at once: the oldest is none
@@ -186,16 +201,14 @@ class Lifelines:
         if message is None:
             return False
         if not member.name:
-            token, name = message.pop("token", None), message.get("name")
-            if not isinstance(token, str) or not isinstance(name, str):
-                return False
-            if not hmac.compare_digest(token.encode(errors="replace"), self._token.encode()):
-                return False
-            if name not in self._expected or name in self.members:
-                return False
-            member.name = name
-            self.members[name] = member
-            self._strangers.remove(member)
+            match member.handshake.answer(message):
+                case (name, answer) if name in self._expected and name not in self.members:
+                    member.connection.sendall(encode(answer))
+                    member.name = name
+                    self.members[name] = member
+                    self._strangers.remove(member)
+                case _:
+                    return False
         member.told.update(message)
         return True
 
@@ -215,15 +228,18 @@ class Lifelines:
 class LifelineClient:
     """This process's lifeline; it ends the process when the kernel has gone."""
 
-    def __init__(self, name: str, token: str, address: str) -> None:
-        """Connect and say who this is; where nobody listens, the kernel has gone, and the process ends."""
-        host, _, port = address.rpartition(":")
+    def __init__(self, name: str) -> None:
+        """Connect to the address in this process's environment and say who this is.
+
+        Where nobody listens that knows the job's token, the kernel has gone, and the process ends.
+        """
+        who = {"pid": os.getpid(), "host": os.uname().nodename}
         try:
-            self._connection = socket.create_connection((host, int(port)), timeout=10)
+            self._connection, self._lines = connect_as(
+                name, os.environ.pop(ADDRESS_VARIABLE), take_token(), who
+            )
         except OSError:
             end_self()
-        self._connection.settimeout(None)
-        keep_alive(self._connection)
         #: Threads that are never idle, whether the rank computes or not: Horovod's own.
         self.busy_threads: Set[str] = frozenset()
         #: What interrupts the call of a number.
@@ -232,7 +248,6 @@ class LifelineClient:
         self.abort: Callable[[int], None] = lambda _: None
         self._heard: dict[str, Any] = {}
         self._news = threading.Condition()
-        self.tell({"token": token, "name": name, "pid": os.getpid(), "host": os.uname().nodename})
         threading.Thread(target=self._listen, name="hvd-lifeline", daemon=True).start()
 
     def tell(self, message: Message) -> None:
@@ -251,8 +266,8 @@ class LifelineClient:
 
     def _listen(self) -> None:
         try:
-            with self._connection.makefile("rb") as lines:
-                for line in lines:
+            with self._lines:
+                for line in self._lines:
                     message = decode(line)
                     if message is None:
                         break
@@ -274,6 +289,33 @@ class LifelineClient:
         except (OSError, ValueError):
             pass
         end_self()
+
+
+def connect_as(
+    name: str, address: str, token: str, told: Message
+) -> tuple[socket.socket, BinaryIO]:
+    """A connection to `host:port` on which both sides have proved that they know the token, and its lines.
+
+    Args:
+        told: what else to say of this process.
+
+    Raises:
+        OSError: nobody listens there, or nobody that knows the token.
+    """
+    host, _, port = address.rpartition(":")
+    connection = socket.create_connection((host, int(port)), timeout=10)
+    connection.settimeout(GREETING_TIMEOUT)
+    lines = connection.makefile("rb")
+    handshake = ClientHandshake(token, name)
+    answer = handshake.answer(decode(lines.readline(FIRST_LINE)) or {})
+    if answer is None:
+        raise ConnectionRefusedError("this is no kernel")
+    connection.sendall(encode({**told, **answer}))
+    if not handshake.accepts(decode(lines.readline(FIRST_LINE)) or {}):
+        raise ConnectionRefusedError("this kernel does not know the job's token")
+    connection.settimeout(None)
+    keep_alive(connection)
+    return connection, lines
 
 
 def _place() -> dict[str, Any]:

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from .authentication import TOKEN_VARIABLE
 from .base import JOB_VARIABLE, Exit, Orders, Output, Queued
 from .gloo import parse_report, start_placement
 from .hosts import Host, LaunchError
@@ -34,7 +35,7 @@ SETTINGS = {
     "PRTE_MCA_plm_ssh_agent": "ssh -o BatchMode=yes -o ConnectTimeout=15",
 }
 #: Variables that mpirun hands on to other hosts, where they are set: what it takes to start there.
-HANDED_ON = (JOB_VARIABLE, "PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
+HANDED_ON = (JOB_VARIABLE, TOKEN_VARIABLE, "PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
 
 
 class MpirunLauncher:
@@ -125,6 +126,6 @@ def mpirun_command(
 
 def mpirun_environment(own: Mapping[str, str], ranks: Mapping[str, str]) -> dict[str, str]:
     """What mpirun itself gets: what a launcher needs, and what users set of MPI."""
-    path = {name: ranks[name] for name in ("PYTHONPATH",) if name in ranks}
+    needed = {name: ranks[name] for name in ("PYTHONPATH", TOKEN_VARIABLE) if name in ranks}
     settings = {name: value for name, value in ranks.items() if SETTING.fullmatch(name)}
-    return {**SETTINGS, **own, **path, **settings}
+    return {**SETTINGS, **own, **needed, **settings}

@@ -7,7 +7,6 @@ and sends back what the rank writes and how it ends: what mpirun itself passes o
 
 from __future__ import annotations
 
-import hmac
 import os
 import signal
 import socket
@@ -16,14 +15,17 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import BinaryIO
 
 from horovod.runner.common.util.hosts import SlotInfo
 from horovod.runner.gloo_run import create_slot_env_vars
 
-from .base import JOB_VARIABLE, Orders
+from .authentication import TOKEN_VARIABLE, ServerHandshake
+from .base import Orders
 from .hosts import LaunchError, is_local, local_interfaces
-from .lifeline import ADDRESS_VARIABLE, FIRST_LINE, LifelineClient, decode, encode, keep_alive
+from .lifeline import FIRST_LINE, LifelineClient, decode, encode, keep_alive
 from .mpi import OF_MPI, mpirun_command, mpirun_environment
+from .peers import is_own
 from .placement import GRACE, OF_THIS_HOST, check_others, read_orders
 from .reports import LONGEST_LINE, Reports
 
@@ -37,7 +39,7 @@ LOST = 255
 
 def main() -> int:
     orders = read_orders(sys.stdin.read())
-    LifelineClient("launcher", os.environ[JOB_VARIABLE], os.environ[ADDRESS_VARIABLE])
+    LifelineClient("launcher")
     return MpiPlacement(orders).run()
 
 
@@ -128,7 +130,10 @@ class MpiPlacement:
     def _accept(self, listener: socket.socket) -> None:
         with suppress(OSError):
             while True:
-                connection, _ = listener.accept()
+                connection, peer = listener.accept()
+                if is_own(peer, connection.getsockname()) is False:
+                    connection.close()
+                    continue
                 threading.Thread(target=self._attend, args=(connection,), daemon=True).start()
 
     def _attend(self, connection: socket.socket) -> None:
@@ -138,7 +143,7 @@ class MpiPlacement:
         with connection, connection.makefile("rb") as lines:
             rank = None
             with suppress(OSError):
-                rank = self._greet(lines.readline(FIRST_LINE))
+                rank = self._greet(connection, lines)
             if rank is None:
                 return
             connection.settimeout(None)
@@ -154,17 +159,21 @@ class MpiPlacement:
                             self._reports.say({"rank": rank, "stream": stream, "text": text})
             self._note_end(rank, LOST if code is None else code)
 
-    def _greet(self, line: bytes) -> int | None:
+    def _greet(self, connection: socket.socket, lines: BinaryIO) -> int | None:
         """The rank that connects; None for a stranger."""
-        match decode(line):
-            case {"token": str(token), "rank": int(rank), "host": str(host)}:
-                known = hmac.compare_digest(token.encode(), self._orders.job.encode())
+        handshake = ServerHandshake(self._orders.environment[TOKEN_VARIABLE])
+        connection.sendall(encode(handshake.challenge))
+        message = decode(lines.readline(FIRST_LINE)) or {}
+        answered = handshake.answer(message)
+        match message:
+            case {"rank": int(rank), "host": str(host)} if answered is not None:
                 with self._news:
-                    if not known or rank in self._hosts or not 0 <= rank < self._orders.size:
+                    if rank in self._hosts or not 0 <= rank < self._orders.size:
                         return None
                     self._hosts[rank] = host
                     self._news.notify_all()
-                    return rank
+                connection.sendall(encode(answered[1]))
+                return rank
         return None
 
     def _await_all(self) -> None:

@@ -26,7 +26,7 @@ from horovod.runner.common.util.hosts import HostInfo, SlotInfo, get_host_assign
 from horovod.runner.gloo_run import create_run_env_vars, create_slot_env_vars
 
 from .allocation import current_allocation
-from .base import JOB_VARIABLE, Orders
+from .base import Orders
 from .hosts import Host, LaunchError, address_of, interface_towards, is_local
 from .lifeline import ADDRESS_VARIABLE, LifelineClient
 from .nodes import CHECK_VARIABLE, Reach, check_hosts
@@ -61,7 +61,7 @@ class RankCommand:
 
 def main() -> int:
     orders = read_orders(sys.stdin.read())
-    LifelineClient("launcher", os.environ[JOB_VARIABLE], os.environ[ADDRESS_VARIABLE])
+    LifelineClient("launcher")
     granted = orders.hosts or hosts_granted(orders.size)
     slots = get_host_assignments(
         [HostInfo(host.name, host.slots) for host in granted], orders.size, orders.size

@@ -4,7 +4,9 @@
 
 Its standard input is a pipe that the beginner holds open. When that ends without a word, the
 reaper ends the processes that bear the job's name and removes the folder: not even SIGKILL
-leaves anything behind on this machine. On other hosts, lifelines do the same.
+leaves anything behind on this machine. On other hosts, lifelines do the same. The name is public: every user of the
+machine can read it here and in names of shared folders. What proves that a process belongs to the job is a token
+of its own (`authentication.py`).
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ SHARED_FOLDER = "jupyter-hvd-{job}-"
 
 
 class PrivateFolder:
-    """A new folder that only this user can look into, and the name of the job that it belongs to.
+    """A new folder that only this user can look into, and the public name of the job that it belongs to.
 
     Both are looked after: when this process dies, the job's processes end and the folder goes.
 
@@ -93,8 +95,11 @@ def make_shared_folder(job: str, size: int) -> Path:
 
 
 def shared_folders(job: str) -> Iterator[Path]:
+    """The folders of a job that are this user's: anybody can give a folder such a name."""
     for place in (MEMORY, Path(tempfile.gettempdir())):
-        yield from place.glob(SHARED_FOLDER.format(job=job) + "*")
+        for folder in place.glob(SHARED_FOLDER.format(job=job) + "*"):
+            if folder.lstat().st_uid == os.getuid():
+                yield folder
 
 
 def main(folder: str, job: str) -> None:

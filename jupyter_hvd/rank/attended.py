@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -17,9 +16,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import IO, Any
 
-from ..launchers.base import JOB_VARIABLE
+from ..launchers.authentication import take_token
 from ..launchers.hosts import LaunchError
-from ..launchers.lifeline import encode, end_self, keep_alive
+from ..launchers.lifeline import connect_as, encode, end_self
 from ..launchers.mpi import require_horovod_for_mpi
 from ..launchers.reports import lines_of
 
@@ -30,12 +29,13 @@ RANK_VARIABLE = "OMPI_COMM_WORLD_RANK"
 class Placement:
     """The placement's end of the connection, as this side sees it."""
 
-    def __init__(self, address: str) -> None:
-        host, _, port = address.rpartition(":")
-        self._connection = socket.create_connection((host, int(port)), timeout=10)
-        self._connection.settimeout(None)
-        keep_alive(self._connection)
-        self._lines = self._connection.makefile("rb")
+    def __init__(self, address: str, rank: int) -> None:
+        """Connect, and say which rank this is; where nobody listens that knows the job's token, the process ends."""
+        who = {"rank": rank, "host": os.uname().nodename}
+        try:
+            self._connection, self._lines = connect_as(f"rank {rank}", address, take_token(), who)
+        except OSError:
+            end_self()
         self._speaking = threading.Lock()
 
     def say(self, message: Mapping[str, Any]) -> None:
@@ -52,9 +52,7 @@ class Placement:
 
 
 def main(address: str) -> int:
-    placement = Placement(address)
-    who = {"rank": int(os.environ[RANK_VARIABLE]), "host": os.uname().nodename}
-    placement.say({"token": os.environ[JOB_VARIABLE], **who})
+    placement = Placement(address, int(os.environ[RANK_VARIABLE]))
     orders = placement.next()
     try:
         require_horovod_for_mpi()  # that of this host

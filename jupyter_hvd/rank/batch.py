@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files import is_notebook, write_atomically
-from ..launchers.base import JOB_VARIABLE
-from ..launchers.lifeline import ADDRESS_VARIABLE, LifelineClient
+from ..launchers.lifeline import LifelineClient
 from ..launchers.whereabouts import own_files, threads
 from .shell_lines import ShellLines
 
@@ -72,7 +71,7 @@ def main(
 def hold_lifeline() -> None:
     """End with the process that began the job, on whatever host it is."""
     rank = os.environ.get("HOROVOD_RANK", "0")
-    held = LifelineClient(f"rank {rank}", os.environ[JOB_VARIABLE], os.environ[ADDRESS_VARIABLE])
+    held = LifelineClient(f"rank {rank}")
     with suppress(ImportError):
         note_horovods_threads(held)
 

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files import cache_folder
-from ..launchers.base import JOB_VARIABLE
-from ..launchers.lifeline import ADDRESS_VARIABLE, LifelineClient
+from ..launchers.lifeline import LifelineClient
 from ..runtime.guard import join_ranks
 from . import remote
 from .batch import require_all_ranks
@@ -25,7 +24,7 @@ from .imports import uncollected
 
 def main() -> None:
     rank = int(os.environ["HOROVOD_RANK"])
-    held = LifelineClient(f"rank {rank}", os.environ[JOB_VARIABLE], os.environ[ADDRESS_VARIABLE])
+    held = LifelineClient(f"rank {rank}")
     remote.lifeline = held
     remote.keep_outputs()
     signal.signal(signal.SIGINT, remote.heed_interrupt)
@@ -41,12 +40,13 @@ def main() -> None:
         join_ranks  # for cells that use Horovod by themselves: its own works once in a process
     )
     held.tell({"stage": "joined"})
-    connection = held.wait_for("connection")
+    connection, identity = held.wait_for("connection"), held.wait_for("engine")
     os.environ["IPP_CONNECTION_INFO"] = json.dumps(connection)
-    run_engine(rank)
+    run_engine(rank, identity)
 
 
-def run_engine(rank: int) -> None:
+def run_engine(rank: int, identity: str) -> None:
+    """Be an engine until the end, under an identity that the kernel alone knows besides."""
     import ipyparallel.engine.app
     from ipykernel.iostream import OutStream
     from ipyparallel.engine.kernel import IPythonParallelKernel
@@ -84,6 +84,7 @@ def run_engine(rank: int) -> None:
             "--IPEngine.enable_nanny=False",  # the lifeline does its work with no second process
             "--IPEngine.max_heartbeat_misses=0",  # so here
             f"--IPEngine.id={rank}",
+            f"--Session.session={identity}",
             "--IPEngine.timeout=60",
         ],
         out_stream_factory=PythonOutStream,

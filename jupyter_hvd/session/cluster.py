@@ -13,6 +13,7 @@ import json
 import math
 import os
 import queue
+import secrets
 import subprocess
 import sys
 import threading
@@ -37,7 +38,7 @@ from ..launchers.base import (
 )
 from ..launchers.gloo import GlooLauncher
 from ..launchers.hosts import LaunchError
-from ..launchers.lifeline import ADDRESS_VARIABLE, Lifelines
+from ..launchers.lifeline import Lifelines
 from ..launchers.mpi import MpirunLauncher
 from ..launchers.places import Place
 from ..launchers.processes import end_processes
@@ -120,6 +121,8 @@ class Cluster:
         self._exits: dict[int, int] = {}
         self._client: Any = None
         self._informed: set[int] = set()
+        #: Under which each rank registers with the controller.
+        self._identities = tuple(secrets.token_hex(16) for _ in range(place.size))
         self._heard: dict[int, tuple[list[Any], float]] = {}
         self._lifelines: Lifelines | None = None
         self._processes: list[subprocess.Popen[str]] = []
@@ -150,7 +153,6 @@ class Cluster:
         launcher, address = self._place.launcher, self._place.address
         ports = choose_ports(address, os.environ.get(PORTS_VARIABLE))
         self._lifelines = Lifelines(
-            self.job,
             address,
             ports[0] if ports else 0,
             lambda: self._events.put(None),
@@ -162,10 +164,7 @@ class Cluster:
             self._place.hosts,
             "jupyter_hvd.rank.forks" if self._forks else LIVING,
             (LIVING,) if self._forks else (),
-            rank_environment(
-                self.job,
-                {ADDRESS_VARIABLE: f"{address}:{self._lifelines.port}", **self._forks},
-            ),
+            rank_environment(self.job, {**self._lifelines.variables, **self._forks}),
             os.getcwd(),  # noqa: PTH109 — as the notebook names it
             address,
             ports[1] if ports else 0,
@@ -173,6 +172,7 @@ class Cluster:
             outlive=True,
         )
         kept = ports[2:] or ports_to_keep(address)
+        self._write_controller_config()
         # The ranks first: they take longer, and the controller starts in their shadow.
         self._watch_process(launcher.start(orders), self._read_launcher)
         controller = subprocess.Popen(  # noqa: S603 — a list of arguments, no shell
@@ -197,6 +197,17 @@ class Cluster:
             start_new_session=True,
         )
         self._watch_process(controller, self._read_controller)
+
+    def _write_controller_config(self) -> None:
+        """Let the controller and the ranks sign what they say, and encrypt it.
+
+        A signature alone is not enough: whoever can connect to a publishing socket could read what the ranks print.
+        """
+        import zmq
+
+        key = secrets.token_hex(32).encode()
+        options = f"c.Session.key = {key!r}\nc.IPController.enable_curve = {zmq.has('curve')}\n"
+        (self._folder.path / "ipcontroller_config.py").write_text(options)
 
     def _watch_process(self, process: subprocess.Popen[str], read: Callable[[str], None]) -> None:
         self._processes.append(process)
@@ -284,8 +295,20 @@ class Cluster:
         for rank in range(self.size):
             if rank not in self._informed and f"rank {rank}" in self._lifelines.members:
                 self._informed.add(rank)
-                self._lifelines.send(f"rank {rank}", {"connection": connection})
-        return sorted(self._client.ids) == list(range(self.size)) and self._all_hear()
+                message = {"connection": connection, "engine": self._identities[rank]}
+                self._lifelines.send(f"rank {rank}", message)
+        return self._engines_are_ranks() and self._all_hear()
+
+    def _engines_are_ranks(self) -> bool:
+        """Whether every rank is registered as an engine, by the identity that it alone was told; nobody else may be.
+
+        Raises:
+            LaunchError: somebody else is.
+        """
+        engines: Mapping[int, str] = dict(self._client._engines)
+        if not engines.items() <= dict(enumerate(self._identities)).items():
+            raise LaunchError("an engine has registered that is none of the ranks")
+        return len(engines) == self.size
 
     def _all_hear(self) -> bool:
         """Whether every rank has answered a request, and its output comes through; asks those that have not, each second anew.

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+import subprocess
 import time
 from collections.abc import Iterator
 
 import pytest
 
-from jupyter_hvd.launchers.lifeline import FIRST_LINE, STRANGERS, Lifelines
+from jupyter_hvd.launchers.authentication import ClientHandshake
+from jupyter_hvd.launchers.lifeline import FIRST_LINE, STRANGERS, Lifelines, connect_as
 
 from .conftest import Aftermath
-
-TOKEN = "a1b2c3"
 
 
 @pytest.fixture
 def lifelines() -> Iterator[Lifelines]:
-    listening = Lifelines(TOKEN, "127.0.0.1", 0, lambda: None, ["rank 0", "rank 1"])
+    listening = Lifelines("127.0.0.1", 0, lambda: None, ["rank 0", "rank 1"])
     yield listening
     listening.close()
 
@@ -27,6 +28,12 @@ def connect(lifelines: Lifelines, data: bytes = b"") -> socket.socket:
     connection = socket.create_connection(("127.0.0.1", lifelines.port), timeout=5)
     connection.sendall(data)
     return connection
+
+
+def join(lifelines: Lifelines, name: str, token: str | None = None) -> socket.socket:
+    """A connection by whoever knows the token, or has guessed one; raises OSError where it is refused."""
+    address = f"127.0.0.1:{lifelines.port}"
+    return connect_as(name, address, lifelines.token if token is None else token, {"pid": 1})[0]
 
 
 def line(**message: object) -> bytes:
@@ -41,10 +48,14 @@ def wait_for_member(lifelines: Lifelines, name: str) -> bool:
 
 
 def is_dropped(connection: socket.socket) -> bool:
+    """Whether it is closed after the challenge, which everybody gets."""
+    received = b""
     try:
-        return connection.recv(100) == b""
+        while data := connection.recv(1000):
+            received += data
     except ConnectionError:
-        return True
+        pass
+    return received.count(b"\n") <= 1
 
 
 HOSTILE = {
@@ -56,16 +67,15 @@ HOSTILE = {
     "deep JSON": b"[" * 4000 + b"\n",
     "deep objects": b'{"a":' * 700 + b"\n",
     "a long line": b"x" * (FIRST_LINE + 1),
-    "a longer line": b'{"token": "' + b"x" * 100_000 + b'"}\n',
-    "no token": line(name="rank 0"),
-    "another token": line(name="rank 0", token="nope"),
-    "a token of other letters": line(name="rank 0", token="ünïcödé"),
-    "half a character": b'{"name": "rank 0", "token": "\\ud800"}\n',
-    "a token that is a list": line(name="rank 0", token=[TOKEN]),
-    "no name": line(token=TOKEN),
-    "a name that is a number": line(name=0, token=TOKEN),
-    "a name that nobody expects": line(name="guest", token=TOKEN),
-    "a huge number": b'{"token": ' + b"9" * 3000 + b"}\n",
+    "a longer line": b'{"proof": "' + b"x" * 100_000 + b'"}\n',
+    "no proof": line(name="rank 0", nonce="1"),
+    "another proof": line(name="rank 0", nonce="1", proof="nope"),
+    "a proof of other letters": line(name="rank 0", nonce="1", proof="ünïcödé"),
+    "half a character": b'{"name": "rank 0", "nonce": "\\ud800", "proof": "\\ud800"}\n',
+    "a proof that is a list": line(name="rank 0", nonce="1", proof=["nope"]),
+    "no name": line(nonce="1", proof="nope"),
+    "a name that is a number": line(name=0, nonce="1", proof="nope"),
+    "a huge number": b'{"proof": ' + b"9" * 3000 + b"}\n",
 }
 
 
@@ -74,17 +84,54 @@ def test_bytes_of_a_stranger(lifelines: Lifelines, what: str) -> None:
     """A stranger sends"""
     with connect(lifelines, HOSTILE[what]) as stranger:
         assert is_dropped(stranger)
-    with connect(lifelines, line(name="rank 0", token=TOKEN)):
+    with join(lifelines, "rank 0"):
         assert wait_for_member(lifelines, "rank 0")
-        assert not {"guest"} & lifelines.members.keys()
+
+
+@pytest.mark.parametrize(("name", "token"), [("rank 0", "guessed"), ("guest", None)])
+def test_who_is_not_expected(lifelines: Lifelines, name: str, token: str | None) -> None:
+    """Another token, or a name that nobody expects"""
+    with pytest.raises(OSError, match="token"):
+        join(lifelines, name, token)
+    assert not lifelines.members
+
+
+def test_a_proof_is_good_for_one_connection(lifelines: Lifelines) -> None:
+    """What a rank has sent is sent again on another connection"""
+    handshake = ClientHandshake(lifelines.token, "rank 0")
+    with connect(lifelines) as first, connect(lifelines) as second:
+        answer = handshake.answer(json.loads(first.makefile().readline()))
+        assert answer is not None
+        second.sendall(line(**answer))
+        assert is_dropped(second)
+        first.sendall(line(**answer))
+        assert wait_for_member(lifelines, "rank 0")
+
+
+def test_the_token_is_not_sent(lifelines: Lifelines) -> None:
+    """Somebody listens at a port where the kernel has listened before"""
+    with socket.create_server(("127.0.0.1", 0)) as impostor:
+        address = f"127.0.0.1:{impostor.getsockname()[1]}"
+        with socket.create_connection(impostor.getsockname()) as rank:
+            accepted, _ = impostor.accept()
+            accepted.sendall(line(challenge="x") + line(proof="x", connection={"key": "mine"}))
+            handshake = ClientHandshake(lifelines.token, "rank 0")
+            lines = rank.makefile()
+            answer = handshake.answer(json.loads(lines.readline()))
+            assert answer is not None
+            assert lifelines.token not in json.dumps(answer)
+            assert not handshake.accepts(json.loads(lines.readline()))
+            accepted.close()
+    with pytest.raises(OSError, match="refused"):
+        connect_as("rank 0", address, lifelines.token, {})
 
 
 def test_a_name_is_taken_once(lifelines: Lifelines) -> None:
     """Somebody joins under the name of a rank that is there"""
-    with connect(lifelines, line(name="rank 0", token=TOKEN)) as first:
+    with join(lifelines, "rank 0") as first:
         assert wait_for_member(lifelines, "rank 0")
-        with connect(lifelines, line(name="rank 0", token=TOKEN)) as second:
-            assert is_dropped(second)
+        with pytest.raises(OSError, match="token"):
+            join(lifelines, "rank 0")
         lifelines.send("rank 0", {"connection": "key"})
         assert b"key" in first.recv(100)
 
@@ -93,7 +140,32 @@ def test_strangers_in_masses(lifelines: Lifelines, aftermath: Aftermath) -> None
     """Strangers connect and say nothing"""
     aftermath.tries = 4 * STRANGERS
     silent = [connect(lifelines) for _ in range(aftermath.tries)]
-    with connect(lifelines, line(name="rank 1", token=TOKEN)):
+    with join(lifelines, "rank 1"):
         assert wait_for_member(lifelines, "rank 1")
     for connection in silent:
         connection.close()
+
+
+#: As somebody who knows the token: whether there is a challenge.
+KNOCK = """\
+import os, socket, sys
+os.setuid(int(sys.argv[2]))
+try:
+    print(len(socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=5).recv(100)))
+except ConnectionError:
+    print(0)
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="another user can only be had by root")
+@pytest.mark.parametrize(("user", "answered"), [(0, True), (65534, False)])
+def test_another_user_at_the_door(lifelines: Lifelines, user: int, answered: bool) -> None:
+    """Another user of the machine gets not even a challenge"""
+    done = subprocess.run(
+        ["/usr/bin/python3", "-I", "-c", KNOCK, str(lifelines.port), str(user)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd="/",
+    )
+    assert (int(done.stdout) > 0) == answered
