@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from horovod.runner.common.util.hosts import HostInfo, get_host_assignments
 
-from jupyter_hvd.launchers.authentication import TOKEN_VARIABLE
+from jupyter_hvd.launchers.authentication import TOKEN_VARIABLE, ClientHandshake
 from jupyter_hvd.launchers.base import JOB_VARIABLE, Orders
 from jupyter_hvd.launchers.hosts import Host
 from jupyter_hvd.launchers.mpi import (
@@ -86,23 +86,26 @@ def test_ranks_that_go_round_the_hosts() -> None:
 
 
 @pytest.mark.parametrize(
-    "greeting",
+    ("token", "who"),
     [
-        {"token": "guessed", "rank": 0, "host": "x"},
-        {"token": SECRET, "rank": 7, "host": "x"},
-        {"rank": 0},
-        [],
+        ("guessed", {"rank": 0, "host": "x"}),
+        (SECRET, {"rank": 7, "host": "x"}),
+        (SECRET, {"rank": 0}),
+        (None, {"rank": 0, "host": "x"}),
     ],
 )
-def test_a_stranger_is_told_nothing(greeting: object) -> None:
-    placement = MpiPlacement(Orders(SECRET, 1, (), "module", environment={"TOKEN": SECRET}))
+def test_a_stranger_is_told_nothing(token: str | None, who: dict[str, object]) -> None:
+    environment = {TOKEN_VARIABLE: SECRET, "PASSWORD": SECRET}
+    placement = MpiPlacement(Orders("job", 1, (), "module", environment=environment))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         stranger = socket.create_connection(listener.getsockname())
         thread = threading.Thread(target=placement._attend, args=(listener.accept()[0],))
         thread.start()
-        with stranger, stranger.makefile("rb") as answer:
-            stranger.sendall(json.dumps(greeting).encode() + b"\n")
-            assert answer.read() == b""
+        with stranger, stranger.makefile("rb") as lines:
+            challenge = json.loads(lines.readline())
+            answer = ClientHandshake(token, "rank").answer(challenge) if token else []
+            stranger.sendall(json.dumps({**who, **answer} if answer else []).encode() + b"\n")
+            assert lines.read() == b""
         thread.join(5)
         assert not thread.is_alive()
 
