@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from jupyter_client.session import Session
 
 from .conftest import Aftermath
 from .other_user import NOBODY, joining, search
@@ -226,6 +227,11 @@ def test_nobody_else_joins_living_ranks(open_folder: Path, aftermath: Aftermath)
         assert dict(ranks._client._engines) == dict(enumerate(ranks._identities))
         pids = [ranks.told(rank)["pid"] for rank in (0, 1)]
         assert [ranks.run(os.getpid).replies[rank] for rank in (0, 1)] == pids
+        forged = Session(key=b"another").serialize(
+            Session(key=b"another").msg("apply_reply", {"status": "ok"})
+        )
+        with pytest.raises(ValueError, match="Signature"):  # before anything in it is unpickled
+            ranks._client.session.deserialize(forged[1:])
     assert result["tried"]
     assert not result["received"]
     aftermath.tries = result["tried"]
