@@ -16,8 +16,9 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Iterator, NoReturn
+from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCKS = ROOT / "requirements"
@@ -207,12 +208,14 @@ class Source:
             return f"the disk is full: {folder} takes {ROOM / 1e9:.1f} GB. Free them, {AGAIN}"
         if re.search(r"DO NOT MATCH THE HASHES|[Hh]ash mismatch", said):
             return "a package is not the one that was locked: its hash is another. Nothing of it was installed"
-        if re.search(
-            r"No matching distribution|was not found in the|no wheels|not found in the provided",
-            said,
-        ):
-            if self.wheels is not None:
-                return f"{self.wheels} lacks a package of {folder}: fill it where there is a network, make wheels WHEELS={self.wheels}"
+        missing = (
+            r"No matching distribution|was not found in the|no wheels|not found in the provided"
+        )
+        if self.wheels is not None and re.search(missing, said):
+            return (
+                f"{self.wheels} lacks a package of {folder.name}; "
+                f"fill it where there is a network: make wheels WHEELS={self.wheels}"
+            )
         if re.search(
             r"dns error|tcp connect error|Failed to fetch|NewConnectionError|[Tt]imed? ?out|Connection refused"
             r"|name resolution|ProxyError|Network is unreachable|error sending request|No matching distribution",
@@ -260,14 +263,28 @@ def failure(command: list[str], source: Source) -> str | None:
 
 
 def install(folder: Path, arguments: list[str], source: Source) -> None:
-    """Install by uv, which is several times as fast as pip, or by pip where uv cannot: only pip's settings know the index, say."""
-    bin = folder / "bin"
-    pip = [str(bin / "python"), "-m", "pip", "install", "--quiet", "--no-input", *source.options]
-    uv = bin / "uv"
+    """Install by uv, which is several times as fast as pip, or by pip where only its settings know the index."""
+    programs = folder / "bin"
+    pip = [
+        str(programs / "python"),
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-input",
+        *source.options,
+    ]
+    uv = programs / "uv"
     if not uv.exists():
         failure([*pip, "--require-hashes", "--requirement", str(LOCKS / "uv.txt")], source)
     if uv.exists():
-        words = ["--quiet", "--compile-bytecode", "--python", str(bin / "python"), *source.options]
+        words = [
+            "--quiet",
+            "--compile-bytecode",
+            "--python",
+            str(programs / "python"),
+            *source.options,
+        ]
         if failure([str(uv), "pip", "install", *words, *arguments], source) is None:
             return
     run([*pip, *arguments], folder, source)
@@ -290,7 +307,8 @@ def fill(folder: Path, lock: str, python: Path, source: Source) -> None:
         run([*pip, "--requirement", str(LOCKS / name)], folder, source)
     program = (
         "import sys, pathlib; from jupyter_hvd.install.run import fetch_source; from jupyter_hvd.install.pip import Source; "
-        "from jupyter_hvd.install.build import Build; fetch_source(Build('0'), pathlib.Path(sys.argv[1]), Source(sys.argv[2] or None))"
+        "from jupyter_hvd.install.build import Build; "
+        "fetch_source(Build('0'), pathlib.Path(sys.argv[1]), Source(sys.argv[2] or None))"
     )
     run([str(python), "-c", program, str(folder), source.proxy or ""], folder, source)
 

@@ -18,8 +18,9 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Iterator, NamedTuple
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Where parts of one `make test` note what they leave out: a count and a sentence a line.
@@ -29,25 +30,21 @@ NODE = (20, 19)
 
 
 class Need(NamedTuple):
+    """Programs, each with the Debian package that has it."""
+
     kind: str
-    programs: tuple[str, ...]
-    packages: tuple[str, ...]
+    programs: dict[str, str]
 
 
+HOSTS = {"ip": "iproute2", "unshare": "util-linux"}
+SSH = {"sshd": "openssh-server", "ssh": "openssh-client", "ssh-keygen": "openssh-client"}
+SLURM = {"slurmctld": "slurm-wlm", "slurmd": "slurm-wlm", "salloc": "slurm-wlm", "munged": "munge"}
 NEEDS = {
-    "build": Need("Horovod", ("g++", "cmake", "make"), ("g++", "cmake", "make")),
-    "node": Need("Node", ("node",), ("nodejs",)),
-    "browser": Need("browser", (os.environ.get("CHROMIUM", "chromium"),), ("chromium",)),
-    "sshd": Need(
-        "sshd",
-        ("sshd", "ssh", "ssh-keygen", "ip", "unshare"),
-        ("openssh-server", "openssh-client", "openssh-client", "iproute2", "util-linux"),
-    ),
-    "slurm": Need(
-        "Slurm",
-        ("slurmctld", "slurmd", "salloc", "munged", "ip", "unshare"),
-        ("slurm-wlm", "slurm-wlm", "slurm-wlm", "munge", "iproute2", "util-linux"),
-    ),
+    "build": Need("Horovod", {"g++": "g++", "cmake": "cmake", "make": "make"}),
+    "node": Need("Node", {"node": "nodejs"}),
+    "browser": Need("browser", {os.environ.get("CHROMIUM", "chromium"): "chromium"}),
+    "sshd": Need("sshd", {**SSH, **HOSTS}),
+    "slurm": Need("Slurm", {**SLURM, **HOSTS}),
 }
 #: Needs that no package meets, each with what to do.
 OTHERS = {"root": ("root", "run them as root")}
@@ -55,13 +52,9 @@ OTHERS = {"root": ("root", "run them as root")}
 
 def lacking(name: str) -> list[str]:
     """The Debian packages that a need lacks."""
-    need = NEEDS[name]
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
-    found = [
-        package
-        for program, package in zip(need.programs, need.packages)
-        if shutil.which(program, path=path) is None
-    ]
+    programs = NEEDS[name].programs
+    found = [programs[program] for program in programs if shutil.which(program, path=path) is None]
     if name == "node" and not found and node_version() < NODE:
         found = ["nodejs"]
     return sorted(set(found))
