@@ -69,7 +69,7 @@ def interpreters(versions: tuple[tuple[int, int], ...]) -> Iterator[tuple[tuple[
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
     for major, minor in versions:
         name = f"python{major}.{minor}"
-        candidates = [f"/usr/bin/{name}", *(f"{folder}/{name}" for folder in os.get_exec_path())]
+        candidates = [f"{folder}/{name}" for folder in os.get_exec_path()]
         candidates += [
             str(path / "bin" / name)
             for path in sorted(pyenv.glob(f"{major}.{minor}.*"), reverse=True)

@@ -46,7 +46,10 @@ def run_install(options: argparse.Namespace) -> int:
     out, errors = make_consoles(False)
     if options.wheels is not None and not options.wheels.is_dir():
         errors.print(
-            f"jupyter hvd install: --wheels {options.wheels}: there is no such folder", markup=False
+            f"jupyter hvd install: --wheels {options.wheels}: there is no such folder",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
         )
         return UNUSABLE
     try:
