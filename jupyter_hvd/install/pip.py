@@ -24,6 +24,8 @@ NOT_REACHED = re.compile(
     r"NewConnectionError|ConnectTimeout|ReadTimeout|Temporary failure in name resolution|Connection refused"
     r"|ProxyError|Could not fetch URL|Network is unreachable|No matching distribution found"
 )
+#: In lines that say why a build failed.
+ERROR = re.compile(r"\berror: |\*\*\* |CMake Error|undefined reference|Error: ")
 WRONG_HASH = re.compile(r"DO NOT MATCH THE HASHES|HashMismatch")
 
 
@@ -65,6 +67,7 @@ def pip(
     source: Source | None = None,
     flags: dict[str, str] | None = None,
     listener: Listener | None = None,
+    log: Path | None = None,
 ) -> None:
     """Call pip; packages come from `source`, or none are needed.
 
@@ -84,6 +87,7 @@ def pip(
         environment={**os.environ, **(flags or {}), "PATH": path},
         source=source,
         listener=listener,
+        log=log,
     )
 
 
@@ -92,6 +96,7 @@ def run(
     environment: dict[str, str] | None = None,
     source: Source | None = None,
     listener: Listener | None = None,
+    log: Path | None = None,
 ) -> None:
     """Run a command, with the programs that it starts as a group of their own.
 
@@ -119,10 +124,10 @@ def run(
             os.killpg(process.pid, signal.SIGTERM)
             raise
     if process.returncode != 0:
-        raise CannotBuildError(explain(said, source or Source()) or excerpt(command, said))
+        raise CannotBuildError(explain(said, source) or excerpt(command, said, log))
 
 
-def explain(said: Sequence[str], source: Source) -> str | None:
+def explain(said: Sequence[str], source: Source | None) -> str | None:
     """One line about an error that the user can do something about."""
     text = "\n".join(said)
     if DISK_IS_FULL.search(text):
@@ -132,11 +137,16 @@ def explain(said: Sequence[str], source: Source) -> str | None:
             f"the index gave another source of Horovod {HOROVOD} than the one whose SHA-256 is known; "
             "nothing of it was run"
         )
-    if NOT_REACHED.search(text):
+    if source is not None and NOT_REACHED.search(text):
         return source.advice
     return None
 
 
-def excerpt(command: Sequence[str], said: Sequence[str]) -> str:
-    errors = [line for line in said if "error" in line.lower()][:10]
-    return "\n".join([f"this failed: {' '.join(command[:5])} …", *errors, "…", *said[-15:]])
+def excerpt(command: Sequence[str], said: Sequence[str], log: Path | None) -> str:
+    """The compiler's own errors, and where the rest stands."""
+    errors = [line.strip() for line in said if ERROR.search(line)][:10]
+    head = f"this failed: {' '.join(command[:5])} …"
+    if log is None:
+        return "\n".join([head, *errors, "…", *said[-15:]])
+    log.write_text("\n".join([*said, ""]))
+    return "\n".join([f"{head}; all that it said is in {log}", *errors])

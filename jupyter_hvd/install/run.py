@@ -107,7 +107,8 @@ def make_wheel(build: Build, folder: Path, listener: Listener, source: Source) -
             str(made),
         )
         listener("compiling", 0.0)
-        pip("wheel", *options, str(tree), flags=build.flags, listener=listener)
+        log = folder / f"{build.name}.log"
+        pip("wheel", *options, str(tree), flags=build.flags, listener=listener, log=log)
         try:
             made.rename(folder / build.name)
         except OSError:  # another process was faster, on a file system without locks
