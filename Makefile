@@ -1,6 +1,7 @@
 # make demo    sets everything up, converts an example notebook and trains it on two ranks
 # make check   the inner loop: lint, types, contracts, the site, and every test that starts no rank and no browser
-# make test    everything
+# make test    everything that this machine has the programs for; the last lines say what was left out
+# make system  installs those programs: a browser, sshd, Slurm, Node
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
@@ -19,77 +20,82 @@ unexport PYTHONDONTWRITEBYTECODE
 LEDGER ?= $(CURDIR)/.ledger
 export JUPYTER_HVD_LEDGER = $(LEDGER)
 
-# $(call install,FOLDER,ARGUMENTS) installs into a virtual environment: by uv, which is several times as fast as pip, or by pip where
-# uv cannot (where only pip's own settings know the index, say).
-install = { $(1)/bin/pip install --quiet uv && $(1)/bin/uv pip install --quiet --compile-bytecode --python $(1)/bin/python $(2); } || $(1)/bin/pip install --quiet $(2)
+# scripts/environment.py takes a Python that fits: the one that PYTHON names, python3, or another on the PATH or of pyenv.
+# PROXY=http://host:port is the way to the package index; WHEELS=FOLDER, which `make wheels` fills, stands in for it.
+ENVIRONMENT = $(PYTHON) scripts/environment.py $(if $(filter-out default file undefined,$(origin PYTHON)),--python="$(PYTHON)") $(if $(PROXY),--proxy="$(PROXY)") $(if $(WHEELS),--wheels="$(WHEELS)")
+NEEDS = $(PYTHON) scripts/needs.py
+# Parts of `make test` note here what they leave out; with STRICT=1 it fails where a package was missing.
+export JUPYTER_HVD_SKIPPED = $(CURDIR)/build/skipped
 
 # What uses one core each is done at once.
 TOGETHER = --jobs=2 --output-sync=target
 
-.PHONY: needs env env-tf215 env-tf218 env-mpi demo check test test-python test-thorough test-distribute lint lint-ts test-ts test-ui fuzz-tensor fuzz-convert bench corpus coverage labextension format docs site binder clean
+.PHONY: system needs locks wheels env env-tf215 env-tf218 env-mpi demo check test test-python test-pythons test-thorough test-distribute lint lint-ts test-ts test-ui fuzz-tensor fuzz-convert bench corpus coverage labextension format docs site binder clean
 
 env: $(VENV)/.ready
 
-# TensorFlow and what Horovod's build needs come first, then Horovod, compiled for exactly that TensorFlow. The
-# package is linked without its build hooks: `make labextension` builds that part, and it alone needs Node.
-$(VENV)/.ready: requirements/tf221.txt pyproject.toml
-	@echo "TensorFlow, JAX, JupyterLab and Horovod come into $(VENV): a minute, or a quarter of an hour where they are fetched and Horovod is compiled"
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "The pinned packages are for Python 3.11; say which one with  make PYTHON=python3.11")'
-	$(PYTHON) -m venv $(VENV)
-# Through the link that `labextension` makes, an installation before has put its own file among what is to be installed.
-	rm -rf $(VENV)/share/jupyter/labextensions/jupyter-hvd jupyter_hvd/labextension/install.json
-	$(call install,$(VENV),--requirement requirements/tf221.txt)
-	export HATCH_BUILD_NO_HOOKS=true; $(call install,$(VENV),--no-deps --editable .)
-	$(BIN)/python -m jupyter_hvd install
-	touch $@
+$(VENV)/.ready: requirements/tf221.txt requirements/uv.txt pyproject.toml | needs
+	@$(ENVIRONMENT) $(VENV) tf221
 
-# The second: Keras 2 in TensorFlow itself, and an older JAX.
+# The second: Keras 2 in TensorFlow itself, and an older JAX. Without a Python 3.11 it is left out, and so are its tests.
 env-tf215: $(VENV)-tf215/.ready
 
-$(VENV)-tf215/.ready: requirements/tf215.txt pyproject.toml
-	$(PYTHON) -m venv $(VENV)-tf215
-	$(call install,$(VENV)-tf215,--requirement requirements/tf215.txt)
-	export HATCH_BUILD_NO_HOOKS=true; $(call install,$(VENV)-tf215,--no-deps --editable .)
-	$(VENV)-tf215/bin/python -m jupyter_hvd install
-	touch $@
+$(VENV)-tf215/.ready: requirements/tf215.txt requirements/uv.txt pyproject.toml | needs
+	@$(PYTHON) scripts/environment.py $(VENV)-tf215 tf215 --optional $(if $(PROXY),--proxy="$(PROXY)") $(if $(WHEELS),--wheels="$(WHEELS)")
 
 # The third, for `make test-thorough`: a newer TensorFlow with Keras 2 as a package of its own.
 env-tf218: $(VENV)-tf218/.ready
 
-$(VENV)-tf218/.ready: requirements/tf218.txt pyproject.toml
-	$(PYTHON) -m venv $(VENV)-tf218
-	$(call install,$(VENV)-tf218,--requirement requirements/tf218.txt)
-	$(call install,$(VENV)-tf218,--no-deps tf-keras==2.18.0)
-	export HATCH_BUILD_NO_HOOKS=true; $(call install,$(VENV)-tf218,--no-deps --editable .)
-	$(VENV)-tf218/bin/python -m jupyter_hvd install
-	touch $@
+$(VENV)-tf218/.ready: requirements/tf218.txt requirements/uv.txt pyproject.toml | needs
+	@$(PYTHON) scripts/environment.py $(VENV)-tf218 tf218 $(if $(PROXY),--proxy="$(PROXY)") $(if $(WHEELS),--wheels="$(WHEELS)")
 
 # The first, with a Horovod for `--launcher mpirun` above it; mpicxx and mpirun are the system's.
 env-mpi: $(VENV)-mpi/.ready
 
 $(VENV)-mpi/.ready: $(VENV)/.ready
 	$(BIN)/python -m venv $(VENV)-mpi
-	echo "import site; site.addsitedir('$(CURDIR)/$(VENV)/lib/python3.11/site-packages')" > $(VENV)-mpi/lib/python3.11/site-packages/below.pth
+	below=$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && echo "import site; site.addsitedir('$$below')" > $$($(VENV)-mpi/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/below.pth
 	$(VENV)-mpi/bin/python -m jupyter_hvd install --mpi
 	touch $@
 
 demo: env
 	@$(BIN)/python scripts/demo.py
 
-# What the system lacks is said in the first second, not after half an hour.
+# What Horovod's compilation lacks is said in the first second, not after minutes.
 needs:
-	@scripts/needs >/dev/null
+	@$(NEEDS) build
 
-check:
-	@scripts/needs check >/dev/null
+system:
+	@$(NEEDS) install
+
+# Pins and hashes, from requirements/*.in and pyproject.toml; UPGRADE=--upgrade takes the newest.
+locks: $(BIN)/uv
+	scripts/locks
+
+$(BIN)/uv:
+	$(MAKE) env
+
+# All packages of `make demo` in a folder, for a machine with the same Python and no network.
+wheels: env
+	@test -n "$(WHEELS)" || { echo "say where to: make wheels WHEELS=FOLDER"; exit 2; }
+	$(PYTHON) scripts/environment.py $(VENV) --fill "$(WHEELS)" $(if $(PROXY),--proxy="$(PROXY)")
+
+check: needs
+	$(MAKE) env
 	$(MAKE) $(TOGETHER) lint test-ts site
 	$(BIN)/pytest -q --numprocesses=2 -m "not slow and not thorough" $(if $(LEDGER),--unless-passed=$(LEDGER)/tests.json)
 
 test: needs
+	@rm -f $(JUPYTER_HVD_SKIPPED)
 	$(MAKE) env
 	$(MAKE) $(TOGETHER) lint test-ts site env-tf215 binder
 	$(MAKE) test-python
 	$(MAKE) test-ui
+	@$(NEEDS) closing $(if $(STRICT),--strict)
+
+# The demo and a tenth of the tests, another tenth for each, on the other Pythons that are found.
+test-pythons: env
+	@scripts/other_pythons
 
 # Three workers on two cores: what starts processes waits for them now and then.
 test-python: env env-tf215
@@ -112,7 +118,7 @@ lint: env lint-ts
 	$(BIN)/lint-imports
 
 node_modules/.yarn-state.yml: package.json yarn.lock | $(VENV)/.ready
-	@node --version >/dev/null || { echo "the JupyterLab extension needs Node 20 to be built"; exit 1; }
+	@test -n "$(HAS_NODE)" || { echo "the JupyterLab extension is built by Node 20.19 or newer: make system"; exit 1; }
 	jlpm install --immutable
 	touch $@
 
@@ -124,15 +130,38 @@ labextension: node_modules/.yarn-state.yml
 	mkdir -p $(VENV)/etc/jupyter/jupyter_server_config.d
 	cp jupyter-config/server-config/jupyter_hvd.json $(VENV)/etc/jupyter/jupyter_server_config.d
 
+# Without Node these are left out, with a line; the browser tests need a browser, too.
+HAS_NODE := $(shell $(NEEDS) has node)
+HAS_BROWSER := $(shell $(NEEDS) has browser)
+ifdef HAS_NODE
 lint-ts: node_modules/.yarn-state.yml
 	jlpm lint
 
 test-ts: node_modules/.yarn-state.yml
 	jlpm test
 
+# README and docs as a site, in build/site; a link that leads nowhere fails it.
+site: env node_modules/.yarn-state.yml
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --conf-dir docs --doctree-dir build/doctrees . build/site
+
+# What Binder would run, in a clean folder: minutes where something has changed that it depends on, else nothing.
+binder: env
+	PYTHON=$(CURDIR)/$(BIN)/python scripts/binder
+else
+lint-ts test-ts site binder:
+	@$(NEEDS) skip node $@
+endif
+
+ifeq ($(HAS_NODE),)
+test-ui:
+	@$(NEEDS) skip node $@
+else ifeq ($(HAS_BROWSER),)
+test-ui:
+	@$(NEEDS) skip browser $@
+else
 test-ui: labextension
-	@test -x $(CHROMIUM) || { echo "the browser tests need Chromium: apt-get install chromium, or CHROMIUM=/path/to/it"; exit 1; }
 	jlpm test:ui
+endif
 
 format: env
 	$(BIN)/ruff check --fix .
@@ -166,13 +195,5 @@ docs: env
 	$(BIN)/python scripts/kernels_page.py > docs/kernels.md
 	$(BIN)/python scripts/numpy_page.py > docs/numpy.md
 
-# README and docs as a site, in build/site; a link that leads nowhere fails it.
-site: env node_modules/.yarn-state.yml
-	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --conf-dir docs --doctree-dir build/doctrees . build/site
-
-# What Binder would run, in a clean folder: minutes where something has changed that it depends on, else nothing.
-binder:
-	PYTHON=$(PYTHON) scripts/binder
-
 clean:
-	rm -rf $(VENV) $(VENV)-tf215 $(VENV)-tf218 $(VENV)-mpi dist build
+	rm -rf $(VENV) $(VENV)-py* $(VENV)-tf215 $(VENV)-tf218 $(VENV)-mpi dist build

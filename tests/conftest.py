@@ -17,6 +17,8 @@ from hypothesis import HealthCheck, settings
 
 from jupyter_hvd.rank.forks import FORKS_VARIABLE, forkservers
 
+from . import needs
+
 # How long an example takes says more of the machine than of the code.
 settings.register_profile(
     "untimed", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -44,7 +46,8 @@ def kernels_kept() -> None:
     jax.config.update("jax_traceback_filtering", "off")
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    pluginmanager.register(needs)
     parser.addoption(
         "--unless-passed", metavar="FILE", help="leave out what passed and has not changed"
     )

@@ -29,7 +29,8 @@ class Stack:
 
     def case(self, *marks: pytest.MarkDecorator) -> Any:
         """This stack as a parameter of a test, skipped where it has not been made."""
-        reason = f"there is no {self.folder}: make env{self.folder.removeprefix('.venv')}"
+        make = f"make env{self.folder.removeprefix('.venv')}"
+        reason = f"{self.keras} tests skipped: no {self.folder}, which takes Python 3.11 and {make}"
         missing = pytest.mark.skipif(not self.python.exists(), reason=reason)
         return pytest.param(self, id=self.keras.replace(" ", "-"), marks=[missing, *marks])
 

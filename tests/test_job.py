@@ -17,6 +17,7 @@ import yaml
 from nbformat.v4 import new_code_cell, new_notebook
 
 from jupyter_hvd.cli.job import plain_name
+from jupyter_hvd.install.build import SOURCE_HASH
 from jupyter_hvd.jobfiles.kubernetes import label, scalar
 from jupyter_hvd.jobfiles.slurm import starter
 
@@ -170,6 +171,8 @@ def test_the_recipe(hvd, tmp_path: Path) -> None:
     assert {"tensorflow", "numpy", "pyyaml", "psutil"} <= packages
     assert not packages & {"horovod", "tensorflow-cpu", "tensorflow_cpu", "json", "beside"}
     assert "HOROVOD_WITH_MPI=1" in text
+    assert f"horovod==0.28.1 --hash=sha256:{SOURCE_HASH}" in text
+    assert "--require-hashes" in text
     assert "StrictHostKeyChecking yes" in text
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 from ..files import cache_folder
 
 HOROVOD = "0.28.1"
+#: The SHA-256 of that release's source archive: nothing of another one is run.
+SOURCE_HASH = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
 PATCHES = tuple(sorted((Path(__file__).parent / "patches").glob("*.patch")))
 #: Names of TensorFlow's packages on the index.
 TENSORFLOWS = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu")
@@ -23,7 +25,7 @@ OLDEST = (2, 6)
 #: What Horovod's own setup imports, and what it needs when it runs; nothing is fetched for a build apart.
 PYTHON_PACKAGES = ("setuptools", "wheel", "packaging", "cloudpickle", "psutil", "pyyaml")
 #: Programs that a build calls, each with the Debian package that has it.
-TOOLS = {"cmake": "cmake", "g++": "g++", "make": "make", "patch": "patch"}
+TOOLS = {"cmake": "cmake", "g++": "g++", "make": "make"}
 
 
 class CannotBuildError(Exception):
@@ -77,12 +79,17 @@ class Build:
         return said
 
     @property
-    def folder(self) -> Path:
-        """Where the wheel is kept: its name is the same for every TensorFlow and compiler."""
+    def name(self) -> str:
+        """Of the wheel's folder: the wheel's own name is the same for every TensorFlow and compiler."""
         python = f"py{sys.version_info.major}{sys.version_info.minor}"
         parts = [HOROVOD, f"tf{self.tensorflow}", python, f"gcc{compiler_version()}"]
         parts += ["gpu"] * self.gpu + ["mpi"] * self.mpi
-        return cache_folder() / f"horovod-{'-'.join(parts)}"
+        return f"horovod-{'-'.join(parts)}"
+
+    @property
+    def folders(self) -> tuple[Path, Path]:
+        """Where wheels are kept: the user's cache, or this environment where the cache cannot be written to."""
+        return cache_folder(), Path(sys.prefix) / "share" / "jupyter-hvd"
 
 
 def installed_tensorflow() -> str:

@@ -2,132 +2,151 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import re
-import signal
-import subprocess
-import sys
+import shutil
 import tarfile
 import tempfile
-from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import IO
 
-from .build import HOROVOD, PATCHES, PYTHON_PACKAGES, Build, CannotBuildError
+from .build import HOROVOD, PATCHES, PYTHON_PACKAGES, SOURCE_HASH, Build, CannotBuildError
+from .lock import locked
+from .patch import apply_patch
+from .pip import Listener, Source, pip
 
-#: What CMake says while it compiles: how much is done.
-PERCENT = re.compile(r"\[\s*(\d+)%\]")
-#: What is told while it works: what is done, and the share of the compiling that is done, from 0 to 1.
-Listener = Callable[[str, float], None]
+#: Bytes that a build needs, with some to spare.
+ROOM = 500_000_000
 
 
-def install(build: Build, listener: Listener) -> Path:
+def install(build: Build, listener: Listener, source: Source) -> Path:
     """Install Horovod into the environment of this Python; the wheel that was installed.
 
     Raises:
         CannotBuildError: something is missing, or it does not compile.
     """
-    wheel = kept(build)
-    if wheel is None:
-        if missing := build.missing():
-            raise CannotBuildError("to build Horovod, first install\n  " + "\n  ".join(missing))
-        wheel = make_wheel(build, listener)
-    listener("installing", 1.0)
-    pip("install", "--quiet", *_missing_packages())
-    pip("install", "--quiet", "--no-deps", "--force-reinstall", str(wheel))
-    return wheel
+    try:
+        folder = writable_folder(build)
+        with locked(folder / f"{build.name}.lock", listener) as listener:
+            wheel = kept(build)
+            if wheel is None:
+                if missing := build.missing():
+                    raise CannotBuildError(
+                        "to build Horovod, first install\n  " + "\n  ".join(missing)
+                    )
+                wheel = make_wheel(build, folder, listener, source)
+            listener("installing", 1.0)
+            if lacking := _missing_packages():
+                pip("install", "--quiet", *lacking, source=source)
+            pip("install", "--quiet", "--no-deps", "--no-index", "--force-reinstall", str(wheel))
+            return wheel
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise CannotBuildError(_no_room(Path(error.filename or build.folders[0]))) from None
+        raise CannotBuildError(f"{error.filename}: {error.strerror}") from None
 
 
 def kept(build: Build) -> Path | None:
     """The wheel of an earlier build like this one."""
-    return next(iter(build.folder.glob("horovod-*.whl")), None)
+    for folder in build.folders:
+        if wheel := next(iter((folder / build.name).glob("horovod-*.whl")), None):
+            return wheel
+    return None
 
 
-def make_wheel(build: Build, listener: Listener) -> Path:
-    """Fetch Horovod's source from the package index, patch and compile it.
+def writable_folder(build: Build) -> Path:
+    """The first of the folders for wheels that can be written to: the home may be read-only.
 
     Raises:
-        CannotBuildError: it does not compile.
+        CannotBuildError: there is none.
     """
-    build.folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=build.folder.parent) as name:
+    for folder in build.folders:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise
+            continue
+        if os.access(folder, os.W_OK):
+            return folder
+    places = " nor ".join(map(str, build.folders))
+    raise CannotBuildError(
+        f"neither {places} can be written to: set JUPYTER_HVD_CACHE to a folder that can"
+    )
+
+
+def make_wheel(build: Build, folder: Path, listener: Listener, source: Source) -> Path:
+    """Fetch Horovod's source, check its hash, patch and compile it.
+
+    Raises:
+        CannotBuildError: it cannot be fetched, or does not compile.
+    """
+    unfinished = f"{build.name}-unfinished-"
+    for left in folder.glob(f"{unfinished}*"):  # of a process that was killed; the lock is ours
+        shutil.rmtree(left, ignore_errors=True)
+    if shutil.disk_usage(folder).free < ROOM:
+        raise CannotBuildError(_no_room(folder))
+    with tempfile.TemporaryDirectory(dir=folder, prefix=unfinished) as name:
         place = Path(name)
         listener("fetching the source", 0.0)
-        pip("install", "--quiet", *_missing_packages())
-        fetch = ("--no-deps", "--no-binary", "horovod", "--no-build-isolation", "--dest", name)
-        pip("download", "--quiet", *fetch, f"horovod=={HOROVOD}", flags=build.flags)
-        with tarfile.open(next(place.glob("horovod-*.tar.gz"))) as archive:
-            archive.extractall(place, filter="data")
-        source = place / f"horovod-{HOROVOD}"
+        if lacking := _missing_packages():
+            pip("install", "--quiet", *lacking, source=source)
+        archive = fetch_source(build, place, source)
+        with tarfile.open(archive) as packed:
+            packed.extractall(place, filter="data")
+        tree = place / f"horovod-{HOROVOD}"
         for patch in PATCHES:
-            with patch.open("rb") as text:
-                _run(["patch", "--strip=1", "--silent", "--directory", str(source)], stdin=text)
+            apply_patch(patch, tree)
         made = place / "made"
-        options = ("--verbose", "--no-deps", "--no-build-isolation", "--wheel-dir", str(made))
-        pip("wheel", *options, str(source), flags=build.flags, listener=listener)
+        options = (
+            "--verbose",
+            "--no-deps",
+            "--no-build-isolation",
+            "--no-index",
+            "--wheel-dir",
+            str(made),
+        )
+        listener("compiling", 0.0)
+        log = folder / f"{build.name}.log"
+        pip("wheel", *options, str(tree), flags=build.flags, listener=listener, log=log)
         try:
-            made.rename(build.folder)
-        except OSError:  # another process was faster
-            return kept(build) or next(made.glob("horovod-*.whl"))
+            made.rename(folder / build.name)
+        except OSError:  # another process was faster, on a file system without locks
+            if kept(build) is None:
+                raise
     wheel = kept(build)
     assert wheel is not None
     return wheel
 
 
+def fetch_source(build: Build, folder: Path, source: Source) -> Path:
+    """Download Horovod's source archive into a folder; nothing of another archive than the known one is run.
+
+    Raises:
+        CannotBuildError: it cannot be had.
+    """
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as wanted:
+        wanted.write(f"horovod=={HOROVOD} --hash=sha256:{SOURCE_HASH}\n")
+        wanted.flush()
+        how = ("--no-deps", "--no-binary", "horovod", "--no-build-isolation", "--dest", str(folder))
+        required = ("--require-hashes", "--requirement", wanted.name)
+        pip("download", "--quiet", *how, *required, source=source, flags=build.flags)
+    return next(folder.glob(f"horovod-{HOROVOD}.tar.gz"))
+
+
 def _missing_packages() -> list[str]:
-    """What Horovod's setup needs and this environment has not; pip itself where it has all, which is no work."""
+    """What Horovod's setup needs and this environment has not."""
     lacking = []
     for name in PYTHON_PACKAGES:
         try:
             version(name)
         except PackageNotFoundError:
             lacking.append(name)
-    return lacking or ["pip"]
+    return lacking
 
 
-def pip(
-    *arguments: str, flags: dict[str, str] | None = None, listener: Listener | None = None
-) -> None:
-    """
-    Raises:
-        CannotBuildError: it fails; the message ends with what it said last.
-    """
-    quiet = ["--disable-pip-version-check", "--no-input"]
-    command = [sys.executable, "-m", "pip", *arguments[:1], *quiet, *arguments[1:]]
-    # What a build calls, of this environment, goes first.
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    _run(command, environment={**os.environ, **(flags or {}), "PATH": path}, listener=listener)
-
-
-def _run(
-    command: list[str],
-    environment: dict[str, str] | None = None,
-    listener: Listener | None = None,
-    stdin: IO[bytes] | int = subprocess.DEVNULL,
-) -> None:
-    said: list[str] = []
-    with subprocess.Popen(  # noqa: S603 — our own words, no shell
-        command,
-        env=environment,
-        stdin=stdin,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    ) as process:
-        assert process.stdout is not None
-        try:
-            for line in process.stdout:
-                said.append(line.rstrip())
-                if listener is not None and (found := PERCENT.search(line)):
-                    listener("compiling", int(found[1]) / 100)
-        except BaseException:  # whoever gives up does not want compilers to go on
-            os.killpg(process.pid, signal.SIGTERM)
-            raise
-    if process.returncode != 0:
-        errors = [line for line in said if "error" in line.lower()][:10]
-        raise CannotBuildError(
-            "\n".join([f"this failed: {' '.join(command[:5])} …", *errors, "…", *said[-15:]])
-        )
+def _no_room(folder: Path) -> str:
+    return (
+        f"the disk of {folder} is full: a build needs {ROOM // 1_000_000} MB; free them, or set JUPYTER_HVD_CACHE "
+        "to a folder on another disk, and run this again"
+    )

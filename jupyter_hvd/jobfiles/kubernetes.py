@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..files import UnusableInputError
-from ..install.build import HOROVOD, PATCHES, PYTHON_PACKAGES, TENSORFLOWS, TOOLS, Build
+from ..install.build import (
+    HOROVOD,
+    PATCHES,
+    PYTHON_PACKAGES,
+    SOURCE_HASH,
+    TENSORFLOWS,
+    TOOLS,
+    Build,
+)
 
 #: What a container's image may be called.
 IMAGE = re.compile(r"[a-z0-9][a-zA-Z0-9._/:@-]*")
@@ -33,7 +41,8 @@ RUN pip install --no-cache-dir {packages}
 COPY ["{name}.horovod.patch", "/tmp/horovod.patch"]
 RUN export {flags} MAKEFLAGS="-j$(nproc)" \\
     && cd /tmp \\
-    && pip download --no-deps --no-binary horovod --no-build-isolation horovod=={horovod} \\
+    && echo 'horovod=={horovod} --hash=sha256:{hash}' > horovod.txt \\
+    && pip download --no-deps --no-binary horovod --no-build-isolation --require-hashes --requirement horovod.txt \\
     && tar --extract --file horovod-{horovod}.tar.gz \\
     && patch --strip=1 --directory horovod-{horovod} --input /tmp/horovod.patch \\
     && pip install --no-cache-dir --no-deps --no-build-isolation ./horovod-{horovod} \\
@@ -172,10 +181,11 @@ def recipe(
         name=name,
         image=cluster.image,
         python=f"{sys.version_info.major}.{sys.version_info.minor}",
-        tools=" ".join(sorted(set(TOOLS.values()))),
+        tools=" ".join(sorted({*TOOLS.values(), "patch"})),
         packages=" ".join([f"tensorflow=={tensorflow}", *PYTHON_PACKAGES, *others]),
         flags=" ".join(f"{key}={value}" for key, value in flags.items()),
         horovod=HOROVOD,
+        hash=SOURCE_HASH,
         user=USER,
         port=PORT,
         place=PLACE,

@@ -190,7 +190,7 @@ for method in ("GET", "PUT", "DELETE"):
 """
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="another user can only be had by root")
+@pytest.mark.needs("root")
 def test_another_user_at_the_rendezvous(tmp_path: Path, aftermath: Aftermath) -> None:
     """Another user of the machine reads, writes and deletes in the ranks' rendezvous store"""
     with job(tmp_path):

@@ -1,0 +1,79 @@
+"""One process at a time builds and installs one kind of wheel; others say for whom they wait."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from .pip import Listener
+
+#: Seconds between two looks whether the other process is done.
+PAUSE = 0.5
+
+
+@contextmanager
+def locked(path: Path, listener: Listener) -> Iterator[Listener]:
+    """Hold the lock for a block, and tell the listener of the process that holds it before.
+
+    Yields a listener that notes in the lock how far this process is, for those who wait. The system frees the lock when
+    its holder ends, however it ends.
+    """
+    with path.open("a+") as file:
+        while not _take(file):
+            listener(*_holder(path))
+            time.sleep(PAUSE)
+        note: dict[str, Any] = {
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "since": time.time(),
+        }
+
+        def tell(step: str, share: float) -> None:
+            if note.get("share") != share:
+                note["share"] = share
+                _write(file, json.dumps(note))
+            listener(step, share)
+
+        tell("starting", 0.0)
+        try:
+            yield tell
+        finally:
+            _write(file, "")
+
+
+def _take(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # this file system knows no locks: whoever is first to finish leaves the wheel
+        return True
+    return True
+
+
+def _write(file: IO[str], text: str) -> None:
+    file.seek(0)
+    file.truncate()
+    file.write(text)
+    file.flush()
+
+
+def _holder(path: Path) -> tuple[str, float]:
+    """The process that holds the lock, in words, and the share that it has compiled."""
+    try:
+        note = json.loads(path.read_text())
+        since = time.strftime("%H:%M:%S", time.localtime(note["since"]))
+        where = "" if note["host"] == socket.gethostname() else f" on {note['host']}"
+        return (
+            f"waiting for process {note['pid']}{where}, which has been building since {since}",
+            note["share"],
+        )
+    except (OSError, ValueError, KeyError, TypeError):  # it is about to write its note, or to leave
+        return "waiting for another process", 0.0

@@ -1,0 +1,89 @@
+"""Tests that need a program of the system or root say so (`@pytest.mark.needs("sshd")`), and are skipped without it.
+
+A line at the end says how many were, and what to install; `make test` prints these lines once more, for all its parts.
+Also here: `--tenth=N`, every tenth test of each file from the Nth on, for Pythons on which not all of them run in CI.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[1] / "scripts" / "needs.py"
+_spec = importlib.util.spec_from_file_location("needs", SCRIPT)
+assert _spec is not None
+assert _spec.loader is not None
+needs = importlib.util.module_from_spec(_spec)
+sys.modules["scripts_needs"] = needs
+_spec.loader.exec_module(needs)
+
+#: Fixtures that need something, so that no test needs to say it again.
+BY_FIXTURE = {"two_hosts": ("sshd", "root"), "slurm": ("slurm", "root")}
+#: In the reason of a skip that the closing lines tell of.
+TOLD = " tests skipped: "
+TENTH = 10
+#: What a tenth leaves out: longer than its share, or about other environments than this one.
+LEFT_OUT = ("long", "thorough")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--tenth", type=int, metavar="N", help="every tenth test of each file, from the Nth on"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "needs(*names): what it needs of the system, as in scripts/needs.py"
+    )
+
+
+def needs_of(item: pytest.Item) -> list[str]:
+    names = [name for mark in item.iter_markers("needs") for name in mark.args]
+    fixtures = getattr(item, "fixturenames", ())
+    return names + [name for fixture in fixtures for name in BY_FIXTURE.get(fixture, ())]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    first = config.getoption("tenth")
+    if first is not None:
+        kept = set(
+            tenth(
+                [item.nodeid for item in items if not any(map(item.get_closest_marker, LEFT_OUT))],
+                first,
+            )
+        )
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in kept])
+        items[:] = [item for item in items if item.nodeid in kept]
+    reasons: dict[str, str | None] = {}
+    for item in items:
+        for name in needs_of(item):
+            if name not in reasons:
+                reasons[name] = needs.why_not(name)
+            if reason := reasons[name]:
+                item.add_marker(pytest.mark.skip(reason=reason))
+                break
+
+
+def tenth(tests: list[str], first: int) -> list[str]:
+    """Every tenth test of each file, from a place on; of a small file one."""
+    files: dict[str, list[str]] = {}
+    for test in tests:
+        files.setdefault(test.partition("::")[0], []).append(test)
+    return [t for held in files.values() for t in held[min(first, len(held) - 1) :: TENTH]]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    counts: Counter[str] = Counter()
+    for report in terminalreporter.getreports("skipped"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+        if TOLD in reason:
+            counts[reason.removeprefix("Skipped: ")] += 1
+    for reason, count in counts.items():
+        terminalreporter.write_line(f"{count} {reason}")
+        needs.note(count, reason)

@@ -1,0 +1,181 @@
+"""What `make` needs of a machine: Pythons, locks with hashes, programs of the system, and how it says that one is not there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .needs import needs, tenth
+
+ROOT = Path(__file__).parents[1]
+LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)
+def test_every_pin_has_a_hash_and_no_lock_names_an_index(lock: Path) -> None:
+    text = "".join(line for line in lock.open() if not line.startswith("#"))
+    pins = text.replace("\\\n", "").splitlines()
+    assert pins
+    for pin in pins:
+        assert re.match(
+            r"[\w.-]+==[\w.+!]+ (; .*)?--hash=sha256:[0-9a-f]{64}", re.sub(r" +", " ", pin)
+        ), pin
+    assert "://" not in text
+    assert "index" not in text
+
+
+def environment(*words: object, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "environment.py"), *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **variables},
+    )
+
+
+def python(folder: Path, major: int, minor: int) -> Path:
+    """What answers as an interpreter of a version does."""
+    made = folder / f"python{major}.{minor}"
+    made.write_text(f"#!/bin/sh\necho {major} {minor} {made}\n")
+    made.chmod(0o755)
+    return made
+
+
+@pytest.mark.parametrize("version", [(3, 10), (3, 14)])
+def test_a_python_without_wheels(tmp_path: Path, version: tuple[int, int]) -> None:
+    done = environment(tmp_path / "env", "tf221", "--python", python(tmp_path, *version))
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "TensorFlow 2.21 has wheels for Python 3.11 or 3.12 or 3.13" in done.stderr
+    assert "make PYTHON=python3.13" in done.stderr
+    assert not (tmp_path / "env").exists()
+
+
+def test_a_python_that_is_none(tmp_path: Path) -> None:
+    done = environment(tmp_path / "env", "tf221", "--python", tmp_path / "none")
+    assert done.stderr == f"PYTHON={tmp_path / 'none'}: there is no such Python\n"
+
+
+def test_pythons_are_found_on_the_path_and_in_pyenv(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "versions" / "3.13.2" / "bin").mkdir(parents=True)
+    on_path = python(tmp_path / "bin", 3, 12)
+    of_pyenv = python(tmp_path / "versions" / "3.13.2" / "bin", 3, 13)
+    found = environment(
+        "--others",
+        tmp_path,
+        PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+        PYENV_ROOT=str(tmp_path),
+    ).stdout
+    assert f"3.13 {of_pyenv}" in found or "3.13 /usr/bin" in found
+    assert f"3.12 {on_path}" in found or "3.12 /usr/bin" in found
+
+
+def test_a_folder_of_wheels_that_is_none(tmp_path: Path) -> None:
+    done = environment(tmp_path / "env", "--wheels", tmp_path / "none")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "make wheels WHEELS=" in done.stderr
+
+
+# What is missing is said
+
+
+@pytest.fixture
+def nothing_there(monkeypatch, tmp_path: Path) -> Path:
+    monkeypatch.setattr(needs.shutil, "which", lambda *_, **__: None)
+    monkeypatch.setattr(needs.os, "geteuid", lambda: 1000)
+    notes = tmp_path / "skipped"
+    monkeypatch.setenv(needs.NOTES_VARIABLE, str(notes))
+    return notes
+
+
+@pytest.mark.usefixtures("nothing_there")
+def test_the_reason_says_what_to_install() -> None:
+    assert needs.why_not("browser").endswith("install chromium, or run `make system`")
+    assert "openssh-server" in needs.why_not("sshd")
+    assert "slurm-wlm" in needs.why_not("slurm")
+    assert "nodejs 20.19 or newer" in needs.why_not("node")
+    assert needs.why_not("root") == "root tests skipped: run them as root"
+
+
+def test_an_old_node_is_none(monkeypatch) -> None:
+    monkeypatch.setattr(needs.shutil, "which", lambda program, **_: f"/usr/bin/{program}")
+    monkeypatch.setattr(needs, "node_version", lambda: (18, 20))
+    assert "install nodejs 20.19 or newer" in needs.why_not("node")
+    monkeypatch.setattr(needs, "node_version", lambda: (20, 19))
+    assert needs.why_not("node") is None
+
+
+@pytest.mark.usefixtures("nothing_there")
+def test_one_closing_line_for_each_need(capsys) -> None:
+    needs.main(["skip", "browser", "test-ui"])
+    needs.main(["skip", "node", "site"])
+    needs.main(["skip", "node", "binder"])
+    needs.note(3, needs.why_not("root"))
+    capsys.readouterr()
+    assert needs.main(["closing"]) == 0
+    browser, node, root = capsys.readouterr().out.splitlines()
+    count = sum(
+        len(re.findall(r"^ *test\(", path.read_text(), re.M))
+        for path in (ROOT / "ui-tests").glob("*.spec.ts")
+    )
+    assert browser == f"{count} browser tests skipped: install chromium, or run `make system`"
+    assert node.startswith("2 Node tests skipped: ")
+    assert root == "3 root tests skipped: run them as root"
+
+
+@pytest.mark.usefixtures("nothing_there")
+def test_ci_fails_for_want_of_a_package_only() -> None:
+    needs.note(3, needs.why_not("root"))
+    assert needs.main(["closing", "--strict"]) == 0
+    needs.note(3, needs.why_not("sshd"))
+    assert needs.main(["closing", "--strict"]) == 1
+
+
+@pytest.mark.usefixtures("nothing_there")
+def test_make_system_says_what_to_install_where_it_cannot(capsys) -> None:
+    assert needs.main(["install"]) == 1
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("install (Debian's names): ")
+    assert "chromium" in line
+
+
+@pytest.mark.usefixtures("nothing_there")
+def test_no_compiler_is_said_before_anything_is_fetched(capsys) -> None:
+    assert needs.main(["build"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_tests_without_their_program_are_skipped_with_a_line(tmp_path: Path) -> None:
+    """Whole runs of pytest, for which no sshd is to be found, and no browser's tests are there."""
+    program = (
+        "import sys, pytest; from tests import needs\n"
+        "needs.needs.lacking = lambda name: ['openssh-server'] if name == 'sshd' else []\n"
+        "sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', 'tests/distribute/test_two_hosts.py']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, needs.NOTES_VARIABLE: str(tmp_path / "skipped")},
+    )
+    assert done.returncode == 0, done.stdout
+    (note,) = (tmp_path / "skipped").read_text().splitlines()
+    assert re.fullmatch(
+        r"\d+ sshd tests skipped: install openssh-server, or run `make system`", note
+    )
+    assert note in done.stdout
+
+
+def test_a_tenth_has_a_test_of_each_file() -> None:
+    tests = [f"a::{n}" for n in range(30)] + ["b::0", "b::1"]
+    assert tenth(tests, 3) == ["a::3", "a::13", "a::23", "b::1"]
