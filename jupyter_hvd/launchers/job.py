@@ -217,6 +217,10 @@ def _result(
 ) -> JobResult:
     """The rank that failed first, by its own clock, with its own exit code."""
     endings = [json.loads(file.read_text()) for file in sorted(status.glob("rank-*.json"))]
+    if code < 0:  # the ranks that failed then did so for that reason
+        return JobResult(
+            128 - code, None, f"the process that starts the ranks died: {describe_exit(128 - code)}"
+        )
     failed = sorted((e for e in endings if e["code"] != 0), key=lambda e: e["time"])
     silent = [rank for rank in exits if rank not in {e["rank"] for e in endings}]
     blamed = [e for e in failed if not ECHO.search(e["report"])]

@@ -138,6 +138,8 @@ def run_notebook(program: Path, status: Path, *, quiet: bool) -> tuple[int, str]
     """
     from IPython.core.interactiveshell import InteractiveShell
 
+    from .magic_output import print_magics_once
+
     class RankShell(InteractiveShell):  # type: ignore[misc]
         def enable_gui(self, gui: str | None = None) -> None:
             """No event loop: `%matplotlib inline` has nothing to start here."""
@@ -150,6 +152,7 @@ def run_notebook(program: Path, status: Path, *, quiet: bool) -> tuple[int, str]
         shell.displayhook.write_output_prompt = lambda: None
         shell.displayhook.write_format_data = lambda *_: None
         shell.displayhook.finish_displayhook = lambda: None
+    print_magics_once(shell, quiet=quiet)
     ShellLines(shell, status, quiet=quiet).install()
     cells = code_cells(program)
     code_name, index = shell.compile.get_code_name, 0
