@@ -19,6 +19,7 @@ from .lifeline import Lifelines
 from .places import Place
 from .processes import end_processes
 from .reaper import PrivateFolder
+from .temporary_files import make_notes_folder
 from .watchman import Told, watched
 
 #: Receives a line of output: the rank, "stdout" or "stderr", the text without newline.
@@ -93,7 +94,10 @@ def run_job(
             place.hosts,
             program.module,
             _arguments(program, status),
-            rank_environment(folder.job, {**lines.variables, **(environment or {})}),
+            rank_environment(
+                folder.job,
+                {**lines.variables, **make_notes_folder(folder.path), **(environment or {})},
+            ),
             os.getcwd(),  # noqa: PTH109 — as the user's shell names it
             address,
             reach=launcher.reach,

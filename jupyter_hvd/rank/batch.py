@@ -21,6 +21,7 @@ from typing import Any
 
 from ..files import is_notebook, write_atomically
 from ..launchers.lifeline import LifelineClient
+from ..launchers.temporary_files import note_temporary_files
 from ..launchers.whereabouts import own_files, threads
 from .shell_lines import ShellLines
 
@@ -70,6 +71,7 @@ def main(
 
 def hold_lifeline() -> None:
     """End with the process that began the job, on whatever host it is."""
+    note_temporary_files()
     rank = os.environ.get("HOROVOD_RANK", "0")
     held = LifelineClient(f"rank {rank}")
     with suppress(ImportError):

@@ -5,21 +5,15 @@ What the user's own code prints within one, `%time train()`, is left to the conv
 
 from __future__ import annotations
 
-import os
-import site
 import sys
-import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
-from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
 from IPython.core.error import TryNext
 
-#: Code that libraries make out of strings; what other names in brackets stand for comes from a cell.
-GENERATED = ("<frozen ", "<decorator-gen-")
+from ..launchers.library_code import is_library
 
 
 def print_magics_once(shell: Any, *, quiet: bool) -> None:
@@ -106,17 +100,3 @@ def is_called_by_user(frame: FrameType | None, until: CodeType) -> bool:
             return True
         frame = frame.f_back
     return frame is None  # another thread: it is not the magic's
-
-
-@cache
-def is_library(file: str) -> bool:
-    """Whether a file of code is Python's own, or of a package that is installed."""
-    return file.startswith((*GENERATED, *library_folders()))
-
-
-@cache
-def library_folders() -> tuple[str, ...]:
-    paths = sysconfig.get_paths()
-    found = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    found |= {*site.getsitepackages(), site.getusersitepackages(), str(Path(__file__).parents[1])}
-    return tuple({f"{path}{os.sep}" for each in found for path in (each, os.path.realpath(each))})
