@@ -59,7 +59,9 @@ class TemporaryFiles:
         if is_left_to_user(frame):
             return
         self._paths.append(path)
-        if self._notes is not None:  # opened each time: programs close descriptors that they do not know
+        if (
+            self._notes is not None
+        ):  # opened each time: programs close descriptors that they do not know
             with self._notes.open("ab") as file:
                 file.write(os.fsencode(path) + b"\0")
 

@@ -85,7 +85,7 @@ class MagicOutput:
 def silent(around: CodeType) -> Iterator[None]:
     """Drop what a magic prints in a block, which is a part of the code `around`."""
     before = sys.stdout
-    sys.stdout = output = MagicOutput(before, around)  # type: ignore[assignment]
+    sys.stdout = output = MagicOutput(before, around)
     try:
         yield
     finally:
