@@ -12,6 +12,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib.util import cache_from_source
 from pathlib import Path
@@ -25,6 +26,8 @@ from .library_code import is_library
 NOTES_VARIABLE = "JUPYTER_HVD_TEMPORARY"
 #: That folder within the job's private one.
 NOTES = "temporary-files"
+#: After so many notes those of files that have gone are left out.
+MOST = 1000
 EVENTS = ("tempfile.mkstemp", "tempfile.mkdtemp")
 #: Functions of `tempfile` that remove what they make, unless they are told not to.
 REMOVING = ("TemporaryFile", "NamedTemporaryFile", "__init__")
@@ -38,12 +41,12 @@ class TemporaryFiles:
     """
 
     def __init__(self, folder: str | None) -> None:
-        self._folder = tempfile.gettempdir()
+        self._temporary = tempfile.gettempdir() + os.sep
+        # The job's folder may be on a disk that other hosts share: the host is in the name of each file of notes.
+        self._folder = Path(folder) if folder and os.path.isdir(folder) else None  # noqa: PTH112
         self._owner = os.getpid()
         self._paths: list[str] = []
-        name = f"{os.uname().nodename}-{self._owner}"
-        # The job's folder is on this host, or on a disk that it shares; the name tells whose files these are.
-        self._notes = Path(folder, name) if folder and os.path.isdir(folder) else None  # noqa: PTH112
+        self._most = MOST
         atexit.register(self._forget)
         lifeline.before_end.append(self._remove)
         sys.addaudithook(self._hear)
@@ -51,30 +54,43 @@ class TemporaryFiles:
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event in EVENTS:
             with suppress(Exception):  # it would be the program's
-                self._note(os.fsdecode(arguments[0]), sys._getframe(1))
+                path = os.fsdecode(arguments[0])
+                is_new = path.startswith(self._temporary) and not os.path.lexists(path)
+                if is_new and not is_left_to_user(sys._getframe(1)):
+                    self._note(path)
 
-    def _note(self, path: str, frame: FrameType | None) -> None:
-        if not path.startswith(self._folder + os.sep) or os.path.lexists(path):
-            return
-        if is_left_to_user(frame):
-            return
+    def _note(self, path: str) -> None:
+        if self._owner != os.getpid():  # a fork, with files of its own
+            self._owner, self._paths = os.getpid(), []
         self._paths.append(path)
-        if (
-            self._notes is not None
-        ):  # opened each time: programs close descriptors that they do not know
-            with self._notes.open("ab") as file:
-                file.write(os.fsencode(path) + b"\0")
+        if len(self._paths) > self._most:
+            self._paths = [path for path in self._paths if os.path.lexists(path)] + [path]
+            self._most = max(MOST, 2 * len(self._paths))
+            self._write(self._paths, "wb")
+        else:
+            self._write([path], "ab")
+
+    def _notes(self) -> Path | None:
+        name = f"{os.uname().nodename}-{self._owner}"
+        return None if self._folder is None else self._folder / name
+
+    def _write(self, paths: Sequence[str], mode: str) -> None:
+        notes = self._notes()
+        if notes is not None:  # opened each time: programs close descriptors that they do not know
+            with notes.open(mode) as file:
+                file.write(b"".join(os.fsencode(path) + b"\0" for path in paths))
 
     def _forget(self) -> None:
-        if os.getpid() != self._owner:
+        if self._owner != os.getpid():
             return
         for path in self._paths:
             remove_bytecode(path)
-        if self._notes is not None:
-            self._notes.unlink(missing_ok=True)
+        notes = self._notes()
+        if notes is not None:
+            notes.unlink(missing_ok=True)
 
     def _remove(self) -> None:
-        if os.getpid() == self._owner:
+        if self._owner == os.getpid():
             for path in self._paths:
                 remove(path)
 
@@ -90,7 +106,8 @@ def is_left_to_user(frame: FrameType | None) -> bool:
 
 def note_temporary_files() -> None:
     """Note them from now on."""
-    TemporaryFiles(os.environ.get(NOTES_VARIABLE))
+    with suppress(FileNotFoundError):  # there is no folder for them
+        TemporaryFiles(os.environ.get(NOTES_VARIABLE))
 
 
 def make_notes_folder(folder: Path) -> dict[str, str]:

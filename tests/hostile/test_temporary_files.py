@@ -82,6 +82,9 @@ gone = [tempfile.TemporaryDirectory(prefix="gone-"), tempfile.NamedTemporaryFile
 library = multiprocessing.util.get_temp_dir()
 beside = tempfile.mkdtemp(prefix="beside-", dir=sys.argv[1])
 assert os.path.isdir(library)
+for _ in range(5000):
+    tempfile.NamedTemporaryFile().close()
+assert sum(map(os.path.getsize, temporary_files.Path(sys.argv[1]).rglob("*-*"))) < 150_000
 if sys.argv[2] == "lifeline":
     lifeline.end_self()
 os.kill(os.getpid(), 9)
