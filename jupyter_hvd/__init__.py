@@ -29,7 +29,8 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: Any) -> None:
     """Called by `%load_ext jupyter_hvd`."""
-    from . import magics, tensor_magics
+    from . import gpu_memory, magics, tensor_magics
 
+    gpu_memory.let_kernel_share()
     magics.load(shell)
     tensor_magics.load(shell)

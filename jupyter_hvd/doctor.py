@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Literal
 
+from .gpu_memory import VARIABLE, judge_gpus, parse_gpus, query
 from .launchers.hosts import LaunchError
 from .launchers.mpi import mpirun_version, require_mpi
 
@@ -27,7 +28,7 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Look at every tool, each in a process of its own where it must be imported."""
-    others = (_mpi(), _jax(), _package("jupyterlab", "JupyterLab"))
+    others = (_gpus(), _mpi(), _jax(), _package("jupyterlab", "JupyterLab"))
     return [_python(), *_tensorflow(), _horovod(), *others]
 
 
@@ -94,6 +95,16 @@ def _horovod() -> Finding:
             f"{found}, built with {output}; jupyter hvd run needs Gloo: jupyter hvd install",
         )
     return Finding("Horovod", "good", f"{found}, built with {output}")
+
+
+def _gpus() -> Finding:
+    """Whether ranks find memory on the GPUs of this machine."""
+    gpus = parse_gpus(query("--query-gpu=index,memory.total,memory.used"))
+    if not gpus:
+        return Finding("GPUs", "missing", "nvidia-smi finds none: TensorFlow computes on the CPU")
+    pids = query("--query-compute-apps=pid").split()
+    good, detail = judge_gpus(gpus, pids, os.environ.get(VARIABLE))
+    return Finding("GPUs", "good" if good else "bad", detail)
 
 
 def _mpi() -> Finding:

@@ -8,6 +8,7 @@ import stat
 import tempfile
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -86,8 +87,9 @@ def project_folders(path: Path) -> Iterator[Path]:
 
 def is_shared(folder: Path) -> bool:
     """Whether folders of several users lie side by side here: anybody can put files beside them."""
-    if folder == Path(tempfile.gettempdir()).resolve():
-        return True
+    with suppress(FileNotFoundError):  # no place for temporary files is writable
+        if folder == Path(tempfile.gettempdir()).resolve():
+            return True
     sticky = stat.S_ISVTX | stat.S_IWOTH
     return folder.is_dir() and folder.stat().st_mode & sticky == sticky
 

@@ -154,6 +154,55 @@ def test_verify_knows_that_shell_lines_run_once(hvd, tmp_path: Path) -> None:
     assert "2 files" in checks["output from rank 0 only"]["detail"]
 
 
+#: Cells of magics and help, all of which print something.
+MAGICS = (
+    "%env SOME_NAME=1",
+    "%env SOME_NAME",
+    "x = 3\nx?",
+    "??x",
+    "%who",
+    "%pwd",
+    "%%time\ny = x + 1",
+    "%timeit -n1 -r1 x + 1",
+    "%lsmagic",
+    "%magic",
+)
+
+
+def test_magics_print_on_rank_zero(hvd, tmp_path: Path) -> None:
+    """What the user's own code prints within a magic is printed as elsewhere."""
+    cells = (
+        *MAGICS,
+        "def f():\n    print('from f')\n%time f()",
+        "from IPython.core.magic import register_line_magic\n"
+        "@register_line_magic\ndef own(line):\n    print('own', line)\n%own here",
+        "import os\nassert os.environ['SOME_NAME'] == '1'\nplace = %pwd\nassert place == os.getcwd()",
+    )
+    notebook = new_notebook(cells=[new_code_cell(source) for source in cells])
+    (tmp_path / "job.ipynb").write_text(nbformat.writes(notebook))
+    done = hvd("run", "job.ipynb", "-n", 2)
+    assert done.returncode == 0, done.stdout + done.stderr
+    printed = [line.removeprefix("[1] ") for line in done.stdout.splitlines() if line[:3] == "[1]"]
+    assert printed == ["from f", "own here"]
+    for text in ("env: SOME_NAME=1", "Docstring", "Wall time", "IPython's 'magic' functions"):
+        assert text in done.stdout
+
+
+def test_verify_accepts_magics(hvd, tmp_path: Path) -> None:
+    cells = (
+        *MAGICS,
+        "import numpy as np\nimport tensorflow as tf\nx = np.ones((64, 3), 'float32')\n"
+        "model = tf.keras.Sequential([tf.keras.layers.Dense(1)])\nmodel.compile('sgd', loss='mse')",
+        "%time model.fit(x, x[:, :1], verbose=0)",
+        "model.fit(x, x[:, :1], verbose=0)\nmodel?",
+    )
+    notebook = new_notebook(cells=[new_code_cell(source) for source in cells])
+    (tmp_path / "job.ipynb").write_text(nbformat.writes(notebook))
+    done = hvd("verify", "job.ipynb", "--steps", 2, "--json")
+    checks = {c["check"]: c for c in json.loads(done.stdout)["checks"]}
+    assert checks["output from rank 0 only"]["status"] == "pass", done.stdout
+
+
 @pytest.mark.parametrize(
     ("size", "message"), [(0, "at least one rank"), (10_000, "exceed the limit")]
 )

@@ -3,37 +3,49 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from .. import __version__
 from ..files import UnusableInputError
 from . import convert, doctor, install, job, jobs, rule, run, verify
 from .codes import OK, UNUSABLE
 from .show import complain
+from .streams import discard_unwritable, explain, open_closed_streams
 
 __all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
-    arguments = sys.argv[1:] if argv is None else list(argv)
+    open_closed_streams()
+    try:
+        try:
+            return run_command(sys.argv[1:] if argv is None else list(argv))
+        finally:  # after `--help` too: what cannot be written is to be reported
+            sys.stdout.flush()
+    except BrokenPipeError:  # nobody reads any more
+        discard_unwritable()
+        return OK
+    except OSError as error:
+        text = explain(error)
+        discard_unwritable()
+        with suppress(OSError):  # standard error may be the one that cannot be written
+            complain(text)
+        return UNUSABLE
+
+
+def run_command(arguments: list[str]) -> int:
     own, extra = split_extra(arguments)
     options = make_parser().parse_args(own)
     options.extra, options.words = extra, arguments
     try:
         command: Callable[[argparse.Namespace], int] = options.command
-        code = command(options)
-        sys.stdout.flush()
-        return code
+        return command(options)
     except UnusableInputError as error:
         complain(error)
         return UNUSABLE
-    except BrokenPipeError:
-        # Nobody reads any more; what Python would still flush at its end goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return OK
     except KeyboardInterrupt:
         print("jupyter hvd: interrupted", file=sys.stderr)
         return 130

@@ -19,6 +19,7 @@ from .lifeline import Lifelines
 from .places import Place
 from .processes import end_processes
 from .reaper import PrivateFolder
+from .temporary_files import make_notes_folder
 from .watchman import Told, watched
 
 #: Receives a line of output: the rank, "stdout" or "stderr", the text without newline.
@@ -93,7 +94,10 @@ def run_job(
             place.hosts,
             program.module,
             _arguments(program, status),
-            rank_environment(folder.job, {**lines.variables, **(environment or {})}),
+            rank_environment(
+                folder.job,
+                {**lines.variables, **make_notes_folder(folder.path), **(environment or {})},
+            ),
             os.getcwd(),  # noqa: PTH109 — as the user's shell names it
             address,
             reach=launcher.reach,
@@ -217,6 +221,10 @@ def _result(
 ) -> JobResult:
     """The rank that failed first, by its own clock, with its own exit code."""
     endings = [json.loads(file.read_text()) for file in sorted(status.glob("rank-*.json"))]
+    if code < 0:  # the ranks that failed then did so for that reason
+        return JobResult(
+            128 - code, None, f"the process that starts the ranks died: {describe_exit(128 - code)}"
+        )
     failed = sorted((e for e in endings if e["code"] != 0), key=lambda e: e["time"])
     silent = [rank for rank in exits if rank not in {e["rank"] for e in endings}]
     blamed = [e for e in failed if not ECHO.search(e["report"])]

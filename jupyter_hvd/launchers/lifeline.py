@@ -36,6 +36,8 @@ STRANGERS = 64
 GREETING_TIMEOUT = 120.0
 
 Message = Mapping[str, Any]
+#: What is called before a process ends because the kernel has gone.
+before_end: list[Callable[[], None]] = []
 CUT_OFF = frozenset({errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH})
 
 
@@ -328,6 +330,10 @@ def _place() -> dict[str, Any]:
 def end_self() -> NoReturn:
     """End this process and its children, at once and whatever its other threads do."""
     import psutil
+
+    for act in before_end:
+        with suppress(Exception):
+            act()
 
     with suppress(psutil.Error):
         for child in psutil.Process().children(recursive=True):

@@ -23,6 +23,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .base import launcher_variables
+from .temporary_files import remove_noted
 
 #: What the beginner says when it has cleaned up by itself.
 DONE = b"done"
@@ -69,6 +70,7 @@ class PrivateFolder:
 
     def remove(self) -> None:
         """Remove the folder; the job's processes are ended by whoever started them."""
+        remove_noted(self.path)
         shutil.rmtree(self.path, ignore_errors=True)
         with suppress(OSError):
             self._reaper.communicate(DONE)
@@ -110,6 +112,7 @@ def main(folder: str, job: str) -> None:
     from .processes import end_processes
 
     end_processes(job)
+    remove_noted(Path(folder))
     for left in (Path(folder), *shared_folders(job)):
         shutil.rmtree(left, ignore_errors=True)
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from ..files import is_notebook, write_atomically
 from ..launchers.lifeline import LifelineClient
+from ..launchers.temporary_files import note_temporary_files
 from ..launchers.whereabouts import own_files, threads
 from .shell_lines import ShellLines
 
@@ -70,6 +71,7 @@ def main(
 
 def hold_lifeline() -> None:
     """End with the process that began the job, on whatever host it is."""
+    note_temporary_files()
     rank = os.environ.get("HOROVOD_RANK", "0")
     held = LifelineClient(f"rank {rank}")
     with suppress(ImportError):
@@ -138,6 +140,8 @@ def run_notebook(program: Path, status: Path, *, quiet: bool) -> tuple[int, str]
     """
     from IPython.core.interactiveshell import InteractiveShell
 
+    from .magic_output import print_magics_once
+
     class RankShell(InteractiveShell):  # type: ignore[misc]
         def enable_gui(self, gui: str | None = None) -> None:
             """No event loop: `%matplotlib inline` has nothing to start here."""
@@ -150,6 +154,7 @@ def run_notebook(program: Path, status: Path, *, quiet: bool) -> tuple[int, str]
         shell.displayhook.write_output_prompt = lambda: None
         shell.displayhook.write_format_data = lambda *_: None
         shell.displayhook.finish_displayhook = lambda: None
+    print_magics_once(shell, quiet=quiet)
     ShellLines(shell, status, quiet=quiet).install()
     cells = code_cells(program)
     code_name, index = shell.compile.get_code_name, 0

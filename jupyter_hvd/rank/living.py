@@ -16,6 +16,7 @@ from typing import Any
 
 from ..files import cache_folder
 from ..launchers.lifeline import LifelineClient
+from ..launchers.temporary_files import note_temporary_files
 from ..runtime.guard import join_ranks
 from . import remote
 from .batch import require_all_ranks
@@ -23,6 +24,7 @@ from .imports import uncollected
 
 
 def main() -> None:
+    note_temporary_files()
     rank = int(os.environ["HOROVOD_RANK"])
     held = LifelineClient(f"rank {rank}")
     remote.lifeline = held

@@ -15,6 +15,7 @@ from ..launchers.lifeline import LifelineClient
 from ..launchers.whereabouts import threads
 from ..runtime import guard, randomness, weights
 from . import links, states
+from .magic_output import print_magics_once
 from .paths import TRAINED, AccessPath, Reached, reached
 from .reply import Changed, Reply, describe
 from .serialization import (
@@ -212,6 +213,9 @@ def own_names(namespace: dict[str, Any], names: Sequence[str]) -> Iterator[None]
 @contextmanager
 def quiet_shell(shell: Any, file: str) -> Iterator[None]:
     """The shell prints no tracebacks, the kernel does; the cell's code is known by its own file."""
+    if not hasattr(shell, "prints_magics_once"):
+        print_magics_once(shell, quiet=os.environ.get("HOROVOD_RANK") != "0")
+        shell.prints_magics_once = True
     replaced = {
         "showtraceback": lambda *_, **__: None,
         "showsyntaxerror": lambda *_, **__: None,

@@ -44,6 +44,7 @@ from ..launchers.places import Place
 from ..launchers.processes import end_processes
 from ..launchers.progress import Position, position_of
 from ..launchers.reaper import PrivateFolder
+from ..launchers.temporary_files import make_notes_folder
 from ..rank import remote
 from ..rank.forks import KeptForks
 from ..rank.paths import AccessPath
@@ -164,7 +165,14 @@ class Cluster:
             self._place.hosts,
             "jupyter_hvd.rank.forks" if self._forks else LIVING,
             (LIVING,) if self._forks else (),
-            rank_environment(self.job, {**self._lifelines.variables, **self._forks}),
+            rank_environment(
+                self.job,
+                {
+                    **self._lifelines.variables,
+                    **make_notes_folder(self._folder.path),
+                    **self._forks,
+                },
+            ),
             os.getcwd(),  # noqa: PTH109 — as the notebook names it
             address,
             ports[1] if ports else 0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 import uuid
@@ -10,8 +11,9 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+from ..gpu_memory import VARIABLE, kernel_gpus, kernel_warning
 from ..launchers.diagnosis import table
-from ..launchers.hosts import LaunchError, parse_hosts
+from ..launchers.hosts import LaunchError, is_local, parse_hosts
 from ..launchers.places import Where, place
 from ..launchers.progress import Stall
 from ..rank import network as rank_network
@@ -243,7 +245,12 @@ class Session:
                 )
                 self.stop()
             if self.ranks is None:
-                self.ranks = Cluster(new or place(size, where), self._forks)
+                start = new or place(size, where)
+                if start.here or any(is_local(host.name) for host in start.hosts):
+                    warning = kernel_warning(kernel_gpus(), os.environ.get(VARIABLE))
+                    if warning:
+                        screen.say(warning)
+                self.ranks = Cluster(start, self._forks)
             ranks = self.ranks
             if not ranks.ready:
                 name = f"{size} rank{'s' * (size != 1)}"

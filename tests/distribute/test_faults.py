@@ -475,6 +475,35 @@ def test_kernel_ended_by_a_signal(
     fault_told(f"{number.name} to the kernel: {stage}", seconds, remaining, "lost")
 
 
+#: A step that TensorFlow compiles, by way of a temporary file, and results in a temporary folder.
+TEMPORARY_FILES = """\
+import pathlib, tempfile
+import tensorflow as tf
+
+@tf.function
+def double(x):
+    if tf.reduce_sum(x) > 0:
+        x = x * 2
+    return x
+
+double(tf.ones(3))
+results = tempfile.mkdtemp(prefix="results-")
+pathlib.Path(results, "model").touch()
+assert tempfile.gettempdir() == here
+"""
+
+
+def test_temporary_files_of_ended_ranks(open_notebook: Callable[..., Any], tmp_path: Path) -> None:
+    """Ended ranks leave no file of TensorFlow's behind; the notebook still reads what they have written."""
+    notebook = open_notebook(TMPDIR=str(tmp_path), PYTHONDONTWRITEBYTECODE="")
+    notebook.good("import os, tempfile\nhere = tempfile.gettempdir()")
+    notebook.good(f"%%distribute -n 2\n{TEMPORARY_FILES}")
+    assert list(tmp_path.rglob("__autograph_generated_file*"))
+    notebook.good("%hvd stop")
+    assert not list(tmp_path.rglob("__*"))
+    notebook.good("assert os.listdir(results) == ['model']")
+
+
 def test_closed_outputs(ready: Any, fault_told: Any) -> None:
     """A cell that closes standard output and error is told; the next ones work."""
     result = ready.run("%%distribute\nimport os\nos.close(1); os.close(2)")

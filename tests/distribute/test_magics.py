@@ -134,6 +134,22 @@ def test_completion_of_names(alone: Any, magic: str) -> None:
 # With ranks
 
 
+@pytest.mark.parametrize(
+    ("magic", "text"),
+    [
+        ("%env SOME_NAME=1", "env: SOME_NAME=1"),
+        ("y?", "Docstring"),
+        ("%who", "model"),
+        ("%pwd", "/"),
+        ("%timeit -n1 -r1 1 + 1", "loop"),
+    ],
+)
+def test_line_magics_print_on_rank_zero(trained: Any, magic: str, text: str) -> None:
+    result = trained.good(f"%%distribute\n{magic}")
+    assert text in result.text
+    assert "[1]" not in result.text
+
+
 def test_status(trained: Any) -> None:
     head, *rows = trained.good("%hvd status").stdout.splitlines()
     assert head.split() == ["rank", "host", "pid", "device", "memory", "doing"]

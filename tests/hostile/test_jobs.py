@@ -133,6 +133,9 @@ def test_signal_to_a_process_of_the_job(
         said = process.stdout.read()
     assert "failed with exit code" in said
     assert "Traceback" not in said
+    if who.endswith("placement") and number == signal.SIGKILL:
+        assert process.returncode == 137
+        assert "the process that starts the ranks died: it was killed (signal 9)" in said
 
 
 def test_the_reaper_is_killed(tmp_path: Path, aftermath: Aftermath) -> None:

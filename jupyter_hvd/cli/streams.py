@@ -1,0 +1,57 @@
+"""Standard streams that are closed or cannot be written, and system errors: one line for the user each."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from contextlib import suppress
+from typing import TextIO
+
+#: Errors of writing to an open file.
+UNWRITABLE = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EBADF)
+STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
+
+
+def open_closed_streams() -> None:
+    """Open the standard streams that the caller has closed (`1>&-`) on /dev/null.
+
+    Otherwise Python has None for them, and the next file or socket gets the number of standard output.
+    """
+    for descriptor, (name, mode) in enumerate(STREAMS):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # it gets that number
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123 — for as long as the process lives
+
+
+def explain(error: OSError) -> str:
+    """What went wrong, and where, in the user's terms."""
+    try:
+        os.getcwd()  # noqa: PTH109 — whether it is there
+    except OSError:
+        return "the working folder has been removed: change to a folder that exists"
+    reason = error.strerror or str(error)
+    if error.filename is not None:
+        return f"{os.fsdecode(error.filename)}: {reason}"
+    # An error of a stream names no file, and may have discarded what was to be written.
+    return f"the output cannot be written ({reason})" if error.errno in UNWRITABLE else reason
+
+
+def is_writable(stream: TextIO) -> bool:
+    """Whether all that was printed can be written."""
+    try:
+        stream.flush()
+    except OSError:
+        return False
+    return True
+
+
+def discard_unwritable() -> None:
+    """Send to /dev/null what cannot be written; Python would try again at its end, and print a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if not is_writable(stream):
+            with suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
