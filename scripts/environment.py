@@ -192,6 +192,8 @@ class Source:
                 self.environment[name] = self.environment[name.lower()] = proxy
         if not can_write(Path(os.environ.get("UV_CACHE_DIR") or cache_home() / "uv")):
             self.environment["UV_NO_CACHE"] = "1"
+        if not can_write(Path(os.environ.get("PIP_CACHE_DIR") or cache_home() / "pip")):
+            self.environment["PIP_NO_CACHE_DIR"] = "1"
 
     @property
     def options(self) -> list[str]:

@@ -25,7 +25,7 @@ NOT_REACHED = re.compile(
     r"|ProxyError|Could not fetch URL|Network is unreachable|No matching distribution found"
 )
 #: In lines that say why a build failed.
-ERROR = re.compile(r"\berror: |\*\*\* |CMake Error|undefined reference|Error: ")
+ERROR = re.compile(r"\berror: |\*\*\* |CMake Error|undefined reference|Error: |failed: ")
 WRONG_HASH = re.compile(r"DO NOT MATCH THE HASHES|HashMismatch")
 
 

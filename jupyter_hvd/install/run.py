@@ -103,6 +103,8 @@ def make_wheel(build: Build, folder: Path, listener: Listener, source: Source) -
             "--no-deps",
             "--no-build-isolation",
             "--no-index",
+            # Of a build in a folder that goes pip keeps nothing, but wants a place for it, in a home that may be read-only.
+            "--no-cache-dir",
             "--wheel-dir",
             str(made),
         )
