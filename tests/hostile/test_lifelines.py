@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import subprocess
 import time
@@ -157,7 +156,7 @@ except ConnectionError:
 """
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="another user can only be had by root")
+@pytest.mark.needs("root")
 @pytest.mark.parametrize(("user", "answered"), [(0, True), (65534, False)])
 def test_another_user_at_the_door(lifelines: Lifelines, user: int, answered: bool) -> None:
     """Another user of the machine gets not even a challenge"""

@@ -26,7 +26,7 @@ from .test_jobs import SECRET, begun, job, of_the_job, wait_for
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(os.getuid() != 0, reason="another user can only be had by root"),
+    pytest.mark.needs("root"),
 ]
 
 WALKED = ("/dev/shm", "/run")
