@@ -20,6 +20,11 @@ SOURCE_HASH = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
 PATCHES = tuple(sorted((Path(__file__).parent / "patches").glob("*.patch")))
 #: Names of TensorFlow's packages on the index.
 TENSORFLOWS = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu")
+#: Headers that Horovod uses without including them: newer compilers' libraries (GCC 14's) no longer bring them in by others.
+HEADERS = (
+    "algorithm atomic condition_variable cstdint cstring functional map memory mutex set stdexcept string thread "
+    "unordered_map vector"
+)
 #: The oldest TensorFlow that Horovod's last release can be built for.
 OLDEST = (2, 6)
 #: What Horovod's own setup imports, and what it needs when it runs; nothing is fetched for a build apart.
@@ -57,6 +62,7 @@ class Build:
             "HOROVOD_CPU_OPERATIONS": "MPI" if self.mpi else "GLOO",
             # Horovod brings an old Gloo along, which newer CMakes refuse without this.
             "CMAKE_POLICY_VERSION_MINIMUM": "3.5",
+            "CXXFLAGS": " ".join(f"-include {header}" for header in HEADERS.split()),
             "MAKEFLAGS": f"-j{os.cpu_count() or 1}",
         }
         return flags | ({"HOROVOD_GPU_OPERATIONS": "NCCL"} if self.gpu else {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -183,7 +184,7 @@ def recipe(
         python=f"{sys.version_info.major}.{sys.version_info.minor}",
         tools=" ".join(sorted({*TOOLS.values(), "patch"})),
         packages=" ".join([f"tensorflow=={tensorflow}", *PYTHON_PACKAGES, *others]),
-        flags=" ".join(f"{key}={value}" for key, value in flags.items()),
+        flags=" ".join(f"{key}={shlex.quote(value)}" for key, value in flags.items()),
         horovod=HOROVOD,
         hash=SOURCE_HASH,
         user=USER,
