@@ -42,7 +42,9 @@ SLURM = {"slurmctld": "slurm-wlm", "slurmd": "slurm-wlm", "salloc": "slurm-wlm",
 NEEDS = {
     "build": Need("Horovod", {"g++": "g++", "cmake": "cmake", "make": "make"}),
     "node": Need("Node", {"node": "nodejs"}),
-    "browser": Need("browser", {os.environ.get("CHROMIUM", "chromium"): "chromium"}),
+    "browser": Need(
+        "browser", {os.environ.get("CHROMIUM", "chromium"): "chromium", "node": "nodejs"}
+    ),
     "sshd": Need("sshd", {**SSH, **HOSTS}),
     "slurm": Need("Slurm", {**SLURM, **HOSTS}),
 }
@@ -55,8 +57,8 @@ def lacking(name: str) -> list[str]:
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
     programs = NEEDS[name].programs
     found = [programs[program] for program in programs if shutil.which(program, path=path) is None]
-    if name == "node" and not found and node_version() < NODE:
-        found = ["nodejs"]
+    if "node" in programs and "nodejs" not in found and node_version() < NODE:
+        found.append("nodejs")
     return sorted(set(found))
 
 

@@ -98,7 +98,7 @@ def nothing_there(monkeypatch, tmp_path: Path) -> Path:
 
 @pytest.mark.usefixtures("nothing_there")
 def test_the_reason_says_what_to_install() -> None:
-    assert needs.why_not("browser").endswith("install chromium, or run `make system`")
+    assert needs.why_not("browser").endswith("install chromium nodejs, or run `make system`")
     assert "openssh-server" in needs.why_not("sshd")
     assert "slurm-wlm" in needs.why_not("slurm")
     assert "nodejs 20.19 or newer" in needs.why_not("node")
@@ -126,7 +126,9 @@ def test_one_closing_line_for_each_need(capsys) -> None:
         len(re.findall(r"^ *test\(", path.read_text(), re.M))
         for path in (ROOT / "ui-tests").glob("*.spec.ts")
     )
-    assert browser == f"{count} browser tests skipped: install chromium, or run `make system`"
+    assert (
+        browser == f"{count} browser tests skipped: install chromium nodejs, or run `make system`"
+    )
     assert node.startswith("2 Node tests skipped: ")
     assert root == "3 root tests skipped: run them as root"
 
