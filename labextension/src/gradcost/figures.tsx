@@ -1,5 +1,8 @@
 import React from 'react';
 
+/** A function's name, the same in every language. */
+const PLAIN = 'jax.grad';
+
 import { usePanel } from './context';
 import { bytes, count, time } from './format';
 import { IFigure, IRatio, IReport, isCurrent, plainHere } from './report';
@@ -158,7 +161,7 @@ function PlainFigure({ report }: { report: IReport }): JSX.Element | null {
       role="group"
       aria-label={trans.__('Plain jax.grad')}
     >
-      <h3>jax.grad</h3>
+      <h3>{PLAIN}</h3>
       <Total value={flops} unit={trans.__('flops')} />
       <p className="jp-hvd-gc-kinds" title={plain.message}>
         {states[plain.state]}
