@@ -1,11 +1,11 @@
 import React from 'react';
 
-/** A function's name, the same in every language. */
-const PLAIN = 'jax.grad';
-
 import { usePanel } from './context';
 import { bytes, count, time } from './format';
 import { IFigure, IRatio, IReport, isCurrent, plainHere } from './report';
+
+/** A function's name, the same in every language. */
+const PLAIN = 'jax.grad';
 
 /** Value, forward and adjoint side by side, and plain JAX beside them. */
 export function Figures({ report }: { report: IReport }): JSX.Element {
