@@ -104,7 +104,9 @@ def main(folder: Path) -> int:
             for problem in problems:
                 print(f"{path.name}: {problem}", file=sys.stderr)
             if not problems:
-                print(f"{path.name}: {path.stat().st_size} bytes, content and metadata as they must be")
+                print(
+                    f"{path.name}: {path.stat().st_size} bytes, content and metadata as they must be"
+                )
     return int(failed)
 
 
