@@ -12,6 +12,8 @@ from tornado.httpclient import HTTPClientError
 
 from jupyter_hvd import server
 
+pytestmark = pytest.mark.usefixtures("jp_environ")
+
 #: A verb that a handler does not override has tornado's method.
 VERBS = [
     (verb.upper(), route)
@@ -32,11 +34,6 @@ def warnings_at_start() -> list[str]:
         warnings.simplefilter("always")
         app.initialize(argv=[], find_extensions=False, new_httpserver=False)
     return [str(r.message) for r in records if issubclass(r.category, JupyterServerAuthWarning)]
-
-
-@pytest.fixture(autouse=True)
-def own_settings(jp_environ, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
 
 
 def test_every_verb_is_decorated():
