@@ -33,6 +33,8 @@ def test_all_are_found():
 
 
 @pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.needs("node")
 @pytest.mark.parametrize("title", RECIPES)
 def test_its_commands_pass(title: str, tmp_path: Path) -> None:
     unneeded = shutil.ignore_patterns("__pycache__", "golden", "programs")
@@ -48,7 +50,7 @@ def test_its_commands_pass(title: str, tmp_path: Path) -> None:
         "PYTHONPATH": str(tmp_path),
     }
     for kind, text in STEP.findall(RECIPES[title]):
-        command = ["patch", "--strip=1", "--fuzz=0"] if kind == "diff" else ["bash", "-e"]
+        command = ["git", "apply", "-"] if kind == "diff" else ["bash", "-e"]
         done = subprocess.run(
             command,
             input=text,
