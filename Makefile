@@ -192,5 +192,28 @@ docs: env
 	$(BIN)/python scripts/kernels_page.py > docs/kernels.md
 	$(BIN)/python scripts/numpy_page.py > docs/numpy.md
 
+# Packages
+
+.PHONY: release try-wheel
+
+$(VENV)-release/.ready: requirements/release.txt
+	$(PYTHON) -m venv $(VENV)-release
+	$(VENV)-release/bin/pip install --quiet --requirement requirements/release.txt
+	touch $@
+
+# A source distribution and from it a wheel, in dist/, both checked. Nothing is uploaded: RELEASE.md says how.
+release: $(VENV)-release/.ready
+	rm -rf dist lib jupyter_hvd/labextension
+	$(VENV)-release/bin/python -m build
+	$(VENV)-release/bin/twine check --strict dist/*
+	$(VENV)-release/bin/check-wheel-contents dist/*.whl
+	$(VENV)-release/bin/check-manifest
+	$(VENV)-release/bin/python scripts/check_distributions.py dist
+	@echo "dist/ is ready. Nothing is uploaded; RELEASE.md says how."
+
+# The wheel in a fresh environment, without Node, used in JupyterLab by a browser.
+try-wheel: release node_modules/.yarn-state.yml
+	PYTHON=$(PYTHON) scripts/try_wheel
+
 clean:
-	rm -rf $(VENV) $(VENV)-py* $(VENV)-tf215 $(VENV)-tf218 $(VENV)-mpi dist build
+	rm -rf $(VENV) $(VENV)-py* $(VENV)-release $(VENV)-tf215 $(VENV)-tf218 $(VENV)-mpi dist build

@@ -39,6 +39,7 @@ PAGES = {
         ("Beside its peers", "docs/peers"),
     ],
     "Work on it": [
+        ("Where it runs", "docs/platforms"),
         ("Contributing", "CONTRIBUTING"),
         ("Architecture", "docs/architecture"),
         ("The JSON form", "docs/json"),

@@ -7,7 +7,7 @@ import { CLASSIFIER, DISTRIBUTED, FITTED, IMPORTS, LOOP, MODEL } from './noteboo
 /** For what starts TensorFlow, several times over. */
 const patient = { timeout: 120_000 };
 
-test('menu, diff, leave a change, apply, run, undo', async ({ page, request }) => {
+test('menu, diff, leave a change, apply, run, undo', { tag: '@installed' }, async ({ page, request }) => {
   const lab = await Lab.open(page, request, 'apply.ipynb', CLASSIFIER, {
     ownKernel: true
   });
@@ -142,7 +142,7 @@ test('nothing to convert, broken syntax, no server part', async ({ page, request
   await expect(lab.diff.getByText('Nothing to convert')).toBeVisible();
 });
 
-test('verify live, and cancel', async ({ page, request }) => {
+test('verify live, and cancel', { tag: '@installed' }, async ({ page, request }) => {
   const lab = await Lab.open(page, request, 'verify.ipynb', CLASSIFIER);
   await lab.convert();
   const panel = lab.diff.locator('.jp-hvd-verification');

@@ -42,6 +42,8 @@ export default defineConfig({
   webServer: Array.from({ length: workers }, (_, worker) => ({
     command: `jupyter lab --config ui-tests/jupyter_server_config.py --ServerApp.port=${portOf(worker)} --ServerApp.base_url=${BASE}`,
     cwd: '..',
+    // Where the wheel is tried, the server's commands are those of its environment.
+    env: { PATH: process.env.HVD_UI_PATH ?? process.env.PATH ?? '' },
     stderr: 'ignore',
     url: `${urlOf(worker)}api/status?token=${TOKEN}`,
     timeout: 60_000,

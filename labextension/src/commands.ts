@@ -7,7 +7,9 @@ import { IRenderMimeRegistry, MimeModel } from '@jupyterlab/rendermime';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { LabIcon } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
+import { ReadonlyJSONObject } from '@lumino/coreutils';
 
+import { argumentsOf } from './arguments';
 import { convertIcon } from './icons';
 import { CommandIDs } from './ids';
 import { openNotebook } from './notebooks';
@@ -32,6 +34,8 @@ export interface ICommandParts {
 
 interface ICommand {
   label: string;
+  /** The JSON schema of its arguments; none where it is left out. */
+  args?: ReadonlyJSONObject;
   caption?: string;
   icon?: LabIcon;
   isEnabled?: () => boolean;
@@ -73,6 +77,7 @@ export function addCommands(parts: ICommandParts): void {
       label: trans.__('Convert Notebook to Horovod'),
       caption: trans.__('Show, side by side, how this notebook trains with Horovod'),
       icon: convertIcon,
+      args: argumentsOf({ path: { type: 'string' } }),
       isEnabled: () => notebooks.currentWidget !== null,
       execute: async args => {
         const path = args.path as string | undefined;
@@ -125,6 +130,10 @@ export function addCommands(parts: ICommandParts): void {
     [CommandIDs.verify]: {
       label: trans.__('Verify'),
       caption: trans.__('Run the notebook and its conversion on some ranks, and compare'),
+      args: argumentsOf({
+        ranks: { type: 'integer', minimum: 1 },
+        confirmed: { type: 'boolean' }
+      }),
       isEnabled: () => hasChanges() && current()?.verification.state !== 'running',
       execute: args =>
         current()?.verify((args.ranks as number) ?? settings.ranks, !!args.confirmed)
@@ -170,12 +179,14 @@ export function addCommands(parts: ICommandParts): void {
     },
     [CommandIDs.showRule]: {
       label: trans.__('Show Rule Documentation'),
+      args: argumentsOf({ code: { type: 'string' } }, ['code']),
       execute: args => showRule(parts, args.code as string)
     }
   };
   for (const [id, command] of Object.entries(table)) {
     commands.addCommand(id, {
       ...command,
+      describedBy: { args: command.args ?? argumentsOf({}) },
       execute: args =>
         Promise.resolve()
           .then(() => command.execute(args))

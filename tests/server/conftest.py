@@ -45,7 +45,8 @@ def one_worker(worker: server.Worker, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def jp_server_config() -> dict[str, Any]:
-    return {"ServerApp": {"jpserver_extensions": {"jupyter_hvd.server": True}}}
+    extensions = {"jupyter_hvd.server": True}
+    return {"ServerApp": {"jpserver_extensions": extensions, "allow_unauthenticated_access": False}}
 
 
 @pytest.fixture

@@ -70,18 +70,6 @@ async def test_rules_are_listed_with_their_pages(jp_fetch):
 
 
 @pytest.mark.parametrize(
-    ("method", "route"), [("POST", "convert"), ("GET", "rules"), ("POST", "verify")]
-)
-async def test_without_a_token_all_is_forbidden(jp_fetch, method, route):
-    body = "{}" if method == "POST" else None
-    headers = {"Authorization": "token wrong"}
-    status, _ = await refused(
-        jp_fetch, "jupyter-hvd", route, method=method, body=body, headers=headers
-    )
-    assert status == 403
-
-
-@pytest.mark.parametrize(
     ("body", "message"),
     [
         ("{", "not JSON"),

@@ -4,6 +4,9 @@ import { usePanel } from './context';
 import { bytes, count, time } from './format';
 import { IFigure, IRatio, IReport, isCurrent, plainHere } from './report';
 
+/** A function's name, the same in every language. */
+const PLAIN = 'jax.grad';
+
 /** Value, forward and adjoint side by side, and plain JAX beside them. */
 export function Figures({ report }: { report: IReport }): JSX.Element {
   const { trans } = usePanel();
@@ -158,7 +161,7 @@ function PlainFigure({ report }: { report: IReport }): JSX.Element | null {
       role="group"
       aria-label={trans.__('Plain jax.grad')}
     >
-      <h3>jax.grad</h3>
+      <h3>{PLAIN}</h3>
       <Total value={flops} unit={trans.__('flops')} />
       <p className="jp-hvd-gc-kinds" title={plain.message}>
         {states[plain.state]}

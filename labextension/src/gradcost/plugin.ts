@@ -17,6 +17,7 @@ import { IRenderMime } from '@jupyterlab/rendermime';
 import { ITranslator, nullTranslator, TranslationBundle } from '@jupyterlab/translation';
 import { JSONObject, UUID } from '@lumino/coreutils';
 
+import { argumentsOf } from '../arguments';
 import { costIcon } from '../icons';
 import { CommandIDs } from '../ids';
 import { openNotebook } from '../notebooks';
@@ -101,6 +102,15 @@ export const gradcost: JupyterFrontEndPlugin<void> = {
       label: trans.__('Inspect Gradient Cost'),
       caption: trans.__('What the derivatives of this cell’s tensor functions cost'),
       icon: costIcon,
+      describedBy: {
+        args: argumentsOf({
+          clicked: { type: 'boolean' },
+          path: { type: 'string' },
+          cell: { type: 'string' },
+          id: { type: 'string' },
+          tab: { type: 'string' }
+        })
+      },
       isEnabled: args => !!args.path || notebooks.activeCell instanceof CodeCell,
       execute: async args => {
         if (args.path) {
@@ -127,6 +137,7 @@ export const gradcost: JupyterFrontEndPlugin<void> = {
     });
     app.commands.addCommand(CommandIDs.undoAccepted, {
       label: trans.__('Undo the Accepted Advice'),
+      describedBy: { args: argumentsOf({}) },
       execute: () => focusedPanel()?.model?.takeBack()
     });
     palette?.addItem({ command: CommandIDs.inspect, category: trans.__('Horovod') });
