@@ -1,0 +1,140 @@
+"""Gradients that a tape takes: the mean over the ranks, once a call was shared."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import horovod.tensorflow as hvd
+import tensorflow as tf
+
+from .context import sharing
+
+Gradient = Callable[..., Any]
+
+
+def install(replace: Callable[[Any, str, Gradient], None]) -> None:
+    tape = tf.GradientTape
+    replace(tape, "gradient", averaging_gradient(tape.gradient))
+    replace(tape, "jacobian", averaging_jacobian(tape.jacobian))
+    replace(tape, "batch_jacobian", averaging_jacobian(tape.batch_jacobian))
+    replace(tf, "gradients", averaging_gradient(tf.gradients))
+
+
+def averages() -> bool:
+    """Whether gradients differ from rank to rank here.
+
+    Raises:
+        NotByRowsError: a call that is being shared takes gradients for variables; see `install`.
+    """
+    return sharing.in_charge and sharing.has_shared and not sharing.whole and sharing.region is None
+
+
+def averaging_gradient(gradient: Gradient) -> Gradient:
+    """Averaging is a projection: a gradient that is the whole one already stays what it is."""
+
+    @functools.wraps(gradient)
+    def averaged(*args: Any, **options: Any) -> Any:
+        refuse_variables_in_region(args, options)
+        found = gradient(*args, **options)
+        return average(found) if averages() and not within_loop(args) else found
+
+    return averaged
+
+
+def averaging_jacobian(jacobian: Gradient) -> Gradient:
+    @functools.wraps(jacobian)
+    def averaged(tape: Any, target: Any, sources: Any, *args: Any, **options: Any) -> Any:
+        refuse_variables_in_region((tape, target, sources), {})
+        if not averages():
+            return jacobian(tape, target, sources, *args, **options)
+        if not all(is_variable(source) for source in tf.nest.flatten(sources)):
+            # The derivative for an input gathers rows, one collective after the other.
+            options.setdefault("experimental_use_pfor", False)
+            options.setdefault("parallel_iterations", 1)
+        with sharing_nothing_more():
+            found = jacobian(tape, target, sources, *args, **options)
+        return average(found)
+
+    return averaged
+
+
+class sharing_nothing_more:  # noqa: N801 — used as a statement
+    """Within the block gradients are not averaged: a Jacobian is, when it is whole."""
+
+    def __enter__(self) -> None:
+        sharing.whole += 1
+
+    def __exit__(self, *_: object) -> None:
+        sharing.whole -= 1
+
+
+def within_loop(args: tuple[Any, ...]) -> bool:
+    """Whether this is called by a dataset's function, where nothing is shared."""
+    from .calls import in_dataset
+
+    return in_dataset()
+
+
+def refuse_variables_in_region(args: tuple[Any, ...], options: dict[str, Any]) -> None:
+    if sharing.region is None:
+        return
+    sources = options["sources"] if "sources" in options else args[2] if len(args) > 2 else args[1:]
+    if any(is_variable(source) for source in tf.nest.flatten(sources)):
+        sharing.region.refuse("it takes gradients for variables within its call")
+
+
+def is_variable(source: Any) -> bool:
+    return isinstance(source, tf.Variable) or hasattr(source, "assign")
+
+
+def average(gradients: Any) -> Any:
+    """Gradients in any structure, averaged over the ranks."""
+    flat = tf.nest.flatten(gradients)
+    means = list(flat)
+    dense: dict[Any, list[int]] = {}
+    for place, gradient in enumerate(flat):
+        if isinstance(gradient, tf.IndexedSlices):
+            means[place] = average_slices(gradient)
+        elif isinstance(gradient, tf.Tensor):
+            if gradient.dtype.is_complex:
+                parts = average([tf.math.real(gradient), tf.math.imag(gradient)])
+                means[place] = tf.complex(*parts)
+            else:
+                dense.setdefault(gradient.dtype, []).append(place)
+    for places in dense.values():
+        group = average_group([flat[place] for place in places])
+        for place, mean in zip(places, group, strict=True):
+            means[place] = mean
+    return tf.nest.pack_sequence_as(gradients, means)
+
+
+def average_group(tensors: list[Any]) -> list[Any]:
+    """Tensors of one type, averaged in one message; the derivative is the same."""
+
+    @tf.custom_gradient
+    def forward(*tensors: Any) -> Any:
+        means = hvd.grouped_allreduce(list(tensors), op=hvd.Average)
+        return tuple(means), lambda *g: tuple(average_group(list(g)))
+
+    return list(forward(*tensors))
+
+
+def average_slices(slices: Any) -> Any:
+    """Rows of a sparse gradient: averaged where all ranks have the same indices, else side by side."""
+    count = tf.shape(slices.indices)[0]
+    counts = hvd.allgather(count[None])
+    indices = hvd.allgather(slices.indices)
+    same_count = tf.reduce_all(tf.equal(counts, count))
+
+    def are_equal() -> Any:
+        return tf.reduce_all(tf.equal(tf.reshape(indices, [sharing.size, -1]), slices.indices[None]))  # fmt: skip
+
+    same = tf.cond(same_count, are_equal, lambda: tf.constant(False))
+    values, where = tf.cond(
+        same,
+        lambda: (hvd.allreduce(slices.values, op=hvd.Average), tf.identity(slices.indices)),
+        lambda: (hvd.allgather(slices.values) / tf.cast(sharing.size, slices.values.dtype), indices),
+    )
+    return tf.IndexedSlices(values, where, slices.dense_shape)

@@ -1,0 +1,167 @@
+"""The only module that knows Keras' and TensorFlow's private names, with the versions that they were tested with."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from . import batch_norm
+from .context import sharing
+
+#: The versions with which the test suite in tests/exact passes.
+TESTED = {"tensorflow": ("2.15", "2.21"), "keras": ("2.15", "3.15"), "tf_keras": ("2.21",)}
+Replace = Callable[[Any, str, Callable[..., Any]], None]
+
+
+class UntestedVersionError(RuntimeError):
+    """A Keras or TensorFlow that is shared nowhere yet."""
+
+
+class Keras:
+    """What sharing needs of a Keras, by names that are the same for all of them."""
+
+    def __init__(self, module: Any) -> None:
+        name = module.Model.__module__.partition(".")[0]
+        self.package = importlib.import_module(name)
+        require("tensorflow", tf.__version__)
+        require(name, self.package.__version__)
+        self.is_keras_3 = self.package.__version__.startswith("3.")
+        self.Layer = module.layers.Layer
+        self.batch_normalization = module.layers.BatchNormalization
+        source = f"{name}.src"
+        if self.is_keras_3:
+            self.symbolic = self._get(f"{source}.backend", "KerasTensor")
+            self.in_stateless_scope = self._get(f"{source}.backend", "in_stateless_scope")
+        else:
+            self.symbolic = self._get(f"{source}.engine.keras_tensor", "KerasTensor")
+            self.in_stateless_scope = lambda: False
+
+    @staticmethod
+    def _get(module: str, name: str) -> Any:
+        return getattr(importlib.import_module(module), name)
+
+    def layers_of(self, layer: Any) -> list[Any]:
+        """A layer and all that it consists of."""
+        return list(layer._flatten_layers())
+
+    def builds_itself(self, layer: Any) -> bool:
+        """Whether a part of the layer has no weights yet."""
+        return not all(part.built for part in self.layers_of(layer))
+
+    def mask_of(self, tensor: Any) -> Any:
+        return getattr(tensor, "_keras_mask", None)
+
+    def set_mask(self, tensor: Any, mask: Any) -> None:
+        tensor._keras_mask = mask
+
+    def symbol(self, spec: tf.TensorSpec) -> Any:
+        """A placeholder, with which a call builds a layer and computes nothing."""
+        return self.package.Input(batch_shape=tuple(spec.shape), dtype=spec.dtype.name) if self.is_keras_3 else self.package.Input(  # fmt: skip
+            shape=tuple(spec.shape[1:]), batch_size=spec.shape[0], dtype=spec.dtype
+        )
+
+    def compute_dtypes(self, layer: Any) -> set[str]:
+        return {str(getattr(part, "compute_dtype", None)) for part in self.layers_of(layer)}
+
+    def install_batch_norm(self, replace: Replace) -> None:
+        """Let batch normalisation take its moments over the rows of all ranks."""
+        kind = self.batch_normalization
+        if self.is_keras_3:
+            moments = kind._moments
+
+            @functools.wraps(moments)
+            def all_moments(layer: Any, inputs: Any, mask: Any) -> Any:
+                region = sharing.region
+                if region is None:
+                    return moments(layer, inputs, mask)
+                axes = list(layer._reduction_axes)
+                epsilon = self.package.config.epsilon() if mask is not None else 0.0
+                return batch_norm.moments(inputs, region, axes, mask, epsilon)
+
+            replace(kind, "_moments", all_moments)
+            return
+        calculate = kind._calculate_mean_and_var
+
+        @functools.wraps(calculate)
+        def calculated(layer: Any, x: Any, axes: Any, keep_dims: bool, mask: Any = None) -> Any:
+            region = sharing.region
+            if region is None:
+                return calculate(layer, x, axes, keep_dims, mask=mask)
+            if layer.virtual_batch_size is not None:
+                region.refuse("batch normalisation with virtual_batch_size goes by the whole batch")
+            mean, variance = batch_norm.moments(x, region, list(axes), mask)
+            if keep_dims:
+                kept = [1 if d in axes else x.shape[d] for d in range(len(x.shape))]
+                mean, variance = tf.reshape(mean, kept), tf.reshape(variance, kept)
+            return mean, variance
+
+        for owner in kind.__mro__:
+            if "_calculate_mean_and_var" in vars(owner):
+                replace(owner, "_calculate_mean_and_var", calculated)
+
+    def install_fused_batch_norm(self, replace: Replace) -> None:
+        """The same of the operation that Keras 2 uses for images."""
+        fused = tf.compat.v1.nn.fused_batch_norm
+
+        @functools.wraps(fused)
+        def normalized(x: Any, scale: Any, offset: Any, mean: Any = None, variance: Any = None, epsilon: float = 0.001, data_format: str = "NHWC", is_training: bool = True, name: Any = None, exponential_avg_factor: Any = 1.0) -> Any:  # fmt: skip
+            region = sharing.region
+            if region is None or not is_training:
+                return fused(x, scale, offset, mean, variance, epsilon, data_format, is_training, name, exponential_avg_factor)  # fmt: skip
+            channel = len(x.shape) - 1 if data_format.endswith("C") else 1
+            axes = [d for d in range(len(x.shape)) if d != channel]
+            precise = tf.cast(x, tf.float32)
+            found = batch_norm.moments(precise, region, axes)
+            shape = [-1 if d == channel else 1 for d in range(len(x.shape))]
+            wide = [tf.reshape(t, shape) for t in (*found, offset, scale)]
+            y = tf.cast(tf.nn.batch_normalization(precise, *wide, max(epsilon, 1.001e-5)), x.dtype)
+            others = tf.reduce_prod([tf.shape(x)[d] for d in axes[1:]]) * region.rows
+            count = tf.cast(others, tf.float32)
+            new = [found[0], found[1] * count / tf.maximum(count - 1.0, 1.0)]  # Bessel's correction
+            factor = exponential_avg_factor
+            if factor != 1.0:
+                new = [o * (1.0 - factor) + n * factor for o, n in zip((mean, variance), new, strict=True)]  # fmt: skip
+            return (y, *new)
+
+        replace(tf.compat.v1.nn, "fused_batch_norm", normalized)
+
+
+def require(name: str, version: str) -> None:
+    """
+    Raises:
+        UntestedVersionError: sharing was not tested with this version.
+    """
+    if ".".join(version.split(".")[:2]) not in TESTED.get(name, ()):
+        tested = " and ".join(f"{n} {v}" for n, versions in TESTED.items() for v in versions)
+        raise UntestedVersionError(
+            f"jupyter_hvd: --batch global was not tested with {name} {version}, and stops before it could compute "
+            f"something else. Tested: {tested}. Install one of these, or leave --batch global out."
+        )
+
+
+def raw_operations(module: str) -> Any:
+    """TensorFlow's module of operations of a name."""
+    return importlib.import_module(f"tensorflow.python.ops.{module}")
+
+
+def compiled_function() -> Any:
+    """The class of what `tf.function` returns."""
+    return type(tf.function(lambda: None))
+
+
+def eager_draws() -> Any:
+    """The generator by which TensorFlow seeds eager random operations; None where no seed is set."""
+    from tensorflow.python.eager import context
+
+    return context.context()._rng
+
+
+def variable_classes() -> list[Any]:
+    """The classes of TensorFlow's variables with methods that assign."""
+    from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable, ResourceVariable
+
+    return [BaseResourceVariable, ResourceVariable]
