@@ -27,7 +27,12 @@ from jupyter_hvd.launchers.reaper import PrivateFolder
 HERE = Path(__file__).parent
 PROGRAMS = HERE / "programs"
 LIVING = HERE / "living.py"
-ENVIRONMENT = {"OMP_NUM_THREADS": "1", "HOROVOD_CYCLE_TIME": "1", "TF_ENABLE_ONEDNN_OPTS": "0", "PYTHONHASHSEED": "0"}
+ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "HOROVOD_CYCLE_TIME": "1",
+    "TF_ENABLE_ONEDNN_OPTS": "0",
+    "PYTHONHASHSEED": "0",
+}
 NUMBER = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?|nan|inf")
 TOLERANCE = 1e-4
 
@@ -52,11 +57,14 @@ class Ranks:
         listener = Listener(address, "AF_UNIX")
         program = Program(LIVING, LIVING, (address,))
         folder = self._folder
-        if self.size == 1:
-            job = lambda: run_single(program, folder, environment=ENVIRONMENT)  # noqa: E731
-        else:
-            hear = lambda rank, _, line: self._said.append(f"[{rank}] {line}")  # noqa: E731
-            job = lambda: run_job(program, place(self.size), folder, listener=hear, environment=ENVIRONMENT)  # noqa: E731
+        listen = lambda rank, _, line: self._said.append(f"[{rank}] {line}")  # noqa: E731
+
+        def job() -> None:
+            if self.size == 1:
+                run_single(program, folder, environment=ENVIRONMENT)
+            else:
+                run_job(program, place(self.size), folder, listener=listen, environment=ENVIRONMENT)
+
         threading.Thread(target=job, daemon=True).start()
         self._connections, self._pids, accepted = {}, {}, []
 
@@ -89,7 +97,12 @@ class Ranks:
         if self._folder is None:
             self.start()
         self._runs += 1
-        order = {"path": str(program), "folder": str(self.folder / f"run-{self._runs}"), "seed": 5, "mutant": mutant}
+        order = {
+            "path": str(program),
+            "folder": str(self.folder / f"run-{self._runs}"),
+            "seed": 5,
+            "mutant": mutant,
+        }
         for connection in self._connections.values():
             connection.send(order)
 
@@ -128,7 +141,10 @@ class Ranks:
             time.sleep(0.3)
             with suppress(OSError):
                 text = (self.folder / f"stack-{self.size}-{rank}").read_text().splitlines()
-                lines += [f"rank {rank} stands at:", *[t for t in text if "site-packages" not in t][-6:]]
+                lines += [
+                    f"rank {rank} stands at:",
+                    *[t for t in text if "site-packages" not in t][-6:],
+                ]
         return "\n".join([*lines, *self._said[-5:]])
 
 
@@ -137,9 +153,11 @@ def difference(one: dict, rank: dict) -> str:
     if one["error"] or rank["error"]:
         if one["error"] and rank["error"]:
             return ""
-        return "it fails: " + (rank["error"] or "only in one process").strip().splitlines()[-1][:300]
+        return (
+            "it fails: " + (rank["error"] or "only in one process").strip().splitlines()[-1][:300]
+        )
     mine, yours = one["printed"], rank["printed"]
-    if NUMBER.sub("#", mine) != NUMBER.sub("#", yours):
+    if NUMBER.sub("#", mine).split() != NUMBER.sub("#", yours).split():
         return f"prints {yours[-300:]!r} for {mine[-300:]!r}"
     for a, b in zip(NUMBER.findall(mine), NUMBER.findall(yours), strict=True):
         if not close(float(a), float(b)):
@@ -152,9 +170,11 @@ def difference(one: dict, rank: dict) -> str:
                 return f"history of {name}: {b.get(name)} for {a[name]}"
     if [w.shape for w in one["weights"]] != [w.shape for w in rank["weights"]]:
         return "other weights"
-    for place, (a, b) in enumerate(zip(one["weights"], rank["weights"], strict=True)):
-        if a.size and not np.allclose(a, b, rtol=0, atol=TOLERANCE * max(1.0, float(np.max(np.abs(a)))), equal_nan=True):
-            return f"weight {place} {a.shape} by {float(np.max(np.abs(a.astype(float) - b))):.2g}"
+    for number, (a, b) in enumerate(zip(one["weights"], rank["weights"], strict=True)):
+        if a.size and not np.allclose(
+            a, b, rtol=0, atol=TOLERANCE * max(1.0, float(np.max(np.abs(a)))), equal_nan=True
+        ):
+            return f"weight {number} {a.shape} by {float(np.max(np.abs(a.astype(float) - b))):.2g}"
     return ""
 
 
@@ -186,7 +206,9 @@ def main() -> int:
     options = parser.parse_args()
     programs = sorted(PROGRAMS.glob("*.py"))
     if options.names:
-        programs = [Path(n) if "/" in n else PROGRAMS / f"{n.removesuffix('.py')}.py" for n in options.names]
+        programs = [
+            Path(n) if "/" in n else PROGRAMS / f"{n.removesuffix('.py')}.py" for n in options.names
+        ]
     sizes = [1, *map(int, options.sizes.split(","))]
     every = {size: Ranks(size) for size in sizes}
     counts: Counter[tuple[int, str]] = Counter()
@@ -209,7 +231,10 @@ def main() -> int:
                     continue
                 verdict, why = judge(answers[1][0], answers[size])
                 counts[size, verdict] += 1
-                print(f"{program.stem:28} {size}: {verdict:8} {time.monotonic() - began:5.1f} s  {why}", flush=True)
+                print(
+                    f"{program.stem:28} {size}: {verdict:8} {time.monotonic() - began:5.1f} s  {why}",
+                    flush=True,
+                )
     finally:
         for ranks in every.values():
             ranks.close()

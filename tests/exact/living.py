@@ -60,7 +60,9 @@ def values() -> list:
 def begin(tf, seed: int) -> None:
     tf.keras.backend.clear_session()
     tf.config.run_functions_eagerly(False)
-    for module in [m for name, m in sys.modules.items() if name in ("keras", "tf_keras")] + [tf.keras]:
+    for module in [m for name, m in sys.modules.items() if name in ("keras", "tf_keras")] + [
+        tf.keras
+    ]:
         with contextlib.suppress(AttributeError):
             module.mixed_precision.set_global_policy("float32")
     variables.clear()
@@ -75,8 +77,8 @@ def begin(tf, seed: int) -> None:
 
 
 def run(tf, order: dict) -> dict:
-    from jupyter_hvd.runtime.share import report
-    from jupyter_hvd.runtime.share.context import sharing
+    from jupyter_hvd.runtime.sharing import report
+    from jupyter_hvd.runtime.sharing.context import sharing
 
     begin(tf, order["seed"])
     sharing.has_shared = False
@@ -114,7 +116,7 @@ def main(address: str) -> None:
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(2)
     if RANK >= 0:
-        from jupyter_hvd.runtime.share.program import start_sharing
+        from jupyter_hvd.runtime.sharing.program import start_sharing
 
         start_sharing()
     keep_variables(tf)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -60,9 +62,10 @@ class Keras:
 
     def symbol(self, spec: tf.TensorSpec) -> Any:
         """A placeholder, with which a call builds a layer and computes nothing."""
-        return self.package.Input(batch_shape=tuple(spec.shape), dtype=spec.dtype.name) if self.is_keras_3 else self.package.Input(  # fmt: skip
-            shape=tuple(spec.shape[1:]), batch_size=spec.shape[0], dtype=spec.dtype
-        )
+        size, *shape = spec.shape
+        if self.is_keras_3:
+            return self.package.Input(batch_shape=(size, *shape), dtype=spec.dtype.name)
+        return self.package.Input(shape=tuple(shape), batch_size=size, dtype=spec.dtype)
 
     def compute_dtypes(self, layer: Any) -> set[str]:
         return {str(getattr(part, "compute_dtype", None)) for part in self.layers_of(layer)}
@@ -106,25 +109,32 @@ class Keras:
     def install_fused_batch_norm(self, replace: Replace) -> None:
         """The same of the operation that Keras 2 uses for images."""
         fused = tf.compat.v1.nn.fused_batch_norm
+        signature = inspect.signature(fused)
 
         @functools.wraps(fused)
-        def normalized(x: Any, scale: Any, offset: Any, mean: Any = None, variance: Any = None, epsilon: float = 0.001, data_format: str = "NHWC", is_training: bool = True, name: Any = None, exponential_avg_factor: Any = 1.0) -> Any:  # fmt: skip
+        def normalized(*args: Any, **options: Any) -> Any:
             region = sharing.region
-            if region is None or not is_training:
-                return fused(x, scale, offset, mean, variance, epsilon, data_format, is_training, name, exponential_avg_factor)  # fmt: skip
-            channel = len(x.shape) - 1 if data_format.endswith("C") else 1
-            axes = [d for d in range(len(x.shape)) if d != channel]
+            given = signature.bind(*args, **options)
+            given.apply_defaults()
+            named = given.arguments
+            if region is None or not named["is_training"]:
+                return fused(*args, **options)
+            x, last = named["x"], len(named["x"].shape) - 1
+            channel = last if named["data_format"].endswith("C") else 1
+            axes = [d for d in range(last + 1) if d != channel]
             precise = tf.cast(x, tf.float32)
             found = batch_norm.moments(precise, region, axes)
-            shape = [-1 if d == channel else 1 for d in range(len(x.shape))]
-            wide = [tf.reshape(t, shape) for t in (*found, offset, scale)]
-            y = tf.cast(tf.nn.batch_normalization(precise, *wide, max(epsilon, 1.001e-5)), x.dtype)
+            shape = [-1 if d == channel else 1 for d in range(last + 1)]
+            wide = [tf.reshape(t, shape) for t in (*found, named["offset"], named["scale"])]
+            epsilon = max(named["epsilon"] or 0.001, 1.001e-5)  # as TensorFlow bounds it
+            y = tf.cast(tf.nn.batch_normalization(precise, *wide, epsilon), x.dtype)
             others = tf.reduce_prod([tf.shape(x)[d] for d in axes[1:]]) * region.rows
             count = tf.cast(others, tf.float32)
             new = [found[0], found[1] * count / tf.maximum(count - 1.0, 1.0)]  # Bessel's correction
-            factor = exponential_avg_factor
+            factor = named["exponential_avg_factor"]
             if factor != 1.0:
-                new = [o * (1.0 - factor) + n * factor for o, n in zip((mean, variance), new, strict=True)]  # fmt: skip
+                old = (named["mean"], named["variance"])
+                new = [o * (1.0 - factor) + n * factor for o, n in zip(old, new, strict=True)]
             return (y, *new)
 
         replace(tf.compat.v1.nn, "fused_batch_norm", normalized)
@@ -165,3 +175,24 @@ def variable_classes() -> list[Any]:
     from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable, ResourceVariable
 
     return [BaseResourceVariable, ResourceVariable]
+
+
+def vectorize_collectives() -> None:
+    """Let Jacobians be taken through collectives: those of all rows are one message."""
+    import horovod.tensorflow as hvd
+    from tensorflow.python.ops.parallel_for import pfor
+
+    def gathered(given: Any) -> Any:
+        stacked = given.stacked_input(0)
+        count, shape = tf.shape(stacked)[0], tf.shape(stacked)[2:]
+        moved = tf.reshape(tf.transpose(stacked, [1, 0, *range(2, len(stacked.shape))]), [1, -1])
+        every = tf.reshape(hvd.allgather(moved), tf.concat([[sharing.size, count], shape], 0))
+        return pfor.wrap(tf.transpose(every, [1, 0, *range(2, len(stacked.shape))]), True)
+
+    def reduced(given: Any) -> Any:
+        operation = given.get_attr("reduce_op")
+        return pfor.wrap(hvd.allreduce(given.stacked_input(0), op=operation), True)
+
+    for name, converter in (("HorovodAllgather", gathered), ("HorovodAllreduce", reduced)):
+        with contextlib.suppress(Exception):  # registered before
+            pfor.RegisterPFor(name)(converter)

@@ -48,7 +48,7 @@ def split(x: Any, rows: Any) -> Any:
     if not has_gradient(x.dtype):
         return tf.gather(x, own_index(rows))
 
-    @tf.custom_gradient
+    @tf.custom_gradient  # type: ignore[untyped-decorator]
     def forward(x: Any) -> Any:
         def backward(g: Any) -> Any:
             return gather(tf.convert_to_tensor(g), rows) / cast(sharing.size, g.dtype)
@@ -61,7 +61,7 @@ def split(x: Any, rows: Any) -> Any:
 def split_zero(x: Any, rows: Any, factor: int = 1) -> Any:
     """This rank's rows of a gradient times a factor, zero where a row is repeated."""
 
-    @tf.custom_gradient
+    @tf.custom_gradient  # type: ignore[untyped-decorator]
     def forward(x: Any) -> Any:
         own = tf.gather(x, own_index(rows))
         if is_padded(rows):
@@ -90,7 +90,7 @@ def gather(y: Any, rows: Any, checksum: Checksum | None = None) -> Any:
     if not has_gradient(y.dtype):
         return gather_values(y, rows, checksum)
 
-    @tf.custom_gradient
+    @tf.custom_gradient  # type: ignore[untyped-decorator]
     def forward(y: Any) -> Any:
         def backward(g: Any) -> Any:
             return split_zero(tf.convert_to_tensor(g), rows, factor=sharing.size)
@@ -134,7 +134,7 @@ def replicate(x: Any) -> Any:
     if not has_gradient(x.dtype):
         return x
 
-    @tf.custom_gradient
+    @tf.custom_gradient  # type: ignore[untyped-decorator]
     def forward(x: Any) -> Any:
         return tf.identity(x), mean_over_ranks
 
@@ -144,7 +144,7 @@ def replicate(x: Any) -> Any:
 def mean_over_ranks(x: Any) -> Any:
     """The mean of a tensor over the ranks; its derivative is the same."""
 
-    @tf.custom_gradient
+    @tf.custom_gradient  # type: ignore[untyped-decorator]
     def forward(x: Any) -> Any:
         return hvd.allreduce(x, op=hvd.Average), mean_over_ranks
 
@@ -154,7 +154,7 @@ def mean_over_ranks(x: Any) -> Any:
 def gather_statistic(t: Any) -> Any:
     """A statistic of each rank's own rows within a shared call, stacked, on all ranks."""
 
-    @tf.custom_gradient
+    @tf.custom_gradient  # type: ignore[untyped-decorator]
     def forward(t: Any) -> Any:
         return hvd.allgather(t[None]), own_of_sum
 
@@ -164,7 +164,7 @@ def gather_statistic(t: Any) -> Any:
 def own_of_sum(g: Any) -> Any:
     """The derivative of `gather_statistic`, and the other way round."""
 
-    @tf.custom_gradient
+    @tf.custom_gradient  # type: ignore[untyped-decorator]
     def forward(g: Any) -> Any:
         return hvd.allreduce(g, op=hvd.Sum)[sharing.rank], gather_statistic
 

@@ -29,7 +29,7 @@ class Checksum:
         if all(hasattr(t, "numpy") for t in tensors):
             bits = 0
             for t in tensors:
-                bits = zlib.crc32(np.ascontiguousarray(t.numpy()).view(np.uint8).reshape(-1), bits)
+                bits = zlib.crc32(np.ascontiguousarray(t.numpy()).tobytes(), bits)
             self.bits = tf.constant(bits - 2**31, tf.int32)
         else:
             self.bits = tf.add_n([(2 * i + 1) * sum_of_bits(t) for i, t in enumerate(tensors)])
@@ -86,7 +86,10 @@ def call_site() -> str:
     frame: Any = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
-        if not name.startswith((*INSTALLED, "<frozen")) and "__autograph_generated_file" not in name:
+        if (
+            not name.startswith((*INSTALLED, "<frozen"))
+            and "__autograph_generated_file" not in name
+        ):
             return f"{Path(name).name}, line {frame.f_lineno}"
         frame = frame.f_back
     return "an unknown line"

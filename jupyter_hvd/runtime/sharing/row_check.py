@@ -32,6 +32,8 @@ SIZES = (8, 32, 96, 224)
 BOUNDS = (100, 10, 2)
 #: The eager call after which it is checked again.
 AGAIN = 100
+#: Why a layer's first call runs whole.
+NOT_YET = "its weights are made in this call"
 #: Attributes that Keras itself changes in a call.
 KERAS_OWN = {
     "_call_context_args", "_called", "_loss_ids", "_losses", "_metrics", "_build_shapes_dict", "built", "_built",
@@ -97,7 +99,9 @@ def unsuited(owner: Any, keras: Any) -> str:
     """Why a layer is not even tried."""
     if isinstance(owner, keras.Layer):
         if "float16" in keras.compute_dtypes(owner):
-            return "it computes in float16, whose range sharing would use otherwise than one process"
+            return (
+                "it computes in float16, whose range sharing would use otherwise than one process"
+            )
         if any(getattr(layer, "stateful", False) for layer in keras.layers_of(owner)):
             return "a recurrent layer keeps its state from batch to batch"
     return ""
@@ -105,7 +109,7 @@ def unsuited(owner: Any, keras: Any) -> str:
 
 def build(owner: Any, keras: Any, args: Any, options: Any) -> str:
     """Make the weights of a layer, before anything is computed; why that is not possible, or ""."""
-    not_yet = "its weights are made in this call"
+    not_yet = NOT_YET
     if tf.executing_eagerly():
         return not_yet
 
@@ -239,6 +243,7 @@ def random_like(tensor: Any, rows: int | None, size: int, bound: int, keras: Any
     if rows is not None:
         shape[0] = rows
     draw = np.random.default_rng(17 + place)
+    values: Any
     if tensor.dtype.is_bool:
         values = draw.random(shape) < 0.5
     elif tensor.dtype.is_integer:
@@ -270,7 +275,9 @@ class Observed:
         self.parts: dict[str, list[Any]] = {}
 
     def add(self, name: str, values: list[Any]) -> None:
-        self.parts[name] = [None if v is None else np.asarray(tf.convert_to_tensor(v)) for v in values]
+        self.parts[name] = [
+            None if v is None else np.asarray(tf.convert_to_tensor(v)) for v in values
+        ]
 
 
 def observe(run: Call, owner: Any, keras: Any, args: Any, options: Any) -> Observed | Exception:
@@ -286,7 +293,9 @@ def observe(run: Call, owner: Any, keras: Any, args: Any, options: Any) -> Obser
                 outputs = tf.nest.flatten(found)
                 floats = [y for y in outputs if is_tensor(y) and y.dtype.is_floating]
                 losses = list(getattr(owner, "losses", None) or [])
-                parts = [projected(y) for y in floats] + [tf.cast(loss, tf.float32) for loss in losses]
+                parts = [projected(y) for y in floats] + [
+                    tf.cast(loss, tf.float32) for loss in losses
+                ]
                 total = tf.add_n(parts) if parts else None
             seen.add("outputs", [y for y in outputs if is_tensor(y)])
             seen.add("losses", losses)

@@ -69,7 +69,7 @@ def seed_early() -> None:
 
     random.seed(int(seed))
     np.random.seed(int(seed))
-    drawn = random.Random(int(seed))
+    drawn = random.Random(int(seed))  # noqa: S311 — as the program itself would
     # What `numpy.random.default_rng()` draws its seed from.
     np.random.bit_generator.randbits = drawn.getrandbits  # type: ignore[attr-defined]
 
@@ -112,6 +112,7 @@ def install(module: Any) -> None:
     keras.install_batch_norm(replace)
     if not keras.is_keras_3:
         keras.install_fused_batch_norm(replace)
+    keras_versions.vectorize_collectives()
     install_functions(keras_versions.compiled_function())
     for owner in (tf, tf.compat.v2):
         replace(owner, "function", without_xla(owner.function))

@@ -7,12 +7,10 @@ computes its own rows, and all ranks get the rows of all. Importing this package
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
-
-Shared = TypeVar("Shared", bound=Callable[..., Any])
+from typing import Any
 
 
-def share(function: Shared) -> Shared:
+def share(function: Callable[..., Any]) -> Callable[..., Any]:
     """Share the rows of a function's tensors among the ranks, where a program runs with `--batch global`.
 
     Layers and models are shared without it. The function must compute each row by itself; the first batch is computed

@@ -16,29 +16,30 @@ Gradient = Callable[..., Any]
 
 def install(replace: Callable[[Any, str, Gradient], None]) -> None:
     tape = tf.GradientTape
-    replace(tape, "gradient", averaging_gradient(tape.gradient))
+    replace(tape, "gradient", averaging_gradient(tape.gradient, sources=2))
     replace(tape, "jacobian", averaging_jacobian(tape.jacobian))
     replace(tape, "batch_jacobian", averaging_jacobian(tape.batch_jacobian))
-    replace(tf, "gradients", averaging_gradient(tf.gradients))
+    replace(tf, "gradients", averaging_gradient(tf.gradients, sources=1))
 
 
 def averages() -> bool:
-    """Whether gradients differ from rank to rank here.
-
-    Raises:
-        NotByRowsError: a call that is being shared takes gradients for variables; see `install`.
-    """
+    """Whether gradients may differ from rank to rank here."""
     return sharing.in_charge and sharing.has_shared and not sharing.whole and sharing.region is None
 
 
-def averaging_gradient(gradient: Gradient) -> Gradient:
-    """Averaging is a projection: a gradient that is the whole one already stays what it is."""
+def averaging_gradient(gradient: Gradient, sources: int) -> Gradient:
+    """Averaging is a projection: a gradient that is the whole one already stays what it is.
+
+    Args:
+        sources: the position of what it is taken for.
+    """
 
     @functools.wraps(gradient)
     def averaged(*args: Any, **options: Any) -> Any:
-        refuse_variables_in_region(args, options)
+        given = args[sources] if len(args) > sources else [*options.values()]
+        refuse_variables_in_region(given)
         found = gradient(*args, **options)
-        return average(found) if averages() and not within_loop(args) else found
+        return average(found) if averages() else found
 
     return averaged
 
@@ -46,13 +47,9 @@ def averaging_gradient(gradient: Gradient) -> Gradient:
 def averaging_jacobian(jacobian: Gradient) -> Gradient:
     @functools.wraps(jacobian)
     def averaged(tape: Any, target: Any, sources: Any, *args: Any, **options: Any) -> Any:
-        refuse_variables_in_region((tape, target, sources), {})
+        refuse_variables_in_region(sources)
         if not averages():
             return jacobian(tape, target, sources, *args, **options)
-        if not all(is_variable(source) for source in tf.nest.flatten(sources)):
-            # The derivative for an input gathers rows, one collective after the other.
-            options.setdefault("experimental_use_pfor", False)
-            options.setdefault("parallel_iterations", 1)
         with sharing_nothing_more():
             found = jacobian(tape, target, sources, *args, **options)
         return average(found)
@@ -70,18 +67,12 @@ class sharing_nothing_more:  # noqa: N801 — used as a statement
         sharing.whole -= 1
 
 
-def within_loop(args: tuple[Any, ...]) -> bool:
-    """Whether this is called by a dataset's function, where nothing is shared."""
-    from .calls import in_dataset
-
-    return in_dataset()
-
-
-def refuse_variables_in_region(args: tuple[Any, ...], options: dict[str, Any]) -> None:
-    if sharing.region is None:
-        return
-    sources = options["sources"] if "sources" in options else args[2] if len(args) > 2 else args[1:]
-    if any(is_variable(source) for source in tf.nest.flatten(sources)):
+def refuse_variables_in_region(sources: Any) -> None:
+    """
+    Raises:
+        NotByRowsError: a call that is being shared takes gradients for variables, which only whole ones are right for.
+    """
+    if sharing.region is not None and any(map(is_variable, tf.nest.flatten(sources))):
         sharing.region.refuse("it takes gradients for variables within its call")
 
 
@@ -113,7 +104,7 @@ def average(gradients: Any) -> Any:
 def average_group(tensors: list[Any]) -> list[Any]:
     """Tensors of one type, averaged in one message; the derivative is the same."""
 
-    @tf.custom_gradient
+    @tf.custom_gradient  # type: ignore[untyped-decorator]
     def forward(*tensors: Any) -> Any:
         means = hvd.grouped_allreduce(list(tensors), op=hvd.Average)
         return tuple(means), lambda *g: tuple(average_group(list(g)))
@@ -135,6 +126,9 @@ def average_slices(slices: Any) -> Any:
     values, where = tf.cond(
         same,
         lambda: (hvd.allreduce(slices.values, op=hvd.Average), tf.identity(slices.indices)),
-        lambda: (hvd.allgather(slices.values) / tf.cast(sharing.size, slices.values.dtype), indices),
+        lambda: (
+            hvd.allgather(slices.values) / tf.cast(sharing.size, slices.values.dtype),
+            indices,
+        ),
     )
     return tf.IndexedSlices(values, where, slices.dense_shape)

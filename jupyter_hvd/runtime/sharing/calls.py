@@ -58,7 +58,7 @@ def share_function(function: Call) -> Call:
         return tf.function(share_function(function.python_function))  # type: ignore[no-any-return]
     keras = installed_keras()
     if isinstance(function, keras.Layer):
-        return function  # its calls are shared already
+        return function  # type: ignore[no-any-return] # its calls are shared already
     converted = tf.autograph.experimental.do_not_convert
 
     @functools.wraps(function)
@@ -72,7 +72,7 @@ def share_function(function: Call) -> Call:
 
 def share_call(call: Call, owner: Any, keras: Any, args: Any, options: Any) -> Any:
     """What a call returns for the whole batch, computed by all ranks where its rows do not depend on one another."""
-    from .row_check import verdict
+    from .row_check import NOT_YET, verdict
 
     if not sharing.in_charge or keras.in_stateless_scope():
         with sharing.run_whole():
@@ -93,7 +93,7 @@ def share_call(call: Call, owner: Any, keras: Any, args: Any, options: Any) -> A
                     f"{error}. Its results may differ from one process's; do not share this program."
                 ) from None
             reason = str(error)
-    if not (batch.whole and batch.silently):
+    if reason != NOT_YET and not (batch.whole and batch.silently):
         report.tell_whole(owner, reason)
     with sharing.run_whole():
         return call(*args, **options)
