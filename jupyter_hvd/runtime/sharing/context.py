@@ -49,6 +49,8 @@ class Sharing:
         guarded: ranks compare checksums of their data.
         has_shared: a call was shared; before that, gradients are the same on all ranks.
         region: the call that is being shared now. whole: depth of calls that run whole.
+        checking: a call is only checked; what has a state that cannot be put back must not run.
+        draws: of random numbers in a call that is checked.
     """
 
     def __init__(self) -> None:
@@ -59,6 +61,8 @@ class Sharing:
         self.has_shared = False
         self.region: Region | None = None
         self.whole = 0
+        self.checking = False
+        self.draws = 0
         self._threads: set[int] = set()
 
     def begin(self, rank: int, size: int) -> None:
@@ -72,16 +76,16 @@ class Sharing:
         return self.active and threading.get_ident() in self._threads
 
     @contextmanager
-    def also_here(self) -> Iterator[None]:
-        """Let this thread call collectives too, while the other waits for it."""
+    def check_here(self) -> Iterator[None]:
+        """Let this thread check a call, while the other waits for it."""
         here = threading.get_ident()
         self._threads.add(here)
         region, whole = self.region, self.whole
-        self.region, self.whole = None, 0
+        self.region, self.whole, self.checking = None, 0, True
         try:
             yield
         finally:
-            self.region, self.whole = region, whole
+            self.region, self.whole, self.checking = region, whole, False
             self._threads.discard(here)
 
     @contextmanager
@@ -94,6 +98,16 @@ class Sharing:
         finally:
             self.whole -= 1
             self.region = region
+
+    def refuse(self, reason: str) -> None:
+        """
+        Raises:
+            NotByRowsError: a call is shared or checked, and must not do this.
+        """
+        if self.region is not None:
+            self.region.refuse(reason)
+        if self.checking:
+            raise NotByRowsError(reason)
 
     @contextmanager
     def run_region(self, region: Region) -> Iterator[None]:

@@ -183,16 +183,25 @@ def vectorize_collectives() -> None:
     from tensorflow.python.ops.parallel_for import pfor
 
     def gathered(given: Any) -> Any:
+        given.stack_inputs()
         stacked = given.stacked_input(0)
         count, shape = tf.shape(stacked)[0], tf.shape(stacked)[2:]
-        moved = tf.reshape(tf.transpose(stacked, [1, 0, *range(2, len(stacked.shape))]), [1, -1])
+        order = [1, 0, *range(2, len(stacked.shape))]
+        moved = tf.reshape(tf.transpose(stacked, order), [1, -1])
         every = tf.reshape(hvd.allgather(moved), tf.concat([[sharing.size, count], shape], 0))
-        return pfor.wrap(tf.transpose(every, [1, 0, *range(2, len(stacked.shape))]), True)
+        return pfor.wrap(tf.transpose(every, order), True)
 
     def reduced(given: Any) -> Any:
+        given.stack_inputs()
+        stacked = [given.stacked_input(n) for n in range(given.num_inputs)]
         operation = given.get_attr("reduce_op")
-        return pfor.wrap(hvd.allreduce(given.stacked_input(0), op=operation), True)
+        return [pfor.wrap(hvd.allreduce(t, op=operation), True) for t in stacked]
 
-    for name, converter in (("HorovodAllgather", gathered), ("HorovodAllreduce", reduced)):
+    found = {
+        "HorovodAllgather": gathered,
+        "HorovodAllreduce": reduced,
+        "HorovodGroupedAllreduce": reduced,
+    }
+    for name, converter in found.items():
         with contextlib.suppress(Exception):  # registered before
             pfor.RegisterPFor(name)(converter)

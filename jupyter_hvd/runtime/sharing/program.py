@@ -127,8 +127,7 @@ def install_functions(kind: Any) -> None:
 
     @functools.wraps(original)
     def call(function: Any, *args: Any, **options: Any) -> Any:
-        if sharing.region is not None:
-            sharing.region.refuse("it calls a tf.function")
+        sharing.refuse("it calls a tf.function")
         return original(function, *args, **options)
 
     replace(kind, "__call__", call)

@@ -60,6 +60,23 @@ BY_VALUES = {
 GENERATOR = ("normal", "truncated_normal", "uniform", "uniform_full_int")
 
 
+#: What a check draws instead of what would go on from one call to the next, inside TensorFlow.
+STATELESS: dict[str, Callable[..., Any]] = {
+    "random_uniform": lambda shape, dtype, key: tf.random.stateless_uniform(
+        shape, key, dtype=dtype
+    ),
+    "random_uniform_int": lambda shape, least, bound, key: tf.random.stateless_uniform(
+        shape, key, least, bound, tf.convert_to_tensor(least).dtype
+    ),
+    "random_standard_normal": lambda shape, dtype, key: tf.random.stateless_normal(
+        shape, key, dtype=dtype
+    ),
+    "truncated_normal": lambda shape, dtype, key: tf.random.stateless_truncated_normal(
+        shape, key, dtype=dtype
+    ),
+}
+
+
 def install(replace: Callable[[Any, str, Callable[..., Any]], None], raw: Any) -> None:
     """
     Args:
@@ -67,7 +84,10 @@ def install(replace: Callable[[Any, str, Callable[..., Any]], None], raw: Any) -
     """
     for module, names in BY_SHAPE.items():
         for name in names:
-            replace(raw(module), name, draw_whole(getattr(raw(module), name)))
+            draw = getattr(raw(module), name)
+            if name in STATELESS:
+                draw = draw_again(draw, STATELESS[name])
+            replace(raw(module), name, draw_whole(draw))
     for module, names in BY_VALUES.items():
         for name in names:
             replace(raw(module), name, refuse(getattr(raw(module), name), name))
@@ -106,13 +126,27 @@ def draw_whole(draw: Callable[..., Any], position: int = 0) -> Callable[..., Any
     return drawn
 
 
+def draw_again(draw: Callable[..., Any], stateless: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that draws equal numbers each time that a call is checked, and leaves none out afterwards."""
+
+    @functools.wraps(draw)
+    def drawn(*args: Any, **options: Any) -> Any:
+        if not sharing.checking:
+            return draw(*args, **options)
+        for name in ("seed", "seed2", "name"):
+            options.pop(name, None)
+        sharing.draws += 1
+        return stateless(*args, **options, key=(7, sharing.draws))
+
+    return drawn
+
+
 def refuse(draw: Callable[..., Any], name: str) -> Callable[..., Any]:
     """A function that may not be called for own rows."""
 
     @functools.wraps(draw)
     def drawn(*args: Any, **options: Any) -> Any:
-        if sharing.region is not None:
-            sharing.region.refuse(f"it draws numbers by {name}, which go by the whole batch")
+        sharing.refuse(f"it draws numbers by {name}, which go by the whole batch")
         return draw(*args, **options)
 
     return drawn

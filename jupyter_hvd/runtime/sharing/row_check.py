@@ -130,9 +130,11 @@ def check(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options: 
     found: list[Verdict] = []
 
     def run() -> None:
-        with sharing.also_here():
+        with sharing.check_here():
             try:
                 found.append(compare_ways(call, owner, keras, batch, args, options))
+            except NotByRowsError as error:
+                found.append(Verdict(str(error)))
             except Exception as error:
                 found.append(Verdict(f"it could not be checked ({first_line(error)})"))
 
@@ -159,6 +161,8 @@ def compare_ways(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, op
             return compute_shared(call, keras, concrete, args, options)
 
         whole = observe(run_whole, owner, keras, sample_args, sample_options)
+        if isinstance(whole, NotByRowsError):
+            return Verdict(str(whole))
         if isinstance(whole, Exception):
             return Verdict(f"it could not be checked ({first_line(whole)})")
         shared = observe(run_shared, owner, keras, sample_args, sample_options)
@@ -462,6 +466,7 @@ def restored(owner: Any, keras: Any) -> Iterator[Changed]:
     for kind, name, method in originals:
         setattr(kind, name, noting(method))
     tf.random.Generator._prepare_key_counter = prepared
+    sharing.draws = 0
     try:
         with kept_draws():
             yield changed
