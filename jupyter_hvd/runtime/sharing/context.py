@@ -9,7 +9,20 @@ from typing import Any
 
 
 class NotByRowsError(Exception):
-    """A call does something that its own rows do not determine: it must run whole."""
+    """A call does something that its own rows do not determine: it must run whole.
+
+    Keras raises errors of layers again, of the same class and with more words around the reason.
+    """
+
+    reason = ""
+
+    def __str__(self) -> str:
+        return type(self).reason or super().__str__()
+
+
+def not_by_rows(reason: str) -> NotByRowsError:
+    """An error whose reason is what its text says, whoever raises it again."""
+    return type("NotByRowsError", (NotByRowsError,), {"reason": reason})(reason)
 
 
 class Region:
@@ -38,7 +51,7 @@ class Region:
             NotByRowsError: always.
         """
         self.failed = reason
-        raise NotByRowsError(reason)
+        raise not_by_rows(reason)
 
 
 class Sharing:
@@ -107,7 +120,7 @@ class Sharing:
         if self.region is not None:
             self.region.refuse(reason)
         if self.checking:
-            raise NotByRowsError(reason)
+            raise not_by_rows(reason)
 
     @contextmanager
     def run_region(self, region: Region) -> Iterator[None]:

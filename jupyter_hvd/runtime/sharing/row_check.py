@@ -187,8 +187,10 @@ def words(error: Exception) -> str:
 
 
 def first_line(error: Exception) -> str:
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0][:120]}" if text else type(error).__name__
+    """An error in a line, without what Keras writes above it."""
+    lines = [line.strip("\x1b[01m ") for line in str(error).splitlines()]
+    lines = [line for line in lines if line and not line.startswith("Exception encountered")]
+    return f"{type(error).__name__}: {lines[0][:120]}" if lines else type(error).__name__
 
 
 def tolerance(owner: Any, keras: Any) -> float:
