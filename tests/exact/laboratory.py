@@ -1,6 +1,6 @@
 """Living ranks that share one program after another, beside one process: what they print and learn, compared.
 
-`python tests/exact/laboratory.py [--sizes 2,3] [--mutant NAME] [PROGRAM …]` prints a line for each program.
+`python tests/exact/laboratory.py [--sizes 2,3] [--mutants] [PROGRAM …]` prints a line for each program.
 """
 
 from __future__ import annotations
@@ -198,46 +198,70 @@ def judge(one: dict, ranks: list[dict]) -> tuple[str, str]:
     return ("equal" if ranks[0]["shared"] else "whole"), told
 
 
+#: What becomes of programs that are not shared and equal.
+EXPECTED = {"not_by_rows": "whole", "plain_variables": "whole", "different_data": "refused"}
+
+
+def expected(program: str) -> str:
+    return EXPECTED.get(program, "equal")
+
+
+class Laboratory:
+    """Ranks of some sizes, begun when they are first asked."""
+
+    def __init__(self) -> None:
+        self._ranks: dict[int, Ranks] = {}
+        self._alone: dict[str, dict] = {}
+
+    def close(self) -> None:
+        for ranks in self._ranks.values():
+            ranks.close()
+
+    def run(self, program: Path, size: int, mutant: str = "") -> list[dict]:
+        ranks = self._ranks.setdefault(size, Ranks(size))
+        ranks.send(program, mutant)
+        return ranks.receive()
+
+    def judge(self, program: Path, size: int, mutant: str = "") -> tuple[str, str]:
+        """What becomes of a program on so many ranks, and why."""
+        if program.stem not in self._alone:
+            self._alone[program.stem] = self.run(program, 1)[0]
+        try:
+            return judge(self._alone[program.stem], self.run(program, size, mutant))
+        except StuckError as error:
+            return "wrong", f"STUCK {error}"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*")
     parser.add_argument("--sizes", default="2,3")
-    parser.add_argument("--mutant", default="")
+    parser.add_argument("--mutants", action="store_true", help="plant each fault")
     options = parser.parse_args()
     programs = sorted(PROGRAMS.glob("*.py"))
     if options.names:
-        programs = [
-            Path(n) if "/" in n else PROGRAMS / f"{n.removesuffix('.py')}.py" for n in options.names
-        ]
-    sizes = [1, *map(int, options.sizes.split(","))]
-    every = {size: Ranks(size) for size in sizes}
+        programs = [Path(n) if "/" in n else PROGRAMS / f"{n}.py" for n in options.names]
+    runs = [(program, "") for program in programs]
+    if options.mutants:
+        sys.path.insert(0, str(HERE))
+        from mutants import FOUND_BY
+
+        runs = [(PROGRAMS / f"{program}.py", mutant) for mutant, program in FOUND_BY.items()]
     counts: Counter[tuple[int, str]] = Counter()
+    laboratory = Laboratory()
     try:
-        for program in programs:
-            answers = {}
-            for size, ranks in every.items():
+        for program, mutant in runs:
+            for size in map(int, options.sizes.split(",")):
                 began = time.monotonic()
-                ranks.send(program, options.mutant if size > 1 else "")
-                try:
-                    answers[size] = ranks.receive()
-                except StuckError as error:
-                    answers[size] = None
-                    print(f"{program.stem:28} {size}: STUCK {error}", flush=True)
-                    counts[size, "wrong"] += 1
-                    continue
-                if size == 1:
-                    continue
-                if answers[1] is None:
-                    continue
-                verdict, why = judge(answers[1][0], answers[size])
+                verdict, why = laboratory.judge(program, size, mutant)
+                if mutant:
+                    verdict = "missed" if verdict == expected(program.stem) else "found"
                 counts[size, verdict] += 1
-                print(
-                    f"{program.stem:28} {size}: {verdict:8} {time.monotonic() - began:5.1f} s  {why}",
-                    flush=True,
-                )
+                seconds = time.monotonic() - began
+                name = mutant or program.stem
+                print(f"{name:28} {size}: {verdict:8} {seconds:5.1f} s  {why}", flush=True)
     finally:
-        for ranks in every.values():
-            ranks.close()
+        laboratory.close()
     for (size, verdict), count in sorted(counts.items()):
         print(f"{size} ranks: {verdict} {count}")
     return 0
