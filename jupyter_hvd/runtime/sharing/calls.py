@@ -93,7 +93,8 @@ def share_call(call: Call, owner: Any, keras: Any, args: Any, options: Any) -> A
                     f"{error}. Its results may differ from one process's; do not share this program."
                 ) from None
             reason = str(error)
-    if reason != NOT_YET and not (batch.whole and batch.silently):
+    later = reason == NOT_YET and tf.executing_eagerly()
+    if not later and not (batch.whole and batch.silently):
         report.tell_whole(owner, reason)
     with sharing.run_whole():
         return call(*args, **options)
@@ -154,8 +155,13 @@ def in_dataset() -> bool:
     return False
 
 
-def compute_shared(call: Call, keras: Any, batch: Batch, args: Any, options: Any) -> Any:
+def compute_shared(
+    call: Call, keras: Any, batch: Batch, args: Any, options: Any, sizes: set[int] | None = None
+) -> Any:
     """Split the arguments, call, and gather what it returns.
+
+    Args:
+        sizes: gets what `Region.other_sizes` has.
 
     Raises:
         NotByRowsError: it returns something that has no rows.
@@ -185,6 +191,8 @@ def compute_shared(call: Call, keras: Any, batch: Batch, args: Any, options: Any
         found = call(*own_args, **own_options)
     if region.failed:
         raise NotByRowsError(region.failed)
+    if sizes is not None:
+        sizes |= region.other_sizes
     sharing.has_shared = True
     outputs = []
     for output in tf.nest.flatten(found):

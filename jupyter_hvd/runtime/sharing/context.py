@@ -22,7 +22,8 @@ class NotByRowsError(Exception):
 
 def not_by_rows(reason: str) -> NotByRowsError:
     """An error whose reason is what its text says, whoever raises it again."""
-    return type("NotByRowsError", (NotByRowsError,), {"reason": reason})(reason)
+    kind: type[NotByRowsError] = type("NotByRowsError", (NotByRowsError,), {"reason": reason})
+    return kind(reason)
 
 
 class Region:

@@ -9,6 +9,7 @@ import os
 import random
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 #: The seed of all ranks' generators, where the program sets none.
@@ -112,6 +113,9 @@ def install(module: Any) -> None:
     keras.install_batch_norm(replace)
     if not keras.is_keras_3:
         keras.install_fused_batch_norm(replace)
+    for owner, name in ((tf.saved_model, "save"), (module.Model, "save"), (module.Model, "export")):
+        if hasattr(owner, name):
+            replace(owner, name, saving_whole(getattr(owner, name)))
     keras_versions.vectorize_collectives()
     install_functions(keras_versions.compiled_function())
     for owner in (tf, tf.compat.v2):
@@ -131,6 +135,26 @@ def install_functions(kind: Any) -> None:
         return original(function, *args, **options)
 
     replace(kind, "__call__", call)
+
+
+def saving_whole(save: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that saves models, with nothing of what shares them."""
+    from .context import sharing
+
+    @functools.wraps(save)
+    def saved(*args: Any, **options: Any) -> Any:
+        with sharing.run_whole():
+            result = save(*args, **options)
+        for path in [v for v in (*args, *options.values()) if isinstance(v, str | os.PathLike)]:
+            graph = Path(path) / "saved_model.pb"
+            if graph.is_file() and b"HorovodAll" in graph.read_bytes():
+                raise RuntimeError(
+                    f"jupyter_hvd: {path} would need Horovod to be loaded: a function that was saved was compiled while "
+                    "it was shared. Save the weights or a .keras file, and export these in a program without --batch global."
+                )
+        return result
+
+    return saved
 
 
 def without_xla(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -158,7 +158,7 @@ def compare_ways(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, op
                 return call(*args, **options)
 
         def run_shared(args: Any, options: Any, concrete: Batch = concrete) -> Any:
-            return compute_shared(call, keras, concrete, args, options)
+            return compute_shared(call, keras, concrete, args, options, others)
 
         whole = observe(run_whole, owner, keras, sample_args, sample_options)
         if isinstance(whole, NotByRowsError):
