@@ -157,7 +157,7 @@ def difference(one: dict, rank: dict) -> str:
             "it fails: " + (rank["error"] or "only in one process").strip().splitlines()[-1][:300]
         )
     mine, yours = one["printed"], rank["printed"]
-    if NUMBER.sub("#", mine).split() != NUMBER.sub("#", yours).split():
+    if re.sub(r"\s", "", NUMBER.sub("#", mine)) != re.sub(r"\s", "", NUMBER.sub("#", yours)):
         return f"prints {yours[-300:]!r} for {mine[-300:]!r}"
     for a, b in zip(NUMBER.findall(mine), NUMBER.findall(yours), strict=True):
         if not close(float(a), float(b)):

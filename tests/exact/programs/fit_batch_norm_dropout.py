@@ -13,6 +13,6 @@ model = keras.Sequential([
 ])
 model.compile("adam", "binary_crossentropy", metrics=["accuracy", keras.metrics.AUC(name="auc")])
 stop = keras.callbacks.EarlyStopping(patience=1, restore_best_weights=True)
-history = model.fit(x, y, epochs=4, batch_size=16, verbose=0, validation_split=0.2, callbacks=[stop])
+history = model.fit(x, y, epochs=4, batch_size=15, verbose=0, validation_split=0.2, callbacks=[stop])
 print(len(history.epoch), model.evaluate(x, y, verbose=0))
 print(model.predict(x[:5], verbose=0).ravel())
