@@ -437,8 +437,12 @@ def put_back(value: Any, kept: list[Any]) -> None:
 
 def plain(value: Any) -> list[Any]:
     """The tensors, arrays and numbers that a value holds."""
-    leaves = tf.nest.flatten(value) if isinstance(value, list | tuple | dict) else [value]
-    return [v for v in leaves if isinstance(v, bool | int | float | np.ndarray) or is_tensor(v)]
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple | deque):
+        return [found for item in value for found in plain(item)]
+    is_plain = isinstance(value, bool | int | float | np.ndarray) or is_tensor(value)
+    return [value] if is_plain else []
 
 
 @contextlib.contextmanager
