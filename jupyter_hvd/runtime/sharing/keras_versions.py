@@ -67,6 +67,24 @@ class Keras:
             return self.package.Input(batch_shape=(size, *shape), dtype=spec.dtype.name)
         return self.package.Input(shape=tuple(shape), batch_size=size, dtype=spec.dtype)
 
+    def generators_of(self, layer: Any) -> list[Any]:
+        """The generators of Keras 2's layers, which draw their seed when they are first used."""
+        parts = [] if self.is_keras_3 else self.layers_of(layer)
+        return [p._random_generator for p in parts if hasattr(p, "_random_generator")]
+
+    def seed_generator(self) -> Any:
+        """What Keras 2 draws seeds from in this thread; None where nothing was seeded."""
+        if self.is_keras_3:
+            return None
+        seeds = self._get(f"{self.package.__name__}.src.backend", "_SEED_GENERATOR")
+        return getattr(seeds, "generator", None)
+
+    def seed_by(self, generator: Any) -> None:
+        """Let this thread draw seeds from it."""
+        if generator is not None:
+            seeds = self._get(f"{self.package.__name__}.src.backend", "_SEED_GENERATOR")
+            seeds.generator = generator
+
     def compute_dtypes(self, layer: Any) -> set[str]:
         return {str(getattr(part, "compute_dtype", None)) for part in self.layers_of(layer)}
 

@@ -128,8 +128,11 @@ def build(owner: Any, keras: Any, args: Any, options: Any) -> str:
 def check(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options: Any) -> Verdict:
     """Compare the two ways, on all ranks alike."""
     found: list[Verdict] = []
+    seeds = keras.seed_generator()
+    state = None if seeds is None else seeds.getstate()
 
     def run() -> None:
+        keras.seed_by(seeds)
         with sharing.check_here():
             try:
                 found.append(compare_ways(call, owner, keras, batch, args, options))
@@ -143,6 +146,8 @@ def check(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options: 
     with contextlib.redirect_stdout(io.StringIO()), kept_draws():
         thread.start()
         thread.join()
+    if seeds is not None:
+        seeds.setstate(state)
     return found[0]
 
 
@@ -375,6 +380,8 @@ class Changed:
         self.before: dict[int, tuple[Any, Any]] = {}
         layers = keras.layers_of(owner) if isinstance(owner, keras.Layer) else []
         self.layers = [(layer, dict(vars(layer)), contents(layer)) for layer in layers]
+        generators = keras.generators_of(owner) if layers else []
+        self.generators = [(generator, dict(vars(generator))) for generator in generators]
 
     def note(self, variable: Any) -> None:
         if id(variable) not in self.before and hasattr(variable, "numpy"):
@@ -399,6 +406,9 @@ class Changed:
     def restore(self) -> None:
         for variable, value in self.before.values():
             variable.assign(value)
+        for generator, before in self.generators:
+            vars(generator).clear()
+            vars(generator).update(before)
         for layer, before, inside in self.layers:
             now = vars(layer)
             for name in [name for name in now if name not in before]:
