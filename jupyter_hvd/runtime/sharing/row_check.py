@@ -129,7 +129,6 @@ def check(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options: 
     """Compare the two ways, on all ranks alike."""
     found: list[Verdict] = []
     seeds = keras.seed_generator()
-    state = None if seeds is None else seeds.getstate()
 
     def run() -> None:
         keras.seed_by(seeds)
@@ -143,11 +142,9 @@ def check(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options: 
 
     # A thread of its own: no graph, tape or scope of the caller is there.
     thread = threading.Thread(target=run, name="row-check")
-    with contextlib.redirect_stdout(io.StringIO()), kept_draws():
+    with contextlib.redirect_stdout(io.StringIO()), kept_draws(keras):
         thread.start()
         thread.join()
-    if seeds is not None:
-        seeds.setstate(state)
     return found[0]
 
 
@@ -484,7 +481,7 @@ def restored(owner: Any, keras: Any) -> Iterator[Changed]:
     tf.random.Generator._prepare_key_counter = prepared
     sharing.draws = 0
     try:
-        with kept_draws():
+        with kept_draws(keras):
             yield changed
     finally:
         for kind, name, method in originals:
@@ -494,14 +491,15 @@ def restored(owner: Any, keras: Any) -> Iterator[Changed]:
 
 
 @contextlib.contextmanager
-def kept_draws() -> Iterator[None]:
-    """Put back the generators of Python, NumPy and TensorFlow."""
-    python, numpy, eager = random.getstate(), np.random.get_state(), keras_versions.eager_draws()
-    drawn = None if eager is None else eager.getstate()
+def kept_draws(keras: Any) -> Iterator[None]:
+    """Put back the generators of Python, NumPy, TensorFlow and Keras."""
+    numpy = np.random.get_state()
+    others = (keras_versions.eager_draws(), keras.seed_generator())
+    found = [draws for draws in (random, *others) if draws is not None]
+    states = [draws.getstate() for draws in found]
     try:
         yield
     finally:
-        random.setstate(python)
         np.random.set_state(numpy)
-        if eager is not None:
-            eager.setstate(drawn)
+        for draws, state in zip(found, states, strict=True):
+            draws.setstate(state)
