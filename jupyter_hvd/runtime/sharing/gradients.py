@@ -20,6 +20,24 @@ def install(replace: Callable[[Any, str, Gradient], None]) -> None:
     replace(tape, "jacobian", averaging_jacobian(tape.jacobian))
     replace(tape, "batch_jacobian", averaging_jacobian(tape.batch_jacobian))
     replace(tf, "gradients", averaging_gradient(tf.gradients, sources=1))
+    install_forward_mode(replace)
+
+
+def install_forward_mode(replace: Callable[[Any, str, Gradient], None]) -> None:
+    """Run whole what a `ForwardAccumulator` records: TensorFlow derives it by gradients of its own."""
+    kind = tf.autodiff.ForwardAccumulator
+    enter, leave = kind.__enter__, kind.__exit__
+
+    def entered(accumulator: Any) -> Any:
+        sharing.whole += 1
+        return enter(accumulator)
+
+    def left(accumulator: Any, *error: Any) -> Any:
+        sharing.whole -= 1
+        return leave(accumulator, *error)
+
+    replace(kind, "__enter__", entered)
+    replace(kind, "__exit__", left)
 
 
 def averages() -> bool:

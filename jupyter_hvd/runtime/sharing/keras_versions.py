@@ -15,7 +15,7 @@ from . import batch_norm
 from .context import sharing
 
 #: The versions with which the test suite in tests/exact passes.
-TESTED = {"tensorflow": ("2.15", "2.21"), "keras": ("2.15", "3.15"), "tf_keras": ("2.21",)}
+TESTED = {"tensorflow": ("2.21",), "keras": ("3.15",)}
 Replace = Callable[[Any, str, Callable[..., Any]], None]
 
 
