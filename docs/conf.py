@@ -19,6 +19,7 @@ PAGES = {
         ("In a notebook: %%distribute", "docs/distribute"),
         ("On several machines", "docs/clusters"),
         ("Does it hold? verify", "docs/verify"),
+        ("As it is: --batch global", "docs/exact"),
         ("What is converted", "docs/coverage"),
         ("The rules", "docs/rules"),
         ("What programs import", "docs/runtime"),

@@ -17,6 +17,7 @@ from ..documents import load, write
 from ..files import UnusableInputError
 from ..launchers.arguments import add_place_options, where_of
 from .codes import REFUSED, UNUSABLE
+from .global_batch import RANK_MODULE, program_as_it_is, rank_environment, refuse_other_options
 from .options import add_options, options_for
 from .show import make_consoles, print_outcome
 
@@ -78,6 +79,13 @@ def add_parser(commands: Any) -> None:
         help="where the job's log is kept; see `jupyter hvd jobs`",
     )
     log.add_argument("--no-log", action="store_true", help="keep none")
+    parser.add_argument(
+        "--batch",
+        choices=("per-rank", "global"),
+        default="per-rank",
+        help="per-rank: convert; each rank takes batches of its own (default). "
+        "global: run the program as it is; ranks share each batch, with one process's result",
+    )
     add_options(parser)
     parser.set_defaults(command=run_run)
 
@@ -111,6 +119,8 @@ def converted_copy(
 
 
 def run_run(arguments: argparse.Namespace) -> int:
+    from rich.text import Text
+
     from ..launchers.again import RESIZED, run_job_again
     from ..launchers.hosts import LaunchError
     from ..launchers.job import Program
@@ -118,6 +128,9 @@ def run_run(arguments: argparse.Namespace) -> int:
     from ..launchers.signals import ended_by_signals
 
     console, errors = make_consoles(False)
+    as_it_is = arguments.batch == "global"
+    if as_it_is:
+        refuse_other_options(arguments)
     options = options_for(arguments, arguments.file)
     options = replace(options, restartable=arguments.restarts > 0 or options.elastic)
     try:
@@ -125,13 +138,23 @@ def run_run(arguments: argparse.Namespace) -> int:
         queue = queue_printer(errors)
         policy = policy_for(arguments, options, ranks, queue)
         shared = not ranks.here
-        with ended_by_signals(), converted_copy(arguments.file, options, shared) as made:
+        program = (
+            program_as_it_is(arguments.file, shared)
+            if as_it_is
+            else converted_copy(arguments.file, options, shared)
+        )
+        with ended_by_signals(), program as made:
             copy, folder, locate = made
             show, starts = tagged_printer(console, errors), itertools.count(1)
             with log_of(arguments, copy, errors) as log:
 
                 def hear(rank: int, stream: str, text: str) -> None:
-                    show(rank, stream, text)
+                    if not as_it_is:
+                        show(rank, stream, text)
+                    elif rank == 0:  # the others print the same
+                        (errors if stream == "stderr" else console).print(
+                            Text.from_ansi(text), soft_wrap=True
+                        )
                     if log is not None:
                         log.hear(rank, text)
 
@@ -147,7 +170,10 @@ def run_run(arguments: argparse.Namespace) -> int:
                         log.hear(result.rank or 0, f"[{fault_of(result)}; {again}]")
 
                 job = Program(copy, arguments.file, arguments.extra)
+                if as_it_is:
+                    job = replace(job, module=RANK_MODULE)
                 heard: Any = {
+                    "environment": rank_environment(options) if as_it_is else {},
                     "timeout": arguments.timeout,
                     "listener": hear,
                     "queued": queue,

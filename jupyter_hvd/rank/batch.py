@@ -27,12 +27,18 @@ from .shell_lines import ShellLines
 
 
 def main(
-    program: Path, status: Path, original: Path, args: list[str], finish: Callable[[], None] | None
+    program: Path,
+    status: Path,
+    original: Path,
+    args: list[str],
+    finish: Callable[[], None] | None,
+    explain: Callable[[str], str] = str,
 ) -> int:
     """Run a program as the original would run; its exit code.
 
     Args:
         finish: called when the program has ended, however it has.
+        explain: makes of a traceback what the user is told.
     """
     rank = int(os.environ.get("HOROVOD_RANK", "0"))
     sys.argv = [str(original), *args]
@@ -50,6 +56,7 @@ def main(
         code, report = 130, "interrupted"
     except BaseException as error:
         code, report = 1, _traceback(error)
+    report = explain(report)
     if code and not hasattr(sys, "last_value"):  # as where no one catches it; the guard looks there
         sys.last_value = RuntimeError(report)
     if finish is not None:
@@ -194,10 +201,14 @@ def _cell_traceback(shell: Any, error: BaseException) -> str:
     return str(shell.InteractiveTB.stb2text(lines))
 
 
-def run(arguments: list[str], finish: Callable[[], None] | None = None) -> int:
+def run(
+    arguments: list[str],
+    finish: Callable[[], None] | None = None,
+    explain: Callable[[str], str] = str,
+) -> int:
     """What follows the module's name on the command line, run."""
     program, status, original, *args = arguments
-    return main(Path(program), Path(status), Path(original), args, finish)
+    return main(Path(program), Path(status), Path(original), args, finish, explain)
 
 
 if __name__ == "__main__":

@@ -48,6 +48,7 @@ from .process import start
 from .randomness import draw_alike, draw_apart, in_one_order, of_rank_zero, same_seed
 from .rates import scaled_rates, scaled_schedule
 from .restarts import distributed_backup, resumed_fit
+from .sharing import share
 from .weights import broadcast_before, broadcast_behind, broadcast_once
 
 __all__ = [
@@ -91,6 +92,7 @@ __all__ = [
     "shard_rows",
     "shard_sequence",
     "shard_turns",
+    "share",
     "start",
     "wait_for_rank_zero",
 ]

@@ -1,0 +1,85 @@
+"""`jupyter hvd run --batch global`: the program as it is, shared by N ranks."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..documents import load, write
+from ..files import UnusableInputError
+
+if TYPE_CHECKING:
+    from ..convert import Options
+    from ..launchers.diagnosis import Locate
+    from ..launchers.reaper import PrivateFolder
+
+RANK_MODULE = "jupyter_hvd.rank.shared"
+#: Options that say how to convert, or how a converted program goes on.
+OF_CONVERSIONS = (
+    "select",
+    "ignore",
+    "compression",
+    "warmup_epochs",
+    "backward_passes_per_step",
+    "standalone",
+    "restarts",
+    "elastic",
+)
+USES_HOROVOD = re.compile(r"^[ \t]*(?:import|from)[ \t]+horovod\b", re.MULTILINE)
+
+
+def refuse_other_options(arguments: argparse.Namespace) -> None:
+    """
+    Raises:
+        UnusableInputError: an option was given that has no meaning for a program that is not converted.
+    """
+    for name in OF_CONVERSIONS:
+        if getattr(arguments, name, None):
+            option = name.replace("_", "-")
+            raise UnusableInputError(
+                f"--{option}: --batch global runs the program as it is, and does not convert it; leave one of them out"
+            )
+
+
+@contextmanager
+def program_as_it_is(
+    path: Path, shared: bool = False
+) -> Iterator[tuple[Path, PrivateFolder, Locate]]:
+    """A copy of a file, in a folder of its own that goes with the block, and whose lines those are.
+
+    Args:
+        shared: the folder is made beside the file, where other hosts see it too.
+
+    Raises:
+        UnusableInputError: the file cannot be shared.
+    """
+    from ..launchers.diagnosis import locate_by
+    from ..launchers.reaper import private_folder
+    from ..source.lines import origin_finder
+
+    document = load(path)
+    if any(USES_HOROVOD.search(text) for text in document.sources.values()):
+        raise UnusableInputError(
+            f"{path}: it uses Horovod itself, and --batch global shares programs for one process; "
+            "run it with horovodrun"
+        )
+    with private_folder(path.resolve().parent if shared else None) as folder:
+        copy = folder.path / path.name
+        write(copy, document)
+        finder = origin_finder(document.sources, document.sources)
+        yield copy, folder, locate_by(finder, path.name)
+
+
+def rank_environment(options: Options) -> Mapping[str, str]:
+    """What all ranks have in common: a seed, another one for each run as for a program that sets none."""
+    from ..runtime.sharing.program import GUARD_VARIABLE, SEED_VARIABLE
+
+    return {
+        SEED_VARIABLE: str(secrets.randbelow(2**31)),
+        GUARD_VARIABLE: "1" if options.guard else "0",
+    }

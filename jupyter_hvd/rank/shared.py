@@ -1,0 +1,48 @@
+"""One rank of a job whose program is shared as it is: `python -m jupyter_hvd.rank.shared PROGRAM STATUS_DIR ORIGINAL [ARGS]`.
+
+See `jupyter_hvd.runtime.sharing`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from .forks import run_forked
+
+#: By what an error of ours is found, and what follows it in TensorFlow's.
+MARK, ENDS = "jupyter_hvd: ", ("\n", "]", "[Op")
+
+
+def explain(report: str) -> str:
+    """What the user is told of a traceback: where it is we who stopped the program, the reason alone."""
+    if MARK not in report:
+        if "Mismatched" in report and "Horovod" in report:
+            return "the ranks computed on data of different sizes: every rank must read the same batches"
+        return report
+    text = report[report.index(MARK) + len(MARK) :]
+    end = min((place for end in ENDS if (place := text.find(end)) > 0), default=len(text))
+    return text[:end].strip().strip("'\"")
+
+
+def main() -> int:
+    """Run what the command line says; the exit code."""
+    from ..runtime.sharing.program import share_program
+    from .batch import hold_lifeline, run
+    from .own_files import copy_folder
+
+    hold_lifeline()
+    rank = int(os.environ.get("HOROVOD_RANK", "0"))
+    status = Path(sys.argv[2])
+    if rank:
+        own = status / f"files-{rank}"
+        copy_folder(Path.cwd(), own, status.parent)
+        os.chdir(own)
+    share_program()
+    return run(sys.argv[1:], explain=explain)
+
+
+if __name__ == "__main__":
+    code = run_forked("jupyter_hvd.rank.shared", sys.argv[1:])
+    sys.exit(main() if code is None else code)

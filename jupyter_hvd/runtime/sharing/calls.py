@@ -1,0 +1,241 @@
+"""Outermost calls of layers, models and functions: each rank computes its rows, and gathers those of the others."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from . import report
+from .checksums import Checksum, call_site
+from .context import NotByRowsError, Region, sharing
+from .split_gather import gather, replicate, split
+
+Call = Callable[..., Any]
+#: Types of numbers that have no rows of ours.
+SCALARS = (bool, int, float, complex, str, bytes, type(None))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The arguments of a call.
+
+    Attributes:
+        rows: how many, a number or None where it is known only when the program runs.
+        divided: for each argument, whether its first dimension is that of rows.
+        key: what the judgement of a call goes by, beside its layer.
+        whole: why it runs whole, without a look at what it computes. silently: and is not reported.
+    """
+
+    rows: int | None = None
+    divided: tuple[bool, ...] = ()
+    key: tuple[Any, ...] = ()
+    whole: str = ""
+    silently: bool = False
+
+
+def install(keras: Any, replace: Callable[[Any, str, Call], None]) -> None:
+    original = keras.Layer.__call__
+
+    @functools.wraps(original)
+    def call(layer: Any, *args: Any, **options: Any) -> Any:
+        if not sharing.active or sharing.region is not None or sharing.whole:
+            return original(layer, *args, **options)
+        return share_call(functools.partial(original, layer), layer, keras, args, options)
+
+    replace(keras.Layer, "__call__", call)
+
+
+def share_function(function: Call) -> Call:
+    """See `jupyter_hvd.runtime.share`."""
+    from .program import installed_keras
+
+    if isinstance(function, tf.types.experimental.PolymorphicFunction):
+        return tf.function(share_function(function.python_function))  # type: ignore[no-any-return]
+    keras = installed_keras()
+    if isinstance(function, keras.Layer):
+        return function  # type: ignore[no-any-return] # its calls are shared already
+    converted = tf.autograph.experimental.do_not_convert
+
+    @functools.wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        if not sharing.active or sharing.region is not None or sharing.whole:
+            return function(*args, **options)
+        return share_call(function, function, keras, args, options)
+
+    return converted(call)  # type: ignore[no-any-return]
+
+
+def share_call(call: Call, owner: Any, keras: Any, args: Any, options: Any) -> Any:
+    """What a call returns for the whole batch, computed by all ranks where its rows do not depend on one another."""
+    from .row_check import NOT_YET, verdict
+
+    if not sharing.in_charge or keras.in_stateless_scope():
+        with sharing.run_whole():
+            return call(*args, **options)
+    batch = describe(keras, args, options)
+    if batch is None:  # symbols: a model is being made
+        return call(*args, **options)
+    reason = batch.whole
+    if not reason:
+        reason = verdict(call, owner, keras, batch, args, options)
+    if not reason:
+        try:
+            return compute_shared(call, keras, batch, args, options)
+        except NotByRowsError as error:
+            if tf.executing_eagerly():
+                raise RuntimeError(
+                    f"jupyter_hvd: {report.name_of(owner)} was found to compute each row by itself, and now does not: "
+                    f"{error}. Its results may differ from one process's; do not share this program."
+                ) from None
+            reason = str(error)
+    later = reason == NOT_YET and tf.executing_eagerly()
+    if not later and not (batch.whole and batch.silently):
+        report.tell_whole(owner, reason)
+    with sharing.run_whole():
+        return call(*args, **options)
+
+
+def describe(keras: Any, args: Any, options: Any) -> Batch | None:
+    """The batch that a call is given; None for symbols."""
+    leaves = tf.nest.flatten((args, options))
+    if any(isinstance(leaf, keras.symbolic) for leaf in leaves):
+        return None
+    tensors = [leaf for leaf in leaves if is_tensor(leaf)]
+    for leaf in leaves:
+        if isinstance(leaf, tf.__internal__.CompositeTensor) and not is_tensor(leaf):
+            return Batch(whole=f"it is called on a {type(leaf).__name__}")
+    batched = [t for t in tensors if len(t.shape) > 0]
+    if not batched:
+        return Batch(whole="it is called on no tensor with rows", silently=True)
+    if in_dataset():
+        return Batch(whole="it is called within a dataset's graph")
+    if any(not is_number(t) for t in tensors):
+        return Batch(whole="it is called on strings or objects", silently=True)
+    rows = batched[0].shape[0]
+    if rows is not None and rows < sharing.size:
+        return Batch(whole="it is called on fewer rows than there are ranks", silently=True)
+    divided = tuple(is_tensor(t) and len(t.shape) > 0 and t.shape[0] == rows for t in leaves)
+    kinds = tuple(
+        (tf.as_dtype(leaf.dtype).name, len(leaf.shape), has_rows, keras.mask_of(leaf) is not None)
+        if is_tensor(leaf)
+        else leaf if isinstance(leaf, SCALARS) else type(leaf).__qualname__
+        for leaf, has_rows in zip(leaves, divided, strict=True)
+    )  # fmt: skip
+    remainder = None if rows is None else rows % sharing.size > 0
+    return Batch(rows, divided, (kinds, remainder))
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether a value is an array of TensorFlow's, NumPy's or Keras', of known rank."""
+    if isinstance(value, tf.Tensor | np.ndarray | tf.Variable):
+        return value.shape is not None and getattr(value.shape, "rank", 0) is not None
+    return hasattr(value, "assign") and hasattr(value, "shape")  # a variable of Keras 3
+
+
+def is_number(tensor: Any) -> bool:
+    try:
+        dtype = tf.as_dtype(tensor.dtype)
+    except TypeError:  # objects
+        return False
+    return bool(dtype.is_floating or dtype.is_integer or dtype.is_bool or dtype.is_complex)
+
+
+def in_dataset() -> bool:
+    """Whether this is traced for a dataset, whose functions run in threads of their own."""
+    graph = tf.compat.v1.get_default_graph() if not tf.executing_eagerly() else None
+    while graph is not None:
+        if "Dataset" in (getattr(graph, "name", "") or ""):
+            return True
+        graph = getattr(graph, "outer_graph", None)
+    return False
+
+
+def compute_shared(
+    call: Call, keras: Any, batch: Batch, args: Any, options: Any, sizes: set[int] | None = None
+) -> Any:
+    """Split the arguments, call, and gather what it returns.
+
+    Args:
+        sizes: gets what `Region.other_sizes` has.
+
+    Raises:
+        NotByRowsError: it returns something that has no rows.
+    """
+    leaves = tf.nest.flatten((args, options))
+    tensors = [tf.convert_to_tensor(leaf) for leaf in leaves if is_tensor(leaf)]
+    at = iter(tensors)
+    values = [next(at) if is_tensor(leaf) else leaf for leaf in leaves]
+    divided = [v for v, has_rows in zip(values, batch.divided, strict=True) if has_rows]
+    rows = batch.rows
+    if rows is None:
+        rows = tf.shape(divided[0])[0]
+        rows = require_equal_rows(rows, divided[1:])
+    checksum = None
+    if sharing.guarded:
+        checksum = Checksum(tensors, "" if tf.executing_eagerly() else call_site())
+    region = Region(rows, sharing.size)
+    own = []
+    for leaf, value, has_rows in zip(leaves, values, batch.divided, strict=True):
+        part = split(value, rows) if has_rows else replicate(value) if is_tensor(leaf) else value
+        mask = keras.mask_of(leaf)
+        if mask is not None:
+            keras.set_mask(part, split(tf.convert_to_tensor(mask), rows))
+        own.append(part)
+    own_args, own_options = tf.nest.pack_sequence_as((args, options), own)
+    with sharing.run_region(region):
+        found = call(*own_args, **own_options)
+    if region.failed:
+        raise NotByRowsError(region.failed)
+    if sizes is not None:
+        sizes |= region.other_sizes
+    sharing.has_shared = True
+    outputs = []
+    for output in tf.nest.flatten(found):
+        if isinstance(output, SCALARS):
+            outputs.append(output)
+            continue
+        require_rows(output, region)
+        whole = gather(output, rows, checksum)
+        checksum = None  # once is enough
+        mask = keras.mask_of(output)
+        if mask is not None:
+            keras.set_mask(whole, gather(mask, rows))
+        outputs.append(whole)
+    if all(isinstance(output, SCALARS) for output in outputs):
+        raise NotByRowsError("it returns no tensor")
+    return tf.nest.pack_sequence_as(found, outputs)
+
+
+def require_equal_rows(rows: Any, others: list[Any]) -> Any:
+    """The number of rows, once it is certain that the other arguments have as many."""
+    if not others:
+        return rows
+    message = "jupyter_hvd: the arguments of a call have different numbers of rows, so that it cannot be shared"
+    same = [tf.debugging.assert_equal(tf.shape(other)[0], rows, message) for other in others]
+    with tf.control_dependencies([s for s in same if s is not None]):
+        return tf.identity(rows)
+
+
+def require_rows(output: Any, region: Region) -> None:
+    """
+    Raises:
+        NotByRowsError: an output of a call does not have the rows that the call was given.
+    """
+    if not isinstance(output, tf.Tensor):
+        raise NotByRowsError(f"it returns a {type(output).__name__}")
+    if output.shape.rank is None:
+        raise NotByRowsError("it returns a tensor of unknown rank")
+    if output.shape.rank == 0:
+        raise NotByRowsError("it returns a scalar")
+    size = output.shape[0]
+    if size is not None and region.is_static and size != region.own:
+        raise NotByRowsError(f"it returns {size} rows for {region.own}")
+    if size is not None and not region.is_static:
+        raise NotByRowsError(f"it returns {size} rows, however many it is called on")
+    if not is_number(output):
+        raise NotByRowsError(f"it returns values of type {output.dtype.name}")

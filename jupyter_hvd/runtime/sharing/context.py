@@ -1,0 +1,136 @@
+"""What is being shared right now."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class NotByRowsError(Exception):
+    """A call does something that its own rows do not determine: it must run whole.
+
+    Keras raises errors of layers again, of the same class and with more words around the reason.
+    """
+
+    reason = ""
+
+    def __str__(self) -> str:
+        return type(self).reason or super().__str__()
+
+
+def not_by_rows(reason: str) -> NotByRowsError:
+    """An error whose reason is what its text says, whoever raises it again."""
+    kind: type[NotByRowsError] = type("NotByRowsError", (NotByRowsError,), {"reason": reason})
+    return kind(reason)
+
+
+class Region:
+    """A call that this rank computes for its own rows.
+
+    Attributes:
+        rows: of the whole batch, a number or a tensor. own: of this rank, padding included.
+        failed: why the call cannot be shared, where a program has caught the error that said so.
+        other_sizes: first dimensions that random numbers had in the call and that are not its rows.
+    """
+
+    def __init__(self, rows: Any, size: int) -> None:
+        self.rows = rows
+        self.own = (rows + size - 1) // size
+        self.failed = ""
+        self.other_sizes: set[int] = set()
+
+    @property
+    def is_static(self) -> bool:
+        """Whether the number of rows is known while Python runs."""
+        return isinstance(self.rows, int)
+
+    def refuse(self, reason: str) -> None:
+        """
+        Raises:
+            NotByRowsError: always.
+        """
+        self.failed = reason
+        raise not_by_rows(reason)
+
+
+class Sharing:
+    """The state of this rank.
+
+    Attributes:
+        active: the program is shared by more than one rank.
+        guarded: ranks compare checksums of their data.
+        has_shared: a call was shared; before that, gradients are the same on all ranks.
+        region: the call that is being shared now. whole: depth of calls that run whole.
+        checking: a call is only checked; what has a state that cannot be put back must not run.
+        draws: of random numbers in a call that is checked.
+    """
+
+    def __init__(self) -> None:
+        self.active = False
+        self.guarded = True
+        self.rank = 0
+        self.size = 1
+        self.has_shared = False
+        self.region: Region | None = None
+        self.whole = 0
+        self.checking = False
+        self.draws = 0
+        self._threads: set[int] = set()
+
+    def begin(self, rank: int, size: int) -> None:
+        """Share from now on what the calling thread does."""
+        self.rank, self.size, self.active = rank, size, size > 1
+        self._threads = {threading.get_ident()}
+
+    @property
+    def in_charge(self) -> bool:
+        """Whether collectives may be called here: in the program's first thread, in one order on all ranks."""
+        return self.active and threading.get_ident() in self._threads
+
+    @contextmanager
+    def check_here(self) -> Iterator[None]:
+        """Let this thread check a call, while the other waits for it."""
+        here = threading.get_ident()
+        self._threads.add(here)
+        region, whole = self.region, self.whole
+        self.region, self.whole, self.checking = None, 0, True
+        try:
+            yield
+        finally:
+            self.region, self.whole, self.checking = region, whole, False
+            self._threads.discard(here)
+
+    @contextmanager
+    def run_whole(self) -> Iterator[None]:
+        """Share nothing within the block."""
+        region, self.region = self.region, None
+        self.whole += 1
+        try:
+            yield
+        finally:
+            self.whole -= 1
+            self.region = region
+
+    def refuse(self, reason: str) -> None:
+        """
+        Raises:
+            NotByRowsError: a call is shared or checked, and must not do this.
+        """
+        if self.region is not None:
+            self.region.refuse(reason)
+        if self.checking:
+            raise not_by_rows(reason)
+
+    @contextmanager
+    def run_region(self, region: Region) -> Iterator[None]:
+        """Compute own rows within the block."""
+        self.region = region
+        try:
+            yield
+        finally:
+            self.region = None
+
+
+sharing = Sharing()

@@ -1,0 +1,152 @@
+"""Gradients that a tape takes: the mean over the ranks, once a call was shared."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import horovod.tensorflow as hvd
+import tensorflow as tf
+
+from .context import sharing
+
+Gradient = Callable[..., Any]
+
+
+def install(replace: Callable[[Any, str, Gradient], None]) -> None:
+    tape = tf.GradientTape
+    replace(tape, "gradient", averaging_gradient(tape.gradient, sources=2))
+    replace(tape, "jacobian", averaging_jacobian(tape.jacobian))
+    replace(tape, "batch_jacobian", averaging_jacobian(tape.batch_jacobian))
+    replace(tf, "gradients", averaging_gradient(tf.gradients, sources=1))
+    install_forward_mode(replace)
+
+
+def install_forward_mode(replace: Callable[[Any, str, Gradient], None]) -> None:
+    """Run whole what a `ForwardAccumulator` records: TensorFlow derives it by gradients of its own."""
+    kind = tf.autodiff.ForwardAccumulator
+    enter, leave = kind.__enter__, kind.__exit__
+
+    def entered(accumulator: Any) -> Any:
+        sharing.whole += 1
+        return enter(accumulator)
+
+    def left(accumulator: Any, *error: Any) -> Any:
+        sharing.whole -= 1
+        return leave(accumulator, *error)
+
+    replace(kind, "__enter__", entered)
+    replace(kind, "__exit__", left)
+
+
+def averages() -> bool:
+    """Whether gradients may differ from rank to rank here."""
+    return sharing.in_charge and sharing.has_shared and not sharing.whole and sharing.region is None
+
+
+def averaging_gradient(gradient: Gradient, sources: int) -> Gradient:
+    """Averaging is a projection: a gradient that is the whole one already stays what it is.
+
+    Args:
+        sources: the position of what it is taken for.
+    """
+
+    @functools.wraps(gradient)
+    def averaged(*args: Any, **options: Any) -> Any:
+        given = args[sources] if len(args) > sources else [*options.values()]
+        refuse_variables_in_region(given)
+        found = gradient(*args, **options)
+        return average(found) if averages() else found
+
+    return averaged
+
+
+def averaging_jacobian(jacobian: Gradient) -> Gradient:
+    @functools.wraps(jacobian)
+    def averaged(tape: Any, target: Any, sources: Any, *args: Any, **options: Any) -> Any:
+        refuse_variables_in_region(sources)
+        if not averages():
+            return jacobian(tape, target, sources, *args, **options)
+        with sharing_nothing_more():
+            found = jacobian(tape, target, sources, *args, **options)
+        return average(found)
+
+    return averaged
+
+
+class sharing_nothing_more:  # noqa: N801 — used as a statement
+    """Within the block gradients are not averaged: a Jacobian is, when it is whole."""
+
+    def __enter__(self) -> None:
+        sharing.whole += 1
+
+    def __exit__(self, *_: object) -> None:
+        sharing.whole -= 1
+
+
+def refuse_variables_in_region(sources: Any) -> None:
+    """
+    Raises:
+        NotByRowsError: a call that is being shared takes gradients for variables, which only whole ones are right for.
+    """
+    if sharing.region is not None and any(map(is_variable, tf.nest.flatten(sources))):
+        sharing.region.refuse("it takes gradients for variables within its call")
+
+
+def is_variable(source: Any) -> bool:
+    return isinstance(source, tf.Variable) or hasattr(source, "assign")
+
+
+def average(gradients: Any) -> Any:
+    """Gradients in any structure, averaged over the ranks."""
+    flat = tf.nest.flatten(gradients)
+    means = list(flat)
+    dense: dict[Any, list[int]] = {}
+    for place, gradient in enumerate(flat):
+        if isinstance(gradient, tf.IndexedSlices):
+            means[place] = average_slices(gradient)
+        elif isinstance(gradient, tf.Tensor):
+            if gradient.dtype.is_complex:
+                parts = average([tf.math.real(gradient), tf.math.imag(gradient)])
+                means[place] = tf.complex(*parts)
+            else:
+                dense.setdefault(gradient.dtype, []).append(place)
+    for places in dense.values():
+        group = average_group([flat[place] for place in places])
+        for place, mean in zip(places, group, strict=True):
+            means[place] = mean
+    return tf.nest.pack_sequence_as(gradients, means)
+
+
+def average_group(tensors: list[Any]) -> list[Any]:
+    """Tensors of one type, averaged in one message; the derivative is the same."""
+
+    @tf.custom_gradient  # type: ignore[untyped-decorator]
+    def forward(*tensors: Any) -> Any:
+        means = hvd.grouped_allreduce(list(tensors), op=hvd.Average)
+        return tuple(means), lambda *g: tuple(average_group(list(g)))
+
+    return list(forward(*tensors))
+
+
+def average_slices(slices: Any) -> Any:
+    """Rows of a sparse gradient: averaged where all ranks have the same indices, else side by side."""
+    count = tf.shape(slices.indices)[0]
+    counts = hvd.allgather(count[None])
+    indices = hvd.allgather(slices.indices)
+    same_count = tf.reduce_all(tf.equal(counts, count))
+
+    def are_equal() -> Any:
+        return tf.reduce_all(tf.equal(tf.reshape(indices, [sharing.size, -1]), slices.indices[None]))  # fmt: skip
+
+    same = tf.cond(same_count, are_equal, lambda: tf.constant(False))
+    values, where = tf.cond(
+        same,
+        lambda: (hvd.allreduce(slices.values, op=hvd.Average), tf.identity(slices.indices)),
+        lambda: (
+            hvd.allgather(slices.values) / tf.cast(sharing.size, slices.values.dtype),
+            indices,
+        ),
+    )
+    return tf.IndexedSlices(values, where, slices.dense_shape)

@@ -1,0 +1,189 @@
+"""A program for one process, run by N ranks as it is: one seed, one set of files, sharing from its first import of TensorFlow."""
+
+from __future__ import annotations
+
+import functools
+import importlib.abc
+import importlib.machinery
+import os
+import random
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+#: The seed of all ranks' generators, where the program sets none.
+SEED_VARIABLE = "JUPYTER_HVD_SEED"
+#: "0" where ranks do not compare their data.
+GUARD_VARIABLE = "JUPYTER_HVD_GUARD"
+FRAMEWORKS = ("tensorflow", "keras", "tf_keras")
+_installed: list[Any] = []
+_replaced: list[tuple[Any, str, Any]] = []
+
+
+def share_program() -> None:
+    """Share what this process runs from now on; once it has imported TensorFlow."""
+    seed_early()
+    if "tensorflow" in sys.modules:
+        start_sharing()
+    else:
+        sys.meta_path.insert(0, FrameworkFinder())
+
+
+class FrameworkFinder(importlib.abc.MetaPathFinder):
+    """Starts sharing when the outermost import of a framework is done.
+
+    TensorFlow is not imported before: a program may set environment variables first.
+    """
+
+    def __init__(self) -> None:
+        self._depth = 0
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: Any = None) -> Any:
+        if name not in FRAMEWORKS:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is None or spec.loader is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def executed(module: Any) -> None:
+            self._depth += 1
+            try:
+                execute(module)
+            finally:
+                self._depth -= 1
+            if self._depth == 0 and "tensorflow" in sys.modules and self in sys.meta_path:
+                sys.meta_path.remove(self)
+                start_sharing()
+
+        spec.loader.exec_module = executed  # type: ignore[method-assign]
+        return spec
+
+
+def seed_early() -> None:
+    """Let Python's and NumPy's generators draw the same on all ranks, seeded or not."""
+    seed = os.environ.get(SEED_VARIABLE)
+    if seed is None:
+        return
+    import numpy as np
+
+    random.seed(int(seed))
+    np.random.seed(int(seed))
+    drawn = random.Random(int(seed))  # noqa: S311 — as the program itself would
+    # What `numpy.random.default_rng()` draws its seed from.
+    np.random.bit_generator.randbits = drawn.getrandbits  # type: ignore[attr-defined]
+
+
+def start_sharing() -> None:
+    """Start Horovod, and share calls of layers and models where there are several ranks."""
+    import horovod.tensorflow as hvd
+    import tensorflow as tf
+
+    from ..process import start
+    from .context import sharing
+
+    state = random.getstate()
+    start(guard=False)
+    sharing.guarded = os.environ.get(GUARD_VARIABLE, "1") != "0"
+    sharing.begin(hvd.rank(), hvd.size())
+    if sharing.active:
+        install(tf.keras)
+    seed = os.environ.get(SEED_VARIABLE)
+    if seed is not None:
+        tf.random.set_seed(int(seed))
+        tf.random.set_global_generator(tf.random.Generator.from_seed(int(seed)))
+    random.setstate(state)
+
+
+def install(module: Any) -> None:
+    """Replace what sharing must see of a Keras and of TensorFlow.
+
+    Raises:
+        UntestedVersionError: it was tested with none like these.
+    """
+    import tensorflow as tf
+
+    from . import calls, gradients, keras_versions, random_ops
+
+    keras = keras_versions.Keras(module)
+    calls.install(keras, replace)
+    gradients.install(replace)
+    random_ops.install(replace, keras_versions.raw_operations)
+    keras.install_batch_norm(replace)
+    if not keras.is_keras_3:
+        keras.install_fused_batch_norm(replace)
+    for owner, name in ((tf.saved_model, "save"), (module.Model, "save"), (module.Model, "export")):
+        if hasattr(owner, name):
+            replace(owner, name, saving_whole(getattr(owner, name)))
+    keras_versions.vectorize_collectives()
+    install_functions(keras_versions.compiled_function())
+    for owner in (tf, tf.compat.v2):
+        replace(owner, "function", without_xla(owner.function))
+    _installed.append(keras)
+
+
+def install_functions(kind: Any) -> None:
+    """A compiled function keeps what it was traced for, so that none is traced for own rows."""
+    from .context import sharing
+
+    original = kind.__call__
+
+    @functools.wraps(original)
+    def call(function: Any, *args: Any, **options: Any) -> Any:
+        sharing.refuse("it calls a tf.function")
+        return original(function, *args, **options)
+
+    replace(kind, "__call__", call)
+
+
+def saving_whole(save: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that saves models, with nothing of what shares them."""
+    from .context import sharing
+
+    @functools.wraps(save)
+    def saved(*args: Any, **options: Any) -> Any:
+        with sharing.run_whole():
+            result = save(*args, **options)
+        for path in [v for v in (*args, *options.values()) if isinstance(v, str | os.PathLike)]:
+            graph = Path(path) / "saved_model.pb"
+            if graph.is_file() and b"HorovodAll" in graph.read_bytes():
+                raise RuntimeError(
+                    f"jupyter_hvd: {path} would need Horovod to be loaded: a function that was saved was compiled while "
+                    "it was shared. Save the weights or a .keras file, and export these in a program without --batch global."
+                )
+        return result
+
+    return saved
+
+
+def without_xla(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`tf.function`, which does not compile with XLA: that cannot send anything."""
+
+    @functools.wraps(function)
+    def compiled(*args: Any, **options: Any) -> Any:
+        options.pop("jit_compile", None)
+        options.pop("experimental_compile", None)
+        return function(*args, **options)
+
+    return compiled
+
+
+def installed_keras() -> Any:
+    return _installed[-1]
+
+
+def replace(owner: Any, name: str, new: Any) -> None:
+    _replaced.append((owner, name, vars(owner).get(name, getattr(owner, name))))
+    setattr(owner, name, new)
+
+
+def uninstall() -> None:
+    """Put everything back."""
+    from .context import sharing
+
+    while _replaced:
+        owner, name, old = _replaced.pop()
+        setattr(owner, name, old)
+    _installed.clear()
+    sharing.active = False

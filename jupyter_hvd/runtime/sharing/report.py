@@ -1,0 +1,31 @@
+"""What the user is told: once for each layer, by rank 0."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from .checksums import call_site
+from .context import sharing
+
+_told: set[tuple[str, str]] = set()
+
+
+def name_of(owner: Any) -> str:
+    """A layer or function as a user knows it: `Encoder "encoder_1"`."""
+    kind = getattr(owner, "__qualname__", None) or type(owner).__name__
+    name = getattr(owner, "name", "")
+    return f'`{kind}` "{name}"' if name and kind != name else f"`{kind}`"
+
+
+def tell_whole(owner: Any, reason: str) -> None:
+    """Say that a call runs whole on every rank, and why."""
+    name = name_of(owner)
+    if (name, reason) not in _told:
+        _told.add((name, reason))
+        tell(f"{name} ({call_site()}) runs whole on every rank, with the same result and no gain: {reason}.")  # fmt: skip
+
+
+def tell(text: str) -> None:
+    if sharing.rank == 0:
+        print(f"jupyter_hvd: {text}", file=sys.stderr, flush=True)

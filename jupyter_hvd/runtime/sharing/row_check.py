@@ -1,0 +1,505 @@
+"""Row check: whether a call computes each row by itself.
+
+One batch is computed whole and shared, with the same states and random numbers, which are put back afterwards. Outputs,
+states, losses and gradients are compared. What differs runs whole: exact, only not faster. An eager call is checked on
+its own batch; a compiled one, which has no values yet, on random ones of its types and shapes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import random
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import horovod.tensorflow as hvd
+import numpy as np
+import tensorflow as tf
+
+from . import keras_versions
+from .calls import Batch, compute_shared, is_tensor
+from .context import NotByRowsError, sharing
+
+Call = Callable[..., Any]
+#: A relative difference that is rounding, by what a layer computes in.
+ROUNDING = {"float64": 1e-5, "float32": 1e-4, "bfloat16": 3e-2}
+#: Sizes to try for a dimension that is not known, and bounds for whole numbers.
+SIZES = (8, 32, 96, 224)
+BOUNDS = (100, 10, 2)
+#: The eager call after which it is checked again.
+AGAIN = 100
+#: Why a layer's first call runs whole.
+NOT_YET = "its weights are made in this call"
+#: Attributes that Keras itself changes in a call.
+KERAS_OWN = {
+    "_call_context_args", "_called", "_loss_ids", "_losses", "_metrics", "_build_shapes_dict", "built", "_built",
+    "_thread_local", "_updates", "_eager_losses", "_saved_model_inputs_spec", "_saved_model_arg_spec", "_input_spec",
+    "_obj_reference_counts_dict", "_self_tracked_trackables", "_compiled_trainable_state", "_trainable_state",
+    "_dropout_mask", "_recurrent_dropout_mask", "_keras_api_names", "_dropout_mask_cache", "_recurrent_dropout_mask_cache",
+}  # fmt: skip
+
+
+class Verdict:
+    """
+    Attributes:
+        reason: why a call runs whole, or "". calls: since it was found.
+        other_sizes: see `Region`.
+    """
+
+    def __init__(self, reason: str = "", other_sizes: frozenset[int] = frozenset()) -> None:
+        self.reason = reason
+        self.calls = 0
+        self.other_sizes = other_sizes
+
+
+_verdicts: WeakKeyDictionary[Any, dict[Any, Verdict]] = WeakKeyDictionary()
+
+
+def verdict(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options: Any) -> str:
+    """Why a call must run whole; "" where it can be shared.
+
+    Raises:
+        RuntimeError: it computed each row by itself at first, and does not now.
+    """
+    known = _verdicts.setdefault(owner, {})
+    key = (batch.key, trainable(owner, keras))
+    found = known.get(key)
+    own = None if batch.rows is None else -(-batch.rows // sharing.size)
+    if found is None or own in found.other_sizes:
+        reason = unsuited(owner, keras)
+        if not reason and isinstance(owner, keras.Layer) and keras.builds_itself(owner):
+            reason = build(owner, keras, args, options)
+            if reason:
+                return reason  # this time
+        found = Verdict(reason) if reason else check(call, owner, keras, batch, args, options)
+        known[key] = found
+    elif not found.reason and tf.executing_eagerly():
+        found.calls += 1
+        if found.calls == AGAIN:
+            again = check(call, owner, keras, batch, args, options)
+            if again.reason:
+                raise RuntimeError(
+                    f"jupyter_hvd: a call computed each row by itself at first, and after {AGAIN} calls does not: "
+                    f"{again.reason}. Its results may differ from one process's; do not share this program."
+                )
+    return found.reason
+
+
+def trainable(owner: Any, keras: Any) -> tuple[bool, ...]:
+    if not isinstance(owner, keras.Layer):
+        return ()
+    return tuple(bool(layer.trainable) for layer in keras.layers_of(owner))
+
+
+def unsuited(owner: Any, keras: Any) -> str:
+    """Why a layer is not even tried."""
+    if isinstance(owner, keras.Layer):
+        if "float16" in keras.compute_dtypes(owner):
+            return (
+                "it computes in float16, whose range sharing would use otherwise than one process"
+            )
+        if any(getattr(layer, "stateful", False) for layer in keras.layers_of(owner)):
+            return "a recurrent layer keeps its state from batch to batch"
+    return ""
+
+
+def build(owner: Any, keras: Any, args: Any, options: Any) -> str:
+    """Make the weights of a layer, before anything is computed; why that is not possible, or ""."""
+    not_yet = NOT_YET
+    if tf.executing_eagerly():
+        return not_yet
+
+    def symbol(leaf: Any) -> Any:
+        return keras.symbol(tf.TensorSpec(leaf.shape, leaf.dtype)) if is_tensor(leaf) else leaf
+
+    try:
+        with tf.init_scope(), sharing.run_whole():
+            given_args, given_options = tf.nest.map_structure(symbol, (args, options))
+            owner(*given_args, **given_options)
+    except Exception:
+        return not_yet
+    return not_yet if keras.builds_itself(owner) else ""
+
+
+def check(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options: Any) -> Verdict:
+    """Compare the two ways, on all ranks alike."""
+    found: list[Verdict] = []
+    seeds = keras.seed_generator()
+
+    def run() -> None:
+        keras.seed_by(seeds)
+        with sharing.check_here():
+            try:
+                found.append(compare_ways(call, owner, keras, batch, args, options))
+            except NotByRowsError as error:
+                found.append(Verdict(str(error)))
+            except Exception as error:
+                found.append(Verdict(f"it could not be checked ({first_line(error)})"))
+
+    # A thread of its own: no graph, tape or scope of the caller is there.
+    thread = threading.Thread(target=run, name="row-check")
+    with contextlib.redirect_stdout(io.StringIO()), kept_draws(keras):
+        thread.start()
+        thread.join()
+    return found[0]
+
+
+def compare_ways(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options: Any) -> Verdict:  # fmt: skip
+    others: set[int] = set()
+    shared_before = sharing.has_shared
+    for sample in samples(call, owner, keras, batch, args, options):
+        rows, sample_args, sample_options = sample
+        concrete = Batch(rows, batch.divided, batch.key)
+
+        def run_whole(args: Any, options: Any) -> Any:
+            with sharing.run_whole():
+                return call(*args, **options)
+
+        def run_shared(args: Any, options: Any, concrete: Batch = concrete) -> Any:
+            return compute_shared(call, keras, concrete, args, options, others)
+
+        whole = observe(run_whole, owner, keras, sample_args, sample_options)
+        if isinstance(whole, NotByRowsError):
+            return Verdict(str(whole))
+        if isinstance(whole, Exception):
+            return Verdict(f"it could not be checked ({first_line(whole)})")
+        shared = observe(run_shared, owner, keras, sample_args, sample_options)
+        sharing.has_shared = shared_before
+        fails = isinstance(shared, Exception)
+        fails_anywhere = float(hvd.allreduce(tf.constant(float(fails)), op=hvd.Max)) > 0
+        if isinstance(shared, Exception):
+            return Verdict(words(shared))
+        if fails_anywhere:
+            return Verdict("some of its rows cannot be computed by themselves")
+        reason = difference(whole, shared, tolerance(owner, keras))
+        differs = float(hvd.allreduce(tf.constant(float(bool(reason))), op=hvd.Max)) > 0
+        if differs:
+            return Verdict(reason or "its rows depend on one another")
+    return Verdict("", frozenset(others))
+
+
+def words(error: Exception) -> str:
+    if isinstance(error, NotByRowsError):
+        return str(error)
+    return f"own rows alone cannot be computed ({first_line(error)})"
+
+
+def first_line(error: Exception) -> str:
+    """An error in a line, without what Keras writes above it."""
+    lines = [line.strip("\x1b[01m ") for line in str(error).splitlines()]
+    lines = [line for line in lines if line and not line.startswith("Exception encountered")]
+    return f"{type(error).__name__}: {lines[0][:120]}" if lines else type(error).__name__
+
+
+def tolerance(owner: Any, keras: Any) -> float:
+    if not isinstance(owner, keras.Layer):
+        return ROUNDING["float32"]
+    return max(ROUNDING.get(dtype, 0.0) for dtype in {"float32", *keras.compute_dtypes(owner)})
+
+
+# What is computed
+
+
+def samples(
+    call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options: Any
+) -> Iterator[tuple[int, Any, Any]]:
+    """Batches with values: the call's own, or random ones on which it computes."""
+    leaves = tf.nest.flatten((args, options))
+    symbolic = [is_tensor(leaf) and is_symbolic(leaf) for leaf in leaves]
+    if not any(symbolic):
+        assert batch.rows is not None
+        yield batch.rows, args, options
+        return
+    counts = [batch.rows] if batch.rows is not None else [2 * sharing.size + 1, 2 * sharing.size]
+    usable = None
+    for rows in counts:
+        for size, bound in [usable] if usable else [(s, b) for s in SIZES for b in BOUNDS]:
+            made = [
+                random_like(leaf, rows if has_rows else None, size, bound, keras, place) if new else leaf
+                for place, (leaf, has_rows, new) in enumerate(
+                    zip(leaves, batch.divided, symbolic, strict=True)
+                )
+            ]  # fmt: skip
+            sample_args, sample_options = tf.nest.pack_sequence_as((args, options), made)
+            if usable is None:
+                with sharing.run_whole(), restored(owner, keras):
+                    try:
+                        tried = call(*sample_args, **sample_options)
+                    except Exception as error:
+                        last = error
+                        continue
+                    if not finite(tried):
+                        last = ValueError("random numbers give no finite results")
+                        continue
+                usable = (size, bound)
+            yield rows, sample_args, sample_options
+            break
+        else:
+            raise last
+
+
+def is_symbolic(tensor: Any) -> bool:
+    return isinstance(tensor, tf.Tensor) and not hasattr(tensor, "numpy")
+
+
+def random_like(tensor: Any, rows: int | None, size: int, bound: int, keras: Any, place: int) -> Any:  # fmt: skip
+    shape = [size if d is None else d for d in tensor.shape.as_list()]
+    if rows is not None:
+        shape[0] = rows
+    draw = np.random.default_rng(17 + place)
+    values: Any
+    if tensor.dtype.is_bool:
+        values = draw.random(shape) < 0.5
+    elif tensor.dtype.is_integer:
+        values = draw.integers(0, bound, shape)
+    elif bound == BOUNDS[0]:
+        values = draw.standard_normal(shape)
+    else:
+        values = draw.uniform(0.1, 0.9, shape)
+    made = tf.cast(tf.convert_to_tensor(values), tensor.dtype)
+    mask = keras.mask_of(tensor)
+    if mask is not None:
+        masked = [*shape[:1], *(size if d is None else d for d in mask.shape.as_list()[1:])]
+        keras.set_mask(made, tf.convert_to_tensor(draw.random(masked) < 0.7))
+    return made
+
+
+def finite(found: Any) -> bool:
+    floats = [t for t in tf.nest.flatten(found) if is_tensor(t) and t.dtype.is_floating]
+    return all(bool(tf.reduce_all(tf.math.is_finite(t))) for t in floats)
+
+
+# What is seen of it
+
+
+class Observed:
+    """What a call has returned and changed, as arrays."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, list[Any]] = {}
+
+    def add(self, name: str, values: list[Any]) -> None:
+        self.parts[name] = [
+            None if v is None else np.asarray(tf.convert_to_tensor(v)) for v in values
+        ]
+
+
+def observe(run: Call, owner: Any, keras: Any, args: Any, options: Any) -> Observed | Exception:
+    """What a call does; its states are put back."""
+    seen = Observed()
+    leaves = tf.nest.flatten((args, options))
+    inputs = [leaf for leaf in leaves if isinstance(leaf, tf.Tensor) and leaf.dtype.is_floating]
+    with restored(owner, keras) as changed:
+        try:
+            with tf.GradientTape(watch_accessed_variables=True) as tape:
+                tape.watch(inputs)
+                found = run(args, options)
+                outputs = tf.nest.flatten(found)
+                floats = [y for y in outputs if is_tensor(y) and y.dtype.is_floating]
+                losses = list(getattr(owner, "losses", None) or [])
+                parts = [projected(y) for y in floats] + [
+                    tf.cast(loss, tf.float32) for loss in losses
+                ]
+                total = tf.add_n(parts) if parts else None
+            seen.add("outputs", [y for y in outputs if is_tensor(y)])
+            seen.add("losses", losses)
+            variables = list(tape.watched_variables())
+            if total is not None:
+                gradients = tape.gradient(total, [*variables, *inputs])
+                seen.add("gradients", gradients)
+            seen.add("states", [v.value() for v in changed.variables()])
+            seen.add("attributes", changed.attributes())
+        except Exception as error:
+            return error
+    return seen
+
+
+def projected(y: Any) -> Any:
+    """A number to which each entry of a tensor contributes otherwise."""
+    y = tf.cast(y, tf.float32)
+    weights = tf.reshape(tf.cos(1.7 * tf.cast(tf.range(tf.size(y)), tf.float32)), tf.shape(y))
+    return tf.reduce_sum(y * weights)
+
+
+WORDS = {
+    "outputs": "its outputs depend on more than their own rows",
+    "losses": "the losses that it adds depend on the whole batch",
+    "gradients": "its gradients depend on more than their own rows",
+    "states": "the variables that it assigns depend on the whole batch",
+    "attributes": "it keeps tensors of a call in its attributes",
+}
+
+
+def difference(whole: Observed, shared: Observed, rounding: float) -> str:
+    """What tells the two ways apart, in words; "" where they are equal."""
+    for name in WORDS:
+        one, two = whole.parts.get(name, []), shared.parts.get(name, [])
+        if len(one) != len(two):
+            return WORDS[name]
+        scale = max([largest(a) for a in one], default=0.0)
+        for a, b in zip(one, two, strict=True):
+            if not equal(a, b, rounding, 1e-2 * scale if name == "gradients" else 0.0):
+                return WORDS[name]
+    return ""
+
+
+def largest(a: Any) -> float:
+    if a is None or not a.size or not np.issubdtype(a.dtype, np.inexact):
+        return 0.0
+    values = np.abs(a)
+    return float(np.max(values, initial=0.0, where=np.isfinite(values)))
+
+
+def equal(a: Any, b: Any, rounding: float, scale: float) -> bool:
+    if a is None or b is None:
+        return a is b
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if a.dtype.kind in "OSUb" or np.issubdtype(a.dtype, np.integer):
+        return bool(np.array_equal(a, b))
+    kind = np.complex128 if a.dtype.kind == "c" else np.float64
+    a, b = a.astype(kind), b.astype(kind)
+    limit = rounding * (max(scale, largest(a)) + 1e-12)
+    return bool(np.allclose(a, b, rtol=0.0, atol=limit, equal_nan=True))
+
+
+# What it changes
+
+
+class Changed:
+    """Variables and attributes that a call changes, with what they were."""
+
+    def __init__(self, owner: Any, keras: Any) -> None:
+        self.before: dict[int, tuple[Any, Any]] = {}
+        layers = keras.layers_of(owner) if isinstance(owner, keras.Layer) else []
+        self.layers = [(layer, dict(vars(layer)), contents(layer)) for layer in layers]
+        generators = keras.generators_of(owner) if layers else []
+        self.generators = [(generator, dict(vars(generator))) for generator in generators]
+
+    def note(self, variable: Any) -> None:
+        if id(variable) not in self.before and hasattr(variable, "numpy"):
+            self.before[id(variable)] = (variable, variable.numpy())
+
+    def variables(self) -> list[Any]:
+        return [variable for variable, _ in self.before.values()]
+
+    def attributes(self) -> list[Any]:
+        """The tensors and numbers that layers have now, and had not before."""
+        found = []
+        for layer, before, inside in self.layers:
+            for name, value in vars(layer).items():
+                if name in KERAS_OWN:
+                    continue
+                if value is not before.get(name):
+                    found += plain(value)
+                elif name in inside and not same_items(items(value), inside[name]):
+                    found += [v for item in items(value) for v in plain(item)]
+        return found
+
+    def restore(self) -> None:
+        for variable, value in self.before.values():
+            variable.assign(value)
+        for generator, before in self.generators:
+            vars(generator).clear()
+            vars(generator).update(before)
+        for layer, before, inside in self.layers:
+            now = vars(layer)
+            for name in [name for name in now if name not in before]:
+                del now[name]
+            now.update(before)
+            for name, kept in inside.items():
+                put_back(before[name], kept)
+
+
+def contents(layer: Any) -> dict[str, list[Any]]:
+    """What is in the lists and tables that a layer keeps."""
+    held = vars(layer).items()
+    return {name: items(value) for name, value in held if isinstance(value, list | dict | deque)}
+
+
+def items(value: Any) -> list[Any]:
+    return list(value.items()) if isinstance(value, dict) else list(value)
+
+
+def same_items(one: list[Any], two: list[Any]) -> bool:
+    return len(one) == len(two) and all(
+        a is b or (isinstance(a, tuple) and isinstance(b, tuple) and a[0] is b[0] and a[1] is b[1])
+        for a, b in zip(one, two, strict=True)
+    )
+
+
+def put_back(value: Any, kept: list[Any]) -> None:
+    if same_items(items(value), kept):
+        return
+    value.clear()
+    if isinstance(value, dict):
+        value.update(kept)
+    else:
+        value.extend(kept)
+
+
+def plain(value: Any) -> list[Any]:
+    """The tensors, arrays and numbers that a value holds."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple | deque):
+        return [found for item in value for found in plain(item)]
+    is_plain = isinstance(value, bool | int | float | np.ndarray) or is_tensor(value)
+    return [value] if is_plain else []
+
+
+@contextlib.contextmanager
+def restored(owner: Any, keras: Any) -> Iterator[Changed]:
+    """Put back what the block changes of variables, layers and random numbers."""
+    changed = Changed(owner, keras)
+    originals = [
+        (kind, name, method)
+        for kind in keras_versions.variable_classes()
+        for name, method in vars(kind).items()
+        if name.startswith(("assign", "scatter_", "batch_scatter", "_strided_slice_assign"))
+    ]
+
+    def noting(method: Any) -> Any:
+        def noted(variable: Any, *args: Any, **options: Any) -> Any:
+            changed.note(variable)
+            return method(variable, *args, **options)
+
+        return noted
+
+    state = tf.random.Generator._prepare_key_counter
+
+    def prepared(generator: Any, *args: Any, **options: Any) -> Any:
+        changed.note(generator.state)
+        return state(generator, *args, **options)
+
+    for kind, name, method in originals:
+        setattr(kind, name, noting(method))
+    tf.random.Generator._prepare_key_counter = prepared
+    sharing.draws = 0
+    try:
+        with kept_draws(keras):
+            yield changed
+    finally:
+        for kind, name, method in originals:
+            setattr(kind, name, method)
+        tf.random.Generator._prepare_key_counter = state
+        changed.restore()
+
+
+@contextlib.contextmanager
+def kept_draws(keras: Any) -> Iterator[None]:
+    """Put back the generators of Python, NumPy, TensorFlow and Keras."""
+    numpy = np.random.get_state()
+    others = (keras_versions.eager_draws(), keras.seed_generator())
+    found = [draws for draws in (random, *others) if draws is not None]
+    states = [draws.getstate() for draws in found]
+    try:
+        yield
+    finally:
+        np.random.set_state(numpy)
+        for draws, state in zip(found, states, strict=True):
+            draws.setstate(state)

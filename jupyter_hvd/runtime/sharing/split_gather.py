@@ -1,0 +1,179 @@
+"""Split a batch into the rows of each rank, and gather them: each is the other's derivative.
+
+Rank r of N has the rows r, r + N, r + 2 N, …; the last row is repeated so that all ranks have equally many. Within a
+shared call, gradients are N times those of one process for own rows, and the mean over ranks is the whole gradient.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import horovod.tensorflow as hvd
+import numpy as np
+import tensorflow as tf
+
+from .checksums import Checksum
+from .context import NotByRowsError, sharing
+
+#: What Horovod sends.
+SENT = (tf.uint8, tf.int8, tf.uint16, tf.int16, tf.int32, tf.int64, tf.float16, tf.float32, tf.float64)  # fmt: skip
+#: What is sent as another type of equal size.
+SENT_AS = {tf.bool: tf.uint8, tf.bfloat16: tf.int16, tf.uint32: tf.int32, tf.uint64: tf.int64}
+
+
+def own_index(rows: Any) -> Any:
+    """The rows of this rank."""
+    own = (rows + sharing.size - 1) // sharing.size
+    if isinstance(rows, int):
+        return np.minimum(sharing.rank + sharing.size * np.arange(own), rows - 1).astype(np.int32)
+    return tf.minimum(sharing.rank + sharing.size * tf.range(own), rows - 1)
+
+
+def is_padded(rows: Any) -> bool:
+    """Whether some rank may have a row twice."""
+    return not isinstance(rows, int) or rows % sharing.size != 0
+
+
+def real_rows(rows: Any) -> Any:
+    """For each row of this rank, whether it is one of its own and no repetition."""
+    own = (rows + sharing.size - 1) // sharing.size
+    place = sharing.rank + sharing.size * (
+        np.arange(own) if isinstance(rows, int) else tf.range(own)
+    )
+    return tf.convert_to_tensor(place < rows)
+
+
+def split(x: Any, rows: Any) -> Any:
+    """This rank's rows of a tensor."""
+    if not has_gradient(x.dtype):
+        return tf.gather(x, own_index(rows))
+
+    @tf.custom_gradient  # type: ignore[untyped-decorator]
+    def forward(x: Any) -> Any:
+        def backward(g: Any) -> Any:
+            return gather(tf.convert_to_tensor(g), rows) / cast(sharing.size, g.dtype)
+
+        return tf.gather(x, own_index(rows)), backward
+
+    return forward(x)
+
+
+def split_zero(x: Any, rows: Any, factor: int = 1) -> Any:
+    """This rank's rows of a gradient times a factor, zero where a row is repeated."""
+
+    @tf.custom_gradient  # type: ignore[untyped-decorator]
+    def forward(x: Any) -> Any:
+        own = tf.gather(x, own_index(rows))
+        if is_padded(rows):
+            real = tf.cast(real_rows(rows), x.dtype) * cast(factor, x.dtype)
+            own *= tf.reshape(real, [-1] + [1] * (len(x.shape) - 1))
+        elif factor != 1:
+            own *= cast(factor, x.dtype)
+
+        def backward(g: Any) -> Any:
+            return gather(tf.convert_to_tensor(g), rows) * cast(factor / sharing.size, g.dtype)
+
+        return own, backward
+
+    return forward(x)
+
+
+def gather(y: Any, rows: Any, checksum: Checksum | None = None) -> Any:
+    """The rows of all ranks in their order.
+
+    Args:
+        checksum: of what all ranks have computed this from; it is sent along and compared.
+
+    Raises:
+        NotByRowsError: Horovod cannot send such a tensor.
+    """
+    if not has_gradient(y.dtype):
+        return gather_values(y, rows, checksum)
+
+    @tf.custom_gradient  # type: ignore[untyped-decorator]
+    def forward(y: Any) -> Any:
+        def backward(g: Any) -> Any:
+            return split_zero(tf.convert_to_tensor(g), rows, factor=sharing.size)
+
+        return gather_values(y, rows, checksum), backward
+
+    return forward(y)
+
+
+def gather_values(y: Any, rows: Any, checksum: Checksum | None = None) -> Any:
+    """`gather` without its derivative."""
+    if y.dtype.is_complex:
+        parts = tf.stack([tf.math.real(y), tf.math.imag(y)], -1)
+        both = gather_values(parts, rows, checksum)
+        return tf.complex(both[..., 0], both[..., 1])
+    if y.dtype in SENT_AS:
+        sent = SENT_AS[y.dtype]
+        if y.dtype == tf.bool:
+            return tf.cast(gather_values(tf.cast(y, sent), rows, checksum), tf.bool)
+        return tf.bitcast(gather_values(tf.bitcast(y, sent), rows, checksum), y.dtype)
+    if y.dtype not in SENT:
+        raise NotByRowsError(f"it returns values of type {y.dtype.name}, which cannot be sent")
+    own = (rows + sharing.size - 1) // sharing.size
+    trail = y.shape[1:] if y.shape[1:].is_fully_defined() else tf.shape(y)[1:]
+    flat = tf.reshape(y, [1, -1])  # one row a rank: Horovod refuses what differs in size
+    if checksum is None:
+        every = hvd.allgather(flat)
+    else:
+        tail = tf.reshape(checksum.as_type(y.dtype), [1, -1])
+        every = hvd.allgather(tf.concat([flat, tail], 1))
+        every = checksum.compare(every, tail.shape[1])
+    every = tf.reshape(every, tf.concat([[sharing.size, own], trail], 0))
+    order = [1, 0, *range(2, len(y.shape) + 1)]
+    every = tf.reshape(tf.transpose(every, order), tf.concat([[sharing.size * own], trail], 0))
+    static = rows if isinstance(rows, int) else None
+    return tf.ensure_shape(every[:rows], [static, *y.shape[1:]])
+
+
+def replicate(x: Any) -> Any:
+    """A tensor that all ranks use whole: its gradient is the mean of theirs."""
+    if not has_gradient(x.dtype):
+        return x
+
+    @tf.custom_gradient  # type: ignore[untyped-decorator]
+    def forward(x: Any) -> Any:
+        return tf.identity(x), mean_over_ranks
+
+    return forward(x)
+
+
+def mean_over_ranks(x: Any) -> Any:
+    """The mean of a tensor over the ranks; its derivative is the same."""
+
+    @tf.custom_gradient  # type: ignore[untyped-decorator]
+    def forward(x: Any) -> Any:
+        return hvd.allreduce(x, op=hvd.Average), mean_over_ranks
+
+    return forward(tf.convert_to_tensor(x))
+
+
+def gather_statistic(t: Any) -> Any:
+    """A statistic of each rank's own rows within a shared call, stacked, on all ranks."""
+
+    @tf.custom_gradient  # type: ignore[untyped-decorator]
+    def forward(t: Any) -> Any:
+        return hvd.allgather(t[None]), own_of_sum
+
+    return forward(t)
+
+
+def own_of_sum(g: Any) -> Any:
+    """The derivative of `gather_statistic`, and the other way round."""
+
+    @tf.custom_gradient  # type: ignore[untyped-decorator]
+    def forward(g: Any) -> Any:
+        return hvd.allreduce(g, op=hvd.Sum)[sharing.rank], gather_statistic
+
+    return forward(tf.convert_to_tensor(g))
+
+
+def has_gradient(dtype: Any) -> bool:
+    return bool(dtype.is_floating or dtype.is_complex)
+
+
+def cast(number: float, dtype: Any) -> Any:
+    return tf.cast(number, dtype)

@@ -1,0 +1,271 @@
+"""Living ranks that share one program after another, beside one process: what they print and learn, compared.
+
+`python tests/exact/laboratory.py [--sizes 2,3] [--mutants] [PROGRAM …]` prints a line for each program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from multiprocessing.connection import Listener, wait
+from pathlib import Path
+
+import numpy as np
+
+from jupyter_hvd.launchers.job import Program, run_job, run_single
+from jupyter_hvd.launchers.places import place
+from jupyter_hvd.launchers.processes import end_processes
+from jupyter_hvd.launchers.reaper import PrivateFolder
+
+HERE = Path(__file__).parent
+PROGRAMS = HERE / "programs"
+LIVING = HERE / "living.py"
+ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "HOROVOD_CYCLE_TIME": "1",
+    "TF_ENABLE_ONEDNN_OPTS": "0",
+    "PYTHONHASHSEED": "0",
+}
+NUMBER = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?|nan|inf")
+TOLERANCE = 1e-4
+
+
+class StuckError(Exception):
+    """Some processes gave no answer in time."""
+
+
+class Ranks:
+    """Processes of one size that live from program to program; begun again where they are stuck."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._folder: PrivateFolder | None = None
+
+    def start(self, timeout: float = 180.0) -> None:
+        self._folder = PrivateFolder()
+        self.folder = self._folder.path
+        self._runs = 0
+        self._said: list[str] = []
+        address = str(self.folder / "socket")
+        listener = Listener(address, "AF_UNIX")
+        program = Program(LIVING, LIVING, (address,))
+        folder = self._folder
+        listen = lambda rank, _, line: self._said.append(f"[{rank}] {line}")  # noqa: E731
+
+        def job() -> None:
+            if self.size == 1:
+                run_single(program, folder, environment=ENVIRONMENT)
+            else:
+                run_job(program, place(self.size), folder, listener=listen, environment=ENVIRONMENT)
+
+        threading.Thread(target=job, daemon=True).start()
+        self._connections, self._pids, accepted = {}, {}, []
+
+        def accept() -> None:
+            with suppress(OSError):
+                for _ in range(self.size):
+                    accepted.append(listener.accept())
+
+        threading.Thread(target=accept, daemon=True).start()
+        end = time.monotonic() + timeout
+        while len(self._pids) < self.size:
+            if time.monotonic() > end:
+                self.close()
+                raise StuckError("the ranks did not start\n" + "\n".join(self._said[-20:]))
+            waiting = [c for c in accepted if c not in self._connections.values()]
+            for ready in wait(waiting, 0.1) if waiting else ():
+                _, rank, pid = ready.recv()
+                self._connections[rank], self._pids[rank] = ready, pid
+            time.sleep(0.02)
+        listener.close()
+
+    def close(self) -> None:
+        if self._folder is not None:
+            end_processes(self._folder.job, grace=1.0)
+            self._folder.remove()
+            self._folder = None
+
+    def send(self, program: Path, mutant: str = "") -> None:
+        """Begin a run of a program."""
+        if self._folder is None:
+            self.start()
+        self._runs += 1
+        order = {
+            "path": str(program),
+            "folder": str(self.folder / f"run-{self._runs}"),
+            "seed": 5,
+            "mutant": mutant,
+        }
+        for connection in self._connections.values():
+            connection.send(order)
+
+    def receive(self, timeout: float = 120.0) -> list[dict]:
+        """What each rank saw of it, by rank.
+
+        Raises:
+            StuckError: not all have answered in time.
+        """
+        answers: dict[int, dict] = {}
+        end = time.monotonic() + timeout
+        while len(answers) < self.size:
+            open_ones = {c: r for r, c in self._connections.items() if r not in answers}
+            ready = wait(list(open_ones), max(0.0, end - time.monotonic()))
+            if answers and any(a["error"] for a in answers.values()):
+                end = min(end, time.monotonic() + 5)
+            try:
+                for connection in ready:
+                    answers[open_ones[connection]] = connection.recv()
+            except (EOFError, OSError):
+                ready = []
+            if not ready:
+                message = self.where(answers)
+                self.close()
+                raise StuckError(message)
+        return [answers[rank] for rank in sorted(answers)]
+
+    def where(self, answers: dict[int, dict]) -> str:
+        lines = []
+        for rank, pid in self._pids.items():
+            if rank in answers:
+                lines.append(f"rank {rank}: {answers[rank]['error'].strip()[-600:] or 'is done'}")
+                continue
+            with suppress(OSError):
+                os.kill(pid, signal.SIGUSR1)
+            time.sleep(0.3)
+            with suppress(OSError):
+                text = (self.folder / f"stack-{self.size}-{rank}").read_text().splitlines()
+                lines += [
+                    f"rank {rank} stands at:",
+                    *[t for t in text if "site-packages" not in t][-6:],
+                ]
+        return "\n".join([*lines, *self._said[-5:]])
+
+
+def difference(one: dict, rank: dict) -> str:
+    """Where a rank first differs from one process; "" where it does not."""
+    if one["error"] or rank["error"]:
+        if one["error"] and rank["error"]:
+            return ""
+        return (
+            "it fails: " + (rank["error"] or "only in one process").strip().splitlines()[-1][:300]
+        )
+    mine, yours = one["printed"], rank["printed"]
+    if re.sub(r"\s", "", NUMBER.sub("#", mine)) != re.sub(r"\s", "", NUMBER.sub("#", yours)):
+        return f"prints {yours[-300:]!r} for {mine[-300:]!r}"
+    for a, b in zip(NUMBER.findall(mine), NUMBER.findall(yours), strict=True):
+        if not close(float(a), float(b)):
+            return f"prints {b} for {a}"
+    if len(one["histories"]) != len(rank["histories"]):
+        return "other histories"
+    for a, b in zip(one["histories"], rank["histories"], strict=True):
+        for name in a:
+            if len(a[name]) != len(b.get(name, ())) or not all(map(close, a[name], b[name])):
+                return f"history of {name}: {b.get(name)} for {a[name]}"
+    if [w.shape for w in one["weights"]] != [w.shape for w in rank["weights"]]:
+        return "other weights"
+    for number, (a, b) in enumerate(zip(one["weights"], rank["weights"], strict=True)):
+        if a.size and not np.allclose(
+            a, b, rtol=0, atol=TOLERANCE * max(1.0, float(np.max(np.abs(a)))), equal_nan=True
+        ):
+            return f"weight {number} {a.shape} by {float(np.max(np.abs(a.astype(float) - b))):.2g}"
+    return ""
+
+
+def close(a: float, b: float) -> bool:
+    return bool(np.isclose(a, b, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True))
+
+
+def judge(one: dict, ranks: list[dict]) -> tuple[str, str]:
+    """equal, whole, refused or wrong, and why."""
+    if one["error"]:
+        return ("fails alone", one["error"].strip().splitlines()[-1])
+    errors = [r["error"] for r in ranks if r["error"]]
+    if errors and any("jupyter_hvd:" in e for e in errors):
+        text = next(e for e in errors if "jupyter_hvd:" in e)
+        return "refused", text[text.index("jupyter_hvd:") :][:300]
+    for number, rank in enumerate(ranks):
+        found = difference(one, rank)
+        if found:
+            return "wrong", f"rank {number} {found}"
+    told = "; ".join(line.removeprefix("jupyter_hvd: ") for line in ranks[0]["told"])
+    return ("equal" if ranks[0]["shared"] else "whole"), told
+
+
+#: What becomes of programs that are not shared and equal.
+EXPECTED = {"not_by_rows": "whole", "plain_variables": "whole", "different_data": "refused"}
+
+
+def expected(program: str) -> str:
+    return EXPECTED.get(program, "equal")
+
+
+class Laboratory:
+    """Ranks of some sizes, begun when they are first asked."""
+
+    def __init__(self) -> None:
+        self._ranks: dict[int, Ranks] = {}
+        self._alone: dict[str, dict] = {}
+
+    def close(self) -> None:
+        for ranks in self._ranks.values():
+            ranks.close()
+
+    def run(self, program: Path, size: int, mutant: str = "") -> list[dict]:
+        ranks = self._ranks.setdefault(size, Ranks(size))
+        ranks.send(program, mutant)
+        return ranks.receive()
+
+    def judge(self, program: Path, size: int, mutant: str = "") -> tuple[str, str]:
+        """What becomes of a program on so many ranks, and why."""
+        if program.stem not in self._alone:
+            self._alone[program.stem] = self.run(program, 1)[0]
+        try:
+            return judge(self._alone[program.stem], self.run(program, size, mutant))
+        except StuckError as error:
+            return "wrong", f"STUCK {error}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--sizes", default="2,3")
+    parser.add_argument("--mutants", action="store_true", help="plant each fault")
+    options = parser.parse_args()
+    programs = sorted(PROGRAMS.glob("*.py"))
+    if options.names:
+        programs = [Path(n) if "/" in n else PROGRAMS / f"{n}.py" for n in options.names]
+    runs = [(program, "") for program in programs]
+    if options.mutants:
+        sys.path.insert(0, str(HERE))
+        from mutants import FOUND_BY
+
+        runs = [(PROGRAMS / f"{program}.py", mutant) for mutant, program in FOUND_BY.items()]
+    counts: Counter[tuple[int, str]] = Counter()
+    laboratory = Laboratory()
+    try:
+        for program, mutant in runs:
+            for size in map(int, options.sizes.split(",")):
+                began = time.monotonic()
+                verdict, why = laboratory.judge(program, size, mutant)
+                if mutant:
+                    verdict = "missed" if verdict == expected(program.stem) else "found"
+                counts[size, verdict] += 1
+                seconds = time.monotonic() - began
+                name = mutant or program.stem
+                print(f"{name:28} {size}: {verdict:8} {seconds:5.1f} s  {why}", flush=True)
+    finally:
+        laboratory.close()
+    for (size, verdict), count in sorted(counts.items()):
+        print(f"{size} ranks: {verdict} {count}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,238 @@
+"""Faults planted into the sharing of one run: each must change what a program prints or learns, or stop it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+MUTANTS: dict[str, Callable[[int], Any]] = {}
+FOLDER = "jupyter_hvd.runtime.sharing"
+
+
+def mutant(function: Callable[..., Any]) -> Callable[..., Any]:
+    MUTANTS[function.__name__] = contextlib.contextmanager(function)
+    return function
+
+
+def blind() -> Any:
+    """Without the row check, which would run whole what is wrong."""
+    return mock.patch(f"{FOLDER}.row_check.verdict", lambda *_: "")
+
+
+@mutant
+def no_average(rank: int) -> Iterator[None]:
+    with blind(), mock.patch(f"{FOLDER}.gradients.average", lambda gradients: gradients):
+        yield
+
+
+@mutant
+def gather_without_factor(rank: int) -> Iterator[None]:
+    from jupyter_hvd.runtime.sharing import split_gather
+
+    original = split_gather.split_zero
+    with blind(), mock.patch.object(split_gather, "split_zero", lambda x, rows, factor=1: original(x, rows)):  # fmt: skip
+        yield
+
+
+@mutant
+def split_without_factor(rank: int) -> Iterator[None]:
+    from jupyter_hvd.runtime.sharing import calls, split_gather
+
+    def split(x: Any, rows: Any) -> Any:
+        import tensorflow as tf
+
+        @tf.custom_gradient
+        def forward(x: Any) -> Any:
+            return tf.gather(x, split_gather.own_index(rows)), lambda g: split_gather.gather(
+                g, rows
+            )
+
+        return forward(x) if x.dtype.is_floating else tf.gather(x, split_gather.own_index(rows))
+
+    with blind(), mock.patch.object(calls, "split", split):
+        yield
+
+
+@mutant
+def local_moments(rank: int) -> Iterator[None]:
+    from jupyter_hvd.runtime.sharing import batch_norm
+
+    def one(t: Any) -> Any:
+        return t[None]
+
+    with blind(), mock.patch.object(batch_norm, "gather_statistic", one):
+        yield
+
+
+@mutant
+def moments_of_repeated_rows(rank: int) -> Iterator[None]:
+    from jupyter_hvd.runtime.sharing import batch_norm
+
+    with blind(), mock.patch.object(batch_norm, "is_padded", lambda rows: False):
+        yield
+
+
+@mutant
+def variance_without_means(rank: int) -> Iterator[None]:
+    """The variance within ranks alone."""
+    from jupyter_hvd.runtime.sharing import batch_norm
+
+    original = batch_norm.gather_statistic
+
+    def gathered(t: Any) -> Any:
+        import tensorflow as tf
+
+        every = original(t)
+        count, mean, squares = every[:, :1], every[:, 1:2], every[:, 2:]
+        whole = tf.reduce_sum(count * mean, 0, keepdims=True) / tf.reduce_sum(
+            count, 0, keepdims=True
+        )
+        return tf.concat([count, tf.broadcast_to(whole, tf.shape(mean)), squares], 1)
+
+    with blind(), mock.patch.object(batch_norm, "gather_statistic", gathered):
+        yield
+
+
+@mutant
+def other_seed(rank: int) -> Iterator[None]:
+    import tensorflow as tf
+
+    original = tf.keras.utils.set_random_seed
+    with mock.patch.object(tf.keras.utils, "set_random_seed", lambda seed: original(seed + rank)):
+        yield
+
+
+@mutant
+def own_draws(rank: int) -> Iterator[None]:
+    """Random numbers for own rows, instead of own rows of the whole batch's."""
+    with blind(), mock.patch(f"{FOLDER}.random_ops.whole_shape", lambda shape, region: None):
+        yield
+
+
+@mutant
+def first_draws(rank: int) -> Iterator[None]:
+    """All ranks take the first rows of what is drawn."""
+    from jupyter_hvd.runtime.sharing import random_ops
+
+    def first(rows: Any) -> Any:
+        import tensorflow as tf
+
+        return tf.range((rows + 1) // 2) if not isinstance(rows, int) else range((rows + 1) // 2)
+
+    with blind(), mock.patch.object(random_ops, "own_index", first):
+        yield
+
+
+@mutant
+def dropped_last_row(rank: int) -> Iterator[None]:
+    """The last row of a batch is a repetition of the one before."""
+    from jupyter_hvd.runtime.sharing import split_gather
+
+    original = split_gather.own_index
+
+    def index(rows: Any) -> Any:
+        import tensorflow as tf
+
+        return tf.minimum(original(rows), tf.maximum(rows - 2, 0))
+
+    with blind(), mock.patch.object(split_gather, "own_index", index):
+        yield
+
+
+@mutant
+def rows_by_rank(rank: int) -> Iterator[None]:
+    """Rows come back rank after rank."""
+    import tensorflow as tf
+
+    original = tf.transpose
+
+    def unmoved(x: Any, order: Any = None) -> Any:
+        return x if order is not None and list(order)[:2] == [1, 0] else original(x, order)
+
+    with blind(), mock.patch(f"{FOLDER}.split_gather.tf.transpose", unmoved):
+        yield
+
+
+@mutant
+def repeated_rows_count(rank: int) -> Iterator[None]:
+    """A repeated row has a gradient, too."""
+    from jupyter_hvd.runtime.sharing import split_gather
+
+    with blind(), mock.patch.object(split_gather, "is_padded", lambda rows: False):
+        yield
+
+
+@mutant
+def no_row_check(rank: int) -> Iterator[None]:
+    with blind():
+        yield
+
+
+@mutant
+def sparse_not_divided(rank: int) -> Iterator[None]:
+    """Sparse gradients are summed."""
+    from jupyter_hvd.runtime.sharing import gradients
+
+    original = gradients.average_slices
+
+    def summed(slices: Any) -> Any:
+        import tensorflow as tf
+
+        found = original(slices)
+        return tf.IndexedSlices(found.values * 2.0, found.indices, found.dense_shape)
+
+    with blind(), mock.patch.object(gradients, "average_slices", summed):
+        yield
+
+
+@mutant
+def no_checksum(rank: int) -> Iterator[None]:
+    from jupyter_hvd.runtime.sharing.context import sharing
+
+    with mock.patch.object(sharing, "guarded", False):
+        yield
+
+
+@mutant
+def check_outputs_only(rank: int) -> Iterator[None]:
+    from jupyter_hvd.runtime.sharing import row_check
+
+    with mock.patch.object(row_check, "WORDS", {"outputs": "its outputs differ"}):
+        yield
+
+
+@mutant
+def draws_not_put_back(rank: int) -> Iterator[None]:
+    with mock.patch(f"{FOLDER}.row_check.kept_draws", lambda _: contextlib.nullcontext()):
+        yield
+
+
+@mutant
+def states_not_put_back(rank: int) -> Iterator[None]:
+    with mock.patch(f"{FOLDER}.row_check.Changed.restore", lambda self: None):
+        yield
+
+
+#: For each mutant a program that finds it.
+FOUND_BY = {
+    "no_average": "train_step_ema",
+    "gather_without_factor": "train_step_ema",
+    "split_without_factor": "eager_calls",
+    "local_moments": "fit_batch_norm_dropout",
+    "moments_of_repeated_rows": "fit_batch_norm_dropout",
+    "variance_without_means": "fit_batch_norm_dropout",
+    "other_seed": "compiled_loop",
+    "own_draws": "eager_calls",
+    "first_draws": "eager_calls",
+    "dropped_last_row": "lbfgs_scipy",
+    "rows_by_rank": "lbfgs_scipy",
+    "repeated_rows_count": "lbfgs_scipy",
+    "no_row_check": "not_by_rows",
+    "sparse_not_divided": "lstm_masks",
+    "no_checksum": "different_data",
+    "check_outputs_only": "not_by_rows",
+    "draws_not_put_back": "eager_draws",
+    "states_not_put_back": "eager_draws",
+}

@@ -1,0 +1,88 @@
+"""Programs as they are, on two and three ranks: they print and learn what one process does, and planted faults are found."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from laboratory import PROGRAMS, Laboratory, expected
+from mutants import FOUND_BY, MUTANTS
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("exact")]
+#: What `make test` runs; the rest is for `make test-thorough`.
+QUICK = ("fit_batch_norm_dropout", "wgan_gp", "train_step_ema", "eager_calls", "not_by_rows", "different_data")  # fmt: skip
+QUICK_MUTANTS = ("no_average", "local_moments", "no_row_check", "no_checksum")
+
+
+@pytest.fixture(scope="module")
+def laboratory() -> Iterator[Laboratory]:
+    found = Laboratory()
+    yield found
+    found.close()
+
+
+def named(names: list[str], quick: tuple[str, ...]) -> list:
+    return [
+        pytest.param(name, marks=() if name in quick else pytest.mark.thorough)
+        for name in sorted(names, key=lambda name: (name not in quick, name))
+    ]
+
+
+@pytest.mark.parametrize("program", named([p.stem for p in PROGRAMS.glob("*.py")], QUICK))
+@pytest.mark.parametrize("size", [2, 3])
+def test_equal_to_one_process(laboratory: Laboratory, program: str, size: int) -> None:
+    verdict, why = laboratory.judge(PROGRAMS / f"{program}.py", size)
+    assert verdict == expected(program), why
+
+
+@pytest.mark.parametrize("mutant", named(list(MUTANTS), QUICK_MUTANTS))
+def test_faults_are_found(laboratory: Laboratory, mutant: str) -> None:
+    program = FOUND_BY[mutant]
+    verdict, _ = laboratory.judge(PROGRAMS / f"{program}.py", 2, mutant)
+    assert verdict != expected(program)
+
+
+def test_run_as_it_is(hvd, tmp_path: Path) -> None:
+    """Rank 0 alone is seen, and its files alone are in the user's folder."""
+    path = tmp_path / "train.py"
+    path.write_text(
+        "import os\nimport numpy as np\nimport tensorflow as tf\n"
+        "open('own.txt', 'w').write('written')\n"
+        "x = np.random.rand(10, 3)\n"
+        "model = tf.keras.Sequential([tf.keras.layers.Input((3,)), tf.keras.layers.Dense(1)])\n"
+        "model.compile('sgd', 'mse')\nmodel.fit(x, x[:, 0], batch_size=5, verbose=0)\n"
+        "print('weights', model.get_weights()[0].shape, open('own.txt').read())\n"
+    )
+    done = hvd("run", path, "-n", 2, "--batch", "global", "--no-log")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["weights (3, 1) written"]
+
+
+def test_ranks_with_different_data_stop(hvd, tmp_path: Path) -> None:
+    path = tmp_path / "differ.py"
+    path.write_text((PROGRAMS / "different_data.py").read_text())
+    done = hvd("run", path, "-n", 2, "--batch", "global", "--no-log")
+    assert done.returncode == 1
+    assert "the ranks computed on different data at differ.py, line 11" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "said"),
+    [
+        ("import horovod.tensorflow as hvd\n", (), "it uses Horovod itself"),
+        ("", ("--elastic",), "--elastic: --batch global runs the program as it is"),
+        ("", ("--compression", "fp16"), "--compression: --batch global"),
+    ],
+)
+def test_what_is_refused(hvd, tmp_path: Path, source: str, options: tuple, said: str) -> None:
+    path = tmp_path / "program.py"
+    path.write_text(source)
+    done = hvd("run", path, "-n", 2, "--batch", "global", *options)
+    assert done.returncode == 2
+    assert said in done.stderr
