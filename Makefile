@@ -30,7 +30,7 @@ export JUPYTER_HVD_SKIPPED = $(CURDIR)/build/skipped
 # What uses one core each is done at once.
 TOGETHER = --jobs=2 --output-sync=target
 
-.PHONY: system needs locks wheels env env-tf215 env-tf218 env-mpi demo check test test-python test-pythons test-thorough test-distribute lint lint-ts test-ts test-ui fuzz-tensor fuzz-convert bench corpus coverage labextension format docs site binder clean
+.PHONY: system needs locks wheels env env-tf215 env-tf218 env-mpi demo check test test-python test-pythons test-thorough test-distribute accept lint lint-ts test-ts test-ui fuzz-tensor fuzz-convert bench corpus coverage labextension format docs site binder clean
 
 env: $(VENV)/.ready
 
@@ -110,6 +110,10 @@ test-thorough: env env-tf215 env-tf218
 # Ranks that live in a notebook alone: real kernels, real ranks, and faults, in a table at the end.
 test-distribute: env
 	$(BIN)/pytest -q --numprocesses=2 --dist=loadfile --no-loadscope-reorder tests/distribute
+
+# Golden conversions as they come out now: read the diff before you commit it.
+accept: env
+	UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/convert/test_golden.py
 
 lint: env lint-ts
 	$(BIN)/ruff check .

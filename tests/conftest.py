@@ -32,15 +32,19 @@ LOGS = tempfile.TemporaryDirectory(prefix="hvd-test-logs-")
 os.environ["JUPYTER_HVD_JOBS"] = LOGS.name
 ROOT = Path(__file__).parents[1]
 Command = Callable[..., subprocess.CompletedProcess[str]]
+#: XLA compiles a kernel once for all workers, the processes that they start, and later runs. JAX names entries
+#: by the program and the versions. The processes inherit these variables.
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE / "jupyter-hvd" / "xla"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 
 
 @pytest.fixture(scope="session")
 def kernels_kept() -> None:
-    """XLA compiles a kernel once for all runs of the tests; what it made is found by the program and the versions."""
+    """Tests that compile small kernels share them, also where JAX was imported before these variables were set."""
     import jax
 
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    jax.config.update("jax_compilation_cache_dir", str(cache / "jupyter-hvd" / "xla"))
+    jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     # Whole tracebacks: to leave out JAX's own lines takes milliseconds an error, and thousands are compared.
     jax.config.update("jax_traceback_filtering", "off")

@@ -264,6 +264,7 @@ def test_what_is_being_written_is_not_kept_yet(tmp_path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("loop", [FIT, TAPE_THOROUGH], ids=["fit", "tape"])
 def test_verify_kills_a_rank(hvd, tmp_path, loop) -> None:
     source = (START + loop + END).replace("  # hvd: ignore", "").replace("mark.touch()", "return")

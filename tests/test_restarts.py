@@ -76,6 +76,7 @@ def said(output: str, word: str) -> list[str]:
     return [line.partition(f"{word} ")[2] for line in output.splitlines() if f"] {word} " in line]
 
 
+@pytest.mark.long
 def test_each_fit_goes_on_after_its_last_epoch(hvd, tmp_path) -> None:
     (tmp_path / "faults.py").write_text(FAULTS)
     done = hvd("run", "faults.py", "-n", 2, "--restarts", 3, "--no-log")

@@ -116,7 +116,10 @@ def command_line(process: psutil.Process) -> str:
         return ""
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.thorough), signal.SIGKILL],
+)
 @pytest.mark.parametrize("who", ["jupyter_hvd.launchers.placement", "jupyter_hvd.rank.batch"])
 def test_signal_to_a_process_of_the_job(
     tmp_path: Path, aftermath: Aftermath, who: str, number: signal.Signals

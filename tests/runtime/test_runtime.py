@@ -131,6 +131,7 @@ assert (model.predict(np.load("input.npy"), verbose=0) == np.load("output.npy"))
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     "stack", [OWN.case(), KERAS_2.case(pytest.mark.thorough), LEGACY.case(pytest.mark.thorough)]
 )

@@ -176,8 +176,8 @@ def test_random_counts_are_those_of_the_points(monkeypatch):
     "seeds",
     [
         range(400),
-        pytest.param(range(400, 1600), marks=pytest.mark.slow),
-        pytest.param(range(1600, 4000), marks=pytest.mark.thorough),
+        pytest.param(range(400, 800), marks=pytest.mark.slow),
+        pytest.param(range(800, 4000), marks=pytest.mark.thorough),
     ],
     ids=str,
 )

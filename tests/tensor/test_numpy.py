@@ -37,9 +37,9 @@ def test_value(call):
     np.testing.assert_allclose(found, expected, rtol=2e-6)
 
 
-#: Each call is compiled alone and with its gradient: every third in `make test`, the others in `make test-thorough`.
+#: Each call is compiled alone and with its gradient: every sixth in `make test`, the others in `make test-thorough`.
 COMPILED = [
-    pytest.param(call, marks=[pytest.mark.thorough] if number % 3 else [])
+    pytest.param(call, marks=[pytest.mark.thorough] if number % 6 else [])
     for number, call in enumerate(CALLS)
 ]
 
