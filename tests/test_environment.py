@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,15 @@ def test_every_pin_has_a_hash_and_no_lock_names_an_index(lock: Path) -> None:
         ), pin
     assert "://" not in text
     assert "index" not in text
+
+
+@pytest.mark.parametrize("lock", ["tf215.txt", "tf218.txt", "tf221.txt"])
+def test_every_lock_has_what_the_package_is_built_with(lock: str) -> None:
+    """The package is installed without build isolation, so a build requirement that no lock has fails a fresh `make env`."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    pinned = set(re.findall(r"^([\w.-]+)==", (ROOT / "requirements" / lock).read_text(), re.M))
+    required = {re.split(r"[<>=]", each)[0] for each in project["build-system"]["requires"]}
+    assert required - pinned == set()
 
 
 def environment(*words: object, **variables: str) -> subprocess.CompletedProcess[str]:
