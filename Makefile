@@ -202,7 +202,7 @@ docs: env
 
 $(VENV)-release/.ready: requirements/release.txt
 	$(PYTHON) -m venv $(VENV)-release
-	$(VENV)-release/bin/pip install --quiet --requirement requirements/release.txt
+	$(VENV)-release/bin/pip install --quiet --require-hashes --requirement requirements/release.txt
 	touch $@
 
 # A source distribution and from it a wheel, in dist/, both checked. Nothing is uploaded: RELEASE.md says how.
