@@ -7,42 +7,46 @@ import { CLASSIFIER, DISTRIBUTED, FITTED, IMPORTS, LOOP, MODEL } from './noteboo
 /** For what starts TensorFlow, several times over. */
 const patient = { timeout: 120_000 };
 
-test('menu, diff, leave a change, apply, run, undo', { tag: '@installed' }, async ({ page, request }) => {
-  const lab = await Lab.open(page, request, 'apply.ipynb', CLASSIFIER, {
-    ownKernel: true
-  });
-  const before = await lab.sources();
-  await page.getByRole('menuitem', { name: 'Edit' }).click();
-  await page.getByRole('menuitem', { name: 'Convert Notebook to Horovod' }).click();
-  await expect(lab.diff.getByText('jhvd.start()')).toBeVisible();
-  await picture(page, 'diff');
-  const wrapped = lab.diff.locator('.cm-lineWrapping');
-  await expect(wrapped.first()).toBeVisible();
-  await lab.execute('jupyter-hvd:toggle-wrap');
-  await expect(wrapped).toHaveCount(0);
-  await lab.execute('jupyter-hvd:toggle-wrap');
-  await expect(wrapped.first()).toBeVisible();
+test(
+  'menu, diff, leave a change, apply, run, undo',
+  { tag: '@installed' },
+  async ({ page, request }) => {
+    const lab = await Lab.open(page, request, 'apply.ipynb', CLASSIFIER, {
+      ownKernel: true
+    });
+    const before = await lab.sources();
+    await page.getByRole('menuitem', { name: 'Edit' }).click();
+    await page.getByRole('menuitem', { name: 'Convert Notebook to Horovod' }).click();
+    await expect(lab.diff.getByText('jhvd.start()')).toBeVisible();
+    await picture(page, 'diff');
+    const wrapped = lab.diff.locator('.cm-lineWrapping');
+    await expect(wrapped.first()).toBeVisible();
+    await lab.execute('jupyter-hvd:toggle-wrap');
+    await expect(wrapped).toHaveCount(0);
+    await lab.execute('jupyter-hvd:toggle-wrap');
+    await expect(wrapped.first()).toBeVisible();
 
-  const loop = await lab.cell(9);
-  const print = loop.getByRole('checkbox', { name: /^Accept HVD601/ });
-  await print.uncheck();
-  await expect(loop.getByText('hvd.rank()')).toHaveCount(0);
-  await expect(lab.diff.getByText(/\d accepted/)).toBeVisible();
+    const loop = await lab.cell(9);
+    const print = loop.getByRole('checkbox', { name: /^Accept HVD601/ });
+    await print.uncheck();
+    await expect(loop.getByText('hvd.rank()')).toHaveCount(0);
+    await expect(lab.diff.getByText(/\d accepted/)).toBeVisible();
 
-  await page.getByRole('button', { name: 'Apply to Notebook' }).click();
-  await expect(lab.diff.getByText('The changes are in the notebook.')).toBeVisible();
-  const after = await lab.sources();
-  expect(after[1]).toContain('jhvd.start()');
-  expect(after[5]).toContain('hvd.size()');
-  expect(after[8]).toContain('    print(f"epoch');
-  expect(after[8]).not.toContain('hvd.rank()');
-  await picture(page, 'applied');
+    await page.getByRole('button', { name: 'Apply to Notebook' }).click();
+    await expect(lab.diff.getByText('The changes are in the notebook.')).toBeVisible();
+    const after = await lab.sources();
+    expect(after[1]).toContain('jhvd.start()');
+    expect(after[5]).toContain('hvd.size()');
+    expect(after[8]).toContain('    print(f"epoch');
+    expect(after[8]).not.toContain('hvd.rank()');
+    await picture(page, 'applied');
 
-  await lab.run(1);
-  expect(await lab.errorsOf(1)).toEqual([]);
-  await lab.execute('notebook:undo-cell-action');
-  expect(await lab.sources()).toEqual(before);
-});
+    await lab.run(1);
+    expect(await lab.errorsOf(1)).toEqual([]);
+    await lab.execute('notebook:undo-cell-action');
+    expect(await lab.sources()).toEqual(before);
+  }
+);
 
 test('the unsaved text is converted; an edited notebook is converted anew', async ({
   page,
