@@ -37,6 +37,17 @@ def keep_variables(tf) -> None:
         variables.append(self)
 
     BaseResourceVariable.__init__ = made
+    load = tf.saved_model.load
+
+    def loaded(*args, **kw):
+        """A SavedModel's variables come in the order of a set: what is computed with them is compared where it is printed."""
+        before = len(variables)
+        try:
+            return load(*args, **kw)
+        finally:
+            del variables[before:]
+
+    tf.saved_model.load = loaded
     fit = tf.keras.Model.fit
 
     def kept(self, *args, **kw):
