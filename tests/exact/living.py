@@ -23,6 +23,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 RANK = int(os.environ.get("HOROVOD_RANK", "-1"))
+#: Reads of a variable, and variables that are saved in or loaded from a SavedModel.
+OTHERS = ("_UnreadVariable", "UninitializedVariable")
 variables: list = []
 histories: list = []
 
@@ -59,10 +61,13 @@ def keep_variables(tf) -> None:
 
 
 def values() -> list:
-    """Of what is trained and no metric; those of a dataset's graph have none."""
+    """Of what is trained and no metric; those of a dataset's graph have none.
+
+    A SavedModel's variables come in the order of a set, so they are compared by what the program prints of them.
+    """
     found = []
     for variable in variables:
-        if variable.trainable and type(variable).__name__ != "_UnreadVariable":
+        if variable.trainable and type(variable).__name__ not in OTHERS:
             with contextlib.suppress(Exception):
                 found.append(variable.numpy())
     return found
