@@ -30,7 +30,7 @@ def main() -> int:
     """Run what the command line says; the exit code."""
     from ..runtime.sharing.program import share_program
     from .batch import hold_lifeline, run
-    from .own_files import copy_folder
+    from .working_copy import Unlinker, copy_folder
 
     hold_lifeline()
     rank = int(os.environ.get("HOROVOD_RANK", "0"))
@@ -39,6 +39,7 @@ def main() -> int:
         own = status / f"files-{rank}"
         copy_folder(Path.cwd(), own, status.parent)
         os.chdir(own)
+        Unlinker(own)
     share_program()
     return run(sys.argv[1:], explain=explain)
 

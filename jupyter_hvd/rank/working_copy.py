@@ -1,0 +1,150 @@
+"""A working copy of the folder for each rank but the first, which keeps what it writes out of the user's folder.
+
+Ranks that run one program as it is write the same files. Rank 0 writes the user's; every other rank works on a copy.
+Small files and saved models are copied. Other large files and full folders become symbolic links, each of which is
+replaced by a copy before the program writes through it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+#: Bytes of a file, and of all files together, that are copied at the start; entries of a folder that is not linked.
+LARGEST, TOTAL, ENTRIES = 10_000_000, 300_000_000, 1000
+#: Saved models are copied up to this size: HDF5 and TensorFlow open them in C++, where no write can be intercepted.
+LARGEST_MODEL, ALL_MODELS = 1_000_000_000, 4_000_000_000
+MODELS = (".h5", ".hdf5", ".keras", ".pb", ".index", ".ckpt", ".tflite")
+#: Folders that no training writes to.
+LINKED = (".git", ".venv", "venv", "node_modules", "__pycache__", ".ipynb_checkpoints")
+#: Flags of `open` that write.
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+#: Audit events of functions that change what lies in a folder, with the number of paths that they begin with.
+CHANGING = {
+    "os.rename": 2,
+    "os.link": 2,
+    "os.remove": 1,
+    "os.mkdir": 1,
+    "os.rmdir": 1,
+    "os.truncate": 1,
+    "os.symlink": 2,
+    "os.utime": 1,
+    "os.chmod": 1,
+    "shutil.rmtree": 1,
+}
+#: Those of them that follow a link, or refuse one.
+FOLLOWING = ("os.truncate", "os.utime", "os.chmod", "shutil.rmtree")
+
+
+def copy_folder(source: Path, target: Path, without: Path) -> None:
+    """Make a working copy of a folder.
+
+    Args:
+        without: a folder that is left out, with all in it.
+    """
+    left = {False: TOTAL, True: ALL_MODELS}
+
+    def copy(source: Path, target: Path) -> None:
+        target.mkdir()
+        for entry in os.scandir(source):
+            path = Path(entry.path)
+            if path == without:
+                continue
+            new = target / entry.name
+            try:
+                if entry.is_dir(follow_symlinks=False) and not is_linked(path):
+                    copy(path, new)
+                    continue
+                is_model = is_saved_model(entry.name)
+                largest = min(LARGEST_MODEL if is_model else LARGEST, left[is_model])
+                size = entry.stat().st_size if entry.is_file() else largest + 1
+                if size <= largest:
+                    shutil.copy2(path, new)
+                    left[is_model] -= size
+                    continue
+            except OSError:  # it may not be read, or is gone
+                pass
+            if not new.exists():
+                new.symlink_to(path)
+
+    copy(source, target)
+
+
+def is_linked(folder: Path) -> bool:
+    """Whether a folder stays one that all ranks have together."""
+    return folder.name in LINKED or sum(1 for _ in os.scandir(folder)) > ENTRIES
+
+
+def is_saved_model(name: str) -> bool:
+    return name.endswith(MODELS) or ".data-0" in name
+
+
+class Unlinker:
+    """Replaces links of a working copy before the program writes through them, by Python's audit events."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._busy = False
+        sys.addaudithook(self._hear)
+
+    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self._busy:
+            return
+        if event == "open":
+            if arguments[2] & WRITING:
+                self._unlink(arguments[0], truncated=bool(arguments[2] & os.O_TRUNC))
+        elif event in CHANGING:
+            for path in arguments[: CHANGING[event]]:
+                self._unlink(path if event in FOLLOWING else parent(path), truncated=False)
+
+    def _unlink(self, path: Any, truncated: bool) -> None:
+        """Replace the links on a path by what they stand for; an error is the program's own to meet."""
+        self._busy = True
+        try:
+            with suppress(OSError, TypeError, ValueError):
+                unlink_path(Path(os.path.abspath(os.fsdecode(path))), self.folder, truncated)  # noqa: PTH100
+        finally:
+            self._busy = False
+
+
+def parent(path: Any) -> Any:
+    """The folder of a path, as an audit event has it."""
+    if not isinstance(path, str | bytes | os.PathLike):
+        return path
+    return os.path.dirname(os.path.abspath(os.fsdecode(path)))  # noqa: PTH100, PTH120
+
+
+def unlink_path(path: Path, folder: Path, truncated: bool) -> None:
+    """Replace each link on the way from a folder to a path.
+
+    Args:
+        truncated: what the last link stands for is to be emptied.
+    """
+    if not path.is_relative_to(folder):
+        return
+    current = folder
+    names = path.relative_to(folder).parts
+    for depth, name in enumerate(names, 1):
+        current /= name
+        if not current.is_symlink():
+            continue
+        source = current.resolve()
+        if source.is_relative_to(folder):
+            continue
+        if source.is_dir():
+            made = current.with_name(f".{name}.unlinked")
+            made.mkdir()
+            for entry in os.scandir(source):
+                (made / entry.name).symlink_to(entry.path)
+            current.unlink()
+            made.rename(current)
+        elif depth == len(names) and source.exists():
+            current.unlink()
+            if truncated:
+                current.touch()
+            else:
+                shutil.copy2(source, current)
