@@ -32,6 +32,8 @@ SIZES = (8, 32, 96, 224)
 BOUNDS = (100, 10, 2)
 #: The eager call after which it is checked again.
 AGAIN = 100
+#: In the errors of collectives after a rank has failed.
+SHUT_DOWN = "Horovod has been shut down"
 #: Why a layer's first call runs whole.
 NOT_YET = "its weights are made in this call"
 #: Attributes that Keras itself changes in a call.
@@ -126,8 +128,13 @@ def build(owner: Any, keras: Any, args: Any, options: Any) -> str:
 
 
 def check(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options: Any) -> Verdict:
-    """Compare the two ways, on all ranks alike."""
+    """Compare the two ways, on all ranks alike.
+
+    Raises:
+        Exception: TensorFlow's, where another rank has failed: without it nothing more can be shared.
+    """
     found: list[Verdict] = []
+    lost: list[Exception] = []
     seeds = keras.seed_generator()
 
     def run() -> None:
@@ -138,13 +145,18 @@ def check(call: Call, owner: Any, keras: Any, batch: Batch, args: Any, options: 
             except NotByRowsError as error:
                 found.append(Verdict(str(error)))
             except Exception as error:
-                found.append(Verdict(f"it could not be checked ({first_line(error)})"))
+                if SHUT_DOWN in str(error):
+                    lost.append(error)
+                else:
+                    found.append(Verdict(f"it could not be checked ({first_line(error)})"))
 
     # A thread of its own: no graph, tape or scope of the caller is there.
     thread = threading.Thread(target=run, name="row-check")
     with contextlib.redirect_stdout(io.StringIO()), kept_draws(keras):
         thread.start()
         thread.join()
+    if lost:
+        raise lost[0]
     return found[0]
 
 
