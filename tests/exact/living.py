@@ -109,7 +109,7 @@ def run(tf, order: dict) -> dict:
     error = ""
     mutation = contextlib.nullcontext()
     if order.get("mutant"):
-        mutation = importlib.import_module("mutants").MUTANTS[order["mutant"]](RANK)
+        mutation = importlib.import_module("sharing_mutants").MUTANTS[order["mutant"]](RANK)
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(told), mutation:
         try:
             exec(compile(Path(path).read_bytes(), path, "exec"), module.__dict__)

@@ -10,8 +10,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from laboratory import PROGRAMS, Laboratory, expected
-from mutants import FOUND_BY, MUTANTS
+from shared_laboratory import PROGRAMS, Laboratory, expected
+from sharing_mutants import FOUND_BY, MUTANTS
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("exact")]
 #: What `make test` runs; the rest is for `make test-thorough`.
@@ -68,7 +68,7 @@ def test_ranks_with_different_data_stop(hvd, tmp_path: Path) -> None:
     path.write_text((PROGRAMS / "different_data.py").read_text())
     done = hvd("run", path, "-n", 2, "--batch", "global", "--no-log")
     assert done.returncode == 1
-    assert "the ranks computed on different data at differ.py, line 11" in done.stderr
+    assert "the ranks computed on different data at differ.py, line 10" in done.stderr
     assert "Traceback" not in done.stderr
 
 

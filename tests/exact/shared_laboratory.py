@@ -1,6 +1,6 @@
 """Living ranks that share one program after another, beside one process: what they print and learn, compared.
 
-`python tests/exact/laboratory.py [--sizes 2,3] [--mutants] [PROGRAM …]` prints a line for each program.
+`python tests/exact/shared_laboratory.py [--sizes 2,3] [--mutants] [PROGRAM …]` prints a line for each program.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ def main() -> int:
     runs = [(program, "") for program in programs]
     if options.mutants:
         sys.path.insert(0, str(HERE))
-        from mutants import FOUND_BY
+        from sharing_mutants import FOUND_BY
 
         runs = [(PROGRAMS / f"{program}.py", mutant) for mutant, program in FOUND_BY.items()]
     counts: Counter[tuple[int, str]] = Counter()
