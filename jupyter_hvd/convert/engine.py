@@ -8,6 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import libcst as cst
 
@@ -19,14 +20,15 @@ from ..rules.tensorflow_horovod import RULES
 from ..rules.tensorflow_horovod.apart import Alone, comes_together, is_right, set_apart
 from ..rules.tensorflow_horovod.context import Context, Rule
 from ..rules.tensorflow_horovod.imports import imports_horovod, is_own_work
-from ..source.cells import TOO_DEEP, JoinedCells, syntax_error
+from ..source.cells import JoinedCells
 from ..source.edits import Layer, apply_edits, by_priority
+from ..source.parsing import NESTED_TOO_DEEPLY, syntax_error
 from .conversion import Change, Conversion, Diagnostic, Status
 
 PYTHON_2 = re.compile(
-    r"^\s*(print\s+[^\s(=]|exec\s+[^\s(=]|except\s+\w+\s*,\s*\w+\s*:)", re.MULTILINE
+    r"^[ \t]*(print\s+[^\s(=]|exec\s+[^\s(=]|except\s+\w+\s*,\s*\w+\s*:)", re.MULTILINE
 )
-IGNORE = re.compile(r"#\s*hvd:\s*ignore(?:\[([A-Z0-9,\s]+)\])?")
+IGNORE = re.compile(r"#[ \t]*hvd:[ \t]*ignore(?:\[([A-Z0-9, \t]+)\])?")
 
 
 def convert_source(source: str, *, options: Options | None = None) -> Conversion:
@@ -61,7 +63,7 @@ def convert_joined(cells: JoinedCells, options: Options) -> Conversion:
     except cst.ParserSyntaxError as error:
         found = (error.raw_line, error.raw_column + 1, "invalid syntax")
     except RecursionError:
-        found = TOO_DEEP
+        found = (1, 1, NESTED_TOO_DEEPLY)
     return _invalid(cells, found)
 
 
@@ -292,12 +294,19 @@ def _diagnostic(context: Context, rule: Rule, problem: Problem) -> Diagnostic:
 
 def _is_ignored(context: Context, finding: Finding, code: str) -> bool:
     """Whether a comment `# hvd: ignore[CODE]` on the finding's first line silences it."""
-    module, start = context.module, _start(context, finding)
-    match = IGNORE.search(module.source[module.line_start(start) : module.line_end(start)])
-    if match is None:
-        return False
-    codes = match.group(1)
-    return codes is None or code in re.split(r"[,\s]+", codes)
+    ignored = _ignored_by_line(context.module)
+    codes = ignored.get(context.module.line(_start(context, finding)), frozenset())
+    return codes is None or code in codes
+
+
+@lru_cache(maxsize=2)
+def _ignored_by_line(module: Module) -> dict[int, frozenset[str] | None]:
+    """For each line with a comment `# hvd: ignore[CODE]`, the codes that it silences; None for all of them."""
+    ignored: dict[int, frozenset[str] | None] = {}
+    for match in IGNORE.finditer(module.source):
+        codes = None if match[1] is None else frozenset(re.split(r"[, \t]+", match[1]))
+        ignored.setdefault(module.line(match.start()), codes)
+    return ignored
 
 
 def _start(context: Context, finding: Finding) -> int:

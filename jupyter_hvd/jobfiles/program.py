@@ -13,7 +13,7 @@ from pathlib import Path
 from ..documents import Document, Script
 from ..export import to_script
 from ..files import UnusableInputError
-from ..source.cells import mask_cell, own_statement
+from ..source.masking import mask_cell, own_statement
 
 #: Magics without which a program does the same: they show, time, or are about the notebook.
 SHOWING = frozenset(
@@ -28,7 +28,8 @@ SHOWING = frozenset(
 BEFORE = frozenset(
     ["bash", "sh", "script", "system", "sx", "!", "pip", "conda", "mamba", "writefile"]
 )
-_LINE = re.compile(r"\s*(?P<bound>[\w.,\[\]'\" ]+=\s*)?(?:(?P<bang>!)|%{1,2}(?P<name>[\w!]+))")
+#: The blanks in front are not given back, since what is bound may hold blanks too.
+_LINE = re.compile(r"\s*+(?P<bound>[\w.,\[\]'\" ]+=\s*)?(?:(?P<bang>!)|%{1,2}(?P<name>[\w!]+))")
 
 
 @dataclass(frozen=True)
