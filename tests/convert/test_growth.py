@@ -49,8 +49,8 @@ CELLS: dict[str, tuple[Callable[[int], str], tuple[int, ...]]] = {
     "one magic of blanks": (lambda size: f"%foo\n{' ' * size}\nx = 1", TEXT),
     "one `!` line": (lambda size: f"!echo {'./!' * (size // 3)}", STATEMENTS),
     "`!python` in one line": (lambda size: f"!{'python a.py;' * (size // 12)}", STATEMENTS),
-    "blank lines": (lambda size: "%foo\n" + "\n" * size, STATEMENTS),
-    "blank lines, no Python": (lambda size: "x = (" + "\n" * size, TEXT),
+    "blank lines": (lambda size: "%foo\n" + "\n" * size, (3, 30)),
+    "blank lines, no Python": (lambda size: "x = (" + "\n" * size, (3, 30)),
     "lines of a string": (
         lambda size: "x = '''" + "many words a line\n" * (size // 18) + "'''",
         TEXT,
