@@ -48,7 +48,7 @@ def answer(route: Route, body: bytes) -> tuple[int, bytes]:
         return OK, json.dumps(route(parse(body))).encode()
     except RequestError as error:
         return BAD_REQUEST, failure(str(error))
-    except RecursionError:
+    except (RecursionError, MemoryError):
         return UNPROCESSABLE, failure("the program is nested too deeply to be converted")
     except Exception:
         traceback.print_exc()

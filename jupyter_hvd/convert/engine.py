@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -22,7 +20,7 @@ from ..rules.tensorflow_horovod.context import Context, Rule
 from ..rules.tensorflow_horovod.imports import imports_horovod, is_own_work
 from ..source.cells import JoinedCells
 from ..source.edits import Layer, apply_edits, by_priority
-from ..source.parsing import NESTED_TOO_DEEPLY, syntax_error
+from ..source.parsing import NESTED_TOO_DEEPLY, deep_recursion, deepest_line, syntax_error
 from .conversion import Change, Conversion, Diagnostic, Status
 
 PYTHON_2 = re.compile(
@@ -62,20 +60,9 @@ def convert_joined(cells: JoinedCells, options: Options) -> Conversion:
             return _with_warnings(cells, _checked(cells, _convert(context)))
     except cst.ParserSyntaxError as error:
         found = (error.raw_line, error.raw_column + 1, "invalid syntax")
-    except RecursionError:
-        found = (1, 1, NESTED_TOO_DEEPLY)
+    except (RecursionError, MemoryError):
+        return _refuse_deep(cells)
     return _invalid(cells, found)
-
-
-@contextmanager
-def deep_recursion() -> Iterator[None]:
-    """Room for deep trees: a sum of a thousand terms is a tree a thousand levels deep."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, 20_000))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(before)
 
 
 @dataclass(frozen=True)
@@ -370,6 +357,13 @@ def _invalid(cells: JoinedCells, found: tuple[int, int, str]) -> Conversion:
         if in_cell is not None and cell not in cells.left_alone and not cells.headers[cell]:
             return _refuse_syntax(cells, label, in_cell, masked)
     return _refuse_syntax(cells, None, found, cells.python)
+
+
+def _refuse_deep(cells: JoinedCells) -> Conversion:
+    """A program that Python reads, but that is nested too deeply to be looked at, blamed on its deepest statement."""
+    offset = cells.line_start(deepest_line(cells.python))
+    label, line, column = cells.locate(offset)
+    return _refuse_syntax(cells, label, (line, column, NESTED_TOO_DEEPLY), cells.python)
 
 
 def _refuse_syntax(

@@ -14,6 +14,7 @@ from ..documents import Document, Script
 from ..export import to_script
 from ..files import UnusableInputError
 from ..source.masking import mask_cell, own_statement
+from ..source.parsing import UnparsableError, parse_program, parse_python, syntax_error
 
 #: Magics without which a program does the same: they show, time, or are about the notebook.
 SHOWING = frozenset(
@@ -85,9 +86,8 @@ def script_of(document: Document) -> str:
             )
     script = to_script(document.notebook)
     try:
-        tree = ast.parse(script)
-        compile(tree, "program", "exec", dont_inherit=True)  # where `await` stands is seen here
-    except (SyntaxError, ValueError, RecursionError) as error:
+        tree = parse_program(script)
+    except UnparsableError as error:
         raise UnusableInputError(
             f"the cells, one after the other, are no script: {error}; say it in plain Python"
         ) from None
@@ -107,9 +107,13 @@ def _from_future(node: ast.stmt) -> bool:
 
 
 def imported(source: str) -> set[str]:
-    """The top-level names of the modules that a program imports, wherever in it."""
+    """The top-level names of the modules that a program imports, wherever in it.
+
+    Raises:
+        UnparsableError: it is no Python.
+    """
     names: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parse_python(source)):
         match node:
             case ast.Import(names=aliases):
                 names.update(alias.name.partition(".")[0] for alias in aliases)
@@ -136,10 +140,9 @@ def modules_beside(source: str, folder: Path) -> tuple[Path, ...]:
 def _python(file: Path) -> str | None:
     try:
         text = file.read_text()
-        ast.parse(text)
-    except (OSError, ValueError, SyntaxError, RecursionError):
+    except (OSError, ValueError):
         return None
-    return text
+    return text if syntax_error(text) is None else None
 
 
 def distributions(names: set[str]) -> dict[str, str]:

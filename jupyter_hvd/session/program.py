@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
 import re
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from ..rules.tensorflow_horovod.gradient_tape import Broadcast
 from ..rules.tensorflow_horovod.refusals import AlreadyHorovod
 from ..source.edits import Edit, apply_edits
 from ..source.masking import CELL_MAGIC, PYTHON_CELL_MAGICS, cell_magics, mask_cell
+from ..source.parsing import syntax_error
 from .cell_names import names_of
 from .errors import DistributeError, named_error
 from .tracebacks import line_map
@@ -202,16 +202,11 @@ def check_syntax(source: str) -> None:
     Raises:
         DistributeError
     """
-    try:
-        compile(
-            masked(source), "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-        )
-    except (SyntaxError, ValueError) as error:
-        line = getattr(error, "lineno", None)
-        where = f"line {line}: " if line else ""
-        text = getattr(error, "msg", None) or str(error)
+    fault = syntax_error(masked(source))
+    if fault is not None:
+        line, _, reason = fault
         raise named_error(
             "SyntaxError",
-            text,
-            [f"\x1b[31mSyntaxError\x1b[0m in this cell, {where}{text}. Nothing was run."],
-        ) from None
+            reason,
+            [f"\x1b[31mSyntaxError\x1b[0m in this cell, line {line}: {reason}. Nothing was run."],
+        )

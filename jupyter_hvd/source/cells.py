@@ -128,6 +128,10 @@ class JoinedCells:
         label = self.labels[cell] if self.labels else None
         return label, line - first + 1, offset - lines[line - 1] + 1
 
+    def line_start(self, line: int) -> int:
+        """The offset at which a line, from 1, of the joined text begins."""
+        return self._line_starts[line - 1]
+
     @cached_property
     def _line_starts(self) -> list[int]:
         return [0, *(match.end() for match in NEWLINE.finditer(self.text))]

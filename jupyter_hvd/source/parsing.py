@@ -7,7 +7,10 @@ Everything that parses the text of a program calls `parse_python` or `syntax_err
 from __future__ import annotations
 
 import ast
+import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 #: Line and column, from 1, and the reason.
 SyntaxFault = tuple[int, int, str]
@@ -43,18 +46,63 @@ def parse_python(source: str, filename: str = "<cell>", *, awaits: bool = True) 
         UnparsableError: the text is no Python, or is nested too deeply.
     """
     flags = ast.PyCF_ONLY_AST | (ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if awaits else 0)
+    with _faults(source):
+        tree = compile(source, filename, "exec", flags, dont_inherit=True)
+    assert isinstance(tree, ast.Module)
+    return tree
+
+
+@contextmanager
+def _faults(source: str) -> Iterator[None]:
+    """What Python's parser and compiler raise of a text, as `UnparsableError`; what they warn of is the user's to see later."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = compile(source, filename, "exec", flags, dont_inherit=True)
+            yield
     except SyntaxError as error:
-        raise UnparsableError((error.lineno or 1, error.offset or 1, error.msg)) from None
-    except ValueError as error:
-        raise UnparsableError((1, 1, str(error))) from None
+        line = error.lineno or _line(source, source.find("\0"))  # the only fault without a place
+        raise UnparsableError((line, error.offset or 1, error.msg)) from None
+    except ValueError as error:  # a lone surrogate, or, in older Python, a null character
+        place = error.start if isinstance(error, UnicodeEncodeError) else source.find("\0")
+        raise UnparsableError((_line(source, place), 1, str(error))) from None
     except (RecursionError, MemoryError):
         raise UnparsableError((_deep_line(source), 1, NESTED_TOO_DEEPLY)) from None
-    assert isinstance(tree, ast.Module)
+
+
+def parse_program(source: str) -> ast.Module:
+    """The syntax tree of a script that Python compiles: whether `await` and `return` stand where they may is seen only then.
+
+    Raises:
+        UnparsableError: as for `parse_python`.
+    """
+    tree = parse_python(source, "program", awaits=False)
+    with _faults(source):
+        compile(tree, "program", "exec", dont_inherit=True)
     return tree
+
+
+def deepest_line(source: str) -> int:
+    """The line, from 1, of the statement of a Python text that is nested most deeply."""
+    deepest, line = 0, 1
+    for statement in parse_python(source).body:
+        waiting: list[tuple[ast.AST, int]] = [(statement, 1)]
+        while waiting:
+            node, depth = waiting.pop()
+            if depth > deepest:
+                deepest, line = depth, statement.lineno
+            waiting += [(child, depth + 1) for child in ast.iter_child_nodes(node)]
+    return line
+
+
+@contextmanager
+def deep_recursion() -> Iterator[None]:
+    """Room for deep trees: a sum of a thousand terms is a tree a thousand levels deep."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, 20_000))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 def syntax_error(source: str) -> SyntaxFault | None:
@@ -69,6 +117,11 @@ def syntax_error(source: str) -> SyntaxFault | None:
 def is_too_deep(fault: SyntaxFault) -> bool:
     """Whether a text is refused for its nesting alone."""
     return fault[2] == NESTED_TOO_DEEPLY
+
+
+def _line(source: str, place: int) -> int:
+    """The line, from 1, of a place in a text; the first where there is no such place."""
+    return source.count("\n", 0, max(place, 0)) + 1
 
 
 def _deep_line(source: str) -> int:
