@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -29,6 +30,10 @@ PYTHON_2 = re.compile(
 IGNORE = re.compile(r"#[ \t]*hvd:[ \t]*ignore(?:\[([A-Z0-9, \t]+)\])?")
 
 
+#: What a conversion does just now, for whoever ends it: "it was ended while it …".
+stage: ContextVar[str] = ContextVar("stage", default="read the program")
+
+
 def convert_source(source: str, *, options: Options | None = None) -> Conversion:
     """Convert a TensorFlow 2 script into a Horovod program.
 
@@ -46,11 +51,13 @@ def convert_source(source: str, *, options: Options | None = None) -> Conversion
 def convert_joined(cells: JoinedCells, options: Options) -> Conversion:
     """Convert cells as one program; the edits of the conversion are still to be made, so its `code` is as it was."""
     # LibCST's own parser can crash on deep nesting, so Python's is asked first.
+    stage.set("read the program")
     if (found := syntax_error(cells.python)) is not None:
         return _invalid(cells, found)
     try:
         with deep_recursion():
             context = Context(cells, options)
+            stage.set("looked for what the program trains")
             if context.training.loop == "none" or imports_horovod(context) is not None:
                 for cell, fault in cells.left_alone.items():
                     return _refuse_syntax(
@@ -87,6 +94,7 @@ def _asked(context: Context) -> tuple[Conversion, list[tuple[Rule, Problem]]]:
     for rule in RULES:
         if not (rule.mandatory or context.options.uses(rule.code)):
             continue
+        stage.set(f"asked rule {rule.code} ({rule.name})")
         for finding in rule.find(context):
             if not rule.mandatory and _is_ignored(context, finding, rule.code):
                 continue

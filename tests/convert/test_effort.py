@@ -124,3 +124,9 @@ def test_sizes_of_models_stay_small_numbers() -> None:
     layer = "tf.keras.layers.Dense(a, input_shape=(2,))"
     assert model_sizes([f"{squares}m = tf.keras.Sequential([{layer}])"]) == []
     assert model_sizes([f"a = 3 * 4\nm = tf.keras.Sequential([{layer}])"])[0]["parameters"] == 36
+
+
+def test_many_functions_that_call_two_others_each() -> None:
+    functions = "".join(f"def f{n}(a):\n    return f{n + 1}(a) + f{n + 2}(a)\n" for n in range(600))
+    code = converted(functions + "first = f0(1)")
+    assert "horovod" in code
