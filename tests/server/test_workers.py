@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from jupyter_hvd import server
+from jupyter_hvd.server import WorkerError, Workers
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +38,7 @@ def body(notebook: Any) -> bytes:
 async def test_a_slow_notebook_holds_up_no_other(
     notebook: Any, slow_notebook: Any, tmp_path: Path
 ) -> None:
-    workers = server.Workers(tmp_path, limit=20)
+    workers = Workers(tmp_path, limit=20)
     try:
         await asyncio.gather(workers.ask("rules"), workers.ask("rules"))  # both are started
         slow = asyncio.ensure_future(workers.ask("convert", body(slow_notebook)))
@@ -46,7 +46,7 @@ async def test_a_slow_notebook_holds_up_no_other(
         status, answer = await workers.ask("convert", body(notebook))
         assert not slow.done(), "the small one has not waited for it"
         assert (status, json.loads(answer)["status"]) == (200, "converted")
-        with pytest.raises(server.WorkerError, match="more than 20 s and was ended; make") as error:
+        with pytest.raises(WorkerError, match="more than 20 s and was ended; make") as error:
             await slow
         assert error.value.status == 504
         assert (await workers.ask("convert", body(notebook)))[0] == 200
@@ -58,7 +58,7 @@ async def test_a_slow_notebook_holds_up_no_other(
 
 
 async def test_workers_are_started_as_they_are_needed(tmp_path: Path) -> None:
-    workers = server.Workers(tmp_path, most=2)
+    workers = Workers(tmp_path, most=2)
     try:
         assert workers._workers == []
         for _ in range(3):
