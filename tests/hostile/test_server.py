@@ -105,11 +105,11 @@ SOURCES = {
 async def test_sources(jp_fetch, worker) -> None:
     """Programs that break readers are answered, by one and the same process."""
     await status_of(jp_fetch, "convert", {"notebook": notebook("x = 1")})
-    process = worker._process
+    process = worker._workers[0]._process
     for name, source in SOURCES.items():
         status, answer = await status_of(jp_fetch, "convert", {"notebook": notebook(source)})
         assert status in (200, 400, 422), (name, answer)
-        assert worker._process is process, name
+        assert worker._workers[0]._process is process, name
         assert process.poll() is None, name
 
 
