@@ -167,11 +167,13 @@ class TrainsElsewhere(Rule):
 def without_started_ranks(text: str) -> Iterator[re.Match[str]]:
     """The commands in a text that run a file, but for those on a line that starts ranks in front of them."""
     starts = iter(STARTS_RANKS.finditer(text))
-    following, last = next(starts, None), -1
+    following, end = next(starts, None), -1  # the end of the last line that starts ranks
     for found in RUNS_FILE.finditer(text):
         while following is not None and following.start() < found.end():
-            last, following = following.start(), next(starts, None)
-        if last < text.rfind("\n", max(last, 0), found.start()) + 1:
+            if following.start() > end:
+                end = text.find("\n", following.start()) % (len(text) + 1)
+            following = next(starts, None)
+        if found.start() > end:
             yield found
 
 
