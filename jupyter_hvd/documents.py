@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import io
+import json
 import tokenize
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .files import UnusableInputError, is_notebook, read_bytes, write_atomically
+from .source.notebook_file import ChangedCell, joined, with_cells
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -52,9 +54,15 @@ class Script:
 
 @dataclass(frozen=True)
 class Notebook:
-    """A notebook of nbformat 4."""
+    """A notebook of nbformat 4.
+
+    Attributes:
+        file: the text of the file in nbformat 4 that it was read from, in which all but the cells that change stays as it
+            was; None where it comes from elsewhere, or from an older format.
+    """
 
     notebook: NotebookNode
+    file: str | None = field(default=None, repr=False)
     suffix = ".ipynb"
 
     @property
@@ -70,7 +78,7 @@ class Notebook:
         cells = [cell for cell in changed.cells if cell.cell_type == "code"]
         for cell, source in zip(cells, sources, strict=True):
             cell.source = source
-        return Notebook(changed)
+        return Notebook(changed, self.file)
 
     def convert(self, options: Options | None = None) -> tuple[NotebookConversion, Notebook]:
         """
@@ -80,13 +88,23 @@ class Notebook:
         from .convert import convert_notebook
 
         conversion = convert_notebook(self.notebook, options=options)
-        return conversion, Notebook(conversion.notebook)
+        return conversion, Notebook(conversion.notebook, self.file)
 
     def as_bytes(self) -> bytes:
+        if self.file is not None:
+            return with_cells(self.file, self._changed(json.loads(self.file)["cells"])).encode()
         try:
             return self._text().encode()
         except UnicodeEncodeError:  # a lone surrogate, which has a form in JSON's escapes alone
             return self._text(ensure_ascii=True).encode()
+
+    def _changed(self, before: Sequence[Mapping[str, Any]]) -> dict[int, ChangedCell]:
+        """The cells whose text is another than in the file, by their place among all cells."""
+        return {
+            place: ChangedCell(cell.source, cleared=not cell.get("outputs"))
+            for place, (cell, was) in enumerate(zip(self.notebook.cells, before, strict=True))
+            if cell.cell_type == "code" and cell.source != joined(was.get("source", ""))
+        }
 
     def _text(self, **form: bool) -> str:
         import nbformat
@@ -150,7 +168,8 @@ def load_notebook(path: Path) -> Notebook:
 
     data = read_bytes(path)
     try:
-        notebook = parse_notebook(data.decode("utf-8-sig"))
+        text = data.decode("utf-8-sig")
+        notebook = parse_notebook(text)
     except UnicodeDecodeError as error:
         raise UnusableInputError(
             f"{path}: the notebook is not UTF-8 ({error.reason} at byte {error.start})"
@@ -160,28 +179,52 @@ def load_notebook(path: Path) -> Notebook:
     language = notebook_language(notebook)
     if language != "python":
         raise UnusableInputError(f"{path}: this notebook is written in {language}, not in Python")
-    return Notebook(notebook)
+    return Notebook(notebook, text if json.loads(text).get("nbformat") == 4 else None)
 
 
 def parse_notebook(text: str) -> NotebookNode:
     """A notebook of any nbformat version, as version 4.
 
+    It need not keep to nbformat's schema in all that JupyterLab opens without a word: cells with ids in version 4.4, say.
+
     Raises:
         ValueError: it is none; the message is one short line.
     """
-    import nbformat
+    from nbformat import convert, reader
 
     try:
         with warnings.catch_warnings():
-            # A cell without an id gets one when it is written; nothing for the user to do.
             warnings.simplefilter("ignore")
-            notebook = nbformat.reads(text, as_version=4)
-            nbformat.validate(notebook)
+            read = json.loads(text)
+            if isinstance(read, dict) and read.get("nbformat") == 4:
+                _check_cells(read)
+            notebook = convert(reader.reads(text), 4)
+        _check_cells(notebook)
     except Exception as error:
         # nbformat raises whatever the broken place happens to cause.
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise ValueError(reason) from error
     return notebook
+
+
+def _check_cells(notebook: Mapping[str, Any]) -> None:
+    """Check what is read of a notebook in version 4.
+
+    Raises:
+        ValueError: something is no cell, or its text no text.
+    """
+    if not isinstance(notebook.get("metadata", {}), dict):
+        raise ValueError("its metadata are no object")
+    if not isinstance(notebook.get("cells"), list):
+        raise ValueError("its cells are no list")
+    for place, cell in enumerate(notebook["cells"]):
+        if not isinstance(cell, dict) or not isinstance(cell.get("cell_type"), str):
+            raise ValueError(f"cell {place} has no type")
+        source = cell.get("source")
+        if not all(isinstance(t, str) for t in (source if isinstance(source, list) else [source])):
+            raise ValueError(f"cell {place} has no text")
+        if not isinstance(cell.get("outputs", []), list):
+            raise ValueError(f"the outputs of cell {place} are no list")
 
 
 def check_size(document: Document, where: str = "") -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .source.cells import mask_cell, own_statement
+from .source.masking import mask_cell, own_statement
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode

@@ -12,6 +12,7 @@ from math import prod
 from typing import Any
 
 from .source.cells import JoinedCells
+from .source.parsing import UnparsableError, deep_recursion, parse_python
 
 #: A shape without its batch dimension; None is a dimension of any length.
 Shape = tuple[int | None, ...]
@@ -29,8 +30,8 @@ class UnknownSizeError(Exception):
 def model_sizes(sources: Sequence[str]) -> list[dict[str, Any]]:
     """Name, parameters and bytes of each model in some cells whose size can be known."""
     try:
-        tree = ast.parse(JoinedCells.of(sources).python)
-    except (SyntaxError, ValueError):
+        tree = parse_python(JoinedCells.of(sources).python)
+    except UnparsableError:
         return []
     constants: dict[str, Any] = {}
     models: dict[str, list[ast.Call]] = {}
@@ -43,7 +44,8 @@ def model_sizes(sources: Sequence[str]) -> list[dict[str, Any]]:
         else:
             models.pop(name, None)
             try:
-                constants[name] = literal(value, constants)
+                with deep_recursion():
+                    constants[name] = literal(value, constants)
             except UnknownSizeError:
                 constants.pop(name, None)
     sizes = []
@@ -89,7 +91,11 @@ def layers_of(sequential: ast.Call) -> list[ast.Call]:
 
 
 def literal(node: ast.expr, constants: dict[str, Any]) -> Any:
-    """The value of an expression of numbers, strings, tuples and names bound to such."""
+    """The value of an expression of numbers, strings, tuples and names bound to such.
+
+    Raises:
+        UnknownSizeError: it is another expression, or larger than any size of a model.
+    """
     match node:
         case ast.Constant(value=value):
             return value
@@ -99,8 +105,8 @@ def literal(node: ast.expr, constants: dict[str, Any]) -> Any:
             return tuple(literal(element, constants) for element in elements)
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             a, b = literal(left, constants), literal(right, constants)
-            if isinstance(a, int) and isinstance(b, int):
-                return a * b
+            if isinstance(a, int) and isinstance(b, int) and abs(a * b) <= MAX_PARAMETERS:
+                return a * b  # of numbers that are as small themselves, or written out
     raise UnknownSizeError
 
 

@@ -1,6 +1,6 @@
 """The server's part: `POST convert`, `POST script`, `GET rules`, `POST verify`, under `/jupyter-hvd/`.
 
-Conversion runs in a process of its own, see `worker.py`; verification in
+Conversions run in a few processes of their own, see `worker.py`; verification in
 another, see `verify/attached.py`, its events passed on as they come. Nothing here
 imports the converter or TensorFlow, so that the server starts as fast as before.
 """
@@ -17,9 +17,10 @@ import tempfile
 import threading
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from jupyter_server.auth.decorator import authorized
@@ -29,6 +30,7 @@ from tornado import web
 from tornado.iostream import StreamClosedError
 
 from .bodies import RequestError, parse, verification
+from .conversion_limit import CONVERSION_SECONDS
 from .worker import OK, read_frame, write_frame
 
 #: A notebook's code is far smaller; outputs need not be sent.
@@ -37,7 +39,8 @@ MAX_BODY = 16 * 1024 * 1024
 MAX_DRAINED = 4 * MAX_BODY
 #: The last event of a verification has all changes in it.
 MAX_EVENT = 256 * 1024 * 1024
-CONVERT_SECONDS = 30.0
+#: Processes that convert: so many slow notebooks hold up no other.
+MAX_WORKERS = 3
 VERIFY_SECONDS = 1800.0
 #: Names a verification in the environment of its processes, so that all of them can be ended.
 VERIFY_VARIABLE = "JUPYTER_HVD_VERIFY"
@@ -57,24 +60,21 @@ class WorkerError(Exception):
 
 
 class Worker:
-    """A process that converts, started at its first use and anew after a failure."""
+    """A process that converts, started at its first use and anew after a failure. One request at a time."""
 
-    def __init__(self, root: Path, limit: float = CONVERT_SECONDS) -> None:
+    def __init__(self, root: Path) -> None:
         self.root = root
-        self.limit = limit
         self._process: subprocess.Popen[bytes] | None = None
-        # One thread: requests wait for one another, and the event loop for none.
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="jupyter-hvd")
 
-    async def ask(self, kind: str, body: bytes = b"{}") -> tuple[int, bytes]:
+    def ask(self, kind: str, body: bytes, limit: float) -> tuple[int, bytes]:
         """The HTTP status and the JSON that answer a request.
+
+        Args:
+            limit: seconds after which the process is ended.
 
         Raises:
             WorkerError: it took too long, or the process died of it.
         """
-        return await asyncio.wrap_future(self._thread.submit(self._ask, kind, body))
-
-    def _ask(self, kind: str, body: bytes) -> tuple[int, bytes]:
         process = self._running()
         assert process.stdin is not None
         assert process.stdout is not None
@@ -84,12 +84,13 @@ class Worker:
             expired.set()
             process.kill()
 
-        timer = threading.Timer(self.limit, expire)
+        timer = threading.Timer(limit, expire)
+        timer.daemon = True
         timer.start()
         try:
             write_frame(process.stdin, kind, body)
             answer = read_frame(process.stdout)
-        except OSError:
+        except (OSError, ValueError):  # it has ended, or been stopped
             answer = None
         finally:
             timer.cancel()
@@ -97,7 +98,11 @@ class Worker:
             return int(answer[0]), answer[1]
         self.stop()
         if expired.is_set():
-            raise WorkerError(504, f"the conversion took more than {self.limit:g} s and was ended")
+            raise WorkerError(
+                504,
+                f"the conversion took more than {limit:g} s and was ended; make the notebook shorter, move parts of it "
+                "into modules, or use `jupyter hvd convert --conversion-limit` in a terminal",
+            )
         raise WorkerError(500, "the converter broke down; the server's log says more")
 
     def _running(self) -> subprocess.Popen[bytes]:
@@ -115,6 +120,66 @@ class Worker:
         if process is not None:
             process.kill()
             process.communicate()
+
+
+#: A request to a worker: its kind, its body, and where the answer goes.
+Request = tuple[str, bytes, "Future[tuple[int, bytes]]"]
+
+
+class Workers:
+    """A few workers, started as requests come while all others are busy; a request waits only where all of them are.
+
+    Each is served by a thread that does not keep the server from ending. A worker ends with the server.
+
+    Attributes:
+        limit: seconds for one request.
+        most: how many workers there may be.
+    """
+
+    def __init__(
+        self, root: Path, limit: float = CONVERSION_SECONDS, most: int = MAX_WORKERS
+    ) -> None:
+        self.root = root
+        self.limit = limit
+        self.most = most
+        self._workers: list[Worker] = []
+        self._requests: SimpleQueue[Request] = SimpleQueue()
+        self._unanswered = 0
+        self._lock = threading.Lock()
+
+    async def ask(self, kind: str, body: bytes = b"{}") -> tuple[int, bytes]:
+        """The HTTP status and the JSON that answer a request.
+
+        Raises:
+            WorkerError: it took too long, or the process died of it.
+        """
+        answer: Future[tuple[int, bytes]] = Future()
+        with self._lock:
+            if self._unanswered >= len(self._workers) < self.most:
+                worker = Worker(self.root)
+                self._workers.append(worker)
+                threading.Thread(target=self._serve, args=(worker,), daemon=True).start()
+            self._unanswered += 1
+            self._requests.put((kind, body, answer))
+        return await asyncio.wrap_future(answer)
+
+    def _serve(self, worker: Worker) -> None:
+        while True:
+            kind, body, answer = self._requests.get()
+            try:
+                if answer.set_running_or_notify_cancel():  # else nobody waits for it any more
+                    answer.set_result(worker.ask(kind, body, self.limit))
+            except Exception as error:
+                answer.set_exception(error)
+            finally:
+                with self._lock:
+                    self._unanswered -= 1
+
+    def stop(self) -> None:
+        """End all processes; the next request starts one anew."""
+        with self._lock:
+            for worker in self._workers:
+                worker.stop()
 
 
 class Claim:
@@ -227,9 +292,9 @@ class Handler(APIHandler):
 
     auth_resource = "jupyter-hvd"
 
-    def initialize(self, worker: Worker, verifier: Verifier, root: Path) -> None:
+    def initialize(self, workers: Workers, verifier: Verifier, root: Path) -> None:
         self.root = root
-        self.worker = worker
+        self.workers = workers
         self.verifier = verifier
         self.chunks: list[bytes] = []
         self.received = 0
@@ -275,7 +340,7 @@ class Handler(APIHandler):
         if body is None:
             return
         try:
-            status, result = await self.worker.ask(kind, body)
+            status, result = await self.workers.ask(kind, body)
         except WorkerError as error:
             raise web.HTTPError(error.status, str(error)) from None
         if status != OK:
@@ -361,7 +426,7 @@ def _jupyter_server_extension_points() -> list[dict[str, str]]:
 def _load_jupyter_server_extension(server_app: Any) -> None:
     settings = server_app.web_app.settings
     root = Path(settings["server_root_dir"]).expanduser().resolve()
-    parts = {"worker": Worker(root), "verifier": Verifier(), "root": root}
+    parts = {"workers": Workers(root), "verifier": Verifier(), "root": root}
     base = settings["base_url"]
     routes = [
         (url_path_join(base, "jupyter-hvd", name), handler, parts)

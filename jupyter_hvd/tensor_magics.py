@@ -161,7 +161,7 @@ class TensorMagics(Magics):  # type: ignore[misc]
         """`f`, or `f(A, x)` as the function and its arguments, which are not run together."""
         try:
             tree = ast.parse(text, mode="eval").body
-        except SyntaxError:
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
             raise UsageError(f"%gradcost: `{text}` is no function and no call") from None
         if not isinstance(tree, ast.Call) or _makes_function(tree):
             return self._evaluated(text), None

@@ -1,8 +1,8 @@
-"""The process in which the server converts: `python -P -m jupyter_hvd.worker ROOT`.
+"""A process in which the server converts: `python -P -m jupyter_hvd.worker ROOT`.
 
 So the server itself stays responsive. A request is a line `KIND LENGTH` and a body of
 that many bytes; so is an answer, with an HTTP status for its kind. The process ends
-when its input does, and where one request takes far longer than the server waits.
+when its input does or the server is gone, and where one request takes far longer than the server waits.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import json
 import os
 import signal
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Callable
 from functools import partial
@@ -22,6 +24,8 @@ from .bodies import RequestError, check_keys, parse, read_folder, read_notebook,
 OK, BAD_REQUEST, UNPROCESSABLE, BROKEN = 200, 400, 422, 500
 #: The server has given up long before; this is for a process whose server is gone.
 LONGEST_SECONDS = 120
+#: Seconds between two looks whether the server is still there.
+PAUSE = 0.5
 Route = Callable[[dict[str, Any]], Any]
 
 
@@ -48,7 +52,7 @@ def answer(route: Route, body: bytes) -> tuple[int, bytes]:
         return OK, json.dumps(route(parse(body))).encode()
     except RequestError as error:
         return BAD_REQUEST, failure(str(error))
-    except RecursionError:
+    except (RecursionError, MemoryError):
         return UNPROCESSABLE, failure("the program is nested too deeply to be converted")
     except Exception:
         traceback.print_exc()
@@ -111,8 +115,16 @@ def script(request: dict[str, Any]) -> dict[str, str]:
     return {"script": to_script(read_notebook(request.get("notebook")))}
 
 
+def end_with_parent(parent: int) -> None:
+    """End this process soon after its parent has, in the midst of a conversion too."""
+    while os.getppid() == parent:
+        time.sleep(PAUSE)
+    os._exit(0)
+
+
 def main(root: Path) -> None:
     """Answer until the input ends; the output belongs to the answers alone."""
+    threading.Thread(target=end_with_parent, args=(os.getppid(),), daemon=True).start()
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     routes: dict[str, Route] = {

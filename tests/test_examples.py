@@ -12,7 +12,7 @@ import nbformat
 import pytest
 
 from jupyter_hvd import convert_notebook
-from jupyter_hvd.source.cells import mask_cell
+from jupyter_hvd.source.masking import mask_cell
 from jupyter_hvd.verify import Verification
 
 from .ledger import verify

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
+from operator import itemgetter
 
 import libcst as cst
 
@@ -16,6 +18,8 @@ class ClassHierarchy:
     def __init__(self, index: Index, resolver: Resolver) -> None:
         self._index = index
         self._resolver = resolver
+        self._members: dict[cst.ClassDef, dict[str, list[tuple[int, cst.FunctionDef]]]] = {}
+        self._bindings: dict[cst.ClassDef, dict[str, list[Binding]]] = {}
 
     def lineage(self, owner: cst.ClassDef) -> list[cst.ClassDef]:
         """The class and its base classes, as far as this module defines them."""
@@ -40,13 +44,30 @@ class ClassHierarchy:
     def methods(self, owner: cst.ClassDef, *names: str) -> Iterator[cst.FunctionDef]:
         """The methods of these names that instances of a class have, its own or inherited."""
         for cls in self.lineage(owner):
-            for member in cls.body.body:
-                if isinstance(member, cst.FunctionDef) and member.name.value in names:
-                    yield member
+            members = self._members_of(cls)
+            found = (each for name in dict.fromkeys(names) for each in members.get(name, ()))
+            yield from (member for _, member in sorted(found, key=itemgetter(0)))
+
+    def _members_of(self, cls: cst.ClassDef) -> dict[str, list[tuple[int, cst.FunctionDef]]]:
+        """The methods in the body of a class by name, with their order there; read once."""
+        members = self._members.get(cls)
+        if members is None:
+            members = self._members[cls] = defaultdict(list)
+            for place, member in enumerate(cls.body.body):
+                if isinstance(member, cst.FunctionDef):
+                    members[member.name.value].append((place, member))
+        return members
 
     def attributes(self, owner: cst.ClassDef, name: str) -> Iterator[Binding]:
         """What the body of a class, or of one that it inherits from, binds a name to."""
         for cls in self.lineage(owner):
+            yield from self._bindings_of(cls).get(name, ())
+
+    def _bindings_of(self, cls: cst.ClassDef) -> dict[str, list[Binding]]:
+        """What the body of a class binds, by name; read once."""
+        bindings = self._bindings.get(cls)
+        if bindings is None:
+            bindings = self._bindings[cls] = defaultdict(list)
             for line in cls.body.body:
                 for statement in line.body if isinstance(line, cst.SimpleStatementLine) else ():
                     match statement:
@@ -56,8 +77,10 @@ class ClassHierarchy:
                             named = [target]
                         case _:
                             continue
-                    bound = (self._index.bound.get(each) for each in named)
-                    yield from (b for b in bound if b and b.target and b.target.value == name)
+                    for bound in map(self._index.bound.get, named):
+                        if bound is not None and bound.target is not None:
+                            bindings[bound.target.value].append(bound)
+        return bindings
 
     def may_share_instances(self, one: cst.ClassDef, other: cst.ClassDef) -> bool:
         """Whether an object may be of both classes: some class is, or inherits from, both."""

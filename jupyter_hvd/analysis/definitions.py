@@ -98,15 +98,17 @@ class Definitions:
 
     def _reaching(self, name: cst.Name, found: list[Definition]) -> list[Definition]:
         bound = [b for b in found if isinstance(b, Binding) and b.target is not None]
-        others = [b for b in found if b not in bound]
+        known = {id(b) for b in bound}
+        others = [b for b in found if id(b) not in known]
         before = [b for b in bound if self._is_before(b, name)]
         if not before and not others:
             return [*bound]
         sure = {id(b): self._start(b) for b in before if self._is_sure(b, name)}
+        earlier = {id(b) for b in before}
         carried = [
             b
             for b in bound
-            if b not in before
+            if id(b) not in earlier
             and (loop := self._common_loop(b, name)) is not None
             and not any(id(s) in sure and self._is_within(s, loop) for s in before)
         ]

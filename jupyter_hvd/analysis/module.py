@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -51,9 +51,10 @@ class Module:
         self._scopes: Mapping[cst.CSTNode, Scope] = metadata[ScopeProvider]
         self._functions: dict[cst.CSTNode, cst.FunctionDef | None] = {}
         self._children: dict[cst.CSTNode, Sequence[cst.CSTNode]] = {}
-        self._line_starts = [0, *(match.end() for match in NEWLINE.finditer(source))]
-        newline = NEWLINE.search(source)
-        self.newline = newline.group() if newline else "\n"
+        newlines = list(NEWLINE.finditer(source))
+        self._line_starts = [0, *(match.end() for match in newlines)]
+        self._line_ends = [match.start() for match in newlines]
+        self.newline = newlines[0].group() if newlines else "\n"
 
     # Where
 
@@ -86,8 +87,8 @@ class Module:
 
     def line_end(self, offset: int) -> int:
         """The offset of the newline that ends the line, or of the end of the text."""
-        match = NEWLINE.search(self.source, offset)
-        return match.start() if match else len(self.source)
+        line = bisect_left(self._line_ends, offset)
+        return self._line_ends[line] if line < len(self._line_ends) else len(self.source)
 
     def line_starts_within(self, span: Span) -> list[int]:
         """The starts of all lines that begin inside the span."""

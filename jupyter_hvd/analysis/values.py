@@ -29,6 +29,11 @@ from .syntax import is_decorated, parameters
 #: How many expressions may be looked at for one question before cut answers are kept.
 MAX_STEPS = 5_000
 
+#: How many expressions may be looked at for all questions together: some for each call, binding and attribute of the
+#: program, and a number that small programs never reach. Programs that people write take five for each.
+STEPS_FOR_EACH = 20
+STEPS_FOR_ALL = 50_000
+
 #: How deep into a value a question may go: `x = x[0]` in a loop would otherwise ask ever deeper.
 MAX_PATH = 8
 
@@ -54,6 +59,9 @@ class ValueAnalysis:
         self._names: dict[cst.CSTNode, str] = {}
         self._open: dict[tuple[Identity, Path], int] = {}  # being resolved, and how deep
         self._steps = 0  # taken for the outermost question
+        self._taken = 0  # taken for all questions
+        size = len(self.index.calls) + len(self.index.bound) + len(self.index.attributes)
+        self._most = STEPS_FOR_ALL + STEPS_FOR_EACH * size
         # The depths of the open questions that an answer had to do without, a bit each; the answers that
         # had to, with those depths; and these by the deepest of them, up to whose own answer they are good.
         self._without = 0
@@ -79,6 +87,7 @@ class ValueAnalysis:
             self._without |= 1 << self._open.get(key, 0)
             return frozenset()
         self._steps = self._steps + 1 if self._open else 0
+        self._taken += 1
         outer, self._without = self._without, 0
         self._open[key] = depth
         found = frozenset(self._resolve(expression, path))
@@ -91,6 +100,8 @@ class ValueAnalysis:
         # sensible effort an answer that was cut short has to do.
         if not without or self._steps > MAX_STEPS:
             self._known[key] = found
+        elif self._taken > self._most:
+            found = self._known[key] = found | {UNKNOWN}
         else:
             self._partial[key] = found, without
             self._until.setdefault(without.bit_length() - 1, []).append(key)

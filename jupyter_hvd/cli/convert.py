@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ..conversion_limit import conversion_limit
 from ..documents import load, write
 from ..files import UnusableInputError
 from .codes import OK, REFUSED, UNUSABLE
@@ -64,7 +65,8 @@ def convert_file(path: Path, arguments: argparse.Namespace) -> dict[str, Any]:
         UnusableInputError: it cannot be converted, or the outcome not be written.
     """
     document = load(path)
-    outcome, converted = document.convert(options_for(arguments, path))
+    with conversion_limit(path, arguments.conversion_limit):
+        outcome, converted = document.convert(options_for(arguments, path))
     output = None
     if outcome.status == "converted" and not arguments.check:
         output = output_path(path, arguments)

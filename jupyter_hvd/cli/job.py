@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..conversion_limit import conversion_limit
 from ..documents import Script, load
 from ..files import UnusableInputError, write_atomically
 from .codes import OK, REFUSED, UNUSABLE
@@ -61,7 +62,8 @@ def run_job_files(arguments: argparse.Namespace) -> int:
         require_ranks(arguments.size)
         options = replace(options_for(arguments, path), standalone=True)
         document = load(path)
-        outcome, converted = document.convert(options)
+        with conversion_limit(path, arguments.conversion_limit):
+            outcome, converted = document.convert(options)
     except (LaunchError, NotPythonError) as error:
         raise UnusableInputError(str(error)) from None
     print_outcome(errors, path, outcome, None)

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..conversion_limit import CONVERSION_SECONDS
 from ..files import UnusableInputError
 
 if TYPE_CHECKING:
@@ -35,6 +36,24 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         help="compare the ranks while they train, and stop them where they part; on if not given",
     )
+    add(
+        "--conversion-limit",
+        type=seconds,
+        default=CONVERSION_SECONDS,
+        metavar="S",
+        help=f"give up a conversion after S seconds ({CONVERSION_SECONDS:g}); 0: never",
+    )
+
+
+def seconds(text: str) -> float:
+    """
+    Raises:
+        ValueError: it is no number, or a negative one.
+    """
+    value = float(text)
+    if not 0 <= value < 1e9:
+        raise ValueError(text)
+    return value
 
 
 def codes(text: str) -> tuple[str, ...]:

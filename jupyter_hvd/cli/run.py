@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..conversion_limit import CONVERSION_SECONDS, conversion_limit
 from ..documents import load, write
 from ..files import UnusableInputError
 from ..launchers.arguments import add_place_options, where_of
@@ -92,11 +93,12 @@ def add_parser(commands: Any) -> None:
 
 @contextmanager
 def converted_copy(
-    path: Path, options: Options, shared: bool = False
+    path: Path, options: Options, shared: bool = False, seconds: float = CONVERSION_SECONDS
 ) -> Iterator[tuple[Path, PrivateFolder, Locate]]:
     """A converted copy of a file, in a folder of its own that goes with the block, and whose lines those are.
 
     Args:
+        seconds: how long the conversion may take; 0 for any time.
         shared: the folder is made beside the file, where other hosts see it too.
 
     Raises:
@@ -107,7 +109,8 @@ def converted_copy(
     from ..source.lines import origin_finder
 
     original = load(path)
-    outcome, converted = original.convert(options)
+    with conversion_limit(path, seconds):
+        outcome, converted = original.convert(options)
     if outcome.status not in ("converted", "unchanged"):
         _, errors = make_consoles(False)
         print_outcome(errors, path, outcome, None)
@@ -141,7 +144,7 @@ def run_run(arguments: argparse.Namespace) -> int:
         program = (
             program_as_it_is(arguments.file, shared)
             if as_it_is
-            else converted_copy(arguments.file, options, shared)
+            else converted_copy(arguments.file, options, shared, arguments.conversion_limit)
         )
         with ended_by_signals(), program as made:
             copy, folder, locate = made

@@ -103,6 +103,7 @@ def run_checks(arguments: argparse.Namespace, *, confirmed: bool) -> Verificatio
             beside=arguments.beside,
             confirmed=confirmed,
             listener=print_event if arguments.events else show,
+            conversion_seconds=arguments.conversion_limit,
         )
 
 

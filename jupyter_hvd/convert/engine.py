@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import libcst as cst
 
@@ -19,14 +19,19 @@ from ..rules.tensorflow_horovod import RULES
 from ..rules.tensorflow_horovod.apart import Alone, comes_together, is_right, set_apart
 from ..rules.tensorflow_horovod.context import Context, Rule
 from ..rules.tensorflow_horovod.imports import imports_horovod, is_own_work
-from ..source.cells import TOO_DEEP, JoinedCells, syntax_error
+from ..source.cells import JoinedCells
 from ..source.edits import Layer, apply_edits, by_priority
+from ..source.parsing import NESTED_TOO_DEEPLY, deep_recursion, deepest_line, syntax_error
 from .conversion import Change, Conversion, Diagnostic, Status
 
 PYTHON_2 = re.compile(
-    r"^\s*(print\s+[^\s(=]|exec\s+[^\s(=]|except\s+\w+\s*,\s*\w+\s*:)", re.MULTILINE
+    r"^[ \t]*(print\s+[^\s(=]|exec\s+[^\s(=]|except\s+\w+\s*,\s*\w+\s*:)", re.MULTILINE
 )
-IGNORE = re.compile(r"#\s*hvd:\s*ignore(?:\[([A-Z0-9,\s]+)\])?")
+IGNORE = re.compile(r"#[ \t]*hvd:[ \t]*ignore(?:\[([A-Z0-9, \t]+)\])?")
+
+
+#: What a conversion does just now, for whoever ends it: "it was ended while it …".
+stage: ContextVar[str] = ContextVar("stage", default="read the program")
 
 
 def convert_source(source: str, *, options: Options | None = None) -> Conversion:
@@ -46,11 +51,13 @@ def convert_source(source: str, *, options: Options | None = None) -> Conversion
 def convert_joined(cells: JoinedCells, options: Options) -> Conversion:
     """Convert cells as one program; the edits of the conversion are still to be made, so its `code` is as it was."""
     # LibCST's own parser can crash on deep nesting, so Python's is asked first.
+    stage.set("read the program")
     if (found := syntax_error(cells.python)) is not None:
         return _invalid(cells, found)
     try:
         with deep_recursion():
             context = Context(cells, options)
+            stage.set("looked for what the program trains")
             if context.training.loop == "none" or imports_horovod(context) is not None:
                 for cell, fault in cells.left_alone.items():
                     return _refuse_syntax(
@@ -60,20 +67,9 @@ def convert_joined(cells: JoinedCells, options: Options) -> Conversion:
             return _with_warnings(cells, _checked(cells, _convert(context)))
     except cst.ParserSyntaxError as error:
         found = (error.raw_line, error.raw_column + 1, "invalid syntax")
-    except RecursionError:
-        found = TOO_DEEP
+    except (RecursionError, MemoryError):
+        return _refuse_deep(cells)
     return _invalid(cells, found)
-
-
-@contextmanager
-def deep_recursion() -> Iterator[None]:
-    """Room for deep trees: a sum of a thousand terms is a tree a thousand levels deep."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, 20_000))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(before)
 
 
 @dataclass(frozen=True)
@@ -98,6 +94,7 @@ def _asked(context: Context) -> tuple[Conversion, list[tuple[Rule, Problem]]]:
     for rule in RULES:
         if not (rule.mandatory or context.options.uses(rule.code)):
             continue
+        stage.set(f"asked rule {rule.code} ({rule.name})")
         for finding in rule.find(context):
             if not rule.mandatory and _is_ignored(context, finding, rule.code):
                 continue
@@ -292,12 +289,19 @@ def _diagnostic(context: Context, rule: Rule, problem: Problem) -> Diagnostic:
 
 def _is_ignored(context: Context, finding: Finding, code: str) -> bool:
     """Whether a comment `# hvd: ignore[CODE]` on the finding's first line silences it."""
-    module, start = context.module, _start(context, finding)
-    match = IGNORE.search(module.source[module.line_start(start) : module.line_end(start)])
-    if match is None:
-        return False
-    codes = match.group(1)
-    return codes is None or code in re.split(r"[,\s]+", codes)
+    ignored = _ignored_by_line(context.module)
+    codes = ignored.get(context.module.line(_start(context, finding)), frozenset())
+    return codes is None or code in codes
+
+
+@lru_cache(maxsize=2)
+def _ignored_by_line(module: Module) -> dict[int, frozenset[str] | None]:
+    """For each line with a comment `# hvd: ignore[CODE]`, the codes that it silences; None for all of them."""
+    ignored: dict[int, frozenset[str] | None] = {}
+    for match in IGNORE.finditer(module.source):
+        codes = None if match[1] is None else frozenset(re.split(r"[, \t]+", match[1]))
+        ignored.setdefault(module.line(match.start()), codes)
+    return ignored
 
 
 def _start(context: Context, finding: Finding) -> int:
@@ -361,6 +365,13 @@ def _invalid(cells: JoinedCells, found: tuple[int, int, str]) -> Conversion:
         if in_cell is not None and cell not in cells.left_alone and not cells.headers[cell]:
             return _refuse_syntax(cells, label, in_cell, masked)
     return _refuse_syntax(cells, None, found, cells.python)
+
+
+def _refuse_deep(cells: JoinedCells) -> Conversion:
+    """A program that Python reads, but that is nested too deeply to be looked at, blamed on its deepest statement."""
+    offset = cells.line_start(deepest_line(cells.python))
+    label, line, column = cells.locate(offset)
+    return _refuse_syntax(cells, label, (line, column, NESTED_TOO_DEEPLY), cells.python)
 
 
 def _refuse_syntax(

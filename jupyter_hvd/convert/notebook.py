@@ -73,6 +73,11 @@ def convert_cells(
 def notebook_language(notebook: NotebookNode) -> str:
     """The language of a notebook in lower case; Python where it says nothing."""
     metadata = notebook.get("metadata", {})
-    kernel = metadata.get("kernelspec", {}).get("language")
-    language = metadata.get("language_info", {}).get("name") or kernel or "python"
+    kernel, info = metadata.get("kernelspec"), metadata.get("language_info")
+    named = [
+        part.get(key)
+        for part, key in ((info, "name"), (kernel, "language"))
+        if isinstance(part, dict)
+    ]
+    language = next(filter(None, named), "python")
     return "python" if str(language).lower() in ("python", "ipython", "python3") else str(language)

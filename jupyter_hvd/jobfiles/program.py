@@ -13,7 +13,8 @@ from pathlib import Path
 from ..documents import Document, Script
 from ..export import to_script
 from ..files import UnusableInputError
-from ..source.cells import mask_cell, own_statement
+from ..source.masking import mask_cell, own_statement
+from ..source.parsing import UnparsableError, parse_program, parse_python, syntax_error
 
 #: Magics without which a program does the same: they show, time, or are about the notebook.
 SHOWING = frozenset(
@@ -28,7 +29,8 @@ SHOWING = frozenset(
 BEFORE = frozenset(
     ["bash", "sh", "script", "system", "sx", "!", "pip", "conda", "mamba", "writefile"]
 )
-_LINE = re.compile(r"\s*(?P<bound>[\w.,\[\]'\" ]+=\s*)?(?:(?P<bang>!)|%{1,2}(?P<name>[\w!]+))")
+#: The blanks in front are not given back, since what is bound may hold blanks too.
+_LINE = re.compile(r"\s*+(?P<bound>[\w.,\[\]'\" ]+=\s*)?(?:(?P<bang>!)|%{1,2}(?P<name>[\w!]+))")
 
 
 @dataclass(frozen=True)
@@ -84,9 +86,8 @@ def script_of(document: Document) -> str:
             )
     script = to_script(document.notebook)
     try:
-        tree = ast.parse(script)
-        compile(tree, "program", "exec", dont_inherit=True)  # where `await` stands is seen here
-    except (SyntaxError, ValueError, RecursionError) as error:
+        tree = parse_program(script)
+    except UnparsableError as error:
         raise UnusableInputError(
             f"the cells, one after the other, are no script: {error}; say it in plain Python"
         ) from None
@@ -106,9 +107,13 @@ def _from_future(node: ast.stmt) -> bool:
 
 
 def imported(source: str) -> set[str]:
-    """The top-level names of the modules that a program imports, wherever in it."""
+    """The top-level names of the modules that a program imports, wherever in it.
+
+    Raises:
+        UnparsableError: it is no Python.
+    """
     names: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parse_python(source)):
         match node:
             case ast.Import(names=aliases):
                 names.update(alias.name.partition(".")[0] for alias in aliases)
@@ -135,10 +140,9 @@ def modules_beside(source: str, folder: Path) -> tuple[Path, ...]:
 def _python(file: Path) -> str | None:
     try:
         text = file.read_text()
-        ast.parse(text)
-    except (OSError, ValueError, SyntaxError, RecursionError):
+    except (OSError, ValueError):
         return None
-    return text
+    return text if syntax_error(text) is None else None
 
 
 def distributions(names: set[str]) -> dict[str, str]:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from ..source.parsing import UnparsableError, deep_recursion, parse_python
+
 BUILTINS = frozenset(dir(builtins)) | {
     "display", "get_ipython", "exit", "quit", "In", "Out", "_", "__", "___", "_i", "_ii", "_iii", "__name__", "__file__",
 }  # fmt: skip
@@ -141,12 +143,12 @@ class Names:
 def names_of(source: str) -> Names:
     """What a cell does to names; nothing, where it is not Python."""
     try:
-        tree = compile(source, "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    except (SyntaxError, ValueError):
+        tree = parse_python(source)
+    except UnparsableError:
         return Names()
-    assert isinstance(tree, ast.Module)
     scan = _Scan()
-    scan.visit_all(*tree.body)
+    with deep_recursion():
+        scan.visit_all(*tree.body)
     binds = frozenset(scan.binds)
     later = frozenset(scan.later)
     uses = frozenset(scan.uses)

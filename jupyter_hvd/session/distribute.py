@@ -42,10 +42,10 @@ from .network import Network, fitted
 from .planning import CellPlan, RanksState, made_anew, plan_cell
 from .program import (
     ANY_NAME,
-    DISTRIBUTE,
     Program,
     check_syntax,
     diff,
+    is_distributed,
     masked,
     options_here,
     runnable,
@@ -109,7 +109,7 @@ class Session:
             Cell(
                 number,
                 masked(raw[number]),
-                bool(DISTRIBUTE.match(raw[number])),
+                is_distributed(raw[number]),
                 bool(ANY_NAME.search(raw[number])),
             )
             for number in range(1, min(before, len(raw)))

@@ -11,7 +11,7 @@ from ..rules.options import Options
 from .cell_names import names_of
 from .dependencies import Cell, Needs, needs
 from .errors import DistributeError
-from .program import DISTRIBUTE, Program, convert, masked, refuse, watch_of
+from .program import Program, convert, is_distributed, masked, refuse, watch_of
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def again_where_changed(
     changed -= state.trained
     if not program.trains or program.partial or program.uses_horovod or not changed:
         return frozenset(), ()  # nothing is converted without training in sight, and what was stays
-    own = {n for n in needed.cells if DISTRIBUTE.match(program.sources[n])}
+    own = {n for n in needed.cells if is_distributed(program.sources[n])}
     outdated = changed & own - state.untrained
     again = set[int]()
     for kind in (own, {*needed.cells} - own):

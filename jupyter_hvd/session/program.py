@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
 import re
 from collections.abc import Mapping, Sequence
@@ -17,8 +16,9 @@ from ..rank.remote import Watch
 from ..rules.options import Options
 from ..rules.tensorflow_horovod.gradient_tape import Broadcast
 from ..rules.tensorflow_horovod.refusals import AlreadyHorovod
-from ..source.cells import mask_cell
 from ..source.edits import Edit, apply_edits
+from ..source.masking import CELL_MAGIC, PYTHON_CELL_MAGICS, cell_magics, mask_cell
+from ..source.parsing import syntax_error
 from .cell_names import names_of
 from .errors import DistributeError, named_error
 from .tracebacks import line_map
@@ -26,14 +26,12 @@ from .tracebacks import line_map
 if TYPE_CHECKING:
     from ..convert import Conversion
 
-DISTRIBUTE = re.compile(r"\s*%%distribute\b")
-DISTRIBUTE_LINE = re.compile(r"\A\s*%%distribute\b.*")
 #: Lines that are for the notebook alone.
 OWN_LINES = re.compile(
     r"^([ \t]*)%(?:(?:re)?load_ext[ \t]+jupyter_hvd|hvd\b|distribute\b).*$", re.MULTILINE
 )
 #: Magics after which any name may be there.
-ANY_NAME = re.compile(r"^\s*%(?:run|pylab|store)\b", re.MULTILINE)
+ANY_NAME = re.compile(r"^[ \t]*%(?:run|pylab|store)\b", re.MULTILINE)
 #: Without one of these words in it, a program trains nothing, and need not be parsed to know.
 TRAINING_WORDS = re.compile(r"apply_gradients|minimize|fit|train_on_batch")
 #: The refusal of programs that use Horovod already; living ranks are a place to run these.
@@ -121,10 +119,29 @@ def convert_texts(texts: tuple[str, ...], options: Options) -> tuple[list[list[E
 masked = lru_cache(maxsize=2048)(mask_cell)
 
 
+def is_distributed(source: str) -> bool:
+    """Whether a cell stands under `%%distribute`, at the top or below another cell magic such as `%%time`."""
+    return "distribute" in cell_magics(source)
+
+
 def runnable(source: str) -> str:
-    """A cell as the ranks run it: its lines stay where they are, ours do nothing."""
-    source = DISTRIBUTE_LINE.sub("#", source)  # not an empty line: IPython drops those at the top
-    return OWN_LINES.sub(r"\1pass", source)
+    """A cell as the ranks run it: its lines stay where they are, ours do nothing.
+
+    In place of `%%distribute` stands a comment: IPython drops empty lines at the top. Above another cell magic it is
+    such a line, since a cell magic counts at the top alone.
+    """
+    head: list[str] = []
+    start = 0
+    while (magic := CELL_MAGIC.match(source, start)) is not None:
+        name, line = magic["name"], magic.group()
+        if name == "distribute":
+            above = line[: line.index("%%")] if start else ""
+            line = above if CELL_MAGIC.match(source, magic.end()) else f"{above}#"
+        head.append(line)
+        start = magic.end()
+        if name not in PYTHON_CELL_MAGICS:
+            break
+    return OWN_LINES.sub(r"\1pass", "".join(head) + source[start:])
 
 
 def diff(program: Program, numbers: Sequence[int]) -> list[str]:
@@ -185,16 +202,11 @@ def check_syntax(source: str) -> None:
     Raises:
         DistributeError
     """
-    try:
-        compile(
-            masked(source), "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-        )
-    except (SyntaxError, ValueError) as error:
-        line = getattr(error, "lineno", None)
-        where = f"line {line}: " if line else ""
-        text = getattr(error, "msg", None) or str(error)
+    fault = syntax_error(masked(source))
+    if fault is not None:
+        line, _, reason = fault
         raise named_error(
             "SyntaxError",
-            text,
-            [f"\x1b[31mSyntaxError\x1b[0m in this cell, {where}{text}. Nothing was run."],
-        ) from None
+            reason,
+            [f"\x1b[31mSyntaxError\x1b[0m in this cell, line {line}: {reason}. Nothing was run."],
+        )

@@ -16,7 +16,7 @@ from ..rank.serialization import digest, is_plain, keras_kind, pack
 from .cell_names import names_of
 from .dependencies import Cell
 from .planning import CellPlan
-from .program import DISTRIBUTE, masked
+from .program import is_distributed, masked
 
 
 @dataclass(frozen=True)
@@ -97,9 +97,7 @@ def unseen(
     here = plan.needs.names - anew  # else the ranks have made it as the cells say
     rates = {x: now.rates[x] for x in _changed(before.rates, now.rates) & here}
     as_written = {
-        n
-        for n in own
-        if plan.program.converted[n] == sources[n] and not DISTRIBUTE.match(sources[n])
+        n for n in own if plan.program.converted[n] == sources[n] and not is_distributed(sources[n])
     }
     doubtful = {
         x: suspects

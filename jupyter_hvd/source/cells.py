@@ -8,9 +8,7 @@ user's own text.
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,27 +17,11 @@ from itertools import accumulate
 
 from ..analysis.module import NEWLINE
 from .edits import Edit, apply_edits
+from .masking import commented, mask_cell
+from .parsing import SyntaxFault, is_too_deep, syntax_error
 
-#: Cell magics whose body is Python that runs in the notebook's own namespace.
-PYTHON_CELL_MAGICS = frozenset({"capture", "distribute", "prun", "time", "timeit", "tensor"})
-#: A line magic with a Python statement behind its options, which is the program's own. Older IPython takes a
-#: blank behind the `%`.
-TIMED = re.compile(
-    r"""%[ \t]* (?: time (?:[ \t]+--[\w-]+)*
-                | timeit (?:[ \t]+(?: -[nrpv][ \t]*\S+ | -[tcqo]+ ))*
-                | prun (?:[ \t]+(?: -[DlsT][ \t]*\S+ | -[rq]+ ))* )
-        [ \t]+ (?=[^\s-])""",
-    re.VERBOSE,
-)
-#: The same without its `%`: as a cell of one line IPython takes it too.
-_AUTOMATIC = re.compile(TIMED.pattern.removeprefix("%"), re.VERBOSE)
-#: Python of any length from one character on: a statement and a comment.
-_SHORTEST = "0"
 #: What a cell that is indented as a whole stands under in the program: a block that is no condition and no scope.
 _INDENTED = "with _:\n"
-#: Line, column and reason.
-SyntaxFault = tuple[int, int, str]
-TOO_DEEP: SyntaxFault = (1, 1, "an expression is nested too deeply")
 #: Words of which one is enough for a cell to be needed.
 TRAINING = re.compile(
     r"\.fit\b|\.compile\b|GradientTape|apply_gradients|\.minimize\b|train_on_batch"
@@ -79,7 +61,7 @@ class JoinedCells:
         if self.labels is None:
             return self.text
         return self._joined(
-            _commented(masked) if cell in self.left_alone else masked
+            commented(masked) if cell in self.left_alone else masked
             for cell, masked in enumerate(self.masked)
         )
 
@@ -104,7 +86,7 @@ class JoinedCells:
             cell: fault
             for cell, fault in faults.items()
             if words
-            and fault is not TOO_DEEP
+            and not is_too_deep(fault)
             and not TRAINING.search(self.sources[cell])
             and not words
             & {name for names in BOUND.findall(self.sources[cell]) for name in names if name}
@@ -146,6 +128,10 @@ class JoinedCells:
         label = self.labels[cell] if self.labels else None
         return label, line - first + 1, offset - lines[line - 1] + 1
 
+    def line_start(self, line: int) -> int:
+        """The offset at which a line, from 1, of the joined text begins."""
+        return self._line_starts[line - 1]
+
     @cached_property
     def _line_starts(self) -> list[int]:
         return [0, *(match.end() for match in NEWLINE.finditer(self.text))]
@@ -161,88 +147,3 @@ class JoinedCells:
     def apply(self, edits: Iterable[Edit]) -> list[str]:
         """The cells with all edits made."""
         return list(map(apply_edits, self.sources, self.split(edits)))
-
-
-def syntax_error(source: str) -> SyntaxFault | None:
-    """Line, column and Python's own message, or None for valid Python; cells may await."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            compile(source, "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    except SyntaxError as error:
-        return error.lineno or 1, error.offset or 1, error.msg
-    except ValueError as error:
-        return 1, 1, str(error)
-    except (RecursionError, MemoryError):
-        return TOO_DEEP
-    return None
-
-
-def _commented(source: str) -> str:
-    """A text of the same length, each line a comment."""
-    return re.sub(r"[^\n\r]+", lambda line: "#" * len(line.group()), source)
-
-
-def own_statement(line: str, masked: str) -> str | None:
-    """What is the program's own of a line with a magic, as Python: of `x = %time f()`, `x = f()`; None where nothing is."""
-    start = next((n for n, both in enumerate(zip(line, masked, strict=True)) if len({*both}) > 1))
-    if masked.startswith((" ", "0;"), start):
-        return line[:start] + masked[start:].removeprefix("0;").lstrip()
-    return None
-
-
-def mask_cell(source: str) -> str:
-    """A cell as Python of the same length and with the same lines."""
-    magic = re.match(r"\s*%%[ \t]*(\w*)", source)
-    if magic is not None:
-        first_end = source.find("\n") if "\n" in source else len(source)
-        if magic.group(1) not in PYTHON_CELL_MAGICS:
-            return _commented(source)
-        return "#" * first_end + mask_cell(source[first_end:])
-    automatic = _AUTOMATIC.match(source)
-    if automatic is not None and "\n" not in source.strip() and syntax_error(source) is not None:
-        return "0;".ljust(automatic.end()) + source[automatic.end() :]
-    if not re.search(r"[%!?]", source):
-        return source
-    return source if syntax_error(source) is None else _mask_lines(source)
-
-
-def _mask_lines(source: str) -> str:
-    """Mask line magics, `!` lines, `x = !ls` and `help?`, found as IPython itself finds them."""
-    from IPython.core.inputtransformer2 import (
-        EscapedCommand,
-        HelpEnd,
-        MagicAssign,
-        SystemAssign,
-        find_end_of_continued_line,
-        make_tokens_by_line,
-    )
-
-    lines = source.splitlines(keepends=True)
-    for _ in range(len(lines) + 1):
-        tokens = make_tokens_by_line(lines)
-        found = [
-            t
-            for kind in (MagicAssign, SystemAssign, EscapedCommand, HelpEnd)
-            if (t := kind.find(tokens))
-        ]
-        if not found:
-            break
-        first = min(found, key=lambda t: (t.start_line, t.start_col))
-        last_line = min(find_end_of_continued_line(lines, first.start_line), len(lines) - 1)
-        line, column = lines[first.start_line], first.start_col
-        timed = TIMED.match(line, column)
-        if timed is not None:  # and what it goes on with behind a backslash stays too
-            mask = "" if isinstance(first, MagicAssign) else "0;"
-            lines[first.start_line] = (
-                line[:column] + mask.ljust(timed.end() - column) + line[timed.end() :]
-            )
-            continue
-        for number in range(first.start_line, last_line + 1):
-            column = first.start_col if number == first.start_line else 0
-            body = lines[number].rstrip("\r\n")
-            mask = "#" * (len(body) - column)
-            if number == first.start_line:
-                mask = _SHORTEST + mask[1:]
-            lines[number] = body[:column] + mask + lines[number][len(body) :]
-    return "".join(lines)

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from ..convert.engine import deep_recursion
 from ..rules.options import Options
 from ..rules.tensorflow_horovod.context import Context
 from ..source.cells import JoinedCells
 from ..source.edits import Edit
+from ..source.parsing import deep_recursion
 from .probe import ALONE, COUNTER, UPDATER
 
 #: So much of a statement is shown.

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..conversion_limit import CONVERSION_SECONDS, conversion_limit
 from ..convert import Options, Outcome, ways_divided
 from ..documents import Document, load, write
 from ..files import UnusableInputError
@@ -95,6 +96,7 @@ def verify(
     document: Document | None = None,
     confirmed: bool = False,
     listener: Callable[[Check], None] | None = None,
+    conversion_seconds: float = CONVERSION_SECONDS,
 ) -> Verification:
     """Check a conversion by running it.
 
@@ -109,9 +111,11 @@ def verify(
         document: what is verified, where that is not read from `path`; there may be no such file.
         confirmed: the user knows that there is much to copy.
         listener: hears of each check as it begins and ends.
+        conversion_seconds: how long the conversion may take, in the main thread; 0 for any time.
 
     Raises:
-        UnusableInputError: the file is none that could be converted, or there is no room for the copies.
+        UnusableInputError: the file is none that could be converted, or its conversion takes longer, or there is no room for
+            the copies.
         LaunchError: the job cannot be started.
         UnconfirmedError: there is much to copy.
     """
@@ -122,7 +126,8 @@ def verify(
         )
     original = document or load(path)
     options = options or Options.resolve(path=beside or path)
-    conversion, converted = original.convert(options)
+    with conversion_limit(path, conversion_seconds):
+        conversion, converted = original.convert(options)
     if conversion.status != "converted":
         return Verification(conversion, ())
     found: list[Check] = []

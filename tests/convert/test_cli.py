@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import stat
 import subprocess
 import sys
@@ -248,3 +249,90 @@ def test_atomic_under_interruption(script: Path, tmp_path: Path) -> None:
             assert output.read_text() == whole
     assert whole is not None
     assert "jhvd.start()" in whole
+
+
+# The limit of a conversion
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Path:
+    """A script whose conversion takes minutes: every line asks for all lines before it."""
+    path = tmp_path / "slow.py"
+    path.write_text(PROGRAM + "a = a + b\n" * 40_000)
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["convert"],
+        ["convert", "--check"],
+        ["convert", "--diff"],
+        ["verify"],
+        ["run", "-n", "2"],
+        ["job", "--slurm", "-n", "2"],
+    ],
+    ids=" ".join,
+)
+def test_a_conversion_that_takes_too_long_is_ended(
+    hvd_process, slow: Path, words: list[str], tmp_path: Path
+) -> None:
+    done = hvd_process(words[0], slow, *words[1:], "--conversion-limit", "2")
+    assert done.returncode == 2
+    (line,) = done.stderr.strip().splitlines()
+    assert "the conversion took more than 2 s and was ended while it " in line
+    assert "--conversion-limit" in line
+    assert written(tmp_path) == {"slow.py"}
+
+
+@pytest.mark.slow
+def test_the_limit_is_for_each_file(hvd, slow: Path, script: Path) -> None:
+    done = hvd("convert", slow, script, "--check", "--json", "--conversion-limit", "5")
+    assert [f["status"] for f in json.loads(done.stdout)["files"]] == ["invalid", "converted"]
+    assert done.returncode == 2
+
+
+@pytest.mark.parametrize("wrong", ["-1", "soon", "nan"])
+def test_wrong_limits(hvd, script: Path, wrong: str) -> None:
+    done = hvd("convert", script, "--check", f"--conversion-limit={wrong}")
+    assert done.returncode == 2
+    assert "--conversion-limit" in done.stderr
+    assert hvd("convert", script, "--check", "--conversion-limit=0").returncode == 0
+
+
+@pytest.mark.slow
+def test_a_slow_conversion_can_be_interrupted(slow: Path) -> None:
+    command = [sys.executable, "-m", "jupyter_hvd", "convert", str(slow), "--check"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        time.sleep(4)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (130, "jupyter hvd: interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            "[tool.jupyter-hvd]\n" + ".".join(["a"] * 50_000) + " = 1\n",
+            "line 2: a key has more than",
+        ),
+        ("[tool." + ".".join(["a"] * 50_000) + "]\n", "line 1: a key has more than"),
+        (
+            "".join(f"a.b{n} = 1\n" for n in range(50_000)) + "# " + "x" * 500_000,
+            "too much for settings",
+        ),
+        (
+            "[tool.jupyter-hvd]\n" + "".join(f"a.b{n} = 1\n" for n in range(50_000)),
+            "no setting 'a'",
+        ),
+    ],
+    ids=["parts", "table", "size", "keys"],
+)
+def test_settings_that_take_long_to_read(
+    hvd, script: Path, tmp_path: Path, text: str, reason: str
+) -> None:
+    (tmp_path / "pyproject.toml").write_text(text)
+    done = hvd("convert", script, "--check")
+    assert (done.returncode, reason in done.stderr) == (2, True), done.stderr

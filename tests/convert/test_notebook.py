@@ -16,7 +16,7 @@ from jupyter_hvd.convert import NotPythonError
 from jupyter_hvd.rules.base import Finding, Fix
 from jupyter_hvd.rules.tensorflow_horovod.context import Context, Rule
 from jupyter_hvd.rules.tensorflow_horovod.keras_fit import Verbose
-from jupyter_hvd.source.cells import mask_cell
+from jupyter_hvd.source.masking import mask_cell
 
 
 def training_notebook() -> nbformat.NotebookNode:
@@ -241,3 +241,34 @@ def test_what_is_written_is_python(monkeypatch: pytest.MonkeyPatch) -> None:
         assert not conversion.changes
         assert "please report it" in conversion.diagnostics[0].help
     assert script.code == lines + "model.fit(x, y)\n"
+
+
+# Cell magics
+
+
+@pytest.mark.parametrize(
+    ("source", "masked"),
+    [
+        ("\n%%time\nx = 1", "\n######\nx = 1"),
+        ("%%capture\n%%time\nx = !ls", "#########\n######\nx = 0##"),
+        ("%%time\n\n%%distribute -n 2\nx = 1", "######\n\n#################\nx = 1"),
+        ("%%time\n%%bash\nls '", "######\n######\n####"),
+        ("%%bash\n%%time\nls '", "######\n######\n####"),
+        ("x = 1\n%%time\ny = 2", "x = 1\n0#####\ny = 2"),
+        ("%%time?\nx = 1", "0######\nx = 1"),
+        ("%%time\n" * 500 + "x = 1", "######\n" * 500 + "x = 1"),
+    ],
+)
+def test_cell_magics_count_where_ipython_takes_them(source: str, masked: str) -> None:
+    assert mask_cell(source) == masked
+
+
+def test_masking_goes_on_within_blocks() -> None:
+    source = "for a in b:\n    if a:\n        %time f(a)\n    !echo it's\n%time g()\nhelp?\nx = '''\n%y\n'''"
+    masked = "for a in b:\n    if a:\n        0;    f(a)\n    0#########\n0;    g()\n0####\nx = '''\n%y\n'''"
+    assert mask_cell(source) == masked
+
+
+def test_text_that_ends_in_the_midst_of_a_magic() -> None:
+    assert mask_cell('x = %"""abc') == 'x = %"""abc'
+    assert mask_cell("if 1:\n        a\n    b\n%time x") == "if 1:\n        a\n    b\n%time x"

@@ -416,3 +416,30 @@ def test_stop_and_restart(trained: Any, after: Any) -> None:
     result = trained.good(f"%%distribute -n 1\n{FIT}\nprint('trained', len(history.epoch))")
     assert "1 rank ready after" in result.shown
     assert "trained 2" in result.stdout
+
+
+# Cell magics above and below one another
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "\n%%time\nabove = 1",
+        "\n \n%%capture printed\nabove = 1",
+        "%%capture printed\n%%time\nabove = 1",
+        "%%time\n\n%%capture printed\nabove = !echo 1",
+        "%%time?",
+        "%%writefile written.txt\n%%time\n'",
+    ],
+)
+def test_later_cells_are_distributed_behind_any_cell_magic(alone: Any, cell: str) -> None:
+    alone.run(cell)
+    assert "nothing to convert" in alone.good("%%distribute --dry-run\nprint(1)").shown
+
+
+def test_cell_magics_under_and_over_distribute(trained: Any) -> None:
+    result = trained.good("%%time\n%%distribute\nfound_above = len(x) + 1")
+    assert "Wall time" in result.stdout
+    assert trained.good("print(found_above)").stdout.strip() == "65"
+    trained.good("%%distribute\n%%capture printed\nprint('held back')\nfound_below = len(x) + 2")
+    assert trained.good("print(found_below)").stdout.strip() == "66"

@@ -14,7 +14,7 @@ import pytest
 from tornado.httpclient import HTTPClientError
 
 from jupyter_hvd import server
-from jupyter_hvd.server import Worker
+from jupyter_hvd.server import Workers
 
 TRAINING = "import tensorflow as tf\nmodel = tf.keras.Sequential()\nmodel.compile('sgd')\nmodel.fit(x, y)\n"
 SPY = "import pathlib; pathlib.Path({mark!r}).write_text('I ran')\nraise ImportError('not this one')\n"
@@ -26,17 +26,17 @@ def jp_server_config() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[server.Worker]:
+def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[server.Workers]:
     """One for the servers of all tests here, begun before any of them, so that it is none of what they leave."""
-    worker = server.Worker(tmp_path_factory.mktemp("nothing"))
-    worker._running()
+    worker = server.Workers(tmp_path_factory.mktemp("nothing"), most=1)
+    asyncio.run(worker.ask("rules"))
     yield worker
     worker.stop()
 
 
 @pytest.fixture(autouse=True)
-def one_worker(worker: server.Worker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "Worker", lambda _: worker)
+def one_worker(worker: server.Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "Workers", lambda _: worker)
 
 
 def notebook(*sources: str) -> dict[str, Any]:
@@ -105,11 +105,11 @@ SOURCES = {
 async def test_sources(jp_fetch, worker) -> None:
     """Programs that break readers are answered, by one and the same process."""
     await status_of(jp_fetch, "convert", {"notebook": notebook("x = 1")})
-    process = worker._process
+    process = worker._workers[0]._process
     for name, source in SOURCES.items():
         status, answer = await status_of(jp_fetch, "convert", {"notebook": notebook(source)})
         assert status in (200, 400, 422), (name, answer)
-        assert worker._process is process, name
+        assert worker._workers[0]._process is process, name
         assert process.poll() is None, name
 
 
@@ -165,7 +165,7 @@ async def test_modules_beside_the_notebook(jp_fetch, jp_root_dir, monkeypatch, t
     monkeypatch.chdir(jp_root_dir)
     monkeypatch.setenv("PYTHONPATH", ":" + str(Path(server.__file__).parents[1]))
     body = {"notebook": notebook("x = 1"), "path": "notebook.ipynb"}
-    own = Worker(jp_root_dir)
+    own = Workers(jp_root_dir)
     status, answer = await own.ask("convert", json.dumps(body).encode())
     own.stop()
     assert (status, json.loads(answer)["status"]) == (200, "unchanged")

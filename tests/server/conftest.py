@@ -31,16 +31,16 @@ for a, b in data:
 
 
 @pytest.fixture(scope="session")
-def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[server.Worker]:
-    worker = server.Worker(tmp_path_factory.mktemp("nothing"))
+def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[server.Workers]:
+    worker = server.Workers(tmp_path_factory.mktemp("nothing"))
     yield worker
     worker.stop()
 
 
 @pytest.fixture(autouse=True)
-def one_worker(worker: server.Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+def one_worker(worker: server.Workers, monkeypatch: pytest.MonkeyPatch) -> None:
     """The servers of all tests share one worker, which saves its start."""
-    monkeypatch.setattr(server, "Worker", lambda _: worker)
+    monkeypatch.setattr(server, "Workers", lambda _: worker)
 
 
 @pytest.fixture
@@ -59,3 +59,10 @@ def notebook() -> Any:
         new_code_cell(TRAIN),
     ]
     return new_notebook(cells=cells)
+
+
+@pytest.fixture
+def slow_notebook() -> Any:
+    """One whose conversion takes minutes: every line asks for all lines before it."""
+    lines = "a = a + b\n" * 40_000
+    return new_notebook(cells=[new_code_cell(f"import tensorflow as tf\n{lines}{MODEL}{TRAIN}")])

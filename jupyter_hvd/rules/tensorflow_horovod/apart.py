@@ -18,12 +18,12 @@ from .imports import end_of_imports, first_import
 from .questions import may_download
 
 #: What is asked of Horovod without the others: which rank this is, and how many there are. Anything else may wait for them.
-_ASKS, _COUNTS = re.compile(r"\w+\.rank\(\)"), re.compile(r"\w+\.size\(\)")
+_ASKS, _COUNTS = re.compile(r"\b\w+\.rank\(\)"), re.compile(r"\b\w+\.size\(\)")
 _MORE = re.compile(r"hvd|horovod")
 _SEMICOLON = re.compile(r"[ \t]*;")
 #: What waits for other ranks by names that nothing of Keras is in.
 _WAITS = re.compile(
-    r"[\w.]*(?:local_rank_zero_first|wait_for_rank_zero|on_rank_zero)|hvd_printed\w*"
+    r"(?<![\w.])[\w.]*(?:local_rank_zero_first|wait_for_rank_zero|on_rank_zero)|hvd_printed\w*"
 )
 
 

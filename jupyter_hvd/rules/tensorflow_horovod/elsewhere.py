@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from operator import itemgetter
 
 import libcst as cst
 
 from ...analysis.syntax import method
 from ...frameworks.tensorflow.roles import Role
-from ...source.cells import PYTHON_CELL_MAGICS, own_statement
+from ...source.masking import PYTHON_CELL_MAGICS, cell_magics, own_statement
 from ..base import Example, Finding, Problem, program
 from .context import Context, Rule
 from .imports import first_import
@@ -22,7 +25,7 @@ RUNS_FILE = re.compile(
     rf"""(?:^[ \t]*%run\b(?:{_GAP}+-\w+)*{_GAP}+ (?P<run>[^\s;]+)
         | \bpython[\d.]*(?:{_GAP}+-[uOBE]\b)*{_GAP}+ (?P<file>[^\s;|&-][^\s;|&]*\.py)\b
         | \bpython[\d.]*{_GAP}+-m{_GAP}+ (?P<module>[\w.]+)
-        | (?:^|[;&|][ \t]*|!)[ \t]*\./(?P<own>[^\s;|&]+\.py)\b )""",
+        | (?:^|[;&|!])[ \t]*\./(?P<own>[^\s;|&!]+\.py)\b )""",
     re.VERBOSE | re.MULTILINE,
 )
 #: What starts ranks already.
@@ -56,10 +59,12 @@ NO_PYTHON = (
 )
 #: A call that trains, where no more than its text is seen.
 TRAINING_CALL = re.compile(
-    r"(?:(?P<model>[\w.]+)\.(?:fit|fit_generator|train_on_batch)|(?P<update>\.apply_gradients|\.minimize))\s*\("
+    r"(?:(?<![\w.])(?P<model>[\w.]+)\.(?:fit|fit_generator|train_on_batch)|(?P<update>\.apply_gradients|\.minimize))\s*\("
 )
 #: What runs a statement as often as a clock says, unless it is told how often.
-UNTIL_CLOCK = re.compile(r"^[ \t]*(?P<cell>%%)?%?[ \t]*timeit\b(?!.*[ \t]-n)", re.MULTILINE)
+UNTIL_CLOCK = re.compile(
+    r"^[ \t]*(?:(?P<cell>%%)%?[ \t]*|%[ \t]*)?timeit\b(?!.*[ \t]-n)", re.MULTILINE
+)
 #: Libraries, besides those that are known not to train, whose training is not TensorFlow's.
 OTHER_LEARNING = (
     *(
@@ -135,16 +140,16 @@ class TrainsElsewhere(Rule):
         if cells.labels is None:
             return
         for start, source, masked in zip(cells.starts, cells.sources, cells.masked, strict=True):
-            magic = re.match(r"\s*%%(\w+|!)", source)
-            if magic is not None and magic.group(1) not in (*PYTHON_CELL_MAGICS, *SHELLS):
+            magics = cell_magics(source)
+            if magics and magics[-1] not in (*PYTHON_CELL_MAGICS, *SHELLS):
                 continue
-            for match in RUNS_FILE.finditer(source):
+            for match in without_started_ranks(source):
                 # What is masked is no Python.
                 if masked[match.start() : match.end()] != match.group():
                     yield from told(start + match.start(), match)
 
     def _written(self, context: Context, call: cst.Call) -> re.Match[str] | None:
-        """A command in the arguments of a call, as far as it is written there."""
+        """The file that a call runs, by the command in its arguments as far as it is written there."""
         words: list[str] = []
         for arg in call.args[:1]:
             parts = arg.value.elements if isinstance(arg.value, (cst.List, cst.Tuple)) else (arg,)
@@ -156,16 +161,26 @@ class TrainsElsewhere(Rule):
         command = " ".join(words)
         if context.values.qualified(call.func).startswith("runpy."):
             command = f"%run {command}"
-        return RUNS_FILE.search(command)
+        return next(without_started_ranks(command), None)
+
+
+def without_started_ranks(text: str) -> Iterator[re.Match[str]]:
+    """The commands in a text that run a file, but for those on a line that starts ranks in front of them."""
+    starts = iter(STARTS_RANKS.finditer(text))
+    following, end = next(starts, None), -1  # the end of the last line that starts ranks
+    for found in RUNS_FILE.finditer(text):
+        while following is not None and following.start() < found.end():
+            if following.start() > end:
+                end = text.find("\n", following.start()) % (len(text) + 1)
+            following = next(starts, None)
+        if found.start() > end:
+            yield found
 
 
 def told(anchor: cst.CSTNode | int, found: re.Match[str] | None) -> Iterator[Problem]:
     """That a file is run as it is."""
     name = next(filter(None, found.groups())) if found else ""
     if found is None or TOOLS.match(name) or SETS_UP.match(name):
-        return
-    line = found.string[found.string.rfind("\n", 0, found.start()) + 1 : found.end()]
-    if STARTS_RANKS.search(line):
         return
     yield Problem(
         anchor,
@@ -199,9 +214,15 @@ class OutOfSight(Rule):
         cells = context.cells
         if cells.labels is None or first_import(context) is None:
             return
+        training = context.training
+        calls = [*training.keras.fits, *training.keras.searches]
+        calls += [site.call for _, sites in training.own_updates for site in sites]
+        trained = sorted(
+            ((context.module.span(call).start, call) for call in calls), key=itemgetter(0)
+        )
         for start, source, masked in zip(cells.starts, cells.sources, cells.masked, strict=True):
             yield from self._masked(context, start, source, masked)
-            yield from self._repeated(context, start, source)
+            yield from self._repeated(start, source, trained)
 
     def _modules(self, context: Context) -> Iterator[Problem]:
         """Functions and objects of other modules that train, by their names."""
@@ -241,8 +262,7 @@ class OutOfSight(Rule):
 
     def _masked(self, context: Context, start: int, source: str, masked: str) -> Iterator[Problem]:
         """Training that is no part of the program as it is read."""
-        magic = re.match(r"\s*%%[ \t]*(\w+|!)", source)
-        if magic is not None and magic.group(1) in NO_PYTHON:
+        if set(cell_magics(source)[-1:]) & set(NO_PYTHON):
             return
         offset = start
         for line, hidden in zip(source.split("\n"), masked.split("\n"), strict=True):
@@ -259,22 +279,28 @@ class OutOfSight(Rule):
                 )
             offset += len(line) + 1
 
-    def _repeated(self, context: Context, start: int, source: str) -> Iterator[Problem]:
-        """Training that is repeated as often as each rank's clock says."""
-        training = context.training
-        trained = [*training.keras.fits, *training.keras.searches]
-        trained += [site.call for _, sites in training.own_updates for site in sites]
+    def _repeated(
+        self, start: int, source: str, trained: Sequence[tuple[int, cst.Call]]
+    ) -> Iterator[Problem]:
+        """Training that is repeated as often as each rank's clock says.
+
+        Args:
+            start: where the cell begins in the program.
+            trained: the calls that train, in order, each with where it begins in the program.
+        """
         for found in UNTIL_CLOCK.finditer(source):
             end = (
                 len(source) if found["cell"] else source.find("\n", found.end()) % (len(source) + 1)
             )
-            for call in trained:
-                if start + found.start() <= context.module.span(call).start < start + end:
-                    yield Problem(
-                        call,
-                        "timeit repeats this training as often as the clock of each rank says, and ranks that go on wait for those that have ended",
-                        "say how often, as in %timeit -n 3, or use %time",
-                    )
+            first = bisect_left(trained, start + found.start(), key=itemgetter(0))
+            for place, call in islice(trained, first, None):
+                if place >= start + end:
+                    break
+                yield Problem(
+                    call,
+                    "timeit repeats this training as often as the clock of each rank says, and ranks that go on wait for those that have ended",
+                    "say how often, as in %timeit -n 3, or use %time",
+                )
 
 
 RULES: tuple[type[Rule], ...] = (TrainsElsewhere, OutOfSight)

@@ -117,7 +117,7 @@ def rewrite(function: Callable[..., Any]) -> Rewritten:
     except cst.ParserSyntaxError as error:
         message = f"`{function.__name__}` is not written as one function"
         raise TensorError(message, "define it with `def`") from error
-    except (RecursionError, SyntaxError) as error:
+    except (RecursionError, MemoryError, SyntaxError) as error:
         message = f"an expression of `{function.__name__}` is nested too deeply"
         raise TensorError(message, "give its parts names") from error
 

@@ -1,0 +1,132 @@
+"""A notebook's file as text: the cells that change are written into it, and all else stays byte for byte."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .edits import Edit, apply_edits
+
+_BLANKS = re.compile(r"[ \t\r\n]*")
+_DECODER = json.JSONDecoder()
+
+
+@dataclass(frozen=True)
+class ChangedCell:
+    """What a code cell holds now.
+
+    Attributes:
+        source: its text.
+        cleared: whether its outputs and its execution count are to go.
+    """
+
+    source: str
+    cleared: bool
+
+
+def with_cells(text: str, changed: Mapping[int, ChangedCell]) -> str:
+    """The text of a notebook's file in version 4 of nbformat, with some cells changed.
+
+    Args:
+        text: a file that `json.loads` reads.
+        changed: the cells that change, by their place among all cells.
+    """
+    return apply_edits(text, list(_edits(text, changed)))
+
+
+def _edits(text: str, changed: Mapping[int, ChangedCell]) -> Iterator[Edit]:
+    start = _members(text, _skip(text, 0))["cells"].start
+    for place, cell_start in enumerate(_elements(text, start)):
+        if place not in changed:
+            continue
+        cell = changed[place]
+        members = _members(text, cell_start)
+        yield members["source"].replaced(text, _source(text, members["source"], cell.source))
+        if cell.cleared:
+            for name, empty in (("outputs", "[]"), ("execution_count", "null")):
+                if name in members:
+                    yield members[name].replaced(text, empty)
+
+
+@dataclass(frozen=True)
+class _Member:
+    """A value in a JSON object: where its name begins, and where it begins and ends itself."""
+
+    name: int
+    start: int
+    end: int
+
+    def replaced(self, text: str, by: str) -> Edit:
+        return Edit(self.start, self.end, text=by)
+
+
+def _skip(text: str, place: int) -> int:
+    """The first place from one on that is not blank."""
+    match = _BLANKS.match(text, place)
+    assert match is not None
+    return match.end()
+
+
+def _members(text: str, start: int) -> dict[str, _Member]:
+    """The members of the JSON object that begins at a place; of two of one name the last, as JSON's readers take it."""
+    found: dict[str, _Member] = {}
+    place = _skip(text, start + 1)
+    while text[place] != "}":
+        key, end = _DECODER.raw_decode(text, place)
+        value = _skip(text, _skip(text, end) + 1)
+        _, value_end = _DECODER.raw_decode(text, value)
+        found[key] = _Member(place, value, value_end)
+        place = _skip(text, value_end)
+        if text[place] == ",":
+            place = _skip(text, place + 1)
+    return found
+
+
+def _elements(text: str, start: int) -> Iterator[int]:
+    """Where each element of the JSON array that begins at a place begins."""
+    place = _skip(text, start + 1)
+    while text[place] != "]":
+        yield place
+        _, end = _DECODER.raw_decode(text, place)
+        place = _skip(text, end)
+        if text[place] == ",":
+            place = _skip(text, place + 1)
+
+
+def _source(text: str, member: _Member, source: str) -> str:
+    """A cell's text as JSON, in the form in which the file has it: one string, or a list of lines."""
+    before = text[member.start : member.end]
+    # A file in ASCII stays one where it has other characters as escapes.
+    escaped = "\\u" in before and before.isascii()
+    if before.startswith('"'):
+        return _string(source, escaped)
+    lines = [_string(line, escaped) for line in _lines(source)]
+    margin = text[text.rfind("\n", 0, member.name) + 1 : member.name]
+    if not lines:
+        return "[]"
+    if margin.strip(" \t"):  # all in one line
+        return f"[{', '.join(lines)}]"
+    first = re.match(r"\[\s*?\n([ \t]*)", before)
+    deeper = first[1] if first else margin + (margin[:1] or " ")
+    return "[\n" + ",\n".join(deeper + line for line in lines) + f"\n{margin}]"
+
+
+def _string(text: str, escaped: bool) -> str:
+    """A string as JSON; a lone surrogate has a form in escapes alone."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        escaped = True
+    return json.dumps(text, ensure_ascii=escaped)
+
+
+def _lines(source: str) -> Sequence[str]:
+    return source.splitlines(keepends=True)
+
+
+def joined(source: Any) -> str:
+    """A cell's text, which a file may hold as a list of lines."""
+    return "".join(source) if isinstance(source, list) else str(source)

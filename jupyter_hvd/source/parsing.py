@@ -1,0 +1,149 @@
+"""Python's own parser, for text that somebody else wrote: it refuses, and never breaks down.
+
+Everything that parses the text of a program calls `parse_python` or `syntax_error`. Besides a
+`SyntaxError`, Python's parser raises `ValueError` (a null character), `RecursionError` and `MemoryError` (deep nesting).
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+#: Line and column, from 1, and the reason.
+SyntaxFault = tuple[int, int, str]
+NESTED_TOO_DEEPLY = "an expression is nested too deeply"
+
+
+class UnparsableError(ValueError):
+    """A text that Python's parser does not take.
+
+    Attributes:
+        fault: line, column and reason.
+    """
+
+    def __init__(self, fault: SyntaxFault) -> None:
+        line, _, reason = fault
+        super().__init__(f"{reason} (line {line})")
+        self.fault = fault
+
+    @property
+    def is_too_deep(self) -> bool:
+        """Whether the text may be Python, only nested more deeply than Python's parser goes."""
+        return is_too_deep(self.fault)
+
+
+def parse_python(source: str, filename: str = "<cell>", *, awaits: bool = True) -> ast.Module:
+    """The syntax tree of a text.
+
+    Args:
+        filename: what warnings and tracebacks of the compiled tree call the text.
+        awaits: whether `await` may stand outside of functions, as it may in a cell.
+
+    Raises:
+        UnparsableError: the text is no Python, or is nested too deeply.
+    """
+    flags = ast.PyCF_ONLY_AST | (ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if awaits else 0)
+    with _faults(source):
+        tree = compile(source, filename, "exec", flags, dont_inherit=True)
+    assert isinstance(tree, ast.Module)
+    return tree
+
+
+@contextmanager
+def _faults(source: str) -> Iterator[None]:
+    """What Python's parser and compiler raise of a text, as `UnparsableError`; what they warn of is the user's to see later."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except SyntaxError as error:
+        line = error.lineno or _line(source, source.find("\0"))  # the only fault without a place
+        raise UnparsableError((line, error.offset or 1, error.msg)) from None
+    except ValueError as error:  # a lone surrogate, or, in older Python, a null character
+        place = error.start if isinstance(error, UnicodeEncodeError) else source.find("\0")
+        raise UnparsableError((_line(source, place), 1, str(error))) from None
+    except (RecursionError, MemoryError):
+        raise UnparsableError((_deep_line(source), 1, NESTED_TOO_DEEPLY)) from None
+
+
+def parse_program(source: str) -> ast.Module:
+    """The syntax tree of a script that Python compiles: whether `await` and `return` stand where they may is seen only then.
+
+    Raises:
+        UnparsableError: as for `parse_python`.
+    """
+    tree = parse_python(source, "program", awaits=False)
+    with _faults(source):
+        compile(tree, "program", "exec", dont_inherit=True)
+    return tree
+
+
+def deepest_line(source: str) -> int:
+    """The line, from 1, of the statement of a Python text that is nested most deeply."""
+    deepest, line = 0, 1
+    for statement in parse_python(source).body:
+        waiting: list[tuple[ast.AST, int]] = [(statement, 1)]
+        while waiting:
+            node, depth = waiting.pop()
+            if depth > deepest:
+                deepest, line = depth, statement.lineno
+            waiting += [(child, depth + 1) for child in ast.iter_child_nodes(node)]
+    return line
+
+
+@contextmanager
+def deep_recursion() -> Iterator[None]:
+    """Room for deep trees: a sum of a thousand terms is a tree a thousand levels deep."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, 20_000))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def syntax_error(source: str) -> SyntaxFault | None:
+    """Line, column and Python's own message, or None for valid Python; cells may await."""
+    try:
+        parse_python(source)
+    except UnparsableError as error:
+        return error.fault
+    return None
+
+
+def is_too_deep(fault: SyntaxFault) -> bool:
+    """Whether a text is refused for its nesting alone."""
+    return fault[2] == NESTED_TOO_DEEPLY
+
+
+def _line(source: str, place: int) -> int:
+    """The line, from 1, of a place in a text; the first where there is no such place."""
+    return source.count("\n", 0, max(place, 0)) + 1
+
+
+def _deep_line(source: str) -> int:
+    """The first line, from 1, up to which a text is nested too deeply already; found by halving."""
+    lines = source.splitlines(keepends=True)
+    below, above = 0, len(lines)
+    while above - below > 1:
+        middle = (below + above) // 2
+        if _is_nested_too_deeply("".join(lines[:middle])):
+            above = middle
+        else:
+            below = middle
+    return max(above, 1)
+
+
+def _is_nested_too_deeply(source: str) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(source, "<cell>", "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+    except (RecursionError, MemoryError):
+        return True
+    except (SyntaxError, ValueError):
+        return False
+    return False
