@@ -240,5 +240,7 @@ def interp(t: Any, x: Any, xp: Any, fp: Any) -> Any:
         for values in (xp, fp)
         for place in (left, right)
     )
-    part = t.computed("/", t.computed("-", x, a), t.computed("-", b, a))
+    same = t.once(t._compare("==", a, b), "same")  # of the last place, when it is repeated
+    width = t.chosen(same, 1, t.computed("-", b, a))
+    part = t.chosen(same, 1, t.computed("/", t.computed("-", x, a), width))
     return t.computed("+", f, t.computed("*", part, t.computed("-", g, f)))
