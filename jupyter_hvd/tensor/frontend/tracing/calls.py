@@ -13,6 +13,8 @@ from fractions import Fraction
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from ...derivative.primitives import NUMPY
 from ...language.affine import Affine
 from ...language.errors import TensorError
@@ -36,6 +38,7 @@ from ...language.terms import (
 from ...language.types import Array, Integer, Layout, Parameter, Relation, TupleSet
 from .. import forms
 from ..helpers import helper_of
+from ..signature import has_no_counterpart
 from ..tracers import Barred, Data, Index, Nature, Selected, Value, data_help, is_tuple, kind
 from .conditions import as_truth
 from .loops import Iteration
@@ -138,6 +141,9 @@ class Tracer(Selections):
         """A value as an array of a type; `exact` where it is of whole numbers whatever the type. Raises
         TensorError where that would round it.
         """
+        if dtype is not None and has_no_counterpart(dtype):
+            message = f"`{np.dtype(dtype)}` is a type that JAX does not have"
+            raise self.error(message, "leave the type out, or write `float`")
         name = str(getattr(dtype, "__name__", dtype))
         if name.startswith("bool"):
             return as_truth(value if exact or numbers_of(value) == "bool" else self._nonzero(value))
