@@ -148,6 +148,15 @@ def diag_indices(t: Any, n: Any, ndim: int = 2) -> Any:
     return (build(t, "arange", n),) * ndim
 
 
+@form("diag_indices_from")
+def diag_indices_from(t: Any, arr: Any) -> Any:
+    """`diag_indices(n, ndim)` of an array whose sizes are n, all of them."""
+    dims = t.dims(t.whole(arr))
+    if len(dims) < 2:
+        raise t.error("`diag_indices_from` takes an array of two axes or more")
+    return diag_indices(t, t.index(t.same(*dims)), len(dims))
+
+
 @form("take_along_axis")
 def take_along_axis(t: Any, arr: Any, indices: Any, axis: Any = -1) -> Any:
     """`x[i, src[i, j]]`, along an axis."""
