@@ -64,8 +64,18 @@ def several_loops(x):
     return sum(v * v for v in y) + len(y)
 
 
+def read_in_an_inner_loop_and_a_branch(x):
+    y, total = [x[0]], 0.0
+    for i in range(len(x)):
+        y.append(x[i] * y[-1])
+        for j in range(2):
+            total += y[-1] * j * x[j]
+        total = 0.5 * (total + (y[-1] if x[i] > 1 else 0))
+    return total + sum(v * v for v in y)
+
+
 PROGRAMS = [last_entry, entry_before, after_appending, rows, beside_another]
-PROGRAMS = [*PROGRAMS, first_entries_stay, several_loops]
+PROGRAMS = [*PROGRAMS, first_entries_stay, several_loops, read_in_an_inner_loop_and_a_branch]
 
 
 @pytest.mark.parametrize("f", PROGRAMS)
@@ -85,6 +95,21 @@ def _rows_in_jax(x):
     for _ in range(3):
         y.append(jnp.sin(y[-1]) + x)
     return sum(jnp.sum(v * v) for v in y)
+
+
+def test_an_entry_that_is_changed_in_place_is_refused():
+    """In NumPy `h += 1` changes the list's entry, too."""
+
+    def f(x):
+        y = [x.copy()]
+        for _ in range(len(x)):
+            h = y[-1]
+            h += 1.0
+            y.append(h * 2)
+        return sum(np.sum(v) for v in y)
+
+    with pytest.raises(TensorError, match=r"`y` holds `y\[-1\]` itself, which each turn changes"):
+        tensor(f)(np.ones(4))
 
 
 def test_what_is_read_further_back_is_refused():

@@ -136,7 +136,7 @@ class Appended(Barred):
 
     def is_last(self, place: Any) -> bool:
         """Whether a place is that of the last entry so far: `y[-1]`, or `y[i - 1]` where that says the same."""
-        if place == -1 and isinstance(place, int):
+        if isinstance(place, int) and place == -1:
             return self.first is not None or self.value is not None
         if not isinstance(place, Index) or self.first is None:
             return False
@@ -276,13 +276,12 @@ class Recurrences(Entries):
 
     def _last_of(self, list_: Appended) -> Any:
         if list_.value is not None:
-            list_.value = self._bind("entry", list_.value)
             return list_.value
-        if list_.last is None:
-            assert list_.first is not None
-            assert list_.first.written is not None
-            start, layout = self.pack(list_.first.written[-1])
-            list_.last = self._state("last", start, layout)
+        written = list_.first.written if list_.first is not None else None
+        if list_.last is None and written:
+            start, layout = self.pack(written[-1])
+            last = self._state(list_.name, start, layout)
+            list_.last = replace(last, name=f"{list_.name}[-1]")
         return self._during(list_.last, None)
 
     def _changed_by_one_name(

@@ -596,7 +596,7 @@ class Statements(Recurrences):
                     f"`{target.name}` is appended to more or less than once a turn",
                     "append once a turn, `y.append(a if p else b)`",
                 )
-            target.value = self.whole(value)
+            target.value = self.once(self.whole(value), "entry")
             if is_tuple(target.value):
                 raise self.error("a list of tuples", "append to a list for each part")
             return target
