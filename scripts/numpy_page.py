@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import linecache
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from jupyter_hvd.tensor import TensorFunction, tensor
 from jupyter_hvd.tensor.cost.formula import cost_formula
+from jupyter_hvd.tensor.derivative.elementary import REALS, TABLE
 
 TYPES = {
     "x": '"n"', "y": '"n"', "c": '"k"', "A": '"n m"', "B": '"m n"', "S": '"n n"', "T": '"b n m"',
@@ -31,13 +33,13 @@ CALLS = {
         *(f"np.{name}(x)" for name in (
             "sin", "cos", "tan", "exp", "sinh", "cosh", "tanh", "sqrt", "log", "log2", "log10", "log1p",
             "expm1", "abs", "sign", "floor", "square", "negative", "reciprocal", "arctan", "radians", "ceil", "trunc",
-            "rint", "arcsinh", "cbrt", "sinc",
+            "rint", "arcsinh", "cbrt", "sinc", "exp2",
         )),
         "np.arccosh(x + 1)", "np.arctanh(x/3)", "np.round(x, 1)", "x % y", "3*x // y", "np.mod(-x, y)", "np.fmod(-x, y)",
         "np.heaviside(x - 1, 0.5)",
         "np.arcsin(x/3)", "np.arccos(x/3)", "np.arctan2(x, y)", "np.hypot(x, y)",
         "np.add(x, y)", "np.subtract(x, y)", "np.multiply(x, y)", "np.divide(x, y)", "np.power(x, 3)",
-        "np.maximum(x, y)", "np.minimum(x, 1.2)", "np.clip(x, 0.9, 1.3)", "np.logaddexp(x, y)",
+        "np.maximum(x, y)", "np.minimum(x, 1.2)", "np.clip(x, 0.9, 1.3)", "np.logaddexp(x, y)", "np.logaddexp2(x, y)",
         "np.copysign(x, y)", "np.nan_to_num(x)",
     ),
     "conditions": (
@@ -119,7 +121,7 @@ CALLS = {
         "jax.nn.gelu(x)", "jax.nn.gelu(x, approximate=False)", "jax.nn.elu(x - 1)", "jax.nn.selu(x - 1)",
         "jax.nn.log_sigmoid(x)", "jax.nn.relu6(x)", "jax.nn.hard_tanh(x)", "jax.nn.soft_sign(x)", "jax.lax.rsqrt(x)",
         "jax.scipy.special.ndtr(x)", "jax.scipy.special.logit(x/2)",
-        "jax.scipy.special.xlogy(x, y)", "jax.scipy.special.entr(x)", "jax.scipy.stats.norm.logpdf(x)",
+        "jax.scipy.special.erfc(x)", "jax.scipy.special.xlogy(x, y)", "jax.scipy.special.xlog1py(x, y)", "jax.scipy.special.entr(x)", "jax.scipy.stats.norm.logpdf(x)",
         "jax.scipy.stats.norm.pdf(x, 1, 0.5)", "jax.scipy.stats.norm.cdf(x)", "jax.scipy.special.gammaln(x)",
         "jax.scipy.special.digamma(x)", "jax.scipy.special.polygamma(1, x)", "jax.scipy.special.betaln(x, y)",
     ),
@@ -184,8 +186,36 @@ def described(call: str) -> tuple[str, str]:
     return str(program).split("\n", 1)[1], str(cost_formula(program))
 
 
+def elementary_functions() -> Iterator[str]:
+    """The table of elementary functions, those that programs call."""
+    yield ELEMENTARY
+    for row in TABLE.values():
+        if row.numpy:
+            names = ", ".join(f"`{name}`" for name in row.numpy)
+            slopes = ", ".join(f"`{slope}`" for slope in row.slopes)
+            kinks = "; ".join(
+                f"{_point(slopes)} at {_point(at)}" for at, slopes in row.kinks.items()
+            )
+            yield f"| `{row.name}` | {names} | {slopes} | {' × '.join(map(_interval, row.domain))} | {kinks} |"
+
+
+def _point(values: tuple[float, ...]) -> str:
+    shown = ", ".join(_number(x) for x in values)
+    return shown if len(values) == 1 else f"({shown})"
+
+
+def _interval(interval: tuple[float, float]) -> str:
+    return "ℝ" if interval == REALS else "({}, {})".format(*map(_number, interval))
+
+
+def _number(x: float) -> str:
+    known = {math.inf: "∞", -math.inf: "-∞", math.pi / 2: "π/2", -math.pi / 2: "-π/2"}
+    return known.get(x, f"{x:g}")
+
+
 def page() -> Iterator[str]:
     yield HEAD
+    yield from elementary_functions()
     for title, calls in CALLS.items():
         yield f"\n## {title.capitalize()}\n\n| call | is | operations |\n|---|---|---|"
         for call in calls:
@@ -193,6 +223,23 @@ def page() -> Iterator[str]:
             shown = body.replace("\n", " ").replace("|", "\\|")
             shown = shown if len(shown) <= LONG else f"{shown[:LONG]} …"
             yield f"| `{call.replace('|', chr(92) + '|')}` | `{shown}` | {cost} |"
+
+
+ELEMENTARY = """
+## Elementary functions
+
+One table, `derivative/elementary.py`, has all that is known of a scalar function; `tests/tensor/test_elementary.py` checks each row against `mpmath` to the third derivative, at random points, at zeros, ties,
+integers and infinities, and against JAX.
+
+- **To every order.** The derivative of a smooth function is made of smooth functions, so that Hessians and further derivatives hold everywhere: that of `softplus` is `sigmoid`, at 0 too. The derivatives of `x**k` by x
+  are `k·x**(k-1)`, `k·(k-1)·x**(k-2)`, … (`pow1`, `pow2`), which are 0 where k, or k - 1, is 0: no logarithm and no 0·∞ at x = 0, for whole k that are constants, indices, parameters or data. `|x|·|x|` and even constant powers of `|x|` are read as those of x.
+- **At kinks**, where there is no derivative, it is the middle of the one-sided ones: 0 of `|x|` at 0, 1/2 for each of two equal operands of `maximum` and `minimum` (so `relu6` and `clip` have 1/2 at their ends), and 0 for steps. That is JAX's
+  but for `abs` at 0 (JAX: 1; PyTorch and TensorFlow: 0) and `hypot` at (0, 0) (JAX: 1/2 each). `relu`, `leaky_relu` and `elu` are JAX's, too: 0, 1 and alpha at 0. Second derivatives at kinks of the first (`maximum(x, 0)**2` at 0, a power of `|x|` whose
+  exponent is a parameter) follow from the same rules and are not the middle in general. `mod` and `fmod` have derivative 1 by x where they jump.
+- **At the ends of a domain** a derivative is what its formula gives: ∞ of `sqrt` and `log` at 0. `xlogy(0, y)` has `log(y)` by x and 0 by y, at y = 0 too.
+
+| function | in NumPy, `math`, SciPy, JAX | derivatives by x, y | smooth in | convention at kinks |
+|---|---|---|---|---|"""
 
 
 HEAD = """# NumPy in the tensor language

@@ -68,6 +68,17 @@ class CalledFunction(ABC):
         self._shards: Along = ()
         self.last_sizes: dict[str, int] | None = None
 
+    def __copy__(self) -> Self:
+        made = object.__new__(type(self))
+        made.__dict__ |= self.__dict__
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """A copy with calls of its own; what it was made from does not change."""
+        made = copy.copy(self)
+        made._before = Before()
+        return made
+
     def __repr__(self) -> str:
         return f"<tensor function {self.__name__}{self.__signature__}>"
 

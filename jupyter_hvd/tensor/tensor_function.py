@@ -54,7 +54,7 @@ class TensorFunction(CalledFunction):
         """
         _check_checkpoint(checkpoint)
         derive = functools.partial(transforms.pullback, checkpoint=checkpoint)
-        return self._derived("vjp", names, derive, ("dy",))
+        return self._derived("vjp", names, derive, ("dy",), checkpoint=checkpoint)
 
     def jvp(self, *names: str) -> DerivedFunction:
         """The forward derivative (6.1–6.16): takes the parameters, then a differential `dx` of each
@@ -70,7 +70,9 @@ class TensorFunction(CalledFunction):
         def derive(base: Instance) -> Derivative:
             return transforms.jacobian(base, name)
 
-        return DerivedFunction(f"hessian_{self.__name__}", self.grad(name), derive)
+        made = DerivedFunction(f"hessian_{self.__name__}", self.grad(name), derive)
+        made.made_by = self, "hessian", (name,), {}
+        return made
 
     def certify(
         self, *names: str, sizes: Mapping[str, int] | None = None, **given: Any
@@ -110,7 +112,7 @@ class TensorFunction(CalledFunction):
                 raise TensorError(message, "use `.vjp` or `.jvp`")
             return transforms.gradient(base, wrt, value=value, checkpoint=checkpoint)
 
-        return self._derived(kind, names, derive)
+        return self._derived(kind, names, derive, checkpoint=checkpoint)
 
     def _derived(
         self,
@@ -118,10 +120,14 @@ class TensorFunction(CalledFunction):
         names: tuple[str, ...],
         derive: Callable[[Instance, tuple[str, ...]], Derivative],
         extra: tuple[str, ...] = (),
+        **options: Any,
     ) -> DerivedFunction:
+        """The derivative that the method `kind` gives for these names and options."""
         self.check_names(names)
-        made = f"{kind}_{self.__name__}"
-        return DerivedFunction(made, self, lambda base: derive(base, names), extra)
+        name = f"{kind}_{self.__name__}"
+        made = DerivedFunction(name, self, lambda base: derive(base, names), extra)
+        made.made_by = self, kind, names, options
+        return made
 
 
 class DerivedFunction(TensorFunction):
@@ -141,6 +147,11 @@ class DerivedFunction(TensorFunction):
         self.base = base
         self.derive = derive
         self.derived_from = functools.cache(self._from)
+        self.made_by: tuple[TensorFunction, str, tuple[str, ...], dict[str, Any]] | None = None
+
+    def __reduce__(self) -> Any:
+        assert self.made_by is not None
+        return _derivative_of, (*self.made_by, self._shards)
 
     @deep()
     def _from(self, base: Instance) -> Instance:
@@ -176,6 +187,18 @@ class DerivedFunction(TensorFunction):
         arguments = self._bind(args, kwargs)
         types = {x: tracer.parameter(x, value) for x, value in arguments.items()}
         return tracer.apply(self.at(types).traced, arguments)
+
+
+def _derivative_of(
+    function: TensorFunction,
+    kind: str,
+    names: tuple[str, ...],
+    options: dict[str, Any],
+    shards: Any,
+) -> DerivedFunction:
+    made: DerivedFunction = getattr(function, kind)(*names, **options)
+    made._shards = shards
+    return made
 
 
 def _check_checkpoint(checkpoint: object) -> None:

@@ -7,7 +7,7 @@ import inspect
 import operator
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from types import ModuleType, NoneType
+from types import FunctionType, ModuleType, NoneType
 from typing import TYPE_CHECKING, Any
 
 from .called_function import CalledFunction, Captured
@@ -17,10 +17,20 @@ from .frontend.trace import Undecided, trace, trace_named
 from .instance import Instance
 from .language.errors import TensorError
 from .language.types import Parameter
+from .pickling import (
+    Source,
+    fill,
+    is_importable,
+    restored,
+    source_of,
+    values_in_body,
+    values_in_signature,
+)
 from .tensor_function import TensorFunction
 
 if TYPE_CHECKING:
     from .frontend.rewrite import Rewritten
+    from .lowering.sharding import Along
 
 DEPTH = 4  # of parts in parts that are looked at
 SETTLED = frozenset((NoneType, ModuleType, bool, int, float, complex, str))
@@ -46,6 +56,14 @@ class WrittenFunction(TensorFunction):
         self._traced = functools.lru_cache(maxsize=256)(self._trace)
         self._named = functools.lru_cache(maxsize=256)(self._trace_named)
         self._seen: tuple[Captured, Captured] | None = None  # values from outside, and their keys
+
+    def __reduce__(self) -> Any:
+        if is_importable(self):
+            return self._python.__qualname__
+        function = self._python
+        assert isinstance(function, FunctionType)
+        given = source_of(function), values_in_signature(function), self._shards
+        return _restored, given, values_in_body(function), None, None, _fill
 
     @property
     def python(self) -> Callable[..., Any]:
@@ -126,6 +144,16 @@ class WrittenFunction(TensorFunction):
     def __tensor_inline__(self, tracer: Any, args: Any, kwargs: Any) -> Any:
         bound = inspect.BoundArguments(self.__signature__, OrderedDict(self._bind(args, kwargs)))
         return tracer.no_list(tracer.inline(self.__name__, self._rewritten, bound))
+
+
+def _restored(source: Source, given: dict[str, Any], shards: Along) -> TensorFunction:
+    made = tensor(restored(source, given))
+    made._shards = shards
+    return made
+
+
+def _fill(function: WrittenFunction, values: dict[str, Any]) -> None:
+    fill(function.python, values)
 
 
 def _key(value: Any, within: frozenset[CalledFunction | Helper]) -> Any:

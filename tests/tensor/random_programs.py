@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from random import Random
 
-from jupyter_hvd.tensor.derivative.blackboxes import defined
+from jupyter_hvd.tensor.derivative.primitives import defined
 from jupyter_hvd.tensor.language.affine import Affine
 from jupyter_hvd.tensor.language.parser import parse
 from jupyter_hvd.tensor.language.predicates import (

@@ -290,3 +290,25 @@ def test_sizes_and_indices_are_said_as_they_are_written():
     ):
         with pytest.raises(TensorError, match=re.escape(said)):
             function(argument)
+
+
+@pytest.mark.skipif(np.dtype(np.longdouble).itemsize == 8, reason="long doubles are doubles here")
+def test_types_that_jax_does_not_have_are_refused_by_name():
+    def f(x):
+        return np.sum(x)
+
+    def g(x: float):
+        return np.sum(np.zeros(3, dtype=np.longdouble)) + x
+
+    def h(x):
+        return np.sum(x.astype("g"))
+
+    name = str(np.dtype(np.longdouble))
+    for value in (np.zeros(3, np.longdouble), np.longdouble(1)):
+        with pytest.raises(TensorError, match=f"`x` holds {name}, which JAX does not have"):
+            tensor(f)(value)
+    for made, x in ((g, 1.0), (h, np.ones(3))):
+        with pytest.raises(TensorError, match=f"`{name}` is a type that JAX does not have"):
+            tensor(made)(x)
+    with pytest.raises(TensorError, match="not real numbers"):
+        tensor(f)(np.zeros(3, [("a", float)]))

@@ -49,3 +49,17 @@ def test_the_work_of_a_count_follows_the_tuples():
     small = {(k, k) for k in range(10)}
     expected = gradient.cost(np.ones(10), np.ones(10), small)
     assert found.total.operations < expected.total + 20
+
+
+def test_a_loop_in_a_loop_is_profiled_at_the_sizes_of_the_call():
+    """A binomial tree, in place: the inner loop begins with what the outer one carries."""
+
+    def price(payoff, p: float, n: int):
+        v = payoff.copy()
+        for step in range(n - 1, -1, -1):
+            for k in range(step + 1):
+                v[k] = p * v[k + 1] + (1 - p) * v[k]
+        return v[0]
+
+    found = tensor(price).profile(np.arange(5.0), 0.5, 4, repeats=1)
+    assert found.total.seconds > 0

@@ -64,6 +64,7 @@ SOURCES = (
     "np.einsum('b...d,b...d->b...', T, T)", "np.einsum('...i,...i->...', T[:, :1], T)",
     # pairs and edges
     "z[edges.T[0]] - z[edges.T[1]]", "D[np.triu_indices(len(D), 1)].sum()", "np.mean(D[np.tril_indices_from(D, -1)]**2)",
+    "D[np.diag_indices_from(D)]",
     "D[np.diag_indices(len(D))]", "np.std(D[np.tril(np.ones((4, 4), dtype=bool))])", "D[np.triu_indices(4)]",
     # windows
     *(f"z * np.{name}(len(z))" for name in ("hanning", "hamming", "blackman", "bartlett")),

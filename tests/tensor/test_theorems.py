@@ -215,7 +215,7 @@ def test_the_generator_covers_every_constructor():
 
 def chain_ratio(arity, length=40):
     """`$IO(Dᵀ)/$IO` of y ↦ f(y, …, y), `length` times over."""
-    from jupyter_hvd.tensor.derivative.blackboxes import defined
+    from jupyter_hvd.tensor.derivative.primitives import defined
     from jupyter_hvd.tensor.language.function import parameter_names
     from jupyter_hvd.tensor.language.terms import Call
 

@@ -185,6 +185,17 @@ def _member(layout: tuple[Layout, ...], k: int) -> str:
     return f"[{name!r}]" if layout.form.make is dict else f".{name}"
 
 
+def has_no_counterpart(dtype: Any) -> bool:
+    """Whether a type of NumPy's numbers is wider than any of JAX's: `np.longdouble`."""
+    try:
+        found = np.dtype(dtype)
+    except (TypeError, ValueError):
+        return False
+    return (
+        found.kind in "fc" and found.itemsize > np.dtype("d" if found.kind == "f" else "D").itemsize
+    )
+
+
 def _kind_and_shape(name: str, value: Any) -> tuple[str, tuple[int, ...]]:
     """The kind of number (b, i, u, f or O for exact ones) and the shape of an argument."""
     is_own = isinstance(value, np.ndarray) and type(value) is not np.ndarray
@@ -204,10 +215,14 @@ def _kind_and_shape(name: str, value: Any) -> tuple[str, tuple[int, ...]]:
         except ValueError as error:
             raise TensorError(f"`{name}` has rows of different lengths") from error
     kind = getattr(value.dtype, "kind", "f")
-    if kind == "V":  # bfloat16 and its like, which NumPy does not know
-        kind = "f"
+    if kind == "V" and getattr(value.dtype, "type", None) is not np.void:
+        kind = "f"  # bfloat16 and its like, which NumPy does not know
     if kind == "O":
         kind = "O" if all(isinstance(x, int | float | Fraction) for x in value.flat) else "?"
+    if kind == "f" and has_no_counterpart(value.dtype):
+        raise TensorError(
+            f"`{name}` holds {value.dtype}, which JAX does not have", "pass `x.astype(float)`"
+        )
     if kind not in "biufO":
         raise TensorError(
             f"`{name}` holds {value.dtype}, not real numbers", "pass floats, booleans or integers"

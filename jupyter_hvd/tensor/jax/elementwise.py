@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
+from importlib import import_module
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.scipy import special
 
+from ..derivative.elementary import SLOPES_OF_JAX, elementary
 from ..language.affine import Affine
 from ..language.function import Function, parameter_names
 from ..language.predicates import TRUE, conjuncts
@@ -35,46 +36,26 @@ _tangent: Any = jax.custom_jvp(_nothing)
 _tangent.defjvp(_slope)
 
 
-_SAME = (
-    *("sin", "cos", "tan", "exp", "log", "sinh", "cosh", "tanh", "abs", "sign", "floor", "trunc"),
-    *("sqrt", "expm1", "log1p", "maximum", "minimum", "rint", "floor_divide", "mod", "cbrt"),
-)
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    **{name: getattr(jnp, name) for name in _SAME},
-    "atan": jnp.arctan,
-    "asin": jnp.arcsin,
-    "acos": jnp.arccos,
-    "asinh": jnp.arcsinh,
-    "acosh": jnp.arccosh,
-    "atanh": jnp.arctanh,
-    "atan2": jnp.arctan2,
-    "pow": jnp.power,
-    "erf": special.erf,
-    "lgamma": special.gammaln,
-    "digamma": special.digamma,
-    **{f"polygamma{n}": partial(special.polygamma, n) for n in (1, 2, 3)},
-    "recip": lambda x: 1 / x,
-    "less": lambda x, y: (x < y).astype(x.dtype),
-    "less_equal": lambda x, y: (x <= y).astype(x.dtype),
-    **{name: lambda x, y: (x == y).astype(x.dtype) for name in ("equal", "picks")},
-    "precedes": lambda x, y: (~(y <= x) & (x == x)).astype(x.dtype),
-    "precedes_or_ties": lambda x, y: ((x <= y) | (y != y)).astype(x.dtype),
-    "comes_before": lambda x, y, ties: (
-        (x < y) | ((x == x) & (y != y)) | ((ties != 0) & ((x == y) | (y != y)))
-    ).astype(x.dtype),
-    "ties": lambda x, y: ((x == y) | ((x != x) & (y != y))).astype(x.dtype),
-    "kept": lambda c, x: jnp.where(c != 0, x, jnp.zeros((), x.dtype)),
-    "dropped": lambda c, x: jnp.where(c != 0, jnp.zeros((), x.dtype), x),
-    "stopped": lax.stop_gradient,
+#: What JAX is to differentiate otherwise than it would.
+_OWN: dict[str, Callable[..., Any]] = {
     "tangent": _tangent,
     "finite": lambda x: lax.stop_gradient(jnp.where(jnp.isfinite(x), x, 0)),
-    "greater": lambda x, y: jnp.where(x > y, 1.0, jnp.where(x == y, 0.5, 0.0)).astype(x.dtype),
 }
 
-#: Black boxes that have the same slopes in JAX, wherever they have any. (JAX's `abs` has 1 at 0 in some versions.)
-AS_IN_JAX = frozenset(
-    "sin cos tan exp log sinh cosh tanh sqrt recip expm1 log1p erf atan asinh less less_equal equal picks kept dropped".split()
-)
+
+@cache
+def kernel_of(name: str) -> Callable[..., Any]:
+    """JAX's function for a row of the table of elementary functions."""
+    if name in _OWN:
+        return _OWN[name]
+    row = elementary(name)
+    assert row is not None, name
+    if row.kernel is not None:
+        return partial(row.kernel, jnp)
+    path, _, order = row.jax.partition(":")
+    module, _, function = path.rpartition(".")
+    found: Callable[..., Any] = getattr(import_module(f"jax.{module}"), function)
+    return partial(found, int(order)) if order else found
 
 
 def accumulate(step: Accumulate, values: Values) -> Any:
@@ -193,11 +174,11 @@ def call(function: Function, arguments: Sequence[Any], dtype: Any) -> Any:
     it would compute anew in each reader, where it stores `(1 + t)·(1 - t)`.
     """
     base = function.slope_of
-    if base is not None and base.name in AS_IN_JAX:
+    if base is not None and base.name in SLOPES_OF_JAX:
         (x,) = arguments
-        return jax.jvp(FUNCTIONS[base.name], (x,), (jnp.ones_like(x),))[1]
+        return jax.jvp(kernel_of(base.name), (x,), (jnp.ones_like(x),))[1]
     if function.body is None:
-        return FUNCTIONS[function.name](*arguments)
+        return kernel_of(function.name)(*arguments)
     names = parameter_names(function.arity)
     return scalar(function.body, dict(zip(names, arguments, strict=True)), dtype)
 

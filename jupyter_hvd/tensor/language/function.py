@@ -79,6 +79,7 @@ class Function:
 
 
 _TABLE: dict[str, Function] = {}
+_FINDERS: list[Callable[[str], Function | None]] = []
 
 
 def register(f: Function) -> Function:
@@ -86,14 +87,16 @@ def register(f: Function) -> Function:
     return _TABLE.setdefault(f.name, f)
 
 
+def find_by(finder: Callable[[str], Function | None]) -> None:
+    """Let `named` ask `finder` for functions that are registered when they are first wanted: those of a family."""
+    _FINDERS.append(finder)
+
+
 def named(name: str) -> Function:
-    """The black box of that name; KeyError where there is none yet."""
+    """The black box of that name; KeyError where there is none."""
+    if name not in _TABLE and not any(finder(name) for finder in _FINDERS):
+        raise KeyError(name)
     return _TABLE[name]
-
-
-def names() -> frozenset[str]:
-    """The names of all black boxes so far."""
-    return frozenset(_TABLE)
 
 
 def derived(f: Function, how: Derivation) -> Function | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from fractions import Fraction
 from typing import TypeVar
 
 from .affine import Affine
-from .function import Cotangent, Derivation, Function, Partial, Total, named, names
+from .function import Cotangent, Derivation, Function, Partial, Total, named
 from .predicates import FALSE, TRUE, Predicate, Related, compare, conj, disj, exists
 from .terms import (
     Add,
@@ -300,7 +301,7 @@ class _Parser:
 def _function(name: str) -> Function:
     """The black box that is printed so; KeyError where there is none."""
     how: Derivation
-    if name in names():
+    with suppress(KeyError):
         return named(name)
     if name.endswith("′"):
         of, how = _function(name[:-1]), Partial(0)

@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from math import prod
 
+from ..derivative.elementary import CHEAP
 from ..language.affine import Affine
 from ..language.predicates import TRUE
 from ..ssa.program import Output, flat
@@ -28,10 +29,6 @@ FENCED = 1 << 16  # entries below which computing some twice costs nothing
 COSTLY = 1 << 12  # and below which functions of them, and sums entry by entry, cost nothing
 CACHED = 1 << 19  # and from which to store them for that costs memory, and as much time
 Way = tuple[Subscripts | Chain, Subscripts]  # what is read together, and the axes where it goes
-CHEAP = frozenset(  # functions that are an instruction or two
-    "abs sign floor rint trunc maximum minimum less less_equal equal picks precedes precedes_or_ties comes_before ties".split()
-    + "kept dropped stopped finite greater".split()
-)
 
 
 def used_lookups(lookups: Sequence[IndexLookup], names: Iterable[str]) -> tuple[IndexLookup, ...]:

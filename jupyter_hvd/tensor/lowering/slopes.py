@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..derivative.blackboxes import BY_VALUE
+from ..derivative.primitives import BY_VALUE
 from .ir import Apply, Masked, Step
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ..language import types
 from ..language.affine import Affine
 from ..language.predicates import substitute
 from ..language.terms import Binder, Binders
-from ..ssa.program import Constant, Contraction, Program, Recurrence, Rhs, with_masks
+from ..ssa.program import Constant, Contraction, Input, Program, Recurrence, Rhs, with_masks
 
 Sizes = Mapping[str, Affine]
 
@@ -27,6 +28,8 @@ def _binders(binders: Binders, sizes: Sizes) -> Binders:
 def _rhs(rhs: Rhs, sizes: Sizes) -> Rhs:
     rhs = replace(rhs, gens=_binders(rhs.gens, sizes))
     match rhs:
+        case Input(_, type_):
+            return replace(rhs, type=types.at_sizes(type_, sizes))
         case Constant(_, Affine() as value):
             value = value.substitute(sizes)
             return replace(rhs, value=value if value.terms else value.constant)

@@ -6,7 +6,19 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ...derivative.primitives import NUMPY
+from ...language.function import Function
 from .table import build, form
+
+
+def _primitive(f: Function) -> Callable[..., Any]:
+    if f.arity == 1:
+        return lambda t, x: t.mapped(f.name, x)
+    return lambda t, x, y: t.mapped(f.name, x, y)
+
+
+for _name, _f in NUMPY.items():
+    form(_name)(_primitive(_f))
 
 
 def _operation(op: str) -> Callable[..., Any]:
@@ -63,34 +75,16 @@ def asarray(t: Any, x: Any, dtype: Any = None) -> Any:
     return t.whole(x) if t.is_array(x) and not t.lists_of(x) else build(t, "array", x, dtype)
 
 
-@form("abs", "absolute", "fabs")
-def absolute(t: Any, x: Any) -> Any:
-    """`|x|`, entry by entry."""
-    return t.mapped("abs", x)
-
-
-@form("maximum")
-def maximum(t: Any, x: Any, y: Any) -> Any:
-    """The larger of two, entry by entry."""
-    return t.mapped("maximum", x, y)
-
-
-@form("minimum")
-def minimum(t: Any, x: Any, y: Any) -> Any:
-    """The smaller of two, entry by entry."""
-    return t.mapped("minimum", x, y)
-
-
 @form("fmax")
 def fmax(t: Any, x: Any, y: Any) -> Any:
     """The larger of two, entry by entry; where one is no number, the other."""
-    return maximum(t, *_numbers_first(t, x, y))
+    return t.mapped("maximum", *_numbers_first(t, x, y))
 
 
 @form("fmin")
 def fmin(t: Any, x: Any, y: Any) -> Any:
     """The smaller of two, entry by entry; where one is no number, the other."""
-    return minimum(t, *_numbers_first(t, x, y))
+    return t.mapped("minimum", *_numbers_first(t, x, y))
 
 
 def _numbers_first(t: Any, x: Any, y: Any) -> tuple[Any, Any]:
@@ -107,8 +101,8 @@ def clip(t: Any, x: Any, low: Any = None, high: Any = None, **named: Any) -> Any
     high = named.pop("a_max", named.pop("max", high))
     if named:
         raise t.error(f"`clip` takes no {', '.join(named)}")
-    made = x if low is None else maximum(t, x, low)
-    made = made if high is None else minimum(t, made, high)
+    made = x if low is None else t.mapped("maximum", x, low)
+    made = made if high is None else t.mapped("minimum", made, high)
     return t.clipped_within(x, low, high, made)
 
 
@@ -164,42 +158,11 @@ def _kept_above(t: Any, v: Any) -> Any:
     return t.chosen(t._compare(">", v, 0), v, 0)
 
 
-@form("sigmoid")
-def sigmoid(t: Any, x: Any) -> Any:
-    """`½·(1 + tanh(x/2))`, which overflows nowhere."""
-    half = t.mapped("tanh", t.computed("/", x, 2))
-    return t.computed("/", t.computed("+", 1, half), 2)
-
-
-@form("logaddexp")
-def logaddexp(t: Any, x: Any, y: Any) -> Any:
-    """`maximum(x, y) + log1p(exp(-|x - y|))`, of two infinities that are equal, too."""
-    return _logaddexp(
-        t, x, y, lambda a, b: t.mapped("dropped", t.mapped("equal", a, b), t.computed("-", a, b))
-    )
-
-
-def _logaddexp(t: Any, x: Any, y: Any, difference: Callable[[Any, Any], Any]) -> Any:
-    def one(a: Any, b: Any) -> Any:
-        a, b = t.once(a, "a"), t.once(b, "b")
-        apart = t.mapped("abs", difference(a, b))
-        rest = t.mapped("log1p", t.mapped("exp", t.negative(apart)))
-        return t.computed("+", t.mapped("maximum", a, b), rest)
-
-    return t.spread((x, y), one)
-
-
-@form("softplus")
-def softplus(t: Any, x: Any) -> Any:
-    """`logaddexp(x, 0)`."""
-    return _logaddexp(t, x, 0, lambda a, b: t.computed("-", a, b))
-
-
 @form("silu", "swish")
 def silu(t: Any, x: Any) -> Any:
     """`x·sigmoid(x)`."""
     x = t.once(t.whole(x))
-    return t.computed("*", x, sigmoid(t, x))
+    return t.computed("*", x, t.mapped("sigmoid", x))
 
 
 @form("leaky_relu")
@@ -248,19 +211,19 @@ def selu(t: Any, x: Any) -> Any:
 @form("log_sigmoid")
 def log_sigmoid(t: Any, x: Any) -> Any:
     """`-softplus(-x)`."""
-    return t.negative(softplus(t, t.negative(t.whole(x))))
+    return t.negative(t.mapped("softplus", t.negative(t.whole(x))))
 
 
 @form("relu6")
 def relu6(t: Any, x: Any) -> Any:
     """`minimum(maximum(x, 0), 6)`."""
-    return minimum(t, maximum(t, x, 0), 6)
+    return t.mapped("minimum", t.mapped("maximum", x, 0), 6)
 
 
 @form("hard_tanh")
 def hard_tanh(t: Any, x: Any) -> Any:
     """`minimum(maximum(x, -1), 1)`."""
-    return minimum(t, maximum(t, x, -1), 1)
+    return t.mapped("minimum", t.mapped("maximum", x, -1), 1)
 
 
 @form("soft_sign")
@@ -278,9 +241,8 @@ def rsqrt(t: Any, x: Any) -> Any:
 
 @form("ndtr")
 def ndtr(t: Any, x: Any) -> Any:
-    """`½·(1 + erf(x/√2))`, the standard normal's distribution function, to 1e-16: below -8 it is 0."""
-    inner = t.mapped("erf", t.computed("*", 0.7071067811865476, x))
-    return t.computed("*", 0.5, t.computed("+", 1, inner))
+    """`½·erfc(-x/√2)`, the standard normal's distribution function."""
+    return t.computed("*", 0.5, t.mapped("erfc", t.computed("*", -0.7071067811865476, x)))
 
 
 @form("logit")
@@ -290,31 +252,26 @@ def logit(t: Any, x: Any) -> Any:
     return t.computed("-", t.mapped("log", x), t.mapped("log1p", t.negative(x)))
 
 
-@form("xlogy")
-def xlogy(t: Any, x: Any, y: Any) -> Any:
-    """`x·log(y)`, 0 where x is."""
-
-    def one(a: Any, b: Any) -> Any:
-        a, b = t.once(a, "a"), t.once(b, "b")
-        test = t.once(t._compare("==", a, 0), "chosen")
-        return t.chosen(test, 0, t.computed("*", a, t.mapped("log", t.chosen(test, 1, b))))
-
-    return t.spread((x, y), one)
-
-
 @form("entr")
 def entr(t: Any, x: Any) -> Any:
     """`-x·log(x)`, 0 where x is."""
     x = t.once(t.whole(x))
-    return t.negative(xlogy(t, x, x))
+    return t.negative(t.mapped("xlogy", x, x))
 
 
 @form("polygamma")
 def polygamma(t: Any, n: Any, x: Any) -> Any:
     """The n-th derivative of `digamma`."""
-    if n not in (0, 1, 2, 3):
-        raise t.error("`polygamma` of that order", "there are 0 to 3, as a constant")
-    return t.mapped("digamma" if n == 0 else f"polygamma{n}", x)
+    if not isinstance(n, int) or n < 0:
+        raise t.error("`polygamma` takes its order as a constant", "write `polygamma(1, x)`")
+    return t.mapped(f"polygamma{n}" if n else "digamma", x)
+
+
+@form("logaddexp2")
+def logaddexp2(t: Any, x: Any, y: Any) -> Any:
+    """`logaddexp(x·log 2, y·log 2)/log 2`."""
+    made = t.mapped("logaddexp", *(t.computed("*", math.log(2), t.whole(v)) for v in (x, y)))
+    return t.computed("*", 1 / math.log(2), made)
 
 
 @form("betaln")
@@ -323,12 +280,6 @@ def betaln(t: Any, a: Any, b: Any) -> Any:
     a, b = t.once(t.whole(a)), t.once(t.whole(b))
     both = t.mapped("lgamma", t.computed("+", a, b))
     return t.computed("-", t.computed("+", t.mapped("lgamma", a), t.mapped("lgamma", b)), both)
-
-
-@form("exp2")
-def exp2(t: Any, x: Any) -> Any:
-    """`exp(x·log 2)`."""
-    return t.mapped("exp", t.computed("*", 0.6931471805599453, x))
 
 
 def _standard(t: Any, x: Any, loc: Any, scale: Any) -> Any:
@@ -361,24 +312,6 @@ def ceil(t: Any, x: Any) -> Any:
     return t.negative(t.mapped("floor", t.negative(t.whole(x))))
 
 
-@form("trunc", "fix")
-def trunc(t: Any, x: Any) -> Any:
-    """The whole number next to x on the side of 0."""
-    return t.mapped("trunc", t.whole(x))
-
-
-@form("fmod")
-def fmod(t: Any, x: Any, y: Any) -> Any:
-    """`sign(x)·(|x| % |y|)`: the remainder with the sign of x."""
-
-    def one(a: Any, b: Any) -> Any:
-        a = t.once(a, "a")
-        rest = t.computed("%", t.mapped("abs", a), t.mapped("abs", b))
-        return t.computed("*", t.mapped("sign", a), rest)
-
-    return t.spread((x, y), one)
-
-
 @form("round", "around", "rint", method=True)
 def round_(t: Any, x: Any, decimals: int = 0) -> Any:
     """The nearest whole number, of two the even one; with decimals, `round(x·10**d)/10**d`."""
@@ -400,19 +333,6 @@ def heaviside(t: Any, x: Any, half: Any) -> Any:
         return t.chosen(t._compare("==", v, 0), half, t._compare(">", v, 0))
 
     return t.spread((x, half), one)
-
-
-@form("sinc")
-def sinc(t: Any, x: Any) -> Any:
-    """`sin(π·x)/(π·x)`, 1 at 0."""
-
-    def one(v: Any) -> Any:
-        v = t.once(t.computed("*", 3.141592653589793, v), "v")
-        test = t.once(t._compare("==", v, 0), "chosen")
-        safe = t.once(t.chosen(test, 1, v), "safe")
-        return t.chosen(test, 1, t.computed("/", t.mapped("sin", safe), safe))
-
-    return t.spread((x,), one)
 
 
 @form("stop_gradient")

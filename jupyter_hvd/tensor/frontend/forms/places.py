@@ -148,6 +148,15 @@ def diag_indices(t: Any, n: Any, ndim: int = 2) -> Any:
     return (build(t, "arange", n),) * ndim
 
 
+@form("diag_indices_from")
+def diag_indices_from(t: Any, arr: Any) -> Any:
+    """`diag_indices(n, ndim)` of an array whose sizes are n, all of them."""
+    dims = t.dims(t.whole(arr))
+    if len(dims) < 2:
+        raise t.error("`diag_indices_from` takes an array of two axes or more")
+    return diag_indices(t, t.index(t.same(*dims)), len(dims))
+
+
 @form("take_along_axis")
 def take_along_axis(t: Any, arr: Any, indices: Any, axis: Any = -1) -> Any:
     """`x[i, src[i, j]]`, along an axis."""
@@ -240,5 +249,7 @@ def interp(t: Any, x: Any, xp: Any, fp: Any) -> Any:
         for values in (xp, fp)
         for place in (left, right)
     )
-    part = t.computed("/", t.computed("-", x, a), t.computed("-", b, a))
+    same = t.once(t._compare("==", a, b), "same")  # of the last place, when it is repeated
+    width = t.chosen(same, 1, t.computed("-", b, a))
+    part = t.chosen(same, 1, t.computed("/", t.computed("-", x, a), width))
     return t.computed("+", f, t.computed("*", part, t.computed("-", g, f)))

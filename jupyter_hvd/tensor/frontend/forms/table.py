@@ -292,6 +292,5 @@ ALIASES = {
     "amax": "max",
     "amin": "min",
     "true_divide": "divide",
-    "expit": "sigmoid",
     "_where": "where",
 }

@@ -145,7 +145,7 @@ class Arithmetic(Loops):
             if isinstance(test, Condition):
                 term, layout = self.pack(other)
                 return Value(self, guarded(test.predicate, term), layout)
-        return Value(self, Mul(self.scalar(left, "`*`"), self.scalar(right, "`*`")))
+        return Value(self, self.times(self.scalar(left, "`*`"), self.scalar(right, "`*`")))
 
     def _quotient(self, a: Term, b: Term) -> Term:
         if isinstance(b, Const) and isinstance(b.value, int | Fraction):
@@ -156,14 +156,17 @@ class Arithmetic(Loops):
         return inverse if a is Const(1) else Mul(a, inverse)
 
     def _power(self, a: Term, b: Term) -> Value:
-        """Small constant powers by multiplication, others by the black box `pow`."""
+        """Small constant powers by multiplication, others by the primitive `pow`."""
+        inner = self.inside_of_abs(a)
+        if inner is not None and isinstance(b, Const) and is_even(b.value):
+            a = inner
         if isinstance(b, Const) and isinstance(b.value, int) and 0 <= b.value <= 4:
             base = self._bind("base", Value(self, a)).term
             if b.value == 0:
                 return Value(self, Const(1))
             squares = {1: base}
             if b.value > 1:
-                squares[2] = Mul(base, base)
+                squares[2] = self.times(base, base)
             if b.value == 4:
                 square = self._bind("square", Value(self, squares[2])).term
                 return Value(self, Mul(square, square))
@@ -206,7 +209,7 @@ class Arithmetic(Loops):
                 return Value(self, self._quotient(x, y)) if op == "/" else self._power(x, y)
             case "*":
                 x, y = (self._size_as_number(Index(self, side)) for side in (a, b))
-                return Value(self, Mul(x, y))
+                return Value(self, self.times(x, y))
             case "//" | "%" if not (a.names | b.names) & {i for i, _ in self.binders}:
                 if divisor := self.number(b):
                     return _PYTHON[op](self.number(a), divisor)
@@ -238,6 +241,11 @@ def _moved(op: str, left: Range | None, right: Range | None) -> Range | None:
     if first + 1 != end or not first.is_constant or first.constant < 0:
         return None
     return low * first.constant, (below - 1) * first.constant + 1
+
+
+def is_even(x: Any) -> bool:
+    """Whether a number is an even integer, of whatever type."""
+    return isinstance(x, int | float | Fraction) and x % 2 == 0
 
 
 def _negative(e: Term) -> Term:

@@ -13,14 +13,15 @@ from fractions import Fraction
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
-from ...derivative.blackboxes import NAMES
+import numpy as np
+
+from ...derivative.primitives import NUMPY
 from ...language.affine import Affine
 from ...language.errors import TensorError
 from ...language.function import named
 from ...language.pairs import Form, Laid, field_names, to_pairs
 from ...language.predicates import own_name
 from ...language.terms import (
-    Add,
     At,
     Binder,
     Call,
@@ -37,6 +38,7 @@ from ...language.terms import (
 from ...language.types import Array, Integer, Layout, Parameter, Relation, TupleSet
 from .. import forms
 from ..helpers import helper_of
+from ..signature import has_no_counterpart
 from ..tracers import Barred, Data, Index, Nature, Selected, Value, data_help, is_tuple, kind
 from .conditions import as_truth
 from .loops import Iteration
@@ -139,6 +141,9 @@ class Tracer(Selections):
         """A value as an array of a type; `exact` where it is of whole numbers whatever the type. Raises
         TensorError where that would round it.
         """
+        if dtype is not None and has_no_counterpart(dtype):
+            message = f"`{np.dtype(dtype)}` is a type that JAX does not have"
+            raise self.error(message, "leave the type out, or write `float`")
         name = str(getattr(dtype, "__name__", dtype))
         if name.startswith("bool"):
             return as_truth(value if exact or numbers_of(value) == "bool" else self._nonzero(value))
@@ -297,7 +302,8 @@ class Tracer(Selections):
 
     def _black_box(self, function: Any, arguments: tuple[Any, ...], **named_arguments: Any) -> Any:
         name = forms.function_name(function)
-        if named_arguments and _SPELLINGS.get(name, name) in (*NAMES, *_COMPOSITES):
+        f = NUMPY.get(name)
+        if named_arguments and f:
             raise self.error(f"`{name}` takes no keyword arguments here", "leave them out")
         if any(map(self.is_array, arguments)) and forms.function_module(function) != "math":
             return self.spread(arguments, lambda *xs: self._black_box(function, xs))
@@ -313,21 +319,16 @@ class Tracer(Selections):
             )
         if constant and not named_arguments and module in ("math", "numpy", "builtins"):
             return self._lifted(function(*arguments))
-        made = _COMPOSITES.get(name) if module in _MODULES else None
-        if made is not None:
-            return made(self, *arguments)
-        name = _SPELLINGS.get(name, name)
-        if module not in _MODULES or name not in NAMES:
+        if module not in _MODULES or f is None:
             help_ = (
                 "write it out with comprehensions and `sum`; docs/numpy.md lists what there is"
                 if module in _MODULES
                 else "use a function of `math` or NumPy, or one of your own; or compute it outside and pass it"
             )
             raise self.error(f"`{name}` is not in the tensor language", help_)
-        f = named(name)
         if len(arguments) != f.arity:
             raise self.error(f"`{name}` takes {f.arity} argument{'s' * (f.arity > 1)} here")
-        return self.function(name, *arguments)
+        return self.function(f.name, *arguments)
 
     def _lifted(self, value: Any) -> Any:
         """What NumPy gives of constants, `np.hanning(5)`: a short array is written out."""
@@ -734,25 +735,6 @@ def in_the_language(function: Callable[..., Any]) -> Rewritten:
 RECURRENCES = 200  # how often functions may call themselves, each written out
 _MODULES = ("math", *forms.MODULES)
 DICT = ("items", "keys", "values")
-_SPELLINGS = {
-    "fabs": "abs", "absolute": "abs", "arctan": "atan", "arcsin": "asin", "arccos": "acos",
-    "gammaln": "lgamma", "psi": "digamma", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
-    "arctan2": "atan2", "power": "pow", "reciprocal": "recip",
-}  # fmt: skip
-_COMPOSITES: dict[str, Callable[..., Any]] = {
-    "log2": lambda t, x: t._product(1.4426950408889634, t.function("log", x)),
-    "log10": lambda t, x: t._product(0.4342944819032518, t.function("log", x)),
-    "hypot": lambda t, x, y: t.function(
-        "sqrt",
-        Value(
-            t,
-            Add(
-                t._power(t.scalar(x, "`hypot`"), Const(2)).term,
-                t._power(t.scalar(y, "`hypot`"), Const(2)).term,
-            ),
-        ),
-    ),
-}
 _BUILTINS: dict[Any, Callable[..., Any]] = {
     builtins.len: Tracer.length,
     builtins.sum: forms.total_of,

@@ -13,7 +13,7 @@ from ...language.errors import TensorError
 from ...language.predicates import TRUE, Predicate, compare, conj, disj, exists, own_name
 from ...language.terms import Binder, Gen, Sum, Term, guard, lets
 from ...language.types import REAL, Array
-from ..tracers import Condition, Data, Index, IndexEntry, Value, is_tuple, kind
+from ..tracers import Barred, Condition, Data, Index, IndexEntry, Value, is_tuple, kind
 from .conditions import Conditions
 from .packing import guarded
 from .wholes import SizesMet, beyond, lists_of, nature_of, numbers_written
@@ -61,6 +61,8 @@ class Loops(Conditions):
         if isinstance(value, Value) and isinstance(value.type, Array):
             array = cast("Value", self._bind("items", value))
             return Iteration(value.type.size, lambda a: self.entry_within(array, a))
+        if isinstance(value, Barred):
+            raise self.error(value.message, value.help)
         raise self.error(
             f"{kind(value)} has no entries to loop over", "loop over `range(n)`, or an array"
         )

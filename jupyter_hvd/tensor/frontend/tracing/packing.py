@@ -14,6 +14,7 @@ from ...language.function import named
 from ...language.pairs import Laid, to_pairs
 from ...language.predicates import FALSE, TRUE, Predicate, conj, fresh, own_name
 from ...language.terms import (
+    At,
     Binder,
     Call,
     Const,
@@ -26,6 +27,7 @@ from ...language.terms import (
     Var,
     guard,
     strip_guards,
+    substitute,
 )
 from ...language.types import REAL, Layout
 from ..tracers import (
@@ -148,6 +150,31 @@ class Packing:
         made = fresh(stem, self.used | {i for i, _ in self.binders})
         self.used.add(made)
         return made
+
+    def times(self, a: Term, b: Term) -> Term:
+        """`a·b`; `|x|·|x|` is `x·x`, which has derivatives at 0 that those of its factors do not give."""
+        inner = self.inside_of_abs(a) if a is b else None
+        return Mul(a, b) if inner is None else Mul(inner, inner)
+
+    def inside_of_abs(self, e: Term) -> Term | None:
+        """x where a term is known to be `|x|`."""
+        match self._meaning(e):
+            case Call(function, (inner,)) if function.name == "abs":
+                return inner
+        return None
+
+    def _meaning(self, e: Term) -> Term:
+        """What a name, or an entry of an array with a name, stands for, as far as it is known here."""
+        match e:
+            case Var(name):
+                bindings = (pair for s in reversed(self.scopes) for pair in reversed(s.bindings))
+                found = next((term for bound, term in bindings if bound == name), e)
+                return e if found is e else self._meaning(found)
+            case At(body, index):
+                array = self._meaning(body)
+                if isinstance(array, Gen):
+                    return self._meaning(substitute(array.body, indices={array.index: index}))
+        return e
 
     # Packing and unpacking
 

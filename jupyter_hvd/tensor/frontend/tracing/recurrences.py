@@ -115,10 +115,13 @@ class Carried(Barred):
 
 class Appended(Barred):
     """A list that a loop which carries values appends to, while it is traced: `first` is the array of
-    its entries before, if any, and `value` what the turn appends.
+    its entries before, if any, and `value` what the turn appends. `index` counts the turns. The loop carries `last`, the last
+    entry, where a turn reads it.
     """
 
-    def __init__(self, name: str, first: Value | None, depth: int, masked: int) -> None:
+    def __init__(
+        self, name: str, first: Value | None, depth: int, masked: int, index: str = ""
+    ) -> None:
         super().__init__(
             f"`{name}` is a list that this loop appends to",
             "carry what a turn reads by a name of its own",
@@ -127,7 +130,18 @@ class Appended(Barred):
         self.first = first
         self.depth = depth
         self.masked = masked
+        self.index = index
         self.value: Value | None = None
+        self.last: State | None = None
+
+    def is_last(self, place: Any) -> bool:
+        """Whether a place is that of the last entry so far: `y[-1]`, or `y[i - 1]` where that says the same."""
+        if isinstance(place, int) and place == -1:
+            return self.first is not None or self.value is not None
+        if not isinstance(place, Index) or self.first is None:
+            return False
+        count = len(self.first.written or ()) + (self.value is not None)
+        return bool(place.affine == Affine.of(self.index) + (count - 1))
 
 
 @dataclass(frozen=True)
@@ -188,7 +202,9 @@ class Recurrences(Entries):
             value.nature.within if isinstance(value, Value) else None for value in values
         ]
         index, size, item, within = self.turn(pattern, bounds, ragged=True)
-        begun = tuple(map(self._begun, names, values))
+        begun = tuple(
+            self._begun(name, value, index) for name, value in zip(names, values, strict=True)
+        )
         before = dict(self.memory.changes)
         with self.scope(Binder(index, size), within) as scope:
             left = body(*item(), *map(self._during, begun, ranges))
@@ -201,11 +217,14 @@ class Recurrences(Entries):
             self.back_to(so_far)
             wider = [None] * len(wider) if again else wider
             return self.one_by_one(k, pattern, bounds, names, values, body, wider)
-        ranges += [None] * (len(left) - len(ranges))
         # What a turn gives beyond what it carries is a list that begins with the loop.
-        outer = (*values, *[None] * (len(left) - len(begun)))
+        count = len(left)
         begun = (*begun, *left[len(begun) :])
         names = (*names, *(x.name for x in left[len(names) :]))
+        for list_ in [x for x in left if isinstance(x, Appended) and x.last is not None]:
+            names, begun, left = (*names, list_.name), (*begun, list_.last), (*left, list_.value)
+        ranges += [None] * (len(left) - len(ranges))
+        outer = (*values, *[None] * (len(left) - len(values)))
         changed = {a for a, at in self.memory.changes.items() if before.get(a) != at}
         ends = within == TRUE and size.is_constant and size.constant > 0
         if ends:
@@ -234,7 +253,7 @@ class Recurrences(Entries):
         history = cast("Value", self._bind("history", loop)).term
         each = dict(zip(parts, components(history, len(parts)), strict=True))
         each |= {x: each[twin.parts[0].name] for x, twin in twins.items()}
-        return tuple(
+        after = tuple(
             self._after(found[0], each, size, self._nature_after(value, range_, index, size), twins)
             if found
             else Index(self, value.affine.substitute({index: size - 1}))
@@ -244,6 +263,26 @@ class Recurrences(Entries):
                 names, carried, left, ranges, outer, strict=True
             )
         )
+        return after[:count]
+
+    def entry(self, k: int, array: Any, *places: Any) -> Any:
+        """As any entry; the last one of a list that the loop appends to is carried on."""
+        of_variable = isinstance(array, Value) and isinstance(array.unchecked, Var)
+        list_ = self.lists.get(array.unchecked.name) if of_variable else array
+        if isinstance(list_, Appended) and len(places) == 1 and list_.is_last(places[0]):
+            self.at(k)
+            return self._last_of(list_)
+        return super().entry(k, array, *places)
+
+    def _last_of(self, list_: Appended) -> Any:
+        if list_.value is not None:
+            return list_.value
+        written = list_.first.written if list_.first is not None else None
+        if list_.last is None and written:
+            start, layout = self.pack(written[-1])
+            last = self._state(list_.name, start, layout)
+            list_.last = replace(last, name=f"{list_.name}[-1]")
+        return self._during(list_.last, None)
 
     def _changed_by_one_name(
         self,
@@ -322,9 +361,9 @@ class Recurrences(Entries):
     def _is_read(self, state: State, read: frozenset[str]) -> bool:
         return not read.isdisjoint(x.name for x in state.parts)
 
-    def _begun(self, name: str, value: Any) -> State | Appended | Any:
+    def _begun(self, name: str, value: Any, index: str) -> State | Appended | Any:
         """What a loop carries by a name, from how it begins."""
-        depths = len(self.conditions) + 1, len(self.masks)
+        depths = len(self.conditions) + 1, len(self.masks), index
         if isinstance(value, list) and not value:
             return Appended(name, None, *depths)
         if value is UNSET or (isinstance(value, Barred) and not isinstance(value, Carried)):

@@ -50,6 +50,7 @@ from ..tracers import (
     Divided,
     Index,
     IndexEntry,
+    Nature,
     Selected,
     Value,
     is_tuple,
@@ -427,12 +428,14 @@ class Statements(Recurrences):
                     raise self.error(
                         message, "nest the lists: `[[… for j in range(m)] for i in range(n)]`"
                     )
-                if start != [] or len(c.changes) > 1 or change.condition != TRUE or within != TRUE:
+                known = start == [] or lists_of(start)
+                if not known or len(c.changes) > 1 or change.condition != TRUE or within != TRUE:
                     raise self.error(
                         f"the size of `{c.name}` depends on more than the loop",
                         "append once a turn, to a list that begins empty: `y = []`",
                     )
-                return self._bind(c.name, Value(self, Gen(index, size, change.term)))
+                added = Value(self, Gen(index, size, change.term)).of_nature(Nature(1))
+                return self._bind(c.name, added if start == [] else self.joined_lists(start, added))
             case "+":
                 total = self.summed(index, size, guarded(p, change.term))
                 return self._augmented("+", start, total, c.name, change.anew)
@@ -593,7 +596,7 @@ class Statements(Recurrences):
                     f"`{target.name}` is appended to more or less than once a turn",
                     "append once a turn, `y.append(a if p else b)`",
                 )
-            target.value = self.whole(value)
+            target.value = self.once(self.whole(value), "entry")
             if is_tuple(target.value):
                 raise self.error("a list of tuples", "append to a list for each part")
             return target

@@ -271,7 +271,7 @@ class Wholes(Packing):
             return Value(self, guarded(both, b))
         if b is Const(1):
             return Value(self, guarded(both, a))
-        return Value(self, guarded(both, Mul(a, b)))
+        return Value(self, guarded(both, self.times(a, b)))
 
     def looked(
         self,

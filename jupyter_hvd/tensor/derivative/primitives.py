@@ -1,0 +1,133 @@
+"""The primitives of the language, one for each row of the table of elementary functions, and those derived from them.
+
+A derivative that is no row of the table becomes a primitive, too, with the derivative's term as its `body`: the paper's cost
+model charges one call for `Df` (6.6), and so do we.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from ..language.function import (
+    PARAMETERS,
+    Cotangent,
+    Derivation,
+    Function,
+    Partial,
+    Total,
+    derived_name,
+    find_by,
+    parameter_names,
+    register,
+)
+from ..language.parser import parse
+from ..language.terms import Call, Const, Mul, Term, Var, substitute
+from ..language.types import REAL
+from ..language.whole_functions import PREFIX, WHOLE
+from ..reference.evaluate import Environment, evaluate
+from .elementary import TABLE, Elementary, elementary
+from .forward import differential
+
+
+def defined(
+    name: str, arity: int, body: Term, derivation: tuple[Function, Derivation] | None = None
+) -> Function:
+    """The primitive of that name, whose value is the scalar term `body` over the first `arity` of
+    x, y, z, …
+    """
+    parameters = parameter_names(arity)
+
+    def compute(*arguments: Any) -> Any:
+        return evaluate(body, Environment(dict(zip(parameters, arguments, strict=True))))
+
+    def slope(k: int) -> Term | None:
+        return differential(body, {parameters[k]: Const(1)})
+
+    return _register(name, arity, compute, slope, body=body, derivation=derivation)
+
+
+def _register(
+    name: str,
+    arity: int,
+    compute: Callable[..., Any],
+    slope: Callable[[int], Term | None],
+    *,
+    simple: bool = False,
+    body: Term | None = None,
+    derivation: tuple[Function, Derivation] | None = None,
+) -> Function:
+    """The primitive of that name. `slope` gives the partial derivative by an argument, over x, y,
+    z, …; it becomes a primitive of its own unless it is `simple`.
+    """
+
+    def partials(arguments: tuple[Term, ...]) -> tuple[Term | None, ...]:
+        if simple:
+            e = slope(0)
+            return (e and substitute(e, {"x": arguments[0]}),)
+        slopes = (f.derived(Partial(k)) for k in range(arity))
+        return tuple(None if d is None else Call(d, arguments) for d in slopes)
+
+    @cache
+    def derived(how: Derivation) -> Function | None:
+        made = slope(how.argument) if isinstance(how, Partial) else _combined(f, how)
+        if made is None:
+            return None
+        more = len(how.active) if isinstance(how, Total) else isinstance(how, Cotangent)
+        return defined(derived_name(f, how), arity + more, made, (f, how))
+
+    f = Function(name, arity, compute, partials, derived, body, derivation)
+    return register(f)
+
+
+def _combined(f: Function, how: Total | Cotangent) -> Term | None:
+    """The value of `Df` (6.6) or `Dᵀf` (6.47) over x, y, z, …; None where it is zero."""
+    if isinstance(how, Total):
+        variables = [Var(x, REAL) for x in parameter_names(f.arity + len(how.active))]
+        body = Call(f, tuple(variables[: f.arity]))
+        sigma = {variables[k].name: variables[f.arity + j] for j, k in enumerate(how.active)}
+        return differential(body, sigma, fused=False)
+    *arguments, dy = (Var(x, REAL) for x in parameter_names(f.arity + 1))
+    partial = f.partials(tuple(arguments))[how.argument]
+    return None if partial is None else Mul(partial, dy)
+
+
+@cache
+def _read(slope: str) -> Term | None:
+    return None if slope == "0" else _scalar(slope)
+
+
+def _scalar(text: str) -> Term:
+    """A term over x, y, z, …"""
+    return parse(text, dict.fromkeys(PARAMETERS, REAL))
+
+
+def _enter(row: Elementary) -> Function:
+    """The primitive of a row of the table."""
+    slopes = row.slopes
+    return _register(
+        row.name, row.arity, row.compute, lambda k: _read(slopes[k]), simple=row.simple
+    )
+
+
+def _of_family(name: str) -> Function | None:
+    row = elementary(name)
+    return None if row is None else _enter(row)
+
+
+#: The primitive that a program calls by a name of NumPy's, `math`'s, SciPy's or JAX's.
+NUMPY: dict[str, Function] = {}
+for _row in TABLE.values():
+    NUMPY.update(dict.fromkeys(_row.numpy, _enter(_row)))
+find_by(_of_family)
+
+for _name, (_, _operands) in WHOLE.items():
+    _slopes = ("1", *["0"] * len(_operands))
+    _enter(Elementary(f"{PREFIX}{_name}", lambda x, *_: x, _slopes))
+
+#: Slopes as functions of the values: with `y = sqrt(x)` the slope is `1/2·recip(y)`.
+BY_VALUE = {
+    "sqrt": defined("half_recip", 1, _scalar("1/2·recip(x)")),
+    "recip": defined("minus_square", 1, _scalar("-1·x·x")),
+}
