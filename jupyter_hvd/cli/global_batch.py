@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..documents import load, write
+from ..documents import load
 from ..files import UnusableInputError
+from .program_copy import program_copy
 
 if TYPE_CHECKING:
     from ..convert import Options
@@ -58,21 +59,14 @@ def program_as_it_is(
     Raises:
         UnusableInputError: the file cannot be shared.
     """
-    from ..launchers.diagnosis import locate_by
-    from ..launchers.reaper import private_folder
-    from ..source.lines import origin_finder
-
     document = load(path)
     if any(USES_HOROVOD.search(text) for text in document.sources.values()):
         raise UnusableInputError(
             f"{path}: it uses Horovod itself, and --batch global shares programs for one process; "
             "run it with horovodrun"
         )
-    with private_folder(path.resolve().parent if shared else None) as folder:
-        copy = folder.path / path.name
-        write(copy, document)
-        finder = origin_finder(document.sources, document.sources)
-        yield copy, folder, locate_by(finder, path.name)
+    with program_copy(path, path.name, document, document, shared) as copy:
+        yield copy
 
 
 def rank_environment(options: Options) -> Mapping[str, str]:

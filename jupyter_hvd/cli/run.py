@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..conversion_limit import CONVERSION_SECONDS, conversion_limit
-from ..documents import load, write
+from ..documents import load
 from ..files import UnusableInputError
 from ..launchers.arguments import add_place_options, where_of
 from .codes import REFUSED, UNUSABLE
 from .global_batch import RANK_MODULE, program_as_it_is, rank_environment, refuse_other_options
 from .options import add_options, options_for
+from .program_copy import program_copy
 from .show import make_consoles, print_outcome
 
 if TYPE_CHECKING:
@@ -104,10 +105,6 @@ def converted_copy(
     Raises:
         UnusableInputError: the file cannot be converted.
     """
-    from ..launchers.diagnosis import locate_by
-    from ..launchers.reaper import private_folder
-    from ..source.lines import origin_finder
-
     original = load(path)
     with conversion_limit(path, seconds):
         outcome, converted = original.convert(options)
@@ -115,10 +112,9 @@ def converted_copy(
         _, errors = make_consoles(False)
         print_outcome(errors, path, outcome, None)
         raise RefusedError(outcome.status)
-    with private_folder(path.resolve().parent if shared else None) as folder:
-        copy = folder.path / f"{path.stem}_hvd{path.suffix or '.py'}"
-        write(copy, converted)
-        yield copy, folder, locate_by(origin_finder(original.sources, converted.sources), path.name)
+    name = f"{path.stem}_hvd{path.suffix or '.py'}"
+    with program_copy(path, name, original, converted, shared) as copy:
+        yield copy
 
 
 def run_run(arguments: argparse.Namespace) -> int:

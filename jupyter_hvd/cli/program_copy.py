@@ -1,0 +1,37 @@
+"""The copy of a program that ranks run, with the way back from its lines to the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..documents import write
+
+if TYPE_CHECKING:
+    from ..documents import Document
+    from ..launchers.diagnosis import Locate
+    from ..launchers.reaper import PrivateFolder
+
+
+@contextmanager
+def program_copy(
+    path: Path, name: str, original: Document, program: Document, shared: bool
+) -> Iterator[tuple[Path, PrivateFolder, Locate]]:
+    """Write a program into a private folder that is removed after the block.
+
+    Args:
+        path: the user's file. name: the copy's.
+        original: what the user's file holds. program: what the copy holds.
+        shared: make the folder beside the file, where other hosts see it too.
+    """
+    from ..launchers.diagnosis import locate_by
+    from ..launchers.reaper import private_folder
+    from ..source.lines import origin_finder
+
+    with private_folder(path.resolve().parent if shared else None) as folder:
+        copy = folder.path / name
+        write(copy, program)
+        finder = origin_finder(original.sources, program.sources)
+        yield copy, folder, locate_by(finder, path.name)
