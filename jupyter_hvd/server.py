@@ -16,9 +16,10 @@ import sys
 import tempfile
 import threading
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from concurrent.futures import Future
 from contextlib import aclosing, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -166,14 +167,17 @@ class Workers:
     def _serve(self, worker: Worker) -> None:
         while True:
             kind, body, answer = self._requests.get()
-            try:
-                if answer.set_running_or_notify_cancel():  # else nobody waits for it any more
-                    answer.set_result(worker.ask(kind, body, self.limit))
-            except Exception as error:
-                answer.set_exception(error)
-            finally:
-                with self._lock:
-                    self._unanswered -= 1
+            tell: Callable[[], None] | None = None
+            if answer.set_running_or_notify_cancel():  # else nobody waits for it any more
+                try:
+                    tell = partial(answer.set_result, worker.ask(kind, body, self.limit))
+                except Exception as error:
+                    tell = partial(answer.set_exception, error)
+            # This worker is free before anybody can ask again.
+            with self._lock:
+                self._unanswered -= 1
+            if tell is not None:
+                tell()
 
     def stop(self) -> None:
         """End all processes; the next request starts one anew."""
