@@ -55,7 +55,10 @@ def same(found: object, expected: object) -> bool:
     if isinstance(expected, tuple):
         return len(found) == len(expected) and all(map(same, found, expected))
     empty = np.size(expected) == 0 and np.size(found) == 0
-    return empty or (np.shape(found) == np.shape(expected) and np.allclose(found, expected))
+    if empty or np.shape(found) != np.shape(expected):
+        return empty
+    found, expected = np.asarray(found, dtype=float), np.asarray(expected, dtype=float)
+    return np.allclose(found, expected, equal_nan=True)  # no number where NumPy has none
 
 
 def calls(module: str, name: str) -> Iterator[tuple[str, list[str], object]]:
