@@ -63,14 +63,14 @@ CELLS: dict[str, tuple[Callable[[int], str], tuple[int, ...]]] = {
     "help lines": (numbered("name_{}.method?"), STATEMENTS),
     "indented magics": (
         lambda size: "if a:\n" + "  if b:\n    %foo\n    !bar\n  x = %baz\n" * (size // 46),
-        STATEMENTS,
+        (3, 30),
     ),
-    "cell magics": (lambda size: "%%time\n" * (size // 7) + "x = 1", TEXT),
+    "cell magics": (lambda size: "%%time\n" * (size // 7) + "x = 1", STATEMENTS),
     "assignments": (numbered("name_{} = 'a string of some length, as in notebooks'"), STATEMENTS),
     "assignments to one name": (numbered("name = 'a string of some length {}'"), STATEMENTS),
     "assignments in one line": (repeated("x = 1;"), (3, 30)),
     "calls": (numbered("print('a string of some length, as in notebooks', 1{})"), STATEMENTS),
-    "a list": (lambda size: f"x = [{'1, ' * (size // 3)}]", STATEMENTS),
+    "a list": (lambda size: f"x = [{'1, ' * (size // 3)}]", (3, 30)),
 }
 
 
