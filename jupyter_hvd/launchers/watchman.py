@@ -72,11 +72,16 @@ class Watchman:
         stall = self._progress.stall(list(members), now, finished, WAITS)
         if stall is None or not is_hang(stall) or now - self._told_at < PAUSE:
             return
-        if self._told is not None and self._told.places == stall.places:
+        if self._told is not None and is_same(self._told, stall):
             return
         self._told, self._told_at = stall, now
         hosts = {r: str(m.told.get("host", "")) for r, m in members.items()}
         self._tell(stall, hosts)
+
+
+def is_same(before: Stall, stall: Stall) -> bool:
+    """Whether the ranks are where they were: one that seemed to compute there may have been found to wait."""
+    return before.places == stall.places and set(before.waiting) == set(stall.waiting)
 
 
 def is_hang(stall: Stall) -> bool:
