@@ -112,7 +112,7 @@ def test_dry_run_of_what_needs_no_conversion(alone: Any) -> None:
         ("%hvd pu", {"pull", "push"}),
         (
             "%%distribute --",
-            {"--launcher", "--time", "--partition", "--salloc"}
+            {"--launcher", "--time", "--partition", "--salloc", "--batch"}
             | {"--show", "--dry-run", "--no-deps", "--timeout"},
         ),
         ("%%distribute --d", {"--dry-run"}),
