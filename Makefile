@@ -198,7 +198,7 @@ docs: env
 
 # Packages
 
-.PHONY: release try-wheel
+.PHONY: release translations try-wheel
 
 $(VENV)-release/.ready: requirements/release.txt
 	$(PYTHON) -m venv $(VENV)-release
@@ -214,6 +214,10 @@ release: $(VENV)-release/.ready
 	$(VENV)-release/bin/check-manifest
 	$(VENV)-release/bin/python scripts/check_distributions.py dist
 	@echo "dist/ is ready. Nothing is uploaded; RELEASE.md says how."
+
+# The strings of the panels and settings, for translators: after a change of one.
+translations: $(VENV)-release/.ready
+	scripts/translations
 
 # The wheel in a fresh environment, without Node, used in JupyterLab by a browser.
 try-wheel: release node_modules/.yarn-state.yml
