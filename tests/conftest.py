@@ -203,3 +203,23 @@ def pytest_terminal_summary(terminalreporter) -> None:
         terminalreporter.section("conversions, verified on two ranks")
         for row in sorted(rows):
             terminalreporter.write_line(row)
+    for kind, found, planted in mutation_scores(terminalreporter):
+        terminalreporter.write_line(f"mutants, {kind}: {found} of {planted} found")
+
+
+def mutation_scores(terminalreporter: pytest.TerminalReporter) -> list[tuple[str, int, int]]:
+    """Of each kind of mutant, how many were found and how many planted (a test's property `mutant`)."""
+    planted = {
+        outcome: [
+            value
+            for report in terminalreporter.getreports(outcome)
+            for key, value in report.user_properties
+            if key == "mutant"
+        ]
+        for outcome in ("passed", "failed")
+    }
+    kinds = sorted({*planted["passed"], *planted["failed"]})
+    return [
+        (kind, (found := planted["passed"].count(kind)), found + planted["failed"].count(kind))
+        for kind in kinds
+    ]
