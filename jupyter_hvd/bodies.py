@@ -15,7 +15,7 @@ from typing import Any
 CODE = re.compile(r"[A-Z]{1,3}[0-9]{0,3}")
 #: Options that are true or false, and those whose values `Options` itself checks.
 FLAGS = ("standalone", "guard")
-PASSED_ON = ("compression", "warmup_epochs", "backward_passes_per_step")
+PASSED_ON = ("compression", "warmup_epochs", "backward_passes_per_step", "batch")
 MAX_RANKS = 64
 MAX_STEPS = 1000
 
@@ -106,15 +106,18 @@ def verification(request: Mapping[str, Any], root: Path) -> dict[str, Any]:
     check_keys(request, {"notebook", "n", "steps", "options", "path", "confirmed"})
     if not isinstance(request.get("notebook"), dict):
         raise RequestError("`notebook` must be a notebook in nbformat's JSON")
+    options = read_options(request)
     confirmed = request.get("confirmed", False)
     if not isinstance(confirmed, bool):
         raise RequestError("`confirmed` must be true or false")
+    if options.get("batch") == "global":
+        raise RequestError("only conversions with batch per rank are verified")
     folder = read_folder(request, root)
     return {
         "notebook": request["notebook"],
         "n": whole_number(request, "n", MAX_RANKS),
         "steps": whole_number(request, "steps", MAX_STEPS, 20),
-        "options": read_options(request),
+        "options": options,
         "folder": None if folder is None else str(folder),
         "name": "notebook.ipynb" if folder is None else Path(request["path"]).name,
         "confirmed": confirmed,

@@ -11,7 +11,7 @@ from ..conversion_limit import conversion_limit
 from ..documents import load, write
 from ..files import UnusableInputError
 from .codes import OK, REFUSED, UNUSABLE
-from .options import add_options, options_for
+from .options import add_batch, add_options, options_for
 from .show import complain, make_consoles, print_diff, print_outcome
 
 
@@ -29,6 +29,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--diff", action="store_true", help="print what changes, cell by cell")
     parser.add_argument("--check", action="store_true", help="write nothing")
     parser.add_argument("--json", action="store_true", help="print one JSON object about all files")
+    add_batch(parser)
     add_options(parser)
     parser.set_defaults(command=run_convert)
 
@@ -95,12 +96,13 @@ def output_path(path: Path, arguments: argparse.Namespace) -> Path:
 
 
 def is_own_output(path: Path) -> bool:
-    from ..rules.tensorflow_horovod.imports import MARK
+    from ..rules.tensorflow_horovod.imports import MARKS
 
     try:
-        return path.is_file() and MARK in path.read_text(encoding="utf-8", errors="replace")
+        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     except OSError:
         return False
+    return any(mark in text for mark in MARKS)
 
 
 def invalid_as_json(path: Path, message: str) -> dict[str, Any]:

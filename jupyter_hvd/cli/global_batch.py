@@ -20,17 +20,8 @@ if TYPE_CHECKING:
     from ..launchers.reaper import PrivateFolder
 
 RANK_MODULE = "jupyter_hvd.rank.shared"
-#: Options that say how to convert, or how a converted program goes on.
-OF_CONVERSIONS = (
-    "select",
-    "ignore",
-    "compression",
-    "warmup_epochs",
-    "backward_passes_per_step",
-    "standalone",
-    "restarts",
-    "elastic",
-)
+#: Options of conversions and of jobs that are started again, beside those that `Options` refuses.
+OF_CONVERSIONS = ("select", "ignore", "restarts")
 USES_HOROVOD = re.compile(r"^[ \t]*(?:import|from)[ \t]+horovod\b", re.MULTILINE)
 
 
@@ -41,9 +32,8 @@ def refuse_other_options(arguments: argparse.Namespace) -> None:
     """
     for name in OF_CONVERSIONS:
         if getattr(arguments, name, None):
-            option = name.replace("_", "-")
             raise UnusableInputError(
-                f"--{option}: --batch global runs the program as it is, and does not convert it; leave one of them out"
+                f"--{name}: --batch global runs the program as it is, and does not convert it; leave one of them out"
             )
 
 

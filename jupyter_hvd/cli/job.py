@@ -15,7 +15,7 @@ from ..conversion_limit import conversion_limit
 from ..documents import Script, load
 from ..files import UnusableInputError, write_atomically
 from .codes import OK, REFUSED, UNUSABLE
-from .options import add_options, options_for
+from .options import add_batch, add_options, options_for
 from .show import make_consoles, print_outcome
 
 #: What a container is called where nobody says it.
@@ -47,6 +47,7 @@ def add_parser(commands: Any) -> None:
     add("--python", metavar="PATH", help="Slurm: the Python on the nodes; this one")
     add("--image", metavar="NAME", help="Kubernetes: what the container is called")
     add("--slots", type=int, metavar="S", help="Kubernetes: ranks for each worker (1)")
+    add_batch(parser)
     add_options(parser)
     parser.set_defaults(command=run_job_files)
 
@@ -60,7 +61,13 @@ def run_job_files(arguments: argparse.Namespace) -> int:
     _, errors = make_consoles(False)
     try:
         require_ranks(arguments.size)
-        options = replace(options_for(arguments, path), standalone=True)
+        options = options_for(arguments, path)
+        if options.batch == "global":
+            raise UnusableInputError(
+                f"{path}: a job's program stands alone, and one for --batch global needs jupyter_hvd where it runs; "
+                "install it there and start `jupyter hvd run FILE -n N --batch global`, or choose --batch per-rank"
+            )
+        options = replace(options, standalone=True)
         document = load(path)
         with conversion_limit(path, arguments.conversion_limit):
             outcome, converted = document.convert(options)

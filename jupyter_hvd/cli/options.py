@@ -45,6 +45,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_batch(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--batch",
+        choices=("per-rank", "global"),
+        help="per-rank: each rank takes batches of its own (default). "
+        "global: the ranks share each batch, with the result of one process",
+    )
+
+
 def seconds(text: str) -> float:
     """
     Raises:
@@ -72,12 +81,13 @@ def options_for(arguments: argparse.Namespace, path: Path, near: Path | None = N
     from dataclasses import fields
 
     from ..convert import OptionError, Options
+    from ..rules.options import merged
     from ..settings import notebook_settings
 
     given = {field.name: getattr(arguments, field.name, None) for field in fields(Options)}
     given = {name: value for name, value in given.items() if value is not None}
     try:
-        return Options.resolve({**notebook_settings(path, Options), **given}, near or path)
+        return Options.resolve(merged(notebook_settings(path, Options), given), near or path)
     except OptionError as error:
         option = error.name.replace("_", "-")
         raise UnusableInputError(f"--{option}: {error.problem}") from None

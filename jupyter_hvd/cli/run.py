@@ -19,7 +19,7 @@ from ..files import UnusableInputError
 from ..launchers.arguments import add_place_options, where_of
 from .codes import REFUSED, UNUSABLE
 from .global_batch import RANK_MODULE, program_as_it_is, rank_environment, refuse_other_options
-from .options import add_options, options_for
+from .options import add_batch, add_options, options_for
 from .program_copy import program_copy
 from .show import make_consoles, print_outcome
 
@@ -81,13 +81,7 @@ def add_parser(commands: Any) -> None:
         help="where the job's log is kept; see `jupyter hvd jobs`",
     )
     log.add_argument("--no-log", action="store_true", help="keep none")
-    parser.add_argument(
-        "--batch",
-        choices=("per-rank", "global"),
-        default="per-rank",
-        help="per-rank: convert; each rank takes batches of its own (default). "
-        "global: run the program as it is; ranks share each batch, with one process's result",
-    )
+    add_batch(parser)
     add_options(parser)
     parser.set_defaults(command=run_run)
 
@@ -127,10 +121,10 @@ def run_run(arguments: argparse.Namespace) -> int:
     from ..launchers.signals import ended_by_signals
 
     console, errors = make_consoles(False)
-    as_it_is = arguments.batch == "global"
+    options = options_for(arguments, arguments.file)
+    as_it_is = options.batch == "global"
     if as_it_is:
         refuse_other_options(arguments)
-    options = options_for(arguments, arguments.file)
     options = replace(options, restartable=arguments.restarts > 0 or options.elastic)
     try:
         ranks = place(arguments.size, where_of(arguments))  # refused before anything is done

@@ -84,6 +84,11 @@ def run_checks(arguments: argparse.Namespace, *, confirmed: bool) -> Verificatio
     from ..verify import verify
 
     console, _ = make_consoles(arguments.json or arguments.events)
+    options = options_for(arguments, arguments.file, arguments.beside)
+    if options.batch == "global":
+        raise UnusableInputError(
+            f"{arguments.file}: its settings choose batch global, and only per-rank conversions are verified"
+        )
     # A live display would take the stream from JSON.
     quiet = arguments.json or arguments.events
     with nullcontext() if quiet else console.status("reading the file") as status:
@@ -99,7 +104,7 @@ def run_checks(arguments: argparse.Namespace, *, confirmed: bool) -> Verificatio
             arguments.size,
             steps=arguments.steps,
             timeout=arguments.timeout,
-            options=options_for(arguments, arguments.file, arguments.beside),
+            options=options,
             beside=arguments.beside,
             confirmed=confirmed,
             listener=print_event if arguments.events else show,

@@ -18,7 +18,7 @@ from ..rules.options import SYNTAX, Options
 from ..rules.tensorflow_horovod import RULES
 from ..rules.tensorflow_horovod.apart import Alone, comes_together, is_right, set_apart
 from ..rules.tensorflow_horovod.context import Context, Rule
-from ..rules.tensorflow_horovod.imports import imports_horovod, is_own_work
+from ..rules.tensorflow_horovod.imports import imports_tensorflow, is_own_work, uses_horovod
 from ..source.cells import JoinedCells
 from ..source.edits import Layer, apply_edits, by_priority
 from ..source.parsing import NESTED_TOO_DEEPLY, deep_recursion, deepest_line, syntax_error
@@ -58,7 +58,7 @@ def convert_joined(cells: JoinedCells, options: Options) -> Conversion:
         with deep_recursion():
             context = Context(cells, options)
             stage.set("looked for what the program trains")
-            if context.training.loop == "none" or imports_horovod(context) is not None:
+            if not _has_work(context) or uses_horovod(context) is not None:
                 for cell, fault in cells.left_alone.items():
                     return _refuse_syntax(
                         cells, (cells.labels or ())[cell], fault, cells.masked[cell]
@@ -70,6 +70,16 @@ def convert_joined(cells: JoinedCells, options: Options) -> Conversion:
     except (RecursionError, MemoryError):
         return _refuse_deep(cells)
     return _invalid(cells, found)
+
+
+def _has_work(context: Context) -> bool:
+    """Whether a program has something for the ranks to do.
+
+    Ranks that share each batch need not see the training: another module's is shared as well.
+    """
+    if context.training.loop != "none":
+        return True
+    return context.options.batch == "global" and imports_tensorflow(context)
 
 
 @dataclass(frozen=True)
@@ -92,6 +102,8 @@ def _asked(context: Context) -> tuple[Conversion, list[tuple[Rule, Problem]]]:
     diagnostics: list[Diagnostic] = []
     errors: list[tuple[Rule, Problem]] = []
     for rule in RULES:
+        if context.options.batch not in rule.batches:
+            continue
         if not (rule.mandatory or context.options.uses(rule.code)):
             continue
         stage.set(f"asked rule {rule.code} ({rule.name})")
@@ -126,6 +138,8 @@ def _beside(context: Context, errors: list[tuple[Rule, Problem]]) -> Conversion 
     A later cell of living ranks may read what comes of it, and a job that is started again would begin it anew.
     """
     options = context.options
+    if options.batch not in Alone.batches:
+        return None
     if options.open_ended or options.restartable or not options.uses(Alone.code):
         return None
     problems: list[Problem] = []
@@ -175,7 +189,9 @@ def _left_alone(context: Context) -> Conversion:
     found = (
         _diagnostic(context, rule, finding)
         for rule in RULES
-        if rule.refuses and context.options.uses(rule.code)
+        if rule.refuses
+        and context.options.batch in rule.batches
+        and context.options.uses(rule.code)
         for finding in rule.find(context)
         if isinstance(finding, Problem)
     )

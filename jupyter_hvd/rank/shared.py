@@ -29,8 +29,8 @@ def explain(report: str) -> str:
 def main() -> int:
     """Run what the command line says; the exit code."""
     from ..runtime.sharing.program import share_program
+    from ..runtime.sharing.working_copy import Unlinker, copy_folder
     from .batch import hold_lifeline, run
-    from .working_copy import Unlinker, copy_folder
 
     hold_lifeline()
     rank = int(os.environ.get("HOROVOD_RANK", "0"))

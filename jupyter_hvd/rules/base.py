@@ -6,13 +6,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from inspect import cleandoc
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args
 
 import libcst as cst
 
 from ..source.edits import Edit
 
 Severity = Literal["error", "warning", "info"]
+#: Which batch one step trains on: `per-rank`, each rank a batch of its own; `global`, all ranks together one process's.
+Batch = Literal["per-rank", "global"]
+BATCHES: tuple[Batch, ...] = get_args(Batch)
 #: What a family of rules looks at: a program, and the names to write with.
 ContextT = TypeVar("ContextT")
 
@@ -26,8 +29,8 @@ CODES: list[str] = []
 
 @dataclass(frozen=True)
 class Example:
-    """Source before and after a rule, without those it says to `ignore`, or for a job that may be started again;
-    `after` is None where the program is refused, and `before` again where something is told and nothing changed.
+    """Source before and after a rule, without those it says to `ignore`, for a job that may be started again, or for another
+    `batch`; `after` is None where the program is refused, and `before` again where something is told and nothing changed.
 
     `after` shows this rule's changes alone. The test of the example converts `before` and
     compares; `docs/rules.md` shows it.
@@ -38,6 +41,7 @@ class Example:
     note: str = ""
     ignore: tuple[str, ...] = ()
     restartable: bool = False
+    batch: Batch = "per-rank"
 
 
 def program(text: str) -> str:
@@ -100,6 +104,7 @@ class Rule(ABC, Generic[ContextT]):
         mandatory: it provides what the changes of others need; no option leaves it out.
         refuses: it looks at programs, too, in which there is nothing to convert.
         partial: what it refuses is one training, beside which others may be converted.
+        batches: the conversions that it takes part in.
     """
 
     code: ClassVar[str]
@@ -109,6 +114,7 @@ class Rule(ABC, Generic[ContextT]):
     mandatory: ClassVar[bool] = False
     refuses: ClassVar[bool] = False
     partial: ClassVar[bool] = False
+    batches: ClassVar[tuple[Batch, ...]] = ("per-rank",)
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ..settings import OptionError, settings_near
-from .base import CODES
+from .base import BATCHES, CODES, Batch
 
 Compression = Literal["none", "fp16"]
+#: Options that say how a rank trains on batches of its own.
+PER_RANK = (
+    "compression",
+    "warmup_epochs",
+    "backward_passes_per_step",
+    "restartable",
+    "elastic",
+    "standalone",
+)
+ONLY_PER_RANK = (
+    "does not go with batch global, which keeps the training of one process; leave one of them out"
+)
+NOT_GLOBAL = {
+    "standalone": "a program for batch global needs jupyter_hvd where it runs: install it there, or choose batch per-rank"
+}
 #: The code of what is no Python; it belongs to no rule.
 SYNTAX = "HVD001"
 
@@ -32,9 +47,11 @@ class Options:
         restartable: `fit` and loops go on where they were kept last, where the job is started again.
         elastic: so they do, and what could not is refused.
         guard: the ranks are compared while they train, and stopped where they part.
+        batch: `per-rank`, each rank trains on batches of its own; `global`, the ranks share each batch, with the result of one
+            process.
 
     Raises:
-        OptionError: a value is of another kind, or names a rule that there is none of.
+        OptionError: a value is of another kind, names a rule that there is none of, or does not go with the batch.
     """
 
     select: tuple[str, ...] = ()
@@ -47,12 +64,15 @@ class Options:
     restartable: bool = False
     elastic: bool = False
     guard: bool = True
+    batch: Batch = "per-rank"
 
     def __post_init__(self) -> None:
         for name in ("select", "ignore"):
             check_codes(name, getattr(self, name))
         if self.compression not in get_args(Compression):
             raise OptionError("compression", f"must be one of {', '.join(get_args(Compression))}")
+        if self.batch not in BATCHES:
+            raise OptionError("batch", f"must be one of {', '.join(BATCHES)}")
         for name, least in (("warmup_epochs", 0), ("backward_passes_per_step", 1)):
             value = getattr(self, name)
             if type(value) is not int or value < least:
@@ -60,6 +80,17 @@ class Options:
         for name in ("open_ended", "standalone", "restartable", "elastic", "guard"):
             if type(getattr(self, name)) is not bool:
                 raise OptionError(name, "must be true or false")
+        if self.batch == "global":
+            self._refuse_per_rank()
+
+    def _refuse_per_rank(self) -> None:
+        """
+        Raises:
+            OptionError: an option is given that has no meaning where the ranks share each batch.
+        """
+        for field in fields(self):
+            if field.name in PER_RANK and getattr(self, field.name) != field.default:
+                raise OptionError(field.name, NOT_GLOBAL.get(field.name, ONLY_PER_RANK))
 
     @classmethod
     def resolve(
@@ -76,12 +107,26 @@ class Options:
             UnusableInputError: one in `pyproject.toml` is.
         """
         project = {} if path is None else settings_near(path, cls)
-        return cls(**{**project, **(explicit or {})})
+        return cls(**merged(project, explicit or {}))
 
     def uses(self, code: str) -> bool:
         """Whether the rule or diagnostic with this code takes part."""
         chosen = not self.select or code.startswith(self.select)
         return chosen and not (self.ignore and code.startswith(self.ignore))
+
+
+def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of which later ones go before earlier ones.
+
+    Where later ones choose another batch, earlier ones that are for the first are left out.
+    """
+    found: dict[str, Any] = {}
+    for layer in layers:
+        before = found.get("batch", BATCHES[0])
+        if layer.get("batch", before) != before:
+            found = {name: value for name, value in found.items() if name not in PER_RANK}
+        found |= layer
+    return found
 
 
 def check_codes(name: str, codes: Any) -> None:

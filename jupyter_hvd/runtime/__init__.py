@@ -48,7 +48,7 @@ from .process import start
 from .randomness import draw_alike, draw_apart, in_one_order, of_rank_zero, same_seed
 from .rates import scaled_rates, scaled_schedule
 from .restarts import distributed_backup, resumed_fit
-from .sharing import share
+from .sharing import share, start_shared
 from .weights import broadcast_before, broadcast_behind, broadcast_once
 
 __all__ = [
@@ -94,5 +94,6 @@ __all__ = [
     "shard_turns",
     "share",
     "start",
+    "start_shared",
     "wait_for_rank_zero",
 ]

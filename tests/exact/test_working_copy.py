@@ -12,7 +12,7 @@ import pytest
 RANK = """
 import os, shutil, sys
 from pathlib import Path
-from jupyter_hvd.rank import working_copy
+from jupyter_hvd.runtime.sharing import working_copy
 working_copy.LARGEST, working_copy.ENTRIES = 100, 3
 source, target = map(Path, sys.argv[1:3])
 working_copy.copy_folder(source, target, source / "job")

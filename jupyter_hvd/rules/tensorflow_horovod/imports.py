@@ -15,16 +15,32 @@ from .context import Context
 
 #: The comment by which a converted program is known again.
 MARK = "# Horovod, added by jupyter hvd: one process per rank, each with a GPU of its own"
+#: The same for one that was converted with `--batch global`.
+SHARED_MARK = "# Horovod, added by jupyter hvd: the ranks share each batch"
+MARKS = (MARK, SHARED_MARK)
+#: What such a program calls first.
+START_SHARED = "jupyter_hvd.runtime.start_shared"
 
 
-def imports_horovod(context: Context) -> cst.CSTNode | None:
-    """The first import of Horovod, or of a part of it."""
-    return next(_imports(context, "horovod"), None)
+def uses_horovod(context: Context) -> cst.CSTNode | None:
+    """The first import of Horovod, or of a part of it, or the call by which the ranks share the program."""
+    calls = (
+        call
+        for call in context.values.index.calls
+        if context.values.qualified(call.func) == START_SHARED
+    )
+    return next(_imports(context, "horovod"), None) or next(calls, None)
+
+
+def imports_tensorflow(context: Context) -> bool:
+    """Whether the program imports TensorFlow or Keras, in whatever place."""
+    return any(True for _ in _imports(context, "tensorflow"))
 
 
 def is_own_work(context: Context) -> bool:
     """Whether this converter wrote the program."""
-    return MARK in context.module.source and imports_horovod(context) is not None
+    written = any(mark in context.module.source for mark in MARKS)
+    return written and uses_horovod(context) is not None
 
 
 def first_import(context: Context) -> cst.CSTNode | None:

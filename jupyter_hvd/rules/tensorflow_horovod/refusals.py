@@ -15,10 +15,10 @@ from ...frameworks.tensorflow.keras_loops import POSITIONS
 from ...frameworks.tensorflow.library import partial_call
 from ...frameworks.tensorflow.pipelines import parts
 from ...frameworks.tensorflow.roles import Role
-from ..base import Example, Finding, Problem, program
+from ..base import BATCHES, Example, Finding, Problem, program
 from .context import Context, Rule
 from .environment import settings
-from .imports import first_import, imports_horovod, is_own_work
+from .imports import first_import, is_own_work, uses_horovod
 from .questions import KNOWN_LIBRARIES, RUNS, trains_by_name
 
 
@@ -39,6 +39,7 @@ class AlreadyHorovod(Refusal):
     code = "HVD901"
     name = "already Horovod"
     rationale = "The program already uses Horovod."
+    batches = BATCHES
     examples = (
         Example(
             program(
@@ -57,7 +58,7 @@ class AlreadyHorovod(Refusal):
     )
 
     def find(self, context: Context) -> Iterator[Finding]:
-        node = imports_horovod(context)
+        node = uses_horovod(context)
         if node is None:
             return
         if is_own_work(context):
@@ -85,6 +86,7 @@ class OtherDistribution(Refusal):
     code = "HVD902"
     name = "other distribution"
     rationale = "Two ways of distributing do not go together."
+    batches = BATCHES
     examples = (
         Example(
             program(
@@ -154,6 +156,7 @@ class TF1(Refusal):
     code = "HVD903"
     name = "TensorFlow 1"
     rationale = "Sessions need other rules than eager TensorFlow 2."
+    batches = BATCHES
     examples = (
         Example(
             program(
@@ -186,6 +189,7 @@ class Estimators(Refusal):
     name = "Estimator"
     rationale = "Estimators run their own sessions."
     partial = True
+    batches = BATCHES
     examples = (
         Example(
             program(
@@ -221,6 +225,7 @@ class OtherBackend(Refusal):
     code = "HVD908"
     name = "other backend"
     rationale = "Horovod for TensorFlow averages the gradients of TensorFlow."
+    batches = BATCHES
     examples = (
         Example(
             program(

@@ -14,7 +14,7 @@ from ...analysis.syntax import argument
 from ...frameworks.tensorflow import tf_api
 from ...frameworks.tensorflow.randomness import Seed
 from ...source.edits import IN_FRONT, Edit, Layer
-from ..base import Example, Finding, Fix, Problem, program
+from ..base import BATCHES, Example, Finding, Fix, Problem, program
 from . import standalone
 from .context import HOROVOD, TENSORFLOW, Context, Rule
 from .environment import assignments
@@ -336,6 +336,7 @@ class DeviceEnvironment(Rule):
     code = "HVD102"
     name = "device environment"
     rationale = "The local rank chooses the GPU; CUDA_VISIBLE_DEVICES would hide the GPUs of the other ranks."
+    batches = BATCHES
     examples = (
         Example(
             program(
@@ -390,6 +391,7 @@ class Strategy(Rule):
     code = "HVD104"
     name = "strategy"
     rationale = "Each rank has one device, and Horovod averages over all of them, so the strategy is that of one device."
+    batches = BATCHES
     examples = (
         Example(
             program(
@@ -422,7 +424,8 @@ class Strategy(Rule):
             name = context.values.qualified(call.func)
             if name in tf_api.LOCAL_STRATEGIES and not name.endswith(".get_strategy"):
                 own = context.replace(call, f"{context.tf}.distribute.get_strategy()")
-                yield Fix(call, (own,), needs=(HOROVOD, TENSORFLOW))
+                started = () if context.options.batch == "global" else (HOROVOD,)
+                yield Fix(call, (own,), needs=(*started, TENSORFLOW))
 
 
 NUMBERED = program(

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .start import start_shared
+
 
 def share(function: Callable[..., Any]) -> Callable[..., Any]:
     """Share the rows of a function's tensors among the ranks, where a program runs with `--batch global`.
@@ -29,4 +31,4 @@ def share(function: Callable[..., Any]) -> Callable[..., Any]:
     return share_function(function)
 
 
-__all__ = ["share"]
+__all__ = ["share", "start_shared"]

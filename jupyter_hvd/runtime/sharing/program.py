@@ -18,16 +18,24 @@ SEED_VARIABLE = "JUPYTER_HVD_SEED"
 GUARD_VARIABLE = "JUPYTER_HVD_GUARD"
 FRAMEWORKS = ("tensorflow", "keras", "tf_keras")
 _installed: list[Any] = []
+_begun = False
 _replaced: list[tuple[Any, str, Any]] = []
 
 
 def share_program() -> None:
     """Share what this process runs from now on; once it has imported TensorFlow."""
+    global _begun
+    _begun = True
     seed_early()
     if "tensorflow" in sys.modules:
         start_sharing()
     else:
         sys.meta_path.insert(0, FrameworkFinder())
+
+
+def has_begun() -> bool:
+    """Whether this process shares what it runs, or will when it has imported TensorFlow."""
+    return _begun
 
 
 class FrameworkFinder(importlib.abc.MetaPathFinder):
@@ -83,8 +91,11 @@ def start_sharing() -> None:
     from ..process import start
     from .context import sharing
 
+    global _begun
+    _begun = True
     state = random.getstate()
     start(guard=False)
+    require_equal_starts()
     sharing.guarded = os.environ.get(GUARD_VARIABLE, "1") != "0"
     sharing.begin(hvd.rank(), hvd.size())
     if sharing.active:
@@ -94,6 +105,39 @@ def start_sharing() -> None:
         tf.random.set_seed(int(seed))
         tf.random.set_global_generator(tf.random.Generator.from_seed(int(seed)))
     random.setstate(state)
+
+
+def require_equal_starts() -> None:
+    """Make sure that the ranks begin alike, as their launcher has told each of them before Horovod started.
+
+    Raises:
+        RuntimeError: this is another rank than the launcher said, or ranks have other seeds.
+    """
+    import horovod.tensorflow as hvd
+    import numpy as np
+
+    from .launched import launched_by
+    from .report import tell
+
+    launched = launched_by(os.environ)
+    if launched is not None and launched.rank != hvd.rank():
+        raise RuntimeError(
+            f"jupyter_hvd: the launcher has started this process as rank {launched.rank}, and Horovod counts it as rank "
+            f"{hvd.rank()} of {hvd.size()}: start the ranks with horovodrun or `jupyter hvd run`"
+        )
+    if hvd.size() == 1:
+        return
+    own = [int(os.environ.get(SEED_VARIABLE, "-1")), hash(SEED_VARIABLE)]
+    seeds, hashes = hvd.allgather(np.array([own], np.int64), name="jupyter_hvd.starts").numpy().T
+    if len(set(seeds)) > 1:
+        raise RuntimeError(
+            f"jupyter_hvd: the ranks have different seeds: set {SEED_VARIABLE} to one number for all of them"
+        )
+    if len(set(hashes)) > 1 and hvd.rank() == 0:
+        tell(
+            "Python goes through a set of words in another order on each rank. If the program's result depends on that order, "
+            "set PYTHONHASHSEED=0 for all ranks, as `jupyter hvd run` does."
+        )
 
 
 def install(module: Any) -> None:
@@ -180,8 +224,10 @@ def replace(owner: Any, name: str, new: Any) -> None:
 
 def uninstall() -> None:
     """Put everything back."""
+    global _begun
     from .context import sharing
 
+    _begun = False
     while _replaced:
         owner, name, old = _replaced.pop()
         setattr(owner, name, old)

@@ -1,0 +1,132 @@
+"""HVD7: with `--batch global` the ranks share each batch, and nothing else of the program changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from ...source.edits import IN_FRONT, Layer
+from ..base import Example, Finding, Fix, Problem, program
+from .context import Context, Rule
+from .imports import SHARED_MARK
+
+
+class ShareProgram(Rule):
+    """Share each batch among the ranks, with the result of one process (`--batch global`).
+
+    Two lines at the top of the program; the rest stays as it is. Every rank runs the whole program, with the same seed and on the
+    same batches. From each outermost call of a Keras layer or model a rank computes its own rows, all ranks gather the rows of
+    all, and gradients are averaged. So losses, metrics, rates, step counts, callbacks and prints are those of one process,
+    and need no change. Rank 0 prints and writes; the other ranks work on a copy of the folder. [exact.md](exact.md) says more.
+
+    One call shares all models: layers are called outside models too, and models made in other modules, where no line of this
+    program could share them. It comes first, so that all ranks draw the same random numbers from the beginning; the calls are shared as soon as the
+    program has imported TensorFlow. Under `%%distribute` the ranks share already, and cells run as they are.
+    """
+
+    code = "HVD701"
+    name = "share each batch"
+    rationale = (
+        "All ranks run this program with one seed, and share the rows of each call of a layer or model. "
+        "One call shares all models, those that other modules make too."
+    )
+    examples = (
+        Example(
+            program(
+                """
+                import numpy as np
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile(tf.keras.optimizers.SGD(0.1), loss='mse')
+                model.fit(np.load('x.npy'), np.load('y.npy'), batch_size=64)
+                """
+            ),
+            program(
+                """
+                import jupyter_hvd.runtime as jhvd
+                jhvd.start_shared()  # Horovod, added by jupyter hvd: the ranks share each batch
+                import numpy as np
+                import tensorflow as tf
+
+                model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+                model.compile(tf.keras.optimizers.SGD(0.1), loss='mse')
+                model.fit(np.load('x.npy'), np.load('y.npy'), batch_size=64)
+                """
+            ),
+            batch="global",
+        ),
+    )
+    batches = ("global",)
+    mandatory = True
+
+    def find(self, context: Context) -> Iterator[Finding]:
+        if context.options.open_ended:
+            return
+        place = next((p for p in places(context) if not stays_first(p.statement)), None)
+        if place is None:
+            yield Problem(
+                context.module.tree,
+                "every statement is part of a line of IPython's, so there is no place to start sharing",
+                "import tensorflow in a line of its own",
+            )
+            return
+        newline, indent = context.module.newline, context.module.indentation(place.offset)
+        guard = "" if context.options.guard else "guard=False"
+        lines = (
+            f"import jupyter_hvd.runtime as {context.jhvd}",
+            f"{context.jhvd}.start_shared({guard})  {SHARED_MARK}",
+        )
+        text = "".join(f"{line}{newline}{indent}" for line in lines)
+        edit = context.insert(place.offset, text, Layer.RUNTIME + IN_FRONT)
+        yield Fix(place.statement, (edit,), needs=())
+
+
+@dataclass(frozen=True)
+class Place:
+    """A statement that others can stand in front of, and where it begins."""
+
+    statement: cst.CSTNode
+    offset: int
+
+
+def places(context: Context) -> Iterator[Place]:
+    """The top-level statements whose first line is the user's Python alone, in order."""
+    module, text = context.module, context.cells.text
+    for statement in module.tree.body:
+        inner: cst.CSTNode = statement
+        if isinstance(statement, cst.With) and is_header(context, statement):
+            inner = statement.body.body[0]
+        first = inner
+        if isinstance(inner, cst.FunctionDef | cst.ClassDef) and inner.decorators:
+            first = inner.decorators[0]
+        offset = module.span(first).start
+        line = slice(module.line_start(offset), module.line_end(offset))
+        if text[line] == module.source[line] and not text[line.start : offset].strip():
+            yield Place(inner, offset)
+
+
+def is_header(context: Context, statement: cst.With) -> bool:
+    """Whether this stands around a cell that is indented as a whole, and is not the user's."""
+    start = context.module.span(statement).start
+    first = context.module.span(statement.body.body[0]).start
+    return context.cells.cell_of(start) != context.cells.cell_of(first)
+
+
+def stays_first(statement: cst.CSTNode) -> bool:
+    """Whether Python wants a statement to be the first: a docstring, an import from `__future__`."""
+    match statement:
+        case cst.SimpleStatementLine(
+            body=[
+                cst.Expr(value=cst.SimpleString() | cst.ConcatenatedString())
+                | cst.ImportFrom(module=cst.Name(value="__future__")),
+                *_,
+            ]
+        ):
+            return True
+    return False
+
+
+RULES: tuple[type[Rule], ...] = (ShareProgram,)

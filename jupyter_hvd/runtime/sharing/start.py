@@ -1,0 +1,64 @@
+"""What a program that was converted with `--batch global` calls first."""
+
+from __future__ import annotations
+
+import atexit
+import multiprocessing
+import os
+import shutil
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from types import TracebackType
+
+
+def start_shared(guard: bool = True) -> None:
+    """Share the training of this program among the ranks of its job, with one process's result.
+
+    The program calls it first. From then on all ranks draw the same random numbers. Rank 0 prints, and writes into the
+    working folder; every other rank prints nothing, and works on a copy of the folder. Calls of layers and models are
+    shared when TensorFlow has been imported. One process alone stays as it is.
+
+    Args:
+        guard: compare the data of the ranks, and stop them where these differ.
+    """
+    from . import program
+    from .launched import launched_by
+
+    launched = launched_by(os.environ)
+    # Processes that a rank starts by `multiprocessing` have its environment, and are no ranks.
+    if launched is None or program.has_begun() or multiprocessing.parent_process() is not None:
+        return
+    os.environ.setdefault(program.SEED_VARIABLE, str(launched.seed))
+    os.environ.setdefault(program.GUARD_VARIABLE, "1" if guard else "0")
+    if launched.rank:
+        work_on_a_copy()
+        print_nothing(launched.rank)
+    program.share_program()
+
+
+def work_on_a_copy() -> None:
+    """Go to a copy of the working folder, which is removed when the process ends."""
+    from .working_copy import Unlinker, copy_folder
+
+    folder = Path(tempfile.mkdtemp(prefix="jupyter-hvd-files-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    copy = folder / "files"
+    copy_folder(Path.cwd(), copy, folder)
+    os.chdir(copy)
+    Unlinker(copy)
+
+
+def print_nothing(rank: int) -> None:
+    """Discard what this process prints, for rank 0 prints the same; an error that ends it is still reported."""
+    nowhere = open(os.devnull, "w")  # noqa: SIM115, PTH123 — for as long as the process lives
+    sys.stdout.flush()
+    os.dup2(nowhere.fileno(), 1)
+    sys.stdout = sys.stderr = nowhere
+
+    def report(kind: type[BaseException], error: BaseException, at: TracebackType | None) -> None:
+        lines = traceback.format_exception(kind, error, at)
+        print(f"rank {rank}:", *lines, sep="\n", file=sys.__stderr__, flush=True)
+
+    sys.excepthook = report

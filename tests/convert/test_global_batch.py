@@ -1,0 +1,220 @@
+"""`--batch global`: two lines are added to a program, and the rest stays as it is."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import json
+import textwrap
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from jupyter_hvd import Options, convert_notebook, convert_source
+from jupyter_hvd.rules.tensorflow_horovod import RULES
+from jupyter_hvd.settings import OptionError
+
+HERE = Path(__file__).parent
+FOUND = [
+    *sorted((HERE.parent / "exact" / "programs").glob("*.py")),
+    *sorted(p for p in (HERE / "golden").glob("*.py") if ".hvd" not in p.name),
+]
+GLOBAL = Options(batch="global")
+ADDED = (
+    "import jupyter_hvd.runtime as jhvd\n"
+    "jhvd.start_shared()  # Horovod, added by jupyter hvd: the ranks share each batch\n"
+)
+#: It chooses a GPU; it imports the runtime under our name.
+NOT_AS_IT_IS = ("seed_device_environment", "shared_function")
+PROGRAMS = [path for path in FOUND if path.stem not in NOT_AS_IT_IS]
+
+
+def changed(source: str, converted: str) -> list[str]:
+    lines = difflib.ndiff(source.splitlines(True), converted.splitlines(True))
+    return [line for line in lines if line[0] in "+-"]
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_two_lines_are_added(path: Path) -> None:
+    """Also to those that a per-rank conversion refuses; and it is converted once, in whichever mode."""
+    source = path.read_text()
+    conversion = convert_source(source, options=GLOBAL)
+    assert conversion.status == "converted", conversion.diagnostics
+    assert changed(source, conversion.code) == [f"+ {line}" for line in ADDED.splitlines(True)]
+    ast.parse(conversion.code)
+    (change,) = conversion.changes
+    assert (change.rule, change.needs) == ("HVD701", ())
+    for options in (GLOBAL, Options()):
+        again = convert_source(conversion.code, options=options)
+        assert (again.code, again.status) == (conversion.code, "unchanged")
+        assert {d.code for d in again.diagnostics if d.severity == "error"} == set()
+
+
+#: The examples of rules that refuse what each rank cannot train on batches of its own.
+REFUSED_PER_RANK = [
+    pytest.param(example.before, id=rule.code)
+    for rule in RULES
+    for example in rule.examples
+    if example.after is None and "global" not in rule.batches
+]
+
+
+@pytest.mark.parametrize("source", REFUSED_PER_RANK)
+def test_what_only_each_rank_needs_is_not_refused(source: str) -> None:
+    shared = convert_source(source, options=GLOBAL)
+    assert (shared.status, shared.diagnostics) == ("converted", ())
+
+
+@pytest.mark.parametrize(
+    ("code", "source"),
+    [
+        ("HVD901", "import horovod.tensorflow as hvd\nhvd.init()\n"),
+        ("HVD902", "s = tf.distribute.MultiWorkerMirroredStrategy()\n"),
+        ("HVD903", "tf.compat.v1.disable_eager_execution()\n"),
+        ("HVD904", "tf.estimator.DNNClassifier([10], [f]).train(g)\n"),
+        ("HVD908", "import os\nos.environ['KERAS_BACKEND'] = 'jax'\n"),
+        ("HVD001", "if True:\n"),
+    ],
+)
+def test_what_cannot_be_shared_is_refused(code: str, source: str) -> None:
+    found = convert_source(f"import tensorflow as tf\n{source}", options=GLOBAL)
+    assert found.status in ("refused", "invalid")
+    assert code in {d.code for d in found.diagnostics if d.severity == "error"}
+    assert found.code == f"import tensorflow as tf\n{source}"
+
+
+def test_a_program_without_tensorflow_stays() -> None:
+    assert (
+        convert_source("import numpy\nprint(numpy.ones(3))\n", options=GLOBAL).status == "unchanged"
+    )
+    assert convert_source("def f():\n    import keras\n", options=GLOBAL).status == "converted"
+
+
+FIT = "import keras\nmodel = keras.Sequential([keras.layers.Dense(1)])\nmodel.compile('sgd', 'mse')\nmodel.fit(x, y)\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "first"),
+    [
+        ("", ""),
+        ("#!/usr/bin/env python\n# A licence.\n\n", "#!/usr/bin/env python\n# A licence.\n\n"),
+        ('"""What it does,\n\nand why."""\nfrom __future__ import annotations\n', None),
+        ("@f\ndef g(): pass\n", ""),
+        ("import os; import sys\n", ""),
+    ],
+)
+def test_where_it_starts(head: str, first: str | None) -> None:
+    before = head if first is None else first
+    code = convert_source(head + FIT, options=GLOBAL).code
+    assert code == before + ADDED + head[len(before) :] + FIT
+    ast.parse(code)
+
+
+def test_names_and_newlines_are_the_programs() -> None:
+    code = convert_source(("jhvd = 3\n" + FIT).replace("\n", "\r\n"), options=GLOBAL).code
+    assert code.startswith(
+        "import jupyter_hvd.runtime as jupyter_hvd_runtime\r\njupyter_hvd_runtime.start_shared()"
+    )
+    assert code.count("\n") == code.count("\r\n")
+
+
+def test_without_a_guard() -> None:
+    code = convert_source(FIT, options=Options(batch="global", guard=False)).code
+    assert "jhvd.start_shared(guard=False)  #" in code
+
+
+def test_strategies_of_one_process_and_chosen_gpus() -> None:
+    head = (
+        "import os\nimport tensorflow as tf\nos.environ['CUDA_VISIBLE_DEVICES'] = '1'\n"
+        "s = tf.distribute.MirroredStrategy()\n"
+    )
+    source = head + FIT
+    code = convert_source(source, options=GLOBAL).code
+    assert "s = tf.distribute.get_strategy()\n" in code
+    assert "CUDA" not in code
+    assert "horovod.tensorflow" not in code
+
+
+def notebook(*cells: str) -> nbformat.NotebookNode:
+    return new_notebook(cells=[new_markdown_cell("# Title"), *map(new_code_cell, cells)])
+
+
+@pytest.mark.parametrize(
+    ("cells", "place"),
+    [
+        (("!pip install keras\n%matplotlib inline\nimport numpy", FIT), (0, 2)),
+        (("%%bash\nls", "%%time\nimport os", FIT), (1, 1)),
+        (("%load_ext tensorboard", "  import os\n  x = 1", FIT), (1, 0)),
+        (("if a:\n    !ls\nimport os", FIT), (0, 0)),
+    ],
+)
+def test_notebooks(cells: tuple[str, ...], place: tuple[int, int]) -> None:
+    cell, line = place
+    found = convert_notebook(notebook(*cells), options=GLOBAL)
+    assert found.status == "converted"
+    after = [each.source for each in found.notebook.cells[1:]]
+    expected = [*cells]
+    lines = cells[cell].splitlines(True)
+    indent = lines[line][: len(lines[line]) - len(lines[line].lstrip())]
+    lines.insert(line, textwrap.indent(ADDED, indent))
+    expected[cell] = "".join(lines)
+    assert after == expected
+    (change,) = found.changes
+    assert change.cell == cell + 1
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"compression": "fp16"},
+        {"warmup_epochs": 1},
+        {"backward_passes_per_step": 2},
+        {"standalone": True},
+        {"elastic": True},
+        {"restartable": True},
+    ],
+)
+def test_options_of_the_other_batch(given: dict) -> None:
+    with pytest.raises(OptionError, match="batch"):
+        Options(batch="global", **given)
+
+
+def test_the_command_line(hvd, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(FIT)
+    assert hvd("convert", "train.py", "--batch", "global").returncode == 0
+    assert (tmp_path / "train_hvd.py").read_text() == ADDED + FIT
+    again = hvd("convert", "train.py", "--batch", "global", "--json")  # over its own output
+    assert json.loads(again.stdout)["files"][0]["status"] == "converted"
+    refused = hvd("convert", "train.py", "--batch", "global", "--standalone")
+    assert refused.returncode == 2
+    assert "needs jupyter_hvd where it runs" in refused.stderr
+    assert (
+        "--batch per-rank" in hvd("job", "train.py", "--slurm", "-n", 2, "--batch", "global").stderr
+    )
+    assert hvd("convert", "train.py", "--batch", "all").returncode == 2
+
+
+def test_settings_of_a_project(hvd, tmp_path: Path) -> None:
+    """Options of the other batch are refused where they stand beside it, and left out where the command line chooses it."""
+    (tmp_path / "train.py").write_text(FIT)
+    settings = tmp_path / "pyproject.toml"
+
+    def rules(*options: object) -> set[str]:
+        done = hvd("convert", "train.py", "--check", "--json", *options)
+        return {change["rule"] for change in json.loads(done.stdout)["files"][0]["changes"]}
+
+    settings.write_text('[tool.jupyter-hvd]\nbatch = "global"\n')
+    assert rules() == {"HVD701"}
+    assert "HVD101" in rules("--batch", "per-rank", "--compression", "fp16")
+    assert "HVD701" not in rules("--batch", "per-rank")
+    settings.write_text("[tool.jupyter-hvd]\nwarmup-epochs = 2\n")
+    assert rules("--batch", "global") == {"HVD701"}
+    done = hvd("convert", "train.py", "--diff", "--check", "--batch", "per-rank")
+    assert "warmup_epochs=2" in done.stdout
+    settings.write_text('[tool.jupyter-hvd]\ncompression = "fp16"\nbatch = "global"\n')
+    assert hvd("convert", "train.py").returncode == 2
+    settings.write_text('[tool.jupyter-hvd]\nbatch = "global"\n')
+    done = hvd("convert", "train.py", "--compression", "fp16")
+    assert (done.returncode, "does not go with batch global" in done.stderr) == (2, True)
