@@ -1,0 +1,331 @@
+"""Where two records differ. Pure functions, which do not know how the programs were distributed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .contents import Content, read_contents
+from .records import Event, Record, Site, Variable
+from .texts import compare_texts, compared_lines
+
+#: Numbers are equal when they differ by no more than this part of the largest number of their kind until then.
+TOLERANCE = 1e-4
+#: The largest number is taken to be at least this, where curves and losses are concerned.
+LEAST = 1e-3
+#: Aspects that say how a training went, in the order in which a difference shows.
+ENDING, STEPS, LOSSES, RATES, UPDATES, HISTORY, PRINTED, FILES, WEIGHTS = (
+    "ending", "steps", "losses", "learning rates", "gradients, updates", "history", "printed output", "files",
+    "final weights",
+)  # fmt: skip
+ASPECTS = (ENDING, STEPS, LOSSES, RATES, UPDATES, HISTORY, PRINTED, FILES, WEIGHTS)
+#: Aspects of which single entries may vary from run to run, such as a time that is printed.
+BY_ENTRY = (PRINTED, FILES)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing in which two records differ.
+
+    Attributes:
+        key: names the thing, the same for any two records.
+        detail: what it is in both. step: at which it shows first, 0 where that is not known. line: of the program.
+    """
+
+    key: str
+    detail: str
+    step: int = 0
+    line: str = ""
+
+    def __str__(self) -> str:
+        at = [f"at step {self.step}"] * bool(self.step) + [self.line] * bool(self.line)
+        return f"{', '.join(at)}: {self.detail}" if at else self.detail
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One aspect of two records.
+
+    Attributes:
+        observed: what was compared, "" where there was nothing. count: how many things that were.
+        differences: in the order in which they show.
+    """
+
+    aspect: str
+    observed: str
+    count: int = 0
+    differences: tuple[Difference, ...] = ()
+
+
+def compare(one: Record, two: Record, tolerance: float = TOLERANCE) -> tuple[Comparison, ...]:
+    """Compare two records of one program, aspect by aspect; the first one is what it should be."""
+    return (
+        compare_endings(one, two),
+        *compare_steps(one, two, tolerance),
+        compare_histories(one, two, tolerance),
+        compare_printed(one, two, tolerance),
+        compare_files(one, two, tolerance),
+        compare_weights(one, two, tolerance),
+    )
+
+
+def first_difference(comparisons: Iterable[Comparison]) -> Difference | None:
+    """The difference that shows at the first step; of several, that of the first aspect."""
+    found = [d for comparison in comparisons for d in comparison.differences]
+    return min(found, key=lambda d: d.step or float("inf"), default=None)
+
+
+def ending(record: Record) -> str:
+    if record.error:
+        return f"ends with {record.error[:200]}"
+    return f"ends with exit code {record.code}" if record.code else "ends without an error"
+
+
+def compare_endings(one: Record, two: Record) -> Comparison:
+    """Both come to the end, or fail with the same error."""
+    _, differing = compare_texts(
+        compared_lines([ending(one)]), compared_lines([ending(two)]), TOLERANCE
+    )
+    found = (Difference("ending", f"it {ending(two)}; one process {ending(one)}"),)
+    observed = "both end without an error" if ending(one) == "ends without an error" else ""
+    observed = observed or f"both: {ending(one).removeprefix('ends with ')}"
+    return Comparison(ENDING, observed, 1, found if differing else ())
+
+
+# Step by step
+
+
+class Scale:
+    """The largest number of each kind until now."""
+
+    def __init__(self, least: float) -> None:
+        self._least = least
+        self._largest: dict[Any, float] = {}
+
+    def of(self, key: Any, *values: float) -> float:
+        finite = [abs(v) for v in values if np.isfinite(v)]
+        known = max([self._largest.get(key, self._least), *finite])
+        self._largest[key] = known
+        return known
+
+
+def is_close(a: float, b: float, allowed: float) -> bool:
+    return a == b or abs(a - b) <= allowed or (np.isnan(a) and np.isnan(b))
+
+
+def compare_steps(one: Record, two: Record, tolerance: float) -> tuple[Comparison, ...]:
+    """The way of both programs through their steps, losses, learning rates, and each variable's gradient and value."""
+    found: dict[str, dict[str, Difference]] = {a: {} for a in (STEPS, LOSSES, RATES, UPDATES)}
+    losses, rates, gradients, values = (Scale(LEAST), Scale(0.0), Scale(0.0), Scale(LEAST))
+    by = "update" if any(site.kind == "update" for site in one.sites) else "gradient"
+    counts: Counter[str] = Counter()
+    measured = 0
+
+    def note(aspect: str, key: str, detail: str, step: int, site: Site) -> None:
+        found[aspect].setdefault(key, Difference(key, detail, step, site.line))
+
+    for ours, theirs in zip(one.events, two.events, strict=False):
+        site, other = one.sites[ours.site], two.sites[theirs.site]
+        step = counts[by] + 1
+        if not same_site(site, other, ours, theirs):
+            detail = f"it comes to {told(other)}; one process to {told(site)}"
+            note(STEPS, "path", detail, step, site)
+            break
+        counts[site.kind] += 1
+        a, b = ours.value, theirs.value
+        if site.kind == "gradient":
+            if not is_close(a, b, tolerance * losses.of(site, a)):
+                note(LOSSES, site.line, f"the loss is {b:.6g}; {a:.6g} in one process", step, site)
+        elif not is_close(a, b, tolerance * rates.of(site, a)):
+            detail = f"the learning rate is {b:.6g}; {a:.6g} in one process"
+            note(RATES, site.line, detail, step, site)
+        measured += len(ours.measures) // 2
+        norms = ours.measures[1::2]
+        largest = gradients.of(site, *norms) if site.kind == "gradient" else 0.0
+        for place, (mine, yours) in enumerate(pairs_of(ours, theirs)):
+            scale = largest or values.of((site, place), mine[1])
+            if all(is_close(x, y, tolerance * scale) for x, y in zip(mine, yours, strict=True)):
+                continue
+            name = site.names[place] if place < len(site.names) else "a variable"
+            what = "the gradient for" if site.kind == "gradient" else "after the update,"
+            apart = max(abs(x - y) for x, y in zip(mine, yours, strict=True)) / (scale or 1.0)
+            detail = f"{what} `{name}` differs by {apart:.2g} of its size"
+            note(UPDATES, f"{site.kind} {site.line} {place}", detail, step, site)
+    lengths = (one.steps, two.steps)
+    if not found[STEPS] and len(one.events) != len(two.events):
+        detail = f"it makes {lengths[1]} steps; one process {lengths[0]}"
+        found[STEPS]["path"] = Difference("path", detail, min(lengths) + 1)
+    epochs = [sum(fit.epochs for fit in record.fits) for record in (one, two)]
+    if epochs[0] != epochs[1]:
+        detail = f"`fit` makes {epochs[1]} epochs; {epochs[0]} in one process"
+        found[STEPS]["epochs"] = Difference(
+            "epochs", detail, line=one.fits[-1].line if one.fits else ""
+        )
+    both = f"{one.steps} steps" + (f", {epochs[0]} epochs of fit" if epochs[0] else "")
+    sizes = {
+        STEPS: (both if one.events or epochs[0] else "", one.steps + epochs[0]),
+        LOSSES: (number_of(counts["gradient"], "loss", "losses"), counts["gradient"]),
+        RATES: (number_of(counts["update"], "rate", "rates"), counts["update"]),
+        UPDATES: (number_of(measured, "tensor", "tensors"), measured),
+    }
+    return tuple(
+        Comparison(aspect, *sizes[aspect], tuple(found[aspect].values()))
+        for aspect in (STEPS, LOSSES, RATES, UPDATES)
+    )
+
+
+def number_of(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}" if count else ""
+
+
+def same_site(site: Site, other: Site, ours: Event, theirs: Event) -> bool:
+    same = (site.kind, site.line, len(site.names)) == (other.kind, other.line, len(other.names))
+    return same and len(ours.measures) == len(theirs.measures)
+
+
+def told(site: Site) -> str:
+    return f"{'a gradient' if site.kind == 'gradient' else 'an update'} at {site.line}"
+
+
+def pairs_of(
+    ours: Event, theirs: Event
+) -> Iterator[tuple[tuple[float, float], tuple[float, float]]]:
+    """Projection and norm of each variable in both; a sparse gradient's norm goes by how it is stored, so not by it alone."""
+    for a, b in zip(ours.measures.reshape(-1, 2), theirs.measures.reshape(-1, 2), strict=True):
+        yield (float(a[0]), float(a[1])), (float(b[0]), float(b[1]))
+
+
+# After the steps
+
+
+def compare_histories(one: Record, two: Record, tolerance: float) -> Comparison:
+    """Every curve of every History."""
+    found = []
+    count = 0
+    for number, fit in enumerate(one.fits):
+        other = two.fits[number] if number < len(two.fits) else None
+        for name, curve in fit.curves.items():
+            count += len(curve)
+            theirs = other.curves.get(name) if other is not None else None
+            key = f"{number} {name}"
+            if theirs is None or len(theirs) != len(curve):
+                have = "none" if theirs is None else f"{len(theirs)} epochs"
+                detail = f"`{name}` has {have}; {len(curve)} epochs in one process"
+                found.append(Difference(key, detail, line=fit.line))
+                continue
+            scale = max([LEAST, *(abs(v) for v in curve if np.isfinite(v))])
+            for epoch, (a, b) in enumerate(zip(curve, theirs, strict=True)):
+                if not is_close(a, b, tolerance * scale):
+                    detail = f"`{name}` of epoch {epoch + 1} is {b:.6g}; {a:.6g} in one process"
+                    found.append(Difference(key, detail, line=fit.line))
+                    break
+    return Comparison(HISTORY, number_of(count, "value", "values"), count, tuple(found))
+
+
+def compare_printed(one: Record, two: Record, tolerance: float) -> Comparison:
+    ours, theirs = (
+        compared_lines(line.replace(r.folder, "") if r.folder else line for line in r.printed)
+        for r in (one, two)
+    )
+    count, differing = compare_texts(ours, theirs, tolerance)
+    lines = {text: line for text, line in reversed(one.prints) for text in compared_lines([text])}
+    found = tuple(Difference(d.key, d.detail, line=lines.get(d.ours, "")) for d in differing)
+    observed = number_of(count, "line", "lines")
+    return Comparison(PRINTED, observed or ("1 line" if found else ""), count, found)
+
+
+def compare_files(one: Record, two: Record, tolerance: float) -> Comparison:
+    """Files that were written: arrays and numbers within the tolerance, others by their size."""
+    ours, theirs = (read_contents(Path(r.folder), r.files) if r.folder else {} for r in (one, two))
+    found = []
+    for name in sorted({*ours, *theirs}):
+        if name not in theirs or name not in ours:
+            where = "only in one process" if name in ours else "not in one process"
+            found.append(Difference(name, f"{name} is written {where}"))
+        else:
+            found += compare_content(name, ours[name], theirs[name], tolerance)
+    observed = number_of(len(ours), "file", "files") or ("1 file" if found else "")
+    return Comparison(FILES, observed, len(ours), tuple(found))
+
+
+def compare_content(name: str, one: Content, two: Content, tolerance: float) -> list[Difference]:
+    if (one.lines is None) != (two.lines is None) or one.size != two.size:
+        sizes = f"{two.size} bytes; {one.size} in one process"
+        return [Difference(name, f"{name} has {sizes if one.size != two.size else 'another form'}")]
+    _, differing = compare_texts(one.lines or (), two.lines or (), tolerance)
+    found = [Difference(f"{name} {d.key}", f"{name}: {d.detail}") for d in differing]
+    for key in sorted({*one.arrays, *two.arrays}):
+        a, b = one.arrays.get(key), two.arrays.get(key)
+        apart = "it is missing" if a is None or b is None else difference(a, b, tolerance)
+        if apart:
+            found.append(Difference(f"{name} {key}", f"{name}{f', `{key}`' * bool(key)}: {apart}"))
+    return found
+
+
+def difference(one: NDArray[Any], two: NDArray[Any], tolerance: float) -> str:
+    """In what two arrays differ, "" where they do not: whole numbers are compared to the digit."""
+    if one.shape != two.shape:
+        return f"its shape is {two.shape}; {one.shape} in one process"
+    if one.dtype.kind not in "fc" or two.dtype.kind not in "fc":
+        differing = int(np.sum(one != two))
+        return f"{differing} of {one.size} entries differ" if differing else ""
+    wide = np.complex128 if "c" in (one.dtype.kind, two.dtype.kind) else np.float64
+    a, b = one.astype(wide), two.astype(wide)
+    largest = float(np.max(np.abs(a), initial=0.0, where=np.isfinite(a)))
+    allowed = tolerance * max(1.0, largest)
+    if np.allclose(a, b, rtol=0, atol=allowed, equal_nan=True):
+        return ""
+    return f"differs by {float(np.nanmax(np.abs(a - b))):.2g} (tolerance {allowed:.2g})"
+
+
+def compare_weights(one: Record, two: Record, tolerance: float) -> Comparison:
+    """All variables at the end, those of models and optimizers among them, in the order in which they were made."""
+    ours, theirs = numbered(one.variables), numbered(two.variables)
+    found = []
+    count = 0
+    for key, variable in ours.items():
+        other = theirs.get(key)
+        if other is None:
+            if variable.trainable:
+                found.append(Difference(f"{key}", f"`{variable.name}` is missing"))
+            continue
+        count += 1
+        if apart := difference(variable.value, other.value, tolerance):
+            found.append(Difference(f"{key}", f"`{variable.name}` {apart}"))
+    return Comparison(WEIGHTS, number_of(count, "variable", "variables"), count, tuple(found))
+
+
+def numbered(variables: Sequence[Variable]) -> dict[tuple[str, tuple[int, ...], int], Variable]:
+    """Variables by name, shape, and how many like them there were before."""
+    before: Counter[tuple[str, tuple[int, ...]]] = Counter()
+    found = {}
+    for variable in variables:
+        key = (variable.name, variable.value.shape)
+        found[(*key, before[key])] = variable
+        before[key] += 1
+    return found
+
+
+# What varies in one process, too
+
+
+def without(
+    comparison: Comparison, noise: Comparison, is_noise: Callable[[Difference, Difference], bool]
+) -> Comparison:
+    """A comparison without the differences that two runs in one process have, too.
+
+    Args:
+        noise: the same aspect of two runs in one process. is_noise: whether a difference is explained by one of those.
+    """
+    kept = tuple(
+        d
+        for d in comparison.differences
+        if not any(n.key == d.key and is_noise(d, n) for n in noise.differences)
+    )
+    return Comparison(comparison.aspect, comparison.observed, comparison.count, kept)
