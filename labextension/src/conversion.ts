@@ -171,6 +171,10 @@ export interface Options {
    */
   select?: string[];
   /**
+   * Whether each rank trains on batches of its own, or the ranks share each batch, with the result of one process.
+   */
+  batch?: 'per-rank' | 'global';
+  /**
    * Whether gradients are sent in half precision.
    */
   compression?: 'none' | 'fp16';

@@ -5,7 +5,12 @@ export const METADATA = 'jupyter_hvd';
 
 /** The options of a conversion that are chosen beside it. */
 export type OptionName =
-  'compression' | 'warmup_epochs' | 'backward_passes_per_step' | 'standalone' | 'guard';
+  | 'batch'
+  | 'compression'
+  | 'warmup_epochs'
+  | 'backward_passes_per_step'
+  | 'standalone'
+  | 'guard';
 
 /**
  * What a notebook's metadata say about its conversion.

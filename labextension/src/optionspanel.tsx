@@ -17,6 +17,15 @@ export function OptionsPanel(): JSX.Element {
   return (
     <div className="jp-hvd-options">
       <Choice
+        label={trans.__('Batch')}
+        value={ownOptions.batch}
+        choices={[
+          ['per-rank', trans.__('per rank')],
+          ['global', trans.__('global (the same result)')]
+        ]}
+        onChange={value => choose('batch', (value || undefined) as Options['batch'])}
+      />
+      <Choice
         label={trans.__('Compression')}
         value={ownOptions.compression}
         choices={[
@@ -53,7 +62,7 @@ export function OptionsPanel(): JSX.Element {
       />
       <p className="jp-hvd-help">
         {trans.__(
-          'Kept in the notebook, for its conversion and verification. Batches a step: fit averages so many at once. Guard: ranks are compared while they train.'
+          'Kept in the notebook, for its conversion and verification. Batch: each rank trains on batches of its own, or the ranks share each batch, with the result of one process. Batches a step: fit averages so many at once. Guard: ranks are compared while they train.'
         )}
       </p>
       {Object.keys(ownOptions).length > 0 && (

@@ -62,6 +62,15 @@ async def test_options_of_the_gradients(jp_fetch, notebook):
     assert "Compression.fp16" in json.dumps(answer)
 
 
+async def test_a_batch_that_the_ranks_share(jp_fetch, notebook):
+    body = {"notebook": notebook, "options": {"batch": "global"}}
+    answer = await post(jp_fetch, "convert", body)
+    assert [change["rule"] for change in answer["changes"]] == ["HVD701"]
+    body = json.dumps({**body, "n": 2})
+    status, said = await refused(jp_fetch, "jupyter-hvd", "verify", method="POST", body=body)
+    assert (status, said["message"]) == (400, "only conversions with batch per rank are verified")
+
+
 async def test_rules_are_listed_with_their_pages(jp_fetch):
     response = await jp_fetch("jupyter-hvd", "rules")
     rules = {rule["code"]: rule for rule in json.loads(response.body)}
@@ -108,6 +117,8 @@ async def test_what_is_no_notebook_is_refused(jp_fetch, notebook, body, message)
         {"warmup_epochs": -1},
         {"warmup_epochs": "3"},
         {"backward_passes_per_step": 0},
+        {"batch": "all"},
+        {"batch": "global", "compression": "fp16"},
     ],
 )
 async def test_wrong_options_are_refused(jp_fetch, notebook, options):
