@@ -17,7 +17,8 @@ from .texts import compare_texts, compared_lines
 
 #: Numbers are equal when they differ by no more than this part of the largest number of their kind until then.
 TOLERANCE = 1e-4
-#: The largest number is taken to be at least this, where curves and losses are concerned.
+#: The largest number is taken to be at least this for curves and losses; for variables, at least 1. Adam moves a variable
+#: whose true gradient is 0, such as a bias before a normalisation, by what rounding leaves of that gradient.
 LEAST = 1e-3
 #: Aspects that say how a training went, in the order in which a difference shows.
 ENDING, STEPS, LOSSES, RATES, UPDATES, HISTORY, PRINTED, FILES, WEIGHTS = (
@@ -36,12 +37,14 @@ class Difference:
     Attributes:
         key: names the thing, the same for any two records.
         detail: what it is in both. step: at which it shows first, 0 where that is not known. line: of the program.
+        ends: whether nothing after it could be compared.
     """
 
     key: str
     detail: str
     step: int = 0
     line: str = ""
+    ends: bool = False
 
     def __str__(self) -> str:
         at = [f"at step {self.step}"] * bool(self.step) + [self.line] * bool(self.line)
@@ -122,7 +125,7 @@ def is_close(a: float, b: float, allowed: float) -> bool:
 def compare_steps(one: Record, two: Record, tolerance: float) -> tuple[Comparison, ...]:
     """The way of both programs through their steps, losses, learning rates, and each variable's gradient and value."""
     found: dict[str, dict[str, Difference]] = {a: {} for a in (STEPS, LOSSES, RATES, UPDATES)}
-    losses, rates, gradients, values = (Scale(LEAST), Scale(0.0), Scale(0.0), Scale(LEAST))
+    losses, rates, gradients, values = (Scale(LEAST), Scale(0.0), Scale(0.0), Scale(1.0))
     by = "update" if any(site.kind == "update" for site in one.sites) else "gradient"
     counts: Counter[str] = Counter()
     measured = 0
@@ -235,7 +238,7 @@ def compare_printed(one: Record, two: Record, tolerance: float) -> Comparison:
     )
     count, differing = compare_texts(ours, theirs, tolerance)
     lines = {text: line for text, line in reversed(one.prints) for text in compared_lines([text])}
-    found = tuple(Difference(d.key, d.detail, line=lines.get(d.ours, "")) for d in differing)
+    found = tuple(Difference(d.key, d.detail, 0, lines.get(d.ours, ""), d.ends) for d in differing)
     observed = number_of(count, "line", "lines")
     return Comparison(PRINTED, observed or ("1 line" if found else ""), count, found)
 
@@ -259,7 +262,7 @@ def compare_content(name: str, one: Content, two: Content, tolerance: float) -> 
         sizes = f"{two.size} bytes; {one.size} in one process"
         return [Difference(name, f"{name} has {sizes if one.size != two.size else 'another form'}")]
     _, differing = compare_texts(one.lines or (), two.lines or (), tolerance)
-    found = [Difference(f"{name} {d.key}", f"{name}: {d.detail}") for d in differing]
+    found = [Difference(f"{name} {d.key}", f"{name}: {d.detail}", ends=d.ends) for d in differing]
     for key in sorted({*one.arrays, *two.arrays}):
         a, b = one.arrays.get(key), two.arrays.get(key)
         apart = "it is missing" if a is None or b is None else difference(a, b, tolerance)

@@ -22,6 +22,9 @@ LARGEST_TEXT = 20_000_000
 BY_EXISTENCE = re.compile(
     r"(^|/)(saved_model\.pb|fingerprint\.pb|keras_metadata\.pb|events\.out\.tfevents[^/]*)$|\.data-\d+-of-\d+$|\.pyc$"
 )
+#: Where an object of a configuration was in memory.
+SHARED_OBJECT = re.compile(rb'"shared_object_id": \d+')
+UNORDERED = re.compile(r"(^|/)_all_variables/\d+/")
 #: The size of a file that was removed.
 REMOVED = -1
 #: A long number in a name is a date, a time or a process.
@@ -100,7 +103,7 @@ def hdf5_arrays(file: Any) -> dict[str, NDArray[Any]]:
 def keras_content(path: Path, folder: Path) -> Content:
     """The configuration and the weights of a `.keras` file; its date is left out."""
     with zipfile.ZipFile(path) as archive:
-        lines = text_lines(archive.read("config.json"), folder)
+        lines = text_lines(SHARED_OBJECT.sub(b"", archive.read("config.json")), folder)
         return Content(lines, hdf5_arrays(io.BytesIO(archive.read("model.weights.h5"))))
 
 
@@ -109,7 +112,10 @@ def checkpoint_arrays(index: Path) -> dict[str, NDArray[Any]]:
     import tensorflow as tf
 
     reader = tf.train.load_checkpoint(str(index.with_suffix("")))
-    arrays = {
-        name: np.asarray(reader.get_tensor(name)) for name in reader.get_variable_to_shape_map()
-    }
-    return {name: array for name, array in arrays.items() if array.dtype.kind in "biufc"}
+    names = reader.get_variable_to_shape_map()
+    arrays = {name: np.asarray(reader.get_tensor(name)) for name in sorted(names)}
+    arrays = {name: array for name, array in arrays.items() if array.dtype.kind in "biufc"}
+    # A SavedModel numbers these in the order of a set.
+    unordered = [name for name in arrays if UNORDERED.search(name)]
+    values = sorted((arrays[name] for name in unordered), key=lambda a: (a.shape, np.sum(a)))
+    return {**arrays, **dict(zip(unordered, values, strict=True))}

@@ -34,6 +34,7 @@ HOOKS = (
     "tf.saved_model.load",
     "tf.function",
     "keras.optimizers.Optimizer.apply",
+    "keras.optimizers.LossScaleOptimizer.apply",
     "keras.Model.fit",
     "keras.Variable.__init__",
     "builtins.print",
@@ -47,6 +48,8 @@ MOST_BYTES = 2**30
 MOST_PRINTS = 20_000
 #: How much a gradient is changed where it is to be rounded otherwise, relative to the largest of its entries.
 LAST_BIT = 2.0**-22
+#: The attribute of a graph that holds the last operation that calls back.
+LAST_NOTE = "_jupyter_hvd_last_note"
 #: Reads of a variable, and variables that a compiled function makes later.
 OTHERS = ("_UnreadVariable", "UninitializedVariable")
 #: What is no line of the user's.
@@ -115,8 +118,8 @@ class Observer:
         self._replace(tape, "gradient", self._observe_gradient(tape.gradient))
         for owner, name in ((tape, "jacobian"), (tape, "batch_jacobian"), (tf, "vectorized_map")):
             self._replace(owner, name, self._suspending(getattr(owner, name)))
-        optimizer = tf.keras.optimizers.Optimizer
-        self._replace(optimizer, "apply", self._observe_update(optimizer.apply))
+        for kind in (tf.keras.optimizers.Optimizer, tf.keras.optimizers.LossScaleOptimizer):
+            self._replace(kind, "apply", self._observe_update(kind.apply))
         self._replace(tf.keras.Model, "fit", self._observe_fit(tf.keras.Model.fit))
         self._replace(builtins, "print", self._observe_print(builtins.print))
         variable = tf.keras.Variable
@@ -185,8 +188,11 @@ class Observer:
                 gradients = rounded_otherwise(gradients)
                 found = tf.nest.pack_sequence_as(found, gradients)
             names = tuple(map(name_of, flat))
-            self._note("gradient", names, total(target), gradients)
-            return found
+            noted = self._note("gradient", names, total(target), gradients)
+            # What uses the gradient comes after the note of it, also in a branch.
+            with tf.control_dependencies(noted):
+                later = [g if g is None or not noted else tf.identity(g) for g in gradients]
+            return tf.nest.pack_sequence_as(found, later)
 
         return observed
 
@@ -233,8 +239,14 @@ class Observer:
             or in_dataset()
         )
 
-    def _note(self, kind: Any, names: tuple[str, ...], value: Any, tensors: Sequence[Any]) -> None:
-        """Note a value and the measures of some tensors, now or whenever the compiled step runs."""
+    def _note(
+        self, kind: Any, names: tuple[str, ...], value: Any, tensors: Sequence[Any]
+    ) -> list[Any]:
+        """Note a value and the measures of some tensors, now or whenever the compiled step runs.
+
+        Returns:
+            the operation that does so, where there is one.
+        """
         import tensorflow as tf
 
         numbers = [value]
@@ -243,9 +255,14 @@ class Observer:
         stacked = tf.stack([tf.cast(number, tf.float64) for number in numbers])
         if tf.executing_eagerly():
             self._add(self._site(kind, line_now(), names), stacked.numpy())
-            return
+            return []
         site = self._site(kind, line_of(stacked.op), names)
-        tf.numpy_function(functools.partial(self._add, site), [stacked], [])
+        # TensorFlow would run the notes of a graph in any order.
+        graph = stacked.graph
+        with tf.control_dependencies(getattr(graph, LAST_NOTE, [])):
+            note = tf.numpy_function(functools.partial(self._add, site), [stacked], [])
+        setattr(graph, LAST_NOTE, [note])
+        return [note]
 
     def _site(self, kind: Any, line: str, names: tuple[str, ...]) -> int:
         return self._sites.setdefault(Site(kind, line, names), len(self._sites))

@@ -12,9 +12,10 @@ NUMBER = re.compile(
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 #: What marks a progress bar: of Keras, of tqdm, of rich.
 BAR = re.compile(r"[━█▏▎▍▌▋▊▉╸╺]|\d+/\d+ \[[=>.]+\]|\d+%\|")
-#: Times of day, durations and speeds.
-TIME = re.compile(
-    r"\d+:\d\d(?::\d\d(?:\.\d+)?)?"
+#: Times of day, durations and speeds, and where an object is in memory.
+VARYING = re.compile(
+    r"0x[0-9a-f]{6,}"
+    r"|\d+:\d\d(?::\d\d(?:\.\d+)?)?"
     r"|\d+(?:\.\d*)?(?:e[-+]?\d+)?\s*(?:ns|µs|us|ms|s|sec|secs|seconds?|min|minutes?|hours?|h)(?:/\w+)?(?![\w])"
     r"|\d+(?:\.\d*)?\s*(?:it|its|steps?|batch(?:es)?|images?|img|samples?|examples?|rows?|tokens?|epochs?)/(?:s|sec|second)\b"
 )
@@ -28,12 +29,13 @@ class TextDifference:
 
     Attributes:
         key: `LINE` or `LINE.NUMBER`, counted from 0, among the lines that are compared.
-        ours: the line of the first text, "" where there is none.
+        ours: the line of the first text, "" where there is none. ends: whether nothing after it was compared.
     """
 
     key: str
     detail: str
     ours: str = ""
+    ends: bool = False
 
 
 def compared_lines(lines: Iterable[str]) -> list[str]:
@@ -41,7 +43,7 @@ def compared_lines(lines: Iterable[str]) -> list[str]:
     found = []
     for line in lines:
         pieces = [p for p in re.split(r"[\r\x08]+", ESCAPE.sub("", line)) if not BAR.search(p)]
-        text = TIME.sub("<time>", pieces[-1] if pieces else "").strip()
+        text = VARYING.sub("…", pieces[-1] if pieces else "").strip()
         if text:
             found.append(" ".join(text.split()))
     return found
@@ -59,7 +61,7 @@ def compare_texts(
     for number, (ours, theirs) in enumerate(zip(one, two, strict=False)):
         if words(ours) != words(theirs):
             detail = f"{shown(theirs)} instead of {shown(ours)}"
-            return number, [*found, TextDifference(str(number), detail, ours)]
+            return number, [*found, TextDifference(str(number), detail, ours, ends=True)]
         pairs = zip(NUMBER.findall(ours), NUMBER.findall(theirs), strict=True)
         found += [
             TextDifference(f"{number}.{place}", f"{b} instead of {a} in {shown(ours)}", ours)
@@ -69,9 +71,9 @@ def compare_texts(
     least = min(len(one), len(two))
     if len(one) > least:
         detail = f"{shown(one[least])} is missing"
-        found.append(TextDifference(str(least), detail, one[least]))
+        found.append(TextDifference(str(least), detail, one[least], ends=True))
     elif len(two) > least:
-        found.append(TextDifference(str(least), f"{shown(two[least])} is added"))
+        found.append(TextDifference(str(least), f"{shown(two[least])} is added", ends=True))
     return least, found
 
 

@@ -82,6 +82,11 @@ class Noise:
     again: Mapping[str, Comparison]
     rounded: Mapping[str, Comparison]
 
+    @property
+    def from_run_to_run(self) -> Difference | None:
+        """The first difference of two runs in one process, beyond single entries of what is printed or written."""
+        return first_difference(c for a, c in self.again.items() if a not in BY_ENTRY)
+
 
 @dataclass(frozen=True)
 class ExactVerification:
@@ -196,6 +201,10 @@ def verify_exact(
             comparisons = compare(one, two, tolerance)
             if noise is None and any(c.differences for c in comparisons):
                 noise = runner.noise(one, steps, tolerance)
+                if noise.from_run_to_run is not None:
+                    told = f"two runs in one process with equal seeds differ, so nothing can be judged: {noise.from_run_to_run}"
+                    tell(Check("reproducible", "unknown", told))
+                    break
             judged = [judge(comparison, noise, size) for comparison in comparisons]
             for check, _ in judged:
                 tell(check)
@@ -264,23 +273,21 @@ def judge(
     if not comparison.differences:
         return Check(name, "pass", comparison.observed), ()
     left = comparison
-    varying = ""
     if noise is not None:
-        again, rounded = noise.again[comparison.aspect], noise.rounded[comparison.aspect]
-        if again.differences and comparison.aspect not in BY_ENTRY:
-            varying = f"two runs in one process differ, too ({again.differences[0]})"
-            left = replace(comparison, differences=())
-        else:
-            left = without(left, again, lambda *_: True)
-            left = without(left, rounded, lambda d, n: n.step <= SLACK * d.step)
-            varying = "it varies from run to run, or with rounding, in one process, too"
+        left = without(left, noise.again[comparison.aspect], lambda *_: True)
+        left = without(
+            left, noise.rounded[comparison.aspect], lambda d, n: n.step <= SLACK * d.step
+        )
     if left.differences:
         more = f" (and {len(left.differences) - 1} more)" if len(left.differences) > 1 else ""
         return Check(name, "fail", f"{left.differences[0]}{more}"), left.differences
-    entries = len(comparison.differences)
-    if comparison.aspect in BY_ENTRY and entries < comparison.count:
-        return Check(name, "pass", f"{comparison.observed}, but {entries} that vary in one process, too"), ()  # fmt: skip
-    return Check(name, "unknown", f"not judged: {varying}"), ()
+    varying = comparison.differences
+    whole = not any(difference.ends for difference in varying)
+    if comparison.aspect in BY_ENTRY and whole and len(varying) < comparison.count:
+        also = f"{len(varying)} that vary in one process, too"
+        return Check(name, "pass", f"{comparison.observed}, but for {also}"), ()
+    told = f"not judged: it varies in one process, too, or with rounding ({varying[0]})"
+    return Check(name, "unknown", told), ()
 
 
 def ranks_equal(job: Run, size: int, noise: Noise | None, quiet: bool) -> Check:
