@@ -111,9 +111,9 @@ test-thorough: env env-tf215 env-tf218
 test-distribute: env
 	$(BIN)/pytest -q --numprocesses=2 --dist=loadfile --no-loadscope-reorder tests/distribute
 
-# Golden conversions as they come out now: read the diff before you commit it.
+# The conversions of tests/programs as they come out now: read the diff before you commit it.
 accept: env
-	UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/convert/test_golden.py
+	ACCEPT=1 $(BIN)/pytest -q tests/convert/test_expected.py
 
 lint: env lint-ts
 	$(BIN)/ruff check .

@@ -16,10 +16,12 @@ from jupyter_hvd import Options, convert_notebook, convert_source
 from jupyter_hvd.rules.tensorflow_horovod import RULES
 from jupyter_hvd.settings import OptionError
 
+from ..suite import PROGRAMS as SUITE
+
 HERE = Path(__file__).parent
 FOUND = [
     *sorted((HERE.parent / "exact" / "programs").glob("*.py")),
-    *sorted(p for p in (HERE / "golden").glob("*.py") if ".hvd" not in p.name),
+    *(program.path for program in SUITE if not program.is_run),
 ]
 GLOBAL = Options(batch="global")
 ADDED = (
