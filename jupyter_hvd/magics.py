@@ -25,12 +25,15 @@ from .launchers.arguments import add_place_options, where_of
 from .magic_parser import MagicParser
 
 if TYPE_CHECKING:
+    from .runtime.sharing.random_state import RandomState
     from .session.distribute import Session
     from .session.network import Network
 
+#: Stands for the number of the cell that runs, which IPython tells when it has ended.
+CURRENT = 0
 COMMANDS = ("status", "where", "network", "start", "pull", "push", "restart", "stop")
 PLACES = ("-n", "-H", "--launcher", "--time", "--partition", "--salloc")
-OPTIONS = (*PLACES, "--show", "--dry-run", "--no-deps", "--timeout")
+OPTIONS = (*PLACES, "--batch", "--show", "--dry-run", "--no-deps", "--timeout")
 
 
 def distribute_parser() -> MagicParser:
@@ -40,6 +43,7 @@ def distribute_parser() -> MagicParser:
     )
     parser.add_argument("-n", type=int, metavar="N", help="how many ranks; those there are, or 2")
     add_place_options(parser)
+    add_batch(parser)
     parser.add_argument("--show", action="store_true", help="show what the conversion changes, too")
     parser.add_argument(
         "--dry-run", action="store_true", help="show what would change and run; run nothing"
@@ -51,12 +55,22 @@ def distribute_parser() -> MagicParser:
     return parser
 
 
+def add_batch(parser: MagicParser) -> None:
+    parser.add_argument(
+        "--batch",
+        choices=("per-rank", "global"),
+        help="per-rank: each rank takes batches of its own; global: the ranks share each batch, "
+        "with the result of the kernel; that of the ranks there are, or of the settings, if not given",
+    )
+
+
 def hvd_parser() -> MagicParser:
     parser = MagicParser(prog="%hvd", description="Look after the ranks.")
     parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("-n", type=int, metavar="N", help="start: how many ranks; 2")
     add_place_options(parser)
+    add_batch(parser)
     return parser
 
 
@@ -70,15 +84,25 @@ class HvdMagics(Magics):  # type: ignore[misc]
 
         session = Session(self.shell)
         session.failed |= self.failed
+        session.drawn = self.drawn
         atexit.register(session.end)
         return session
 
     def __init__(self, shell: Any) -> None:
         super().__init__(shell)
         self.failed: set[int] = set()
+        self.drawn: dict[int, RandomState] = {}
+
+    def note_start(self, _: Any) -> None:
+        """Remember with which random numbers a cell begins: ranks that share each batch run it so, too."""
+        from .runtime.sharing.random_state import random_state
+
+        self.drawn[CURRENT] = random_state()
 
     def note_end(self, result: Any) -> None:
         """Remember which cells failed: nothing can need them."""
+        if result.execution_count is not None and CURRENT in self.drawn:
+            self.drawn[result.execution_count] = self.drawn[CURRENT]
         if not result.success and result.execution_count is not None:
             self.failed.add(result.execution_count)
             if "session" in self.__dict__:
@@ -97,6 +121,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
             arguments.dry_run,
             not arguments.no_deps,
             arguments.timeout,
+            arguments.batch,
         )
         self.session.distribute(request, line, cell)
 
@@ -109,7 +134,7 @@ class HvdMagics(Magics):  # type: ignore[misc]
                 raise UsageError(f"%hvd {arguments.command}: which names?")
             getattr(self.session, arguments.command)(arguments.names)
         elif arguments.command == "start":
-            self.session.start(arguments.n, where_of(arguments))
+            self.session.start(arguments.n, where_of(arguments), arguments.batch)
         elif arguments.command == "stop":
             self.session.end()
             print("no ranks")
@@ -176,7 +201,7 @@ def offered(line: str, names: Iterable[str]) -> list[str]:
     if magic in ("%hvd", "hvd") and len(words) == 1:
         return list(COMMANDS)
     if magic in ("%hvd", "hvd") and words and words[0] == "start":
-        return list(PLACES)
+        return [*PLACES, "--batch"]
     if magic in ("%hvd", "hvd") and words and words[0] in ("pull", "push"):
         return sorted(names)
     return []
@@ -201,5 +226,6 @@ def load(shell: Any) -> None:
     """Register the magics, their completions, and what remembers failed cells."""
     magics = HvdMagics(shell)
     shell.register_magics(magics)
+    shell.events.register("pre_run_cell", magics.note_start)
     shell.events.register("post_run_cell", magics.note_end)
     shell.Completer.custom_matchers.append(make_completer(shell))

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from ..runtime.sharing.context import sharing
 from .paths import (
     LEAVES,
     TRAINED,
@@ -145,7 +146,7 @@ def since(known: Before) -> Iterator[Link]:
             if one.held.get(place) != mark(part):
                 stays = isinstance(part, Rate)
                 yield Link(
-                    one.path, place, part.stays() if stays else packed(part, known, SMALL_PART)
+                    one.path, place, part.sent() if stays else packed(part, known, SMALL_PART)
                 )
         for place in one.held.keys() - now.keys():
             yield Link(one.path, place, None)
@@ -183,14 +184,16 @@ def holdings(value: Any) -> Iterator[tuple[Place, Any]]:
 
 @dataclass(frozen=True)
 class Rate:
-    """A learning rate, which is that of several ranks, and another one in the notebook."""
+    """A learning rate, which is that of several ranks, and another one in the notebook; not where ranks share each batch."""
 
     value: float | None
 
     def __str__(self) -> str:
         return "a schedule" if self.value is None else f"{self.value:g}"
 
-    def stays(self) -> SerializedValue:
+    def sent(self) -> SerializedValue:
+        if sharing.active and self.value is not None:
+            return pack(self.value)
         why = f"it is {self} there, for all ranks together; set it in an ordinary cell, too"
         return SerializedValue("none", why=why)
 

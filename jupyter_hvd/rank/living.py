@@ -41,6 +41,7 @@ def main() -> None:
     hvd.join = (
         join_ranks  # for cells that use Horovod by themselves: its own works once in a process
     )
+    remote.share_cells()
     held.tell({"stage": "joined"})
     connection, identity = held.wait_for("connection"), held.wait_for("engine")
     os.environ["IPP_CONNECTION_INFO"] = json.dumps(connection)

@@ -7,13 +7,18 @@ import signal
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..launchers.lifeline import LifelineClient
 from ..launchers.whereabouts import threads
 from ..runtime import guard, randomness, weights
+from ..runtime.sharing import program
+from ..runtime.sharing.random_state import RandomState, random_state, set_random_state
+from ..runtime.sharing.start import work_on_a_copy
 from . import links, states
 from .magic_output import print_magics_once
 from .paths import TRAINED, AccessPath, Reached, reached
@@ -25,6 +30,7 @@ from .serialization import (
     keeps_place,
     keras_kind,
     pack,
+    rate_of,
     read_pushed,
     size_of,
     unpack,
@@ -78,6 +84,104 @@ def reopen_outputs() -> bool:
     return bool(closed)
 
 
+#: What brings this rank's copy of the folder up to date, where it works on one.
+_renew_files: Callable[[], None] | None = None
+
+
+def share_cells() -> None:
+    """Share what cells compute from now on, where the notebook's ranks share each batch."""
+    global _renew_files
+    if os.environ.get(program.BATCH_VARIABLE) != "global":
+        return
+    if os.environ["HOROVOD_RANK"] != "0":
+        _renew_files = work_on_a_copy()
+    program.share_program()
+
+
+#: The states from which layers draw, by paths that lead to these or their models.
+LayerSeeds = Mapping[AccessPath, Sequence[Any]]
+
+
+def layer_seeds(namespace: Mapping[str, Any], held: Sequence[str]) -> LayerSeeds:
+    """Those of the layers that some names lead to."""
+    layers = [e for e in reached(namespace, held) if hasattr(e.value, "_flatten_layers")]
+    if not layers:
+        return {}
+    from ..runtime.sharing.keras_versions import seed_states
+
+    found = [(e.paths[0], [s.numpy() for s in seed_states(e.value)]) for e in layers]
+    return {path: each for path, each in found if each}
+
+
+def set_layer_seeds(namespace: Mapping[str, Any], seeds: LayerSeeds) -> None:
+    """Let layers go on drawing from where those of another process have come to."""
+    for path, given in seeds.items():
+        there = path.follow(namespace) if path.name in namespace else None
+        if hasattr(there, "_flatten_layers"):
+            from ..runtime.sharing.keras_versions import seed_states
+
+            own = seed_states(there)
+            if len(own) == len(given):
+                for variable, state in zip(own, given, strict=True):
+                    variable.assign(state)
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """What cells that the ranks share begin with, as in the notebook.
+
+    Attributes:
+        drawn: for each cell the random numbers with which it began there; None where that is not known.
+        rates: the learning rates of optimizers, by paths that lead to these.
+        seeds: what layers draw from, such as those that drop, by paths that lead to these or their models.
+        guard: whether the ranks compare their data.
+    """
+
+    drawn: tuple[RandomState | None, ...]
+    rates: Mapping[AccessPath, float] = field(default_factory=dict)
+    seeds: LayerSeeds = field(default_factory=dict)
+    guard: bool = True
+
+
+#: What the cells of the next call begin with.
+_drawn: deque[RandomState | None] = deque()
+
+
+def begin_shared(beginning: Beginning) -> None:
+    """Have the notebook's random numbers, learning rates and files for the cells of the next call.
+
+    All ranks do before any runs a cell, so that none copies what another has written in it.
+    """
+    from IPython.core.getipython import get_ipython
+
+    from ..runtime.sharing.context import sharing
+
+    sharing.guarded = beginning.guard
+    _drawn.clear()
+    _drawn.extend(beginning.drawn)
+    shell: Any = get_ipython()
+    for path, rate in beginning.rates.items():
+        there: Any = path.follow(shell.user_ns) if path.name in shell.user_ns else None
+        if rate_of(there) not in (None, rate):
+            there.learning_rate = rate
+    set_layer_seeds(shell.user_ns, beginning.seeds)
+    if _renew_files is not None:
+        _renew_files()
+
+
+def drawn(held: Sequence[str]) -> tuple[RandomState, LayerSeeds]:
+    """The random numbers with which the notebook goes on; a seed that it has not set stays unset.
+
+    Args:
+        held: names that lead to layers.
+    """
+    from IPython.core.getipython import get_ipython
+
+    shell: Any = get_ipython()
+    seed = int(os.environ[program.SEED_VARIABLE])
+    return random_state(unset=seed), layer_seeds(shell.user_ns, held)
+
+
 def run_cells(
     cells: Sequence[tuple[str, str]], added: Sequence[str], watch: Watch = "never"
 ) -> Reply:
@@ -117,6 +221,8 @@ def run_cell(
     shell: Any = get_ipython()
     started, printed_before = time.time(), printed
     reopen_outputs()
+    if _drawn and (state := _drawn.popleft()) is not None:
+        set_random_state(state)
     first = os.environ.get("HOROVOD_RANK") == "0"
     held = held if first else ()
     before = weighed(shell.user_ns, held)

@@ -22,9 +22,17 @@ class CellOutput:
     """The output of one `%%distribute` cell."""
 
     def __init__(
-        self, shell: Any, stall_lines: Callable[[Stall], Sequence[str]] = lambda _: ()
+        self,
+        shell: Any,
+        stall_lines: Callable[[Stall], Sequence[str]] = lambda _: (),
+        shows_others: bool = True,
     ) -> None:
+        """
+        Args:
+            shows_others: show what ranks other than 0 print; those that share each batch print the same.
+        """
         self._shell = shell
+        self._shows_others = shows_others
         self._stall_lines = stall_lines
         self._head: Any = None
         self._lines: list[str] = []
@@ -82,7 +90,7 @@ class CellOutput:
             )
         elif output.rank == 0:
             self._show_own(output)
-        elif output.rank is not None:
+        elif output.rank is not None and self._shows_others:
             self._fold(output.rank, text_of(output))
         if self._dirty and time.monotonic() - self._shown_at > PACE:
             self._show_folded()

@@ -50,6 +50,8 @@ from ..rank.forks import KeptForks
 from ..rank.paths import AccessPath
 from ..rank.reply import Reply
 from ..rank.serialization import SerializedValue
+from ..rules.base import Batch
+from ..runtime.sharing.program import BATCH_VARIABLE, SEED_VARIABLE
 from .monitor import (
     ABORT_PATIENCE,
     PATIENCE,
@@ -94,11 +96,12 @@ class ControllerLostError(LaunchError):
 class Cluster:
     """N ranks of one Horovod job. Made at once; ready some seconds later."""
 
-    def __init__(self, place: Place, forks: KeptForks) -> None:
+    def __init__(self, place: Place, forks: KeptForks, batch: Batch = "per-rank") -> None:
         """Start them there.
 
         Args:
             forks: where ranks on this machine come from.
+            batch: `global` for ranks that share what cells compute.
 
         Raises:
             LaunchError: they cannot be started, and why.
@@ -111,6 +114,7 @@ class Cluster:
             if find_spec(module) is None:
                 raise LaunchError(f"{name} is not installed here: see `jupyter hvd doctor`")
         self._place, self.size, self.where = place, place.size, place.where
+        self.batch = batch
         # A scheduler's ranks are its own processes, with its limits.
         forked = place.here and isinstance(place.launcher, GlooLauncher)
         self._forks = forks.variables() if forked else {}
@@ -171,6 +175,7 @@ class Cluster:
                     **self._lifelines.variables,
                     **make_notes_folder(self._folder.path),
                     **self._forks,
+                    **self._shared(),
                 },
             ),
             os.getcwd(),  # noqa: PTH109 — as the notebook names it
@@ -205,6 +210,12 @@ class Cluster:
             start_new_session=True,
         )
         self._watch_process(controller, self._read_controller)
+
+    def _shared(self) -> Mapping[str, str]:
+        """The variables by which ranks share what cells compute."""
+        if self.batch != "global":
+            return {}
+        return {BATCH_VARIABLE: self.batch, SEED_VARIABLE: str(secrets.randbelow(2**31))}
 
     def _write_controller_config(self) -> None:
         """Let the controller and the ranks sign what they say, and encrypt it.

@@ -21,6 +21,7 @@ from ..rank import remote, states
 from ..rank.forks import KeptForks
 from ..rank.links import Link, linked
 from ..rank.paths import TRAINED, AccessPath, Reached, below, reached
+from ..rank.remote import Beginning
 from ..rank.reply import Changed, Reply
 from ..rank.serialization import (
     SMALL,
@@ -29,9 +30,13 @@ from ..rank.serialization import (
     is_plain,
     keras_kind,
     pack,
+    rate_of,
     unpack,
     weights_of,
 )
+from ..rules.base import Batch
+from ..rules.options import Options
+from ..runtime.sharing.random_state import RandomState, set_random_state
 from .cell_names import names_of
 from .cell_output import CellOutput
 from .cluster import PRELOADED, Cluster, ControllerLostError
@@ -80,6 +85,7 @@ class Request:
     dry_run: bool = False
     dependencies: bool = True
     timeout: float | None = None
+    batch: Batch | None = None
 
 
 class Session:
@@ -90,6 +96,8 @@ class Session:
         self.ranks: Cluster | None = None
         self._forks = KeptForks(PRELOADED)
         self.failed: set[int] = set()
+        #: The random numbers with which each cell of the notebook began; 0 stands for the one that runs.
+        self.drawn: dict[int, RandomState] = {}
         self._state = RanksState()
         self._files: dict[str, SentCell] = {}
         self._serial = count(1)
@@ -133,7 +141,8 @@ class Session:
         number = self._number(body)
         source = f"%%distribute {line}".rstrip() + "\n" + body
         check_syntax(source)
-        screen = CellOutput(self.shell, self._stall_lines)
+        shared = self._options(request).batch == "global"
+        screen = CellOutput(self.shell, self._stall_lines, shows_others=not shared)
         try:
             plan = self._plan(number, source, request)  # a refusal starts nothing
             self._refuse_sets(plan)
@@ -165,12 +174,16 @@ class Session:
             dict(enumerate(raw)),
             self._state,
             self._has_value,
-            options_here(),
+            self._options(request),
             request.dependencies,
             self._has_weights,
             lambda name: self._has_value(name) and is_copied(self.shell.user_ns[name]),
             lambda name: same.get(name, frozenset()),
         )
+
+    def _options(self, request: Request) -> Options:
+        """How cells are converted: for the batch that is asked for, else that of the ranks there are, else of the folder."""
+        return options_here(request.batch or (self.ranks.batch if self.ranks else None))
 
     def _refuse_sets(self, plan: CellPlan) -> None:
         """Refuse a cell that uses a set of several models.
@@ -219,6 +232,7 @@ class Session:
     def _ensure(self, request: Request, screen: CellOutput) -> None:
         """Have the ranks that are asked for, ready."""
         size, where = request.size, request.where
+        batch = self._options(request).batch
         try:
             if size is None and where.hosts is not None:
                 size = sum(host.slots for host in parse_hosts(where.hosts))
@@ -227,7 +241,10 @@ class Session:
             same_size = self.ranks is not None and request.size in (None, self.ranks.size)
             if where == ANYWHERE and self.ranks is not None and same_size:
                 where = self.ranks.where
-            others = self.ranks is None or (self.ranks.size, self.ranks.where) != (size, where)
+            asked = (size, where, batch)
+            others = (
+                self.ranks is None or (self.ranks.size, self.ranks.where, self.ranks.batch) != asked
+            )
             new = place(size, where) if others else None  # what cannot be started ends nothing
         except LaunchError as error:
             raise DistributeError(str(error)) from None
@@ -250,7 +267,7 @@ class Session:
                     warning = kernel_warning(kernel_gpus(), os.environ.get(VARIABLE))
                     if warning:
                         screen.say(warning)
-                self.ranks = Cluster(start, self._forks)
+                self.ranks = Cluster(start, self._forks, batch)
             ranks = self.ranks
             if not ranks.ready:
                 name = f"{size} rank{'s' * (size != 1)}"
@@ -263,7 +280,7 @@ class Session:
                     ranks.wait_ready(told)
                 except ControllerLostError:
                     self.stop()
-                    self.ranks = ranks = Cluster(place(size, where), self._forks)
+                    self.ranks = ranks = Cluster(place(size, where), self._forks, batch)
                     ranks.wait_ready(told)
                 screen.replace_last(f"{name} ready after {time.monotonic() - ranks.started:.1f} s")
         except LaunchError as error:
@@ -295,7 +312,7 @@ class Session:
         self._parted.clear()
         self._files.clear()
 
-    def start(self, size: int | None, where: Where) -> None:
+    def start(self, size: int | None, where: Where, batch: Batch | None = None) -> None:
         """Have ranks ready before a cell needs them.
 
         Raises:
@@ -303,16 +320,16 @@ class Session:
         """
         screen = CellOutput(self.shell)
         try:
-            self._ensure(Request(size, where), screen)
+            self._ensure(Request(size, where, batch=batch), screen)
         finally:
             screen.finish()
 
     def renew(self) -> None:
         """End the ranks and start as many new ones, without waiting for them."""
         assert self.ranks is not None
-        size, where = self.ranks.size, self.ranks.where
+        size, where, batch = self.ranks.size, self.ranks.where, self.ranks.batch
         self.stop()
-        self.ranks = Cluster(place(size, where), self._forks)
+        self.ranks = Cluster(place(size, where), self._forks, batch)
 
     def restart(self) -> None:
         """End the ranks, start as many new ones, and wait for them.
@@ -334,6 +351,7 @@ class Session:
         added = sorted(program.added)
         self._push_changed(self._values_for(plan), screen)
         if plan.needs.run:
+            self._begin_shared(request, plan.needs.run, (), screen)
             cells = [self._file(n, program) for n in plan.needs.run]
             run = self.ranks.run(
                 remote.run_cells, cells, added, plan.watch, timeout=request.timeout
@@ -351,6 +369,7 @@ class Session:
         ]
         held = [n for n in held if self._has_value(n) and not self._is_parted(n, plan, screen)]
         self._push_weights(plan, held, screen)
+        shared = self._begin_shared(request, [0], held, screen)
         marker = f"\x1e{uuid.uuid4().hex}"
         text, file = self._file(plan.number, program)
         run = self.ranks.run(
@@ -373,8 +392,49 @@ class Session:
         values = run.replies[0].values
         taken = self._take_objects(run.replies[0], plan, screen)
         self._take_back(values)
+        if shared:
+            drawn = self.ranks.run(remote.drawn, held, ranks=[0])
+            self._judge(drawn, screen)
+            state, seeds = drawn.replies[0]
+            set_random_state(state)
+            remote.set_layer_seeds(self.shell.user_ns, seeds)
         linked_names = {link.path.name for link in run.replies[0].links}
         self._see(values.keys() | taken | linked_names, plan.number)
+
+    def _begin_shared(
+        self, request: Request, cells: Sequence[int], held: Sequence[str], screen: CellOutput
+    ) -> bool:
+        """Let ranks that share each batch begin some cells as the notebook did; whether they do share.
+
+        Args:
+            held: names that lead to models and optimizers.
+        """
+        assert self.ranks is not None
+        if self.ranks.batch != "global":
+            return False
+        rates = {
+            path: rate
+            for each in reached(self.shell.user_ns, held, TRAINED)
+            if hasattr(each.value, "apply_gradients") and (rate := rate_of(each.value)) is not None
+            for path in each.paths
+        }
+        states = tuple(map(self.drawn.get, cells))
+        guard = self._options(request).guard
+        seeds = remote.layer_seeds(self.shell.user_ns, held)
+        beginning = Beginning(states, rates, seeds, guard)
+        self._judge(self.ranks.run(remote.begin_shared, beginning), screen)
+        return True
+
+    def _values_that_differ(self, plan: CellPlan, screen: CellOutput) -> dict[str, SerializedValue]:
+        """The plain values that the cell uses and that cells have made otherwise on the ranks than in the notebook."""
+        assert self.ranks is not None
+        namespace = self.shell.user_ns
+        used = filter(self._has_value, plan.needs.names)
+        there = {n: pack(namespace[n], limit=None) for n in sorted(used) if is_plain(namespace[n])}
+        run = self.ranks.run(remote.digests, [AccessPath(name) for name in there], ranks=[0])
+        self._judge(run, screen)
+        has: dict[str, int] = run.replies[0]
+        return {n: v for n, v in there.items() if has.get(n, digest(v)) != digest(v)}
 
     def _file(self, number: int, program: Program) -> tuple[str, str]:
         """A cell as it is sent, and the file that it is known by."""
@@ -439,6 +499,8 @@ class Session:
         had something else by that name, it is told.
         """
         assert self.ranks is not None
+        if self.ranks.batch == "global":  # where the notebook's values are the right ones
+            return self._values_that_differ(plan, screen)
         history, namespace = self.history(plan.number), self.shell.user_ns
         before = self._seen
         found = unseen(plan, history, self._seen_at, before, namespace)
@@ -687,7 +749,9 @@ class Session:
         usable = run.usable and not run.waited and self.ranks.agree()
         if usable and run.in_step:
             return []
-        if usable or (run.usable and self.ranks.rejoin()):
+        # Those that share each batch begin no training with a broadcast.
+        goes_on = self.ranks.batch != "global"
+        if goes_on and (usable or (run.usable and self.ranks.rejoin())):
             found = self._make_alike(plan)
             if found is not None:
                 how = "are usable" if usable else "live on, and Horovod is started anew in them"

@@ -125,7 +125,7 @@ def plan_cell(
         (*((n, texts[n]) for n in needed.cells), (number, source)),
         options,
     )
-    refuse(program)
+    refuse(program, options)
     watch = watch_of(program, options)
     again, outdated = again_where_changed(needed, program, state)
     if not dependencies:

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 from ..convert.notebook import convert_cells
 from ..files import UnusableInputError
 from ..rank.remote import Watch
+from ..rules.base import Batch
 from ..rules.options import Options
 from ..rules.tensorflow_horovod.gradient_tape import Broadcast
 from ..rules.tensorflow_horovod.refusals import AlreadyHorovod
+from ..settings import OptionError
 from ..source.edits import Edit, apply_edits
 from ..source.masking import CELL_MAGIC, PYTHON_CELL_MAGICS, cell_magics, mask_cell
 from ..source.parsing import syntax_error
@@ -159,13 +161,13 @@ def diff(program: Program, numbers: Sequence[int]) -> list[str]:
     return lines
 
 
-def refuse(program: Program) -> None:
-    """Stop at what cannot be converted.
+def refuse(program: Program, options: Options) -> None:
+    """Stop at what cannot be converted; ranks that share nothing run programs for Horovod as they are.
 
     Raises:
         DistributeError: with the diagnostics.
     """
-    if program.outcome is None or program.uses_horovod:
+    if program.outcome is None or (program.uses_horovod and options.batch != "global"):
         return
     if program.outcome.status in ("refused", "invalid"):
         head = "\x1b[31m%%distribute\x1b[0m: this cannot be converted; nothing was run."
@@ -173,15 +175,19 @@ def refuse(program: Program) -> None:
         raise named_error("ConversionRefused", "; ".join(lines), [head, *lines])
 
 
-def options_here() -> Options:
+def options_here(batch: Batch | None = None) -> Options:
     """The options of the folder that the notebook works in; a notebook always goes on, and its ranks have this package.
+
+    Args:
+        batch: goes before that of the folder.
 
     Raises:
         DistributeError: the settings there are unusable.
     """
+    given = {"open_ended": True, "standalone": False} | ({"batch": batch} if batch else {})
     try:
-        return Options.resolve({"open_ended": True, "standalone": False}, Path.cwd())
-    except UnusableInputError as error:
+        return Options.resolve(given, Path.cwd())
+    except (UnusableInputError, OptionError) as error:
         raise DistributeError(str(error)) from None
 
 
@@ -193,6 +199,8 @@ def watch_of(program: Program, options: Options) -> Watch:
     """
     if not options.guard:
         return "never"
+    if options.batch == "global":  # data are compared in each step
+        return "after"
     return "during" if program.trains and not program.uses_horovod else "after"
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from jupyter_hvd.rules.base import Batch
 from jupyter_hvd.rules.options import Options
 from jupyter_hvd.session.cell_names import names_of
 from jupyter_hvd.session.dependencies import Cell, Needs, needs
+from jupyter_hvd.session.errors import DistributeError
 from jupyter_hvd.session.planning import CellPlan, RanksState, made_anew, plan_cell
 from jupyter_hvd.session.program import masked
 
@@ -338,13 +340,13 @@ def step(x):
 LOOP = "for batch in data:\n    step(batch)"
 
 
-def planned(*sources: str, plain: int = 0) -> list[CellPlan]:
+def planned(*sources: str, plain: int = 0, batch: Batch = "per-rank") -> list[CellPlan]:
     """The plans of cells that are run one after the other, each on the ranks but for the first, which are so many."""
     texts = {n: s if n <= plain else f"%%distribute\n{s}" for n, s in enumerate(sources, 1)}
     history = [Cell(n, masked(text), n > plain) for n, text in texts.items()]
     state, plans = RanksState(), list[CellPlan]()
     for n, text in [*texts.items()][plain:]:
-        options = Options(open_ended=True, standalone=False)
+        options = Options(open_ended=True, standalone=False, batch=batch)
         plans.append(plan_cell(n, text, history[: n - 1], texts, state, lambda _: False, options))
         trained = "step(batch)" in text or "fit(" in text
         state = state.after(plans[-1].shown, plans[-1].program, trained)
@@ -414,3 +416,16 @@ def test_after_a_training_what_has_not_changed_stays() -> None:
     plans = planned(imports, DATA, STEP, LOOP, drawn, plain=3)
     assert [plan.needs.run for plan in plans] == [(1, 2, 3), (1,)]
     assert "jhvd.same_seed()" in plans[-1].program.converted[1]
+
+
+def test_ranks_that_share_each_batch_run_cells_as_they_are() -> None:
+    plans = planned(IMPORTS, DATA, STEP, LOOP, plain=2, batch="global")
+    assert plans[-1].needs.run == (2,)
+    for plan in plans:
+        assert plan.program.converted == plan.program.sources
+        assert plan.program.diagnostics == []
+        assert plan.watch == "after"
+    own = "import horovod.tensorflow as hvd\nmodel.fit(x, y)"
+    with pytest.raises(DistributeError, match="HVD901"):
+        planned(own, batch="global")
+    assert planned(own)[0].program.uses_horovod

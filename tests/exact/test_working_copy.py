@@ -86,3 +86,25 @@ def test_what_is_only_read_stays_linked(source: Path, tmp_path: Path) -> None:
     assert (target / "large.bin").is_symlink()
     assert (target / "full").is_symlink()
     assert not (target / "job").exists()
+
+
+def test_a_copy_is_brought_up_to_date(source: Path, tmp_path: Path) -> None:
+    """It has what the folder has now, in the same place; what neither side has written is not copied again."""
+    (source / "sub").mkdir()
+    (source / "sub" / "kept.txt").write_text("kept")
+    program = """
+os.chdir("sub")
+kept = Path("kept.txt").stat().st_ino
+Path("../small.txt").write_text("own")
+Path("own.txt").write_text("own")
+(source / "new.txt").write_text("new")
+(source / "model.h5").unlink()
+working_copy.renew_copy(source, target, source / "job")
+assert Path.cwd() == target / "sub", Path.cwd()
+assert Path("kept.txt").stat().st_ino == kept
+"""
+    target = run(source, tmp_path, program)
+    shown = {name: data for name, data in contents(target).items() if "/" not in name}
+    assert shown == {"new.txt": b"new", "small.txt": b"small"}
+    assert [path.name for path in (target / "sub").iterdir()] == ["kept.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["rank", "user"]

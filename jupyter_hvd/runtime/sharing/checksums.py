@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import sysconfig
 import zlib
@@ -15,6 +16,8 @@ import tensorflow as tf
 DIFFERENT = "jupyter_hvd: the ranks computed on different data"
 #: What is no line of the user's.
 INSTALLED = tuple({*sysconfig.get_paths().values(), str(Path(__file__).parents[2])})
+#: The file of a notebook's cell on the ranks.
+CELL = re.compile(r"<(In\[\d+\])#\d+>")
 
 
 class DifferentDataError(RuntimeError):
@@ -90,6 +93,7 @@ def call_site() -> str:
             not name.startswith((*INSTALLED, "<frozen"))
             and "__autograph_generated_file" not in name
         ):
-            return f"{Path(name).name}, line {frame.f_lineno}"
+            cell = CELL.fullmatch(name)
+            return f"{cell[1] if cell else Path(name).name}, line {frame.f_lineno}"
         frame = frame.f_back
     return "an unknown line"

@@ -11,7 +11,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from . import batch_norm
 from .context import sharing
 
 #: The versions with which the test suite in tests/exact passes.
@@ -90,6 +89,8 @@ class Keras:
 
     def install_batch_norm(self, replace: Replace) -> None:
         """Let batch normalisation take its moments over the rows of all ranks."""
+        from . import batch_norm
+
         kind = self.batch_normalization
         if self.is_keras_3:
             moments = kind._moments
@@ -126,6 +127,8 @@ class Keras:
 
     def install_fused_batch_norm(self, replace: Replace) -> None:
         """The same of the operation that Keras 2 uses for images."""
+        from . import batch_norm
+
         fused = tf.compat.v1.nn.fused_batch_norm
         signature = inspect.signature(fused)
 
@@ -186,6 +189,28 @@ def eager_draws() -> Any:
     from tensorflow.python.eager import context
 
     return context.context()._rng
+
+
+def eager_seed() -> int | None:
+    """The seed that `tf.random.set_seed` was given last; None where it was not called."""
+    from tensorflow.python.eager import context
+
+    seed: int | None = context.context()._seed
+    return seed
+
+
+def global_generator() -> Any:
+    """TensorFlow's global generator of random numbers; None where it was not used yet."""
+    return raw_operations("stateful_random_ops").global_generator
+
+
+def seed_states(layer: Any) -> list[Any]:
+    """The variables from which a layer of Keras 3, and all that it consists of, draw random numbers."""
+    return [
+        generator.state
+        for part in layer._flatten_layers()
+        for generator in getattr(part, "_seed_generators", ())
+    ]
 
 
 def variable_classes() -> list[Any]:

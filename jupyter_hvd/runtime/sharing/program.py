@@ -16,6 +16,8 @@ from typing import Any
 SEED_VARIABLE = "JUPYTER_HVD_SEED"
 #: "0" where ranks do not compare their data.
 GUARD_VARIABLE = "JUPYTER_HVD_GUARD"
+#: "global" where the ranks of a notebook share what cells compute.
+BATCH_VARIABLE = "JUPYTER_HVD_BATCH"
 FRAMEWORKS = ("tensorflow", "keras", "tf_keras")
 _installed: list[Any] = []
 _begun = False

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import multiprocessing
 import os
 import shutil
 import sys
 import tempfile
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
@@ -38,16 +40,17 @@ def start_shared(guard: bool = True) -> None:
     program.share_program()
 
 
-def work_on_a_copy() -> None:
-    """Go to a copy of the working folder, which is removed when the process ends."""
-    from .working_copy import Unlinker, copy_folder
+def work_on_a_copy() -> Callable[[], None]:
+    """Go to a copy of the working folder, which is removed when the process ends; what brings it up to date."""
+    from .working_copy import Unlinker, copy_folder, renew_copy
 
-    folder = Path(tempfile.mkdtemp(prefix="jupyter-hvd-files-"))
+    source, folder = Path.cwd(), Path(tempfile.mkdtemp(prefix="jupyter-hvd-files-")).resolve()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     copy = folder / "files"
-    copy_folder(Path.cwd(), copy, folder)
+    copy_folder(source, copy, folder)
     os.chdir(copy)
     Unlinker(copy)
+    return functools.partial(renew_copy, source, copy, folder)
 
 
 def print_nothing(rank: int) -> None:

@@ -40,30 +40,34 @@ CHANGING = {
 FOLLOWING = ("os.truncate", "os.utime", "os.chmod", "shutil.rmtree")
 
 
-def copy_folder(source: Path, target: Path, without: Path) -> None:
+def copy_folder(source: Path, target: Path, without: Path, before: Path | None = None) -> None:
     """Make a working copy of a folder.
 
     Args:
         without: a folder that is left out, with all in it.
+        before: an earlier copy. Files that are the same in it are taken over; it is of no use afterwards.
     """
     left = {False: TOTAL, True: ALL_MODELS}
 
-    def copy(source: Path, target: Path) -> None:
+    def copy(source: Path, target: Path, before: Path | None) -> None:
         target.mkdir()
         for entry in os.scandir(source):
             path = Path(entry.path)
             if path == without:
                 continue
-            new = target / entry.name
+            new, old = target / entry.name, before / entry.name if before else None
             try:
                 if entry.is_dir(follow_symlinks=False) and not is_linked(path):
-                    copy(path, new)
+                    copy(path, new, old)
                     continue
                 is_model = is_saved_model(entry.name)
                 largest = min(LARGEST_MODEL if is_model else LARGEST, left[is_model])
                 size = entry.stat().st_size if entry.is_file() else largest + 1
                 if size <= largest:
-                    shutil.copy2(path, new)
+                    if old is not None and is_same_file(path, old):
+                        old.rename(new)
+                    else:
+                        shutil.copy2(path, new)
                     left[is_model] -= size
                     continue
             except OSError:  # it may not be read, or is gone
@@ -71,7 +75,26 @@ def copy_folder(source: Path, target: Path, without: Path) -> None:
             if not new.exists():
                 new.symlink_to(path)
 
-    copy(source, target)
+    copy(source, target, before)
+
+
+def renew_copy(source: Path, target: Path, without: Path) -> None:
+    """Bring a working copy up to date, in which this process works; what only the copy has is removed."""
+    here = Path.cwd()
+    before = target.with_name(f"{target.name}-before")
+    target.rename(before)
+    copy_folder(source, target, without, before)
+    if here.is_relative_to(target):
+        os.chdir(here if here.is_dir() else target)
+    shutil.rmtree(before, ignore_errors=True)
+
+
+def is_same_file(path: Path, copy: Path) -> bool:
+    """Whether neither a file nor its copy was written since it was copied."""
+    if copy.is_symlink() or not copy.is_file():
+        return False
+    one, other = path.stat(), copy.stat()
+    return (one.st_size, one.st_mtime_ns) == (other.st_size, other.st_mtime_ns)
 
 
 def is_linked(folder: Path) -> bool:

@@ -1,0 +1,130 @@
+"""Programs converted with `--batch global`, on two ranks: they print what one process does, once, into one folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from shared_laboratory import ENVIRONMENT, NUMBER, PROGRAMS, close
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("exact")]
+#: They train by `fit`, a tape, a step of their own, layers alone, and from one to three models.
+CONVERTED = (
+    "train_step_ema",
+    "eager_calls",
+    "wgan_gp",
+    "lstm_masks",
+    "several_inputs",
+    "transformer",
+)
+HOROVODRUN = Path(sys.executable).with_name("horovodrun")
+#: It draws before TensorFlow is imported, writes files and reads them, and drops.
+FILES = """import os
+import random
+from pathlib import Path
+
+import numpy as np
+
+x = np.random.rand(14, 3).astype("float32")
+Path("drawn.txt").write_text(f"{random.random()}")
+import tensorflow as tf
+
+model = tf.keras.Sequential(
+    [tf.keras.layers.Dense(8, activation="relu"), tf.keras.layers.Dropout(0.3), tf.keras.layers.Dense(1)]
+)
+model.compile("adam", "mse")
+model.fit(x, x[:, :1], batch_size=5, epochs=2, verbose=0)
+model.save("model.keras")
+from jupyter_hvd.runtime.sharing.context import sharing
+
+print("shared", sharing.has_shared, "of", sharing.size, sorted(p.name for p in Path().iterdir()))
+"""
+
+
+def run(*command: object, folder: Path, environment: Mapping[str, str] = ENVIRONMENT) -> str:
+    """What a command prints on standard output."""
+    done = subprocess.run(
+        [*map(str, command)],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def assert_same(one: str, ranks: str) -> None:
+    """The same text, and numbers within the tolerance of the exact suite."""
+    assert re.sub(r"\s", "", NUMBER.sub("#", ranks)) == re.sub(r"\s", "", NUMBER.sub("#", one))
+    for a, b in zip(NUMBER.findall(one), NUMBER.findall(ranks), strict=True):
+        assert close(float(a), float(b)), f"{b} for {a}"
+
+
+def run_converted(path: Path) -> str:
+    """Convert a file, and run the outcome on two ranks; what rank 0 prints. Others print nothing."""
+    hvd = (sys.executable, "-m", "jupyter_hvd")
+    run(*hvd, "convert", path, "--batch", "global", folder=path.parent)
+    converted = path.with_stem(f"{path.stem}_hvd")
+    printed = run(*hvd, "run", converted, "-n", 2, "--no-log", folder=path.parent).splitlines()
+    assert all(line.startswith("[0] ") for line in printed), printed
+    return "\n".join(line.removeprefix("[0] ") for line in printed)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("program", CONVERTED)
+def test_equal_to_one_process(tmp_path: Path, program: str) -> None:
+    path = tmp_path / f"{program}.py"
+    path.write_text((PROGRAMS / path.name).read_text())
+    one = run(sys.executable, path, folder=tmp_path)
+    assert one.strip()
+    assert_same(one, run_converted(path))
+
+
+def test_a_notebook(tmp_path: Path) -> None:
+    source = (PROGRAMS / "train_step_ema.py").read_text()
+    head, tail = source.split("\nfor ", 1) if "\nfor " in source else (source, "")
+    cells = ["%matplotlib inline\n" + head, *(["for " + tail] if tail else [])]
+    path = tmp_path / "train.ipynb"
+    nbformat.write(new_notebook(cells=[*map(new_code_cell, cells)]), path)
+    (tmp_path / "train.py").write_text(source)
+    one = run(sys.executable, tmp_path / "train.py", folder=tmp_path)
+    assert_same(one, run_converted(path))
+
+
+@pytest.mark.skipif(not HOROVODRUN.exists(), reason="no horovodrun")
+def test_started_by_horovodrun(tmp_path: Path) -> None:
+    """Nothing of ours starts the ranks: they draw the same numbers, rank 0 alone prints and writes into the folder."""
+    (tmp_path / "train.py").write_text(FILES)
+    run(
+        sys.executable,
+        "-m",
+        "jupyter_hvd",
+        "convert",
+        "train.py",
+        "--batch",
+        "global",
+        folder=tmp_path,
+    )
+    alone = run(sys.executable, "train_hvd.py", folder=tmp_path)
+    assert alone.startswith("shared False of 1 ['drawn.txt', 'model.keras', ")
+    first = (tmp_path / "drawn.txt").read_text()
+    printed = run(HOROVODRUN, "-np", 2, sys.executable, "train_hvd.py", folder=tmp_path)
+    names = "['drawn.txt', 'model.keras', 'train.py', 'train_hvd.py']"
+    assert [line for line in printed.splitlines() if "shared" in line] == [
+        f"[0]<stdout>:shared True of 2 {names}"
+    ]
+    assert "[1]<stdout>" not in printed
+    assert (tmp_path / "drawn.txt").read_text() != first

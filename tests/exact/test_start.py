@@ -1,0 +1,72 @@
+"""What a process is by its launcher's environment, and what it draws."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from jupyter_hvd.runtime.sharing.launched import launched_by
+from jupyter_hvd.runtime.sharing.random_state import RandomState, random_state, set_random_state
+
+HOROVODRUN = {
+    "HOROVOD_RANK": "1",
+    "HOROVOD_GLOO_RENDEZVOUS_ADDR": "a",
+    "HOROVOD_GLOO_RENDEZVOUS_PORT": "5",
+}
+OPEN_MPI = {"OMPI_COMM_WORLD_RANK": "3", "PMIX_NAMESPACE": "job.1"}
+
+
+def test_ranks_of_a_job_have_one_seed_and_jobs_have_several() -> None:
+    first = launched_by(HOROVODRUN)
+    assert first is not None
+    assert first.rank == 1
+    assert launched_by({**HOROVODRUN, "HOROVOD_RANK": "0"}) == replace(first, rank=0)
+    for other in ({**HOROVODRUN, "HOROVOD_GLOO_RENDEZVOUS_PORT": "6"}, OPEN_MPI):
+        found = launched_by(other)
+        assert found is not None
+        assert found.seed != first.seed
+    assert launched_by({"PATH": "/bin", "SLURM_PROCID": "0"}) is None
+
+
+@pytest.mark.parametrize("drawn", [random.random, np.random.rand])
+def test_random_numbers_go_on_elsewhere(drawn) -> None:
+    state = random_state()
+    expected = drawn()
+    set_random_state(state)
+    assert drawn() == expected
+
+
+TENSORFLOW = """
+import sys
+from jupyter_hvd.runtime.sharing.random_state import random_state, set_random_state
+assert random_state().seed is None and "tensorflow" not in sys.modules
+import tensorflow as tf
+assert random_state().seed is None  # and nothing is begun for it
+tf.random.set_seed(7)
+assert random_state(unset=7).seed is None
+tf.random.normal(())
+tf.random.get_global_generator().normal(())
+state = random_state()
+draw = lambda: [float(tf.random.normal(())), float(tf.random.get_global_generator().normal(()))]
+expected = draw()
+tf.random.set_seed(8)
+draw()
+set_random_state(state)
+assert draw() == expected, expected
+"""
+
+
+@pytest.mark.slow
+def test_random_numbers_of_tensorflow_go_on_elsewhere() -> None:
+    subprocess.run([sys.executable, "-c", TENSORFLOW], check=True)
+
+
+def test_what_the_other_process_has_not_stays() -> None:
+    expected = random_state().numpy[1].sum()
+    set_random_state(RandomState(random.getstate()))
+    assert random_state().numpy[1].sum() == expected
