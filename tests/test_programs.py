@@ -31,8 +31,8 @@ OUTCOMES: dict[str, str] = {}
 HEAD = (
     "# What is covered\n\n"
     "Every program of `tests/programs/` that is no fragment is converted and run: the original on one process, the\n"
-    "conversion on one rank and on two ranks with different seeds, on TensorFlow 2.21 with Keras 3, on 2.15 with Keras 2, and on 2.18 with\n"
-    "`tf-keras`. Made by `UPDATE_COVERAGE=1 pytest tests/test_programs.py` in each environment.\n\n"
+    "conversion on one rank and on two ranks with different seeds, on TensorFlow 2.21 with Keras 3, on 2.15 with Keras 2,\n"
+    "and on 2.18 with `tf-keras`. Made by `UPDATE_COVERAGE=1 pytest tests/test_programs.py` in each environment.\n\n"
     f"| program | what it shows | {' | '.join(KERASES)} | changed by |\n|{'---|' * (3 + len(KERASES))}\n"
 )
 

@@ -21,7 +21,7 @@ from multiprocessing.connection import Client
 from pathlib import Path
 
 from jupyter_hvd.rank.shared import explain
-from jupyter_hvd.verify.exact.observer import Observer
+from jupyter_hvd.verify.exact import observer as observing
 from jupyter_hvd.verify.exact.rank import last_line
 from jupyter_hvd.verify.exact.records import Record
 
@@ -47,7 +47,7 @@ def begin(tf, seed: int) -> None:
     tf.random.set_global_generator(tf.random.Generator.from_seed(seed))
 
 
-def run(tf, observer: Observer, order: dict) -> Record:
+def run(tf, observer: observing.Observer, order: dict) -> Record:
     from jupyter_hvd.runtime.sharing import report
     from jupyter_hvd.runtime.sharing.context import sharing
 
@@ -93,7 +93,9 @@ def main(address: str) -> None:
         from jupyter_hvd.runtime.sharing.program import start_sharing
 
         start_sharing()
-    observer = Observer()
+    # What a fault replaces is no line of a program.
+    observing.INSTALLED += (str(Path(__file__).parent / "sharing_mutants.py"),)
+    observer = observing.Observer()
     observer.install()
     stacks = (Path(address).parent / f"stack-{os.environ.get('HOROVOD_SIZE', 1)}-{RANK}").open("w")
     faulthandler.register(signal.SIGUSR1, file=stacks)

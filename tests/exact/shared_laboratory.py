@@ -20,7 +20,7 @@ from jupyter_hvd.launchers.job import Program, run_job, run_single
 from jupyter_hvd.launchers.places import place
 from jupyter_hvd.launchers.processes import end_processes
 from jupyter_hvd.launchers.reaper import PrivateFolder
-from jupyter_hvd.verify.exact.compare import compare
+from jupyter_hvd.verify.exact.compare import compare, first_difference
 from jupyter_hvd.verify.exact.records import Record
 
 HERE = Path(__file__).parent
@@ -153,12 +153,9 @@ def judge(one: Record, ranks: list[Record]) -> tuple[str, str]:
         if "ranks computed on different data" in rank.error or "different sizes" in rank.error:
             return "refused", rank.error[:300]
     for rank in ranks:
-        for comparison in compare(one, rank):
-            if comparison.differences:
-                return (
-                    "wrong",
-                    f"rank {rank.rank}, {comparison.aspect}: {comparison.differences[0]}",
-                )
+        first = first_difference(compare(one, rank))
+        if first is not None:
+            return "wrong", f"rank {rank.rank} {first}"
     told = "; ".join(line.removeprefix("jupyter_hvd: ") for line in ranks[0].told)
     return ("equal" if ranks[0].shared else "whole"), told
 

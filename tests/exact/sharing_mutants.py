@@ -335,7 +335,8 @@ def stale_optimizer_state(rank: int) -> Iterator[None]:
     def built(optimizer: Any, variables: Any) -> Any:
         result = original(optimizer, variables)
         if rank == 1:
-            optimizer.iterations.assign(5)
+            with tf.init_scope():
+                optimizer.iterations.assign(5)
         return result
 
     with mock.patch.object(tf.keras.optimizers.Optimizer, "build", built):

@@ -116,6 +116,13 @@ def test_what_differs(two: Record, aspect: str, words: str) -> None:
     assert words in str(found[aspect])
 
 
+def test_what_there_was_no_room_for_is_said() -> None:
+    one = replace(changed(training(), 9, measures=np.zeros(0)), unheld=3)
+    observed = {c.aspect: c.observed for c in compare(one, one)}
+    assert observed[UPDATES] == "18 tensors; later ones are not observed, for want of room"
+    assert observed[WEIGHTS] == "1 variable; 3 more are not observed, for want of room"
+
+
 def test_the_first_difference_is_that_of_the_first_step() -> None:
     two = changed(changed(training(), 8, value=0.9), 3, value=0.2)
     first = first_difference(compare(training(), two))

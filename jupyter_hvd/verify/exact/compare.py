@@ -171,11 +171,14 @@ def compare_steps(one: Record, two: Record, tolerance: float) -> tuple[Compariso
             "epochs", detail, line=one.fits[-1].line if one.fits else ""
         )
     both = f"{one.steps} steps" + (f", {epochs[0]} epochs of fit" if epochs[0] else "")
+    tensors = number_of(measured, "tensor", "tensors")
+    if tensors and any(one.sites[e.site].names and not len(e.measures) for e in one.events[-1:]):
+        tensors += "; later ones are not observed, for want of room"
     sizes = {
         STEPS: (both if one.events or epochs[0] else "", one.steps + epochs[0]),
         LOSSES: (number_of(counts["gradient"], "loss", "losses"), counts["gradient"]),
         RATES: (number_of(counts["update"], "rate", "rates"), counts["update"]),
-        UPDATES: (number_of(measured, "tensor", "tensors"), measured),
+        UPDATES: (tensors, measured),
     }
     return tuple(
         Comparison(aspect, *sizes[aspect], tuple(found[aspect].values()))
@@ -301,7 +304,10 @@ def compare_weights(one: Record, two: Record, tolerance: float) -> Comparison:
         count += 1
         if apart := difference(variable.value, other.value, tolerance):
             found.append(Difference(f"{key}", f"`{variable.name}` {apart}"))
-    return Comparison(WEIGHTS, number_of(count, "variable", "variables"), count, tuple(found))
+    observed = number_of(count, "variable", "variables")
+    if one.unheld and observed:
+        observed += f"; {one.unheld} more are not observed, for want of room"
+    return Comparison(WEIGHTS, observed, count, tuple(found))
 
 
 def numbered(variables: Sequence[Variable]) -> dict[tuple[str, tuple[int, ...], int], Variable]:

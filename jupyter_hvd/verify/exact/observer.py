@@ -87,11 +87,12 @@ class Observer:
     def begin(self) -> None:
         """Forget what was observed: another program begins."""
         self._sites: dict[Site, int] = {}
+        self._kinds: list[str] = []
         self._events: list[Event] = []
         self._counts = {"gradient": 0, "update": 0}
         self._measured = 0
         self._variables: list[Any] = []
-        self._bytes = 0
+        self._bytes = self._unheld = 0
         self._keras_variables: list[Any] = []
         self._fits: list[Fit] = []
         self._prints: list[tuple[str, str]] = []
@@ -123,7 +124,7 @@ class Observer:
         self._replace(tf.keras.Model, "fit", self._observe_fit(tf.keras.Model.fit))
         self._replace(builtins, "print", self._observe_print(builtins.print))
         variable = tf.keras.Variable
-        made = self._noting(variable.__init__, lambda made: self._keras_variables.append(made))
+        made = self._noting(variable.__init__, self._hold_name)
         self._replace(variable, "__init__", made)
         resource = variable_classes()[0]
         self._replace(resource, "__init__", self._noting(resource.__init__, self._hold))
@@ -154,6 +155,7 @@ class Observer:
             events=tuple(self._events),
             fits=tuple(self._fits),
             variables=tuple(self._values()),
+            unheld=self._unheld,
             rows=tuple(sorted(self._rows)),
             shared=sharing.has_shared,
             stopped=self._stopped,
@@ -265,13 +267,17 @@ class Observer:
         return [note]
 
     def _site(self, kind: Any, line: str, names: tuple[str, ...]) -> int:
-        return self._sites.setdefault(Site(kind, line, names), len(self._sites))
+        site = Site(kind, line, names)
+        if site not in self._sites:
+            self._sites[site] = len(self._sites)
+            self._kinds.append(kind)
+        return self._sites[site]
 
     def _add(self, site: int, numbers: Any) -> None:
         measured = numbers[1:].copy() if self._measured < MOST_MEASURES else np.zeros(0)
         self._measured += len(measured)
         self._events.append(Event(site, float(numbers[0]), measured))
-        self._counts[tuple(self._sites)[site].kind] += 1
+        self._counts[self._kinds[site]] += 1
         now = time.monotonic()
         if self._report is not None and now - self._reported > REPORTED_EACH:
             self._reported = now
@@ -385,11 +391,18 @@ class Observer:
         return noted
 
     def _hold(self, variable: Any) -> None:
-        if type(variable).__name__ in OTHERS or self._bytes > MOST_BYTES:
+        if type(variable).__name__ in OTHERS:
+            return
+        if self._bytes > MOST_BYTES:
+            self._unheld += 1
             return
         self._variables.append(variable)
         if variable.shape.is_fully_defined():
             self._bytes += variable.shape.num_elements() * max(1, variable.dtype.size)
+
+    def _hold_name(self, variable: Any) -> None:
+        if self._bytes <= MOST_BYTES:
+            self._keras_variables.append(variable)
 
     def _values(self) -> Iterator[Variable]:
         """Variables and what they hold; those of a dataset's graph hold nothing here."""

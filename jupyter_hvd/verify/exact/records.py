@@ -65,6 +65,7 @@ class Record:
     Attributes:
         error: the last line of its traceback; "" where it came to its end. code: the exit code.
         printed: lines of its standard output. prints: the first line of what each `print` has written, and where that stands.
+        unheld: how many more variables there were, for which there was no room.
         files: new or changed ones, relative to `folder`. refused: files that it was kept from changing.
         rows: the sizes of the batches that were shared. shared: whether any was.
         told: what sharing has reported, such as the calls that run whole.
@@ -80,6 +81,7 @@ class Record:
     events: tuple[Event, ...] = ()
     fits: tuple[Fit, ...] = ()
     variables: tuple[Variable, ...] = ()
+    unheld: int = 0
     folder: str = ""
     files: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
