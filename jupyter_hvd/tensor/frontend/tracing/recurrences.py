@@ -105,8 +105,8 @@ class Carried(Barred):
     def __getattr__(self, name: str) -> Any:
         if name in ("shape", "ndim", "size"):  # no turn changes these
             return getattr(self.start, name)
-        if name == "at":
-            raise TensorError(
+        if name == "at":  # of `y = y.at[i].set(e)` a loop that carries y makes the new array
+            raise (InOrder if self.plain else TensorError)(
                 f"`{self.name}.at[…]` in a loop",
                 f"write `{self.name}[i] = …` or `{self.name}[i] += …`: here that defines an array",
             )
