@@ -89,6 +89,10 @@ def convert(request: dict[str, Any], root: Path) -> dict[str, Any]:
     try:
         check_size(notebook)
         options = Options.resolve(read_options(request), read_folder(request, root))
+        if options.batch == "global" and options.standalone:
+            raise RequestError(
+                "`standalone`: with batch global this makes a file beside the program: use jupyter hvd convert --standalone"
+            )
         outcome, converted = notebook.convert(options)
     except OptionError as error:
         raise RequestError(f"`{error.name}`: {error.problem}") from None

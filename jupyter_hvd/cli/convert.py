@@ -9,7 +9,7 @@ from typing import Any
 
 from ..conversion_limit import conversion_limit
 from ..documents import load, write
-from ..files import UnusableInputError
+from ..files import UnusableInputError, write_atomically
 from .codes import OK, REFUSED, UNUSABLE
 from .options import add_batch, add_options, options_for
 from .show import complain, make_consoles, print_diff, print_outcome
@@ -66,11 +66,14 @@ def convert_file(path: Path, arguments: argparse.Namespace) -> dict[str, Any]:
         UnusableInputError: it cannot be converted, or the outcome not be written.
     """
     document = load(path)
+    options = options_for(arguments, path)
     with conversion_limit(path, arguments.conversion_limit):
-        outcome, converted = document.convert(options_for(arguments, path))
+        outcome, converted = document.convert(options)
     output = None
     if outcome.status == "converted" and not arguments.check:
         output = output_path(path, arguments)
+        if options.batch == "global" and options.standalone:
+            write_runtime(output)
         write(output, converted)
     if not arguments.json:
         console, errors = make_consoles(False)
@@ -78,6 +81,22 @@ def convert_file(path: Path, arguments: argparse.Namespace) -> dict[str, Any]:
             print_diff(console, path, document, converted)
         print_outcome(errors, path, outcome, output)
     return {"path": str(path), **outcome.as_json(), "output": str(output) if output else None}
+
+
+def write_runtime(program: Path) -> None:
+    """Write the file that a stand-alone program for `--batch global` imports.
+
+    Raises:
+        UnusableInputError: somebody else's is there.
+    """
+    from ..jobfiles.shared_runtime import is_own, runtime_file, runtime_path
+
+    path = runtime_path(program)
+    if (path.exists() or path.is_symlink()) and not is_own(path):
+        raise UnusableInputError(
+            f"{path}: is there already and not from jupyter hvd; the program needs a file of this name beside it"
+        )
+    write_atomically(path, runtime_file().encode())
 
 
 def output_path(path: Path, arguments: argparse.Namespace) -> Path:

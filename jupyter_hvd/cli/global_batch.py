@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 RANK_MODULE = "jupyter_hvd.rank.shared"
 #: Options of conversions and of jobs that are started again, beside those that `Options` refuses.
-OF_CONVERSIONS = ("select", "ignore", "restarts")
+OF_CONVERSIONS = ("select", "ignore", "standalone", "restarts")
 USES_HOROVOD = re.compile(r"^[ \t]*(?:import|from)[ \t]+horovod\b", re.MULTILINE)
 
 

@@ -55,19 +55,15 @@ def add_parser(commands: Any) -> None:
 def run_job_files(arguments: argparse.Namespace) -> int:
     from ..convert import NotPythonError
     from ..jobfiles.program import left_out, script_of
+    from ..jobfiles.shared_runtime import runtime_file
     from ..launchers.hosts import LaunchError, require_ranks
+    from ..rules.tensorflow_horovod.imports import SHARING_FILE
 
     path: Path = arguments.file
     _, errors = make_consoles(False)
     try:
         require_ranks(arguments.size)
-        options = options_for(arguments, path)
-        if options.batch == "global":
-            raise UnusableInputError(
-                f"{path}: a job's program stands alone, and one for --batch global needs jupyter_hvd where it runs; "
-                "install it there and start `jupyter hvd run FILE -n N --batch global`, or choose --batch per-rank"
-            )
-        options = replace(options, standalone=True)
+        options = replace(options_for(arguments, path), standalone=True)
         document = load(path)
         with conversion_limit(path, arguments.conversion_limit):
             outcome, converted = document.convert(options)
@@ -81,9 +77,11 @@ def run_job_files(arguments: argparse.Namespace) -> int:
     except UnusableInputError as error:
         raise UnusableInputError(f"{path}: {error}") from None
     name = plain_name(path)
-    texts, told = files_for(name, program, path, arguments)
+    shared = {f"{SHARING_FILE}.py": runtime_file()} if options.batch == "global" else {}
+    texts, told = files_for(name, program, path, arguments, tuple(shared))
     folder = arguments.output or path.parent
     encoding = converted.encoding if isinstance(converted, Script) else "utf-8"
+    texts = {**texts, **shared}
     files = {name: text.encode(errors="surrogateescape") for name, text in texts.items()}
     files[f"{name}.py"] = program.encode(encoding)
     written = write_all(folder, files, force=arguments.force)
@@ -97,9 +95,12 @@ def run_job_files(arguments: argparse.Namespace) -> int:
 
 
 def files_for(
-    name: str, program: str, path: Path, arguments: argparse.Namespace
+    name: str, program: str, path: Path, arguments: argparse.Namespace, more: tuple[str, ...]
 ) -> tuple[Mapping[str, str], list[str]]:
     """What is written beside the program, and what is to be said of it.
+
+    Args:
+        more: other files that are written there, which the program imports.
 
     Raises:
         UnusableInputError: an option cannot be used, or is for the other kind of job.
@@ -112,7 +113,12 @@ def files_for(
         if getattr(arguments, option) is not None:
             kind = "--kubernetes" if arguments.slurm else "--slurm"
             raise UnusableInputError(f"--{option}: this is for {kind}")
-    beside = programs.modules_beside(program, path.resolve().parent)
+    beside = tuple(
+        file
+        for file in programs.modules_beside(program, path.resolve().parent)
+        if file.name not in more
+    )
+    imported = programs.imported(program) - {Path(file).stem for file in more}
     elsewhere = arguments.output is not None and arguments.output.resolve() != path.resolve().parent
     told = [f"it imports {file.name}: copy it there too" for file in beside if elsewhere]
     folder = shlex.quote(str(arguments.output or path.parent))
@@ -141,8 +147,8 @@ def files_for(
         arguments.extra,
         cluster,
         tensorflow,
-        programs.distributions(programs.outside(programs.imported(program), beside)),
-        [file.name for file in beside if not file.is_dir()],
+        programs.distributions(programs.outside(imported, beside)),
+        [*more, *(file.name for file in beside if not file.is_dir())],
         [file.name for file in beside if file.is_dir()],
     )
     told += [

@@ -18,14 +18,10 @@ PER_RANK = (
     "backward_passes_per_step",
     "restartable",
     "elastic",
-    "standalone",
 )
 ONLY_PER_RANK = (
     "does not go with batch global, which keeps the training of one process; leave one of them out"
 )
-NOT_GLOBAL = {
-    "standalone": "a program for batch global needs jupyter_hvd where it runs: install it there, or choose batch per-rank"
-}
 #: The code of what is no Python; it belongs to no rule.
 SYNTAX = "HVD001"
 
@@ -43,7 +39,7 @@ class Options:
         open_ended: the program goes on elsewhere, as a notebook's next cell: a training step that
             nothing calls yet is no fault.
         standalone: what the program needs of `jupyter_hvd.runtime` is written into it, so that it
-            runs where Horovod is and this package is not.
+            runs where Horovod is and this package is not; for batch global into a file beside it, `jupyter_hvd_sharing.py`.
         restartable: `fit` and loops go on where they were kept last, where the job is started again.
         elastic: so they do, and what could not is refused.
         guard: the ranks are compared while they train, and stopped where they part.
@@ -90,7 +86,7 @@ class Options:
         """
         for field in fields(self):
             if field.name in PER_RANK and getattr(self, field.name) != field.default:
-                raise OptionError(field.name, NOT_GLOBAL.get(field.name, ONLY_PER_RANK))
+                raise OptionError(field.name, ONLY_PER_RANK)
 
     @classmethod
     def resolve(

@@ -12,7 +12,8 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from jupyter_hvd import Options, convert_notebook, convert_source
+from jupyter_hvd import Options, convert_notebook, convert_source, runtime
+from jupyter_hvd.jobfiles.shared_runtime import runtime_file
 from jupyter_hvd.rules.tensorflow_horovod import RULES
 from jupyter_hvd.settings import OptionError
 
@@ -173,7 +174,6 @@ def test_notebooks(cells: tuple[str, ...], place: tuple[int, int]) -> None:
         {"compression": "fp16"},
         {"warmup_epochs": 1},
         {"backward_passes_per_step": 2},
-        {"standalone": True},
         {"elastic": True},
         {"restartable": True},
     ],
@@ -189,12 +189,6 @@ def test_the_command_line(hvd, tmp_path: Path) -> None:
     assert (tmp_path / "train_hvd.py").read_text() == ADDED + FIT
     again = hvd("convert", "train.py", "--batch", "global", "--json")  # over its own output
     assert json.loads(again.stdout)["files"][0]["status"] == "converted"
-    refused = hvd("convert", "train.py", "--batch", "global", "--standalone")
-    assert refused.returncode == 2
-    assert "needs jupyter_hvd where it runs" in refused.stderr
-    assert (
-        "--batch per-rank" in hvd("job", "train.py", "--slurm", "-n", 2, "--batch", "global").stderr
-    )
     assert hvd("convert", "train.py", "--batch", "all").returncode == 2
 
 
@@ -220,3 +214,55 @@ def test_settings_of_a_project(hvd, tmp_path: Path) -> None:
     settings.write_text('[tool.jupyter-hvd]\nbatch = "global"\n')
     done = hvd("convert", "train.py", "--compression", "fp16")
     assert (done.returncode, "does not go with batch global" in done.stderr) == (2, True)
+
+
+def test_a_file_beside_the_program(hvd, tmp_path: Path) -> None:
+    """A stand-alone program imports it; it is written beside the outcome, and over none of somebody else's."""
+    (tmp_path / "train.py").write_text(FIT)
+    beside = tmp_path / "jupyter_hvd_sharing.py"
+    standalone = ("convert", "train.py", "--batch", "global", "--standalone")
+    for _ in range(2):
+        assert hvd(*standalone).returncode == 0
+        assert beside.read_text() == runtime_file()
+    code = (tmp_path / "train_hvd.py").read_text()
+    assert code == ADDED.replace("jupyter_hvd.runtime", "jupyter_hvd_sharing") + FIT
+    assert convert_source(code).status == convert_source(code, options=GLOBAL).status == "unchanged"
+    beside.write_text("own = 1\n")
+    done = hvd(*standalone)
+    assert (done.returncode, "there already and not from jupyter hvd" in done.stderr) == (2, True)
+    assert beside.read_text() == "own = 1\n"
+
+
+def test_the_file_beside_the_program_is_the_runtime() -> None:
+    """Its modules are those of the package, byte for byte, and all that they import of it."""
+    names: dict = {"__name__": "jupyter_hvd_sharing_of_a_test", "__file__": "/nowhere/beside.py"}
+    text = runtime_file()
+    head = text[: text.index("class Sources")]
+    exec(head, names)
+    folder = Path(runtime.__file__).parent
+    sources = names["SOURCES"]
+    assert {"process.py", "guard.py", "sharing/start.py", "sharing/calls.py"} <= sources.keys()
+    for name, source in sources.items():
+        assert source == (folder / name).read_text()
+        for found in ast.walk(ast.parse(source)):
+            if isinstance(found, ast.ImportFrom) and found.level:
+                above = Path(name).parents[found.level - 1]
+                modules = [found.module] if found.module else [a.name for a in found.names]
+                for module in modules:
+                    file = str(above / module.replace(".", "/"))
+                    assert {f"{file}.py", f"{file}/__init__.py"} & sources.keys(), (name, module)
+            if isinstance(found, ast.Import | ast.ImportFrom) and not getattr(found, "level", 0):
+                words = [getattr(found, "module", None) or "", *(a.name for a in found.names)]
+                assert not any(word.startswith("jupyter_hvd") for word in words)
+
+
+def test_a_job_takes_it_along(hvd, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(FIT)
+    for kind in ("--slurm", "--kubernetes"):
+        done = hvd("job", "train.py", kind, "-n", 2, "--batch", "global", "-o", "out", "--force")
+        assert done.returncode == 0, done.stderr
+    written = {path.name: path.read_text() for path in (tmp_path / "out").iterdir()}
+    assert written["jupyter_hvd_sharing.py"] == runtime_file()
+    assert "import jupyter_hvd_sharing as jhvd" in written["train_hvd.py"]
+    assert '"jupyter_hvd_sharing.py"' in written["train_hvd.Dockerfile"]
+    assert "jupyter-hvd==" not in written["train_hvd.Dockerfile"]

@@ -128,3 +128,33 @@ def test_started_by_horovodrun(tmp_path: Path) -> None:
     ]
     assert "[1]<stdout>" not in printed
     assert (tmp_path / "drawn.txt").read_text() != first
+
+
+@pytest.mark.skipif(not HOROVODRUN.exists(), reason="no horovodrun")
+def test_runs_where_this_package_is_not(tmp_path: Path) -> None:
+    """A stand-alone program with the file beside it; a layer that goes by the batch is told with its line."""
+    source = f"""import sys
+sys.modules["jupyter_hvd"] = None
+{(PROGRAMS / "train_step_ema.py").read_text()}
+class Centre(keras.layers.Layer):
+    def call(self, x):
+        return x - tf.reduce_mean(x, 0)
+centre = Centre()
+centre(x)
+print(float(tf.norm(centre(x))))
+assert not any(name.startswith("jupyter_hvd.") and sys.modules[name] for name in sys.modules)
+"""
+    (tmp_path / "train.py").write_text(source)
+    options = ("--batch", "global", "--standalone")
+    run(sys.executable, "-m", "jupyter_hvd", "convert", "train.py", *options, folder=tmp_path)
+    one = run(sys.executable, "train_hvd.py", folder=tmp_path)
+    command = (HOROVODRUN, "-np", 2, "bash", "-c", f"{sys.executable} train_hvd.py 2>&1")
+    printed = run(*command, folder=tmp_path)
+    lines = [
+        t.removeprefix("[0]<stdout>:") for t in printed.splitlines() if t.startswith("[0]<stdout>:")
+    ]
+    told = [line for line in lines if line.startswith("jupyter_hvd: ")]
+    assert (
+        len([line for line in told if "`Centre`" in line and "(train_hvd.py, line" in line]) == 1
+    ), printed
+    assert_same(one, "\n".join(line for line in lines if line not in told))

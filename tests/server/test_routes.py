@@ -119,6 +119,7 @@ async def test_what_is_no_notebook_is_refused(jp_fetch, notebook, body, message)
         {"backward_passes_per_step": 0},
         {"batch": "all"},
         {"batch": "global", "compression": "fp16"},
+        {"batch": "global", "standalone": True},
     ],
 )
 async def test_wrong_options_are_refused(jp_fetch, notebook, options):

@@ -10,7 +10,7 @@ import libcst as cst
 from ...source.edits import IN_FRONT, Layer
 from ..base import Example, Finding, Fix, Problem, program
 from .context import Context, Rule
-from .imports import SHARED_MARK
+from .imports import SHARED_MARK, SHARING_FILE
 
 
 class ShareProgram(Rule):
@@ -23,7 +23,7 @@ class ShareProgram(Rule):
 
     One call shares all models: layers are called outside models too, and models made in other modules, where no line of this
     program could share them. It comes first, so that all ranks draw the same random numbers from the beginning; the calls are shared as soon as the
-    program has imported TensorFlow. Under `%%distribute` the ranks share already, and cells run as they are.
+    program has imported TensorFlow. With `--standalone` what is needed of `jupyter_hvd.runtime` is one file beside the program. Under `%%distribute` the ranks share already, and cells run as they are.
     """
 
     code = "HVD701"
@@ -76,7 +76,7 @@ class ShareProgram(Rule):
         newline, indent = context.module.newline, context.module.indentation(place.offset)
         guard = "" if context.options.guard else "guard=False"
         lines = (
-            f"import jupyter_hvd.runtime as {context.jhvd}",
+            f"import {SHARING_FILE if context.options.standalone else 'jupyter_hvd.runtime'} as {context.jhvd}",
             f"{context.jhvd}.start_shared({guard})  {SHARED_MARK}",
         )
         text = "".join(f"{line}{newline}{indent}" for line in lines)

@@ -18,8 +18,10 @@ MARK = "# Horovod, added by jupyter hvd: one process per rank, each with a GPU o
 #: The same for one that was converted with `--batch global`.
 SHARED_MARK = "# Horovod, added by jupyter hvd: the ranks share each batch"
 MARKS = (MARK, SHARED_MARK)
+#: The module of the file that a stand-alone program imports instead of the runtime.
+SHARING_FILE = "jupyter_hvd_sharing"
 #: What such a program calls first.
-START_SHARED = "jupyter_hvd.runtime.start_shared"
+START_SHARED = ("jupyter_hvd.runtime.start_shared", f"{SHARING_FILE}.start_shared")
 
 
 def uses_horovod(context: Context) -> cst.CSTNode | None:
@@ -27,7 +29,7 @@ def uses_horovod(context: Context) -> cst.CSTNode | None:
     calls = (
         call
         for call in context.values.index.calls
-        if context.values.qualified(call.func) == START_SHARED
+        if context.values.qualified(call.func) in START_SHARED
     )
     return next(_imports(context, "horovod"), None) or next(calls, None)
 
