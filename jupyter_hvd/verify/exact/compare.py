@@ -26,6 +26,8 @@ ENDING, STEPS, LOSSES, RATES, UPDATES, HISTORY, PRINTED, FILES, WEIGHTS = (
     "final weights",
 )  # fmt: skip
 ASPECTS = (ENDING, STEPS, LOSSES, RATES, UPDATES, HISTORY, PRINTED, FILES, WEIGHTS)
+#: Aspects that are compared step by step.
+BY_STEP = (LOSSES, RATES, UPDATES)
 #: Aspects of which single entries may vary from run to run, such as a time that is printed.
 BY_ENTRY = (PRINTED, FILES)
 
@@ -252,8 +254,8 @@ def compare_files(one: Record, two: Record, tolerance: float) -> Comparison:
     found = []
     for name in sorted({*ours, *theirs}):
         if name not in theirs or name not in ours:
-            where = "only in one process" if name in ours else "not in one process"
-            found.append(Difference(name, f"{name} is written {where}"))
+            what = "is missing" if name in ours else "is written, and not in one process"
+            found.append(Difference(name, f"{name} {what}"))
         else:
             found += compare_content(name, ours[name], theirs[name], tolerance)
     observed = number_of(len(ours), "file", "files") or ("1 file" if found else "")

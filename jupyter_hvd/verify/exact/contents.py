@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -27,8 +28,8 @@ SHARED_OBJECT = re.compile(rb'"shared_object_id": \d+')
 UNORDERED = re.compile(r"(^|/)_all_variables/\d+/")
 #: The size of a file that was removed.
 REMOVED = -1
-#: A long number in a name is a date, a time or a process.
-LONG_NUMBER = re.compile(r"\d{6,}")
+#: A long number in a name is a date, a time or a process; of TensorBoard's files, all that follows is.
+LONG_NUMBER = re.compile(r"\d{6,}|(?<=events\.out\.tfevents\.).*")
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,7 @@ def keras_content(path: Path, folder: Path) -> Content:
 
 def checkpoint_arrays(index: Path) -> dict[str, NDArray[Any]]:
     """The variables of a checkpoint of TensorFlow's, whose table of contents this is."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # it would describe the machine
     import tensorflow as tf
 
     reader = tf.train.load_checkpoint(str(index.with_suffix("")))

@@ -306,6 +306,8 @@ class Observer:
     def _observe_call(self, call: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(call)
         def observed(function: Any, *args: Any, **options: Any) -> Any:
+            if threading.get_ident() != self._thread:
+                return call(function, *args, **options)
             self._depth += 1
             try:
                 result = call(function, *args, **options)
